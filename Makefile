@@ -1,0 +1,32 @@
+# make setup | demo | test | results. Needs Python 3.11 (or newer) and make; everything else goes into .venv.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: setup demo test lint results clean
+
+setup: $(READY)
+
+# constraints.txt pins torch without a local version, so pip prefers the small CPU build wherever it finds one.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: setup
+	$(BIN)/reachcost demo
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+test: lint
+	$(BIN)/python -m pytest
+
+# Remakes every published table from scratch.
+results: setup
+	$(BIN)/reachcost reproduce toponav --out results
+
+clean:
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Audits: evidence about which stage of a planner fails."""

@@ -1,0 +1,60 @@
+"""`reachcost demo`: a planner fails under latent distance and is repaired, on one head seed of TopoNav."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from reachcost.experiments.tables import ResultTable
+from reachcost.experiments.toponav import Experiment, Settings
+from reachcost.experiments.toponav_tables import reproduce_toponav
+from reachcost.planning.categorical_cem import CategoricalCEM
+from reachcost.progress import Progress
+from reachcost.protocols import TerminalCost
+from reachcost.records import require_rows
+from reachcost.report.cost_fields import Panel, draw_cost_fields
+
+SEED = 3072
+
+
+def run_demo(out: Path, progress: Progress) -> tuple[ResultTable, Path]:
+    """Reproduce TopoNav for one head seed and draw one repaired episode; returns the table and the picture."""
+    settings = Settings(head_seeds=(SEED,))
+    table = reproduce_toponav(out, progress, settings)
+    experiment = Experiment(out, settings, Progress())
+    return table, draw_repaired_episode(experiment, out / "toponav.png")
+
+
+def draw_repaired_episode(experiment: Experiment, path: Path) -> Path:
+    """Draw raw and TRM side by side for the first episode that only TRM solves."""
+    run = experiment.control_run(SEED)
+    keys = {"cost": run.manifest["config"]["costs"], "episode": experiment.evaluation.episodes.tolist()}
+    success = dict(zip(keys["cost"], require_rows(run, keys, ["success"])["success"], strict=True))
+    row = int(np.argmax((success["trm"] == 1) & (success["raw"] == 0)))
+    episode = experiment.evaluation.subset(slice(row, row + 1))
+    costs = {name: cost for name, cost in experiment.costs(SEED)[0].items() if name in ("raw", "trm")}
+    # Random streams belong to the episode, so it runs here exactly as it did among all others.
+    runs = experiment.control(costs, CategoricalCEM(), SEED, episode)
+    panels = []
+    for number, (name, title) in enumerate((("raw", "raw latent distance"), ("trm", "TRM"))):
+        steps = int(runs.steps[number, 0])
+        end = (
+            f"reached the goal in {steps} steps"
+            if runs.success[number, 0]
+            else f"still {runs.final_distance[number, 0]} steps away after {steps}"
+        )
+        field = cost_field(experiment, costs[name], episode.goals)
+        panels.append(Panel(f"{title}: {end}", field, runs.paths[number, 0, : steps + 1]))
+    shortest = int(experiment.task.distance(episode.starts, episode.goals)[0])
+    heading = f"TopoNav episode {episode.episodes[0]}: same planner, same candidates, two terminal costs (shortest route {shortest})"
+    draw_cost_fields(experiment.task, episode.goals[0], panels, path, heading)
+    return path
+
+
+@torch.no_grad()
+def cost_field(experiment: Experiment, cost: TerminalCost, goals: np.ndarray) -> np.ndarray:
+    """Cost of ending in every free cell [677] for one goal [1, 2]."""
+    goal = experiment.model.encode(experiment.task.observe(goals))
+    return cost(experiment.model.latents[None], goal)[0].numpy()

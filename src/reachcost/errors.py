@@ -1,0 +1,5 @@
+"""The one exception for mistakes a person can mend."""
+
+
+class ReachcostError(ValueError):
+    """Something outside the program is wrong: the message says what, where, and what to do next."""

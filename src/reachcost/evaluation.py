@@ -1,0 +1,48 @@
+"""An evaluation set: fixed start and goal states, with the fingerprint by which records refer to it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """E start and goal states of one task.
+
+    Attributes:
+        name: How the task calls it.
+        starts: Start states [E, ...].
+        goals: Goal states [E, ...].
+        seed: The seed that drew it.
+        episodes: Number of each episode [E]. A subset keeps the numbers, and with them its random streams.
+    """
+
+    name: str
+    starts: np.ndarray
+    goals: np.ndarray
+    seed: int
+    episodes: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.episodes)
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 over episode numbers, start and goal states."""
+        return fingerprint_arrays(self.episodes, self.starts, self.goals)
+
+    def subset(self, rows: np.ndarray | slice) -> EvaluationSet:
+        """Keep some rows only."""
+        return replace(self, starts=self.starts[rows], goals=self.goals[rows], episodes=self.episodes[rows])
+
+
+def fingerprint_arrays(*arrays: np.ndarray) -> str:
+    """sha256 over dtype, shape and bytes of the arrays, in order."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,219 @@
+"""The runs behind the TopoNav tables: heads, closed-loop control, SASC; each is recorded once and then read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from reachcost.audits.sasc import candidate_rows, diagnose, score_pools
+from reachcost.costs import HeadCost, LatentMSE
+from reachcost.evaluation import EvaluationSet
+from reachcost.fit import Recipe, fit
+from reachcost.heads.storage import load_head, write_head
+from reachcost.latents import Latents, encode_logs
+from reachcost.oracle import OracleGeodesic
+from reachcost.pairs import TemporalPairs
+from reachcost.planning.categorical_cem import CategoricalCEM
+from reachcost.planning.control import ControlRuns, control
+from reachcost.planning.random_policy import RandomPolicy
+from reachcost.progress import Progress
+from reachcost.protocols import Planner, TerminalCost
+from reachcost.records import Columns, Run, record_run
+from reachcost.tasks.toponav import BASE_SEED, RouteProposal, TopoNav, sasc_pool
+from reachcost.worldmodels.tabular import tabulate
+from reachcost.worldmodels.toponav import ExactTopoNav
+
+MODEL_NAME = "toponav-exact"
+
+
+@dataclass(frozen=True)
+class HeadPlan:
+    """How the head behind a terminal cost comes about."""
+
+    recipe: Recipe
+    """How it is trained."""
+    sampling: str
+    """How its pairs are drawn from the logs."""
+    holdout: float = 0.0
+    """Share of episodes kept for validation."""
+    shuffled: Literal["none", "train", "all"] = "none"
+    """Whose labels are permuted: a shuffled control permutes all, so that no true label picks its epoch."""
+
+
+PAPER_HEAD = HeadPlan(Recipe(hidden=128, scale=29.0, epochs=24), "mostly-endpoints")
+SHUFFLED_HEAD = replace(PAPER_HEAD, shuffled="all")
+OUR_HEAD = HeadPlan(
+    Recipe(hidden=128, scale=29.0, symmetric=True, epochs=4, batch_size=256, learning_rate=2e-2, schedule="one-cycle"),
+    "balanced",
+    holdout=0.1,
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is run. The defaults are the published reproduction."""
+
+    table: str = "toponav"
+    """Name of the table the runs are for."""
+    head_seeds: tuple[int, ...] = (3072, 3073, 3074)
+    """One head of every kind, one planner stream and one SASC pool per seed."""
+    episodes: int = 120
+    """Evaluation pairs."""
+    log_episodes: int = 2500
+    """Logged shortest-path trajectories."""
+    train_pairs: int = 60_000
+    """Training pairs of each head."""
+    validation_pairs: int = 12_000
+    """Validation pairs of each head."""
+    resamples: int = 100_000
+    """Bootstrap resamples."""
+    heads: dict[str, HeadPlan] = field(
+        default_factory=lambda: {"trm-paper": PAPER_HEAD, "shuffled": SHUFFLED_HEAD, "trm": OUR_HEAD}
+    )
+    """Learned costs by name."""
+    tie_broken: tuple[str, ...] = ("oracle", "trm")
+    """Costs that also run with the planner's tie-break."""
+    tie_break: float = 1e-3
+    """Its weight."""
+
+
+class Experiment:
+    """The runs of one output directory; each is computed once and then read back."""
+
+    def __init__(self, out: Path, settings: Settings, progress: Progress) -> None:
+        self.out, self.settings, self.progress = out, settings, progress
+        self._pairs: dict[tuple[str, float], TemporalPairs] = {}
+
+    @cached_property
+    def task(self) -> TopoNav:
+        """The simulated world."""
+        return TopoNav()
+
+    @cached_property
+    def model(self) -> ExactTopoNav:
+        """The frozen world model."""
+        return ExactTopoNav(self.task)
+
+    @cached_property
+    def evaluation(self) -> EvaluationSet:
+        """Start and goal pairs."""
+        return self.task.evaluation_set(episodes=self.settings.episodes)
+
+    @cached_property
+    def latents(self) -> Latents:
+        """Encoded logs."""
+        return encode_logs(self.model, self.task.generate_logs(self.settings.log_episodes))
+
+    @cached_property
+    def inputs(self) -> dict[str, Any]:
+        """What every run depends on, for its manifest."""
+        return {
+            "experiment": "toponav",
+            "model": MODEL_NAME,
+            "base_seed": BASE_SEED,
+            "evaluation_set": self.evaluation.name,
+            "evaluation_set_sha256": self.evaluation.fingerprint,
+            "logs_sha256": self.latents.logs.fingerprint,
+        }
+
+    def pairs(self, plan: HeadPlan) -> TemporalPairs:
+        """Sample pairs without the evaluation pairs, once for all heads that share the rule."""
+        key = (plan.sampling, plan.holdout)
+        if key not in self._pairs:
+            self._pairs[key] = TemporalPairs(
+                self.latents,
+                count=self.settings.train_pairs,
+                validation=self.settings.validation_pairs,
+                sampling=plan.sampling,
+                exclude=self.evaluation,
+                holdout=plan.holdout,
+                seed=BASE_SEED,
+            )
+        pairs = self._pairs[key]
+        return pairs if plan.shuffled == "none" else pairs.shuffled(validation=plan.shuffled == "all")
+
+    def run(self, name: str, config: dict[str, Any], compute: Callable[[Path], Columns]) -> Run:
+        """Record one run below `out/runs`."""
+        self.progress.step(name.partition("/")[2])
+        return record_run(self.out / "runs" / name, {**self.inputs, **config}, compute)
+
+    def head_run(self, name: str, seed: int) -> Run:
+        """Train one head; its rows are the training curve."""
+        plan = self.settings.heads[name]
+
+        def compute(directory: Path) -> Columns:
+            head = fit(self.pairs(plan), plan.recipe, seed=seed, progress=self.progress)
+            write_head(head, directory)
+            curve = head.record["curve"]
+            return {key: np.array([epoch[key] for epoch in curve]) for key in curve[0]}
+
+        counts = {"train_pairs": self.settings.train_pairs, "validation_pairs": self.settings.validation_pairs}
+        config = {"cost": name, "head": asdict(plan), **counts, "pair_seed": BASE_SEED, "head_seed": seed}
+        return self.run(f"toponav-heads/{name}-{seed}", config, compute)
+
+    def costs(self, seed: int) -> tuple[dict[str, TerminalCost], dict[str, str]]:
+        """Every terminal cost of one head seed, and the sha256 of the heads behind them."""
+        runs = {name: self.head_run(name, seed) for name in self.settings.heads}
+        for run in runs.values():
+            run.require_intact()
+        learned = {name: HeadCost(load_head(run.path)) for name, run in runs.items()}
+        heads_sha256 = {name: run.sha256["weights.safetensors"] for name, run in runs.items()}
+        return {"raw": LatentMSE(), **learned, "oracle": OracleGeodesic(self.model)}, heads_sha256
+
+    def control_run(self, seed: int) -> Run:
+        """Closed loop under every cost; rows are (cost, episode)."""
+        costs, heads_sha256 = self.costs(seed)
+        planner, tie_breaking = CategoricalCEM(), CategoricalCEM(tie_break=self.settings.tie_break)
+        tied = {f"{name}+tie-break": costs[name] for name in self.settings.tie_broken}
+
+        def compute(_: Path) -> Columns:
+            groups = ((costs, planner), (tied, tie_breaking), ({"random": costs["raw"]}, RandomPolicy()))
+            rows = [self.control(group, chooser, seed).rows() for group, chooser in groups if group]
+            return {column: np.concatenate([group[column] for group in rows]) for column in rows[0]}
+
+        config = {
+            "costs": [*costs, *tied, "random"],
+            "heads_sha256": heads_sha256,
+            "planner": asdict(planner),
+            "tie_break": self.settings.tie_break,
+            "action_budget": self.task.action_budget,
+            "planner_seed": seed,
+        }
+        return self.run(f"{self.settings.table}/control-{seed}", config, compute)
+
+    def control(
+        self,
+        costs: dict[str, TerminalCost],
+        planner: Planner,
+        seed: int,
+        evaluation: EvaluationSet | None = None,
+    ) -> ControlRuns:
+        """Run the episodes with tabulated costs and the paper's injected candidates."""
+        evaluation = evaluation or self.evaluation
+        goals = self.model.encode(self.task.observe(evaluation.goals))
+        model, tables = tabulate(self.model, costs, goals)
+        proposal = RouteProposal(self.task) if isinstance(planner, CategoricalCEM) else None
+        return control(
+            self.task, model, tables, evaluation, planner, seed=seed, proposal=proposal, progress=self.progress
+        )
+
+    def sasc_run(self, seed: int) -> Run:
+        """Score shared pools with every cost; rows are (cost, episode, candidate)."""
+        costs, heads_sha256 = self.costs(seed)
+
+        def compute(_: Path) -> Columns:
+            pools = sasc_pool(self.task, self.evaluation, seed)[..., None]
+            context = self.model.encode(self.task.observe(self.evaluation.starts))[:, None]
+            goal = self.model.encode(self.task.observe(self.evaluation.goals))
+            scores = score_pools(self.model, costs, context, goal, torch.from_numpy(pools))
+            diagnostic = diagnose(self.task, self.evaluation.starts, self.evaluation.goals, pools)
+            return candidate_rows(scores, diagnostic, self.evaluation.episodes)
+
+        config = {"costs": list(costs), "heads_sha256": heads_sha256, "candidate_seed": BASE_SEED + 31 * seed + 3}
+        return self.run(f"{self.settings.table}/sasc-{seed}", config, compute)

@@ -1,0 +1,1 @@
+"""Heads: learned functions of two latents, one file each."""

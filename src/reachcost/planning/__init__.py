@@ -1,0 +1,1 @@
+"""Planners and the receding-horizon control loop."""

@@ -1,0 +1,114 @@
+"""The cross-entropy method for discrete actions, as the paper runs it on TopoNav."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reachcost.errors import ReachcostError
+from reachcost.protocols import TerminalCost, WorldModel
+from reachcost.seeding import EpisodeStreams
+
+
+@dataclass(frozen=True)
+class CategoricalCEM:
+    """Fit a categorical distribution per horizon position to the elites, five times, then take the best candidate."""
+
+    actions: int = 5
+    """Number of discrete actions."""
+    horizon: int = 12
+    """Actions per candidate."""
+    candidates: int = 256
+    """Candidate action sequences per iteration."""
+    iterations: int = 5
+    """Rounds of sampling and scoring."""
+    elites: int = 32
+    """Best candidates the distribution is fitted to."""
+    prior: float = 0.2
+    """Share of the uniform distribution in the fitted one."""
+    momentum: float = 0.2
+    """Share of the previous distribution in the next one."""
+    tie_break: float = 0.0
+    """Weight of the same cost after the first action alone, the only one that is executed. Candidates that end in the
+    same place are then told apart by what they do first; 0 is the paper's planner."""
+
+    def plan(
+        self,
+        model: WorldModel,
+        cost: TerminalCost,
+        context: Tensor,
+        goal: Tensor,
+        streams: EpisodeStreams,
+        injected: np.ndarray | None = None,
+    ) -> Tensor:
+        """Choose one action sequence per episode.
+
+        Args:
+            model: Rolls the candidates out.
+            cost: Ranks them.
+            context: Latents [B, T, D].
+            goal: Goal latents [B, D].
+            streams: Random streams of the B episodes.
+            injected: Candidates [B, iterations, K, H] that overwrite the last K of the pool in every iteration.
+
+        Returns:
+            The best candidate of the last pool [B, H, 1]; among equal costs, the one of lowest index.
+        """
+        probability = np.full((len(goal), self.horizon, self.actions), 1 / self.actions, np.float32)
+        for iteration in range(self.iterations):
+            # [B, H, S]: with the candidates innermost each comparison runs over one contiguous row.
+            pool = sample(probability, streams.uniform16(self.horizon, self.candidates))
+            if injected is not None:
+                pool[:, :, -injected.shape[2] :] = injected[:, iteration].transpose(0, 2, 1)
+            costs = self.score(model, cost, context, goal, torch.from_numpy(pool).permute(0, 2, 1)[..., None])
+            elites = pick(pool, lowest(costs, self.elites))
+            frequency = np.stack([(elites == action).mean(0, dtype=np.float32) for action in range(self.actions)], -1)
+            fitted = (1 - self.prior) * frequency + self.prior / self.actions
+            probability = self.momentum * probability + (1 - self.momentum) * fitted
+        return torch.from_numpy(pick(pool, costs.argmin(1)[:, None])[0]).long()[..., None]
+
+    def score(
+        self, model: WorldModel, cost: TerminalCost, context: Tensor, goal: Tensor, pool: Tensor
+    ) -> np.ndarray:
+        """Cost of each candidate in the pool [B, S, H, 1] -> [B, S]."""
+        costs = cost(model.rollout(context, pool), goal)
+        if self.tie_break:
+            costs = costs + self.tie_break * cost(model.rollout(context, pool[:, :, :1]), goal)
+        values = costs.numpy()
+        if not np.isfinite(values).all():
+            row, candidate = np.argwhere(~np.isfinite(values))[0]
+            raise ReachcostError(
+                f"the terminal cost of candidate {candidate} in batch row {row} is {values[row, candidate]}: "
+                "check the head and the latents it scores (reachcost.check_world_model)"
+            )
+        return values
+
+
+def sample(probability: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """Inverse-CDF sampling: probability [B, H, A], uniform uint16 draws [B, H, S] -> actions uint8 [B, H, S]."""
+    edges = np.minimum(65536 * probability.cumsum(2), 65535).astype(np.uint16)[..., None]
+    actions = np.zeros(draws.shape, np.uint8)
+    for edge in range(edges.shape[2] - 1):
+        actions += draws >= edges[:, :, edge]
+    return actions
+
+
+def pick(pool: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    """Read candidates [B, K] out of the pool [B, H, S] -> [K, B, H]."""
+    batch, horizon, samples = pool.shape
+    rows = np.arange(batch * horizon).reshape(batch, horizon) * samples
+    return pool.ravel().take(rows + indices.T[..., None])
+
+
+def lowest(costs: np.ndarray, count: int) -> np.ndarray:
+    """Indices [B, count] of the lowest costs [B, S]; of equal costs the lower index comes first.
+
+    A float32 and its index make one integer key, so ties are settled without a full stable sort.
+    """
+    bits = (np.ascontiguousarray(costs, np.float32) + np.float32(0)).view(np.int32).astype(np.int64)
+    ordered = np.where(bits < 0, np.int64(-(2**31)) - bits, bits)  # IEEE floats in the order of their values
+    keys = ordered * costs.shape[1] + np.arange(costs.shape[1])
+    return np.partition(keys, count - 1, axis=1)[:, :count] % costs.shape[1]

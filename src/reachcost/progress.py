@@ -1,0 +1,41 @@
+"""Progress of long work: silent for library calls, bars (rich) for the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+
+Item = TypeVar("Item")
+
+
+class Progress:
+    """Shows nothing; what library functions use unless told otherwise."""
+
+    def step(self, title: str) -> None:
+        """Announce the next piece of work."""
+
+    def track(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
+        """Iterate over the items of the current piece."""
+        yield from items
+
+
+class ConsoleProgress(Progress):
+    """One line per piece of work on the terminal, with a bar while it runs."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._title = ""
+
+    def step(self, title: str) -> None:
+        """Announce the next piece of work."""
+        self._title = title
+
+    def track(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
+        """Iterate over the items of the current piece, with a bar."""
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(unit))
+        with Bars(*columns, TimeElapsedColumn(), console=self._console) as bars:
+            yield from bars.track(items, description=f"{self._title:<28}")

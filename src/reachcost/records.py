@@ -1,0 +1,184 @@
+"""A result is a record: one directory per run, with a manifest and rows, complete or not there at all.
+
+    DIR/runs/<name>/manifest.json   configuration, seeds, sha256 of inputs, versions, elapsed seconds, sha256 of files
+    DIR/runs/<name>/rows.parquet    one row per episode, candidate or epoch
+    DIR/tables/<table>.json, .md    made from the rows alone
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
+
+from reachcost.atomic import new_directory
+from reachcost.errors import ReachcostError
+
+FORMAT = "reachcost-run/1"
+Columns = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run on disk."""
+
+    path: Path
+    manifest: dict[str, Any]
+
+    @property
+    def sha256(self) -> dict[str, str]:
+        """sha256 of every file of the run, by name."""
+        return self.manifest["files"]
+
+    def rows(self) -> dict[str, np.ndarray]:
+        """Read the rows as columns, after checking that they are the ones the manifest describes."""
+        self.require_intact()
+        table = pq.read_table(self.path / "rows.parquet")
+        return {name: table[name].to_numpy() for name in table.column_names}
+
+    def require_intact(self) -> None:
+        """Stop if a file of the run is missing or changed."""
+        for name, expected in self.sha256.items():
+            try:
+                found = _sha256(self.path / name)
+            except OSError as error:
+                raise ReachcostError(_damaged(self.path, f"{name} cannot be read ({error.strerror})")) from error
+            if found != expected:
+                raise ReachcostError(_damaged(self.path, f"{name} is not the file its manifest describes"))
+
+
+@contextmanager
+def exclusive(out: Path) -> Iterator[None]:
+    """Keep other processes from writing runs into the same directory."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with FileLock(out / ".lock", timeout=0):
+            yield
+    except Timeout as error:
+        raise ReachcostError(
+            f"another reachcost process is working in {out}: wait for it, or choose another --out"
+        ) from error
+
+
+def record_run(path: Path, config: Mapping[str, Any], compute: Callable[[Path], Columns]) -> Run:
+    """Return the finished run at `path`, computing it only if it is not there yet.
+
+    Args:
+        path: Directory of the run.
+        config: Everything that determines the result: settings, all seeds, sha256 of inputs. JSON values only.
+        compute: Called with a directory for further files; returns the rows.
+    """
+    config = json.loads(json.dumps(config))
+    if path.exists():
+        run = read_run(path)
+        _require_config(run, config)
+        return run
+    start = time.perf_counter()
+    with new_directory(path) as partial:
+        rows = compute(partial)
+        pq.write_table(pa.table({name: pa.array(column) for name, column in rows.items()}), partial / "rows.parquet")
+        manifest = {
+            "format": FORMAT,
+            "config": config,
+            "versions": versions(),
+            "rows": len(next(iter(rows.values()))),
+            "files": {file.name: _sha256(file) for file in sorted(partial.iterdir())},
+            "elapsed_seconds": round(time.perf_counter() - start, 3),
+        }
+        (partial / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    return Run(path, manifest)
+
+
+def read_run(path: Path) -> Run:
+    """Open a finished run and check its manifest."""
+    try:
+        manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ReachcostError(_damaged(path, f"manifest.json cannot be read ({error.strerror})")) from error
+    except ValueError as error:
+        raise ReachcostError(_damaged(path, f"manifest.json is not valid JSON ({error})")) from error
+    expected = {"format", "config", "versions", "rows", "files", "elapsed_seconds"}
+    if not isinstance(manifest, dict) or not expected <= manifest.keys() or manifest["format"] != FORMAT:
+        raise ReachcostError(_damaged(path, f"manifest.json is not of format {FORMAT!r}"))
+    return Run(path, manifest)
+
+
+def require_rows(run: Run, keys: Mapping[str, Sequence[Any]], values: Sequence[str]) -> dict[str, np.ndarray]:
+    """Read rows that must hold every combination of `keys` exactly once and finite `values`.
+
+    Returns the value columns as arrays shaped like the keys, for example [cost, episode, candidate].
+    """
+    rows = run.rows()
+    missing = [name for name in (*keys, *values) if name not in rows]
+    if missing:
+        raise ReachcostError(_damaged(run.path, f"its rows have no column {', '.join(missing)}"))
+    shape = tuple(len(allowed) for allowed in keys.values())
+    position = np.zeros(len(rows[next(iter(keys))]), np.int64)
+    for (name, allowed), size in zip(keys.items(), shape, strict=True):
+        number = {value: index for index, value in enumerate(allowed)}
+        index = np.array([number.get(value, -1) for value in rows[name].tolist()])
+        if (index < 0).any():
+            row = int(np.flatnonzero(index < 0)[0])
+            raise ReachcostError(_damaged(run.path, f"row {row} has an unexpected {name} {rows[name][row]!r}"))
+        position = position * size + index
+    count = np.bincount(position, minlength=int(np.prod(shape)))
+    for problem, wrong in (("missing", count == 0), ("duplicate", count > 1)):
+        if wrong.any():
+            where = np.unravel_index(int(np.flatnonzero(wrong)[0]), shape)
+            named = ", ".join(
+                f"{name} {allowed[at]}" for (name, allowed), at in zip(keys.items(), where, strict=True)
+            )
+            raise ReachcostError(_damaged(run.path, f"{int(wrong.sum())} rows are {problem}, the first is {named}"))
+    result: dict[str, np.ndarray] = {}
+    for name in values:
+        column = rows[name].astype(np.float64)
+        if not np.isfinite(column).all():
+            row = int(np.flatnonzero(~np.isfinite(column))[0])
+            raise ReachcostError(_damaged(run.path, f"row {row} has a malformed {name} ({column[row]})"))
+        ordered = np.empty(len(column))
+        ordered[position] = column
+        result[name] = ordered.reshape(shape)
+    return result
+
+
+def versions() -> dict[str, str]:
+    """Versions of what the numbers depend on."""
+    packages = {name: importlib.metadata.version(name) for name in ("reachcost", "torch", "numpy", "scipy")}
+    return {"python": platform.python_version(), **packages}
+
+
+def _require_config(run: Run, config: Mapping[str, Any]) -> None:
+    recorded = run.manifest["config"]
+    different = sorted(key for key in {*recorded, *config} if recorded.get(key) != config.get(key))
+    if different:
+        key = different[0]
+        raise ReachcostError(
+            f"{run.path} holds a run of another configuration ({key} is {_short(recorded.get(key))} there and "
+            f"{_short(config.get(key))} here): choose another --out, or remove that directory"
+        )
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _damaged(path: Path, what: str) -> str:
+    return f"the record in {path} is damaged: {what}: remove that directory and run the command again"
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,54 @@
+"""Randomness belongs to the thing it samples for: one stream per (seed, purpose, indices).
+
+Results therefore never depend on batch size, order, number of workers, or where a run was resumed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.random import Generator, Philox
+
+
+def generator(seed: int, purpose: str, *indices: int) -> Generator:
+    """Return the random stream that belongs to `(seed, purpose, *indices)`.
+
+    >>> float(generator(0, "cem", 3, 1).random()) == float(generator(0, "cem", 3, 1).random())
+    True
+    """
+    name = "/".join([str(int(seed)), purpose, *(str(int(index)) for index in indices)])
+    key = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=16).digest(), "little")
+    return Generator(Philox(key=key))
+
+
+def torch_seed(seed: int, purpose: str) -> int:
+    """Return the integer that seeds torch for `(seed, purpose)`."""
+    return int(generator(seed, purpose).integers(2**63))
+
+
+class EpisodeStreams:
+    """The streams of a batch of episodes at one replan; rows of the same episode share their numbers.
+
+    Sharing makes comparisons between costs paired: every cost meets the same candidates.
+    """
+
+    def __init__(self, seed: int, purpose: str, episodes: Sequence[int] | np.ndarray, replan: int) -> None:
+        unique, self.row_to_stream = np.unique(np.asarray(episodes), return_inverse=True)
+        self._streams = [generator(seed, purpose, episode, replan) for episode in unique]
+
+    def uniform16(self, *shape: int) -> np.ndarray:
+        """Draw uint16 numbers, uniform over their range, of shape [rows, *shape].
+
+        Sixteen bits resolve a probability to 1.5e-5, and are four times as fast to draw as float32.
+        """
+        size = math.prod(shape)
+        words = np.stack([stream.bit_generator.random_raw(-(-size // 4)) for stream in self._streams])
+        return words.view(np.uint16)[:, :size].reshape(-1, *shape)[self.row_to_stream]
+
+    def integers(self, high: int, *shape: int) -> np.ndarray:
+        """Draw int64 numbers in [0, high) of shape [rows, *shape]."""
+        draws = np.stack([stream.integers(high, size=shape) for stream in self._streams])
+        return draws[self.row_to_stream]

@@ -1,0 +1,87 @@
+"""Statistics as plain functions on arrays [seeds, episodes, ...]; candidates are never treated as independent.
+
+All intervals are 95 % percentile intervals unless `level` says otherwise.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from statistics import NormalDist
+
+import numpy as np
+
+from reachcost.seeding import generator
+
+ANALYSIS_SEED = 20260726
+RESAMPLES = 100_000
+
+
+def mean_std(values: np.ndarray) -> tuple[float, float]:
+    """Mean and sample standard deviation (n - 1) over seeds; the latter is 0 for a single one.
+
+    >>> mean_std(np.array([1.0, 2.0, 3.0]))
+    (2.0, 1.0)
+    """
+    values = np.asarray(values, float)
+    return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0
+
+
+def paired_bootstrap(
+    values: np.ndarray, *, resamples: int = RESAMPLES, seed: int = ANALYSIS_SEED, level: float = 0.95
+) -> np.ndarray:
+    """Interval of the mean over episodes, resampled with replacement: values [E, ...] -> [2, ...].
+
+    All trailing columns of an episode are drawn together, so columns (and their differences) stay paired.
+    """
+    return hierarchical_bootstrap(np.asarray(values)[None], resamples=resamples, seed=seed, level=level)
+
+
+def hierarchical_bootstrap(
+    values: np.ndarray, *, resamples: int = RESAMPLES, seed: int = ANALYSIS_SEED, level: float = 0.95
+) -> np.ndarray:
+    """Interval of the mean when seeds are resampled first, then episodes inside each: [K, E, ...] -> [2, ...].
+
+    >>> constant = np.ones((3, 120, 2))
+    >>> hierarchical_bootstrap(constant, resamples=100).shape
+    (2, 2)
+    """
+    values = np.asarray(values, float)
+    seeds, episodes = values.shape[:2]
+    flat = values.reshape(seeds * episodes, -1)
+    rng = generator(seed, "bootstrap")
+    means = []
+    for start in range(0, resamples, 2000):
+        size = min(2000, resamples - start)
+        chosen_seed = rng.integers(seeds, size=(size, seeds, 1), dtype=np.int32)
+        chosen = chosen_seed * episodes + rng.integers(episodes, size=(size, seeds, episodes), dtype=np.int32)
+        chosen += np.arange(size, dtype=np.int32)[:, None, None] * (seeds * episodes)
+        counts = np.bincount(chosen.ravel(), minlength=size * seeds * episodes).reshape(size, -1)
+        means.append(counts @ flat / (seeds * episodes))
+    tail = 50 * (1 - level)
+    return np.percentile(np.concatenate(means), [tail, 100 - tail], axis=0).reshape(2, *values.shape[2:])
+
+
+def sign_flip_test(differences: np.ndarray) -> float:
+    """Exact two-sided paired sign-flip p-value over K differences.
+
+    >>> sign_flip_test(np.array([69.17, 71.67, 76.67]))
+    0.25
+    """
+    differences = np.asarray(differences, float)
+    signs = np.array(list(product((-1, 1), repeat=len(differences))))
+    flipped = np.abs(signs @ differences)
+    observed = abs(differences.sum())
+    return float((flipped >= observed * (1 - 1e-12)).mean())
+
+
+def wilson(successes: int, trials: int, level: float = 0.95) -> tuple[float, float]:
+    """Wilson score interval of a proportion.
+
+    >>> [round(bound, 3) for bound in wilson(0, 100)]
+    [0.0, 0.037]
+    """
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    share = successes / trials
+    centre = (share + z**2 / (2 * trials)) / (1 + z**2 / trials)
+    half = z / (1 + z**2 / trials) * np.sqrt(share * (1 - share) / trials + z**2 / (4 * trials**2))
+    return max(0.0, float(centre - half)), min(1.0, float(centre + half))

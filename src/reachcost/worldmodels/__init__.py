@@ -1,0 +1,1 @@
+"""Frozen world models and the checker of their contract."""
