@@ -48,7 +48,10 @@ def draw_repaired_episode(experiment: Experiment, path: Path) -> Path:
         field = cost_field(experiment, costs[name], episode.goals)
         panels.append(Panel(f"{title}: {end}", field, runs.paths[number, 0, : steps + 1]))
     shortest = int(experiment.task.distance(episode.starts, episode.goals)[0])
-    heading = f"TopoNav episode {episode.episodes[0]}: same planner, same candidates, two terminal costs (shortest route {shortest})"
+    heading = (
+        f"TopoNav episode {episode.episodes[0]}, shortest route {shortest} steps: "
+        "same planner, same random numbers, two terminal costs"
+    )
     draw_cost_fields(experiment.task, episode.goals[0], panels, path, heading)
     return path
 

@@ -79,9 +79,7 @@ def _train(
     head: PairHead, pairs: TemporalPairs, recipe: Recipe, progress: Progress
 ) -> tuple[list[dict[str, float]], dict[str, Tensor]]:
     latents, train = pairs.latents, pairs.train
-    optimizer = AdamW(
-        head.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True
-    )
+    optimizer = AdamW(head.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True)
     updates = -(-len(train) // recipe.batch_size)
     schedule = (
         OneCycleLR(optimizer, max_lr=recipe.learning_rate, epochs=recipe.epochs, steps_per_epoch=updates)

@@ -107,9 +107,7 @@ class TemporalPairs:
         usable = np.flatnonzero(latents.logs.lengths >= 2)
         held_out = round(holdout * len(usable))
         shuffled = generator(seed, "holdout").permutation(usable)
-        for_validation, for_training = (
-            (shuffled[:held_out], shuffled[held_out:]) if held_out else (usable, usable)
-        )
+        for_validation, for_training = (shuffled[:held_out], shuffled[held_out:]) if held_out else (usable, usable)
         self.latents = latents.values
         self.train = _sample(latents.logs, for_training, count, sampling, exclude, generator(seed, "train-pairs"))
         self.validation = _sample(

@@ -8,13 +8,14 @@ numpy; the latent side (models, heads, costs, planners) speaks torch.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from torch import Tensor
 
 if TYPE_CHECKING:
     from reachcost.evaluation import EvaluationSet
+    from reachcost.seeding import EpisodeStreams
 
 Observations = Mapping[str, np.ndarray]
 """Column name to array [N, ...], for example `{"pixels": uint8 [N, height, width, 3]}`."""
@@ -109,9 +110,22 @@ class Task(Protocol):
         ...
 
 
+@runtime_checkable
 class Planner(Protocol):
     """Chooses actions for a batch of episodes; see `reachcost.planning`."""
 
-    def plan(self, model: WorldModel, cost: TerminalCost, context: Tensor, goal: Tensor, **inputs: Any) -> Tensor:
-        """Return the chosen action sequences [B, H, A]."""
+    def plan(
+        self,
+        model: WorldModel,
+        cost: TerminalCost,
+        context: Tensor,
+        goal: Tensor,
+        streams: EpisodeStreams,
+        injected: np.ndarray | None = None,
+    ) -> Tensor:
+        """Choose an action sequence [B, H, A] per episode.
+
+        From context [B, T, D], goal [B, D], the random streams of the B episodes, and candidates
+        [B, iterations, K, H] that the protocol of the task puts into every pool.
+        """
         ...

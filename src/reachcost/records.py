@@ -1,8 +1,8 @@
 """A result is a record: one directory per run, with a manifest and rows, complete or not there at all.
 
-    DIR/runs/<name>/manifest.json   configuration, seeds, sha256 of inputs, versions, elapsed seconds, sha256 of files
-    DIR/runs/<name>/rows.parquet    one row per episode, candidate or epoch
-    DIR/tables/<table>.json, .md    made from the rows alone
+DIR/runs/<name>/manifest.json   configuration, seeds, sha256 of inputs, versions, elapsed seconds, sha256 of files
+DIR/runs/<name>/rows.parquet    one row per episode, candidate or epoch
+DIR/tables/<table>.json, .md    made from the rows alone
 """
 
 from __future__ import annotations
@@ -131,15 +131,13 @@ def require_rows(run: Run, keys: Mapping[str, Sequence[Any]], values: Sequence[s
         index = np.array([number.get(value, -1) for value in rows[name].tolist()])
         if (index < 0).any():
             row = int(np.flatnonzero(index < 0)[0])
-            raise ReachcostError(_damaged(run.path, f"row {row} has an unexpected {name} {rows[name][row]!r}"))
+            raise ReachcostError(_damaged(run.path, f"row {row} has an unexpected {name} {rows[name].tolist()[row]!r}"))
         position = position * size + index
     count = np.bincount(position, minlength=int(np.prod(shape)))
     for problem, wrong in (("missing", count == 0), ("duplicate", count > 1)):
         if wrong.any():
-            where = np.unravel_index(int(np.flatnonzero(wrong)[0]), shape)
-            named = ", ".join(
-                f"{name} {allowed[at]}" for (name, allowed), at in zip(keys.items(), where, strict=True)
-            )
+            where = [int(at) for at in np.unravel_index(int(np.flatnonzero(wrong)[0]), shape)]
+            named = ", ".join(f"{name} {allowed[at]}" for (name, allowed), at in zip(keys.items(), where, strict=True))
             raise ReachcostError(_damaged(run.path, f"{int(wrong.sum())} rows are {problem}, the first is {named}"))
     result: dict[str, np.ndarray] = {}
     for name in values:

@@ -84,4 +84,5 @@ def wilson(successes: int, trials: int, level: float = 0.95) -> tuple[float, flo
     share = successes / trials
     centre = (share + z**2 / (2 * trials)) / (1 + z**2 / trials)
     half = z / (1 + z**2 / trials) * np.sqrt(share * (1 - share) / trials + z**2 / (4 * trials**2))
-    return max(0.0, float(centre - half)), min(1.0, float(centre + half))
+    # Rounding must not push a bound past the share it bounds.
+    return float(max(0.0, min(share, centre - half))), float(min(1.0, max(share, centre + half)))

@@ -114,7 +114,10 @@ class ResultTable:
             values = [
                 text
                 for metric in self.metrics
-                for text in (f"{row.ours_text(metric)} {row.interval_text(metric)}".strip(), row.paper_text(metric))
+                for text in (
+                    f"{row.ours_text(metric)} {row.interval_text(metric)}".strip(),
+                    row.paper_text(metric),
+                )
             ]
             lines.append([row.label, str(row.n), *values])
         body = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

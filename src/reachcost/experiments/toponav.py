@@ -49,7 +49,15 @@ class HeadPlan:
 PAPER_HEAD = HeadPlan(Recipe(hidden=128, scale=29.0, epochs=24), "mostly-endpoints")
 SHUFFLED_HEAD = replace(PAPER_HEAD, shuffled="all")
 OUR_HEAD = HeadPlan(
-    Recipe(hidden=128, scale=29.0, symmetric=True, epochs=4, batch_size=256, learning_rate=2e-2, schedule="one-cycle"),
+    Recipe(
+        hidden=128,
+        scale=29.0,
+        symmetric=True,
+        epochs=4,
+        batch_size=256,
+        learning_rate=4e-2,
+        schedule="one-cycle",
+    ),
     "balanced",
     holdout=0.1,
 )
@@ -153,7 +161,10 @@ class Experiment:
             curve = head.record["curve"]
             return {key: np.array([epoch[key] for epoch in curve]) for key in curve[0]}
 
-        counts = {"train_pairs": self.settings.train_pairs, "validation_pairs": self.settings.validation_pairs}
+        counts = {
+            "train_pairs": self.settings.train_pairs,
+            "validation_pairs": self.settings.validation_pairs,
+        }
         config = {"cost": name, "head": asdict(plan), **counts, "pair_seed": BASE_SEED, "head_seed": seed}
         return self.run(f"toponav-heads/{name}-{seed}", config, compute)
 
@@ -200,7 +211,14 @@ class Experiment:
         model, tables = tabulate(self.model, costs, goals)
         proposal = RouteProposal(self.task) if isinstance(planner, CategoricalCEM) else None
         return control(
-            self.task, model, tables, evaluation, planner, seed=seed, proposal=proposal, progress=self.progress
+            self.task,
+            model,
+            tables,
+            evaluation,
+            planner,
+            seed=seed,
+            proposal=proposal,
+            progress=self.progress,
         )
 
     def sasc_run(self, seed: int) -> Run:
@@ -215,5 +233,9 @@ class Experiment:
             diagnostic = diagnose(self.task, self.evaluation.starts, self.evaluation.goals, pools)
             return candidate_rows(scores, diagnostic, self.evaluation.episodes)
 
-        config = {"costs": list(costs), "heads_sha256": heads_sha256, "candidate_seed": BASE_SEED + 31 * seed + 3}
+        config = {
+            "costs": list(costs),
+            "heads_sha256": heads_sha256,
+            "candidate_seed": BASE_SEED + 31 * seed + 3,
+        }
         return self.run(f"{self.settings.table}/sasc-{seed}", config, compute)

@@ -20,8 +20,8 @@ from reachcost.records import exclusive
 from reachcost.stats import mean_std
 
 NOTE = (
-    "TopoNav heads by recipe: RMSE in steps on balanced pairs of held-out trajectories (a tenth of the logs), mean over "
-    "head seeds 3072, 3073, 3074. This is what chose `trm`; no episode was run for it. "
+    "TopoNav heads by recipe: RMSE in steps on balanced pairs of held-out trajectories (a tenth of the logs), mean "
+    "over head seeds 3072, 3073, 3074. This is what chose `trm`; no episode was run for it. "
     "Made by `reachcost reproduce toponav-recipes`."
 )
 
@@ -30,12 +30,14 @@ def _plans() -> dict[str, HeadPlan]:
     paper = replace(PAPER_HEAD, holdout=OUR_HEAD.holdout)
     balanced = replace(paper, sampling="balanced")
     symmetric = replace(balanced, recipe=replace(balanced.recipe, symmetric=True))
-    peaks = {f"one-cycle, batch 256, 4 epochs, peak {rate:g}": rate for rate in (3e-3, 1e-2, 2e-2, 4e-2)}
+    peaks = {f"one-cycle, batch 256, 4 epochs, peak {rate:g}": rate for rate in (3e-3, 1e-2, 2e-2, 4e-2, 8e-2)}
     return {
         "paper recipe": paper,
         "balanced pairs": balanced,
         "symmetric": symmetric,
-        **{name: replace(OUR_HEAD, recipe=replace(OUR_HEAD.recipe, learning_rate=rate)) for name, rate in peaks.items()},
+        **{
+            name: replace(OUR_HEAD, recipe=replace(OUR_HEAD.recipe, learning_rate=rate)) for name, rate in peaks.items()
+        },
     }
 
 

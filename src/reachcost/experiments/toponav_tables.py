@@ -25,11 +25,11 @@ PAPER = {
     "oracle": {"success": 95.6, "rho_geo": 1.000, "rank": 0.00, "final_geo": 0.08},
 }
 NOTE = (
-    "TopoNav, {episodes} start and goal pairs for each head seed ({seeds}). Success and final graph distance come from "
-    "closed-loop control, ρ_geo and oracle best rank from SASC on shared pools. Brackets are 95 % intervals. Means over "
-    "head seeds: hierarchical paired bootstrap, {resamples:,} resamples. Single seeds: Wilson for success, episode "
-    "bootstrap for the rest. Where all episodes agree the bootstrap has nothing to resample, so success has the Wilson "
-    "interval there. Made by `reachcost reproduce {table}`.\n\n{legend}"
+    "TopoNav, {episodes} start and goal pairs for each head seed ({seeds}). Success and final graph distance come "
+    "from closed-loop control, ρ_geo and oracle best rank from SASC on shared pools. Brackets are 95 % intervals. "
+    "Means over head seeds: hierarchical paired bootstrap, {resamples:,} resamples. Single seeds: Wilson for success, "
+    "episode bootstrap for the rest. Where all episodes agree the bootstrap has nothing to resample, so success has "
+    "the Wilson interval there. Made by `reachcost reproduce {table}`.\n\n{legend}"
 )
 TOPONAV_LEGEND = (
     "`trm-paper` is the paper's recipe in our reading of it, `shuffled` its control with permuted labels, `trm` our "
@@ -44,9 +44,9 @@ READINGS = {
     "shuffled-train-only": replace(SHUFFLED_HEAD, shuffled="train"),
 }
 READINGS_LEGEND = (
-    "How else the text can be read. `trm-paper`: label scale 29 (the grid), batch 1024. `trm-printed`: the printed head "
-    "defaults, scale 224, batch 1024. `trm-printed-256`: scale 224, batch 256. `shuffled`: validation labels permuted "
-    "too. `shuffled-train-only`: only training labels permuted, so true labels choose the epoch."
+    "How else the text can be read. `trm-paper`: label scale 29 (the grid), batch 1024. `trm-printed`: the printed "
+    "head defaults, scale 224, batch 1024. `trm-printed-256`: scale 224, batch 256. `shuffled`: validation labels "
+    "permuted too. `shuffled-train-only`: only training labels permuted, so true labels choose the epoch."
 )
 
 

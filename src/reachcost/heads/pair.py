@@ -33,7 +33,11 @@ class PairHead(nn.Module):
         super().__init__()
         self.latent_dim, self.hidden, self.scale, self.symmetric = latent_dim, hidden, scale, symmetric
         self.mlp = nn.Sequential(
-            nn.Linear(4 * latent_dim, hidden), nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, 1)
+            nn.Linear(4 * latent_dim, hidden),
+            nn.SiLU(),
+            nn.Linear(hidden, hidden),
+            nn.SiLU(),
+            nn.Linear(hidden, 1),
         )
         self.record: dict[str, Any] = {}
         """How the head was trained; saved beside the weights."""

@@ -81,7 +81,10 @@ def _read_config(directory: Path) -> dict[str, Any]:
         or not isinstance(config.get("training"), dict)
         or not isinstance(config.get("weights_sha256"), str)
     ):
-        _refuse(directory, f"config.json needs `arguments` with {', '.join(types)}, `training` and `weights_sha256`")
+        _refuse(
+            directory,
+            f"config.json needs `arguments` with {', '.join(types)}, `training` and `weights_sha256`",
+        )
     return config
 
 

@@ -57,22 +57,25 @@ class CategoricalCEM:
         Returns:
             The best candidate of the last pool [B, H, 1]; among equal costs, the one of lowest index.
         """
-        probability = np.full((len(goal), self.horizon, self.actions), 1 / self.actions, np.float32)
-        for iteration in range(self.iterations):
+
+        def propose(probability: np.ndarray, iteration: int) -> tuple[np.ndarray, np.ndarray]:
             # [B, H, S]: with the candidates innermost each comparison runs over one contiguous row.
             pool = sample(probability, streams.uniform16(self.horizon, self.candidates))
             if injected is not None:
                 pool[:, :, -injected.shape[2] :] = injected[:, iteration].transpose(0, 2, 1)
-            costs = self.score(model, cost, context, goal, torch.from_numpy(pool).permute(0, 2, 1)[..., None])
+            return pool, self.score(model, cost, context, goal, torch.from_numpy(pool).permute(0, 2, 1)[..., None])
+
+        probability = np.full((len(goal), self.horizon, self.actions), 1 / self.actions, np.float32)
+        pool, costs = propose(probability, 0)
+        for iteration in range(1, self.iterations):
             elites = pick(pool, lowest(costs, self.elites))
             frequency = np.stack([(elites == action).mean(0, dtype=np.float32) for action in range(self.actions)], -1)
             fitted = (1 - self.prior) * frequency + self.prior / self.actions
             probability = self.momentum * probability + (1 - self.momentum) * fitted
+            pool, costs = propose(probability, iteration)
         return torch.from_numpy(pick(pool, costs.argmin(1)[:, None])[0]).long()[..., None]
 
-    def score(
-        self, model: WorldModel, cost: TerminalCost, context: Tensor, goal: Tensor, pool: Tensor
-    ) -> np.ndarray:
+    def score(self, model: WorldModel, cost: TerminalCost, context: Tensor, goal: Tensor, pool: Tensor) -> np.ndarray:
         """Cost of each candidate in the pool [B, S, H, 1] -> [B, S]."""
         costs = cost(model.rollout(context, pool), goal)
         if self.tie_break:

@@ -100,11 +100,9 @@ def control(
             context = model.encode(task.observe(states[active]))[:, None]
             require_finite(context, "episode")
             streams = EpisodeStreams(seed, "plan", episode_of[active], replan)
-            grouped = GroupedCost(
-                list(costs.values()), np.bincount(cost_of[active], minlength=len(costs)).tolist()
-            )
-            inputs = {"injected": proposal(states[active], goals[active], streams)} if proposal else {}
-            plan = planner.plan(model, grouped, context, goal_latents[active], streams=streams, **inputs)
+            grouped = GroupedCost(list(costs.values()), np.bincount(cost_of[active], minlength=len(costs)).tolist())
+            injected = proposal(states[active], goals[active], streams) if proposal else None
+            plan = planner.plan(model, grouped, context, goal_latents[active], streams, injected)
             states[active] = task.step(states[active], plan[:, 0].numpy())
             steps[active] += 1
             done[active] = task.success(states[active], goals[active])

@@ -48,7 +48,7 @@ class TopoNavEnv(gymnasium.Env[np.ndarray, int]):
         reached = bool(self.task.success(self._state, self._goal)[0])
         return self._observation(), 0.0 if reached else -1.0, reached, False, self._info()
 
-    def render(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def render(self) -> np.ndarray | None:
         """Return the current frame."""
         return self._observation() if self.render_mode == "rgb_array" else None
 

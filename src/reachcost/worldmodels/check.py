@@ -42,15 +42,17 @@ def check_world_model(model: WorldModel, observations: Observations, actions: Te
         )
 
     latents = _check_function(
-        "encode", lambda part: model.encode({name: column[part] for name, column in columns.items()}), rows
+        "encode",
+        lambda part: model.encode({name: column[part] for name, column in columns.items()}),
+        (rows, model.latent_dim),
     )
-    _check_output("encode", latents, (rows, model.latent_dim))
     if torch.equal(latents[0], latents[1]):
         _fail("encode maps the first two observations to the same latent", "pass two that differ, or mend encode")
 
     context = latents[:batch, None].expand(batch, history, model.latent_dim).contiguous()
-    terminal = _check_function("rollout", lambda part: model.rollout(context[part], actions[part]), batch)
-    _check_output("rollout", terminal, (batch, samples, model.latent_dim))
+    terminal = _check_function(
+        "rollout", lambda part: model.rollout(context[part], actions[part]), (batch, samples, model.latent_dim)
+    )
     first = _quietly(lambda: model.rollout(context, actions[:, :1]))
     if not torch.allclose(first, terminal[:, :1], rtol=1e-4, atol=1e-5):
         _fail("rollout of a candidate changes with the other candidates", "treat the S axis as a batch axis")
@@ -91,24 +93,20 @@ def _quietly(call: Callable[[], Tensor]) -> Tensor:
         ) from error
 
 
-def _check_function(name: str, call: Callable[[slice], Tensor], rows: int) -> Tensor:
+def _check_function(name: str, call: Callable[[slice], Tensor], shape: tuple[int, ...]) -> Tensor:
     whole = _quietly(lambda: call(slice(None)))
     if not isinstance(whole, Tensor):
         _fail(f"{name} returned {type(whole).__name__}", "return a torch.Tensor")
     if whole.requires_grad:
         _fail(f"{name} builds a gradient graph", "wrap it in torch.no_grad() or detach its result")
+    if whole.shape != shape:
+        _fail(f"{name} returned shape {tuple(whole.shape)}", f"return {shape}")
+    if not torch.isfinite(whole).all():
+        row = int(torch.argwhere(~torch.isfinite(whole))[0, 0])
+        _fail(f"{name} returned non-finite numbers (first in row {row})", "check weights and input normalisation")
     if not torch.equal(whole, _quietly(lambda: call(slice(None)))):
         _fail(f"{name} gives different results for the same input", "remove dropout, sampling and hidden state")
-    if rows > 1:
-        alone = _quietly(lambda: call(slice(0, 1)))
-        if alone.shape != (1, *whole.shape[1:]) or not torch.allclose(alone[0], whole[0], rtol=1e-4, atol=1e-5):
-            _fail(f"{name} of a row changes with the other rows", "use running statistics; never mix rows")
+    alone = _quietly(lambda: call(slice(0, 1)))
+    if alone.shape != (1, *shape[1:]) or not torch.allclose(alone[0], whole[0], rtol=1e-4, atol=1e-5):
+        _fail(f"{name} of a row changes with the other rows", "use running statistics; never mix rows")
     return whole
-
-
-def _check_output(name: str, value: Tensor, shape: tuple[int, ...]) -> None:
-    if value.shape != shape:
-        _fail(f"{name} returned shape {tuple(value.shape)}", f"return {shape}")
-    if not torch.isfinite(value.double()).all():
-        row = int(torch.argwhere(~torch.isfinite(value.double()))[0, 0])
-        _fail(f"{name} returned non-finite numbers (first in row {row})", "check weights and input normalisation")

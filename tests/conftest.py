@@ -1,0 +1,43 @@
+"""Small real pieces that many tests share."""
+
+from __future__ import annotations
+
+import pytest
+
+from reachcost.evaluation import EvaluationSet
+from reachcost.fit import Recipe, fit
+from reachcost.heads.pair import PairHead
+from reachcost.latents import Latents, encode_logs
+from reachcost.pairs import TemporalPairs
+from reachcost.tasks.toponav import TopoNav
+from reachcost.worldmodels.toponav import ExactTopoNav
+
+
+@pytest.fixture(scope="session")
+def task() -> TopoNav:
+    return TopoNav()
+
+
+@pytest.fixture(scope="session")
+def model(task: TopoNav) -> ExactTopoNav:
+    return ExactTopoNav(task)
+
+
+@pytest.fixture(scope="session")
+def evaluation(task: TopoNav) -> EvaluationSet:
+    return task.evaluation_set()
+
+
+@pytest.fixture(scope="session")
+def latents(task: TopoNav, model: ExactTopoNav) -> Latents:
+    return encode_logs(model, task.generate_logs(episodes=300))
+
+
+@pytest.fixture(scope="session")
+def pairs(latents: Latents, evaluation: EvaluationSet) -> TemporalPairs:
+    return TemporalPairs(latents, count=6000, validation=1000, exclude=evaluation, holdout=0.1)
+
+
+@pytest.fixture(scope="session")
+def head(pairs: TemporalPairs) -> PairHead:
+    return fit(pairs, Recipe(hidden=32, scale=29, epochs=3, batch_size=256, learning_rate=1e-2), seed=1)

@@ -1,0 +1,144 @@
+"""Heads: shapes, symmetry, training, and what is on disk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reachcost.errors import ReachcostError
+from reachcost.fit import Recipe, fit
+from reachcost.heads.pair import PairHead
+from reachcost.heads.storage import load_head, save_head
+from reachcost.pairs import TemporalPairs
+from reachcost.protocols import Head
+
+QUICK = Recipe(hidden=16, scale=29, epochs=3, batch_size=256)
+
+
+@given(st.lists(st.integers(1, 4), max_size=3), st.booleans())
+def test_heads_broadcast_and_are_never_negative(shape: list[int], symmetric: bool) -> None:
+    head = PairHead(latent_dim=5, hidden=8, symmetric=symmetric)
+    values = head(torch.randn(*shape, 3, 5), torch.randn(5))
+    assert values.shape == (*shape, 3)
+    assert (values >= 0).all()
+
+
+def test_features_are_both_latents_difference_and_absolute_difference() -> None:
+    head = PairHead(latent_dim=2, hidden=8)
+    seen = []
+    head.mlp.register_forward_hook(lambda _module, inputs, _output: seen.append(inputs[0]))
+    head(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 1.0]))
+    assert seen[0].tolist() == [1, 2, 3, 1, -2, 1, 2, 1]
+
+
+def test_symmetrised_head_is_the_mean_of_both_orders(head: PairHead) -> None:
+    z, goal = torch.randn(2, 50, 10, generator=torch.Generator().manual_seed(0))
+    both = head.symmetrised()
+    torch.testing.assert_close(both(z, goal), (head(z, goal) + head(goal, z)) / 2)
+    assert torch.equal(both(z, goal), both(goal, z))
+    assert not head.symmetric
+
+
+def test_another_latent_dimension_is_refused(head: PairHead) -> None:
+    assert isinstance(head, Head)
+    with pytest.raises(ReachcostError, match="trained on latents of dimension 10 but z has 192"):
+        head(torch.zeros(3, 192), torch.zeros(10))
+
+
+def test_training_learns_and_keeps_the_best_epoch(head: PairHead, pairs: TemporalPairs) -> None:
+    record = head.record
+    losses = [epoch["validation_loss"] for epoch in record["curve"]]
+    assert record["validation_loss"] == min(losses)
+    assert record["best_epoch"] == 1 + losses.index(min(losses))
+    assert record["validation_rmse"] < 0.5 * pairs.validation.gap.std().item()
+    assert not head.training
+    assert not any(parameter.requires_grad for parameter in head.parameters())
+
+
+def test_shuffled_labels_teach_nothing(pairs: TemporalPairs) -> None:
+    control = fit(pairs.shuffled(), QUICK, seed=1)
+    assert control.record["validation_rmse"] > 0.9 * pairs.validation.gap.std().item()
+
+
+def test_training_is_deterministic_and_leaves_global_randomness_alone(pairs: TemporalPairs) -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    threads = torch.get_num_threads()
+    one, same, other = (fit(pairs, QUICK, seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(torch.rand(3), expected)
+    assert torch.get_num_threads() == threads
+    for name, weight in one.state_dict().items():
+        assert torch.equal(weight, same.state_dict()[name])
+    assert not torch.equal(one.mlp[0].weight, other.mlp[0].weight)
+
+
+def test_divergence_is_reported(pairs: TemporalPairs) -> None:
+    with pytest.raises(ReachcostError, match="lower the learning rate"):
+        fit(pairs, Recipe(hidden=16, scale=29, epochs=2, learning_rate=1e30))
+
+
+def test_a_saved_head_comes_back_bit_for_bit(head: PairHead, tmp_path: Path) -> None:
+    save_head(head, tmp_path / "head")
+    loaded = load_head(tmp_path / "head")
+    assert loaded.config == head.config
+    assert loaded.record == head.record
+    for name, weight in head.state_dict().items():
+        assert torch.equal(weight, loaded.state_dict()[name])
+    assert sorted(path.name for path in (tmp_path / "head").iterdir()) == ["config.json", "weights.safetensors"]
+
+
+def test_saving_never_overwrites(head: PairHead, tmp_path: Path) -> None:
+    save_head(head, tmp_path / "head")
+    with pytest.raises(ReachcostError, match="exists already"):
+        save_head(head, tmp_path / "head")
+
+
+@given(cut=st.integers(0, 10_000))
+def test_a_truncated_head_is_refused(cut: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    directory = tmp_path_factory.mktemp("heads") / "head"
+    save_head(PairHead(4, hidden=8), directory)
+    weights = directory / "weights.safetensors"
+    data = weights.read_bytes()
+    weights.write_bytes(data[: cut % len(data)])
+    with pytest.raises(ReachcostError, match=r"cannot load the head in .*head: weights.safetensors is not the file"):
+        load_head(directory)
+
+
+def edit_config(directory: Path, **changes: object) -> None:
+    config = json.loads((directory / "config.json").read_text())
+    config.update(changes)
+    (directory / "config.json").write_text(json.dumps(config))
+
+
+def test_other_damage_is_named(head: PairHead, tmp_path: Path) -> None:
+    with pytest.raises(ReachcostError, match=r"config.json cannot be read \(No such file"):
+        load_head(tmp_path / "nothing")
+    cases = {
+        "format": ({"format": "other"}, "not of format"),
+        "arguments": ({"arguments": {"latent_dim": "ten"}}, "needs `arguments`"),
+        "shapes": ({"arguments": {**head.config, "hidden": 10**9}}, "its weights have shapes"),
+    }
+    for name, (change, message) in cases.items():
+        save_head(head, tmp_path / name)
+        edit_config(tmp_path / name, **change)
+        with pytest.raises(ReachcostError, match=message):
+            load_head(tmp_path / name)
+    save_head(head, tmp_path / "json")
+    (tmp_path / "json" / "config.json").write_text("{")
+    with pytest.raises(ReachcostError, match="not valid JSON"):
+        load_head(tmp_path / "json")
+
+
+def test_non_finite_weights_are_refused(tmp_path: Path) -> None:
+    broken = PairHead(4, hidden=8)
+    with torch.no_grad():
+        broken.mlp[0].weight[0, 0] = torch.inf
+    save_head(broken, tmp_path / "head")
+    with pytest.raises(ReachcostError, match=r"weight 'mlp.0.weight' is not finite"):
+        load_head(tmp_path / "head")

@@ -1,0 +1,111 @@
+"""Pairs: sampling rules, labels, exclusion, shuffled control."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reachcost.errors import ReachcostError
+from reachcost.evaluation import EvaluationSet
+from reachcost.latents import Latents
+from reachcost.logs import Logs
+from reachcost.pairs import SAMPLERS, TemporalPairs, balanced, mostly_endpoints, overlapping, require_exclusion
+from reachcost.seeding import generator
+
+
+@given(st.lists(st.integers(2, 200), min_size=1, max_size=50), st.sampled_from(sorted(SAMPLERS)))
+def test_every_rule_stays_inside_the_episode(lengths: list[int], rule: str) -> None:
+    early, late = SAMPLERS[rule](np.array(lengths), generator(0, rule))
+    assert (early >= 0).all()
+    assert (early < late).all()
+    assert (late < lengths).all()
+
+
+def test_balanced_gaps_are_uniform_over_the_whole_episode() -> None:
+    early, late = balanced(np.full(90_000, 10), generator(0, "test"))
+    assert np.bincount(late - early)[1:] / 10_000 == pytest.approx(np.ones(9), abs=0.05)
+
+
+def test_85_percent_of_toponav_pairs_are_endpoints() -> None:
+    early, late = mostly_endpoints(np.full(50_000, 40), generator(0, "test"))
+    ends = (early == 0) & (late == 39)
+    assert ends.mean() == pytest.approx(0.85 + 0.15 * 2 / (40 * 39), abs=0.005)
+
+
+def test_labels_are_steps_and_order_is_random(pairs: TemporalPairs) -> None:
+    assert torch.equal(pairs.train.gap, (pairs.train.first - pairs.train.second).abs().float())
+    assert (pairs.train.first < pairs.train.second).float().mean().item() == pytest.approx(0.5, abs=0.03)
+
+
+def test_pairs_stay_in_one_episode_and_validation_in_its_own(pairs: TemporalPairs, latents: Latents) -> None:
+    episode = np.repeat(np.arange(len(latents.logs)), latents.logs.lengths)
+    seen = {}
+    for name, chosen in (("train", pairs.train), ("validation", pairs.validation)):
+        np.testing.assert_array_equal(episode[chosen.first.numpy()], episode[chosen.second.numpy()])
+        seen[name] = set(episode[chosen.first.numpy()])
+    assert not seen["train"] & seen["validation"]
+
+
+def test_pairs_are_deterministic_from_their_seed(latents: Latents) -> None:
+    one, same, other = (TemporalPairs(latents, count=100, validation=10, seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(one.train.first, same.train.first)
+    assert not torch.equal(one.train.first, other.train.first)
+
+
+def logged_pairs(latents: Latents, count: int) -> EvaluationSet:
+    """Evaluation pairs that are the endpoints of logged trajectories, half of them reversed."""
+    logs = latents.logs
+    ends = np.stack([logs.offsets, logs.offsets + logs.lengths - 1])[:, :count]
+    ends[:, ::2] = ends[::-1, ::2]
+    states = logs.columns["state"]
+    return EvaluationSet("logged", states[ends[0]], states[ends[1]], 0, np.arange(count))
+
+
+def test_exclusion_is_unordered_and_proved(latents: Latents) -> None:
+    exclude = logged_pairs(latents, 100)
+    open_pairs = TemporalPairs(latents, count=5000, validation=100, sampling="mostly-endpoints")
+    overlap = overlapping(latents.logs, open_pairs.train.first.numpy(), open_pairs.train.second.numpy(), exclude)
+    assert 0.2 < overlap.mean() < 0.4
+    with pytest.raises(ReachcostError, match=r"of 5000 training pairs are evaluation pairs of 'logged'.*exclude="):
+        require_exclusion(latents.logs, open_pairs.train, exclude)
+
+    closed = TemporalPairs(latents, count=5000, validation=100, sampling="mostly-endpoints", exclude=exclude)
+    require_exclusion(latents.logs, closed.train, exclude)
+    require_exclusion(latents.logs, closed.validation, exclude)
+    assert closed.record["exclusion"]["overlapping_pairs"] == 0
+    assert closed.record["exclusion"]["evaluation_set_sha256"] == exclude.fingerprint
+
+
+def test_logs_that_hold_nothing_but_evaluation_pairs_are_refused() -> None:
+    logs = Logs({"state": np.array([[1, 1], [1, 2]])}, np.array([2]))
+    exclude = EvaluationSet("all", np.array([[1, 2]]), np.array([[1, 1]]), 0, np.arange(1))
+    with pytest.raises(ReachcostError, match="still evaluation pairs after 100 draws"):
+        TemporalPairs(Latents(torch.zeros(2, 3), logs), count=5, validation=1, exclude=exclude)
+
+
+def test_shuffled_control_keeps_pairs_and_permutes_labels(pairs: TemporalPairs) -> None:
+    control = pairs.shuffled()
+    for true, permuted in ((pairs.train, control.train), (pairs.validation, control.validation)):
+        assert torch.equal(true.first, permuted.first)
+        assert not torch.equal(true.gap, permuted.gap)
+        assert torch.equal(true.gap.sort().values, permuted.gap.sort().values)
+    assert torch.equal(pairs.shuffled(validation=False).validation.gap, pairs.validation.gap)
+    assert control.record["labels"] == "shuffled"
+    assert pairs.record["labels"] == "temporal"
+
+
+def test_bad_input_is_named(latents: Latents) -> None:
+    with pytest.raises(ReachcostError, match="unknown pair sampling 'all'"):
+        TemporalPairs(latents, sampling="all")
+    short = Logs({"state": np.zeros((3, 2))}, np.ones(3, int))
+    with pytest.raises(ReachcostError, match="no episode has two rows"):
+        TemporalPairs(Latents(torch.zeros(3, 2), short), count=1)
+    values = latents.values.clone()
+    values[17, 3] = torch.nan
+    with pytest.raises(ReachcostError, match="the latent of log row 17 is not finite"):
+        Latents(values, latents.logs)
+    with pytest.raises(ReachcostError, match="column 'state' has 3 rows but the episode lengths add up to 5"):
+        Logs({"state": np.zeros((3, 2))}, np.array([2, 3]))

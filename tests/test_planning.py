@@ -1,0 +1,182 @@
+"""The planner and the control loop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from torch import Tensor
+
+from reachcost.costs import HeadCost, LatentMSE
+from reachcost.errors import ReachcostError
+from reachcost.evaluation import EvaluationSet
+from reachcost.heads.pair import PairHead
+from reachcost.oracle import OracleGeodesic
+from reachcost.planning.categorical_cem import CategoricalCEM, lowest, sample
+from reachcost.planning.control import ControlRuns, control
+from reachcost.planning.random_policy import RandomPolicy
+from reachcost.protocols import Planner, TerminalCost
+from reachcost.seeding import EpisodeStreams, generator
+from reachcost.tasks.toponav import RouteProposal, TopoNav
+from reachcost.worldmodels.tabular import tabulate
+from reachcost.worldmodels.toponav import ExactTopoNav
+
+
+@given(arrays.arrays(np.float32, (3, 20), elements=st.floats(-5, 5, width=16)), st.integers(1, 20))
+def test_lowest_is_a_stable_sort_cut_off(costs: np.ndarray, count: int) -> None:
+    expected = np.argsort(costs, axis=1, kind="stable")[:, :count]
+    np.testing.assert_array_equal(np.sort(lowest(costs, count)), np.sort(expected))
+
+
+def test_sampling_follows_the_probabilities() -> None:
+    probability = np.array([[[0.1, 0.2, 0.3, 0.35, 0.05], [0.0, 0.0, 1.0, 0.0, 0.0]]], np.float32)
+    draws = EpisodeStreams(0, "test", [0], 0).uniform16(2, 100_000)
+    actions = sample(probability, draws)
+    for position in range(2):
+        share = np.bincount(actions[0, position], minlength=5) / 100_000
+        assert share == pytest.approx(probability[0, position], abs=0.005)
+
+
+def test_streams_belong_to_their_episode() -> None:
+    alone = EpisodeStreams(0, "plan", [7], 3)
+    among = EpisodeStreams(0, "plan", [2, 7, 7, 9], 3)
+    numbers, others = alone.uniform16(5), among.uniform16(5)
+    np.testing.assert_array_equal(others[1], numbers[0])
+    np.testing.assert_array_equal(others[2], numbers[0])
+    assert (others[0] != numbers[0]).any()
+    for different in (
+        EpisodeStreams(1, "plan", [7], 3),
+        EpisodeStreams(0, "x", [7], 3),
+        EpisodeStreams(0, "plan", [7], 4),
+    ):
+        assert (different.uniform16(5) != numbers).any()
+    assert generator(0, "plan", 1, 12).random() != generator(0, "plan", 11, 2).random()
+
+
+def run(
+    task: TopoNav,
+    model: ExactTopoNav,
+    costs: dict[str, TerminalCost],
+    evaluation: EvaluationSet,
+    planner: Planner | None = None,
+    seed: int = 3072,
+) -> ControlRuns:
+    goals = model.encode(task.observe(evaluation.goals))
+    table_model, tables = tabulate(model, costs, goals)
+    chosen = planner or CategoricalCEM()
+    return control(task, table_model, tables, evaluation, chosen, seed=seed, proposal=RouteProposal(task))
+
+
+def test_oracle_reaches_goals_that_raw_distance_does_not(
+    task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet
+) -> None:
+    runs = run(task, model, {"raw": LatentMSE(), "oracle": OracleGeodesic(model)}, evaluation.subset(slice(0, 40)))
+    raw, oracle = runs.success.mean(1)
+    assert raw < 0.4
+    assert oracle > 0.9
+    assert (runs.final_distance[runs.success] == 0).all()
+    assert (runs.steps[~runs.success] == 90).all()
+    assert (runs.category == "success").tolist() == runs.success.tolist()
+
+
+def test_results_do_not_depend_on_the_batch(
+    task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet, head: PairHead
+) -> None:
+    costs = {"raw": LatentMSE(), "head": HeadCost(head)}
+    whole = run(task, model, costs, evaluation.subset(slice(0, 6)))
+    for row in range(6):
+        for number, name in enumerate(costs):
+            alone = run(task, model, {name: costs[name]}, evaluation.subset(slice(row, row + 1)))
+            np.testing.assert_array_equal(alone.paths[0, 0], whole.paths[number, row])
+
+
+def test_tables_change_nothing(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet, head: PairHead) -> None:
+    few = evaluation.subset(slice(0, 3))
+    tabular = run(task, model, {"head": HeadCost(head)}, few)
+    direct = control(
+        task, model, {"head": HeadCost(head)}, few, CategoricalCEM(), seed=3072, proposal=RouteProposal(task)
+    )
+    np.testing.assert_array_equal(direct.paths, tabular.paths)
+
+
+def test_paths_are_executed_actions(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet) -> None:
+    runs = run(task, model, {"oracle": OracleGeodesic(model)}, evaluation.subset(slice(0, 5)))
+    moved = np.abs(np.diff(runs.paths, axis=2)).sum(-1)
+    assert moved.max() == 1
+    np.testing.assert_array_equal(runs.paths[0, :, 0], evaluation.starts[:5])
+    np.testing.assert_array_equal(runs.paths[0, runs.success[0], -1], evaluation.goals[:5][runs.success[0]])
+
+
+def test_tie_break_makes_the_oracle_perfect(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet) -> None:
+    runs = run(task, model, {"oracle": OracleGeodesic(model)}, evaluation, CategoricalCEM(tie_break=1e-3))
+    assert runs.success.all()
+    np.testing.assert_array_equal(runs.steps[0], task.distance(evaluation.starts, evaluation.goals))
+
+
+def test_injected_candidates_take_the_last_places(task: TopoNav, model: ExactTopoNav) -> None:
+    seen: list[Tensor] = []
+
+    class Watcher(ExactTopoNav):
+        def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
+            seen.append(actions.clone())
+            return super().rollout(context, actions)
+
+    cells = task.cells[[0]]
+    latent = model.encode({"state": cells})
+    injected = np.full((1, 5, 13, 12), 3, np.uint8)
+    streams = EpisodeStreams(0, "plan", [0], 0)
+    plan = CategoricalCEM().plan(Watcher(task), LatentMSE(), latent[:, None], latent, streams, injected)
+    assert plan.shape == (1, 12, 1)
+    assert len(seen) == 5
+    for pool in seen:
+        assert (pool[0, -13:, :, 0] == 3).all()
+        assert (pool[0, :-13, :, 0] != 3).any()
+
+
+def test_elites_pull_the_distribution(task: TopoNav, model: ExactTopoNav) -> None:
+    start, goal = task.cells[[100]], task.cells[[140]]
+    context, target = model.encode({"state": start})[:, None], model.encode({"state": goal})
+    costs = []
+    for iterations in (1, 5):
+        planner = replace(CategoricalCEM(), iterations=iterations, candidates=64, elites=8)
+        plans = [
+            planner.plan(model, OracleGeodesic(model), context, target, EpisodeStreams(0, "plan", [episode], 0))
+            for episode in range(40)
+        ]
+        ends = torch.cat([model.rollout(context, plan[:, None]) for plan in plans])
+        costs.append(OracleGeodesic(model)(ends, target.expand(40, -1)).mean().item())
+    assert costs[1] < costs[0]
+
+
+def test_random_policy_is_a_floor(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet) -> None:
+    runs = control(task, model, {"random": LatentMSE()}, evaluation.subset(slice(0, 20)), RandomPolicy())
+    assert not runs.success.any()
+    assert (runs.steps == 90).all()
+
+
+def test_bad_input_is_named(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet) -> None:
+    few = evaluation.subset(slice(0, 2))
+
+    def nan_cost(terminal: Tensor, goal: Tensor) -> Tensor:
+        costs = LatentMSE()(terminal, goal)
+        costs[1, 9] = torch.nan
+        return costs
+
+    with pytest.raises(ReachcostError, match="cost of candidate 9 in batch row 1 is nan"):
+        control(task, model, {"nan": nan_cost}, few, CategoricalCEM())
+    with pytest.raises(ReachcostError, match="at least one terminal cost"):
+        control(task, model, {}, few, CategoricalCEM())
+
+    class Blind(ExactTopoNav):
+        def encode(self, observations):
+            return super().encode(observations) * torch.nan
+
+    with pytest.raises(ReachcostError, match="the latent of goal 0 is not finite"):
+        control(task, Blind(task), {"raw": LatentMSE()}, few, CategoricalCEM())
+    with pytest.raises(ReachcostError, match="trained on latents of dimension 192 but z has 10"):
+        control(task, model, {"foreign": HeadCost(PairHead(192, hidden=8))}, few, CategoricalCEM())

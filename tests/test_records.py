@@ -1,0 +1,172 @@
+"""Records: whole or absent, never recomputed, never silently wrong."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from multiprocessing.synchronize import Event
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from reachcost.atomic import new_directory, write_text
+from reachcost.errors import ReachcostError
+from reachcost.records import Columns, Run, _sha256, exclusive, read_run, record_run, require_rows
+
+KEYS = {"cost": ["raw", "trm"], "episode": [0, 1, 2]}
+
+
+def rows() -> dict[str, np.ndarray]:
+    return {
+        "cost": np.repeat(["raw", "trm"], 3),
+        "episode": np.tile([0, 1, 2], 2),
+        "success": np.array([0, 1, 0, 1, 1, 1]),
+    }
+
+
+def compute(_: Path) -> Columns:
+    return rows()
+
+
+def test_a_run_is_recorded_once(tmp_path: Path) -> None:
+    calls = []
+
+    def count(directory: Path) -> Columns:
+        calls.append(directory)
+        (directory / "extra.txt").write_text("kept")
+        return rows()
+
+    first = record_run(tmp_path / "run", {"seed": 1}, count)
+    again = record_run(tmp_path / "run", {"seed": 1}, count)
+    assert len(calls) == 1
+    assert first.manifest == again.manifest
+    assert set(first.manifest) == {"format", "config", "versions", "rows", "files", "elapsed_seconds"}
+    assert set(first.sha256) == {"rows.parquet", "extra.txt"}
+    assert first.manifest["versions"]["torch"]
+    assert require_rows(again, KEYS, ["success"])["success"].tolist() == [[0, 1, 0], [1, 1, 1]]
+
+
+def test_another_configuration_is_refused_and_leaves_the_disk_alone(tmp_path: Path) -> None:
+    record_run(tmp_path / "run", {"seed": 1, "budget": 90}, compute)
+    before = snapshot(tmp_path)
+    with pytest.raises(ReachcostError, match=r"another configuration \(budget is 90 there and 50 here\)"):
+        record_run(tmp_path / "run", {"seed": 1, "budget": 50}, compute)
+    assert snapshot(tmp_path) == before
+
+
+def snapshot(directory: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
+
+
+def test_a_failing_run_leaves_nothing(tmp_path: Path) -> None:
+    def fail(directory: Path) -> Columns:
+        (directory / "half.txt").write_text("half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        record_run(tmp_path / "run", {}, fail)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_leftovers_of_a_killed_run_are_swept_away(tmp_path: Path) -> None:
+    (tmp_path / ".run.partial").mkdir()
+    (tmp_path / ".run.partial" / "half.txt").write_text("half")
+    record_run(tmp_path / "run", {}, compute)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def rewrite(run: Run, columns: dict[str, np.ndarray]) -> Run:
+    """Give a run other rows with a manifest that vouches for them."""
+    pq.write_table(pa.table(columns), run.path / "rows.parquet")
+    run.manifest["files"]["rows.parquet"] = _sha256(run.path / "rows.parquet")
+    (run.path / "manifest.json").write_text(json.dumps(run.manifest))
+    return read_run(run.path)
+
+
+def without(row: int) -> dict[str, np.ndarray]:
+    return {name: np.delete(column, row) for name, column in rows().items()}
+
+
+def with_value(name: str, row: int, value: object) -> dict[str, np.ndarray]:
+    columns = rows()
+    changed = columns[name].astype(object)
+    changed[row] = value
+    columns[name] = np.array(changed.tolist())
+    return columns
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (without(4), "1 rows are missing, the first is cost trm, episode 1"),
+        (
+            {name: np.append(column, column[2]) for name, column in rows().items()},
+            "duplicate, the first is cost raw, episode 2",
+        ),
+        (with_value("success", 3, np.nan), "row 3 has a malformed success"),
+        (with_value("cost", 5, "other"), "row 5 has an unexpected cost 'other'"),
+        (with_value("episode", 0, 9), "row 0 has an unexpected episode 9"),
+        ({name: column for name, column in rows().items() if name != "success"}, "no column success"),
+    ],
+)
+def test_aggregation_names_what_is_wrong(tmp_path: Path, columns: dict[str, np.ndarray], message: str) -> None:
+    run = rewrite(record_run(tmp_path / "run", {}, compute), columns)
+    with pytest.raises(ReachcostError, match=message):
+        require_rows(run, KEYS, ["success"])
+
+
+def test_damaged_files_are_named(tmp_path: Path) -> None:
+    run = record_run(tmp_path / "run", {}, compute)
+    data = (run.path / "rows.parquet").read_bytes()
+    (run.path / "rows.parquet").write_bytes(data[: len(data) // 2])
+    with pytest.raises(ReachcostError, match=r"not the file its manifest describes.*remove that directory"):
+        read_run(run.path).rows()
+    (run.path / "rows.parquet").unlink()
+    with pytest.raises(ReachcostError, match=r"rows\.parquet cannot be read"):
+        read_run(run.path).rows()
+    (run.path / "manifest.json").write_text("{")
+    with pytest.raises(ReachcostError, match="not valid JSON"):
+        record_run(tmp_path / "run", {}, compute)
+    (run.path / "manifest.json").write_text("{}")
+    with pytest.raises(ReachcostError, match="not of format"):
+        read_run(run.path)
+    (run.path / "manifest.json").unlink()
+    with pytest.raises(ReachcostError, match=r"manifest\.json cannot be read"):
+        read_run(run.path)
+
+
+def hold(out: Path, held: Event, release: Event) -> None:
+    with exclusive(out):
+        held.set()
+        release.wait(30)
+
+
+def test_two_processes_never_share_a_directory(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    held, release = context.Event(), context.Event()
+    other = context.Process(target=hold, args=(tmp_path, held, release))
+    other.start()
+    try:
+        assert held.wait(30)
+        with pytest.raises(ReachcostError, match="another reachcost process is working"), exclusive(tmp_path):
+            pass
+    finally:
+        release.set()
+        other.join()
+    with exclusive(tmp_path):
+        pass
+
+
+def test_files_are_replaced_in_one_step(tmp_path: Path) -> None:
+    write_text(tmp_path / "deep" / "table.md", "old")
+    write_text(tmp_path / "deep" / "table.md", "new")
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["table.md"]
+    assert (tmp_path / "deep" / "table.md").read_text() == "new"
+
+
+def test_an_existing_directory_is_never_replaced(tmp_path: Path) -> None:
+    with pytest.raises(ReachcostError, match="exists already"), new_directory(tmp_path):
+        pass

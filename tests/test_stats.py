@@ -1,0 +1,75 @@
+"""Statistics against closed forms and the paper's own examples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reachcost.stats import hierarchical_bootstrap, mean_std, paired_bootstrap, sign_flip_test, wilson
+
+
+def test_sample_standard_deviation() -> None:
+    assert mean_std(np.array([83.0, 91.0, 95.0])) == pytest.approx((89.6667, 6.1101), abs=1e-4)
+    assert mean_std(np.array([5.0])) == (5.0, 0.0)
+
+
+def test_paired_bootstrap_matches_the_normal_interval() -> None:
+    values = np.random.default_rng(0).normal(size=400)
+    low, high = paired_bootstrap(values)
+    half = 1.96 * values.std() / np.sqrt(400)
+    assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half), abs=0.01)
+
+
+def test_columns_stay_paired() -> None:
+    rng = np.random.default_rng(1)
+    shared = rng.normal(size=(3, 120, 1))
+    values = np.concatenate([shared, shared + 1, np.ones_like(shared)], axis=2)
+    low, high = hierarchical_bootstrap(values, resamples=2000)
+    assert low[1] - low[0] == pytest.approx(1)
+    assert (low[2], high[2]) == (1, 1)
+    difference = hierarchical_bootstrap(values[..., 1] - values[..., 0], resamples=2000)
+    assert difference == pytest.approx([1, 1])
+
+
+def test_seeds_are_resampled_before_episodes() -> None:
+    by_seed = np.repeat([[0.0], [50.0], [100.0]], 120, axis=1)  # episodes agree, seeds do not
+    low, high = hierarchical_bootstrap(by_seed)
+    assert (low, high) == pytest.approx((0, 100), abs=34)
+    assert high - low > 60
+    assert paired_bootstrap(by_seed.T.mean(1)) == pytest.approx([50, 50])
+
+
+def test_the_papers_toponav_interval_is_about_as_wide() -> None:
+    rng = np.random.default_rng(2)
+    raw = 100.0 * (rng.random((3, 120)) < 0.15)
+    low, high = hierarchical_bootstrap(raw)
+    assert high - low == pytest.approx(18.89 - 11.39, abs=4)
+
+
+def test_intervals_are_reproducible_and_depend_on_the_seed() -> None:
+    values = np.random.default_rng(3).normal(size=(3, 50))
+    one, same = hierarchical_bootstrap(values, resamples=500), hierarchical_bootstrap(values, resamples=500)
+    np.testing.assert_array_equal(one, same)
+    assert (hierarchical_bootstrap(values, resamples=500, seed=1) != one).any()
+
+
+def test_sign_flip_examples() -> None:
+    assert sign_flip_test(np.array([69.17, 71.67, 76.67])) == 0.25
+    assert sign_flip_test(np.array([1.0, -1.0])) == 1.0
+    assert sign_flip_test(np.ones(10)) == 2 / 1024
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 500), st.data())
+def test_wilson_contains_the_share_and_mirrors(trials: int, data: st.DataObject) -> None:
+    successes = data.draw(st.integers(0, trials))
+    low, high = wilson(successes, trials)
+    assert 0 <= low <= successes / trials <= high <= 1
+    mirrored = wilson(trials - successes, trials)
+    assert (1 - mirrored[1], 1 - mirrored[0]) == pytest.approx((low, high), abs=1e-12)
+
+
+def test_wilson_example() -> None:
+    assert wilson(50, 100) == pytest.approx((0.4038, 0.5962), abs=1e-4)

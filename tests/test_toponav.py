@@ -1,0 +1,189 @@
+"""The task is the paper's: geometry, drawing, distances, logs, evaluation pairs, Gymnasium."""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reachcost
+from reachcost.errors import ReachcostError
+from reachcost.evaluation import EvaluationSet
+from reachcost.protocols import Task
+from reachcost.seeding import EpisodeStreams
+from reachcost.tasks import make_task
+from reachcost.tasks.toponav import MOVES, RouteProposal, TopoNav, sasc_pool
+
+
+def test_map_has_677_free_cells_two_walls_and_two_doors(task: TopoNav) -> None:
+    assert len(task.cells) == 677
+    assert np.argwhere(task.free[9]).tolist() == [[4]]
+    assert np.argwhere(task.free[19]).tolist() == [[24]]
+    assert not task.free[[0, -1]].any()
+    assert not task.free[:, [0, -1]].any()
+
+
+def test_it_is_a_task(task: TopoNav) -> None:
+    assert isinstance(task, Task)
+
+
+def test_moves_into_walls_change_nothing_and_others_move_one_cell(task: TopoNav) -> None:
+    for action, move in enumerate(MOVES):
+        after = task.step(task.cells, np.full((677, 1), action))
+        target = task.cells + move
+        expected = np.where(task.free[target[:, 0], target[:, 1]][:, None], target, task.cells)
+        np.testing.assert_array_equal(after, expected)
+
+
+def test_up_is_towards_row_zero_of_the_picture(task: TopoNav) -> None:
+    assert task.step(np.array([[3, 3]]), np.array([[1]])).tolist() == [[3, 2]]
+
+
+def breadth_first(task: TopoNav, start: tuple[int, int]) -> dict[tuple[int, int], int]:
+    distance, queue = {start: 0}, deque([start])
+    while queue:
+        x, y = queue.popleft()
+        for dx, dy in MOVES[1:]:
+            cell = (x + int(dx), y + int(dy))
+            if task.free[cell] and cell not in distance:
+                distance[cell] = distance[x, y] + 1
+                queue.append(cell)
+    return distance
+
+
+@pytest.mark.parametrize("start", [(1, 1), (9, 4), (27, 27)])
+def test_distances_equal_a_breadth_first_search(task: TopoNav, start: tuple[int, int]) -> None:
+    expected = breadth_first(task, start)
+    found = task.distance(task.cells, np.repeat([start], 677, axis=0))
+    assert found.tolist() == [expected[x, y] for x, y in task.cells.tolist()]
+
+
+@given(st.integers(0, 676), st.integers(0, 676))
+def test_routes_are_shortest_and_then_stay(start: int, goal: int) -> None:
+    task = SHARED
+    cells = task.cells
+    length = int(task.distances[start, goal])
+    route = task.routes(cells[[start]], cells[[goal]], length + 3)[0]
+    here = cells[[start]]
+    for action in route:
+        here = task.step(here, np.array([[action]]))
+    assert (here[0] == cells[goal]).all()
+    assert (route[:length] != 0).all()
+    assert (route[length:] == 0).all()
+
+
+SHARED = TopoNav()
+
+
+def test_routes_go_up_or_down_before_left_or_right(task: TopoNav) -> None:
+    route = task.routes(np.array([[2, 10]]), np.array([[5, 7]]), 6)[0]
+    assert route.tolist() == [1, 1, 1, 4, 4, 4]
+
+
+def test_frames_have_the_paper_colours(task: TopoNav) -> None:
+    frame = task.render(np.array([[1, 2]]), np.array([[27, 26]]))[0]
+    assert frame.shape == (145, 145, 3)
+    assert frame[12, 7].tolist() == [26, 82, 242]  # agent 0.10, 0.32, 0.95
+    assert frame[132, 137].tolist() == [26, 191, 56]  # goal 0.10, 0.75, 0.22
+    assert frame[0, 0].tolist() == [20, 20, 20]
+    assert frame[5, 5].tolist() == [235, 235, 235]
+
+
+def test_the_agent_is_found_in_every_frame(task: TopoNav) -> None:
+    goals = task.cells[::-1]
+    np.testing.assert_array_equal(task.locate(task.render(task.cells, goals)), task.cells)
+
+
+def test_a_frame_without_agent_is_refused(task: TopoNav) -> None:
+    with pytest.raises(ReachcostError, match="frame 1 shows 0 agents"):
+        task.locate(np.stack([task.render(task.cells[:1])[0], np.zeros((145, 145, 3), np.uint8)]))
+
+
+@pytest.mark.parametrize("cell", [(0, 0), (9, 5), (-1, 3), (400, 2)])
+def test_a_cell_that_is_not_free_is_refused(task: TopoNav, cell: tuple[int, int]) -> None:
+    with pytest.raises(ReachcostError, match="not a free TopoNav cell"):
+        task.step(np.array([cell]), np.array([[0]]))
+
+
+def test_logs_follow_shortest_paths(task: TopoNav) -> None:
+    logs = task.generate_logs()
+    assert len(logs) == 2500
+    states, last = logs.columns["state"], logs.offsets + logs.lengths - 1
+    np.testing.assert_array_equal(task.distance(states[logs.offsets], states[last]), logs.lengths - 1)
+    inside = np.ones(len(states), bool)
+    inside[last] = False
+    after = task.step(states[inside], logs.columns["action"][inside])
+    np.testing.assert_array_equal(after, states[np.flatnonzero(inside) + 1])
+
+
+def test_evaluation_pairs_meet_the_three_constraints(task: TopoNav, evaluation: EvaluationSet) -> None:
+    graph = task.distance(evaluation.starts, evaluation.goals)
+    apart = np.abs(evaluation.starts - evaluation.goals)
+    assert len(evaluation) == 120
+    assert (graph >= 18).all()
+    assert (graph >= 1.45 * np.hypot(*apart.T)).all()
+    assert (apart.sum(1) >= 12).all()
+    both = np.sort(np.stack([task.index(evaluation.starts), task.index(evaluation.goals)]), axis=0)
+    assert len(np.unique(both, axis=1).T) == 120
+
+
+def test_evaluation_set_is_frozen(evaluation: EvaluationSet) -> None:
+    assert evaluation.fingerprint == "79f96d6feb265ffa72c61ced85f67d552cb9ca5b414aff789a5d79ea7f7dc4e3"
+
+
+def test_unknown_names_are_refused(task: TopoNav) -> None:
+    with pytest.raises(ReachcostError, match="unknown task 'maze': choose one of toponav"):
+        make_task("maze")
+    with pytest.raises(ReachcostError, match="no evaluation set 'hard'"):
+        task.evaluation_set("hard")
+
+
+def test_categories_name_how_an_episode_came_out(task: TopoNav) -> None:
+    goals = np.array([[27, 27]] * 3)
+    states = np.array([[27, 27], [25, 25], [3, 3]])
+    assert task.category(states, goals).tolist() == ["success", "right_room", "wrong_room"]
+
+
+def test_thirteen_injected_candidates(task: TopoNav, evaluation: EvaluationSet) -> None:
+    streams = EpisodeStreams(0, "plan", evaluation.episodes, 0)
+    pool = RouteProposal(task)(evaluation.starts, evaluation.goals, streams)
+    route = task.routes(evaluation.starts, evaluation.goals, 12)
+    assert pool.shape == (120, 5, 13, 12)
+    assert (pool[:, :, 0] == 0).all()
+    assert (pool[:, :, 1] == route[:, None]).all()
+    changed = (pool[:, :, 2:] != route[:, None, None]).mean()
+    assert changed == pytest.approx(0.096, abs=0.004)
+    assert not (pool[:, 0, 2:] == pool[:, 1, 2:]).all()
+
+
+def test_sasc_pool_is_stay_route_and_uniform(task: TopoNav, evaluation: EvaluationSet) -> None:
+    pool = sasc_pool(task, evaluation, 3072)
+    assert pool.shape == (120, 256, 12)
+    assert (pool[:, 0] == 0).all()
+    assert (pool[:, 1] == task.routes(evaluation.starts, evaluation.goals, 12)).all()
+    assert np.bincount(pool[:, 2:].ravel()) / pool[:, 2:].size == pytest.approx([0.2] * 5, abs=0.003)
+    subset = evaluation.subset(np.array([7, 3]))
+    np.testing.assert_array_equal(sasc_pool(task, subset, 3072), pool[[7, 3]])
+
+
+def test_gymnasium_accepts_the_environment() -> None:
+    assert reachcost.__all__  # importing the package registers it
+    environment = gymnasium.make("reachcost/TopoNav-v0", render_mode="rgb_array")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(environment.unwrapped)
+
+
+def test_an_environment_episode_ends_on_the_goal(task: TopoNav) -> None:
+    environment = gymnasium.make("reachcost/TopoNav-v0")
+    start, goal = (8, 4), (10, 4)
+    _, info = environment.reset(options={"start": start, "goal": goal})
+    assert info["distance"] == 2
+    assert environment.step(4)[1:3] == (-1.0, False)
+    assert environment.step(4)[1:3] == (0.0, True)

@@ -1,0 +1,143 @@
+"""World models: the TopoNav features and exact dynamics, their tabular form, and the contract checker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from reachcost.costs import HeadCost, LatentMSE
+from reachcost.errors import ReachcostError
+from reachcost.evaluation import EvaluationSet
+from reachcost.heads.pair import PairHead
+from reachcost.oracle import OracleGeodesic
+from reachcost.protocols import Observations, WorldModel
+from reachcost.tasks.toponav import TopoNav
+from reachcost.worldmodels.check import check_world_model
+from reachcost.worldmodels.tabular import tabulate
+from reachcost.worldmodels.toponav import ExactTopoNav
+
+
+def test_features_are_the_papers_ten_numbers(model: ExactTopoNav) -> None:
+    latent = model.encode({"state": np.array([[14, 7]])})[0].double().numpy()
+    quarter, half = np.pi / 4, np.pi / 2
+    expected = [0.5, 0.25, 0.25, 0.25 * np.sin(quarter), 0, 0.25 * np.cos(quarter), 0, 0.12 * np.sin(half), 0.04, 0]
+    np.testing.assert_allclose(latent, expected, atol=1e-7)
+
+
+def test_pixels_and_states_encode_alike(model: ExactTopoNav, task: TopoNav) -> None:
+    assert torch.equal(model.encode({"pixels": task.render(task.cells)}), model.encode({"state": task.cells}))
+
+
+def test_rollouts_follow_the_simulator(model: ExactTopoNav, task: TopoNav) -> None:
+    rng = np.random.default_rng(0)
+    for horizon in (1, 2, 5, 12):
+        starts = task.cells[rng.integers(677, size=20)]
+        actions = rng.integers(5, size=(20, 30, horizon, 1))
+        here = np.repeat(starts, 30, axis=0)
+        for t in range(horizon):
+            here = task.step(here, actions.reshape(600, horizon, 1)[:, t])
+        terminal = model.rollout(model.encode({"state": starts})[:, None], torch.from_numpy(actions))
+        assert torch.equal(terminal.reshape(600, 10), model.encode({"state": here}))
+
+
+def test_foreign_latents_are_refused(model: ExactTopoNav) -> None:
+    with pytest.raises(ReachcostError, match="not TopoNav features"):
+        model.rollout(torch.full((1, 1, 10), 0.5), torch.zeros(1, 2, 3, 1, dtype=torch.long))
+
+
+def test_tabular_form_is_equal(model: ExactTopoNav, task: TopoNav, evaluation: EvaluationSet, head: PairHead) -> None:
+    goal = model.encode(task.observe(evaluation.goals[:9]))
+    context = model.encode(task.observe(evaluation.starts[:9]))[:, None]
+    actions = torch.randint(5, (9, 64, 12, 1), generator=torch.Generator().manual_seed(0))
+    costs = {"raw": LatentMSE(), "head": HeadCost(head), "oracle": OracleGeodesic(model)}
+    table_model, tables = tabulate(model, costs, goal)
+    observations = task.observe(evaluation.starts[:9])
+    terminal = table_model.rollout(table_model.encode(observations)[:, None], actions)
+    table_goal = table_model.encode(task.observe(evaluation.goals[:9]))
+    for name, cost in costs.items():
+        direct = cost(model.rollout(context, actions), goal)
+        torch.testing.assert_close(tables[name](terminal, table_goal), direct, rtol=1e-5, atol=1e-5)
+
+
+def test_tables_do_not_depend_on_the_other_goals(model: ExactTopoNav, head: PairHead) -> None:
+    goals = model.latents[[3, 99, 400]]
+    _, many = tabulate(model, {"head": HeadCost(head)}, goals)
+    _, one = tabulate(model, {"head": HeadCost(head)}, goals[1:2])
+    terminal, goal = torch.arange(677)[None, :, None], torch.tensor([[99]])
+    assert torch.equal(many["head"](terminal, goal), one["head"](terminal, goal))
+
+
+class Linear(nn.Module):
+    """A minimal honest world model on vectors."""
+
+    latent_dim = 4
+    action_dim = 2
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.eye(4))
+        self.norm = nn.BatchNorm1d(4)
+
+    @torch.no_grad()
+    def encode(self, observations: Observations) -> Tensor:
+        return self.norm(torch.as_tensor(observations["vector"], dtype=torch.float32) @ self.weight)
+
+    @torch.no_grad()
+    def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
+        return context[:, -1, None] + actions.sum((2, 3))[..., None]
+
+
+def frozen() -> Linear:
+    return Linear().eval().requires_grad_(False)
+
+
+VECTORS = {"vector": np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)}
+ACTIONS = torch.randn(3, 5, 2, 2, generator=torch.Generator().manual_seed(0))
+
+
+def test_honest_models_pass(model: ExactTopoNav, task: TopoNav) -> None:
+    check_world_model(frozen(), VECTORS, ACTIONS)
+    check_world_model(model, task.observe(task.cells[:3]), torch.randint(5, (3, 8, 12, 1)))
+    assert isinstance(model, WorldModel)
+
+
+def broken(name: str, function: Callable[..., object]) -> WorldModel:
+    honest = frozen()
+    parts = {"encode": honest.encode, "rollout": honest.rollout, name: function}
+    return SimpleNamespace(latent_dim=4, action_dim=2, **parts)  # pyright: ignore[reportReturnType]
+
+
+HONEST = frozen()
+BROKEN = {
+    "returned shape": broken("encode", lambda o: HONEST.encode(o)[:, :3]),
+    "non-finite": broken("encode", lambda o: HONEST.encode(o) * torch.nan),
+    "different results for the same input": broken("encode", lambda o: HONEST.encode(o) + torch.rand(1)),
+    "encode of a row changes with the other rows": broken("encode", lambda o: HONEST.encode(o) + len(o["vector"])),
+    "same latent": broken("encode", lambda o: torch.zeros(len(o["vector"]), 4)),
+    "builds a gradient graph": broken("encode", lambda o: HONEST.encode(o).requires_grad_()),
+    "rollout of a candidate changes": broken("rollout", lambda c, a: HONEST.rollout(c, a) + a.shape[1]),
+    "returned ndarray": broken("rollout", lambda c, a: HONEST.rollout(c, a).numpy()),
+    "it failed on a batch": broken("rollout", lambda c, a: c @ a),
+}
+
+
+@pytest.mark.parametrize("message", BROKEN)
+def test_broken_models_are_told_what_is_wrong(message: str) -> None:
+    with pytest.raises(ReachcostError, match=message):
+        check_world_model(BROKEN[message], VECTORS, ACTIONS)
+
+
+def test_unfrozen_models_are_told_what_is_wrong() -> None:
+    with pytest.raises(ReachcostError, match=r"train mode.*call \.eval\(\)"):
+        check_world_model(Linear(), VECTORS, ACTIONS)
+    with pytest.raises(ReachcostError, match="require gradients"):
+        check_world_model(Linear().eval(), VECTORS, ACTIONS)
+    with pytest.raises(ReachcostError, match="`latent_dim` is None"):
+        check_world_model(SimpleNamespace(), VECTORS, ACTIONS)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ReachcostError, match="actions of shape"):
+        check_world_model(frozen(), VECTORS, ACTIONS[..., :1])
