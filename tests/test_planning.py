@@ -66,8 +66,7 @@ def run(
     planner: Planner | None = None,
     seed: int = 3072,
 ) -> ControlRuns:
-    goals = model.encode(task.observe(evaluation.goals))
-    table_model, tables = tabulate(model, costs, goals)
+    table_model, tables = tabulate(model, costs)
     chosen = planner or CategoricalCEM()
     return control(task, table_model, tables, evaluation, chosen, seed=seed, proposal=RouteProposal(task))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy.stats import spearmanr
 
-from reachcost.audits.sasc import candidate_rows, diagnose, sasc, score_pools
+from reachcost.audits.sasc import compare, sasc
 from reachcost.costs import LatentMSE
 from reachcost.errors import ReachcostError
 from reachcost.evaluation import EvaluationSet
@@ -23,7 +23,7 @@ COSTS = arrays.arrays(np.float64, (4, 12), elements=st.integers(0, 6))
 
 @given(COSTS, COSTS)
 def test_spearman_averages_ties_as_scipy_does(cost: np.ndarray, diagnostic: np.ndarray) -> None:
-    found = sasc({"cost": cost}, diagnostic)["cost"].spearman
+    found = compare({"cost": cost}, diagnostic)["cost"].spearman
     for episode in range(4):
         constant = np.ptp(cost[episode]) == 0 or np.ptp(diagnostic[episode]) == 0
         expected = 0.0 if constant else np.asarray(spearmanr(cost[episode], diagnostic[episode]))[0]
@@ -32,7 +32,7 @@ def test_spearman_averages_ties_as_scipy_does(cost: np.ndarray, diagnostic: np.n
 
 @given(COSTS, st.floats(0.1, 10), st.floats(-3, 3))
 def test_only_the_order_of_a_cost_counts(diagnostic: np.ndarray, scale: float, shift: float) -> None:
-    result = sasc({"same": diagnostic, "monotone": np.exp(scale * diagnostic / 10) + shift}, diagnostic)
+    result = compare({"same": diagnostic, "monotone": np.exp(scale * diagnostic / 10) + shift}, diagnostic)
     for field in ("spearman", "oracle_best_rank", "selected_distance", "top_k"):
         np.testing.assert_array_equal(getattr(result["same"], field), getattr(result["monotone"], field))
 
@@ -40,14 +40,14 @@ def test_only_the_order_of_a_cost_counts(diagnostic: np.ndarray, scale: float, s
 def test_quantities_by_hand() -> None:
     diagnostic = np.array([[5.0, 1.0, 9.0, 2.0, 7.0]])
     cost = np.array([[0.3, 0.4, 0.1, 0.2, 0.9]])
-    result = sasc({"cost": cost}, diagnostic, top_k=3)["cost"]
+    result = compare({"cost": cost}, diagnostic, top_k=3)["cost"]
     assert result.oracle_best_rank.tolist() == [75.0]  # three of the four others lie before candidate 1
     assert result.selected_distance.tolist() == [9.0]
     assert result.top_k.tolist() == [[9.0, 2.0, 5.0]]
 
 
 def test_rank_counts_only_strictly_lower_costs() -> None:
-    result = sasc({"tied": np.zeros((1, 5))}, np.array([[3.0, 2.0, 1.0, 4.0, 5.0]]))["tied"]
+    result = compare({"tied": np.zeros((1, 5))}, np.array([[3.0, 2.0, 1.0, 4.0, 5.0]]))["tied"]
     assert result.oracle_best_rank.tolist() == [0.0]
     assert result.spearman.tolist() == [0.0]
 
@@ -64,30 +64,27 @@ def test_toponav_pools_are_rolled_out_once_and_the_oracle_is_perfect(
             rollouts.append(actions.shape)
             return super().rollout(context, actions)
 
-    context, goal = model.encode(task.observe(few.starts))[:, None], model.encode(task.observe(few.goals))
     costs = {"raw": LatentMSE(), "oracle": OracleGeodesic(model)}
-    scores = score_pools(Counting(task), costs, context, goal, torch.from_numpy(pools))
-    diagnostic = diagnose(task, few.starts, few.goals, pools)
+    audit = sasc(task, Counting(task), costs, few, pools)
     assert rollouts == [(10, 256, 12, 1)]
-    np.testing.assert_array_equal(scores["oracle"], diagnostic)
-    result = sasc(scores, diagnostic)
-    np.testing.assert_allclose(result["oracle"].spearman, 1)
-    assert (result["oracle"].oracle_best_rank == 0).all()
-    assert result["raw"].spearman.mean() < 0.8
+    np.testing.assert_array_equal(audit.scores["oracle"], audit.diagnostic)
+    np.testing.assert_allclose(audit.rankings["oracle"].spearman, 1)
+    assert (audit.rankings["oracle"].oracle_best_rank == 0).all()
+    assert audit.rankings["raw"].spearman.mean() < 0.8
 
-    rows = candidate_rows(scores, diagnostic, few.episodes)
+    rows = audit.rows()
     chosen = (rows["cost"] == "raw") & (rows["episode"] == 4) & (rows["candidate"] == 17)
-    assert rows["score"][chosen] == scores["raw"][4, 17]
-    assert rows["diagnostic"][chosen] == diagnostic[4, 17]
+    assert rows["score"][chosen] == audit.scores["raw"][4, 17]
+    assert rows["diagnostic"][chosen] == audit.diagnostic[4, 17]
 
 
 def test_bad_input_is_named() -> None:
     good = np.arange(6.0).reshape(2, 3)
     with pytest.raises(ReachcostError, match=r"cost 'raw' has shape \(2, 2\)"):
-        sasc({"raw": good[:, :2]}, good)
+        compare({"raw": good[:, :2]}, good)
     bad = good.copy()
     bad[1, 2] = np.nan
     with pytest.raises(ReachcostError, match="cost 'raw' of candidate 2 in episode 1 is nan"):
-        sasc({"raw": bad}, good)
+        compare({"raw": bad}, good)
     with pytest.raises(ReachcostError, match="candidates >= 2"):
-        sasc({}, good[:, :1])
+        compare({}, good[:, :1])

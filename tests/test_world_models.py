@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from reachcost.costs import HeadCost, LatentMSE
+from reachcost.costs import HeadCost, HybridCost, LatentMSE
 from reachcost.errors import ReachcostError
 from reachcost.evaluation import EvaluationSet
 from reachcost.heads.pair import PairHead
 from reachcost.oracle import OracleGeodesic
-from reachcost.protocols import Observations, WorldModel
+from reachcost.protocols import Observations, TerminalCost, WorldModel
 from reachcost.tasks.toponav import TopoNav
 from reachcost.worldmodels.check import check_world_model
 from reachcost.worldmodels.tabular import tabulate
@@ -54,8 +54,9 @@ def test_tabular_form_is_equal(model: ExactTopoNav, task: TopoNav, evaluation: E
     goal = model.encode(task.observe(evaluation.goals[:9]))
     context = model.encode(task.observe(evaluation.starts[:9]))[:, None]
     actions = torch.randint(5, (9, 64, 12, 1), generator=torch.Generator().manual_seed(0))
-    costs = {"raw": LatentMSE(), "head": HeadCost(head), "oracle": OracleGeodesic(model)}
-    table_model, tables = tabulate(model, costs, goal)
+    costs: dict[str, TerminalCost] = {"raw": LatentMSE(), "head": HeadCost(head), "oracle": OracleGeodesic(model)}
+    costs["hybrid"] = HybridCost(costs["raw"], costs["head"], weight=0.5)
+    table_model, tables = tabulate(model, costs)
     observations = task.observe(evaluation.starts[:9])
     terminal = table_model.rollout(table_model.encode(observations)[:, None], actions)
     table_goal = table_model.encode(task.observe(evaluation.goals[:9]))
@@ -65,11 +66,10 @@ def test_tabular_form_is_equal(model: ExactTopoNav, task: TopoNav, evaluation: E
 
 
 def test_tables_do_not_depend_on_the_other_goals(model: ExactTopoNav, head: PairHead) -> None:
-    goals = model.latents[[3, 99, 400]]
-    _, many = tabulate(model, {"head": HeadCost(head)}, goals)
-    _, one = tabulate(model, {"head": HeadCost(head)}, goals[1:2])
-    terminal, goal = torch.arange(677)[None, :, None], torch.tensor([[99]])
-    assert torch.equal(many["head"](terminal, goal), one["head"](terminal, goal))
+    terminal, goals = torch.arange(677)[None, :, None].expand(3, -1, -1), torch.tensor([[3], [99], [400]])
+    together = tabulate(model, {"head": HeadCost(head)})[1]["head"](terminal, goals)
+    alone = tabulate(model, {"head": HeadCost(head)})[1]["head"](terminal[:1], goals[1:2])
+    assert torch.equal(together[1:2], alone)
 
 
 class Linear(nn.Module):

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from scipy.stats import rankdata
-from torch import Tensor
 
 from reachcost.errors import ReachcostError
+from reachcost.evaluation import EvaluationSet
 from reachcost.protocols import Task, TerminalCost, WorldModel
 
 
 @dataclass(frozen=True)
-class Sasc:
+class Ranking:
     """How one cost ranks E pools of S candidates.
 
     Attributes:
@@ -34,36 +34,81 @@ class Sasc:
     top_k: np.ndarray
 
 
+@dataclass(frozen=True)
+class SascAudit:
+    """Shared pools under every cost.
+
+    Attributes:
+        episodes: Numbers of the episodes in their evaluation set [E].
+        scores: Cost of every candidate, by name of the cost, each [E, S].
+        diagnostic: Diagnostic cost of every candidate [E, S].
+        rankings: What each cost makes of the pools, by name.
+    """
+
+    episodes: np.ndarray
+    scores: dict[str, np.ndarray]
+    diagnostic: np.ndarray
+    rankings: dict[str, Ranking]
+
+    def rows(self) -> dict[str, np.ndarray]:
+        """One row per (cost, episode, candidate), as columns."""
+        count, samples = len(self.scores), self.diagnostic.shape[1]
+        return {
+            "cost": np.repeat(list(self.scores), self.diagnostic.size),
+            "episode": np.tile(np.repeat(self.episodes, samples), count),
+            "candidate": np.tile(np.arange(samples), len(self.episodes) * count),
+            "score": np.concatenate([score.ravel() for score in self.scores.values()]),
+            "diagnostic": np.tile(self.diagnostic.ravel(), count),
+        }
+
+
 @torch.no_grad()
-def score_pools(
-    model: WorldModel, costs: Mapping[str, TerminalCost], context: Tensor, goal: Tensor, pools: Tensor
-) -> dict[str, np.ndarray]:
-    """Roll the pools [E, S, H, A] out once and score them with every cost -> {name: [E, S]}."""
-    terminal = model.rollout(context, pools)
-    return {name: cost(terminal, goal).numpy() for name, cost in costs.items()}
+def sasc(
+    task: Task,
+    model: WorldModel,
+    costs: Mapping[str, TerminalCost],
+    evaluation: EvaluationSet,
+    pools: np.ndarray,
+    *,
+    diagnostic: np.ndarray | None = None,
+    top_k: int = 10,
+) -> SascAudit:
+    """Score fixed pools with every cost, each pool rolled out once, and compare with what really happens.
+
+    Args:
+        task: Executes the candidates.
+        model: Frozen world model that predicts where they end.
+        costs: Terminal costs by name.
+        evaluation: E start and goal states.
+        pools: Candidate action sequences [E, S, H, A].
+        diagnostic: True cost of every candidate [E, S]; by default the oracle distance after executing it.
+        top_k: How many of the first-ranked candidates to report.
+    """
+    context = model.encode(task.observe(evaluation.starts))[:, None]
+    goal = model.encode(task.observe(evaluation.goals))
+    terminal = model.rollout(context, torch.from_numpy(pools))
+    scores = {name: cost(terminal, goal).numpy() for name, cost in costs.items()}
+    if diagnostic is None:
+        diagnostic = execute(task, evaluation, pools)
+    return SascAudit(evaluation.episodes, scores, diagnostic, compare(scores, diagnostic, top_k))
 
 
-def diagnose(task: Task, states: np.ndarray, goals: np.ndarray, pools: np.ndarray) -> np.ndarray:
+def execute(task: Task, evaluation: EvaluationSet, pools: np.ndarray) -> np.ndarray:
     """Execute the pools [E, S, H, A] in the simulator and return their oracle distance to the goal [E, S]."""
     episodes, samples, horizon, _ = pools.shape
-    here = np.repeat(states, samples, axis=0)
+    here = np.repeat(evaluation.starts, samples, axis=0)
     actions = pools.reshape(episodes * samples, horizon, -1)
     for t in range(horizon):
         here = task.step(here, actions[:, t])
-    return task.distance(here, np.repeat(goals, samples, axis=0)).reshape(episodes, samples)
+    return task.distance(here, np.repeat(evaluation.goals, samples, axis=0)).reshape(episodes, samples)
 
 
-def sasc(scores: Mapping[str, np.ndarray], diagnostic: np.ndarray, top_k: int = 10) -> dict[str, Sasc]:
-    """Compare costs with the diagnostic cost on shared pools.
-
-    Args:
-        scores: Costs of every candidate by name, each [E, S].
-        diagnostic: True cost of every candidate [E, S].
-        top_k: How many of the first-ranked candidates to report.
+def compare(scores: Mapping[str, np.ndarray], diagnostic: np.ndarray, top_k: int = 10) -> dict[str, Ranking]:
+    """Compare the order of candidates under each cost [E, S] with their order under the diagnostic cost [E, S].
 
     >>> diagnostic = np.array([[3.0, 1.0, 2.0]])
-    >>> result = sasc({"good": 2 * diagnostic, "bad": -diagnostic}, diagnostic, top_k=1)
-    >>> float(result["good"].spearman[0]), float(result["bad"].oracle_best_rank[0])
+    >>> rankings = compare({"good": 2 * diagnostic, "bad": -diagnostic}, diagnostic, top_k=1)
+    >>> float(rankings["good"].spearman[0]), float(rankings["bad"].oracle_best_rank[0])
     (1.0, 100.0)
     """
     _require_scores(scores, diagnostic)
@@ -71,31 +116,17 @@ def sasc(scores: Mapping[str, np.ndarray], diagnostic: np.ndarray, top_k: int = 
     others = diagnostic.shape[1] - 1
     true_ranks = rankdata(diagnostic, axis=1)
     best = diagnostic.argmin(1)
-    result: dict[str, Sasc] = {}
+    rankings: dict[str, Ranking] = {}
     for name, cost in scores.items():
         order = np.argsort(cost, axis=1, kind="stable")
         before = (cost < cost[episodes, best][:, None]).sum(1)
-        result[name] = Sasc(
+        rankings[name] = Ranking(
             spearman=_correlation(rankdata(cost, axis=1), true_ranks),
             oracle_best_rank=100 * before / others,
             selected_distance=diagnostic[episodes, order[:, 0]],
             top_k=np.take_along_axis(diagnostic, order[:, :top_k], axis=1),
         )
-    return result
-
-
-def candidate_rows(
-    scores: Mapping[str, np.ndarray], diagnostic: np.ndarray, episodes: np.ndarray
-) -> dict[str, np.ndarray]:
-    """One row per (cost, episode, candidate), as columns."""
-    samples = diagnostic.shape[1]
-    return {
-        "cost": np.repeat(list(scores), diagnostic.size),
-        "episode": np.tile(np.repeat(episodes, samples), len(scores)),
-        "candidate": np.tile(np.arange(samples), len(episodes) * len(scores)),
-        "score": np.concatenate([score.ravel() for score in scores.values()]),
-        "diagnostic": np.tile(diagnostic.ravel(), len(scores)),
-    }
+    return rankings
 
 
 def _correlation(left: np.ndarray, right: np.ndarray) -> np.ndarray:

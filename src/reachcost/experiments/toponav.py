@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 
-from reachcost.audits.sasc import candidate_rows, diagnose, score_pools
+from reachcost.audits.sasc import sasc
 from reachcost.costs import HeadCost, LatentMSE
 from reachcost.evaluation import EvaluationSet
 from reachcost.fit import Recipe, fit
@@ -207,8 +206,7 @@ class Experiment:
     ) -> ControlRuns:
         """Run the episodes with tabulated costs and the paper's injected candidates."""
         evaluation = evaluation or self.evaluation
-        goals = self.model.encode(self.task.observe(evaluation.goals))
-        model, tables = tabulate(self.model, costs, goals)
+        model, tables = tabulate(self.model, costs)
         proposal = RouteProposal(self.task) if isinstance(planner, CategoricalCEM) else None
         return control(
             self.task,
@@ -227,11 +225,7 @@ class Experiment:
 
         def compute(_: Path) -> Columns:
             pools = sasc_pool(self.task, self.evaluation, seed)[..., None]
-            context = self.model.encode(self.task.observe(self.evaluation.starts))[:, None]
-            goal = self.model.encode(self.task.observe(self.evaluation.goals))
-            scores = score_pools(self.model, costs, context, goal, torch.from_numpy(pools))
-            diagnostic = diagnose(self.task, self.evaluation.starts, self.evaluation.goals, pools)
-            return candidate_rows(scores, diagnostic, self.evaluation.episodes)
+            return sasc(self.task, self.model, costs, self.evaluation, pools).rows()
 
         config = {
             "costs": list(costs),

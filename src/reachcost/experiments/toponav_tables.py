@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.audits.sasc import sasc
+from reachcost.audits.sasc import compare
 from reachcost.experiments.tables import ResultTable, TableRow
 from reachcost.experiments.toponav import MODEL_NAME, PAPER_HEAD, SHUFFLED_HEAD, Experiment, Settings
 from reachcost.fit import one_thread
@@ -117,7 +117,7 @@ def _sasc_metrics(experiment: Experiment, runs: list[Run]) -> Metrics:
     results = []
     for run in runs:
         rows = require_rows(run, keys, ("score", "diagnostic"))
-        results.append(sasc(dict(zip(costs, rows["score"], strict=True)), rows["diagnostic"][0]))
+        results.append(compare(dict(zip(costs, rows["score"], strict=True)), rows["diagnostic"][0]))
     values: Metrics = {}
     for cost in costs:
         values[cost, "rho_geo"] = np.stack([result[cost].spearman for result in results])

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from reachcost.costs import HybridCost
 from reachcost.protocols import Observations, TerminalCost
 from reachcost.worldmodels.toponav import ExactTopoNav, follow
 
@@ -34,30 +36,33 @@ class TabularModel:
 
 
 class TabularCost:
-    """A terminal cost looked up by (goal, state); equal to the cost it was made from."""
+    """A terminal cost looked up by (goal, state); the row of a goal is computed when it is first asked for."""
 
-    def __init__(self, cost: TerminalCost, latents: Tensor, goals: Tensor) -> None:
-        known = torch.unique(goals)
-        # One goal at a time: equal shapes give equal bits, whatever the other goals are.
-        rows = [cost(latents[None], latents[goal][None])[0] for goal in known]
-        self._table = torch.stack(rows).numpy()  # [goals, states]
-        self._row = np.full(len(latents), -1)
-        self._row[known.numpy()] = np.arange(len(known))
+    def __init__(self, cost: TerminalCost, latents: Tensor) -> None:
+        self._cost, self._latents = cost, latents
+        self._table = np.zeros((len(latents), len(latents)), np.float32)  # [goal, state]
+        self._known = np.zeros(len(latents), bool)
 
+    @torch.no_grad()
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
         """Look up terminal [B, S, 1] against goal [B, 1] -> [B, S]."""
-        row = self._row[goal.numpy()]
-        return torch.from_numpy(self._table.ravel().take(row * self._table.shape[1] + terminal[..., 0].numpy()))
+        goals = goal.numpy()
+        for new in np.unique(goals[~self._known[goals]]):
+            # One goal at a time: equal shapes give equal bits, whatever the other goals are.
+            self._table[new] = self._cost(self._latents[None], self._latents[None, new])[0].numpy()
+            self._known[new] = True
+        return torch.from_numpy(self._table.ravel().take(goals * len(self._table) + terminal[..., 0].numpy()))
 
 
-def tabulate(
-    model: ExactTopoNav, costs: Mapping[str, TerminalCost], goals: Tensor
-) -> tuple[TabularModel, dict[str, TerminalCost]]:
-    """Return model and costs in their tabular form, for episodes with these goal latents [E, D].
+def tabulate(model: ExactTopoNav, costs: Mapping[str, TerminalCost]) -> tuple[TabularModel, dict[str, TerminalCost]]:
+    """Return model and costs in their tabular form.
 
-    Costs that depend on the candidate pool (the hybrid) have no table: tabulate their parts.
+    A cost must score each candidate on its own; the hybrid, which standardises over its pool, keeps doing so.
     """
-    goal_index = model.cell_index(goals)
-    with torch.no_grad():
-        tables = {name: TabularCost(cost, model.latents, goal_index) for name, cost in costs.items()}
-    return TabularModel(model), dict(tables)
+
+    def table(cost: TerminalCost) -> TerminalCost:
+        if isinstance(cost, HybridCost):
+            return replace(cost, base=table(cost.base), learned=table(cost.learned))
+        return TabularCost(cost, model.latents)
+
+    return TabularModel(model), {name: table(cost) for name, cost in costs.items()}
