@@ -108,6 +108,8 @@ def with_value(name: str, row: int, value: object) -> dict[str, np.ndarray]:
         ),
         (with_value("success", 3, np.nan), "row 3 has a malformed success"),
         (with_value("cost", 5, "other"), "row 5 has an unexpected cost 'other'"),
+        ({**rows(), "episode": np.array(list("abcdef"))}, "column episode is of another type"),
+        ({**rows(), "success": np.array(list("abcdef"))}, "column success holds no numbers"),
         (with_value("episode", 0, 9), "row 0 has an unexpected episode 9"),
         ({name: column for name, column in rows().items() if name != "success"}, "no column success"),
     ],
@@ -123,10 +125,10 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
     data = (run.path / "rows.parquet").read_bytes()
     (run.path / "rows.parquet").write_bytes(data[: len(data) // 2])
     with pytest.raises(ReachcostError, match=r"not the file its manifest describes.*remove that directory"):
-        read_run(run.path).rows()
+        read_run(run.path).table()
     (run.path / "rows.parquet").unlink()
     with pytest.raises(ReachcostError, match=r"rows\.parquet cannot be read"):
-        read_run(run.path).rows()
+        read_run(run.path).table()
     (run.path / "manifest.json").write_text("{")
     with pytest.raises(ReachcostError, match="not valid JSON"):
         record_run(tmp_path / "run", {}, compute)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from reachcost.planning.random_policy import RandomPolicy
     from reachcost.protocols import Head, Planner, Task, TerminalCost, WorldModel
     from reachcost.tasks import make_task
-    from reachcost.tasks.toponav import RouteProposal, TopoNav
+    from reachcost.tasks.toponav import RouteProposal, TopoNav, sasc_pool
     from reachcost.worldmodels.check import check_world_model
     from reachcost.worldmodels.tabular import tabulate
     from reachcost.worldmodels.toponav import ExactTopoNav
@@ -47,7 +47,7 @@ _HOME = {
     "planning.random_policy": ("RandomPolicy",),
     "protocols": ("Head", "Planner", "Task", "TerminalCost", "WorldModel"),
     "tasks": ("make_task",),
-    "tasks.toponav": ("RouteProposal", "TopoNav"),
+    "tasks.toponav": ("RouteProposal", "TopoNav", "sasc_pool"),
     "worldmodels.check": ("check_world_model",),
     "worldmodels.tabular": ("tabulate",),
     "worldmodels.toponav": ("ExactTopoNav",),

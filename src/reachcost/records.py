@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
@@ -42,11 +43,10 @@ class Run:
         """sha256 of every file of the run, by name."""
         return self.manifest["files"]
 
-    def rows(self) -> dict[str, np.ndarray]:
-        """Read the rows as columns, after checking that they are the ones the manifest describes."""
+    def table(self) -> pa.Table:
+        """Read the rows, after checking that they are the ones the manifest describes."""
         self.require_intact()
-        table = pq.read_table(self.path / "rows.parquet")
-        return {name: table[name].to_numpy() for name in table.column_names}
+        return pq.read_table(self.path / "rows.parquet")
 
     def require_intact(self) -> None:
         """Stop if a file of the run is missing or changed."""
@@ -120,19 +120,18 @@ def require_rows(run: Run, keys: Mapping[str, Sequence[Any]], values: Sequence[s
 
     Returns the value columns as arrays shaped like the keys, for example [cost, episode, candidate].
     """
-    rows = run.rows()
-    missing = [name for name in (*keys, *values) if name not in rows]
+    table = run.table()
+    missing = [name for name in (*keys, *values) if name not in table.column_names]
     if missing:
         raise ReachcostError(_damaged(run.path, f"its rows have no column {', '.join(missing)}"))
     shape = tuple(len(allowed) for allowed in keys.values())
-    position = np.zeros(len(rows[next(iter(keys))]), np.int64)
-    for (name, allowed), size in zip(keys.items(), shape, strict=True):
-        number = {value: index for index, value in enumerate(allowed)}
-        index = np.array([number.get(value, -1) for value in rows[name].tolist()])
+    position = np.zeros(len(table), np.int64)
+    for name, allowed in keys.items():
+        index = _index_in(run, table, name, allowed)
         if (index < 0).any():
             row = int(np.flatnonzero(index < 0)[0])
-            raise ReachcostError(_damaged(run.path, f"row {row} has an unexpected {name} {rows[name].tolist()[row]!r}"))
-        position = position * size + index
+            raise ReachcostError(_damaged(run.path, f"row {row} has an unexpected {name} {table[name][row].as_py()!r}"))
+        position = position * len(allowed) + index
     count = np.bincount(position, minlength=int(np.prod(shape)))
     for problem, wrong in (("missing", count == 0), ("duplicate", count > 1)):
         if wrong.any():
@@ -141,14 +140,31 @@ def require_rows(run: Run, keys: Mapping[str, Sequence[Any]], values: Sequence[s
             raise ReachcostError(_damaged(run.path, f"{int(wrong.sum())} rows are {problem}, the first is {named}"))
     result: dict[str, np.ndarray] = {}
     for name in values:
-        column = rows[name].astype(np.float64)
-        if not np.isfinite(column).all():
-            row = int(np.flatnonzero(~np.isfinite(column))[0])
-            raise ReachcostError(_damaged(run.path, f"row {row} has a malformed {name} ({column[row]})"))
-        ordered = np.empty(len(column))
-        ordered[position] = column
+        ordered = np.empty(len(table))
+        ordered[position] = _finite(run, table, name)
         result[name] = ordered.reshape(shape)
     return result
+
+
+def _index_in(run: Run, table: pa.Table, name: str, allowed: Sequence[Any]) -> np.ndarray:
+    """Position of each value of a key column among the allowed ones, -1 if it is none of them."""
+    try:
+        value_set = pa.array(allowed, table.schema.field(name).type)
+    except (pa.ArrowException, TypeError) as error:
+        raise ReachcostError(_damaged(run.path, f"its column {name} is of another type ({error})")) from error
+    found = pc.index_in(table[name], value_set=value_set)  # pyright: ignore[reportAttributeAccessIssue] (made at import)
+    return found.fill_null(-1).to_numpy()
+
+
+def _finite(run: Run, table: pa.Table, name: str) -> np.ndarray:
+    try:
+        column = table[name].to_numpy().astype(np.float64)
+    except (ValueError, TypeError) as error:
+        raise ReachcostError(_damaged(run.path, f"its column {name} holds no numbers ({error})")) from error
+    if not np.isfinite(column).all():
+        row = int(np.flatnonzero(~np.isfinite(column))[0])
+        raise ReachcostError(_damaged(run.path, f"row {row} has a malformed {name} ({column[row]})"))
+    return column
 
 
 def versions() -> dict[str, str]:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.random import Generator, Philox
+from numpy.random.bit_generator import ISeedSequence
+from numpy.typing import DTypeLike
 
 
 def generator(seed: int, purpose: str, *indices: int) -> Generator:
@@ -19,9 +21,19 @@ def generator(seed: int, purpose: str, *indices: int) -> Generator:
     >>> float(generator(0, "cem", 3, 1).random()) == float(generator(0, "cem", 3, 1).random())
     True
     """
-    name = "/".join([str(int(seed)), purpose, *(str(int(index)) for index in indices)])
-    key = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=16).digest(), "little")
-    return Generator(Philox(key=key))
+    name = "/".join([str(seed), purpose, *map(str, indices)])
+    return Generator(Philox(_Digest(name)))  # pyright: ignore[reportArgumentType] (the stub omits ISeedSequence)
+
+
+class _Digest(ISeedSequence):
+    """Seeds a bit generator with the hash of a name; three times as fast as `Philox(key=...)`, with the same key."""
+
+    def __init__(self, name: str) -> None:
+        self._digest = hashlib.blake2b(name.encode(), digest_size=16).digest()
+
+    def generate_state(self, n_words: int, dtype: DTypeLike = np.uint32) -> np.ndarray:
+        """Return the digest as `n_words` words; Philox asks for its key, two of 64 bits."""
+        return np.frombuffer(self._digest, dtype, n_words)
 
 
 def torch_seed(seed: int, purpose: str) -> int:
@@ -37,7 +49,7 @@ class EpisodeStreams:
 
     def __init__(self, seed: int, purpose: str, episodes: Sequence[int] | np.ndarray, replan: int) -> None:
         unique, self.row_to_stream = np.unique(np.asarray(episodes), return_inverse=True)
-        self._streams = [generator(seed, purpose, episode, replan) for episode in unique]
+        self._streams = [generator(seed, purpose, episode, replan) for episode in unique.tolist()]
 
     def uniform16(self, *shape: int) -> np.ndarray:
         """Draw uint16 numbers, uniform over their range, of shape [rows, *shape].

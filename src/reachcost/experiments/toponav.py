@@ -183,8 +183,16 @@ class Experiment:
         tied = {f"{name}+tie-break": costs[name] for name in self.settings.tie_broken}
 
         def compute(_: Path) -> Columns:
-            groups = ((costs, planner), (tied, tie_breaking), ({"random": costs["raw"]}, RandomPolicy()))
-            rows = [self.control(group, chooser, seed).rows() for group, chooser in groups if group]
+            groups = (
+                ("", costs, planner),
+                (" tie-break", tied, tie_breaking),
+                (" random", {"random": costs["raw"]}, RandomPolicy()),
+            )
+            rows = []
+            for label, group, chooser in groups:
+                if group:
+                    self.progress.step(f"control-{seed}{label}")
+                    rows.append(self.control(group, chooser, seed).rows())
             return {column: np.concatenate([group[column] for group in rows]) for column in rows[0]}
 
         config = {

@@ -1,4 +1,4 @@
-"""How our TopoNav recipe was chosen: by prediction error on held-out trajectories, before any episode was run.
+"""How our TopoNav recipe was chosen: by prediction error on held-out trajectories alone.
 
 From the paper's recipe one change at a time; all heads are judged on the same balanced pairs of the same trajectories,
 which none of them was trained on.
@@ -21,7 +21,7 @@ from reachcost.stats import mean_std
 
 NOTE = (
     "TopoNav heads by recipe: RMSE in steps on balanced pairs of held-out trajectories (a tenth of the logs), mean "
-    "over head seeds 3072, 3073, 3074. This is what chose `trm`; no episode was run for it. "
+    "over head seeds 3072, 3073, 3074. This alone chose `trm`; no closed-loop result entered. "
     "Made by `reachcost reproduce toponav-recipes`."
 )
 

@@ -95,7 +95,7 @@ def sample(probability: np.ndarray, draws: np.ndarray) -> np.ndarray:
     edges = np.minimum(65536 * probability.cumsum(2), 65535).astype(np.uint16)[..., None]
     actions = np.zeros(draws.shape, np.uint8)
     for edge in range(edges.shape[2] - 1):
-        actions += draws >= edges[:, :, edge]
+        actions += (draws >= edges[:, :, edge]).view(np.uint8)
     return actions
 
 

@@ -1,0 +1,71 @@
+"""The command line: what a newcomer types, and what a mistake says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reachcost.cli import main
+
+from .test_reproduce import published
+
+
+def test_the_demo_shows_the_repair_and_equals_the_published_seed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
+    shown = capsys.readouterr().out
+    for word in ("raw", "trm-paper", "shuffled", "oracle", "paper", "toponav.png"):
+        assert word in shown
+    picture = (tmp_path / "demo" / "toponav.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 20_000
+    table = published("toponav")
+    for row in json.loads((tmp_path / "demo" / "tables" / "toponav.json").read_text())["rows"]:
+        expected = table[row["cost"], 3072]["ours"]
+        assert row["ours"]["success"] == pytest.approx(expected["success"], abs=8)  # other processors round otherwise
+        if "rho_geo" in expected:
+            assert row["ours"]["rho_geo"] == pytest.approx(expected["rho_geo"], abs=0.05)
+
+
+def message(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(arguments) == 1
+    error = capsys.readouterr().err.strip()
+    assert len(error.splitlines()) == 1
+    return error
+
+
+def test_mistakes_get_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "there is no table 'mars': choose one of toponav," in message(["reproduce", "mars"], capsys)
+    file = tmp_path / "file"
+    file.write_text("mine")
+    assert "choose another --out" in message(["reproduce", "toponav", "--out", str(file)], capsys)
+    assert file.read_text() == "mine"
+    broken = tmp_path / "out" / "runs" / "toponav-heads" / "trm-paper-3072"
+    broken.mkdir(parents=True)
+    assert "is damaged" in message(["reproduce", "toponav", "--out", str(tmp_path / "out")], capsys)
+
+
+def test_unknown_commands_exit_with_an_error() -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        main(["conquer"])
+    assert exit_info.value.code not in (0, None)
+
+
+def test_importing_reachcost_does_not_load_torch() -> None:
+    code = "import sys, reachcost; assert 'torch' not in sys.modules; assert reachcost.LatentMSE; reachcost.fit"
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONWARNINGS": "error"})
+
+
+def test_every_public_name_exists() -> None:
+    import reachcost
+
+    for name in reachcost.__all__:
+        assert getattr(reachcost, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'teleport'"):
+        _ = reachcost.teleport
