@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from reachcost.atomic import new_directory, write_text
+from reachcost.atomic import new_directory, write_file
 from reachcost.errors import ReachcostError
 from reachcost.records import Columns, Run, _sha256, exclusive, read_run, record_run, require_rows
 
@@ -163,8 +163,8 @@ def test_two_processes_never_share_a_directory(tmp_path: Path) -> None:
 
 
 def test_files_are_replaced_in_one_step(tmp_path: Path) -> None:
-    write_text(tmp_path / "deep" / "table.md", "old")
-    write_text(tmp_path / "deep" / "table.md", "new")
+    write_file(tmp_path / "deep" / "table.md", "old")
+    write_file(tmp_path / "deep" / "table.md", "new")
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["table.md"]
     assert (tmp_path / "deep" / "table.md").read_text() == "new"
 

@@ -31,11 +31,11 @@ def new_directory(path: Path) -> Iterator[Path]:
     _fsync(path.parent)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_file(path: Path, content: str | bytes) -> None:
     """Replace the file at `path` in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
+    partial.write_bytes(content.encode() if isinstance(content, str) else content)
     _fsync(partial)
     partial.replace(path)
     _fsync(path.parent)

@@ -34,11 +34,13 @@ def draw_repaired_episode(experiment: Experiment, path: Path) -> Path:
     success = dict(zip(keys["cost"], require_rows(run, keys, ["success"])["success"], strict=True))
     row = int(np.argmax((success["trm"] == 1) & (success["raw"] == 0)))
     episode = experiment.evaluation.subset(slice(row, row + 1))
-    costs = {name: cost for name, cost in experiment.costs(SEED)[0].items() if name in ("raw", "trm")}
+    every_cost, _ = experiment.costs(SEED)
+    costs = {name: every_cost[name] for name in ("raw", "trm")}
     # Random streams belong to the episode, so it runs here exactly as it did among all others.
     runs = experiment.control(costs, CategoricalCEM(), SEED, episode)
     panels = []
-    for number, (name, title) in enumerate((("raw", "raw latent distance"), ("trm", "TRM"))):
+    labels = {"raw": ("raw latent distance", "squared latent difference"), "trm": ("TRM", "predicted steps")}
+    for number, (name, (title, unit)) in enumerate(labels.items()):
         steps = int(runs.steps[number, 0])
         end = (
             f"reached the goal in {steps} steps"
@@ -46,7 +48,7 @@ def draw_repaired_episode(experiment: Experiment, path: Path) -> Path:
             else f"still {runs.final_distance[number, 0]} steps away after {steps}"
         )
         field = cost_field(experiment, costs[name], episode.goals)
-        panels.append(Panel(f"{title}: {end}", field, runs.paths[number, 0, : steps + 1]))
+        panels.append(Panel(f"{title}: {end}", unit, field, runs.paths[number, 0, : steps + 1]))
     shortest = int(experiment.task.distance(episode.starts, episode.goals)[0])
     heading = (
         f"TopoNav episode {episode.episodes[0]}, shortest route {shortest} steps: "

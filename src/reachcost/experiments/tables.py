@@ -11,7 +11,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from reachcost.atomic import write_text
+from reachcost.atomic import write_file
 
 HEADINGS = {
     "success": "success %",
@@ -103,8 +103,8 @@ class ResultTable:
     def write(self, out: Path) -> None:
         """Write `out/tables/<name>.json` and `.md`, each in one step."""
         document = {"table": self.name, "rows": [row.as_json() for row in self.rows], **self.provenance}
-        write_text(out / "tables" / f"{self.name}.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")
-        write_text(out / "tables" / f"{self.name}.md", self.markdown())
+        write_file(out / "tables" / f"{self.name}.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        write_file(out / "tables" / f"{self.name}.md", self.markdown())
 
     def markdown(self) -> str:
         """The table in Markdown: means first, then single seeds."""

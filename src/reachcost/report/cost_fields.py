@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 import matplotlib as mpl
@@ -12,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from reachcost.atomic import write_file
 from reachcost.tasks.toponav import SIZE, TopoNav
 
 
@@ -21,11 +23,13 @@ class Panel:
 
     Attributes:
         title: Name of the cost and how the episode came out.
+        unit: What the cost counts.
         costs: Cost of every free cell against the goal [677].
         path: Visited cells [steps + 1, 2].
     """
 
     title: str
+    unit: str
     costs: np.ndarray
     path: np.ndarray
 
@@ -40,8 +44,9 @@ def draw_cost_fields(task: TopoNav, goal: np.ndarray, panels: Sequence[Panel], p
             _draw(figure.add_subplot(1, len(panels), number), task, goal, panel)
         handles, labels = figure.axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=120, metadata={"Software": None})
+        picture = BytesIO()
+        figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
+    write_file(path, picture.getvalue())
 
 
 def _draw(axes: Axes, task: TopoNav, goal: np.ndarray, panel: Panel) -> None:
@@ -49,7 +54,7 @@ def _draw(axes: Axes, task: TopoNav, goal: np.ndarray, panel: Panel) -> None:
     field[task.cells[:, 1], task.cells[:, 0]] = panel.costs
     colours = mpl.colormaps["cividis"].with_extremes(bad="0.25")
     image = axes.imshow(field, cmap=colours)
-    axes.figure.colorbar(image, ax=axes, location="bottom", shrink=0.8, label="cost of ending in a cell")
+    axes.figure.colorbar(image, ax=axes, location="bottom", shrink=0.8, label=f"cost of ending in a cell: {panel.unit}")
     levels = np.linspace(np.nanmin(field), np.nanmax(field), 14)[1:-1]
     axes.contour(field, levels=levels, colors="white", linewidths=0.5, alpha=0.6)
     axes.plot(*panel.path.T, color="crimson", linewidth=2.2, label="executed path")
