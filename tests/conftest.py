@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reachcost.evaluation import EvaluationSet
-from reachcost.fit import Recipe, fit
+from reachcost.fitting import Recipe, fit
 from reachcost.heads.pair import PairHead
 from reachcost.latents import Latents, encode_logs
 from reachcost.pairs import TemporalPairs

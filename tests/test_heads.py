@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reachcost.errors import ReachcostError
-from reachcost.fit import Recipe, fit
+from reachcost.fitting import Recipe, fit
 from reachcost.heads.pair import PairHead
 from reachcost.heads.storage import load_head, save_head
 from reachcost.pairs import TemporalPairs

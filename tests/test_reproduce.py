@@ -102,7 +102,7 @@ def test_killed_at_random_moments_the_same_bytes_come_out(finished: Path, tmp_pa
     kills = 0
     for _ in range(30):
         process = subprocess.Popen([*SCRIPT, str(tmp_path / "out")], cwd=ROOT)
-        deadline = time.monotonic() + moments.uniform(1.5, 5)
+        deadline = time.monotonic() + moments.uniform(2.5, 5)
         while process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
         if process.poll() is not None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from reachcost.costs import HeadCost, HybridCost, LatentMSE
     from reachcost.errors import ReachcostError
     from reachcost.evaluation import EvaluationSet
-    from reachcost.fit import Recipe, fit
+    from reachcost.fitting import Recipe, fit
     from reachcost.heads.pair import PairHead
     from reachcost.heads.storage import load_head, save_head
     from reachcost.latents import Latents, encode_logs
@@ -35,7 +35,7 @@ _HOME = {
     "costs": ("HeadCost", "HybridCost", "LatentMSE"),
     "errors": ("ReachcostError",),
     "evaluation": ("EvaluationSet",),
-    "fit": ("Recipe", "fit"),
+    "fitting": ("Recipe", "fit"),
     "heads.pair": ("PairHead",),
     "heads.storage": ("load_head", "save_head"),
     "latents": ("Latents", "encode_logs"),
@@ -59,9 +59,11 @@ __all__ = sorted(_MODULE_OF)  # pyright: ignore[reportUnsupportedDunderAll]
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'reachcost' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"reachcost.{_MODULE_OF[name]}"), name)
-    globals()[name] = value  # shadows a submodule of the same name, such as `fit`
-    return value
+    return getattr(importlib.import_module(f"reachcost.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 register_environments()

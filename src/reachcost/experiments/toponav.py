@@ -13,7 +13,7 @@ import numpy as np
 from reachcost.audits.sasc import sasc
 from reachcost.costs import HeadCost, LatentMSE
 from reachcost.evaluation import EvaluationSet
-from reachcost.fit import Recipe, fit
+from reachcost.fitting import Recipe, fit
 from reachcost.heads.storage import load_head, write_head
 from reachcost.latents import Latents, encode_logs
 from reachcost.oracle import OracleGeodesic

@@ -13,7 +13,7 @@ import numpy as np
 
 from reachcost.experiments.tables import ResultTable, TableRow
 from reachcost.experiments.toponav import MODEL_NAME, OUR_HEAD, PAPER_HEAD, Experiment, HeadPlan, Settings
-from reachcost.fit import evaluate, one_thread
+from reachcost.fitting import evaluate, one_thread
 from reachcost.heads.storage import load_head
 from reachcost.progress import Progress
 from reachcost.records import exclusive

@@ -12,7 +12,7 @@ import numpy as np
 from reachcost.audits.sasc import compare
 from reachcost.experiments.tables import ResultTable, TableRow
 from reachcost.experiments.toponav import MODEL_NAME, PAPER_HEAD, SHUFFLED_HEAD, Experiment, Settings
-from reachcost.fit import one_thread
+from reachcost.fitting import one_thread
 from reachcost.progress import Progress
 from reachcost.records import Run, exclusive, require_rows
 from reachcost.stats import hierarchical_bootstrap, mean_std, paired_bootstrap, sign_flip_test, wilson
