@@ -46,7 +46,7 @@ def test_mistakes_get_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "there is no table 'mars': choose one of toponav," in message(["reproduce", "mars"], capsys)
     file = tmp_path / "file"
     file.write_text("mine")
-    assert "choose another --out" in message(["reproduce", "toponav", "--out", str(file)], capsys)
+    assert "is a file: choose another --out" in message(["reproduce", "toponav", "--out", str(file)], capsys)
     assert file.read_text() == "mine"
     broken = tmp_path / "out" / "runs" / "toponav-heads" / "trm-paper-3072"
     broken.mkdir(parents=True)

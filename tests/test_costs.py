@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reachcost.costs import GroupedCost, HeadCost, HybridCost, LatentMSE, standardise
+from reachcost.costs import GroupedCost, HeadCost, HybridCost, LatentMSE, score, standardise
+from reachcost.errors import ReachcostError
 from reachcost.heads.pair import PairHead
 from reachcost.oracle import OracleGeodesic
 from reachcost.protocols import TerminalCost
@@ -49,9 +52,25 @@ def test_hybrid_weighs_the_two_standardised_costs(head: PairHead) -> None:
 
 def test_grouped_cost_scores_each_group_with_its_own(head: PairHead) -> None:
     raw, learned = LatentMSE(), HeadCost(head)
-    grouped = GroupedCost([raw, learned, raw], [1, 3, 0])(TERMINAL, GOAL)
+    grouped = GroupedCost(
+        {"raw": raw, "learned": learned, "done": raw}, [np.array([7]), np.array([2, 3, 5]), np.array([], int)]
+    )(TERMINAL, GOAL)
     torch.testing.assert_close(grouped[:1], raw(TERMINAL[:1], GOAL[:1]))
     torch.testing.assert_close(grouped[1:], learned(TERMINAL[1:], GOAL[1:]))
+
+
+def test_costs_that_cannot_be_ranked_are_named() -> None:
+    episodes = np.array([10, 20, 30, 40])
+    with pytest.raises(ReachcostError, match=r"terminal cost 'mine' returned \(4, 30, 10\): return .* = \(4, 30\)"):
+        score("mine", lambda terminal, goal: terminal - goal[:, None], TERMINAL, GOAL, episodes)
+    with pytest.raises(ReachcostError, match="terminal cost 'mine' returned list"):
+        score("mine", lambda terminal, goal: [1.0], TERMINAL, GOAL, episodes)  # pyright: ignore[reportArgumentType]
+    bad = LatentMSE()(TERMINAL, GOAL)
+    bad[2, 7] = torch.inf
+    with pytest.raises(ReachcostError, match="terminal cost 'mine' of candidate 7 in episode 30 is inf"):
+        score("mine", lambda terminal, goal: bad, TERMINAL, GOAL, episodes)
+    with pytest.raises(ReachcostError, match="compares float latents of one dimension"):
+        LatentMSE()(TERMINAL, GOAL[:, :1])
 
 
 def test_oracle_is_the_graph_distance(model: ExactTopoNav) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reachcost.errors import ReachcostError
 from reachcost.fitting import Recipe, fit
 from reachcost.heads.pair import PairHead
-from reachcost.heads.storage import load_head, save_head
+from reachcost.heads.storage import _checksum, load_head, save_head
 from reachcost.pairs import TemporalPairs
 from reachcost.protocols import Head
 
@@ -78,6 +78,11 @@ def test_training_is_deterministic_and_leaves_global_randomness_alone(pairs: Tem
     assert not torch.equal(one.state_dict()["mlp.0.weight"], other.state_dict()["mlp.0.weight"])
 
 
+def test_impossible_recipes_are_refused() -> None:
+    with pytest.raises(ReachcostError, match="recipe: epochs is 0: make it positive"):
+        Recipe(epochs=0)
+
+
 def test_divergence_is_reported(pairs: TemporalPairs) -> None:
     with pytest.raises(ReachcostError, match="lower the learning rate"):
         fit(pairs, Recipe(hidden=16, scale=29, epochs=2, learning_rate=1e30))
@@ -106,7 +111,7 @@ def test_a_truncated_head_is_refused(cut: int, tmp_path_factory: pytest.TempPath
     weights = directory / "weights.safetensors"
     data = weights.read_bytes()
     weights.write_bytes(data[: cut % len(data)])
-    with pytest.raises(ReachcostError, match=r"cannot load the head in .*head: weights.safetensors is not the file"):
+    with pytest.raises(ReachcostError, match=r"cannot load the head in .*do not belong together \(truncated"):
         load_head(directory)
 
 
@@ -121,8 +126,9 @@ def test_other_damage_is_named(head: PairHead, tmp_path: Path) -> None:
         load_head(tmp_path / "nothing")
     cases = {
         "format": ({"format": "other"}, "not of format"),
-        "arguments": ({"arguments": {"latent_dim": "ten"}}, "needs `arguments`"),
-        "shapes": ({"arguments": {**head.config, "hidden": 10**9}}, "its weights have shapes"),
+        "arguments": ({"arguments": {"latent_dim": "ten"}}, "needs valid `arguments`"),
+        "scale": ({"arguments": {**head.config, "scale": -5}}, "needs valid `arguments`"),
+        "symmetric": ({"arguments": {**head.config, "symmetric": True}}, "do not belong together"),
     }
     for name, (change, message) in cases.items():
         save_head(head, tmp_path / name)
@@ -133,6 +139,17 @@ def test_other_damage_is_named(head: PairHead, tmp_path: Path) -> None:
     (tmp_path / "json" / "config.json").write_text("{")
     with pytest.raises(ReachcostError, match="not valid JSON"):
         load_head(tmp_path / "json")
+
+
+def test_a_config_that_asks_for_other_weights_allocates_nothing(head: PairHead, tmp_path: Path) -> None:
+    save_head(head, tmp_path / "head")
+    arguments = {**head.config, "hidden": 10**9}
+    weights = (tmp_path / "head" / "weights.safetensors").read_bytes()
+    edit_config(tmp_path / "head", arguments=arguments, sha256="")
+    config = json.loads((tmp_path / "head" / "config.json").read_text())
+    edit_config(tmp_path / "head", sha256=_checksum(config, weights))
+    with pytest.raises(ReachcostError, match=r"weight 'mlp.0.bias' is .*, its config asks for"):
+        load_head(tmp_path / "head")
 
 
 def test_non_finite_weights_are_refused(tmp_path: Path) -> None:

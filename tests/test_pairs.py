@@ -49,6 +49,13 @@ def test_pairs_stay_in_one_episode_and_validation_in_its_own(pairs: TemporalPair
     assert not seen["train"] & seen["validation"]
 
 
+def test_a_holdout_always_holds_an_episode_out(latents: Latents) -> None:
+    rows = int(latents.logs.lengths[:4].sum())
+    few = Logs({"state": latents.logs.columns["state"][:rows]}, latents.logs.lengths[:4])
+    pairs = TemporalPairs(Latents(latents.values[:rows], few), count=50, validation=5, holdout=0.1)
+    assert pairs.record["held_out_episodes"] == 1
+
+
 def test_pairs_are_deterministic_from_their_seed(latents: Latents) -> None:
     one, same, other = (TemporalPairs(latents, count=100, validation=10, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(one.train.first, same.train.first)
@@ -71,6 +78,11 @@ def test_exclusion_is_unordered_and_proved(latents: Latents) -> None:
     assert 0.2 < overlap.mean() < 0.4
     with pytest.raises(ReachcostError, match=r"of 5000 training pairs are evaluation pairs of 'logged'.*exclude="):
         require_exclusion(latents.logs, open_pairs.train, exclude)
+
+    states = latents.logs.columns["state"].tolist()
+    banned = {frozenset(map(tuple, pair)) for pair in zip(exclude.starts.tolist(), exclude.goals.tolist(), strict=True)}
+    rows = zip(open_pairs.train.first.tolist(), open_pairs.train.second.tolist(), strict=True)
+    assert overlap.tolist() == [frozenset((tuple(states[i]), tuple(states[j]))) in banned for i, j in rows]
 
     closed = TemporalPairs(latents, count=5000, validation=100, sampling="mostly-endpoints", exclude=exclude)
     require_exclusion(latents.logs, closed.train, exclude)
@@ -100,6 +112,16 @@ def test_shuffled_control_keeps_pairs_and_permutes_labels(pairs: TemporalPairs) 
 def test_bad_input_is_named(latents: Latents) -> None:
     with pytest.raises(ReachcostError, match="unknown pair sampling 'all'"):
         TemporalPairs(latents, sampling="all")
+    with pytest.raises(ReachcostError, match=r"a holdout in \[0, 1\)"):
+        TemporalPairs(latents, holdout=1.0)
+    with pytest.raises(ReachcostError, match="at least one pair of each kind"):
+        TemporalPairs(latents, validation=0)
+    with pytest.raises(ReachcostError, match="there are 5 latents for"):
+        Latents(latents.values[:5], latents.logs)
+    with pytest.raises(ReachcostError, match="episode 1 has a negative length"):
+        Logs({}, np.array([5, -2]))
+    with pytest.raises(ReachcostError, match="2 starts, 2 goals and 1 episode numbers"):
+        EvaluationSet("odd", np.zeros((2, 2)), np.zeros((2, 2)), 0, np.arange(1))
     short = Logs({"state": np.zeros((3, 2))}, np.ones(3, int))
     with pytest.raises(ReachcostError, match="no episode has two rows"):
         TemporalPairs(Latents(torch.zeros(3, 2), short), count=1)

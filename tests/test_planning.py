@@ -166,8 +166,14 @@ def test_bad_input_is_named(task: TopoNav, model: ExactTopoNav, evaluation: Eval
         costs[1, 9] = torch.nan
         return costs
 
-    with pytest.raises(ReachcostError, match="cost of candidate 9 in batch row 1 is nan"):
+    with pytest.raises(ReachcostError, match="cost 'nan' of candidate 9 in episode 1 is nan"):
         control(task, model, {"nan": nan_cost}, few, CategoricalCEM())
+    with pytest.raises(ReachcostError, match="has no episodes"):
+        control(task, model, {"raw": LatentMSE()}, evaluation.subset(slice(0, 0)), CategoricalCEM())
+    with pytest.raises(ReachcostError, match="give the proposal the planner's iterations and horizon"):
+        control(task, model, {"raw": LatentMSE()}, few, CategoricalCEM(horizon=8), proposal=RouteProposal(task))
+    with pytest.raises(ReachcostError, match="elites no more than candidates"):
+        CategoricalCEM(elites=300)
     with pytest.raises(ReachcostError, match="at least one terminal cost"):
         control(task, model, {}, few, CategoricalCEM())
 
@@ -175,7 +181,7 @@ def test_bad_input_is_named(task: TopoNav, model: ExactTopoNav, evaluation: Eval
         def encode(self, observations):
             return super().encode(observations) * torch.nan
 
-    with pytest.raises(ReachcostError, match="the latent of goal 0 is not finite"):
+    with pytest.raises(ReachcostError, match="the latent of the goal of episode 0 is not finite"):
         control(task, Blind(task), {"raw": LatentMSE()}, few, CategoricalCEM())
     with pytest.raises(ReachcostError, match="trained on latents of dimension 192 but z has 10"):
         control(task, model, {"foreign": HeadCost(PairHead(192, hidden=8))}, few, CategoricalCEM())

@@ -61,6 +61,13 @@ def snapshot(directory: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
 
 
+def test_records_of_other_versions_are_not_mixed_in(tmp_path: Path) -> None:
+    run = record_run(tmp_path / "run", {}, compute)
+    (run.path / "manifest.json").write_text(json.dumps({**run.manifest, "versions": {"torch": "1.0"}}))
+    with pytest.raises(ReachcostError, match="was made with other versions"):
+        record_run(tmp_path / "run", {}, compute)
+
+
 def test_a_failing_run_leaves_nothing(tmp_path: Path) -> None:
     def fail(directory: Path) -> Columns:
         (directory / "half.txt").write_text("half")
@@ -72,16 +79,51 @@ def test_a_failing_run_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_leftovers_of_a_killed_run_are_swept_away(tmp_path: Path) -> None:
-    (tmp_path / ".run.partial").mkdir()
-    (tmp_path / ".run.partial" / "half.txt").write_text("half")
-    record_run(tmp_path / "run", {}, compute)
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    (tmp_path / "runs" / ".run.0.partial").mkdir(parents=True)
+    (tmp_path / "runs" / ".run.0.partial" / "half.txt").write_text("half")
+    (tmp_path / ".table.md.0.partial").write_text("half")
+    with exclusive(tmp_path):
+        record_run(tmp_path / "runs" / "run", {}, compute)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "runs"]
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["run"]
+
+
+def write_late(path: Path) -> None:
+    """Start writing a directory, and finish after another writer has."""
+    with new_directory(path) as late:
+        (late / "late").write_text("late")
+        with new_directory(path) as early:
+            (early / "early").write_text("early")
+
+
+def test_two_writers_of_one_directory_never_mix(tmp_path: Path) -> None:
+    with pytest.raises(ReachcostError, match="made by someone else meanwhile"):
+        write_late(tmp_path / "head")
+    assert [path.name for path in tmp_path.rglob("*")] == ["head", "early"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"config": []}, {"files": []}, {"files": {}}, {"rows": "6"}, {"format": None}, {"versions": None}]
+)
+def test_malformed_manifests_are_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    run = record_run(tmp_path / "run", {}, compute)
+    (run.path / "manifest.json").write_text(json.dumps({**run.manifest, **change}))
+    with pytest.raises(ReachcostError, match="not of format"):
+        record_run(tmp_path / "run", {}, compute)
+
+
+def test_a_wrong_number_of_rows_is_noticed(tmp_path: Path) -> None:
+    run = record_run(tmp_path / "run", {}, compute)
+    (run.path / "manifest.json").write_text(json.dumps({**run.manifest, "rows": 99}))
+    with pytest.raises(ReachcostError, match="it has 6 rows, its manifest says otherwise"):
+        read_run(run.path).table()
 
 
 def rewrite(run: Run, columns: dict[str, np.ndarray]) -> Run:
     """Give a run other rows with a manifest that vouches for them."""
     pq.write_table(pa.table(columns), run.path / "rows.parquet")
     run.manifest["files"]["rows.parquet"] = _sha256(run.path / "rows.parquet")
+    run.manifest["rows"] = len(next(iter(columns.values())))
     (run.path / "manifest.json").write_text(json.dumps(run.manifest))
     return read_run(run.path)
 

@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 
 from reachcost.errors import ReachcostError
-from reachcost.experiments.toponav_tables import reproduce_toponav
+from reachcost.experiments.toponav import OUR_HEAD
+from reachcost.experiments.toponav_recipes import NOTE, plans
+from reachcost.experiments.toponav_tables import READINGS_LEGEND, TOPONAV_LEGEND, reproduce_toponav
 from reachcost.progress import Progress
 
 from .small import SMALL
@@ -97,24 +99,23 @@ def test_a_finished_run_is_never_recomputed(copied: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in (copied / "runs").rglob("*.parquet")} == before
 
 
+def finished_runs(out: Path) -> int:
+    return len(list(out.glob("runs/*/[!.]*")))
+
+
 def test_killed_at_random_moments_the_same_bytes_come_out(finished: Path, tmp_path: Path) -> None:
-    moments = random.Random(0)
-    kills = 0
-    for _ in range(30):
-        process = subprocess.Popen([*SCRIPT, str(tmp_path / "out")], cwd=ROOT)
-        deadline = time.monotonic() + moments.uniform(2.5, 5)
-        while process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.02)
-        if process.poll() is not None:
-            assert process.returncode == 0
-            break
+    moments, out = random.Random(0), tmp_path / "out"
+    for _ in range(4):  # each time one run further, then somewhere inside the next
+        process = subprocess.Popen([*SCRIPT, str(out)], cwd=ROOT)
+        before = finished_runs(out)
+        while process.poll() is None and not (finished_runs(out) > before and list(out.glob("runs/*/.*.partial"))):
+            time.sleep(0.001)
+        time.sleep(moments.uniform(0, 0.1))
         process.send_signal(signal.SIGKILL)
-        process.wait()
-        kills += 1
-    else:
-        pytest.fail("the reproduction never came to its end")
-    assert kills >= 1
-    assert contents(tmp_path / "out") == contents(finished)
+        assert process.wait() == -signal.SIGKILL
+    assert finished_runs(out) < finished_runs(finished)
+    subprocess.run([*SCRIPT, str(out)], cwd=ROOT, check=True)
+    assert contents(out) == contents(finished)
 
 
 def test_another_configuration_is_refused(copied: Path) -> None:
@@ -124,10 +125,11 @@ def test_another_configuration_is_refused(copied: Path) -> None:
     assert contents(copied) == before
 
 
-@pytest.mark.parametrize("name", ["toponav/control-2/rows.parquet", "toponav-heads/trm-1/weights.safetensors"])
-def test_a_truncated_record_is_refused(copied: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["toponav/sasc-2/rows.parquet", "toponav-heads/trm-1/weights.safetensors"])
+def test_a_truncated_record_is_refused_before_anything_is_done(copied: Path, name: str) -> None:
     file = copied / "runs" / name
     file.write_bytes(file.read_bytes()[:-9])
+    shutil.rmtree(copied / "runs" / "toponav" / "control-1")
     before = contents(copied)
     with pytest.raises(ReachcostError, match=r"damaged: .* remove that directory and run the command again"):
         reproduce_toponav(copied, Progress(), SMALL)
@@ -156,4 +158,10 @@ def test_published_numbers_reach_what_they_must() -> None:
 
 def test_our_recipe_is_the_one_with_the_lowest_held_out_error() -> None:
     errors = {cost: row["ours"]["validation_rmse"] for (cost, _), row in published("toponav-recipes").items()}
-    assert min(errors, key=errors.__getitem__) == "one-cycle, batch 256, 4 epochs, peak 0.04"
+    assert plans()[min(errors, key=errors.__getitem__)] == OUR_HEAD
+
+
+def test_published_notes_are_the_ones_the_code_writes() -> None:
+    assert NOTE in (ROOT / "results" / "tables" / "toponav-recipes.md").read_text()
+    for name, legend in (("toponav", TOPONAV_LEGEND), ("toponav-readings", READINGS_LEGEND)):
+        assert legend in (ROOT / "results" / "tables" / f"{name}.md").read_text()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy.stats import spearmanr
 
-from reachcost.audits.sasc import compare, sasc
+from reachcost.audits.sasc import compare_rankings, sasc
 from reachcost.costs import LatentMSE
 from reachcost.errors import ReachcostError
 from reachcost.evaluation import EvaluationSet
@@ -23,7 +23,7 @@ COSTS = arrays.arrays(np.float64, (4, 12), elements=st.integers(0, 6))
 
 @given(COSTS, COSTS)
 def test_spearman_averages_ties_as_scipy_does(cost: np.ndarray, diagnostic: np.ndarray) -> None:
-    found = compare({"cost": cost}, diagnostic)["cost"].spearman
+    found = compare_rankings({"cost": cost}, diagnostic)["cost"].spearman
     for episode in range(4):
         constant = np.ptp(cost[episode]) == 0 or np.ptp(diagnostic[episode]) == 0
         expected = 0.0 if constant else np.asarray(spearmanr(cost[episode], diagnostic[episode]))[0]
@@ -32,7 +32,7 @@ def test_spearman_averages_ties_as_scipy_does(cost: np.ndarray, diagnostic: np.n
 
 @given(COSTS, st.floats(0.1, 10), st.floats(-3, 3))
 def test_only_the_order_of_a_cost_counts(diagnostic: np.ndarray, scale: float, shift: float) -> None:
-    result = compare({"same": diagnostic, "monotone": np.exp(scale * diagnostic / 10) + shift}, diagnostic)
+    result = compare_rankings({"same": diagnostic, "monotone": np.exp(scale * diagnostic / 10) + shift}, diagnostic)
     for field in ("spearman", "oracle_best_rank", "selected_distance", "top_k"):
         np.testing.assert_array_equal(getattr(result["same"], field), getattr(result["monotone"], field))
 
@@ -40,14 +40,14 @@ def test_only_the_order_of_a_cost_counts(diagnostic: np.ndarray, scale: float, s
 def test_quantities_by_hand() -> None:
     diagnostic = np.array([[5.0, 1.0, 9.0, 2.0, 7.0]])
     cost = np.array([[0.3, 0.4, 0.1, 0.2, 0.9]])
-    result = compare({"cost": cost}, diagnostic, top_k=3)["cost"]
+    result = compare_rankings({"cost": cost}, diagnostic, top_k=3)["cost"]
     assert result.oracle_best_rank.tolist() == [75.0]  # three of the four others lie before candidate 1
     assert result.selected_distance.tolist() == [9.0]
     assert result.top_k.tolist() == [[9.0, 2.0, 5.0]]
 
 
 def test_rank_counts_only_strictly_lower_costs() -> None:
-    result = compare({"tied": np.zeros((1, 5))}, np.array([[3.0, 2.0, 1.0, 4.0, 5.0]]))["tied"]
+    result = compare_rankings({"tied": np.zeros((1, 5))}, np.array([[3.0, 2.0, 1.0, 4.0, 5.0]]))["tied"]
     assert result.oracle_best_rank.tolist() == [0.0]
     assert result.spearman.tolist() == [0.0]
 
@@ -56,7 +56,7 @@ def test_toponav_pools_are_rolled_out_once_and_the_oracle_is_perfect(
     task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet
 ) -> None:
     few = evaluation.subset(slice(0, 10))
-    pools = sasc_pool(task, few, 3072)[..., None]
+    pools = sasc_pool(task, few, 3072)
     rollouts = []
 
     class Counting(ExactTopoNav):
@@ -78,13 +78,18 @@ def test_toponav_pools_are_rolled_out_once_and_the_oracle_is_perfect(
     assert rows["diagnostic"][chosen] == audit.diagnostic[4, 17]
 
 
+def test_pools_of_another_shape_are_refused(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet) -> None:
+    with pytest.raises(ReachcostError, match=r"give \[E = 120, S, H, A\]"):
+        sasc(task, model, {"raw": LatentMSE()}, evaluation, sasc_pool(task, evaluation, 0)[:5])
+
+
 def test_bad_input_is_named() -> None:
     good = np.arange(6.0).reshape(2, 3)
     with pytest.raises(ReachcostError, match=r"cost 'raw' has shape \(2, 2\)"):
-        compare({"raw": good[:, :2]}, good)
+        compare_rankings({"raw": good[:, :2]}, good)
     bad = good.copy()
     bad[1, 2] = np.nan
     with pytest.raises(ReachcostError, match="cost 'raw' of candidate 2 in episode 1 is nan"):
-        compare({"raw": bad}, good)
+        compare_rankings({"raw": bad}, good)
     with pytest.raises(ReachcostError, match="candidates >= 2"):
-        compare({}, good[:, :1])
+        compare_rankings({}, good[:, :1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,7 +14,9 @@ from reachcost.stats import hierarchical_bootstrap, mean_std, paired_bootstrap, 
 
 def test_sample_standard_deviation() -> None:
     assert mean_std(np.array([83.0, 91.0, 95.0])) == pytest.approx((89.6667, 6.1101), abs=1e-4)
-    assert mean_std(np.array([5.0])) == (5.0, 0.0)
+    mean, deviation = mean_std(np.array([5.0]))
+    assert mean == 5
+    assert np.isnan(deviation)
 
 
 def test_paired_bootstrap_matches_the_normal_interval() -> None:
@@ -59,6 +63,13 @@ def test_sign_flip_examples() -> None:
     assert sign_flip_test(np.array([69.17, 71.67, 76.67])) == 0.25
     assert sign_flip_test(np.array([1.0, -1.0])) == 1.0
     assert sign_flip_test(np.ones(10)) == 2 / 1024
+
+
+@given(st.lists(st.integers(-120, 120), min_size=1, max_size=7))
+def test_sign_flip_equals_integer_arithmetic(counts: list[int]) -> None:
+    flips = [sum(s * c for s, c in zip(signs, counts, strict=True)) for signs in product((-1, 1), repeat=len(counts))]
+    expected = sum(abs(flip) >= abs(sum(counts)) for flip in flips) / len(flips)
+    assert sign_flip_test(100 * np.array(counts) / 120) == expected
 
 
 @settings(max_examples=50)

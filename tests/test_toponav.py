@@ -111,6 +111,12 @@ def test_a_cell_that_is_not_free_is_refused(task: TopoNav, cell: tuple[int, int]
         task.step(np.array([cell]), np.array([[0]]))
 
 
+@pytest.mark.parametrize("action", [-1, 5])
+def test_an_action_that_does_not_exist_is_refused(task: TopoNav, action: int) -> None:
+    with pytest.raises(ReachcostError, match="TopoNav actions are 0 to 4"):
+        task.step(task.cells[:1], np.array([[action]]))
+
+
 def test_logs_follow_shortest_paths(task: TopoNav) -> None:
     logs = task.generate_logs()
     assert len(logs) == 2500
@@ -142,6 +148,8 @@ def test_unknown_names_are_refused(task: TopoNav) -> None:
         make_task("maze")
     with pytest.raises(ReachcostError, match="no evaluation set 'hard'"):
         task.evaluation_set("hard")
+    with pytest.raises(ReachcostError, match=r"has \d+ eligible pairs, not 1000000"):
+        task.evaluation_set(episodes=10**6)
 
 
 def test_categories_name_how_an_episode_came_out(task: TopoNav) -> None:
@@ -164,9 +172,9 @@ def test_thirteen_injected_candidates(task: TopoNav, evaluation: EvaluationSet) 
 
 def test_sasc_pool_is_stay_route_and_uniform(task: TopoNav, evaluation: EvaluationSet) -> None:
     pool = sasc_pool(task, evaluation, 3072)
-    assert pool.shape == (120, 256, 12)
+    assert pool.shape == (120, 256, 12, 1)
     assert (pool[:, 0] == 0).all()
-    assert (pool[:, 1] == task.routes(evaluation.starts, evaluation.goals, 12)).all()
+    assert (pool[:, 1, :, 0] == task.routes(evaluation.starts, evaluation.goals, 12)).all()
     assert np.bincount(pool[:, 2:].ravel()) / pool[:, 2:].size == pytest.approx([0.2] * 5, abs=0.003)
     subset = evaluation.subset(np.array([7, 3]))
     np.testing.assert_array_equal(sasc_pool(task, subset, 3072), pool[[7, 3]])

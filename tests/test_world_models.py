@@ -46,8 +46,16 @@ def test_rollouts_follow_the_simulator(model: ExactTopoNav, task: TopoNav) -> No
 
 
 def test_foreign_latents_are_refused(model: ExactTopoNav) -> None:
-    with pytest.raises(ReachcostError, match="not TopoNav features"):
-        model.rollout(torch.full((1, 1, 10), 0.5), torch.zeros(1, 2, 3, 1, dtype=torch.long))
+    for value in (0.5, 77.0, torch.nan):
+        with pytest.raises(ReachcostError, match="not TopoNav features"):
+            model.rollout(torch.full((1, 1, 10), value), torch.zeros(1, 2, 3, 1, dtype=torch.long))
+
+
+def test_what_a_model_cannot_read_or_execute_is_refused(model: ExactTopoNav) -> None:
+    with pytest.raises(ReachcostError, match=r"reads 'state' or 'pixels', but the columns are \['proprio'\]"):
+        model.encode({"proprio": np.zeros((1, 2))})
+    with pytest.raises(ReachcostError, match="TopoNav actions are 0 to 4"):
+        model.rollout(model.latents[:1, None], torch.tensor([4, 9]).reshape(1, 1, 2, 1))
 
 
 def test_tabular_form_is_equal(model: ExactTopoNav, task: TopoNav, evaluation: EvaluationSet, head: PairHead) -> None:
@@ -120,8 +128,13 @@ BROKEN = {
     "encode of a row changes with the other rows": broken("encode", lambda o: HONEST.encode(o) + len(o["vector"])),
     "same latent": broken("encode", lambda o: torch.zeros(len(o["vector"]), 4)),
     "builds a gradient graph": broken("encode", lambda o: HONEST.encode(o).requires_grad_()),
+    "encode of a row changes with": broken("encode", lambda o: HONEST.encode(o) - HONEST.encode(o)[:1] / 2),
+    "rollout of a row changes": broken("rollout", lambda c, a: HONEST.rollout(c, a) - c[:1, :1] / 2),
+    "rollout of a candidate changes with": broken("rollout", lambda c, a: HONEST.rollout(c, a) - a[:, :1, 0, :1]),
     "rollout of a candidate changes": broken("rollout", lambda c, a: HONEST.rollout(c, a) + a.shape[1]),
     "returned ndarray": broken("rollout", lambda c, a: HONEST.rollout(c, a).numpy()),
+    "whatever the actions": broken("rollout", lambda c, a: c[:, -1, None].expand(-1, a.shape[1], -1)),
+    r"returned torch.float64: return float32": broken("encode", lambda o: HONEST.encode(o).double()),
     "it failed on a batch": broken("rollout", lambda c, a: c @ a),
 }
 
@@ -139,5 +152,16 @@ def test_unfrozen_models_are_told_what_is_wrong() -> None:
         check_world_model(Linear().eval(), VECTORS, ACTIONS)
     with pytest.raises(ReachcostError, match="`latent_dim` is None"):
         check_world_model(SimpleNamespace(), VECTORS, ACTIONS)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ReachcostError, match="actions of shape"):
-        check_world_model(frozen(), VECTORS, ACTIONS[..., :1])
+    for actions in (ACTIONS[..., :1], ACTIONS[0, 0, 0]):
+        with pytest.raises(ReachcostError, match="actions of shape"):
+            check_world_model(frozen(), VECTORS, actions)
+    with pytest.raises(ReachcostError, match="got the class Linear: pass an instance"):
+        check_world_model(Linear, VECTORS, ACTIONS)  # pyright: ignore[reportArgumentType]
+    hidden = broken("encode", HONEST.encode)
+    hidden.parts = [Linear()]  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(ReachcostError, match="train mode"):
+        check_world_model(hidden, VECTORS, ACTIONS)
+    with pytest.raises(ReachcostError, match="observations of type ndarray"):
+        check_world_model(frozen(), VECTORS["vector"], ACTIONS)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ReachcostError, match="at least two observations"):
+        check_world_model(frozen(), {}, ACTIONS)

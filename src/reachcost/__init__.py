@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from reachcost.environments import register_environments
 
 if TYPE_CHECKING:
-    from reachcost.audits.sasc import Ranking, SascAudit, compare, sasc
+    from reachcost.audits.sasc import Ranking, SascAudit, compare_rankings, sasc
     from reachcost.costs import HeadCost, HybridCost, LatentMSE
     from reachcost.errors import ReachcostError
     from reachcost.evaluation import EvaluationSet
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Name to the module that defines it, imported on first use: `import reachcost` alone does not load torch.
 _HOME = {
-    "audits.sasc": ("Ranking", "SascAudit", "compare", "sasc"),
+    "audits.sasc": ("Ranking", "SascAudit", "compare_rankings", "sasc"),
     "costs": ("HeadCost", "HybridCost", "LatentMSE"),
     "errors": ("ReachcostError",),
     "evaluation": ("EvaluationSet",),

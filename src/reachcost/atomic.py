@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 from reachcost.errors import ReachcostError
 
@@ -16,15 +17,17 @@ def new_directory(path: Path) -> Iterator[Path]:
     """Fill a directory aside; it appears at `path` whole when the block ends, and not at all if it fails."""
     if path.exists():
         raise ReachcostError(f"{path} exists already: choose another name, or remove it first")
-    partial = path.parent / f".{path.name}.partial"
-    shutil.rmtree(partial, ignore_errors=True)
+    partial = _aside(path)
     partial.mkdir(parents=True)
     try:
         yield partial
         for file in partial.rglob("*"):
             _fsync(file)
         _fsync(partial)
-        partial.rename(path)
+        try:
+            partial.rename(path)
+        except OSError as error:
+            raise ReachcostError(f"{path} was made by someone else meanwhile: choose another name") from error
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
@@ -34,11 +37,29 @@ def new_directory(path: Path) -> Iterator[Path]:
 def write_file(path: Path, content: str | bytes) -> None:
     """Replace the file at `path` in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_bytes(content.encode() if isinstance(content, str) else content)
-    _fsync(partial)
-    partial.replace(path)
+    partial = _aside(path)
+    try:
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
+        _fsync(partial)
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
     _fsync(path.parent)
+
+
+def sweep(directory: Path) -> None:
+    """Remove what killed processes left aside below a directory that no other process is writing to."""
+    for partial in directory.rglob(".*.partial"):
+        if partial.is_dir():
+            shutil.rmtree(partial)
+        else:
+            partial.unlink()
+
+
+def _aside(path: Path) -> Path:
+    """A name beside `path` that no other writer has."""
+    return path.with_name(f".{path.name}.{uuid4().hex}.partial")
 
 
 def _fsync(path: Path) -> None:

@@ -28,8 +28,9 @@ def demo(out: Path = Path("reachcost-demo")) -> None:
     table, picture = run_demo(out, ConsoleProgress(_console))
     _console.print(table.terminal("TopoNav, 120 episodes: only the terminal cost changes"))
     _console.print(
-        "raw is plain latent distance: it stops at walls. trm learned from logged times alone: it goes around.\n"
-        "shuffled is the same head on permuted times, random the floor, oracle the ceiling.\n\n"
+        "raw is plain latent distance: it stops at walls.\n"
+        "trm learned from logged times alone: it goes around them.\n"
+        "shuffled learned from permuted times; random is the floor, oracle the ceiling.\n"
         f"picture {picture}\ntable   {out / 'tables' / 'toponav.md'}\n({time.perf_counter() - start:.0f} s)",
         highlight=False,
     )
@@ -49,8 +50,8 @@ def reproduce(name: Annotated[str, tyro.conf.Positional], out: Path = Path("resu
     table = make_table(name, out, ConsoleProgress(_console))
     _console.print(table.terminal(name))
     _console.print(
-        f"{out / 'tables' / name}.json and .md written in {time.perf_counter() - start:.0f} s "
-        f"({time.process_time() - cpu:.0f} s of CPU time)",
+        f"{out / 'tables' / name}.md\n{out / 'tables' / name}.json\n"
+        f"({time.perf_counter() - start:.0f} s, {time.process_time() - cpu:.0f} s of CPU time)",
         highlight=False,
     )
 
@@ -64,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
-        message = f"reachcost: the system refused{where}: {error.strerror}: choose another --out, or free it"
+        message = f"reachcost: the system refused{where} ({error.strerror or error}): choose another --out"
         Console(stderr=True).print(message, style="red", markup=False, highlight=False, soft_wrap=True)
         return 1
     except KeyboardInterrupt:

@@ -5,12 +5,14 @@ Shape of all of them: terminal [B, S, D], goal [B, D] -> costs [B, S]. Oracle co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from reachcost.errors import ReachcostError
 from reachcost.protocols import Head, TerminalCost
 
 
@@ -24,6 +26,11 @@ class LatentMSE:
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
         """Score terminal [B, S, D] against goal [B, D]."""
+        if terminal.shape[-1] != goal.shape[-1] or not terminal.is_floating_point():
+            raise ReachcostError(
+                f"LatentMSE compares float latents of one dimension, not {terminal.dtype} [{terminal.shape[-1]}] with "
+                f"[{goal.shape[-1]}]: encode both with one model, and tabulate model and costs together"
+            )
         return (terminal - goal[:, None]).square().mean(-1)
 
 
@@ -59,12 +66,31 @@ def standardise(costs: Tensor, epsilon: float = 1e-6) -> Tensor:
 
 @dataclass(frozen=True)
 class GroupedCost:
-    """Several costs over one batch: consecutive groups of rows, `sizes[k]` rows for `costs[k]`."""
+    """Several costs over one batch: consecutive groups of rows, `episodes[k]` (their numbers) for the k-th cost."""
 
-    costs: Sequence[TerminalCost]
-    sizes: Sequence[int]
+    costs: Mapping[str, TerminalCost]
+    episodes: Sequence[np.ndarray]
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
         """Score terminal [B, S, D] against goal [B, D], each group of rows with its own cost."""
-        groups = zip(self.costs, terminal.split(list(self.sizes)), goal.split(list(self.sizes)), strict=True)
-        return torch.cat([cost(end, target).float() for cost, end, target in groups if len(end)])
+        sizes = [len(group) for group in self.episodes]
+        groups = zip(self.costs.items(), terminal.split(sizes), goal.split(sizes), self.episodes, strict=True)
+        return torch.cat([score(*named, end, target, group) for named, end, target, group in groups if len(group)])
+
+
+def score(name: str, cost: TerminalCost, terminal: Tensor, goal: Tensor, episodes: np.ndarray) -> Tensor:
+    """Apply a cost to B episodes, and refuse what is not costs [B, S], all finite, naming cost and episode."""
+    costs = cost(terminal, goal)
+    if not isinstance(costs, Tensor) or costs.shape != terminal.shape[:2]:
+        found = tuple(costs.shape) if isinstance(costs, Tensor) else type(costs).__name__
+        raise ReachcostError(
+            f"terminal cost {name!r} returned {found}: return a torch.Tensor [B, S] = {tuple(terminal.shape[:2])}"
+        )
+    if not torch.isfinite(costs).all():
+        row, candidate = torch.argwhere(~torch.isfinite(costs))[0].tolist()
+        value = costs[row, candidate].item()
+        raise ReachcostError(
+            f"terminal cost {name!r} of candidate {candidate} in episode {episodes[row]} is {value}: "
+            "a cost must be finite to be ranked, check its head and latents"
+        )
+    return costs.float()

@@ -10,10 +10,11 @@ import torch
 from reachcost.experiments.tables import ResultTable
 from reachcost.experiments.toponav import Experiment, Settings
 from reachcost.experiments.toponav_tables import reproduce_toponav
+from reachcost.fitting import one_thread
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.progress import Progress
 from reachcost.protocols import TerminalCost
-from reachcost.records import require_rows
+from reachcost.records import exclusive, require_rows
 from reachcost.report.cost_fields import Panel, draw_cost_fields
 
 SEED = 3072
@@ -21,10 +22,11 @@ SEED = 3072
 
 def run_demo(out: Path, progress: Progress) -> tuple[ResultTable, Path]:
     """Reproduce TopoNav for one head seed and draw one repaired episode; returns the table and the picture."""
-    settings = Settings(head_seeds=(SEED,))
+    settings = Settings(head_seeds=(SEED,), command="reachcost demo")
     table = reproduce_toponav(out, progress, settings)
-    experiment = Experiment(out, settings, Progress())
-    return table, draw_repaired_episode(experiment, out / "toponav.png")
+    with exclusive(out), one_thread():
+        picture = draw_repaired_episode(Experiment(out, settings, Progress()), out / "toponav.png")
+    return table, picture
 
 
 def draw_repaired_episode(experiment: Experiment, path: Path) -> Path:

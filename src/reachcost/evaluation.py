@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from reachcost.errors import ReachcostError
+
 
 @dataclass(frozen=True)
 class EvaluationSet:
@@ -25,6 +27,13 @@ class EvaluationSet:
     goals: np.ndarray
     seed: int
     episodes: np.ndarray
+
+    def __post_init__(self) -> None:
+        if not len(self.starts) == len(self.goals) == len(self.episodes):
+            raise ReachcostError(
+                f"evaluation set {self.name!r} has {len(self.starts)} starts, {len(self.goals)} goals and "
+                f"{len(self.episodes)} episode numbers: give one of each per episode"
+            )
 
     def __len__(self) -> int:
         return len(self.episodes)

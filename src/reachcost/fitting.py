@@ -42,6 +42,13 @@ class Recipe:
     schedule: Literal["constant", "one-cycle"] = "constant"
     """Learning rate over the updates."""
 
+    def __post_init__(self) -> None:
+        for name in ("hidden", "scale", "epochs", "batch_size", "learning_rate"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ReachcostError(f"recipe: {name} is {getattr(self, name)}: make it positive")
+        if self.schedule not in ("constant", "one-cycle"):
+            raise ReachcostError(f"recipe: unknown schedule {self.schedule!r}: choose constant or one-cycle")
+
 
 def fit(
     pairs: TemporalPairs, recipe: Recipe | None = None, *, seed: int = 0, progress: Progress | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,25 +26,32 @@ class Latents:
     logs: Logs
 
     def __post_init__(self) -> None:
+        if len(self.values) != self.logs.rows:
+            raise ReachcostError(
+                f"there are {len(self.values)} latents for {self.logs.rows} log rows: encode exactly these rows"
+            )
         require_finite(self.values, "log row")
 
 
-def encode_logs(model: WorldModel, logs: Logs) -> Latents:
-    """Encode every row of the logs.
+@torch.no_grad()
+def encode_logs(model: WorldModel, logs: Logs, batch: int = 4096) -> Latents:
+    """Encode every row of the logs, `batch` rows at a time.
 
     >>> from reachcost.tasks import make_task
     >>> from reachcost.worldmodels.toponav import ExactTopoNav
     >>> encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(episodes=10)).values.shape[1]
     10
     """
-    return Latents(model.encode(logs.columns), logs)
+    starts = range(0, logs.rows, batch)
+    return Latents(torch.cat([model.encode(logs.observations(slice(s, s + batch))) for s in starts]), logs)
 
 
-def require_finite(latents: Tensor, row_name: str) -> None:
-    """Refuse latents [N, D] with NaN or infinity, and say which row has them first."""
+def require_finite(latents: Tensor, row_name: str, numbers: np.ndarray | None = None) -> None:
+    """Refuse latents [N, D] with NaN or infinity, and say which row (by its number, if rows have any) is the first."""
     finite = torch.isfinite(latents.reshape(len(latents), -1)).all(1)
     if not finite.all():
         row = int((~finite).nonzero()[0])
+        row = row if numbers is None else int(numbers[row])
         raise ReachcostError(
             f"the latent of {row_name} {row} is not finite ({int((~finite).sum())} of {len(latents)} are not): "
             "check that observation and the encoder's weights with reachcost.check_world_model"

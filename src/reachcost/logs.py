@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from reachcost.errors import ReachcostError
 from reachcost.evaluation import fingerprint_arrays
+from reachcost.observations import LazyColumns
+from reachcost.protocols import Observations
 
 
 @dataclass(frozen=True)
@@ -19,22 +21,34 @@ class Logs:
     Attributes:
         columns: Column name to array [R, ...]; `state` is the task state of each row.
         lengths: Rows of each episode [E]; they add up to R.
+        observe: Makes further columns (pixels) from states when they are read, so that logs can hold states alone.
+
+    >>> Logs({"pixels": np.zeros((5, 8, 8, 3), np.uint8)}, lengths=np.array([2, 3])).offsets.tolist()
+    [0, 2]
     """
 
     columns: Mapping[str, np.ndarray]
     lengths: np.ndarray
+    observe: Callable[[np.ndarray], Observations] | None = None
 
     def __post_init__(self) -> None:
-        rows = int(self.lengths.sum())
+        object.__setattr__(self, "lengths", np.asarray(self.lengths))
+        if (self.lengths < 0).any():
+            raise ReachcostError(f"episode {int(np.argmin(self.lengths))} has a negative length: count its rows")
         for name, column in self.columns.items():
-            if len(column) != rows:
+            if len(column) != self.rows:
                 raise ReachcostError(
-                    f"log column {name!r} has {len(column)} rows but the episode lengths add up to {rows}: "
+                    f"log column {name!r} has {len(column)} rows but the episode lengths add up to {self.rows}: "
                     "give every column one row per step"
                 )
 
     def __len__(self) -> int:
         return len(self.lengths)
+
+    @property
+    def rows(self) -> int:
+        """R, the rows of all episodes."""
+        return int(self.lengths.sum())
 
     @cached_property
     def offsets(self) -> np.ndarray:
@@ -43,5 +57,14 @@ class Logs:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 over episode lengths and columns."""
-        return fingerprint_arrays(self.lengths, *(self.columns[name] for name in sorted(self.columns)))
+        """sha256 over episode lengths, column names and columns."""
+        names = sorted(self.columns)
+        return fingerprint_arrays(self.lengths, np.array(names), *(self.columns[name] for name in names))
+
+    def observations(self, rows: slice) -> Observations:
+        """What a world model may encode of these rows."""
+        logged = {name: column[rows] for name, column in self.columns.items()}
+        if self.observe is None:
+            return logged
+        drawn = self.observe(logged["state"])
+        return LazyColumns({**{name: partial(drawn.__getitem__, name) for name in drawn}, **logged})

@@ -104,8 +104,15 @@ class TemporalPairs:
     ) -> None:
         if sampling not in SAMPLERS:
             raise ReachcostError(f"unknown pair sampling {sampling!r}: choose one of {', '.join(SAMPLERS)}")
+        if not 0 <= holdout < 1 or count < 1 or validation < 1:
+            raise ReachcostError(
+                f"count {count}, validation {validation} and holdout {holdout} cannot all be met: "
+                "ask for at least one pair of each kind and a holdout in [0, 1)"
+            )
+        if exclude is not None and "state" not in latents.logs.columns:
+            raise ReachcostError("exclude= compares states, but these logs have no column 'state': add it")
         usable = np.flatnonzero(latents.logs.lengths >= 2)
-        held_out = round(holdout * len(usable))
+        held_out = max(1, round(holdout * len(usable))) if holdout else 0
         shuffled = generator(seed, "holdout").permutation(usable)
         for_validation, for_training = (shuffled[:held_out], shuffled[held_out:]) if held_out else (usable, usable)
         self.latents = latents.values
@@ -172,7 +179,7 @@ def _sample(
 def overlapping(logs: Logs, first: np.ndarray, second: np.ndarray, exclude: EvaluationSet) -> np.ndarray:
     """Which pairs of rows [P], [P] have exactly the states of an evaluation pair, in either order: bool [P]."""
     states = np.concatenate([logs.columns["state"], exclude.starts, exclude.goals])
-    _, number = np.unique(states, axis=0, return_inverse=True)
+    number = np.unique(states, axis=0, return_inverse=True)[1].ravel()
     rows, starts, goals = np.split(number, [len(logs.columns["state"]), len(number) - len(exclude)])
     base = len(states)
 

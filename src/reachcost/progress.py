@@ -18,6 +18,9 @@ class Progress:
     def step(self, title: str) -> None:
         """Announce the next piece of work."""
 
+    def reused(self, title: str) -> None:
+        """Say that a piece of work was done before."""
+
     def track(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
         """Iterate over the items of the current piece."""
         yield from items
@@ -33,6 +36,10 @@ class ConsoleProgress(Progress):
     def step(self, title: str) -> None:
         """Announce the next piece of work."""
         self._title = title
+
+    def reused(self, title: str) -> None:
+        """Say that a piece of work was done before."""
+        self._console.print(f"{title:<28} recorded earlier", style="dim", highlight=False)
 
     def track(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
         """Iterate over the items of the current piece, with a bar."""

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
-from reachcost.atomic import new_directory
+from reachcost.atomic import new_directory, sweep
 from reachcost.errors import ReachcostError
 
 FORMAT = "reachcost-run/1"
@@ -46,7 +46,10 @@ class Run:
     def table(self) -> pa.Table:
         """Read the rows, after checking that they are the ones the manifest describes."""
         self.require_intact()
-        return pq.read_table(self.path / "rows.parquet")
+        table = pq.read_table(self.path / "rows.parquet")
+        if len(table) != self.manifest["rows"]:
+            raise ReachcostError(_damaged(self.path, f"it has {len(table)} rows, its manifest says otherwise"))
+        return table
 
     def require_intact(self) -> None:
         """Stop if a file of the run is missing or changed."""
@@ -61,10 +64,13 @@ class Run:
 
 @contextmanager
 def exclusive(out: Path) -> Iterator[None]:
-    """Keep other processes from writing runs into the same directory."""
+    """Keep other processes from writing into the same directory, and clear what killed ones left."""
+    if out.exists() and not out.is_dir():
+        raise ReachcostError(f"{out} is a file: choose another --out, a directory")
+    out.mkdir(parents=True, exist_ok=True)
     try:
-        out.mkdir(parents=True, exist_ok=True)
         with FileLock(out / ".lock", timeout=0):
+            sweep(out)
             yield
     except Timeout as error:
         raise ReachcostError(
@@ -109,10 +115,21 @@ def read_run(path: Path) -> Run:
         raise ReachcostError(_damaged(path, f"manifest.json cannot be read ({error.strerror})")) from error
     except ValueError as error:
         raise ReachcostError(_damaged(path, f"manifest.json is not valid JSON ({error})")) from error
-    expected = {"format", "config", "versions", "rows", "files", "elapsed_seconds"}
-    if not isinstance(manifest, dict) or not expected <= manifest.keys() or manifest["format"] != FORMAT:
+    types = {"config": dict, "versions": dict, "rows": int, "files": dict, "elapsed_seconds": (int, float)}
+    if (
+        not isinstance(manifest, dict)
+        or manifest.get("format") != FORMAT
+        or not all(isinstance(manifest.get(key), kind) for key, kind in types.items())
+        or "rows.parquet" not in manifest["files"]
+    ):
         raise ReachcostError(_damaged(path, f"manifest.json is not of format {FORMAT!r}"))
     return Run(path, manifest)
+
+
+def require_intact_runs(out: Path) -> None:
+    """Check every finished run below `out`, so that damage is found before anything is computed or written."""
+    for run in sorted((out / "runs").glob("*/[!.]*")):
+        read_run(run).require_intact()
 
 
 def require_rows(run: Run, keys: Mapping[str, Sequence[Any]], values: Sequence[str]) -> dict[str, np.ndarray]:
@@ -182,11 +199,17 @@ def _require_config(run: Run, config: Mapping[str, Any]) -> None:
             f"{run.path} holds a run of another configuration ({key} is {_short(recorded.get(key))} there and "
             f"{_short(config.get(key))} here): choose another --out, or remove that directory"
         )
+    made_with, now = run.manifest["versions"], versions()
+    if made_with != now:
+        raise ReachcostError(
+            f"{run.path} was made with other versions ({_short(made_with)}; now {_short(now)}), and one table must not "
+            "mix them: choose another --out, or remove that directory"
+        )
 
 
 def _short(value: Any) -> str:
     text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return text if len(text) <= 120 else f"{text[:117]}..."
 
 
 def _damaged(path: Path, what: str) -> str:

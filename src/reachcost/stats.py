@@ -17,13 +17,13 @@ RESAMPLES = 100_000
 
 
 def mean_std(values: np.ndarray) -> tuple[float, float]:
-    """Mean and sample standard deviation (n - 1) over seeds; the latter is 0 for a single one.
+    """Mean and sample standard deviation (n - 1) over seeds; the latter is undefined (NaN) for a single one.
 
     >>> mean_std(np.array([1.0, 2.0, 3.0]))
     (2.0, 1.0)
     """
     values = np.asarray(values, float)
-    return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0
+    return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else float("nan")
 
 
 def paired_bootstrap(
@@ -70,8 +70,8 @@ def sign_flip_test(differences: np.ndarray) -> float:
     differences = np.asarray(differences, float)
     signs = np.array(list(product((-1, 1), repeat=len(differences))))
     flipped = np.abs(signs @ differences)
-    observed = abs(differences.sum())
-    return float((flipped >= observed * (1 - 1e-12)).mean())
+    rounding = 1e-9 * np.abs(differences).sum()
+    return float((flipped >= abs(differences.sum()) - rounding).mean())
 
 
 def wilson(successes: int, trials: int, level: float = 0.95) -> tuple[float, float]:

@@ -12,8 +12,10 @@ import numpy as np
 import torch
 from scipy.stats import rankdata
 
+from reachcost.costs import score
 from reachcost.errors import ReachcostError
 from reachcost.evaluation import EvaluationSet
+from reachcost.latents import require_finite
 from reachcost.protocols import Task, TerminalCost, WorldModel
 
 
@@ -84,13 +86,19 @@ def sasc(
         diagnostic: True cost of every candidate [E, S]; by default the oracle distance after executing it.
         top_k: How many of the first-ranked candidates to report.
     """
+    if not costs:
+        raise ReachcostError("sasc needs at least one terminal cost: pass costs={name: cost}")
+    if pools.ndim != 4 or len(pools) != len(evaluation):
+        raise ReachcostError(f"the pools have shape {pools.shape}: give [E = {len(evaluation)}, S, H, A]")
     context = model.encode(task.observe(evaluation.starts))[:, None]
     goal = model.encode(task.observe(evaluation.goals))
+    require_finite(context, "the start of episode", evaluation.episodes)
+    require_finite(goal, "the goal of episode", evaluation.episodes)
     terminal = model.rollout(context, torch.from_numpy(pools))
-    scores = {name: cost(terminal, goal).numpy() for name, cost in costs.items()}
+    scores = {name: score(name, cost, terminal, goal, evaluation.episodes).numpy() for name, cost in costs.items()}
     if diagnostic is None:
         diagnostic = execute(task, evaluation, pools)
-    return SascAudit(evaluation.episodes, scores, diagnostic, compare(scores, diagnostic, top_k))
+    return SascAudit(evaluation.episodes, scores, diagnostic, compare_rankings(scores, diagnostic, top_k))
 
 
 def execute(task: Task, evaluation: EvaluationSet, pools: np.ndarray) -> np.ndarray:
@@ -103,11 +111,11 @@ def execute(task: Task, evaluation: EvaluationSet, pools: np.ndarray) -> np.ndar
     return task.distance(here, np.repeat(evaluation.goals, samples, axis=0)).reshape(episodes, samples)
 
 
-def compare(scores: Mapping[str, np.ndarray], diagnostic: np.ndarray, top_k: int = 10) -> dict[str, Ranking]:
+def compare_rankings(scores: Mapping[str, np.ndarray], diagnostic: np.ndarray, top_k: int = 10) -> dict[str, Ranking]:
     """Compare the order of candidates under each cost [E, S] with their order under the diagnostic cost [E, S].
 
     >>> diagnostic = np.array([[3.0, 1.0, 2.0]])
-    >>> rankings = compare({"good": 2 * diagnostic, "bad": -diagnostic}, diagnostic, top_k=1)
+    >>> rankings = compare_rankings({"good": 2 * diagnostic, "bad": -diagnostic}, diagnostic, top_k=1)
     >>> float(rankings["good"].spearman[0]), float(rankings["bad"].oracle_best_rank[0])
     (1.0, 100.0)
     """

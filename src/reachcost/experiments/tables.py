@@ -124,21 +124,18 @@ class ResultTable:
         return f"# {self.name}\n\n{self.note}\n\n{body}\n"
 
     def terminal(self, title: str) -> Table:
-        """The means as a rich table of at most 80 columns."""
-        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, padding=0)
-        table.add_column("terminal cost", no_wrap=True)
-        first = self.metrics[0]
+        """The means (or, of a single seed, its rows) as a rich table of at most 80 columns."""
+        rows = [row for row in self.rows if row.seed is None] or self.rows
+        columns: list[tuple[str, str, list[str]]] = [("", "", [row.cost for row in rows])]
         for metric in self.metrics:
-            table.add_column(HEADINGS[metric].split()[0], justify="right", style="bold", no_wrap=True)
-            if metric == first:
-                table.add_column("95 %", justify="right", no_wrap=True)
-            table.add_column("paper", justify="right", style="dim", no_wrap=True)
-        for row in (row for row in self.rows if row.seed is None):
-            cells = [row.label]
-            for metric in self.metrics:
-                cells.append(row.ours_text(metric))
-                if metric == first:
-                    cells.append("–".join(f"{bound:.0f}" for bound in row.interval.get(metric, [])))
-                cells.append(row.paper_text(metric))
+            columns.append((HEADINGS[metric].split()[0], "bold", [row.ours_text(metric) for row in rows]))
+            if metric == self.metrics[0]:
+                columns.append(("95 %", "", [row.interval_text(metric).strip("[]").replace(", ", "–") for row in rows]))
+            columns.append(("paper", "dim", [row.paper_text(metric) for row in rows]))
+        shown = [column for column in columns if set(column[2]) - {"", "–"}]
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, padding=0)
+        for number, (heading, style, _) in enumerate(shown):
+            table.add_column(heading, style=style, justify="right" if number else "left", no_wrap=True)
+        for cells in zip(*(texts for _, _, texts in shown), strict=True):
             table.add_row(*cells)
         return table

@@ -12,7 +12,7 @@ import numpy as np
 
 from reachcost.audits.sasc import sasc
 from reachcost.costs import HeadCost, LatentMSE
-from reachcost.evaluation import EvaluationSet
+from reachcost.evaluation import EvaluationSet, fingerprint_arrays
 from reachcost.fitting import Recipe, fit
 from reachcost.heads.storage import load_head, write_head
 from reachcost.latents import Latents, encode_logs
@@ -24,11 +24,20 @@ from reachcost.planning.random_policy import RandomPolicy
 from reachcost.progress import Progress
 from reachcost.protocols import Planner, TerminalCost
 from reachcost.records import Columns, Run, record_run
-from reachcost.tasks.toponav import BASE_SEED, RouteProposal, TopoNav, sasc_pool
+from reachcost.tasks.toponav import (
+    BASE_SEED,
+    SASC_CANDIDATES,
+    SASC_HORIZON,
+    RouteProposal,
+    TopoNav,
+    sasc_pool,
+    sasc_seed,
+)
 from reachcost.worldmodels.tabular import tabulate
 from reachcost.worldmodels.toponav import ExactTopoNav
 
 MODEL_NAME = "toponav-exact"
+PROTOCOL = 1  # raise it when a change of code changes results, so that old records are refused
 
 
 @dataclass(frozen=True)
@@ -88,6 +97,8 @@ class Settings:
     """Costs that also run with the planner's tie-break."""
     tie_break: float = 1e-3
     """Its weight."""
+    command: str = "reachcost reproduce toponav"
+    """What makes the table."""
 
 
 class Experiment:
@@ -96,6 +107,7 @@ class Experiment:
     def __init__(self, out: Path, settings: Settings, progress: Progress) -> None:
         self.out, self.settings, self.progress = out, settings, progress
         self._pairs: dict[tuple[str, float], TemporalPairs] = {}
+        self._runs: dict[str, Run] = {}
 
     @cached_property
     def task(self) -> TopoNav:
@@ -118,15 +130,22 @@ class Experiment:
         return encode_logs(self.model, self.task.generate_logs(self.settings.log_episodes))
 
     @cached_property
+    def proposal(self) -> RouteProposal:
+        """The candidates every pool of the planner contains."""
+        return RouteProposal(self.task)
+
+    @cached_property
     def inputs(self) -> dict[str, Any]:
         """What every run depends on, for its manifest."""
         return {
             "experiment": "toponav",
+            "protocol": PROTOCOL,
             "model": MODEL_NAME,
             "base_seed": BASE_SEED,
             "evaluation_set": self.evaluation.name,
             "evaluation_set_sha256": self.evaluation.fingerprint,
             "logs_sha256": self.latents.logs.fingerprint,
+            "latents_sha256": fingerprint_arrays(self.latents.values.numpy()),
         }
 
     def pairs(self, plan: HeadPlan) -> TemporalPairs:
@@ -146,9 +165,14 @@ class Experiment:
         return pairs if plan.shuffled == "none" else pairs.shuffled(validation=plan.shuffled == "all")
 
     def run(self, name: str, config: dict[str, Any], compute: Callable[[Path], Columns]) -> Run:
-        """Record one run below `out/runs`."""
-        self.progress.step(name.partition("/")[2])
-        return record_run(self.out / "runs" / name, {**self.inputs, **config}, compute)
+        """Record one run below `out/runs`, once."""
+        if name not in self._runs:
+            path, title = self.out / "runs" / name, name.partition("/")[2]
+            if path.exists():
+                self.progress.reused(title)
+            self.progress.step(title)
+            self._runs[name] = record_run(path, {**self.inputs, **config}, compute)
+        return self._runs[name]
 
     def head_run(self, name: str, seed: int) -> Run:
         """Train one head; its rows are the training curve."""
@@ -199,6 +223,7 @@ class Experiment:
             "costs": [*costs, *tied, "random"],
             "heads_sha256": heads_sha256,
             "planner": asdict(planner),
+            "proposal": {"routes": self.proposal.routes, "replacement": self.proposal.replacement},
             "tie_break": self.settings.tie_break,
             "action_budget": self.task.action_budget,
             "planner_seed": seed,
@@ -215,7 +240,7 @@ class Experiment:
         """Run the episodes with tabulated costs and the paper's injected candidates."""
         evaluation = evaluation or self.evaluation
         model, tables = tabulate(self.model, costs)
-        proposal = RouteProposal(self.task) if isinstance(planner, CategoricalCEM) else None
+        proposal = self.proposal if isinstance(planner, CategoricalCEM) else None
         return control(
             self.task,
             model,
@@ -232,12 +257,14 @@ class Experiment:
         costs, heads_sha256 = self.costs(seed)
 
         def compute(_: Path) -> Columns:
-            pools = sasc_pool(self.task, self.evaluation, seed)[..., None]
+            pools = sasc_pool(self.task, self.evaluation, seed)
             return sasc(self.task, self.model, costs, self.evaluation, pools).rows()
 
         config = {
             "costs": list(costs),
             "heads_sha256": heads_sha256,
-            "candidate_seed": BASE_SEED + 31 * seed + 3,
+            "candidates": SASC_CANDIDATES,
+            "candidate_horizon": SASC_HORIZON,
+            "candidate_seed": sasc_seed(seed),
         }
         return self.run(f"{self.settings.table}/sasc-{seed}", config, compute)

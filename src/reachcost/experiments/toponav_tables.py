@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from reachcost.audits.sasc import compare
+from reachcost.audits.sasc import compare_rankings
+from reachcost.errors import ReachcostError
 from reachcost.experiments.tables import ResultTable, TableRow
 from reachcost.experiments.toponav import MODEL_NAME, PAPER_HEAD, SHUFFLED_HEAD, Experiment, Settings
 from reachcost.fitting import one_thread
 from reachcost.progress import Progress
-from reachcost.records import Run, exclusive, require_rows
+from reachcost.records import Run, exclusive, require_intact_runs, require_rows
 from reachcost.stats import hierarchical_bootstrap, mean_std, paired_bootstrap, sign_flip_test, wilson
 
 METRICS = ("success", "rho_geo", "rank", "final_geo")
@@ -29,7 +30,7 @@ NOTE = (
     "from closed-loop control, ρ_geo and oracle best rank from SASC on shared pools. Brackets are 95 % intervals. "
     "Means over head seeds: hierarchical paired bootstrap, {resamples:,} resamples. Single seeds: Wilson for success, "
     "episode bootstrap for the rest. Where all episodes agree the bootstrap has nothing to resample, so success has "
-    "the Wilson interval there. Made by `reachcost reproduce {table}`.\n\n{legend}"
+    "the Wilson interval of {episodes} episodes there. Made by `{command}`.\n\n{legend}"
 )
 TOPONAV_LEGEND = (
     "`trm-paper` is the paper's recipe in our reading of it, `shuffled` its control with permuted labels, `trm` our "
@@ -41,12 +42,12 @@ READINGS = {
     "trm-printed": replace(PAPER_HEAD, recipe=replace(PAPER_HEAD.recipe, scale=224.0)),
     "trm-printed-256": replace(PAPER_HEAD, recipe=replace(PAPER_HEAD.recipe, scale=224.0, batch_size=256)),
     "shuffled": SHUFFLED_HEAD,
-    "shuffled-train-only": replace(SHUFFLED_HEAD, shuffled="train"),
+    "shuffled-train": replace(SHUFFLED_HEAD, shuffled="train"),
 }
 READINGS_LEGEND = (
     "How else the text can be read. `trm-paper`: label scale 29 (the grid), batch 1024. `trm-printed`: the printed "
     "head defaults, scale 224, batch 1024. `trm-printed-256`: scale 224, batch 256. `shuffled`: validation labels "
-    "permuted too. `shuffled-train-only`: only training labels permuted, so true labels choose the epoch."
+    "permuted too. `shuffled-train`: only training labels permuted, so true labels choose the epoch."
 )
 
 
@@ -57,23 +58,26 @@ def reproduce_toponav(out: Path, progress: Progress, settings: Settings | None =
 
 def reproduce_readings(out: Path, progress: Progress) -> ResultTable:
     """Run what is missing in `out`, then write what other readings of the text give."""
-    return _reproduce(out, progress, Settings(table="toponav-readings", heads=READINGS, tie_broken=()), READINGS_LEGEND)
+    command = "reachcost reproduce toponav-readings"
+    settings = Settings(table="toponav-readings", heads=READINGS, tie_broken=(), command=command)
+    return _reproduce(out, progress, settings, READINGS_LEGEND)
 
 
 def _reproduce(out: Path, progress: Progress, settings: Settings, legend: str) -> ResultTable:
     experiment = Experiment(out, settings, progress)
     with exclusive(out), one_thread():
+        require_intact_runs(out)
         control_runs = [experiment.control_run(seed) for seed in settings.head_seeds]
         sasc_runs = [experiment.sasc_run(seed) for seed in settings.head_seeds]
         note = NOTE.format(
             episodes=settings.episodes,
             seeds=", ".join(map(str, settings.head_seeds)),
             resamples=settings.resamples,
-            table=settings.table,
+            command=settings.command,
             legend=legend,
         )
         provenance = {
-            "command": f"reachcost reproduce {settings.table}",
+            "command": settings.command,
             "rows_sha256": {run.path.name: run.sha256["rows.parquet"] for run in (*control_runs, *sasc_runs)},
         }
         rows = aggregate(experiment, control_runs, sasc_runs)
@@ -83,16 +87,21 @@ def _reproduce(out: Path, progress: Progress, settings: Settings, legend: str) -
 
 
 def aggregate(experiment: Experiment, control_runs: list[Run], sasc_runs: list[Run]) -> list[TableRow]:
-    """Make the lines of the table: means over head seeds, then single seeds."""
+    """Make the lines of the table: means over head seeds (if there are several), then single seeds."""
     values = {**_control_metrics(experiment, control_runs), **_sasc_metrics(experiment, sasc_runs)}
     costs = control_runs[0].manifest["config"]["costs"]
     resamples = experiment.settings.resamples
-    intervals = _intervals(values, lambda stack: hierarchical_bootstrap(stack, resamples=resamples))
-    rows = [_row(cost, None, values, intervals) for cost in costs]
-    for number, seed in enumerate(experiment.settings.head_seeds):
+    seeds = experiment.settings.head_seeds
+    rows = []
+    if len(seeds) > 1:
+        intervals = _intervals(values, lambda stack: hierarchical_bootstrap(stack, resamples=resamples))
+        rows = [_row(cost, None, values, intervals, PAPER.get(cost)) for cost in costs]
+    for number, seed in enumerate(seeds):
         single = {key: value[number : number + 1] for key, value in values.items()}
         intervals = _intervals(single, lambda stack: paired_bootstrap(stack[0], resamples=resamples))
-        rows += [_row(cost, seed, single, intervals) for cost in costs]
+        # The paper gives means only; they stand beside a single seed where there is no mean of ours.
+        beside = PAPER if len(seeds) == 1 else {}
+        rows += [_row(cost, seed, single, intervals, beside.get(cost)) for cost in costs]
     return rows
 
 
@@ -113,11 +122,17 @@ def _control_metrics(experiment: Experiment, runs: list[Run]) -> Metrics:
 
 def _sasc_metrics(experiment: Experiment, runs: list[Run]) -> Metrics:
     costs = runs[0].manifest["config"]["costs"]
-    keys = {"cost": costs, "episode": experiment.evaluation.episodes.tolist(), "candidate": list(range(256))}
+    candidates = list(range(runs[0].manifest["config"]["candidates"]))
+    keys = {"cost": costs, "episode": experiment.evaluation.episodes.tolist(), "candidate": candidates}
     results = []
     for run in runs:
         rows = require_rows(run, keys, ("score", "diagnostic"))
-        results.append(compare(dict(zip(costs, rows["score"], strict=True)), rows["diagnostic"][0]))
+        diagnostic = rows["diagnostic"][0]
+        if (rows["diagnostic"] != diagnostic).any():
+            raise ReachcostError(
+                f"{run.path} has different diagnostic costs for one candidate: remove it and run again"
+            )
+        results.append(compare_rankings(dict(zip(costs, rows["score"], strict=True)), diagnostic))
     values: Metrics = {}
     for cost in costs:
         values[cost, "rho_geo"] = np.stack([result[cost].spearman for result in results])
@@ -139,12 +154,15 @@ def _intervals(values: Metrics, bootstrap: Callable[[np.ndarray], np.ndarray]) -
     return {key: [float(low[number]), float(high[number])] for number, key in enumerate(columns)}
 
 
-def _row(cost: str, seed: int | None, values: Metrics, intervals: Intervals) -> TableRow:
+def _row(
+    cost: str, seed: int | None, values: Metrics, intervals: Intervals, paper: Mapping[str, float] | None
+) -> TableRow:
     metrics = [metric for metric in METRICS if (cost, metric) in values]
     success = values[cost, "success"]
     bounds = {metric: intervals[cost, metric] for metric in metrics}
     if seed is not None or success.min() == success.max():
-        bounds["success"] = [100 * bound for bound in wilson(round(success.sum() / 100), success.size)]
+        episodes = success.shape[1]  # seeds repeat the same pairs, so they add no trials
+        bounds["success"] = [100 * bound for bound in wilson(round(success.mean() / 100 * episodes), episodes)]
     extra: dict[str, Any] = {}
     if seed is None:
         extra["per_seed"] = {m: [round(float(mean), 4) for mean in values[cost, m].mean(1)] for m in metrics}
@@ -162,7 +180,7 @@ def _row(cost: str, seed: int | None, values: Metrics, intervals: Intervals) -> 
         n=success.size,
         ours={metric: float(values[cost, metric].mean()) for metric in metrics},
         interval=bounds,
-        paper=PAPER.get(cost) if seed is None else None,
+        paper=paper,
         seed=seed,
         extra=extra,
     )

@@ -28,28 +28,24 @@ def save_head(head: PairHead, directory: str | Path) -> None:
 def write_head(head: PairHead, directory: Path) -> None:
     """Write the head's two files into an existing directory."""
     weights = save({name: tensor.contiguous() for name, tensor in head.state_dict().items()})
-    config = {
-        "format": FORMAT,
-        "kind": "pair",
-        "arguments": head.config,
-        "weights_sha256": hashlib.sha256(weights).hexdigest(),
-        "training": head.record,
-    }
+    config = {"format": FORMAT, "kind": "pair", "arguments": head.config, "training": head.record}
+    config["sha256"] = _checksum(config, weights)
     (directory / "weights.safetensors").write_bytes(weights)
     (directory / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
 def load_head(directory: str | Path) -> PairHead:
-    """Load a head that `save_head` wrote, bit for bit, after checking every byte of it."""
+    """Load a head that `save_head` wrote, bit for bit, after checking both files."""
     directory = Path(directory)
     config = _read_config(directory)
-    weights = _read_weights(directory, config["weights_sha256"])
+    weights = _read_weights(directory, config)
     with torch.device("meta"):  # shapes only: a wrong config must not allocate anything
         head = PairHead(**config["arguments"])
-    expected = {name: tuple(tensor.shape) for name, tensor in head.state_dict().items()}
-    found = {name: tuple(tensor.shape) for name, tensor in weights.items()}
-    if expected != found:
-        _refuse(directory, f"its weights have shapes {found}, its config asks for {expected}")
+    expected = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in head.state_dict().items()}
+    found = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in weights.items()}
+    for name in sorted(expected.keys() | found.keys()):
+        if expected.get(name) != found.get(name):
+            _refuse(directory, f"weight {name!r} is {found.get(name)}, its config asks for {expected.get(name)}")
     for name, tensor in weights.items():
         if not torch.isfinite(tensor).all():
             _refuse(directory, f"weight {name!r} is not finite")
@@ -78,24 +74,28 @@ def _read_config(directory: Path) -> dict[str, Any]:
         not isinstance(arguments, dict)
         or arguments.keys() != types.keys()
         or not all(isinstance(arguments[name], kind) for name, kind in types.items())
+        or not all(0 < arguments[name] < float("inf") for name in ("latent_dim", "hidden", "scale"))
         or not isinstance(config.get("training"), dict)
-        or not isinstance(config.get("weights_sha256"), str)
+        or not isinstance(config.get("sha256"), str)
     ):
-        _refuse(
-            directory,
-            f"config.json needs `arguments` with {', '.join(types)}, `training` and `weights_sha256`",
-        )
+        _refuse(directory, f"config.json needs valid `arguments` ({', '.join(types)}), `training` and `sha256`")
     return config
 
 
-def _read_weights(directory: Path, sha256: str) -> dict[str, torch.Tensor]:
+def _checksum(config: dict[str, Any], weights: bytes) -> str:
+    """sha256 over everything but the checksum itself: another scale or symmetry is another head."""
+    covered = {key: value for key, value in config.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(covered, sort_keys=True).encode() + weights).hexdigest()
+
+
+def _read_weights(directory: Path, config: dict[str, Any]) -> dict[str, torch.Tensor]:
     data = b""
     try:
         data = (directory / "weights.safetensors").read_bytes()
     except OSError as error:
         _refuse(directory, f"weights.safetensors cannot be read ({error.strerror})", error)
-    if hashlib.sha256(data).hexdigest() != sha256:
-        _refuse(directory, "weights.safetensors is not the file its config describes (truncated or changed)")
+    if _checksum(config, data) != config["sha256"]:
+        _refuse(directory, "weights.safetensors and config.json do not belong together (truncated or changed)")
     try:
         return load(data)
     except SafetensorError as error:

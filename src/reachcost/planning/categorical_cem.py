@@ -35,6 +35,10 @@ class CategoricalCEM:
     """Weight of the same cost after the first action alone, the only one that is executed. Candidates that end in the
     same place are then told apart by what they do first; 0 is the paper's planner."""
 
+    def __post_init__(self) -> None:
+        if min(self.actions, self.horizon, self.iterations, self.elites) < 1 or self.elites > self.candidates:
+            raise ReachcostError(f"{self}: make every count positive, and elites no more than candidates")
+
     def plan(
         self,
         model: WorldModel,
@@ -57,13 +61,24 @@ class CategoricalCEM:
         Returns:
             The best candidate of the last pool [B, H, 1]; among equal costs, the one of lowest index.
         """
+        if model.action_dim != 1:
+            raise ReachcostError(
+                f"CategoricalCEM plans one discrete action at a time, but the model takes blocks of {model.action_dim} "
+                "numbers: use a model with action_dim 1"
+            )
+        if injected is not None and injected.shape != (len(goal), self.iterations, injected.shape[2], self.horizon):
+            raise ReachcostError(
+                f"the injected candidates have shape {injected.shape} but this planner takes [{len(goal)}, "
+                f"{self.iterations}, K, {self.horizon}]: give the proposal the planner's iterations and horizon"
+            )
 
         def propose(probability: np.ndarray, iteration: int) -> tuple[np.ndarray, np.ndarray]:
             # [B, H, S]: with the candidates innermost each comparison runs over one contiguous row.
             pool = sample(probability, streams.uniform16(self.horizon, self.candidates))
             if injected is not None:
                 pool[:, :, -injected.shape[2] :] = injected[:, iteration].transpose(0, 2, 1)
-            return pool, self.score(model, cost, context, goal, torch.from_numpy(pool).permute(0, 2, 1)[..., None])
+            candidates = torch.from_numpy(pool).permute(0, 2, 1)[..., None]
+            return pool, self.score(model, cost, context, goal, candidates).numpy()
 
         probability = np.full((len(goal), self.horizon, self.actions), 1 / self.actions, np.float32)
         pool, costs = propose(probability, 0)
@@ -75,19 +90,12 @@ class CategoricalCEM:
             pool, costs = propose(probability, iteration)
         return torch.from_numpy(pick(pool, costs.argmin(1)[:, None])[0]).long()[..., None]
 
-    def score(self, model: WorldModel, cost: TerminalCost, context: Tensor, goal: Tensor, pool: Tensor) -> np.ndarray:
+    def score(self, model: WorldModel, cost: TerminalCost, context: Tensor, goal: Tensor, pool: Tensor) -> Tensor:
         """Cost of each candidate in the pool [B, S, H, 1] -> [B, S]."""
         costs = cost(model.rollout(context, pool), goal)
         if self.tie_break:
             costs = costs + self.tie_break * cost(model.rollout(context, pool[:, :, :1]), goal)
-        values = costs.numpy()
-        if not np.isfinite(values).all():
-            row, candidate = np.argwhere(~np.isfinite(values))[0]
-            raise ReachcostError(
-                f"the terminal cost of candidate {candidate} in batch row {row} is {values[row, candidate]}: "
-                "check the head and the latents it scores (reachcost.check_world_model)"
-            )
-        return values
+        return costs
 
 
 def sample(probability: np.ndarray, draws: np.ndarray) -> np.ndarray:

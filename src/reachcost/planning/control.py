@@ -83,13 +83,15 @@ def control(
     """
     if not costs:
         raise ReachcostError("control needs at least one terminal cost: pass costs={name: cost}")
+    if not len(evaluation):
+        raise ReachcostError(f"evaluation set {evaluation.name!r} has no episodes: keep at least one")
     shape = (len(costs), len(evaluation))
     cost_of = np.repeat(np.arange(len(costs)), len(evaluation))
     episode_of = np.tile(evaluation.episodes, len(costs))
     states = np.concatenate([evaluation.starts] * len(costs))
     goals = np.concatenate([evaluation.goals] * len(costs))
     goal_latents = model.encode(task.observe(goals))
-    require_finite(goal_latents, "goal")
+    require_finite(goal_latents, "the goal of episode", episode_of)
 
     done = task.success(states, goals)
     steps = np.zeros(len(states), np.int64)
@@ -98,9 +100,10 @@ def control(
         active = np.flatnonzero(~done)
         if len(active):
             context = model.encode(task.observe(states[active]))[:, None]
-            require_finite(context, "episode")
+            require_finite(context, "episode", episode_of[active])
             streams = EpisodeStreams(seed, "plan", episode_of[active], replan)
-            grouped = GroupedCost(list(costs.values()), np.bincount(cost_of[active], minlength=len(costs)).tolist())
+            groups = np.split(episode_of[active], np.cumsum(np.bincount(cost_of[active], minlength=len(costs)))[:-1])
+            grouped = GroupedCost(costs, groups)
             injected = proposal(states[active], goals[active], streams) if proposal else None
             plan = planner.plan(model, grouped, context, goal_latents[active], streams, injected)
             states[active] = task.step(states[active], plan[:, 0].numpy())

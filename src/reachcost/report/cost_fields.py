@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from reachcost.atomic import write_file
 from reachcost.tasks.toponav import SIZE, TopoNav
@@ -53,8 +54,9 @@ def _draw(axes: Axes, task: TopoNav, goal: np.ndarray, panel: Panel) -> None:
     field = np.full((SIZE, SIZE), np.nan)
     field[task.cells[:, 1], task.cells[:, 0]] = panel.costs
     colours = mpl.colormaps["cividis"].with_extremes(bad="0.25")
-    image = axes.imshow(field, cmap=colours)
-    axes.figure.colorbar(image, ax=axes, location="bottom", shrink=0.8, label=f"cost of ending in a cell: {panel.unit}")
+    image = axes.imshow(field, cmap=colours, vmin=0)
+    label, ticks = f"cost of ending in a cell: {panel.unit}", MaxNLocator(5)
+    axes.figure.colorbar(image, ax=axes, location="bottom", shrink=0.8, ticks=ticks, label=label)
     levels = np.linspace(np.nanmin(field), np.nanmax(field), 14)[1:-1]
     axes.contour(field, levels=levels, colors="white", linewidths=0.5, alpha=0.6)
     axes.plot(*panel.path.T, color="crimson", linewidth=2.2, label="executed path")

@@ -5,7 +5,7 @@ States are integer cells (x, y), y growing downwards. Actions are indices into s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +15,8 @@ from scipy.sparse.csgraph import shortest_path
 from reachcost.errors import ReachcostError
 from reachcost.evaluation import EvaluationSet
 from reachcost.logs import Logs
+from reachcost.observations import LazyColumns
+from reachcost.protocols import Observations
 from reachcost.seeding import EpisodeStreams, generator
 
 SIZE = 29
@@ -27,6 +29,7 @@ FREE, WALL, GOAL, AGENT = np.round(
     255 * np.array([(0.92, 0.92, 0.92), (0.08, 0.08, 0.08), (0.10, 0.75, 0.22), (0.10, 0.32, 0.95)])
 ).astype(np.uint8)
 BASE_SEED = 608
+SASC_CANDIDATES, SASC_HORIZON = 256, 12
 
 
 def _free_cells() -> np.ndarray:
@@ -71,6 +74,7 @@ class TopoNav:
 
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Execute one action index per state; a move into a wall changes nothing."""
+        require_actions(actions)
         return self.cells[self.transitions[self.index(states), np.asarray(actions)[..., 0]]]
 
     def render(self, states: np.ndarray, goals: np.ndarray | None = None) -> np.ndarray:
@@ -96,9 +100,9 @@ class TopoNav:
             )
         return np.argwhere(is_agent)[:, [2, 1]]
 
-    def observe(self, states: np.ndarray) -> Mapping[str, np.ndarray]:
+    def observe(self, states: np.ndarray) -> Observations:
         """The columns `state` and `pixels`; frames are drawn only when read."""
-        return _Observation(self, states)
+        return LazyColumns({"state": states, "pixels": lambda: self.render(states)})
 
     @cached_property
     def distances(self) -> np.ndarray:
@@ -142,6 +146,8 @@ class TopoNav:
 
     def generate_logs(self, episodes: int = 2500, seed: int = BASE_SEED) -> Logs:
         """Shortest routes between uniformly drawn pairs of different free cells."""
+        if episodes < 1:
+            raise ReachcostError(f"cannot log {episodes} episodes: ask for at least one")
         rng = generator(seed, "toponav-logs")
         start = rng.integers(len(self.cells), size=episodes)
         goal = (start + rng.integers(1, len(self.cells), size=episodes)) % len(self.cells)
@@ -152,7 +158,7 @@ class TopoNav:
             here.append(self.transitions[here[-1], actions[:, t]])
         logged = np.arange(actions.shape[1]) < lengths[:, None]
         states = self.cells[np.stack(here, axis=1)[logged]]
-        return Logs({"state": states, "action": actions[logged][:, None]}, lengths)
+        return Logs({"state": states, "action": actions[logged][:, None]}, lengths, self.observe)
 
     def evaluation_set(self, name: str = "detour", seed: int = BASE_SEED, episodes: int = 120) -> EvaluationSet:
         """120 unordered-distinct pairs whose route is long and far from straight.
@@ -169,40 +175,40 @@ class TopoNav:
             & (apart.sum(-1) >= 12)
         )
         unordered = np.argwhere(np.triu(eligible))
+        if not 0 < episodes <= len(unordered):
+            raise ReachcostError(f"TopoNav has {len(unordered)} eligible pairs, not {episodes}: ask for 1 up to that")
         rng = generator(seed, "toponav-evaluation")
         chosen = unordered[rng.permutation(len(unordered))[:episodes]]
         chosen = rng.permuted(chosen, axis=1)
         return EvaluationSet(name, self.cells[chosen[:, 0]], self.cells[chosen[:, 1]], seed, np.arange(len(chosen)))
 
 
-class _Observation(Mapping[str, np.ndarray]):
-    """Columns of a batch of states; a frame is 63 kB, so pixels are drawn on demand."""
-
-    def __init__(self, task: TopoNav, states: np.ndarray) -> None:
-        self._task, self._states = task, states
-
-    def __getitem__(self, column: str) -> np.ndarray:
-        if column == "state":
-            return self._states
-        if column == "pixels":
-            return self._task.render(self._states)
-        raise KeyError(column)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(("state", "pixels"))
-
-    def __len__(self) -> int:
-        return 2
+def require_actions(actions: np.ndarray) -> None:
+    """Refuse action indices that are none of the five."""
+    if actions.size and (actions.min() < 0 or actions.max() >= len(MOVES)):
+        raise ReachcostError(
+            f"TopoNav actions are 0 to {len(MOVES) - 1} (stay, up, down, left, right), "
+            f"but these run from {actions.min()} to {actions.max()}"
+        )
 
 
+@dataclass(frozen=True)
 class RouteProposal:
     """The 13 candidates that the paper writes into every TopoNav pool: stay, the shortest route, 11 perturbed routes.
 
     They come from the true map, so they say nothing about a cost: every cost is offered the same ones.
     """
 
-    def __init__(self, task: TopoNav, iterations: int = 5, horizon: int = 12, routes: int = 12) -> None:
-        self.task, self.iterations, self.horizon, self.routes = task, iterations, horizon, routes
+    task: TopoNav
+    """Whose routes."""
+    iterations: int = 5
+    """Planner iterations; every one gets fresh perturbations."""
+    horizon: int = 12
+    """Actions per candidate."""
+    routes: int = 12
+    """Route candidates; the first is not perturbed."""
+    replacement: float = 0.12
+    """Probability of drawing a new action at a position of a perturbed route."""
 
     def __call__(self, states: np.ndarray, goals: np.ndarray, streams: EpisodeStreams) -> np.ndarray:
         """Propose candidates [B, iterations, 1 + routes, horizon] for states [B, 2] and goals [B, 2]."""
@@ -210,19 +216,22 @@ class RouteProposal:
         pool = np.full((len(states), self.iterations, 1 + self.routes, self.horizon), STAY, np.uint8)
         pool[:, :, 1:] = route[:, None, None]
         perturbed = pool[:, :, 2:]
-        # One draw decides both: below 12 % a position is replaced, and where below says by which of the five actions.
-        draws = streams.uniform16(*perturbed.shape[1:]) / (0.12 * 65536)
+        # One draw decides both: below `replacement` a new action is drawn, and how far below says which of the five.
+        draws = streams.uniform16(*perturbed.shape[1:]) / (self.replacement * 65536)
         replace = draws < 1
         perturbed[replace] = (draws[replace] * len(MOVES)).astype(np.uint8)
         return pool
 
 
+def sasc_seed(head_seed: int) -> int:
+    """The paper's candidate seed for a head seed."""
+    return BASE_SEED + 31 * head_seed + 3
+
+
 def sasc_pool(task: TopoNav, evaluation: EvaluationSet, head_seed: int) -> np.ndarray:
-    """The paper's TopoNav pool for SASC: stay, the shortest route, 254 uniform sequences: [E, 256, 12]."""
-    seed = BASE_SEED + 31 * head_seed + 3
-    pool = np.stack(
-        [generator(seed, "sasc-pool", episode).integers(len(MOVES), size=(256, 12)) for episode in evaluation.episodes]
-    )
+    """The paper's TopoNav pool for SASC: stay, the shortest route, 254 uniform sequences: [E, 256, 12, 1]."""
+    seed, shape = sasc_seed(head_seed), (SASC_CANDIDATES, SASC_HORIZON)
+    pool = np.stack([generator(seed, "sasc-pool", e).integers(len(MOVES), size=shape) for e in evaluation.episodes])
     pool[:, 0] = STAY
-    pool[:, 1] = task.routes(evaluation.starts, evaluation.goals, 12)
-    return pool
+    pool[:, 1] = task.routes(evaluation.starts, evaluation.goals, SASC_HORIZON)
+    return pool[..., None]

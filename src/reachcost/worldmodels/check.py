@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import torch
@@ -12,16 +12,16 @@ from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations, WorldModel
 
 
-def check_world_model(model: WorldModel, observations: Observations, actions: Tensor, history: int = 1) -> None:
+def check_world_model(model: WorldModel, observations: Observations, actions: Tensor) -> None:
     """Raise a `ReachcostError` that teaches, if `model` breaks the contract planning relies on.
 
     Args:
         model: The model to check.
         observations: At least two different observations, as the model's `encode` takes them.
         actions: Candidate action blocks [B, S, H, A], B no larger than the number of observations.
-        history: T, the number of context frames the model expects.
 
-    Checked: attributes, eval mode, no gradient, shapes, finite values, determinism, independence of the batch.
+    Checked: attributes, eval mode, no gradient, shapes, dtype, finite values, determinism, that rows and candidates do
+    not mix, that actions matter.
 
     >>> from reachcost.tasks import make_task
     >>> from reachcost.worldmodels.toponav import ExactTopoNav
@@ -30,16 +30,19 @@ def check_world_model(model: WorldModel, observations: Observations, actions: Te
     """
     _check_attributes(model)
     _check_frozen(model)
+    if not isinstance(observations, Mapping):
+        _fail(f"got observations of type {type(observations).__name__}", "pass a mapping of column name to array")
+    actions = torch.as_tensor(actions)
     columns = {name: np.asarray(observations[name]) for name in observations}
-    rows = len(next(iter(columns.values())))
+    rows = min((len(column) for column in columns.values()), default=0)
     if rows < 2:
         _fail("needs at least two observations to test batches", "pass two or more different rows")
-    batch, samples = actions.shape[:2]
-    if actions.ndim != 4 or actions.shape[-1] != model.action_dim or batch > rows:
+    if actions.ndim != 4 or actions.shape[-1] != model.action_dim or len(actions) > rows:
         _fail(
             f"got actions of shape {tuple(actions.shape)}",
             f"pass [B <= {rows}, S, H, A = {model.action_dim}], one start observation per B",
         )
+    batch, samples = actions.shape[:2]
 
     latents = _check_function(
         "encode",
@@ -49,13 +52,16 @@ def check_world_model(model: WorldModel, observations: Observations, actions: Te
     if torch.equal(latents[0], latents[1]):
         _fail("encode maps the first two observations to the same latent", "pass two that differ, or mend encode")
 
-    context = latents[:batch, None].expand(batch, history, model.latent_dim).contiguous()
+    context = latents[:batch, None]
     terminal = _check_function(
         "rollout", lambda part: model.rollout(context[part], actions[part]), (batch, samples, model.latent_dim)
     )
-    first = _quietly(lambda: model.rollout(context, actions[:, :1]))
-    if not torch.allclose(first, terminal[:, :1], rtol=1e-4, atol=1e-5):
+    alone = _quietly(lambda: model.rollout(context, actions[:, :1]))
+    reversed_ = _quietly(lambda: model.rollout(context, actions.flip(1))).flip(1)
+    if not (_close(alone, terminal[:, :1]) and _close(reversed_, terminal)):
         _fail("rollout of a candidate changes with the other candidates", "treat the S axis as a batch axis")
+    if samples > 1 and (terminal == terminal[:, :1]).all() and not (actions == actions[:, :1]).all():
+        _fail("rollout ends in the same latent whatever the actions", "make it follow the actions, or pass other ones")
 
 
 def _fail(what: str, remedy: str) -> None:
@@ -63,6 +69,8 @@ def _fail(what: str, remedy: str) -> None:
 
 
 def _check_attributes(model: object) -> None:
+    if isinstance(model, type):
+        _fail(f"got the class {model.__name__}", "pass an instance of it")
     for name in ("latent_dim", "action_dim"):
         value = getattr(model, name, None)
         if not isinstance(value, int) or value < 1:
@@ -73,12 +81,21 @@ def _check_attributes(model: object) -> None:
 
 
 def _check_frozen(model: object) -> None:
-    modules = [model] if isinstance(model, nn.Module) else [v for v in vars(model).values() if isinstance(v, nn.Module)]
-    for module in modules:
+    for module in _modules(model):
         if any(part.training for part in module.modules()):
             _fail("it is in train mode, so dropout and batch statistics are live", "call .eval() on it")
         if any(parameter.requires_grad for parameter in module.parameters()):
             _fail("its parameters require gradients", "freeze it with .requires_grad_(False)")
+
+
+def _modules(part: object, depth: int = 3) -> Iterator[nn.Module]:
+    """Every torch module in the attributes and containers of an object."""
+    if isinstance(part, nn.Module):
+        yield part
+    elif depth:
+        inner = part.values() if isinstance(part, Mapping) else part if isinstance(part, list | tuple) else ()
+        for value in (*inner, *getattr(part, "__dict__", {}).values()):
+            yield from _modules(value, depth - 1)
 
 
 def _quietly(call: Callable[[], Tensor]) -> Tensor:
@@ -86,27 +103,34 @@ def _quietly(call: Callable[[], Tensor]) -> Tensor:
         return call()
     except ReachcostError:
         raise
-    except (TypeError, ValueError, RuntimeError, KeyError, IndexError) as error:
+    except Exception as error:  # a foreign model may raise anything
         raise ReachcostError(
             f"world model: it failed on a batch of the documented shapes ({type(error).__name__}: {error}): "
             "see reachcost.WorldModel for the shapes of encode and rollout"
         ) from error
 
 
-def _check_function(name: str, call: Callable[[slice], Tensor], shape: tuple[int, ...]) -> Tensor:
-    whole = _quietly(lambda: call(slice(None)))
+def _close(left: Tensor, right: Tensor) -> bool:
+    return left.shape == right.shape and torch.allclose(left, right, rtol=1e-4, atol=1e-5)
+
+
+def _check_function(name: str, call: Callable[[list[int]], Tensor], shape: tuple[int, ...]) -> Tensor:
+    everything = list(range(shape[0]))
+    whole = _quietly(lambda: call(everything))
     if not isinstance(whole, Tensor):
         _fail(f"{name} returned {type(whole).__name__}", "return a torch.Tensor")
     if whole.requires_grad:
         _fail(f"{name} builds a gradient graph", "wrap it in torch.no_grad() or detach its result")
+    if whole.dtype != torch.float32:
+        _fail(f"{name} returned {whole.dtype}", "return float32")
     if whole.shape != shape:
         _fail(f"{name} returned shape {tuple(whole.shape)}", f"return {shape}")
     if not torch.isfinite(whole).all():
         row = int(torch.argwhere(~torch.isfinite(whole))[0, 0])
         _fail(f"{name} returned non-finite numbers (first in row {row})", "check weights and input normalisation")
-    if not torch.equal(whole, _quietly(lambda: call(slice(None)))):
+    if not torch.equal(whole, _quietly(lambda: call(everything))):
         _fail(f"{name} gives different results for the same input", "remove dropout, sampling and hidden state")
-    alone = _quietly(lambda: call(slice(0, 1)))
-    if alone.shape != (1, *shape[1:]) or not torch.allclose(alone[0], whole[0], rtol=1e-4, atol=1e-5):
+    alone, reversed_ = _quietly(lambda: call([0])), _quietly(lambda: call(everything[::-1]))
+    if not (_close(alone, whole[:1]) and _close(reversed_.flip(0), whole)):
         _fail(f"{name} of a row changes with the other rows", "use running statistics; never mix rows")
     return whole

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from reachcost.costs import HybridCost
+from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations, TerminalCost
 from reachcost.worldmodels.toponav import ExactTopoNav, follow
 
@@ -59,6 +60,8 @@ def tabulate(model: ExactTopoNav, costs: Mapping[str, TerminalCost]) -> tuple[Ta
 
     A cost must score each candidate on its own; the hybrid, which standardises over its pool, keeps doing so.
     """
+    if not isinstance(model, ExactTopoNav):
+        raise ReachcostError(f"only ExactTopoNav, of 677 states, has tables: {type(model).__name__} does not")
 
     def table(cost: TerminalCost) -> TerminalCost:
         if isinstance(cost, HybridCost):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
-from reachcost.tasks.toponav import SIZE, TopoNav
+from reachcost.tasks.toponav import SIZE, TopoNav, require_actions
 
 
 def features(cells: np.ndarray, rooms: np.ndarray) -> np.ndarray:
@@ -45,15 +45,24 @@ class ExactTopoNav:
         """The latent of every free cell [677, 10]."""
         return torch.from_numpy(features(self.task.cells, self.task.room(self.task.cells)))
 
+    @cached_property
+    def _index(self) -> Tensor:
+        """Number of the cell at [x, y]; of a wall, any number, since its latent is nobody's."""
+        index = torch.zeros(SIZE, SIZE, dtype=torch.long)
+        index[tuple(torch.from_numpy(self.task.cells).T)] = torch.arange(len(self.task.cells))
+        return index
+
     def encode(self, observations: Observations) -> Tensor:
         """Read the agent's cell from `state`, or find it in `pixels`."""
+        if "state" not in observations and "pixels" not in observations:
+            raise ReachcostError(f"ExactTopoNav reads 'state' or 'pixels', but the columns are {sorted(observations)}")
         cells = observations["state"] if "state" in observations else self.task.locate(observations["pixels"])
         return self.latents[torch.from_numpy(self.task.index(cells))]
 
     def cell_index(self, latents: Tensor) -> Tensor:
         """Invert the feature map: latents [..., 10] -> number of the cell [...]."""
-        cells = (latents[..., :2] * (SIZE - 1)).round().long()
-        index = torch.from_numpy(self.task.index(cells.numpy()))
+        cells = (latents[..., :2].nan_to_num() * (SIZE - 1)).round().clamp(0, SIZE - 1).long()
+        index = self._index[cells[..., 0], cells[..., 1]]
         if not torch.equal(self.latents[index], latents):
             raise ReachcostError("these latents are not TopoNav features: encode them with the same ExactTopoNav model")
         return index
@@ -70,6 +79,7 @@ def follow(transitions: np.ndarray, start: Tensor, actions: Tensor) -> Tensor:
     numpy, because its `take` is three times as fast as torch indexing on small tables; two moves per look-up.
     """
     moves, count = actions[..., 0].numpy(), transitions.shape[1]
+    require_actions(moves)
     here = np.broadcast_to(start.numpy()[:, None], moves.shape[:2])
     if moves.shape[2] % 2:
         here = transitions[here, moves[:, :, 0]]
