@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test lint results clean
+.PHONY: setup demo test lint results bench pictures clean
 
 setup: $(READY)
 
@@ -16,7 +16,12 @@ $(READY): pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/reachcost demo
 
-lint: setup
+# The tests compare our TwoRoom with the real stable-worldmodel.
+.venv/.ready-swm: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,swm]'
+	touch $@
+
+lint: setup .venv/.ready-swm
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
@@ -27,6 +32,12 @@ test: lint
 # Makes every published table; what is recorded in results/runs is not computed again.
 results: setup
 	for table in toponav toponav-readings toponav-recipes; do $(BIN)/reachcost reproduce $$table --out results || exit 1; done
+
+bench: .venv/.ready-swm
+	$(BIN)/python benchmarks/tworoom.py
+
+pictures: setup
+	$(BIN)/python examples/draw_tworoom.py docs/images
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

@@ -10,9 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from reachcost.cli import main
+from reachcost.logs.hdf5 import open_logs
+from reachcost.tasks import make_task
 
 from .test_reproduce import published
 
@@ -51,6 +54,15 @@ def test_mistakes_get_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
     broken = tmp_path / "out" / "runs" / "toponav-heads" / "trm-paper-3072"
     broken.mkdir(parents=True)
     assert "is damaged" in message(["reproduce", "toponav", "--out", str(tmp_path / "out")], capsys)
+
+
+def test_logs_are_generated_with_their_statistics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "logs.h5"
+    assert main(["logs", "generate", "tworoom", "--episodes", "20", "--seed", "5", "--out", str(path)]) == 0
+    assert "mean displacement, px" in capsys.readouterr().out
+    np.testing.assert_array_equal(
+        open_logs(path).columns["state"], make_task("tworoom").generate_logs(20, seed=5).columns["state"]
+    )
 
 
 def test_unknown_commands_exit_with_an_error() -> None:

@@ -153,9 +153,9 @@ def test_unknown_names_are_refused(task: TopoNav) -> None:
 
 
 def test_categories_name_how_an_episode_came_out(task: TopoNav) -> None:
-    goals = np.array([[27, 27]] * 3)
+    starts, goals = np.array([[3, 3]] * 3), np.array([[27, 27]] * 3)
     states = np.array([[27, 27], [25, 25], [3, 3]])
-    assert task.category(states, goals).tolist() == ["success", "right_room", "wrong_room"]
+    assert task.category(starts, states, goals).tolist() == ["success", "right_room", "wrong_room"]
 
 
 def test_thirteen_injected_candidates(task: TopoNav, evaluation: EvaluationSet) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from reachcost.heads.storage import load_head, save_head
     from reachcost.latents import Latents, encode_logs
     from reachcost.logs import Logs
+    from reachcost.logs.hdf5 import open_logs, write_logs
     from reachcost.oracle import OracleGeodesic
     from reachcost.pairs import TemporalPairs
     from reachcost.planning.categorical_cem import CategoricalCEM
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from reachcost.protocols import Head, Planner, Task, TerminalCost, WorldModel
     from reachcost.tasks import make_task
     from reachcost.tasks.toponav import RouteProposal, TopoNav, sasc_pool
+    from reachcost.tasks.tworoom import Layout, TwoRoom
     from reachcost.worldmodels.check import check_world_model
     from reachcost.worldmodels.tabular import tabulate
     from reachcost.worldmodels.toponav import ExactTopoNav
@@ -40,6 +42,7 @@ _HOME = {
     "heads.storage": ("load_head", "save_head"),
     "latents": ("Latents", "encode_logs"),
     "logs": ("Logs",),
+    "logs.hdf5": ("open_logs", "write_logs"),
     "oracle": ("OracleGeodesic",),
     "pairs": ("TemporalPairs",),
     "planning.categorical_cem": ("CategoricalCEM",),
@@ -48,6 +51,7 @@ _HOME = {
     "protocols": ("Head", "Planner", "Task", "TerminalCost", "WorldModel"),
     "tasks": ("make_task",),
     "tasks.toponav": ("RouteProposal", "TopoNav", "sasc_pool"),
+    "tasks.tworoom": ("Layout", "TwoRoom"),
     "worldmodels.check": ("check_world_model",),
     "worldmodels.tabular": ("tabulate",),
     "worldmodels.toponav": ("ExactTopoNav",),

@@ -34,18 +34,25 @@ def new_directory(path: Path) -> Iterator[Path]:
     _fsync(path.parent)
 
 
-def write_file(path: Path, content: str | bytes) -> None:
-    """Replace the file at `path` in one step."""
+@contextmanager
+def replaced_file(path: Path) -> Iterator[Path]:
+    """Write a file aside; it takes the place of `path` when the block ends, and not at all if it fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = _aside(path)
     try:
-        partial.write_bytes(content.encode() if isinstance(content, str) else content)
+        yield partial
         _fsync(partial)
         partial.replace(path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
     _fsync(path.parent)
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """Replace the file at `path` in one step."""
+    with replaced_file(path) as partial:
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def sweep(directory: Path) -> None:

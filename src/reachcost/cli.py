@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
+from rich import box
 from rich.console import Console
+from rich.table import Table
 
 from reachcost.errors import ReachcostError
 
@@ -56,10 +58,50 @@ def reproduce(name: Annotated[str, tyro.conf.Positional], out: Path = Path("resu
     )
 
 
+def logs(
+    action: Annotated[Literal["generate"], tyro.conf.Positional],
+    task: Annotated[Literal["tworoom"], tyro.conf.Positional],
+    out: Path,
+    episodes: int = 10_000,
+    seed: int = 0,
+    pixels: int = 0,
+) -> None:
+    """Log the public data policy of a task into an HDF5 file in the layout of stable-worldmodel.
+
+    Args:
+        action: What to do.
+        task: The task.
+        out: The file.
+        episodes: How many.
+        seed: Of starts, goals and noise.
+        pixels: Side of the frames to store, 224 for the public ones; 0 stores states, and frames are drawn when read.
+    """
+    from reachcost.logs.hdf5 import write_logs
+    from reachcost.progress import ConsoleProgress
+    from reachcost.tasks import make_task
+    from reachcost.tasks.tworoom.statistics import PUBLIC_CACHE, log_statistics
+
+    world = make_task(task)
+    logged = world.generate_logs(episodes, seed)
+    progress = ConsoleProgress(_console)
+    progress.step("pixels")
+    render = (lambda states: world.render(states, pixels)) if pixels else None
+    write_logs(logged, out, render=render, progress=progress)
+    table = Table(
+        "", "ours", "public cache", box=box.SIMPLE_HEAD, show_edge=False, title=f"{out}", title_justify="left"
+    )
+    for name, value in log_statistics(logged).items():
+        table.add_row(name, f"{value:,.4g}" if value < 1000 else f"{value:,.0f}", f"{PUBLIC_CACHE[name]:,}")
+    _console.print(table)
+
+
+COMMANDS = {"demo": demo, "reproduce": reproduce, "logs": logs}
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; 0 on success, 1 on a mistake that the message explains."""
     try:
-        tyro.extras.subcommand_cli_from_dict({"demo": demo, "reproduce": reproduce}, args=arguments, prog="reachcost")
+        tyro.extras.subcommand_cli_from_dict(COMMANDS, args=arguments, prog="reachcost")
     except ReachcostError as error:
         Console(stderr=True).print(f"reachcost: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         return 1

@@ -6,8 +6,11 @@ import gymnasium
 
 
 def register_environments() -> None:
-    """Make `gymnasium.make("reachcost/TopoNav-v0")` work."""
-    if "reachcost/TopoNav-v0" not in gymnasium.registry:
-        gymnasium.register(
-            "reachcost/TopoNav-v0", entry_point="reachcost.tasks.toponav_env:TopoNavEnv", max_episode_steps=90
-        )
+    """Make `gymnasium.make("reachcost/TopoNav-v0")` and `"reachcost/TwoRoom-v0"` work."""
+    environments = {
+        "reachcost/TopoNav-v0": ("reachcost.tasks.toponav_env:TopoNavEnv", 90),
+        "reachcost/TwoRoom-v0": ("reachcost.tasks.tworoom.env:TwoRoomEnv", 50),
+    }
+    for name, (entry_point, budget) in environments.items():
+        if name not in gymnasium.registry:
+            gymnasium.register(name, entry_point=entry_point, max_episode_steps=budget)

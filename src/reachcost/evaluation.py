@@ -20,6 +20,9 @@ class EvaluationSet:
         goals: Goal states [E, ...].
         seed: The seed that drew it.
         episodes: Number of each episode [E]. A subset keeps the numbers, and with them its random streams.
+        source_rows: Log rows that start and goal were taken from [E, 2], if they were.
+        source_episodes: Logged episodes of those rows [E, 2].
+        logs_sha256: Fingerprint of those logs.
     """
 
     name: str
@@ -27,6 +30,9 @@ class EvaluationSet:
     goals: np.ndarray
     seed: int
     episodes: np.ndarray
+    source_rows: np.ndarray | None = None
+    source_episodes: np.ndarray | None = None
+    logs_sha256: str | None = None
 
     def __post_init__(self) -> None:
         if not len(self.starts) == len(self.goals) == len(self.episodes):
@@ -45,7 +51,12 @@ class EvaluationSet:
 
     def subset(self, rows: np.ndarray | slice) -> EvaluationSet:
         """Keep some rows only."""
-        return replace(self, starts=self.starts[rows], goals=self.goals[rows], episodes=self.episodes[rows])
+        sources = {
+            name: values[rows]
+            for name in ("source_rows", "source_episodes")
+            if (values := getattr(self, name)) is not None
+        }
+        return replace(self, starts=self.starts[rows], goals=self.goals[rows], episodes=self.episodes[rows], **sources)
 
 
 def fingerprint_arrays(*arrays: np.ndarray) -> str:

@@ -80,8 +80,8 @@ class TemporalPairs:
         count: Number of training pairs.
         validation: Number of validation pairs.
         sampling: `balanced` (whole horizon), `random-rows` or `mostly-endpoints`.
-        exclude: Evaluation set whose exact start and goal states must not appear as a pair, in either order.
-            The sampler rejects them, and the result is checked again.
+        exclude: Evaluation set to keep out: no pair has its exact start and goal states, in either order, and, if it
+            was drawn from these logs, none comes from a source episode. The result is checked again after sampling.
         holdout: Share of the episodes that only validation pairs come from; 0 draws both from all episodes.
         seed: Seed of the pairs.
 
@@ -111,7 +111,7 @@ class TemporalPairs:
             )
         if exclude is not None and "state" not in latents.logs.columns:
             raise ReachcostError("exclude= compares states, but these logs have no column 'state': add it")
-        usable = np.flatnonzero(latents.logs.lengths >= 2)
+        usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), excluded_episodes(latents.logs, exclude))
         held_out = max(1, round(holdout * len(usable))) if holdout else 0
         shuffled = generator(seed, "holdout").permutation(usable)
         for_validation, for_training = (shuffled[:held_out], shuffled[held_out:]) if held_out else (usable, usable)
@@ -133,7 +133,13 @@ class TemporalPairs:
         if exclude is not None:
             for pairs in (self.train, self.validation):
                 require_exclusion(latents.logs, pairs, exclude)
-            self.record["exclusion"] = {"evaluation_set_sha256": exclude.fingerprint, "overlapping_pairs": 0}
+            self.record["exclusion"] = {
+                "evaluation_set_sha256": exclude.fingerprint,
+                "excluded_episodes": len(excluded_episodes(latents.logs, exclude)),
+                "overlapping_pairs": 0,
+                "overlapping_rows": 0,
+                "overlapping_episodes": 0,
+            }
 
     def shuffled(self, validation: bool = True) -> TemporalPairs:
         """The shuffled control: the same pairs with permuted labels.
@@ -189,8 +195,23 @@ def overlapping(logs: Logs, first: np.ndarray, second: np.ndarray, exclude: Eval
     return np.isin(unordered(rows[first], rows[second]), unordered(starts, goals))
 
 
+def excluded_episodes(logs: Logs, exclude: EvaluationSet | None) -> np.ndarray:
+    """Episodes of these logs that the evaluation set was drawn from."""
+    if exclude is None or exclude.source_episodes is None or exclude.logs_sha256 != logs.fingerprint:
+        return np.empty(0, np.int64)
+    return np.unique(exclude.source_episodes)
+
+
 def require_exclusion(logs: Logs, pairs: PairSet, exclude: EvaluationSet) -> None:
-    """Stop if any pair is an evaluation pair."""
+    """Stop if any pair is an evaluation pair, or touches an episode (and so a row) the set was drawn from."""
+    rows = np.concatenate([pairs.first.numpy(), pairs.second.numpy()])
+    episodes = np.searchsorted(logs.offsets, rows, side="right") - 1
+    touched = np.isin(episodes, excluded_episodes(logs, exclude))
+    if touched.any():
+        raise ReachcostError(
+            f"{int(touched.sum())} of {len(rows)} pair rows come from source episodes of {exclude.name!r} (first: row "
+            f"{rows[touched][0]}): sample the pairs with exclude= that evaluation set"
+        )
     overlap = overlapping(logs, pairs.first.numpy(), pairs.second.numpy(), exclude)
     if overlap.any():
         pair = int(np.flatnonzero(overlap)[0])

@@ -101,8 +101,8 @@ class Task(Protocol):
         """Whether each state counts as having reached its goal: bool [N]."""
         ...
 
-    def category(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Name how an episode that ended in `states` came out: str [N]."""
+    def category(self, starts: np.ndarray, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """Name how an episode that went from `starts` to `states` came out: str [N]."""
         ...
 
     def evaluation_set(self, name: str) -> EvaluationSet:

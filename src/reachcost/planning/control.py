@@ -118,6 +118,6 @@ def control(
         success=done.reshape(shape),
         steps=steps.reshape(shape),
         final_distance=task.distance(states, goals).reshape(shape),
-        category=task.category(states, goals).reshape(shape),
+        category=task.category(path[0], states, goals).reshape(shape),
         paths=paths.reshape(*shape, *paths.shape[1:]),
     )

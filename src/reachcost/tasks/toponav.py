@@ -139,7 +139,7 @@ class TopoNav:
         """0, 1 or 2 from left to right; a door cell belongs to the room on its right."""
         return np.searchsorted(WALLS, np.asarray(states)[..., 0], side="right")
 
-    def category(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    def category(self, starts: np.ndarray, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """`success`, `wrong_room` or `right_room` (in the goal's room, not on the goal)."""
         in_room = np.where(self.room(states) == self.room(goals), "right_room", "wrong_room")
         return np.where(self.success(states, goals), "success", in_room)

@@ -1,0 +1,130 @@
+"""The evaluation sets of TwoRoom: drawn from logs once, then frozen as manifests with a hash."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reachcost.atomic import write_file
+from reachcost.errors import ReachcostError
+from reachcost.evaluation import EvaluationSet
+from reachcost.logs import Logs
+from reachcost.seeding import generator
+from reachcost.tasks.tworoom.layout import SUCCESS_DISTANCE, Layout
+
+BUDGET = 50
+LOG_SEED, LOG_EPISODES = 0, 10_000
+SET_SEED = 3  # the first whose high-distance set needs the doorway in 47 of 50 crossings, as the paper's does
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Which start and goal rows of the logs may form a pair."""
+
+    each: int
+    """Pairs in the same room, and as many across the wall."""
+    euclidean: tuple[float, float] = (SUCCESS_DISTANCE, np.inf)
+    """Bounds of the straight distance."""
+    geodesic: tuple[float, float] = (0.0, np.inf)
+    """Bounds of the geodesic distance."""
+    margin: tuple[float, float] = (-np.inf, np.inf)
+    """Bounds of the steps left of the budget of 50 after the geodesic at full speed."""
+
+
+RULES = {
+    "balanced": Rule(each=20),
+    "distance-controlled": Rule(each=20, euclidean=(60.0, 120.0)),
+    "high-distance": Rule(each=50, geodesic=(120.0, 205.0), margin=(5.0, 30.0)),
+}
+
+
+def draw(name: str, logs: Logs, layout: Layout, seed: int) -> EvaluationSet:
+    """Draw the set of that name: start and goal are random rows of the logs, no row twice."""
+    rule = RULES[name]
+    rng = generator(seed, f"tworoom-{name}")
+    rows = rng.permutation(logs.rows)[: 2 * (logs.rows // 2)].reshape(-1, 2)
+    states = logs.columns["state"]
+    starts, goals = states[rows[:, 0]], states[rows[:, 1]]
+    geodesic = layout.geodesic(starts, goals)
+    eligible = (
+        _within(np.linalg.norm(goals - starts, axis=1), rule.euclidean)
+        & _within(geodesic, rule.geodesic)
+        & _within(BUDGET - geodesic / layout.speed, rule.margin)
+    )
+    across = layout.room(starts) != layout.room(goals)
+    chosen = [np.flatnonzero(eligible & group)[: rule.each] for group in (~across, across)]
+    if min(map(len, chosen)) < rule.each:
+        raise ReachcostError(f"the logs have only {list(map(len, chosen))} pairs for {name!r}: log more episodes")
+    rows = rows[np.concatenate(chosen)]
+    episodes = np.searchsorted(logs.offsets, rows, side="right") - 1
+    return EvaluationSet(
+        name=name,
+        starts=states[rows[:, 0]],
+        goals=states[rows[:, 1]],
+        seed=seed,
+        episodes=np.arange(len(rows)),
+        source_rows=rows,
+        source_episodes=episodes,
+        logs_sha256=logs.fingerprint,
+    )
+
+
+def freeze(logs: Logs, layout: Layout, directory: Path) -> None:
+    """Write the manifests that are shipped; `logs` must be the public policy's, `LOG_EPISODES` from `LOG_SEED`."""
+    for name in RULES:
+        manifest = to_manifest(draw(name, logs, layout, SET_SEED))
+        write_file(directory / f"{name}.json", json.dumps(manifest) + "\n")
+
+
+def _within(values: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
+    return (values >= bounds[0]) & (values <= bounds[1])
+
+
+def to_manifest(evaluation: EvaluationSet) -> dict[str, Any]:
+    """The set as JSON values; float32 positions survive as decimal numbers."""
+    return {
+        "name": evaluation.name,
+        "seed": evaluation.seed,
+        "logs_sha256": evaluation.logs_sha256,
+        "sha256": evaluation.fingerprint,
+        "starts": evaluation.starts.tolist(),
+        "goals": evaluation.goals.tolist(),
+        "source_rows": _list(evaluation.source_rows),
+        "source_episodes": _list(evaluation.source_episodes),
+    }
+
+
+def _list(values: np.ndarray | None) -> list[Any] | None:
+    return None if values is None else values.tolist()
+
+
+def from_manifest(manifest: dict[str, Any]) -> EvaluationSet:
+    """Rebuild a set and check its hash."""
+    evaluation = EvaluationSet(
+        name=manifest["name"],
+        starts=np.array(manifest["starts"], np.float32),
+        goals=np.array(manifest["goals"], np.float32),
+        seed=manifest["seed"],
+        episodes=np.arange(len(manifest["starts"])),
+        source_rows=np.array(manifest["source_rows"]),
+        source_episodes=np.array(manifest["source_episodes"]),
+        logs_sha256=manifest["logs_sha256"],
+    )
+    if evaluation.fingerprint != manifest["sha256"]:
+        raise ReachcostError(
+            f"evaluation set {manifest['name']!r} was changed since it was frozen: reinstall reachcost"
+        )
+    return evaluation
+
+
+def load(name: str) -> EvaluationSet:
+    """Load the frozen set of that name."""
+    if name not in RULES:
+        raise ReachcostError(f"TwoRoom has no evaluation set {name!r}: choose one of {', '.join(RULES)}")
+    text = resources.files("reachcost.tasks.tworoom").joinpath("frozen", f"{name}.json").read_text(encoding="utf-8")
+    return from_manifest(json.loads(text))

@@ -1,0 +1,108 @@
+"""The geometry of TwoRoom: where the wall and its doors are, who must use them, and how far it is.
+
+Points are (x, y) pixels of a 224 x 224 picture, y growing downwards. `across` is the coordinate that crosses the wall,
+`along` the one that runs with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from reachcost.errors import ReachcostError
+
+SIZE = 224
+BORDER = 14
+CENTRE = 112.0
+DOOR_MARGIN = 1.75
+SUCCESS_DISTANCE = 16.0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One arrangement of wall, doors and agent; the defaults are those of `swm/TwoRoom-v1` and of the paper.
+
+    >>> layout = Layout()
+    >>> float(layout.geodesic(np.array([[60.0, 150.0]]), np.array([[160.0, 150.0]]))[0]) > 150
+    True
+    """
+
+    wall: Literal["vertical", "horizontal"] = "vertical"
+    """Direction the wall runs in."""
+    thickness: int = 10
+    """Pixels across the wall."""
+    doors: tuple[tuple[float, float], ...] = ((49.0, 14.0),)
+    """Centre along the wall and half-size of each door."""
+    radius: float = 7.0
+    """Of the agent."""
+    speed: float = 5.0
+    """Pixels per unit of action and step."""
+
+    def __post_init__(self) -> None:
+        if self.wall not in ("vertical", "horizontal"):
+            raise ReachcostError(f"layout: wall is {self.wall!r}: choose vertical or horizontal")
+        if not self.doors or min(half for _, half in self.doors) <= 0:
+            raise ReachcostError(f"layout: doors are {self.doors}: give at least one (centre, half-size > 0)")
+        if min(self.thickness, self.radius, self.speed) <= 0:
+            raise ReachcostError("layout: thickness, radius and speed must be positive")
+
+    @property
+    def across(self) -> int:
+        """Index of the coordinate that crosses the wall."""
+        return 0 if self.wall == "vertical" else 1
+
+    @property
+    def along(self) -> int:
+        """Index of the coordinate that runs with the wall."""
+        return 1 - self.across
+
+    @property
+    def half(self) -> int:
+        """Half the thickness, as the public environment rounds it."""
+        return self.thickness // 2
+
+    def room(self, points: np.ndarray) -> np.ndarray:
+        """0 for the left (upper) room, 1 for the right (lower) one: [..., 2] -> [...]."""
+        return (points[..., self.across] >= CENTRE).astype(np.int64)
+
+    def in_door(self, along: np.ndarray, margin: float = 0.0) -> np.ndarray:
+        """Whether coordinates along the wall lie in a door interval, widened by a margin: [...] -> bool [...]."""
+        inside = np.zeros(np.shape(along), bool)
+        for centre, half in self.doors:
+            inside |= (along >= centre - half - margin) & (along <= centre + half + margin)
+        return inside
+
+    def doorway_required(self, starts: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """Whether the points are in different rooms and the straight segment meets solid wall: bool [N]."""
+        start, goal = starts.astype(np.float64), goals.astype(np.float64)
+        opposite = self.room(start) != self.room(goal)
+        span = np.where(opposite, goal[..., self.across] - start[..., self.across], 1.0)
+        clear = np.zeros(opposite.shape, bool)
+        faces = []
+        for face in (CENTRE - self.half, CENTRE + self.half):
+            share = np.clip((face - start[..., self.across]) / span, 0.0, 1.0)
+            faces.append(start[..., self.along] + share * (goal[..., self.along] - start[..., self.along]))
+        for centre, half in self.doors:  # a straight line is in a door if it is at both faces of the wall
+            clear |= np.logical_and.reduce([np.abs(face - centre) <= half for face in faces])
+        return opposite & ~clear
+
+    def geodesic(self, starts: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """Approximate shortest way [N]: straight where nothing is between, otherwise through the best door.
+
+        A door is passed on the centre line of the wall, at the point of its interval nearest to the straight segment.
+        """
+        start, goal = np.broadcast_arrays(starts.astype(np.float64), goals.astype(np.float64))
+        straight = np.linalg.norm(goal - start, axis=-1)
+        before, after = CENTRE - start[..., self.across], goal[..., self.across] - CENTRE
+        total = np.where(before + after == 0, 1.0, before + after)
+        rise = goal[..., self.along] - start[..., self.along]
+        crossing = start[..., self.along] + np.clip(before / total, 0.0, 1.0) * rise
+        through = np.full(straight.shape, np.inf)
+        for centre, half in self.doors:
+            point = np.clip(crossing, centre - half, centre + half)
+            first = np.hypot(before, point - start[..., self.along])
+            second = np.hypot(after, goal[..., self.along] - point)
+            through = np.minimum(through, first + second)
+        return np.where(self.doorway_required(start, goal), through, straight)

@@ -1,0 +1,68 @@
+"""The public data policy of TwoRoom: noisily towards the goal, through the nearest door if it is next door."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reachcost.seeding import generator
+from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, SUCCESS_DISTANCE, Layout
+from reachcost.tasks.tworoom.simulator import step_endpoint
+
+DOOR_REACHED = 10.5
+DOOR_FIT = 1.1
+
+
+def expert_direction(layout: Layout, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    """Unit direction [N, 2] to the next waypoint: the nearest fitting door until it is reached, then the goal."""
+    waypoint = goals.astype(np.float32).copy()
+    other_room = (states[:, layout.across] > CENTRE) != (goals[:, layout.across] > CENTRE)
+    fitting = [centre for centre, half in layout.doors if half >= DOOR_FIT * layout.radius]
+    if fitting:
+        doors = np.empty((len(fitting), 2), np.float32)
+        doors[:, layout.across], doors[:, layout.along] = CENTRE, fitting
+        distance = np.linalg.norm(doors[None] - states[:, None], axis=-1)
+        nearest = distance.argmin(1)
+        detour = other_room & (distance.min(1) > DOOR_REACHED)
+        waypoint[detour] = doors[nearest[detour]]
+    else:
+        waypoint[other_room, layout.across] = CENTRE
+    direction = waypoint - states
+    norm = np.linalg.norm(direction, axis=1, keepdims=True)
+    return np.divide(direction, norm, out=np.zeros_like(direction), where=norm > 1e-8)
+
+
+def draw_episode(layout: Layout, seed: int, episode: int, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Start [2], goal [2] and standard normal noise [steps, 2] of one episode, from its own stream."""
+    rng = generator(seed, "tworoom-logs", episode)
+    low, high = BORDER, SIZE - BORDER - 1
+    zone = layout.half + layout.radius
+    start = rng.uniform(low, high, 2)
+    while abs(start[layout.across] - CENTRE) <= zone:
+        start = rng.uniform(low, high, 2)
+    return start, rng.uniform(low, high, 2), rng.standard_normal((steps, 2), np.float32)
+
+
+def collect(
+    layout: Layout, episodes: int, seed: int, noise: float = 2.0, steps: int = 100
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Run the policy until success or `steps`, all episodes at once.
+
+    Returns:
+        States [E, steps + 1, 2], actions [E, steps, 2], goals [E, 2], and the executed steps of each episode [E].
+    """
+    drawn = [draw_episode(layout, seed, episode, steps) for episode in range(episodes)]
+    start, goal = (np.array([part[k] for part in drawn], np.float32) for k in (0, 1))
+    noises = np.stack([part[2] for part in drawn])
+    states, actions = np.empty((episodes, steps + 1, 2), np.float32), np.zeros((episodes, steps, 2), np.float32)
+    states[:, 0] = start
+    executed = np.zeros(episodes, np.int64)
+    running = np.arange(episodes)
+    for t in range(steps):
+        here, target = states[running, t], goal[running]
+        action = expert_direction(layout, here, target) + np.float32(noise) * noises[running, t]
+        actions[running, t] = np.clip(action, -1, 1)
+        states[running, t + 1] = step_endpoint(layout, here, actions[running, t])
+        executed[running] += 1
+        arrived = np.linalg.norm(states[running, t + 1] - target, axis=1) < SUCCESS_DISTANCE
+        running = running[~arrived]
+    return states, actions, goal, executed

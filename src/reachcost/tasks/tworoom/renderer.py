@@ -1,0 +1,82 @@
+"""Draws batches of TwoRoom states straight from positions, as the public environment does, at any resolution."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from reachcost.errors import ReachcostError
+from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, Layout
+
+BORDER_LINE = 4
+CHUNK = 16  # frames whose patches stay in the cache together
+# Beyond this many radii the Gaussian dot is too faint for float32 to change a white or black pixel.
+VISIBLE_RADII = 5.9
+
+
+@lru_cache(maxsize=64)
+def background(layout: Layout, size: int = SIZE) -> np.ndarray:
+    """The empty rooms: float32 [size, size, 3], white with black walls; lower resolutions average whole pixels."""
+    along = np.arange(SIZE)
+    stripe = np.abs(along - CENTRE) <= layout.half
+    wall = stripe[None, :] & ~layout.in_door(along)[:, None]
+    wall = wall if layout.wall == "vertical" else wall.T
+    line = np.zeros(SIZE, bool)
+    line[BORDER - BORDER_LINE : BORDER] = line[SIZE - BORDER : SIZE - BORDER + BORDER_LINE] = True
+    grey = np.where(wall | line[None, :] | line[:, None], 0.0, 255.0)
+    weights = _area_weights(size)
+    grey = weights @ grey @ weights.T
+    frame = np.repeat(grey.astype(np.float32)[..., None], 3, axis=2)
+    frame.setflags(write=False)
+    return frame
+
+
+def _area_weights(size: int) -> np.ndarray:
+    """Matrix [size, 224] that averages the pixels each low-resolution pixel covers."""
+    edges = np.arange(size + 1) * SIZE / size
+    left, right = edges[:-1, None], edges[1:, None]
+    pixel = np.arange(SIZE)[None, :]
+    covered = np.clip(np.minimum(right, pixel + 1) - np.maximum(left, pixel), 0, None)
+    return covered * size / SIZE
+
+
+def render(layout: Layout, states: np.ndarray, size: int = SIZE) -> np.ndarray:
+    """Draw states [N, 2] as uint8 [N, size, size, 3]: a red Gaussian dot on the empty rooms."""
+    states = np.asarray(states, np.float32).reshape(-1, 2)
+    if not ((states >= 0) & (states <= SIZE)).all():
+        row = int(np.flatnonzero(~((states >= 0) & (states <= SIZE)).all(1))[0])
+        raise ReachcostError(f"state {row} is {states[row].tolist()}: TwoRoom draws positions from 0 to {SIZE}")
+    rooms = background(layout, size)
+    scale = size / SIZE
+    reach = int(np.ceil(VISIBLE_RADII * layout.radius * scale))
+    width = min(size, 2 * reach + 1)
+    centres = (states + np.float32(0.5)) * np.float32(scale) - np.float32(0.5)
+    corner = np.clip(np.rint(centres).astype(np.int64) - reach, 0, size - width)
+    frames = np.empty((len(centres), size, size, 3), np.uint8)
+    frames[:] = rooms.astype(np.uint8)
+    patches = np.lib.stride_tricks.sliding_window_view(rooms[..., 0], (width, width))
+    deviation = np.float32(layout.radius * scale)
+    for start in range(0, len(centres), CHUNK):
+        part = slice(start, start + CHUNK)
+        alpha = _dot(centres[part], corner[part], width, deviation)
+        faded = patches[corner[part, 1], corner[part, 0]] * (1 - alpha)
+        red, others = (faded + np.float32(255) * alpha).astype(np.uint8), faded.astype(np.uint8)
+        for frame, (x, y), first, rest in zip(frames[part], corner[part].tolist(), red, others, strict=True):
+            patch = frame[y : y + width, x : x + width]
+            patch[..., 0], patch[..., 1], patch[..., 2] = first, rest, rest
+    return frames
+
+
+def _dot(centres: np.ndarray, corner: np.ndarray, width: int, deviation: np.float32) -> np.ndarray:
+    """Gaussian of peak 1 around each centre [n, 2], on the patch at its corner: float32 [n, width, width].
+
+    A product of two one-dimensional Gaussians, each divided by its largest sample, as the environment normalises.
+    """
+    offsets = np.arange(width, dtype=np.float32)
+    factors = []
+    for axis in (0, 1):
+        distance = corner[:, axis, None].astype(np.float32) + offsets - centres[:, axis, None]
+        factor = np.exp(-(distance**2) / (2 * deviation**2))
+        factors.append(factor / factor.max(1, keepdims=True))
+    return factors[1][:, :, None] * factors[0][:, None, :]

@@ -1,0 +1,134 @@
+"""TwoRoom as a task: two rooms, a wall with doors, an agent that moves in the plane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from reachcost.errors import ReachcostError
+from reachcost.evaluation import EvaluationSet
+from reachcost.logs import Logs
+from reachcost.observations import LazyColumns
+from reachcost.protocols import Observations
+from reachcost.tasks.tworoom import evaluation_sets, policy, renderer, simulator
+from reachcost.tasks.tworoom.layout import CENTRE, SIZE, SUCCESS_DISTANCE, Layout
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How N episodes came out.
+
+    Attributes:
+        success: Whether the goal was within 16 px at any time after the start, bool [N].
+        first_success: Step of the first success, -1 without one [N].
+        category: Name of the outcome, str [N].
+    """
+
+    success: np.ndarray
+    first_success: np.ndarray
+    category: np.ndarray
+
+
+class TwoRoom:
+    """The public navigation task `swm/TwoRoom-v1`, batched; states are (x, y) positions, float32.
+
+    Args:
+        layout: Wall, doors and agent.
+        collision: `endpoint` tests the end of a step, as the public environment and the paper do; `swept` all of it.
+        pixels: Side of the frames that `observe` draws.
+
+    >>> task = TwoRoom()
+    >>> task.step(np.array([[90.0, 150.0]]), np.array([[1.0, 0.0]])).tolist()
+    [[95.0, 150.0]]
+    """
+
+    name = "tworoom"
+    action_budget = 50
+
+    def __init__(
+        self,
+        layout: Layout | None = None,
+        collision: Literal["endpoint", "swept"] = "endpoint",
+        pixels: int = SIZE,
+    ) -> None:
+        steps = {"endpoint": simulator.step_endpoint, "swept": simulator.step_swept}
+        if collision not in steps:
+            raise ReachcostError(f"unknown collision mode {collision!r}: choose endpoint or swept")
+        self.layout, self.pixels = layout or Layout(), pixels
+        self._step = steps[collision]
+
+    def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """Execute one action per state: float [N, 2], [N, 2] -> float32 [N, 2]; actions are clipped to [-1, 1]."""
+        if np.shape(states)[-1:] != (2,) or np.shape(actions) != np.shape(states):
+            raise ReachcostError(
+                f"TwoRoom steps states [N, 2] by actions [N, 2], not {np.shape(states)} by {np.shape(actions)}"
+            )
+        return self._step(self.layout, np.asarray(states), np.asarray(actions))
+
+    def render(self, states: np.ndarray, size: int | None = None) -> np.ndarray:
+        """Draw uint8 [N, size, size, 3]; the goal is not drawn."""
+        return renderer.render(self.layout, states, size or self.pixels)
+
+    def observe(self, states: np.ndarray) -> Observations:
+        """The columns `state`, `proprio` and `pixels`; frames are drawn only when read."""
+        return LazyColumns({"state": states, "proprio": states, "pixels": lambda: self.render(states)})
+
+    def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """Approximate geodesic distance in pixels [N]."""
+        return self.layout.geodesic(np.asarray(states), np.asarray(goals))
+
+    def euclidean(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """Straight distance in pixels [N]."""
+        return np.linalg.norm(np.asarray(states, np.float64) - goals, axis=-1)
+
+    def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """Whether the goal is nearer than 16 px."""
+        return self.euclidean(states, goals) < SUCCESS_DISTANCE
+
+    def category(self, starts: np.ndarray, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """Outcome of episodes by their last state.
+
+        `success`; `wrong_room`; `stuck` (within one speed unit of the wall, outside every door);
+        `crossed_not_precise` or `same_room_not_precise` (in the right room, too far from the goal).
+        """
+        layout = self.layout
+        gap = np.abs(states[..., layout.across] - CENTRE) - layout.half - layout.radius
+        near_miss = np.where(layout.room(starts) == layout.room(goals), "same_room_not_precise", "crossed_not_precise")
+        stuck = (gap <= layout.speed) & ~layout.in_door(states[..., layout.along])
+        name = np.where(stuck, "stuck", near_miss)
+        name = np.where(layout.room(states) != layout.room(goals), "wrong_room", name)
+        return np.where(self.success(states, goals), "success", name)
+
+    def outcome(self, paths: np.ndarray, goals: np.ndarray) -> Outcome:
+        """Judge whole paths [N, T + 1, 2]: success at any time counts, and its first step is kept."""
+        near = np.asarray(self.success(paths[:, 1:], goals[:, None]))
+        success = np.asarray(near.any(1))
+        category = self.category(paths[:, 0], paths[:, -1], goals)
+        return Outcome(success, np.where(success, near.argmax(1) + 1, -1), np.where(success, "success", category))
+
+    def generate_logs(self, episodes: int = 10_000, seed: int = 0, noise: float = 2.0, steps: int = 100) -> Logs:
+        """Log the public data policy: expert direction plus noise, ended by success or after `steps`.
+
+        Every episode has its reset row first; the action of its last row is zero, as none was taken there.
+        """
+        if episodes < 1 or steps < 1:
+            raise ReachcostError(f"cannot log {episodes} episodes of {steps} steps: ask for at least one of each")
+        states, actions, goals, executed = policy.collect(self.layout, episodes, seed, noise, steps)
+        lengths = executed + 1
+        row = np.arange(steps + 1) < lengths[:, None]
+        actions = np.concatenate([actions, np.zeros((episodes, 1, 2), np.float32)], axis=1)
+        columns = {
+            "state": states[row],
+            "proprio": states[row],
+            "goal_state": np.repeat(goals, lengths, axis=0),
+            "action": actions[row],
+            "episode_idx": np.repeat(np.arange(episodes), lengths),
+            "step_idx": np.broadcast_to(np.arange(steps + 1), row.shape)[row],
+        }
+        return Logs(columns, lengths, self.observe)
+
+    def evaluation_set(self, name: str) -> EvaluationSet:
+        """Return a frozen set: `balanced`, `distance-controlled` or `high-distance`."""
+        return evaluation_sets.load(name)

@@ -1,0 +1,143 @@
+"""Logs on disk: written whole, read by slices, refused when wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from reachcost.errors import ReachcostError
+from reachcost.logs import Logs
+from reachcost.logs.hdf5 import open_logs, write_logs
+from reachcost.tasks.tworoom import TwoRoom
+
+TASK = TwoRoom(pixels=32)
+
+
+@pytest.fixture
+def logs() -> Logs:
+    return TASK.generate_logs(episodes=4)
+
+
+def test_states_alone_come_back_and_frames_are_drawn_on_demand(logs: Logs, tmp_path: Path) -> None:
+    write_logs(logs, tmp_path / "logs.h5")
+    opened = open_logs(tmp_path / "logs.h5", TASK.observe)
+    assert opened.fingerprint == logs.fingerprint
+    assert "pixels" not in opened.columns
+    np.testing.assert_array_equal(opened.observations(slice(3, 9))["pixels"], TASK.render(logs.columns["state"][3:9]))
+
+
+def test_pixels_are_streamed_and_read_by_slices(logs: Logs, tmp_path: Path) -> None:
+    sizes = []
+
+    def render(states: np.ndarray) -> np.ndarray:
+        sizes.append(len(states))
+        return TASK.render(states)
+
+    write_logs(logs, tmp_path / "logs.h5", render=render)
+    opened = open_logs(tmp_path / "logs.h5")
+    assert max(sizes) <= 256
+    assert isinstance(opened.columns["pixels"], h5py.Dataset)
+    np.testing.assert_array_equal(opened.observations(slice(3, 9))["pixels"], TASK.render(logs.columns["state"][3:9]))
+
+
+def test_ten_thousand_episodes_of_states_take_megabytes(tmp_path: Path) -> None:
+    write_logs(TASK.generate_logs(), tmp_path / "logs.h5")
+    assert (tmp_path / "logs.h5").stat().st_size < 40e6
+
+
+def test_a_failed_write_leaves_the_old_file(logs: Logs, tmp_path: Path) -> None:
+    path = tmp_path / "logs.h5"
+    write_logs(logs, path)
+    before = path.read_bytes()
+
+    def fail(states: np.ndarray) -> np.ndarray:
+        if len(states) > 1:
+            raise KeyboardInterrupt
+        return TASK.render(states)
+
+    with pytest.raises(KeyboardInterrupt):
+        write_logs(logs, path, render=fail)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def damage(change: Callable[[h5py.File], None]) -> Callable[[Path], None]:
+    def apply(path: Path) -> None:
+        with h5py.File(path, "r+") as file:
+            change(file)
+
+    return apply
+
+
+def replace_column(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Path], None]:
+    def apply(file: h5py.File) -> None:
+        column = file[name]
+        assert isinstance(column, h5py.Dataset)
+        values = change(column[:])
+        del file[name]
+        file.create_dataset(name, data=values)
+
+    return damage(apply)
+
+
+def nan_in_row_two(values: np.ndarray) -> np.ndarray:
+    values[2] = np.nan
+    return values
+
+
+def delete_states(file: h5py.File) -> None:
+    del file["state"]
+
+
+def delete_offsets(file: h5py.File) -> None:
+    del file["ep_offset"]
+
+
+def add_group(file: h5py.File) -> None:
+    file.create_group("extra")
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:4000])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (replace_column("ep_offset", lambda values: values + 1), "episode 0 starts at row 1 by ep_offset but at 0"),
+        (replace_column("ep_len", lambda values: values[:-1]), "one pair per episode"),
+        (replace_column("ep_len", lambda values: values * 0), "must be positive counts"),
+        (replace_column("state", lambda values: values[:-3]), "column 'state' has .* rows, but the episode lengths"),
+        (replace_column("action", nan_in_row_two), "action is not finite in 1 rows, first in step 2 of episode 0"),
+        (replace_column("state", nan_in_row_two), "state is not finite in 1 rows"),
+        (damage(delete_states), "neither `state`"),
+        (damage(delete_offsets), "has no ep_offset"),
+        (damage(add_group), "'extra' is not a column"),
+        (truncate, "is not a whole HDF5 file"),
+    ],
+)
+def test_wrong_files_are_refused(logs: Logs, tmp_path: Path, change: Callable[[Path], None], message: str) -> None:
+    write_logs(logs, tmp_path / "logs.h5")
+    change(tmp_path / "logs.h5")
+    with pytest.raises(ReachcostError, match=message):
+        open_logs(tmp_path / "logs.h5")
+
+
+def test_wrong_pixels_and_missing_files_are_refused(logs: Logs, tmp_path: Path) -> None:
+    write_logs(logs, tmp_path / "logs.h5", render=TASK.render)
+    replace_column("pixels", lambda values: values.astype(np.float32))(tmp_path / "logs.h5")
+    with pytest.raises(ReachcostError, match="they must be uint8"):
+        open_logs(tmp_path / "logs.h5")
+    with pytest.raises(ReachcostError, match="there are no logs at"):
+        open_logs(tmp_path / "nowhere.h5")
+
+
+def test_the_last_action_of_an_episode_may_be_anything(logs: Logs, tmp_path: Path) -> None:
+    actions = logs.columns["action"].copy()
+    actions[logs.offsets + logs.lengths - 1] = np.nan
+    write_logs(Logs({**logs.columns, "action": actions}, logs.lengths), tmp_path / "logs.h5")
+    assert open_logs(tmp_path / "logs.h5").rows == logs.rows

@@ -1,0 +1,120 @@
+"""Our TwoRoom against the real `stable-worldmodel` 0.1.1: the same positions, frames and files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from reachcost.logs.hdf5 import open_logs, write_logs
+from reachcost.tasks.tworoom import Layout, TwoRoom
+from reachcost.tasks.tworoom.policy import expert_direction
+
+from .swm_shim import import_stable_worldmodel
+
+VARIED = ("agent.radius", "agent.speed", "wall.thickness", "wall.axis", "door.number", "door.size", "door.position")
+
+
+@pytest.fixture(scope="module")
+def env() -> Any:
+    import_stable_worldmodel()
+    return gymnasium.make("swm/TwoRoom-v1").unwrapped
+
+
+def layout_of(env: Any) -> Layout:
+    agent = env.variation_space["agent"]
+    return Layout(
+        wall="vertical" if env.wall_axis == 1 else "horizontal",
+        thickness=env.wall_thickness,
+        doors=tuple((float(c), float(s)) for c, s in zip(env.door_positions, env.door_sizes, strict=True)),
+        radius=float(agent["radius"].value.item()),
+        speed=float(agent["speed"].value.item()),
+    )
+
+
+def test_the_default_layout_is_theirs(env: Any) -> None:
+    env.reset(seed=0)
+    assert layout_of(env) == Layout()
+
+
+def test_200_000_transitions_and_hundreds_of_frames_are_equal(env: Any) -> None:
+    import torch
+
+    rng, transitions = np.random.default_rng(0), 0
+    for seed in range(100):
+        env.reset(seed=seed, options={"variation": ("agent.position", *VARIED)} if seed else None)
+        task = TwoRoom(layout_of(env))
+        states = rng.uniform(14, 209, (2000, 2)).astype(np.float32)
+        actions = rng.normal(0, 1.2, (2000, 2)).astype(np.float32)
+        theirs = np.empty_like(states)
+        for row in range(2000):
+            # What `step` does, without its observation and info, which take most of its time.
+            position, action = torch.from_numpy(states[row]), torch.from_numpy(actions[row]).clamp(-1.0, 1.0)
+            speed = float(env.variation_space["agent"]["speed"].value.item())
+            theirs[row] = env._apply_collisions(position, position + action * speed).numpy()
+        np.testing.assert_allclose(task.step(states, actions), theirs, atol=1e-4)
+        transitions += len(states)
+        for row in range(4):
+            env._set_state(states[row])
+            env.step(actions[row])
+            np.testing.assert_allclose(env.agent_position.numpy(), theirs[row], atol=1e-4)
+            difference = np.abs(env.render().astype(int) - task.render(theirs[row : row + 1])[0])
+            assert difference.max() <= 1
+    assert transitions == 200_000
+
+
+def test_the_expert_is_theirs(env: Any) -> None:
+    from stable_worldmodel.envs.two_room.expert_policy import ExpertPolicy
+
+    expert, rng = ExpertPolicy(), np.random.default_rng(1)
+    expert.set_env(env)
+    for seed in range(20):
+        env.reset(seed=seed, options={"variation": ("agent.position", *VARIED)} if seed else None)
+        layout = layout_of(env)
+        for _ in range(20):
+            state, goal = rng.uniform(14, 209, (2, 2)).astype(np.float32)
+            theirs = expert.get_action({"state": state, "goal_state": goal})
+            np.testing.assert_allclose(expert_direction(layout, state[None], goal[None])[0], theirs, atol=1e-5)
+
+
+def test_our_files_are_read_by_their_package(tmp_path: Path) -> None:
+    import_stable_worldmodel()
+    from stable_worldmodel.data.formats.hdf5 import HDF5Dataset
+
+    task = TwoRoom()
+    logs = task.generate_logs(episodes=5)
+    write_logs(logs, tmp_path / "logs.h5", render=task.render)
+    dataset = HDF5Dataset(path=tmp_path / "logs.h5", num_steps=2)
+    episode = dataset.load_episode(3)
+    rows = slice(int(logs.offsets[3]), int(logs.offsets[3] + logs.lengths[3]))
+    np.testing.assert_array_equal(episode["state"].numpy(), logs.columns["state"][rows])
+    np.testing.assert_array_equal(
+        episode["pixels"].permute(0, 2, 3, 1).numpy(), task.render(logs.columns["state"][rows])
+    )
+
+
+def test_their_files_are_read_by_us(tmp_path: Path) -> None:
+    import_stable_worldmodel()
+    from stable_worldmodel.data.formats.hdf5 import HDF5Writer
+
+    task = TwoRoom()
+    logs = task.generate_logs(episodes=3)
+    with HDF5Writer(tmp_path / "theirs.h5") as writer:
+        for offset, length in zip(logs.offsets, logs.lengths, strict=True):
+            rows = slice(int(offset), int(offset + length))
+            writer.write_episode(
+                {
+                    "pos_agent": list(logs.columns["state"][rows]),
+                    "action": list(logs.columns["action"][rows]),
+                    "ep_idx": list(logs.columns["episode_idx"][rows]),
+                    "pixels": list(task.render(logs.columns["state"][rows], 32)),
+                }
+            )
+    opened = open_logs(tmp_path / "theirs.h5")
+    np.testing.assert_array_equal(opened.columns["state"], logs.columns["state"])
+    np.testing.assert_array_equal(opened.columns["episode_idx"], logs.columns["episode_idx"])
+    np.testing.assert_array_equal(opened.lengths, logs.lengths)
+    assert opened.columns["pixels"].shape == (logs.rows, 32, 32, 3)

@@ -1,0 +1,295 @@
+"""TwoRoom: geometry, collisions, drawing, logs, evaluation sets, outcomes."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reachcost
+from reachcost.errors import ReachcostError
+from reachcost.latents import Latents
+from reachcost.logs import Logs
+from reachcost.pairs import TemporalPairs, require_exclusion
+from reachcost.protocols import Task
+from reachcost.tasks.tworoom import Layout, TwoRoom
+from reachcost.tasks.tworoom.evaluation_sets import RULES, draw, freeze, from_manifest, to_manifest
+from reachcost.tasks.tworoom.renderer import background
+from reachcost.tasks.tworoom.simulator import solid_intervals
+from reachcost.tasks.tworoom.statistics import PUBLIC_CACHE, log_statistics
+
+LAYOUTS = st.builds(
+    Layout,
+    wall=st.sampled_from(["vertical", "horizontal"]),
+    thickness=st.integers(7, 41),
+    doors=st.lists(st.tuples(st.integers(20, 200), st.integers(8, 21)), min_size=1, max_size=3).map(tuple),
+    radius=st.floats(7, 14, width=16),
+    speed=st.floats(1.75, 10.5, width=16),
+)
+TASK = TwoRoom()
+
+
+@pytest.fixture(scope="module")
+def logs() -> Logs:
+    return TASK.generate_logs()
+
+
+def some_states(layout: Layout, count: int = 200, seed: int = 0) -> np.ndarray:
+    """Positions outside the wall zone."""
+    rng = np.random.default_rng(seed)
+    states = rng.uniform(21, 203, (4 * count, 2)).astype(np.float32)
+    clear = np.abs(states[:, layout.across] - 112) > layout.half + layout.radius + 0.5
+    return states[clear][:count]
+
+
+def test_it_is_a_task() -> None:
+    assert isinstance(TASK, Task)
+
+
+def test_the_wall_stops_and_the_door_lets_through() -> None:
+    right = np.array([[1.0, 0.0]] * 2)
+    states = np.array([[98.0, 150.0], [98.0, 49.0]])
+    for _ in range(6):
+        states = TASK.step(states, right)
+    assert states.tolist() == [[99.5, 150.0], [128.0, 49.0]]
+
+
+def test_actions_are_clipped_and_the_border_holds() -> None:
+    assert TASK.step(np.array([[50.0, 50.0]]), np.array([[9.0, -9.0]])).tolist() == [[55.0, 45.0]]
+    assert TASK.step(np.array([[22.0, 202.0]]), np.array([[-1.0, 1.0]])).tolist() == [[21.0, 203.0]]
+
+
+@given(LAYOUTS)
+def test_a_swept_agent_never_enters_solid_wall(layout: Layout) -> None:
+    task = TwoRoom(layout, collision="swept")
+    rng = np.random.default_rng(1)
+    states = some_states(layout)
+    for _ in range(30):
+        states = task.step(states, rng.normal(0, 1, states.shape))
+        in_zone = np.abs(states[:, layout.across] - 112) < layout.half + layout.radius - 1e-3
+        for low, high in solid_intervals(layout):
+            along = states[:, layout.along]
+            assert not (in_zone & (along > low + 1e-3) & (along < high - 1e-3)).any()
+
+
+def test_the_endpoint_test_cuts_corners_that_the_swept_test_does_not() -> None:
+    start, action = np.array([[99.9, 66.0]]), np.array([[1.0, -1.0]])
+    assert TwoRoom().step(start, action)[0, 0] > 100
+    assert TwoRoom(collision="swept").step(start, action)[0, 0] <= 100
+
+
+@given(LAYOUTS)
+def test_away_from_the_wall_both_collision_modes_agree(layout: Layout) -> None:
+    states = some_states(layout)
+    far = np.abs(states[:, layout.across] - 112) > layout.half + layout.radius + layout.speed + 1
+    actions = np.random.default_rng(2).normal(0, 1, states.shape)
+    one, other = (TwoRoom(layout, mode).step(states[far], actions[far]) for mode in ("endpoint", "swept"))
+    np.testing.assert_allclose(one, other, atol=1e-4)
+
+
+@given(LAYOUTS)
+def test_geodesic_is_a_symmetric_detour(layout: Layout) -> None:
+    starts, goals = some_states(layout, seed=3), some_states(layout, seed=4)
+    count = min(len(starts), len(goals))
+    starts, goals = starts[:count], goals[:count]
+    forth, back = layout.geodesic(starts, goals), layout.geodesic(goals, starts)
+    straight = np.linalg.norm(starts.astype(float) - goals, axis=1)
+    required = layout.doorway_required(starts, goals)
+    np.testing.assert_allclose(forth, back)
+    assert (forth >= straight - 1e-9).all()
+    np.testing.assert_allclose(forth[~required], straight[~required])
+    assert (layout.room(starts) != layout.room(goals))[required].all()
+
+
+def test_geodesic_by_hand() -> None:
+    layout = Layout()
+    starts, goals = np.array([[52.0, 143.0], [52.0, 49.0]]), np.array([[172.0, 143.0], [172.0, 49.0]])
+    assert layout.doorway_required(starts, goals).tolist() == [True, False]
+    assert layout.geodesic(starts, goals).tolist() == pytest.approx([2 * np.hypot(60, 80), 120])
+
+
+def test_frames_show_walls_door_and_agent() -> None:
+    frame = TASK.render(np.array([[60.0, 150.0]]))[0]
+    assert frame.shape == (224, 224, 3)
+    assert frame[150, 60].tolist() == [255, 0, 0]
+    assert frame[180, 112].tolist() == [0, 0, 0]
+    assert frame[49, 112].tolist() == [255, 255, 255]
+    assert frame[12, 30].tolist() == [0, 0, 0]
+    assert frame[5, 5].tolist() == [255, 255, 255]
+
+
+@pytest.mark.parametrize("size", [64, 96, 112])
+def test_low_resolution_is_what_averaging_the_frame_gives(size: int) -> None:
+    states = some_states(Layout(), 20)
+    large, small = TASK.render(states).astype(float), TASK.render(states, size).astype(float)
+    edges = np.arange(size + 1) * 224 / size
+    weights = np.clip(
+        np.minimum(edges[1:, None], np.arange(224) + 1) - np.maximum(edges[:-1, None], np.arange(224)), 0, None
+    )
+    averaged = (weights @ large.transpose(0, 3, 1, 2) @ weights.T).transpose(0, 2, 3, 1) * (size / 224) ** 2
+    difference = np.abs(averaged - small)
+    assert difference.mean() < 1.0
+    assert np.percentile(difference, 99.5) < 16
+
+
+def test_rendering_does_not_depend_on_the_batch() -> None:
+    states = some_states(Layout(), 40)
+    np.testing.assert_array_equal(TASK.render(states)[17], TASK.render(states[17:18])[0])
+
+
+def test_background_is_shared_and_cannot_be_written() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        background(Layout())[0, 0, 0] = 1
+
+
+def test_logs_have_the_statistics_of_the_public_cache(logs: Logs) -> None:
+    ours = log_statistics(logs)
+    for name, expected in PUBLIC_CACHE.items():
+        # 247 slow steps of 618,000: counting alone carries 6 %.
+        tolerance = 0.15 if name == "steps below 0.1 px, %" else 0.03
+        assert ours[name] == pytest.approx(expected, rel=tolerance), name
+
+
+def test_logs_replay_in_the_simulator(logs: Logs) -> None:
+    states, actions = logs.columns["state"], logs.columns["action"]
+    last = logs.offsets + logs.lengths - 1
+    inside = np.ones(logs.rows, bool)
+    inside[last] = False
+    np.testing.assert_array_equal(TASK.step(states[inside], actions[inside]), states[np.flatnonzero(inside) + 1])
+    reached = TASK.success(states[last], logs.columns["goal_state"][last])
+    assert reached[logs.lengths < 101].all()
+    early = logs.offsets[logs.lengths > 2] + 1
+    assert not TASK.success(states[early], logs.columns["goal_state"][early]).any()
+    assert (np.abs(actions) <= 1).all()
+    assert (actions[last] == 0).all()
+
+
+def test_an_episode_does_not_depend_on_how_many_are_logged(logs: Logs) -> None:
+    few = TASK.generate_logs(episodes=30)
+    np.testing.assert_array_equal(few.columns["state"], logs.columns["state"][: few.rows])
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_frozen_sets_are_the_ones_their_seeds_draw(name: str, logs: Logs, tmp_path: Path) -> None:
+    freeze(logs, TASK.layout, tmp_path)
+    shipped = Path(reachcost.__path__[0]) / "tasks" / "tworoom" / "frozen" / f"{name}.json"
+    assert shipped.read_bytes() == (tmp_path / f"{name}.json").read_bytes()
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_evaluation_sets_meet_their_rule_and_know_their_source(name: str, logs: Logs) -> None:
+    rule, evaluation = RULES[name], TASK.evaluation_set(name)
+    across = TASK.layout.room(evaluation.starts) != TASK.layout.room(evaluation.goals)
+    geodesic = TASK.distance(evaluation.starts, evaluation.goals)
+    euclidean = TASK.euclidean(evaluation.starts, evaluation.goals)
+    assert (across.sum(), (~across).sum()) == (rule.each, rule.each)
+    assert rule.geodesic[0] <= geodesic.min()
+    assert geodesic.max() <= rule.geodesic[1]
+    assert rule.euclidean[0] <= euclidean.min()
+    assert euclidean.max() <= rule.euclidean[1]
+    margin = 50 - geodesic / 5
+    assert rule.margin[0] <= margin.min()
+    assert margin.max() <= rule.margin[1]
+    assert evaluation.source_rows is not None
+    assert evaluation.source_episodes is not None
+    np.testing.assert_array_equal(logs.columns["state"][evaluation.source_rows[:, 0]], evaluation.starts)
+    np.testing.assert_array_equal(logs.columns["episode_idx"][evaluation.source_rows], evaluation.source_episodes)
+    assert len(np.unique(evaluation.source_rows)) == 2 * len(evaluation)
+
+
+def test_high_distance_needs_the_doorway_as_often_as_the_papers() -> None:
+    evaluation = TASK.evaluation_set("high-distance")
+    assert TASK.layout.doorway_required(evaluation.starts, evaluation.goals).sum() == 47
+
+
+def test_source_episodes_are_kept_out_of_pairs(logs: Logs) -> None:
+    import torch
+
+    evaluation = TASK.evaluation_set("high-distance")
+    latents = Latents(torch.from_numpy(logs.columns["state"]), logs)
+    pairs = TemporalPairs(latents, count=20_000, validation=2000, exclude=evaluation)
+    exclusion = pairs.record["exclusion"]
+    assert evaluation.source_episodes is not None
+    assert exclusion["excluded_episodes"] == len(np.unique(evaluation.source_episodes))
+    assert (exclusion["overlapping_rows"], exclusion["overlapping_episodes"]) == (0, 0)
+    used = set(logs.columns["episode_idx"][pairs.train.first.numpy()])
+    assert not used & set(evaluation.source_episodes.ravel())
+    leaky = TemporalPairs(latents, count=20_000, validation=2000)
+    with pytest.raises(ReachcostError, match="come from source episodes of 'high-distance'"):
+        require_exclusion(logs, leaky.train, evaluation)
+
+
+def test_a_changed_manifest_is_refused() -> None:
+    manifest = to_manifest(TASK.evaluation_set("balanced"))
+    manifest["starts"][3][0] += 1
+    with pytest.raises(ReachcostError, match="was changed since it was frozen"):
+        from_manifest(manifest)
+    with pytest.raises(ReachcostError, match="no evaluation set 'easy'"):
+        TASK.evaluation_set("easy")
+
+
+def test_too_few_logs_are_refused(logs: Logs) -> None:
+    with pytest.raises(ReachcostError, match="log more episodes"):
+        draw("high-distance", TASK.generate_logs(episodes=3), TASK.layout, 0)
+
+
+def test_outcomes_follow_the_taxonomy() -> None:
+    goal, start = [160.0, 150.0], [60.0, 150.0]
+    ends = {
+        "success": [150.0, 150.0],
+        "wrong_room": [99.5, 150.0],
+        "stuck": [124.5, 180.0],
+        "crossed_not_precise": [180.0, 60.0],
+    }
+    states = np.array(list(ends.values()))
+    category = TASK.category(np.array([start] * 4), states, np.array([goal] * 4))
+    assert category.tolist() == list(ends)
+    same = TASK.category(np.array([[180.0, 180.0]]), np.array([[180.0, 60.0]]), np.array([goal]))
+    assert same.tolist() == ["same_room_not_precise"]
+
+
+def test_success_at_any_time_counts_and_its_first_step_is_kept() -> None:
+    goal = np.array([[60.0, 60.0]] * 2)
+    paths = np.array([[[90.0, 60.0], [70.0, 60.0], [65.0, 60.0], [90.0, 60.0]], [[90.0, 60.0]] * 4])
+    outcome = TASK.outcome(paths, goal)
+    assert outcome.success.tolist() == [True, False]
+    assert outcome.first_success.tolist() == [1, -1]
+    assert outcome.category.tolist() == ["success", "same_room_not_precise"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"wall": "round"}, {"doors": ()}, {"doors": ((49.0, 0.0),)}, {"speed": 0.0}, {"thickness": -1}]
+)
+def test_impossible_layouts_are_refused(change: dict[str, object]) -> None:
+    with pytest.raises(ReachcostError, match="layout:"):
+        Layout(**change)  # pyright: ignore[reportArgumentType]
+
+
+def test_bad_calls_are_named() -> None:
+    with pytest.raises(ReachcostError, match=r"states \[N, 2\] by actions \[N, 2\]"):
+        TASK.step(np.zeros((3, 2)), np.zeros((3, 10)))
+    for place in ([np.nan, 60.0], [60.0, 400.0]):
+        with pytest.raises(ReachcostError, match=r"state 1 is .*: TwoRoom draws positions from 0 to 224"):
+            TASK.render(np.array([[60.0, 60.0], place]))
+    with pytest.raises(ReachcostError, match="unknown collision mode 'soft'"):
+        TwoRoom(collision="soft")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ReachcostError, match="cannot log 0 episodes"):
+        TASK.generate_logs(episodes=0)
+
+
+def test_gymnasium_accepts_the_environment() -> None:
+    environment = gymnasium.make("reachcost/TwoRoom-v0", render_mode="rgb_array")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(environment.unwrapped)
+    _, info = environment.reset(options={"start": (60, 60), "goal": (80, 60)})
+    assert info["distance"] == 20
+    *_, terminated, _, info = environment.step(np.array([1.0, 0.0], np.float32))
+    assert terminated
+    assert info["state"].tolist() == [65, 60]
