@@ -1,4 +1,4 @@
-# make setup | demo | test | results. Needs Python 3.11 (or newer) and make; everything else goes into .venv.
+# make setup | demo | test | results | bench | pictures. Needs Python 3.11 (or newer) and make; everything else goes into .venv.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
@@ -21,7 +21,7 @@ demo: setup
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,swm]'
 	touch $@
 
-lint: setup .venv/.ready-swm
+lint: .venv/.ready-swm
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from reachcost.errors import ReachcostError
 from reachcost.logs import Logs
-from reachcost.logs.hdf5 import open_logs, write_logs
+from reachcost.logs.hdf5 import ColumnOnDisk, open_logs, write_logs
 from reachcost.tasks.tworoom import TwoRoom
 
 TASK = TwoRoom(pixels=32)
@@ -40,8 +41,29 @@ def test_pixels_are_streamed_and_read_by_slices(logs: Logs, tmp_path: Path) -> N
     write_logs(logs, tmp_path / "logs.h5", render=render)
     opened = open_logs(tmp_path / "logs.h5")
     assert max(sizes) <= 256
-    assert isinstance(opened.columns["pixels"], h5py.Dataset)
+    assert isinstance(opened.columns["pixels"], ColumnOnDisk)
+    again = pickle.loads(pickle.dumps(opened))
+    np.testing.assert_array_equal(again.columns["pixels"][5:6], TASK.render(logs.columns["state"][5:6]))
+    write_logs(opened, tmp_path / "copy.h5")
+    np.testing.assert_array_equal(open_logs(tmp_path / "copy.h5").columns["pixels"][:], opened.columns["pixels"][:])
     np.testing.assert_array_equal(opened.observations(slice(3, 9))["pixels"], TASK.render(logs.columns["state"][3:9]))
+
+
+def test_nothing_is_read_across_the_end_of_an_episode(logs: Logs, tmp_path: Path) -> None:
+    write_logs(logs, tmp_path / "logs.h5", render=TASK.render)
+    opened = open_logs(tmp_path / "logs.h5")
+    for number in range(4):
+        episode = opened.episode(number)
+        assert set(episode["episode_idx"]) == {number}
+        assert len(episode["pixels"]) == logs.lengths[number]
+        np.testing.assert_array_equal(episode["step_idx"], np.arange(logs.lengths[number]))
+    with pytest.raises(ReachcostError, match="there is no episode 4: these logs have 0 to 3"):
+        opened.episode(4)
+    for span in (1, 5, 21, 101, 200):
+        starts = opened.window_starts(span)
+        assert len(starts) == np.maximum(logs.lengths - span + 1, 0).sum()
+        column = logs.columns["episode_idx"]
+        assert all(len(set(column[start : start + span])) == 1 for start in starts)
 
 
 def test_ten_thousand_episodes_of_states_take_megabytes(tmp_path: Path) -> None:
@@ -109,11 +131,15 @@ def truncate(path: Path) -> None:
     ("change", "message"),
     [
         (replace_column("ep_offset", lambda values: values + 1), "episode 0 starts at row 1 by ep_offset but at 0"),
-        (replace_column("ep_len", lambda values: values[:-1]), "one pair per episode"),
-        (replace_column("ep_len", lambda values: values * 0), "must be positive counts"),
+        (replace_column("ep_len", lambda values: values[:-1]), "must hold one number per episode"),
+        (replace_column("ep_len", lambda values: values * 0), "every episode at least one row"),
         (replace_column("state", lambda values: values[:-3]), "column 'state' has .* rows, but the episode lengths"),
         (replace_column("action", nan_in_row_two), "action is not finite in 1 rows, first in step 2 of episode 0"),
         (replace_column("state", nan_in_row_two), "state is not finite in 1 rows"),
+        (replace_column("state", lambda values: values[:, 0]), r"state is float32 \(\d+,\): it must be numbers"),
+        (replace_column("action", lambda values: values.astype("S8")), "it must be numbers"),
+        (replace_column("ep_len", lambda values: values.astype(float)), "must be whole numbers"),
+        (replace_column("episode_idx", lambda values: values * 0), "episode_idx does not change"),
         (damage(delete_states), "neither `state`"),
         (damage(delete_offsets), "has no ep_offset"),
         (damage(add_group), "'extra' is not a column"),
@@ -132,8 +158,26 @@ def test_wrong_pixels_and_missing_files_are_refused(logs: Logs, tmp_path: Path) 
     replace_column("pixels", lambda values: values.astype(np.float32))(tmp_path / "logs.h5")
     with pytest.raises(ReachcostError, match="they must be uint8"):
         open_logs(tmp_path / "logs.h5")
+    write_logs(logs, tmp_path / "planar.h5", render=lambda states: TASK.render(states).transpose(0, 3, 1, 2))
+    with pytest.raises(ReachcostError, match="height, width, 1 or 3"):
+        open_logs(tmp_path / "planar.h5")
     with pytest.raises(ReachcostError, match="there are no logs at"):
         open_logs(tmp_path / "nowhere.h5")
+
+
+def test_text_columns_survive(logs: Logs, tmp_path: Path) -> None:
+    named = Logs({**logs.columns, "env_name": np.array(["TwoRoom"] * logs.rows)}, logs.lengths)
+    write_logs(named, tmp_path / "logs.h5")
+    assert set(open_logs(tmp_path / "logs.h5").columns["env_name"]) == {"TwoRoom"}
+
+
+def test_frames_of_a_damaged_file_are_refused_when_read(logs: Logs, tmp_path: Path) -> None:
+    write_logs(logs, tmp_path / "logs.h5", render=TASK.render)
+    opened = open_logs(tmp_path / "logs.h5")
+    (tmp_path / "logs.h5").unlink()
+    (tmp_path / "logs.h5").write_bytes(b"nothing")
+    with pytest.raises(OSError, match="signature"):
+        opened.columns["pixels"][:3]
 
 
 def test_the_last_action_of_an_episode_may_be_anything(logs: Logs, tmp_path: Path) -> None:

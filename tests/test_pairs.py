@@ -76,8 +76,10 @@ def test_exclusion_is_unordered_and_proved(latents: Latents) -> None:
     open_pairs = TemporalPairs(latents, count=5000, validation=100, sampling="mostly-endpoints")
     overlap = overlapping(latents.logs, open_pairs.train.first.numpy(), open_pairs.train.second.numpy(), exclude)
     assert 0.2 < overlap.mean() < 0.4
-    with pytest.raises(ReachcostError, match=r"of 5000 training pairs are evaluation pairs of 'logged'.*exclude="):
-        require_exclusion(latents.logs, open_pairs.train, exclude)
+    with pytest.raises(
+        ReachcostError, match=r"of 5000 pairs, \d+ are evaluation pairs .* of logged: sample .* exclude="
+    ):
+        require_exclusion(latents.logs, open_pairs.train, [exclude])
 
     states = latents.logs.columns["state"].tolist()
     banned = {frozenset(map(tuple, pair)) for pair in zip(exclude.starts.tolist(), exclude.goals.tolist(), strict=True)}
@@ -85,10 +87,10 @@ def test_exclusion_is_unordered_and_proved(latents: Latents) -> None:
     assert overlap.tolist() == [frozenset((tuple(states[i]), tuple(states[j]))) in banned for i, j in rows]
 
     closed = TemporalPairs(latents, count=5000, validation=100, sampling="mostly-endpoints", exclude=exclude)
-    require_exclusion(latents.logs, closed.train, exclude)
-    require_exclusion(latents.logs, closed.validation, exclude)
+    require_exclusion(latents.logs, closed.train, [exclude])
+    require_exclusion(latents.logs, closed.validation, [exclude])
     assert closed.record["exclusion"]["overlapping_pairs"] == 0
-    assert closed.record["exclusion"]["evaluation_set_sha256"] == exclude.fingerprint
+    assert closed.record["exclusion"]["evaluation_sets_sha256"] == [exclude.fingerprint]
 
 
 def test_logs_that_hold_nothing_but_evaluation_pairs_are_refused() -> None:
@@ -123,7 +125,7 @@ def test_bad_input_is_named(latents: Latents) -> None:
     with pytest.raises(ReachcostError, match="2 starts, 2 goals and 1 episode numbers"):
         EvaluationSet("odd", np.zeros((2, 2)), np.zeros((2, 2)), 0, np.arange(1))
     short = Logs({"state": np.zeros((3, 2))}, np.ones(3, int))
-    with pytest.raises(ReachcostError, match="no episode has two rows"):
+    with pytest.raises(ReachcostError, match="no episode is left with two rows"):
         TemporalPairs(Latents(torch.zeros(3, 2), short), count=1)
     values = latents.values.clone()
     values[17, 3] = torch.nan

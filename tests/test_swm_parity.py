@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +119,23 @@ def test_their_files_are_read_by_us(tmp_path: Path) -> None:
     np.testing.assert_array_equal(opened.columns["episode_idx"], logs.columns["episode_idx"])
     np.testing.assert_array_equal(opened.lengths, logs.lengths)
     assert opened.columns["pixels"].shape == (logs.rows, 32, 32, 3)
+
+
+def test_what_their_package_collects_is_read_by_us_and_replays_here(tmp_path: Path) -> None:
+    import_stable_worldmodel()
+    import stable_worldmodel
+    from stable_worldmodel.envs.two_room.expert_policy import ExpertPolicy
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its own, about its own observations
+        world = stable_worldmodel.World("swm/TwoRoom-v1", num_envs=2, image_shape=(64, 64), max_episode_steps=20)
+        world.set_policy(ExpertPolicy(action_noise=2.0, seed=0))
+        world.collect(tmp_path / "collected.h5", episodes=4, seed=0, format="hdf5", progress=False)
+        world.close()
+    logs, task = open_logs(tmp_path / "collected.h5"), TwoRoom()
+    assert len(logs) == 4
+    for number in range(4):
+        episode = logs.episode(number)
+        assert episode["step_idx"][0] == 1  # it drops the reset row
+        after = task.step(episode["state"][:-1], episode["action"][:-1])
+        np.testing.assert_allclose(after, episode["state"][1:], atol=1e-4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from pathlib import Path
 
@@ -28,9 +29,9 @@ LAYOUTS = st.builds(
     Layout,
     wall=st.sampled_from(["vertical", "horizontal"]),
     thickness=st.integers(7, 41),
-    doors=st.lists(st.tuples(st.integers(20, 200), st.integers(8, 21)), min_size=1, max_size=3).map(tuple),
-    radius=st.floats(7, 14, width=16),
-    speed=st.floats(1.75, 10.5, width=16),
+    doors=st.lists(st.tuples(st.floats(20, 200), st.floats(8, 21)), min_size=1, max_size=3).map(tuple),
+    radius=st.floats(7, 14),
+    speed=st.floats(1.75, 10.5),
 )
 TASK = TwoRoom()
 
@@ -78,6 +79,30 @@ def test_a_swept_agent_never_enters_solid_wall(layout: Layout) -> None:
             assert not (in_zone & (along > low + 1e-3) & (along < high - 1e-3)).any()
 
 
+@pytest.mark.parametrize("radius", [7.0, 7.1, 7.6, 8.2])
+def test_a_swept_agent_stays_before_the_wall_and_slides_along_it(radius: float) -> None:
+    task = TwoRoom(Layout(radius=radius, doors=((49.0, 14.3),)), collision="swept")
+    states = np.array([[90.0, 150.0], [112.0, 49.0]])
+    for _ in range(40):
+        states = task.step(states, np.array([[1.0, 0.4], [0.0, 1.0]]))
+    assert states[0] == pytest.approx([112 - 5 - radius, 210 - radius], abs=1e-2)
+    assert states[1] == pytest.approx([112.0, 49 + 14.3 + 1.75], abs=1e-2)
+
+
+def test_an_agent_in_solid_wall_is_put_out_of_it() -> None:
+    for mode in ("endpoint", "swept"):
+        assert TwoRoom(collision=mode).step(np.array([[112.0, 150.0]]), np.zeros((1, 2))).tolist() == [[124.5, 150.0]]
+
+
+def test_logs_follow_the_collision_mode_of_their_task() -> None:
+    task = TwoRoom(collision="swept")
+    logs = task.generate_logs(episodes=200)
+    inside = np.ones(logs.rows, bool)
+    inside[logs.offsets + logs.lengths - 1] = False
+    after = task.step(logs.columns["state"][inside], logs.columns["action"][inside])
+    np.testing.assert_array_equal(after, logs.columns["state"][np.flatnonzero(inside) + 1])
+
+
 def test_the_endpoint_test_cuts_corners_that_the_swept_test_does_not() -> None:
     start, action = np.array([[99.9, 66.0]]), np.array([[1.0, -1.0]])
     assert TwoRoom().step(start, action)[0, 0] > 100
@@ -112,6 +137,36 @@ def test_geodesic_by_hand() -> None:
     starts, goals = np.array([[52.0, 143.0], [52.0, 49.0]]), np.array([[172.0, 143.0], [172.0, 49.0]])
     assert layout.doorway_required(starts, goals).tolist() == [True, False]
     assert layout.geodesic(starts, goals).tolist() == pytest.approx([2 * np.hypot(60, 80), 120])
+
+
+def by_sampling(layout: Layout, starts: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    """Whether the segment, looked at in 4001 places, is ever in the wall and in no door."""
+    share = np.linspace(0, 1, 4001)[:, None, None]
+    points = starts + share * (goals - starts)
+    in_wall = np.abs(points[..., layout.across] - 112) <= layout.half
+    solid = (in_wall & ~layout.in_door(points[..., layout.along])).any(0)
+    return solid & (layout.room(starts) != layout.room(goals))
+
+
+@given(LAYOUTS)
+def test_doorway_required_is_what_looking_along_the_segment_finds(layout: Layout) -> None:
+    starts, goals = some_states(layout, seed=5)[:40].astype(float), some_states(layout, seed=6)[:40].astype(float)
+    count = min(len(starts), len(goals))
+    found, expected = (
+        layout.doorway_required(starts[:count], goals[:count]),
+        by_sampling(layout, starts[:count], goals[:count]),
+    )
+    assert (found != expected).mean() <= 0.05  # samples can miss a corner
+
+
+def test_overlapping_doors_are_one_opening_and_unreachable_ones_none() -> None:
+    double = Layout(doors=((49.0, 14.0), (75.0, 14.0)))
+    start, goal = np.array([[100.0, 50.0]]), np.array([[124.0, 74.0]])
+    assert not double.doorway_required(start, goal)[0]
+    outside = Layout(doors=((5.0, 8.0), (180.0, 14.0)))
+    start, goal = np.array([[90.0, 30.0]]), np.array([[134.0, 30.0]])
+    assert outside.geodesic(start, goal)[0] > 270
+    assert np.isinf(Layout(doors=((5.0, 8.0),)).geodesic(start, goal)[0])
 
 
 def test_frames_show_walls_door_and_agent() -> None:
@@ -151,7 +206,7 @@ def test_background_is_shared_and_cannot_be_written() -> None:
 def test_logs_have_the_statistics_of_the_public_cache(logs: Logs) -> None:
     ours = log_statistics(logs)
     for name, expected in PUBLIC_CACHE.items():
-        # 247 slow steps of 618,000: counting alone carries 6 %.
+        # 243 slow steps of 618,216: counting alone carries 6 %.
         tolerance = 0.15 if name == "steps below 0.1 px, %" else 0.03
         assert ours[name] == pytest.approx(expected, rel=tolerance), name
 
@@ -221,15 +276,47 @@ def test_source_episodes_are_kept_out_of_pairs(logs: Logs) -> None:
     used = set(logs.columns["episode_idx"][pairs.train.first.numpy()])
     assert not used & set(evaluation.source_episodes.ravel())
     leaky = TemporalPairs(latents, count=20_000, validation=2000)
-    with pytest.raises(ReachcostError, match="come from source episodes of 'high-distance'"):
-        require_exclusion(logs, leaky.train, evaluation)
+    with pytest.raises(ReachcostError, match="episodes are sources of high-distance"):
+        require_exclusion(logs, leaky.train, [evaluation])
+
+
+def test_sources_are_found_in_parts_and_copies_of_the_logs() -> None:
+    import torch
+
+    evaluation = [TASK.evaluation_set("high-distance"), TASK.evaluation_set("balanced")]
+    part = TASK.generate_logs(episodes=9000)
+    latents = Latents(torch.from_numpy(part.columns["state"]), part)
+    record = TemporalPairs(latents, count=5000, validation=500, exclude=evaluation).record["exclusion"]
+    sources = np.concatenate([np.asarray(chosen.source_episodes).ravel() for chosen in evaluation])
+    assert record["excluded_episodes"] >= len(np.unique(sources[sources < 9000]))
+    assert len(record["evaluation_sets_sha256"]) == 2
+    drawn = Logs({**part.columns, "note": np.zeros(part.rows)}, part.lengths)
+    assert drawn.fingerprint == part.fingerprint
 
 
 def test_a_changed_manifest_is_refused() -> None:
     manifest = to_manifest(TASK.evaluation_set("balanced"))
-    manifest["starts"][3][0] += 1
+    for field in ("starts", "goals", "source_rows", "source_episodes"):
+        changed = copy.deepcopy(manifest)
+        changed[field][3][0] += 1
+        with pytest.raises(ReachcostError, match="was changed since it was frozen"):
+            from_manifest(changed)
     with pytest.raises(ReachcostError, match="was changed since it was frozen"):
-        from_manifest(manifest)
+        from_manifest({**manifest, "logs_sha256": "other"})
+    subset = TASK.evaluation_set("balanced").subset(slice(3, 9))
+    assert from_manifest(to_manifest(subset)).fingerprint == subset.fingerprint
+
+
+def test_frozen_sets_belong_to_the_public_layout() -> None:
+    other = TwoRoom(Layout(wall="horizontal"))
+    with pytest.raises(ReachcostError, match="belong to the public layout"):
+        other.evaluation_set("high-distance")
+    drawn = other.draw_evaluation_set("high-distance", other.generate_logs(episodes=2000), seed=0)
+    across = other.layout.room(drawn.starts) != other.layout.room(drawn.goals)
+    assert across.sum() == 50
+
+
+def test_unknown_sets_are_refused() -> None:
     with pytest.raises(ReachcostError, match="no evaluation set 'easy'"):
         TASK.evaluation_set("easy")
 
@@ -264,7 +351,18 @@ def test_success_at_any_time_counts_and_its_first_step_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"wall": "round"}, {"doors": ()}, {"doors": ((49.0, 0.0),)}, {"speed": 0.0}, {"thickness": -1}]
+    "change",
+    [
+        {"wall": "round"},
+        {"doors": ()},
+        {"doors": ((49.0, 0.0),)},
+        {"doors": ((49.0, 14.0, 1.0),)},
+        {"speed": 0.0},
+        {"thickness": -1},
+        {"thickness": 200},
+        {"radius": float("nan")},
+        {"radius": 120.0},
+    ],
 )
 def test_impossible_layouts_are_refused(change: dict[str, object]) -> None:
     with pytest.raises(ReachcostError, match="layout:"):
@@ -277,6 +375,11 @@ def test_bad_calls_are_named() -> None:
     for place in ([np.nan, 60.0], [60.0, 400.0]):
         with pytest.raises(ReachcostError, match=r"state 1 is .*: TwoRoom draws positions from 0 to 224"):
             TASK.render(np.array([[60.0, 60.0], place]))
+    for size in (0, -5, 100_000):
+        with pytest.raises(ReachcostError, match="choose 8 to 224"):
+            TASK.render(np.array([[60.0, 60.0]]), size)
+    with pytest.raises(ReachcostError, match=r"action 1 is \[nan, 0.0\]: actions must be finite"):
+        TASK.step(np.zeros((2, 2)), np.array([[0.0, 0.0], [np.nan, 0.0]]))
     with pytest.raises(ReachcostError, match="unknown collision mode 'soft'"):
         TwoRoom(collision="soft")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ReachcostError, match="cannot log 0 episodes"):

@@ -74,7 +74,7 @@ def logs(
         out: The file.
         episodes: How many.
         seed: Of starts, goals and noise.
-        pixels: Side of the frames to store, 224 for the public ones; 0 stores states, and frames are drawn when read.
+        pixels: Side of the frames to store, 8 to 224; 0 stores states alone, and frames are drawn when read.
     """
     from reachcost.logs.hdf5 import write_logs
     from reachcost.progress import ConsoleProgress
@@ -111,7 +111,9 @@ def main(arguments: list[str] | None = None) -> int:
         Console(stderr=True).print(message, style="red", markup=False, highlight=False, soft_wrap=True)
         return 1
     except KeyboardInterrupt:
-        Console(stderr=True).print("reachcost: interrupted; the same command goes on where it stopped", style="yellow")
+        Console(stderr=True).print(
+            "reachcost: interrupted; nothing half-written is left, run the same command again", style="yellow"
+        )
         return 130
     return 0
 

@@ -46,8 +46,11 @@ class EvaluationSet:
 
     @property
     def fingerprint(self) -> str:
-        """sha256 over episode numbers, start and goal states."""
-        return fingerprint_arrays(self.episodes, self.starts, self.goals)
+        """sha256 over episode numbers, start and goal states and, if they have one, their source."""
+        arrays = [self.episodes, self.starts, self.goals]
+        if self.source_rows is not None and self.source_episodes is not None:
+            arrays += [self.source_rows, self.source_episodes, np.array([self.seed]), np.array([str(self.logs_sha256)])]
+        return fingerprint_arrays(*arrays)
 
     def subset(self, rows: np.ndarray | slice) -> EvaluationSet:
         """Keep some rows only."""
@@ -60,9 +63,10 @@ class EvaluationSet:
 
 
 def fingerprint_arrays(*arrays: np.ndarray) -> str:
-    """sha256 over dtype, shape and bytes of the arrays, in order."""
+    """sha256 over dtype, shape and bytes of the arrays, in order; columns on disk are read piece by piece."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(f"{array.dtype.str}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
+        for start in range(0, len(array), 4096):
+            digest.update(np.ascontiguousarray(array[start : start + 4096]).tobytes())
     return digest.hexdigest()

@@ -34,7 +34,7 @@ class Latents:
 
 
 @torch.no_grad()
-def encode_logs(model: WorldModel, logs: Logs, batch: int = 4096) -> Latents:
+def encode_logs(model: WorldModel, logs: Logs, batch: int = 1024) -> Latents:
     """Encode every row of the logs, `batch` rows at a time.
 
     >>> from reachcost.tasks import make_task

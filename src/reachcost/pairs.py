@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,8 +80,9 @@ class TemporalPairs:
         count: Number of training pairs.
         validation: Number of validation pairs.
         sampling: `balanced` (whole horizon), `random-rows` or `mostly-endpoints`.
-        exclude: Evaluation set to keep out: no pair has its exact start and goal states, in either order, and, if it
-            was drawn from these logs, none comes from a source episode. The result is checked again after sampling.
+        exclude: Evaluation sets to keep out: no pair has the exact start and goal states of one, in either order, and
+            none comes from an episode that a set drawn from logs took a start or goal from. The overlap is measured
+            again after sampling and recorded.
         holdout: Share of the episodes that only validation pairs come from; 0 draws both from all episodes.
         seed: Seed of the pairs.
 
@@ -98,7 +99,7 @@ class TemporalPairs:
         count: int = 100_000,
         validation: int = 10_000,
         sampling: str = "balanced",
-        exclude: EvaluationSet | None = None,
+        exclude: EvaluationSet | Sequence[EvaluationSet] = (),
         holdout: float = 0.0,
         seed: int = 0,
     ) -> None:
@@ -109,16 +110,17 @@ class TemporalPairs:
                 f"count {count}, validation {validation} and holdout {holdout} cannot all be met: "
                 "ask for at least one pair of each kind and a holdout in [0, 1)"
             )
-        if exclude is not None and "state" not in latents.logs.columns:
+        sets = (exclude,) if isinstance(exclude, EvaluationSet) else tuple(exclude)
+        if sets and "state" not in latents.logs.columns:
             raise ReachcostError("exclude= compares states, but these logs have no column 'state': add it")
-        usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), excluded_episodes(latents.logs, exclude))
+        usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), source_episodes(latents.logs, sets))
         held_out = max(1, round(holdout * len(usable))) if holdout else 0
         shuffled = generator(seed, "holdout").permutation(usable)
         for_validation, for_training = (shuffled[:held_out], shuffled[held_out:]) if held_out else (usable, usable)
         self.latents = latents.values
-        self.train = _sample(latents.logs, for_training, count, sampling, exclude, generator(seed, "train-pairs"))
+        self.train = _sample(latents.logs, for_training, count, sampling, sets, generator(seed, "train-pairs"))
         self.validation = _sample(
-            latents.logs, for_validation, validation, sampling, exclude, generator(seed, "validation-pairs")
+            latents.logs, for_validation, validation, sampling, sets, generator(seed, "validation-pairs")
         )
         self.record: dict[str, Any] = {
             "labels": "temporal",
@@ -130,15 +132,12 @@ class TemporalPairs:
             "logs_sha256": latents.logs.fingerprint,
             "latents_sha256": fingerprint_arrays(latents.values.numpy()),
         }
-        if exclude is not None:
-            for pairs in (self.train, self.validation):
-                require_exclusion(latents.logs, pairs, exclude)
+        if sets:
+            overlaps = [require_exclusion(latents.logs, pairs, sets) for pairs in (self.train, self.validation)]
             self.record["exclusion"] = {
-                "evaluation_set_sha256": exclude.fingerprint,
-                "excluded_episodes": len(excluded_episodes(latents.logs, exclude)),
-                "overlapping_pairs": 0,
-                "overlapping_rows": 0,
-                "overlapping_episodes": 0,
+                "evaluation_sets_sha256": [chosen.fingerprint for chosen in sets],
+                "excluded_episodes": len(source_episodes(latents.logs, sets)),
+                **{f"overlapping_{kind}": sum(overlap[kind] for overlap in overlaps) for kind in overlaps[0]},
             }
 
     def shuffled(self, validation: bool = True) -> TemporalPairs:
@@ -156,10 +155,10 @@ class TemporalPairs:
 
 
 def _sample(
-    logs: Logs, episodes: np.ndarray, count: int, sampling: str, exclude: EvaluationSet | None, rng: Generator
+    logs: Logs, episodes: np.ndarray, count: int, sampling: str, sets: Sequence[EvaluationSet], rng: Generator
 ) -> PairSet:
     if not len(episodes):
-        raise ReachcostError("no episode has two rows to pair: log more episodes, or lower holdout")
+        raise ReachcostError("no episode is left with two rows to pair: log more episodes, lower holdout, exclude less")
     first, second = np.empty(count, np.int64), np.empty(count, np.int64)
     missing = np.arange(count)
     for _ in range(100):
@@ -168,9 +167,8 @@ def _sample(
         swap = rng.random(len(missing)) < 0.5
         first[missing] = logs.offsets[episode] + np.where(swap, late, early)
         second[missing] = logs.offsets[episode] + np.where(swap, early, late)
-        if exclude is None:
-            break
-        missing = missing[overlapping(logs, first[missing], second[missing], exclude)]
+        banned = [overlapping(logs, first[missing], second[missing], chosen) for chosen in sets]
+        missing = missing[np.any(banned, axis=0)] if banned else missing[:0]
         if not len(missing):
             break
     else:
@@ -195,28 +193,47 @@ def overlapping(logs: Logs, first: np.ndarray, second: np.ndarray, exclude: Eval
     return np.isin(unordered(rows[first], rows[second]), unordered(starts, goals))
 
 
-def excluded_episodes(logs: Logs, exclude: EvaluationSet | None) -> np.ndarray:
-    """Episodes of these logs that the evaluation set was drawn from."""
-    if exclude is None or exclude.source_episodes is None or exclude.logs_sha256 != logs.fingerprint:
-        return np.empty(0, np.int64)
-    return np.unique(exclude.source_episodes)
+def source_episodes(logs: Logs, sets: Sequence[EvaluationSet]) -> np.ndarray:
+    """Episodes of these logs that hold a start or goal of a set that was drawn from logs.
+
+    Found by the states themselves, so that other columns, a part of the logs or another file cannot hide them.
+    """
+    touched = [np.empty(0, np.int64)]
+    for chosen in sets:
+        if chosen.source_episodes is not None:
+            rows = np.flatnonzero(np.isin(_keys(logs.columns["state"]), _keys(chosen.starts, chosen.goals)))
+            touched.append(np.searchsorted(logs.offsets, rows, side="right") - 1)
+            if chosen.logs_sha256 == logs.fingerprint:
+                touched.append(chosen.source_episodes.ravel())
+    return np.unique(np.concatenate(touched))
 
 
-def require_exclusion(logs: Logs, pairs: PairSet, exclude: EvaluationSet) -> None:
-    """Stop if any pair is an evaluation pair, or touches an episode (and so a row) the set was drawn from."""
-    rows = np.concatenate([pairs.first.numpy(), pairs.second.numpy()])
-    episodes = np.searchsorted(logs.offsets, rows, side="right") - 1
-    touched = np.isin(episodes, excluded_episodes(logs, exclude))
-    if touched.any():
+def _keys(*states: np.ndarray) -> np.ndarray:
+    """One comparable value per state [N, D]: its bytes."""
+    rows = np.ascontiguousarray(np.concatenate(states))
+    return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+
+
+def require_exclusion(logs: Logs, pairs: PairSet, sets: Sequence[EvaluationSet]) -> dict[str, int]:
+    """Stop if a pair is an evaluation pair or touches a source episode; otherwise return the measured overlaps."""
+    first, second = pairs.first.numpy(), pairs.second.numpy()
+    same = np.zeros(len(pairs), bool)
+    for chosen in sets:
+        same |= overlapping(logs, first, second, chosen)
+    episodes = np.searchsorted(logs.offsets, np.stack([first, second]), side="right") - 1
+    touched = np.isin(episodes, source_episodes(logs, sets))
+    drawn = [chosen for chosen in sets if chosen.source_episodes is not None]
+    states = [_keys(chosen.starts, chosen.goals) for chosen in drawn]
+    used = _keys(logs.columns["state"][first], logs.columns["state"][second])
+    overlap = {
+        "pairs": int(same.sum()),
+        "episodes": len(np.unique(episodes[touched])),
+        "rows": int(np.isin(used, np.concatenate(states)).sum()) if states else 0,
+    }
+    if any(overlap.values()):
+        names = ", ".join(chosen.name for chosen in sets)
         raise ReachcostError(
-            f"{int(touched.sum())} of {len(rows)} pair rows come from source episodes of {exclude.name!r} (first: row "
-            f"{rows[touched][0]}): sample the pairs with exclude= that evaluation set"
+            f"of {len(pairs)} pairs, {overlap['pairs']} are evaluation pairs and {overlap['rows']} rows in "
+            f"{overlap['episodes']} episodes are sources of {names}: sample the pairs with exclude= those sets"
         )
-    overlap = overlapping(logs, pairs.first.numpy(), pairs.second.numpy(), exclude)
-    if overlap.any():
-        pair = int(np.flatnonzero(overlap)[0])
-        states = [logs.columns["state"][int(rows[pair])].tolist() for rows in (pairs.first, pairs.second)]
-        raise ReachcostError(
-            f"{int(overlap.sum())} of {len(pairs)} training pairs are evaluation pairs of {exclude.name!r} (first: "
-            f"pair {pair}, states {states[0]} and {states[1]}): sample the pairs with exclude= that evaluation set"
-        )
+    return overlap

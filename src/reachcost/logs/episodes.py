@@ -57,14 +57,29 @@ class Logs:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 over episode lengths, column names and columns."""
-        names = sorted(self.columns)
+        """sha256 over what happened: episode lengths, states and actions (or all columns, if there are no states)."""
+        names = ["state", *(["action"] if "action" in self.columns else [])]
+        names = names if "state" in self.columns else sorted(self.columns)
         return fingerprint_arrays(self.lengths, np.array(names), *(self.columns[name] for name in names))
+
+    def episode(self, number: int) -> dict[str, np.ndarray]:
+        """Columns of one episode, and no row of another."""
+        if not 0 <= number < len(self):
+            raise ReachcostError(f"there is no episode {number}: these logs have 0 to {len(self) - 1}")
+        start = int(self.offsets[number])
+        return {name: column[start : start + int(self.lengths[number])] for name, column in self.columns.items()}
+
+    def window_starts(self, span: int) -> np.ndarray:
+        """First rows of all windows of `span` rows that lie within one episode."""
+        windows = np.maximum(self.lengths - span + 1, 0)
+        first = np.repeat(self.offsets, windows)
+        within = np.arange(windows.sum()) - np.repeat(np.cumsum(windows) - windows, windows)
+        return first + within
 
     def observations(self, rows: slice) -> Observations:
         """What a world model may encode of these rows."""
-        logged = {name: column[rows] for name, column in self.columns.items()}
+        logged = {name: partial(column.__getitem__, rows) for name, column in self.columns.items()}
         if self.observe is None:
-            return logged
-        drawn = self.observe(logged["state"])
+            return LazyColumns(logged)
+        drawn = self.observe(self.columns["state"][rows])
         return LazyColumns({**{name: partial(drawn.__getitem__, name) for name in drawn}, **logged})

@@ -5,8 +5,11 @@ Files hold states alone (pixels are drawn when read) or pixels too (streamed, ne
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -16,6 +19,9 @@ from reachcost.errors import ReachcostError
 from reachcost.logs.episodes import Logs
 from reachcost.progress import Progress
 from reachcost.protocols import Observations
+
+with contextlib.suppress(ImportError):  # its filters read the compressed files that some projects release
+    import hdf5plugin  # noqa: F401
 
 BOOKKEEPING = ("ep_len", "ep_offset")
 RENAMED = {"pos_agent": "state", "ep_idx": "episode_idx"}
@@ -40,21 +46,64 @@ def write_logs(
     """
     with replaced_file(Path(path)) as partial, h5py.File(partial, "w") as file:
         for name, column in logs.columns.items():
-            if name != "pixels" or render is None:
-                file.create_dataset(name, data=column[:], maxshape=(None, *column.shape[1:]), chunks=True)
-        file.create_dataset("ep_len", data=logs.lengths.astype(np.int32))
-        file.create_dataset("ep_offset", data=logs.offsets.astype(np.int64))
-        if render is not None:
-            _stream_pixels(logs, file, render, progress or Progress())
+            if name != "pixels":
+                text = column.dtype.kind in "US"
+                data = column.astype(h5py.string_dtype()) if text else column
+                file.create_dataset(name, data=data, maxshape=(None, *data.shape[1:]), chunks=True)
+        for name, values in (("ep_len", logs.lengths.astype(np.int32)), ("ep_offset", logs.offsets.astype(np.int64))):
+            file.create_dataset(name, data=values, maxshape=(None,), chunks=True)
+        frames = _frames(logs, render)
+        if frames is not None:
+            _stream(file, frames, logs.rows, progress or Progress())
 
 
-def _stream_pixels(logs: Logs, file: h5py.File, render: Callable[[np.ndarray], np.ndarray], progress: Progress) -> None:
-    states = logs.columns["state"]
-    shape = render(states[:1]).shape[1:]
-    pixels = file.create_dataset("pixels", (logs.rows, *shape), np.uint8, chunks=(1, *shape), compression="lzf")
-    for start in progress.track(range(0, logs.rows, FRAMES_AT_ONCE), f"x {FRAMES_AT_ONCE} frames"):
-        rows = slice(start, start + FRAMES_AT_ONCE)
-        pixels[rows] = render(states[rows])
+def _frames(logs: Logs, render: Callable[[np.ndarray], np.ndarray] | None) -> Callable[[slice], np.ndarray] | None:
+    """How to get the frames of some rows: drawn, copied from the logs' own pixels, or not at all."""
+    if render is not None:
+        return lambda rows: render(logs.columns["state"][rows])
+    if "pixels" in logs.columns:
+        return lambda rows: logs.columns["pixels"][rows]
+    return None
+
+
+def _stream(file: h5py.File, frames: Callable[[slice], np.ndarray], rows: int, progress: Progress) -> None:
+    shape = frames(slice(0, 1)).shape[1:]
+    pixels = file.create_dataset(
+        "pixels", (rows, *shape), np.uint8, maxshape=(None, *shape), chunks=(1, *shape), compression="lzf"
+    )
+    for start in progress.track(range(0, rows, FRAMES_AT_ONCE), f"x {FRAMES_AT_ONCE} frames"):
+        some = slice(start, min(start + FRAMES_AT_ONCE, rows))
+        pixels[some] = frames(some)
+
+
+class ColumnOnDisk:
+    """A column that is read by slices; opened when first read, in every process anew, so it can be pickled."""
+
+    def __init__(self, path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        self.path, self.name, self.shape, self.dtype = path, name, shape, dtype
+        self._opened: tuple[int, h5py.File] | None = None
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        if self._opened is None or self._opened[0] != os.getpid():
+            self._opened = os.getpid(), h5py.File(self.path, "r")
+        try:
+            return self._opened[1][self.name][rows]  # pyright: ignore[reportIndexIssue, reportReturnType]
+        except OSError as error:
+            raise ReachcostError(
+                f"{self.path}: {self.name} cannot be read ({error}): the file is damaged, or compressed by a filter "
+                "that `pip install hdf5plugin` brings"
+            ) from error
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None}
 
 
 def open_logs(path: str | Path, observe: Callable[[np.ndarray], Observations] | None = None) -> Logs:
@@ -71,24 +120,23 @@ def open_logs(path: str | Path, observe: Callable[[np.ndarray], Observations] | 
     if not path.is_file():
         raise ReachcostError(f"there are no logs at {path}: make them with `reachcost logs generate`")
     try:
-        file = h5py.File(path, "r")
-    except OSError as error:
+        with h5py.File(path, "r") as file:
+            return _read(path, file, observe)
+    except PermissionError as error:
+        raise ReachcostError(f"{path} may not be read: change its permissions") from error
+    except (OSError, KeyError) as error:
         raise ReachcostError(f"{path} is not a whole HDF5 file ({error}): copy or generate it again") from error
-    try:
-        return _read(path, file, observe)
-    except BaseException:
-        file.close()
-        raise
 
 
 def _read(path: Path, file: h5py.File, observe: Callable[[np.ndarray], Observations] | None) -> Logs:
     missing = [name for name in BOOKKEEPING if name not in file]
     if missing:
         raise ReachcostError(f"{path} has no {' and no '.join(missing)}: it must hold flat columns with both")
-    lengths, offsets = (_dataset(path, file, name)[:].astype(np.int64) for name in BOOKKEEPING)
+    lengths, offsets = (_dataset(path, file, name)[:] for name in BOOKKEEPING)
     _require_offsets(path, lengths, offsets)
-    columns: dict[str, np.ndarray] = {}
-    for stored in sorted(set(file) - set(BOOKKEEPING)):
+    lengths, offsets = lengths.astype(np.int64), offsets.astype(np.int64)
+    columns: dict[str, Any] = {}
+    for stored in sorted(str(name) for name in file if name not in BOOKKEEPING):
         dataset, name = _dataset(path, file, stored), RENAMED.get(stored, stored)
         if name != stored and name in file:
             continue
@@ -96,12 +144,18 @@ def _read(path: Path, file: h5py.File, observe: Callable[[np.ndarray], Observati
             raise ReachcostError(
                 f"{path}: column {stored!r} has {len(dataset)} rows, but the episode lengths add up to {lengths.sum()}"
             )
-        # h5py datasets slice and measure like arrays; frames must not be read all at once.
-        columns[name] = dataset if name == "pixels" else dataset[:]  # pyright: ignore[reportArgumentType]
+        columns[name] = _column(path, stored, dataset)
     _require_columns(path, columns, lengths, offsets)
-    if "pixels" in columns:
-        observe = None
-    return Logs(columns, lengths, observe)
+    return Logs(columns, lengths, None if "pixels" in columns else observe)
+
+
+def _column(path: Path, stored: str, dataset: h5py.Dataset) -> np.ndarray | ColumnOnDisk:
+    """Read a column, unless it holds frames."""
+    if stored == "pixels":
+        return ColumnOnDisk(path, stored, dataset.shape, dataset.dtype)
+    if h5py.check_string_dtype(dataset.dtype):
+        return np.array(dataset.asstr()[:], dtype=str)
+    return dataset[:]
 
 
 def _dataset(path: Path, file: h5py.File, name: str) -> h5py.Dataset:
@@ -112,9 +166,13 @@ def _dataset(path: Path, file: h5py.File, name: str) -> h5py.Dataset:
 
 
 def _require_offsets(path: Path, lengths: np.ndarray, offsets: np.ndarray) -> None:
+    if lengths.ndim != 1 or lengths.shape != offsets.shape or not len(lengths):
+        raise ReachcostError(
+            f"{path}: ep_len {lengths.shape} and ep_offset {offsets.shape} must hold one number per episode"
+        )
+    if lengths.dtype.kind not in "iu" or offsets.dtype.kind not in "iu" or (lengths < 1).any():
+        raise ReachcostError(f"{path}: ep_len and ep_offset must be whole numbers, and every episode at least one row")
     expected = np.cumsum(lengths) - lengths
-    if lengths.shape != offsets.shape or (lengths < 1).any():
-        raise ReachcostError(f"{path}: ep_len and ep_offset must be positive counts, one pair per episode")
     if (offsets != expected).any():
         episode = int(np.flatnonzero(offsets != expected)[0])
         raise ReachcostError(
@@ -123,23 +181,28 @@ def _require_offsets(path: Path, lengths: np.ndarray, offsets: np.ndarray) -> No
         )
 
 
-def _require_columns(path: Path, columns: dict[str, np.ndarray], lengths: np.ndarray, offsets: np.ndarray) -> None:
+def _require_columns(path: Path, columns: dict[str, Any], lengths: np.ndarray, offsets: np.ndarray) -> None:
     if "state" not in columns and "pixels" not in columns:
         raise ReachcostError(f"{path} has neither `state` (or `pos_agent`) nor `pixels`, only {sorted(columns)}")
-    if "pixels" in columns and (columns["pixels"].ndim != 4 or columns["pixels"].dtype != np.uint8):
-        shape, kind = columns["pixels"].shape, columns["pixels"].dtype
-        raise ReachcostError(f"{path}: pixels are {kind} {shape}: they must be uint8 [rows, height, width, channels]")
+    for name in ("state", "action", "proprio"):
+        if name in columns and (columns[name].ndim != 2 or columns[name].dtype.kind not in "fiu"):
+            kind, shape = columns[name].dtype, columns[name].shape
+            raise ReachcostError(f"{path}: {name} is {kind} {shape}: it must be numbers [rows, size]")
+    if "pixels" in columns:
+        kind, shape = columns["pixels"].dtype, columns["pixels"].shape
+        if len(shape) != 4 or kind != np.uint8 or shape[-1] not in (1, 3):
+            raise ReachcostError(f"{path}: pixels are {kind} {shape}: they must be uint8 [rows, height, width, 1 or 3]")
+    if "episode_idx" in columns and (np.diff(columns["episode_idx"].ravel())[offsets[1:] - 1] == 0).any():
+        raise ReachcostError(f"{path}: episode_idx does not change where ep_offset begins an episode: one is wrong")
     inside = np.ones(int(lengths.sum()), bool)
     inside[offsets + lengths - 1] = False  # the last action of an episode leads nowhere and may be anything
-    for name in ("state", "action"):
-        if name not in columns or columns[name].dtype.kind != "f":
-            continue
-        checked = inside if name == "action" else np.ones_like(inside)
-        bad = ~np.isfinite(columns[name].reshape(len(inside), -1)).all(1) & checked
-        if bad.any():
-            row = int(np.flatnonzero(bad)[0])
-            episode = int(np.searchsorted(offsets, row, side="right")) - 1
-            raise ReachcostError(
-                f"{path}: {name} is not finite in {int(bad.sum())} rows, first in step {row - offsets[episode]} of "
-                f"episode {episode}: drop those episodes before using the file"
-            )
+    for name in ("state", "action", "proprio"):
+        if name in columns:
+            bad = ~np.isfinite(columns[name]).all(1) & (inside if name == "action" else True)
+            if bad.any():
+                row = int(np.flatnonzero(bad)[0])
+                episode = int(np.searchsorted(offsets, row, side="right")) - 1
+                raise ReachcostError(
+                    f"{path}: {name} is not finite in {int(bad.sum())} rows, first in step {row - offsets[episode]} of "
+                    f"episode {episode}: drop those episodes before using the file"
+                )

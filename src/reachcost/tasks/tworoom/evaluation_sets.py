@@ -33,7 +33,7 @@ class Rule:
     geodesic: tuple[float, float] = (0.0, np.inf)
     """Bounds of the geodesic distance."""
     margin: tuple[float, float] = (-np.inf, np.inf)
-    """Bounds of the steps left of the budget of 50 after the geodesic at full speed."""
+    """Bounds of the steps left of the budget of 50 after the geodesic, at one speed unit per step."""
 
 
 RULES = {
@@ -45,6 +45,8 @@ RULES = {
 
 def draw(name: str, logs: Logs, layout: Layout, seed: int) -> EvaluationSet:
     """Draw the set of that name: start and goal are random rows of the logs, no row twice."""
+    if name not in RULES:
+        raise ReachcostError(f"TwoRoom has no evaluation set {name!r}: choose one of {', '.join(RULES)}")
     rule = RULES[name]
     rng = generator(seed, f"tworoom-{name}")
     rows = rng.permutation(logs.rows)[: 2 * (logs.rows // 2)].reshape(-1, 2)
@@ -92,15 +94,12 @@ def to_manifest(evaluation: EvaluationSet) -> dict[str, Any]:
         "seed": evaluation.seed,
         "logs_sha256": evaluation.logs_sha256,
         "sha256": evaluation.fingerprint,
+        "episodes": evaluation.episodes.tolist(),
         "starts": evaluation.starts.tolist(),
         "goals": evaluation.goals.tolist(),
-        "source_rows": _list(evaluation.source_rows),
-        "source_episodes": _list(evaluation.source_episodes),
+        "source_rows": np.asarray(evaluation.source_rows).tolist(),
+        "source_episodes": np.asarray(evaluation.source_episodes).tolist(),
     }
-
-
-def _list(values: np.ndarray | None) -> list[Any] | None:
-    return None if values is None else values.tolist()
 
 
 def from_manifest(manifest: dict[str, Any]) -> EvaluationSet:
@@ -110,7 +109,7 @@ def from_manifest(manifest: dict[str, Any]) -> EvaluationSet:
         starts=np.array(manifest["starts"], np.float32),
         goals=np.array(manifest["goals"], np.float32),
         seed=manifest["seed"],
-        episodes=np.arange(len(manifest["starts"])),
+        episodes=np.array(manifest["episodes"]),
         source_rows=np.array(manifest["source_rows"]),
         source_episodes=np.array(manifest["source_episodes"]),
         logs_sha256=manifest["logs_sha256"],

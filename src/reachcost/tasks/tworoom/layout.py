@@ -43,10 +43,15 @@ class Layout:
     def __post_init__(self) -> None:
         if self.wall not in ("vertical", "horizontal"):
             raise ReachcostError(f"layout: wall is {self.wall!r}: choose vertical or horizontal")
-        if not self.doors or min(half for _, half in self.doors) <= 0:
+        doors = tuple(tuple(float(number) for number in door) for door in self.doors)
+        if not doors or any(len(door) != 2 or not np.isfinite(door).all() or door[1] <= 0 for door in doors):
             raise ReachcostError(f"layout: doors are {self.doors}: give at least one (centre, half-size > 0)")
-        if min(self.thickness, self.radius, self.speed) <= 0:
-            raise ReachcostError("layout: thickness, radius and speed must be positive")
+        object.__setattr__(self, "doors", doors)
+        for name in ("thickness", "radius", "speed"):
+            if not 0 < getattr(self, name) < np.inf:
+                raise ReachcostError(f"layout: {name} is {getattr(self, name)}: make it positive")
+        if CENTRE - self.half - self.radius <= BORDER + self.radius + 1:
+            raise ReachcostError(f"layout: an agent of radius {self.radius} has no room beside this wall: shrink one")
 
     @property
     def across(self) -> int:
@@ -67,6 +72,17 @@ class Layout:
         """0 for the left (upper) room, 1 for the right (lower) one: [..., 2] -> [...]."""
         return (points[..., self.across] >= CENTRE).astype(np.int64)
 
+    @property
+    def openings(self) -> list[tuple[float, float]]:
+        """Door intervals along the wall, merged where they overlap."""
+        merged: list[tuple[float, float]] = []
+        for low, high in sorted((centre - half, centre + half) for centre, half in self.doors):
+            if merged and low <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+            else:
+                merged.append((low, high))
+        return merged
+
     def in_door(self, along: np.ndarray, margin: float = 0.0) -> np.ndarray:
         """Whether coordinates along the wall lie in a door interval, widened by a margin: [...] -> bool [...]."""
         inside = np.zeros(np.shape(along), bool)
@@ -84,14 +100,15 @@ class Layout:
         for face in (CENTRE - self.half, CENTRE + self.half):
             share = np.clip((face - start[..., self.across]) / span, 0.0, 1.0)
             faces.append(start[..., self.along] + share * (goal[..., self.along] - start[..., self.along]))
-        for centre, half in self.doors:  # a straight line is in a door if it is at both faces of the wall
-            clear |= np.logical_and.reduce([np.abs(face - centre) <= half for face in faces])
+        for low, high in self.openings:  # a straight line is in an opening if it is at both faces of the wall
+            clear |= np.logical_and.reduce([(face >= low) & (face <= high) for face in faces])
         return opposite & ~clear
 
     def geodesic(self, starts: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """Approximate shortest way [N]: straight where nothing is between, otherwise through the best door.
 
-        A door is passed on the centre line of the wall, at the point of its interval nearest to the straight segment.
+        A door is passed on the centre line of the wall, at the point of its interval nearest to the straight segment
+        that the agent can reach. Infinite if it can reach no door.
         """
         start, goal = np.broadcast_arrays(starts.astype(np.float64), goals.astype(np.float64))
         straight = np.linalg.norm(goal - start, axis=-1)
@@ -100,8 +117,11 @@ class Layout:
         rise = goal[..., self.along] - start[..., self.along]
         crossing = start[..., self.along] + np.clip(before / total, 0.0, 1.0) * rise
         through = np.full(straight.shape, np.inf)
-        for centre, half in self.doors:
-            point = np.clip(crossing, centre - half, centre + half)
+        for low, high in self.openings:
+            low, high = max(low, BORDER + self.radius), min(high, SIZE - BORDER - self.radius)
+            if low > high:
+                continue
+            point = np.clip(crossing, low, high)
             first = np.hypot(before, point - start[..., self.along])
             second = np.hypot(after, goal[..., self.along] - point)
             through = np.minimum(through, first + second)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from reachcost.seeding import generator
 from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, SUCCESS_DISTANCE, Layout
-from reachcost.tasks.tworoom.simulator import step_endpoint
 
+Step = Callable[[Layout, np.ndarray, np.ndarray], np.ndarray]
 DOOR_REACHED = 10.5
 DOOR_FIT = 1.1
 
@@ -43,7 +45,7 @@ def draw_episode(layout: Layout, seed: int, episode: int, steps: int) -> tuple[n
 
 
 def collect(
-    layout: Layout, episodes: int, seed: int, noise: float = 2.0, steps: int = 100
+    layout: Layout, step: Step, episodes: int, seed: int, noise: float, steps: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Run the policy until success or `steps`, all episodes at once.
 
@@ -61,7 +63,7 @@ def collect(
         here, target = states[running, t], goal[running]
         action = expert_direction(layout, here, target) + np.float32(noise) * noises[running, t]
         actions[running, t] = np.clip(action, -1, 1)
-        states[running, t + 1] = step_endpoint(layout, here, actions[running, t])
+        states[running, t + 1] = step(layout, here, actions[running, t])
         executed[running] += 1
         arrived = np.linalg.norm(states[running, t + 1] - target, axis=1) < SUCCESS_DISTANCE
         running = running[~arrived]

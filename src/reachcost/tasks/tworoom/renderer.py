@@ -43,6 +43,8 @@ def _area_weights(size: int) -> np.ndarray:
 
 def render(layout: Layout, states: np.ndarray, size: int = SIZE) -> np.ndarray:
     """Draw states [N, 2] as uint8 [N, size, size, 3]: a red Gaussian dot on the empty rooms."""
+    if not 8 <= size <= SIZE:
+        raise ReachcostError(f"cannot draw frames of {size} px: choose 8 to {SIZE}")
     states = np.asarray(states, np.float32).reshape(-1, 2)
     if not ((states >= 0) & (states <= SIZE)).all():
         row = int(np.flatnonzero(~((states >= 0) & (states <= SIZE)).all(1))[0])

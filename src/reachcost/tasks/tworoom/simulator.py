@@ -6,6 +6,9 @@ import numpy as np
 
 from reachcost.tasks.tworoom.layout import BORDER, CENTRE, DOOR_MARGIN, SIZE, Layout
 
+FAR = 1e6  # beyond any picture
+TOUCH = 1e-3  # pixels; more than float32 rounds, less than anyone sees
+
 
 def move(layout: Layout, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
     """Where the agents want to go: actions clipped to [-1, 1], scaled by the speed, stopped at the border."""
@@ -33,44 +36,58 @@ def step_endpoint(layout: Layout, states: np.ndarray, actions: np.ndarray) -> np
 
 
 def step_swept(layout: Layout, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    """Collision tested along the whole step: the agent stops where its path first meets solid wall.
+    """Collision tested along the whole step: the agent stops where its path first meets solid wall, then slides on.
 
-    Unlike the endpoint test it cannot cut the corner of a door, nor be thrown out of one sideways.
+    Unlike the endpoint test it cannot cut the corner of a door, nor be thrown out of one sideways. Only an agent that
+    already stands in solid wall is put out of it as the endpoint test does.
     """
-    start = states.astype(np.float64)
-    way = move(layout, states, actions) - start
-    zone = layout.half + layout.radius
-    share = np.ones(start.shape[:-1])
-    for low, high in solid_intervals(layout):
-        share = np.minimum(share, _meeting(layout, start, way, zone, low, high))
-    return (start + share[..., None] * way).astype(np.float32)
+    here = states.astype(np.float64)
+    way = move(layout, states, actions) - here
+    trapped = np.zeros(here.shape[:-1], bool)
+    for _ in range(2):  # to the first contact, then along the wall
+        share, axis = np.ones(here.shape[:-1]), np.full(here.shape[:-1], -1)
+        for block in solid_intervals(layout):
+            here, met, met_axis, inside = _meeting(layout, here, way, block)
+            trapped |= inside
+            axis = np.where(met < share, met_axis, axis)
+            share = np.minimum(share, met)
+        here = here + share[..., None] * way
+        way = (1 - share[..., None]) * way * (axis[..., None] != np.arange(2))
+    return np.where(trapped[..., None], step_endpoint(layout, states, actions), here.astype(np.float32))
 
 
 def solid_intervals(layout: Layout) -> list[tuple[float, float]]:
     """The stretches along the wall that no door opens for the agent's centre."""
-    openings = sorted((centre - half - DOOR_MARGIN, centre + half + DOOR_MARGIN) for centre, half in layout.doors)
-    intervals, covered = [], -np.inf
-    for low, high in openings:
-        if low > covered:
-            intervals.append((covered, low))
-        covered = max(covered, high)
-    return [*intervals, (covered, np.inf)]
+    ends = [-FAR]
+    for low, high in layout.openings:
+        ends += [low - DOOR_MARGIN, high + DOOR_MARGIN]
+    ends.append(FAR)
+    return [(low, high) for low, high in zip(ends[::2], ends[1::2], strict=True) if low < high]
 
 
-def _meeting(layout: Layout, start: np.ndarray, way: np.ndarray, zone: float, low: float, high: float) -> np.ndarray:
-    """Share of the way [N] until a block of wall is met; 1 if it is not, or if the agent already stands in it."""
-    enter, leave = np.zeros(start.shape[:-1]), np.ones(start.shape[:-1])
-    inside = np.ones(start.shape[:-1], bool)
-    bounds = {layout.across: (CENTRE - zone, CENTRE + zone), layout.along: (low, high)}
-    for axis, (first, last) in bounds.items():
-        position, length = start[..., axis], way[..., axis]
-        inside &= (position > first) & (position < last)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            to_first, to_last = (first - position) / length, (last - position) / length
-        moving = length != 0
-        still_in = (position > first) & (position < last)
-        near = np.where(moving, np.minimum(to_first, to_last), np.where(still_in, -np.inf, np.inf))
-        far = np.where(moving, np.maximum(to_first, to_last), np.where(still_in, np.inf, -np.inf))
-        enter, leave = np.maximum(enter, near), np.minimum(leave, far)
-    meets = (enter < leave) & ~inside
-    return np.where(meets, enter, 1.0)
+def _meeting(
+    layout: Layout, here: np.ndarray, way: np.ndarray, block: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Where a way meets a block of wall.
+
+    Returns:
+        Positions [N, 2], with those that rounding put a hair into the block put back on its face; the share of the way
+        until contact [N], 1 without; the axis of the face that is met [N]; whether the agent stands inside [N].
+    """
+    zone = layout.half + layout.radius
+    bounds = np.empty((2, 2))
+    bounds[layout.across], bounds[layout.along] = (CENTRE - zone, CENTRE + zone), block
+    first, last = bounds[:, 0], bounds[:, 1]
+    touching = ((here > first - TOUCH) & (here < last + TOUCH)).all(-1, keepdims=True)
+    here = np.where(touching & (np.abs(here - first) < TOUCH), first, here)
+    here = np.where(touching & (np.abs(here - last) < TOUCH), last, here)
+    within = (here > first) & (here < last)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.stack([(first - here) / way, (last - here) / way])
+    still = way == 0
+    near = np.where(still, np.where(within, -np.inf, np.inf), shares.min(0))
+    far = np.where(still, np.where(within, np.inf, -np.inf), shares.max(0))
+    enter, leave = near.max(-1), np.minimum(far.min(-1), 1.0)
+    inside = np.asarray(within.all(-1))
+    meets = (enter >= 0) & (enter < leave) & ~inside
+    return here, np.where(meets, enter, 1.0), near.argmax(-1), inside

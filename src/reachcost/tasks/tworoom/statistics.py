@@ -25,15 +25,14 @@ def log_statistics(logs: Logs) -> dict[str, float]:
     inside = np.ones(logs.rows - 1, bool)
     inside[logs.offsets[1:] - 1] = False  # from the last row of an episode to the first of the next
     moved = moved[inside]
-    values = (
-        len(logs),
-        logs.rows,
-        logs.lengths.min(),
-        logs.lengths.max(),
-        np.median(logs.lengths),
-        logs.lengths.mean(),
-        moved.mean(),
-        np.median(moved),
-        100 * (moved < 0.1).mean(),
-    )
-    return {name: float(value) for name, value in zip(PUBLIC_CACHE, values, strict=True)}
+    return {
+        "episodes": len(logs),
+        "observations": logs.rows,
+        "shortest episode": int(logs.lengths.min()),
+        "longest episode": int(logs.lengths.max()),
+        "median length": float(np.median(logs.lengths)),
+        "mean length": float(logs.lengths.mean()),
+        "mean displacement, px": float(moved.mean()),
+        "median displacement, px": float(np.median(moved)),
+        "steps below 0.1 px, %": float(100 * (moved < 0.1).mean()),
+    }

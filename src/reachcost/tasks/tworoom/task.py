@@ -65,11 +65,14 @@ class TwoRoom:
             raise ReachcostError(
                 f"TwoRoom steps states [N, 2] by actions [N, 2], not {np.shape(states)} by {np.shape(actions)}"
             )
+        if not np.isfinite(actions).all():
+            row = int(np.flatnonzero(~np.isfinite(actions).all(-1))[0])
+            raise ReachcostError(f"action {row} is {np.asarray(actions)[row].tolist()}: actions must be finite")
         return self._step(self.layout, np.asarray(states), np.asarray(actions))
 
     def render(self, states: np.ndarray, size: int | None = None) -> np.ndarray:
         """Draw uint8 [N, size, size, 3]; the goal is not drawn."""
-        return renderer.render(self.layout, states, size or self.pixels)
+        return renderer.render(self.layout, states, self.pixels if size is None else size)
 
     def observe(self, states: np.ndarray) -> Observations:
         """The columns `state`, `proprio` and `pixels`; frames are drawn only when read."""
@@ -115,7 +118,7 @@ class TwoRoom:
         """
         if episodes < 1 or steps < 1:
             raise ReachcostError(f"cannot log {episodes} episodes of {steps} steps: ask for at least one of each")
-        states, actions, goals, executed = policy.collect(self.layout, episodes, seed, noise, steps)
+        states, actions, goals, executed = policy.collect(self.layout, self._step, episodes, seed, noise, steps)
         lengths = executed + 1
         row = np.arange(steps + 1) < lengths[:, None]
         actions = np.concatenate([actions, np.zeros((episodes, 1, 2), np.float32)], axis=1)
@@ -130,5 +133,14 @@ class TwoRoom:
         return Logs(columns, lengths, self.observe)
 
     def evaluation_set(self, name: str) -> EvaluationSet:
-        """Return a frozen set: `balanced`, `distance-controlled` or `high-distance`."""
+        """Return a frozen set of the public layout: `balanced`, `distance-controlled` or `high-distance`."""
+        if self.layout != Layout():
+            raise ReachcostError(
+                "the frozen evaluation sets belong to the public layout: draw one of this layout's own logs with "
+                "draw_evaluation_set(name, logs, seed)"
+            )
         return evaluation_sets.load(name)
+
+    def draw_evaluation_set(self, name: str, logs: Logs, seed: int) -> EvaluationSet:
+        """Draw a fresh set by the rule of that name from logs of this layout."""
+        return evaluation_sets.draw(name, logs, self.layout, seed)
