@@ -37,7 +37,7 @@ def draw_world(task: rc.TwoRoom, path: Path) -> None:
     left.imshow(task.render(np.array([[60.0, 150.0]]))[0])
     left.set_title("a 224 px frame")
     right.imshow(background(task.layout).astype(np.uint8))
-    colours = mpl.colormaps["cividis"](np.linspace(0.1, 0.9, 6))
+    colours = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"]  # told apart by colour-blind readers
     long = np.flatnonzero(logs.lengths > 40)[:6]
     for colour, episode in zip(colours, long, strict=True):
         rows = slice(int(logs.offsets[episode]), int(logs.offsets[episode] + logs.lengths[episode]))

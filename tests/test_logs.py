@@ -59,6 +59,8 @@ def test_nothing_is_read_across_the_end_of_an_episode(logs: Logs, tmp_path: Path
         np.testing.assert_array_equal(episode["step_idx"], np.arange(logs.lengths[number]))
     with pytest.raises(ReachcostError, match="there is no episode 4: these logs have 0 to 3"):
         opened.episode(4)
+    with pytest.raises(ReachcostError, match="at least one row"):
+        opened.window_starts(0)
     for span in (1, 5, 21, 101, 200):
         starts = opened.window_starts(span)
         assert len(starts) == np.maximum(logs.lengths - span + 1, 0).sum()
@@ -82,9 +84,19 @@ def test_a_failed_write_leaves_the_old_file(logs: Logs, tmp_path: Path) -> None:
         return TASK.render(states)
 
     with pytest.raises(KeyboardInterrupt):
-        write_logs(logs, path, render=fail)
+        write_logs(logs, path, render=fail, overwrite=True)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_existing_files_and_impossible_places_are_refused(logs: Logs, tmp_path: Path) -> None:
+    write_logs(logs, tmp_path / "logs.h5")
+    for place in (tmp_path / "logs.h5", tmp_path):
+        with pytest.raises(ReachcostError, match="exists already"):
+            write_logs(logs, place)
+    write_logs(logs, tmp_path / "logs.h5", overwrite=True)
+    with pytest.raises(ReachcostError, match=r"cannot write .*choose another place"):
+        write_logs(logs, tmp_path / "logs.h5" / "below.h5")
 
 
 def damage(change: Callable[[h5py.File], None]) -> Callable[[Path], None]:

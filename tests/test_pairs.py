@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from reachcost.errors import ReachcostError
 from reachcost.evaluation import EvaluationSet
-from reachcost.latents import Latents
+from reachcost.latents import Latents, encode_logs
 from reachcost.logs import Logs
 from reachcost.pairs import SAMPLERS, TemporalPairs, balanced, mostly_endpoints, overlapping, require_exclusion
+from reachcost.protocols import Observations
 from reachcost.seeding import generator
 
 
@@ -111,9 +112,26 @@ def test_shuffled_control_keeps_pairs_and_permutes_labels(pairs: TemporalPairs) 
     assert pairs.record["labels"] == "temporal"
 
 
+class DepthModel:
+    latent_dim, action_dim = 1, 1
+
+    def encode(self, observations: Observations) -> torch.Tensor:
+        return torch.from_numpy(observations["depth"])
+
+    def rollout(self, context: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        return context.expand(-1, actions.shape[1], -1)
+
+
 def test_bad_input_is_named(latents: Latents) -> None:
     with pytest.raises(ReachcostError, match="unknown pair sampling 'all'"):
         TemporalPairs(latents, sampling="all")
+    with pytest.raises(ReachcostError, match="exclude= takes evaluation sets, not 'balanced'"):
+        TemporalPairs(latents, exclude=["balanced"])  # pyright: ignore[reportArgumentType]
+    wide = EvaluationSet("wide", np.zeros((1, 3)), np.ones((1, 3)), 0, np.arange(1))
+    with pytest.raises(ReachcostError, match="they belong to different tasks"):
+        TemporalPairs(latents, exclude=wide)
+    with pytest.raises(ReachcostError, match=r"reads a column 'depth' that these logs do not have"):
+        encode_logs(DepthModel(), latents.logs)
     with pytest.raises(ReachcostError, match=r"a holdout in \[0, 1\)"):
         TemporalPairs(latents, holdout=1.0)
     with pytest.raises(ReachcostError, match="at least one pair of each kind"):

@@ -357,6 +357,7 @@ def test_success_at_any_time_counts_and_its_first_step_is_kept() -> None:
         {"doors": ()},
         {"doors": ((49.0, 0.0),)},
         {"doors": ((49.0, 14.0, 1.0),)},
+        {"doors": (49.0, 14.0)},
         {"speed": 0.0},
         {"thickness": -1},
         {"thickness": 200},
@@ -375,6 +376,14 @@ def test_bad_calls_are_named() -> None:
     for place in ([np.nan, 60.0], [60.0, 400.0]):
         with pytest.raises(ReachcostError, match=r"state 1 is .*: TwoRoom draws positions from 0 to 224"):
             TASK.render(np.array([[60.0, 60.0], place]))
+    with pytest.raises(ReachcostError, match=r"TwoRoom draws states \[N, 2\], not \(2, 3\)"):
+        TASK.render(np.zeros((2, 3)))
+    with pytest.raises(ReachcostError, match="frames of 8 to 224 px, not 4"):
+        TwoRoom(pixels=4)
+    with pytest.raises(ReachcostError, match="with T >= 1"):
+        TASK.outcome(np.zeros((3, 1, 2)), np.zeros((3, 2)))
+    with pytest.raises(ReachcostError, match="give finite"):
+        TASK.outcome(np.full((3, 4, 2), np.nan), np.zeros((3, 2)))
     for size in (0, -5, 100_000):
         with pytest.raises(ReachcostError, match="choose 8 to 224"):
             TASK.render(np.array([[60.0, 60.0]]), size)
@@ -391,6 +400,8 @@ def test_gymnasium_accepts_the_environment() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(environment.unwrapped)
+    with pytest.raises(ReachcostError, match="unknown reset options"):
+        environment.unwrapped.reset(options={"state": (60, 60)})
     _, info = environment.reset(options={"start": (60, 60), "goal": (80, 60)})
     assert info["distance"] == 20
     *_, terminated, _, info = environment.step(np.array([1.0, 0.0], np.float32))

@@ -65,16 +65,18 @@ def logs(
     episodes: int = 10_000,
     seed: int = 0,
     pixels: int = 0,
+    overwrite: bool = False,
 ) -> None:
     """Log the public data policy of a task into an HDF5 file in the layout of stable-worldmodel.
 
     Args:
-        action: What to do.
-        task: The task.
-        out: The file.
-        episodes: How many.
+        action: What to do with logs.
+        task: The task whose policy is logged.
+        out: The HDF5 file to write.
+        episodes: How many episodes to log.
         seed: Of starts, goals and noise.
         pixels: Side of the frames to store, 8 to 224; 0 stores states alone, and frames are drawn when read.
+        overwrite: Replace the file if it exists.
     """
     from reachcost.logs.hdf5 import write_logs
     from reachcost.progress import ConsoleProgress
@@ -86,7 +88,7 @@ def logs(
     progress = ConsoleProgress(_console)
     progress.step("pixels")
     render = (lambda states: world.render(states, pixels)) if pixels else None
-    write_logs(logged, out, render=render, progress=progress)
+    write_logs(logged, out, render=render, overwrite=overwrite, progress=progress)
     table = Table(
         "", "ours", "public cache", box=box.SIMPLE_HEAD, show_edge=False, title=f"{out}", title_justify="left"
     )

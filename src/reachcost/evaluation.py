@@ -44,6 +44,9 @@ class EvaluationSet:
     def __len__(self) -> int:
         return len(self.episodes)
 
+    def __repr__(self) -> str:
+        return f"EvaluationSet({self.name!r}, {len(self)} episodes, seed {self.seed})"
+
     @property
     def fingerprint(self) -> str:
         """sha256 over episode numbers, start and goal states and, if they have one, their source."""

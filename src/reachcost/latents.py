@@ -42,8 +42,17 @@ def encode_logs(model: WorldModel, logs: Logs, batch: int = 1024) -> Latents:
     >>> encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(episodes=10)).values.shape[1]
     10
     """
-    starts = range(0, logs.rows, batch)
-    return Latents(torch.cat([model.encode(logs.observations(slice(s, s + batch))) for s in starts]), logs)
+    parts = []
+    for start in range(0, logs.rows, batch):
+        observations = logs.observations(slice(start, start + batch))
+        try:
+            parts.append(model.encode(observations))
+        except KeyError as error:
+            raise ReachcostError(
+                f"the model reads a column {error} that these logs do not have (they have {', '.join(observations)}): "
+                "logs of states alone offer pixels when opened with the task's `observe`"
+            ) from error
+    return Latents(torch.cat(parts), logs)
 
 
 def require_finite(latents: Tensor, row_name: str, numbers: np.ndarray | None = None) -> None:

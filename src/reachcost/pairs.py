@@ -99,7 +99,7 @@ class TemporalPairs:
         count: int = 100_000,
         validation: int = 10_000,
         sampling: str = "balanced",
-        exclude: EvaluationSet | Sequence[EvaluationSet] = (),
+        exclude: EvaluationSet | Sequence[EvaluationSet] | None = None,
         holdout: float = 0.0,
         seed: int = 0,
     ) -> None:
@@ -110,9 +110,19 @@ class TemporalPairs:
                 f"count {count}, validation {validation} and holdout {holdout} cannot all be met: "
                 "ask for at least one pair of each kind and a holdout in [0, 1)"
             )
-        sets = (exclude,) if isinstance(exclude, EvaluationSet) else tuple(exclude)
+        sets = (exclude,) if isinstance(exclude, EvaluationSet) else tuple(exclude or ())
+        for chosen in sets:
+            if not isinstance(chosen, EvaluationSet):
+                raise ReachcostError(f"exclude= takes evaluation sets, not {chosen!r}: see task.evaluation_set(name)")
         if sets and "state" not in latents.logs.columns:
             raise ReachcostError("exclude= compares states, but these logs have no column 'state': add it")
+        for chosen in sets:
+            logged, wanted = latents.logs.columns["state"].shape[1:], chosen.starts.shape[1:]
+            if logged != wanted:
+                raise ReachcostError(
+                    f"states are {logged} in the logs and {wanted} in evaluation set {chosen.name!r}: "
+                    "they belong to different tasks"
+                )
         usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), source_episodes(latents.logs, sets))
         held_out = max(1, round(holdout * len(usable))) if holdout else 0
         shuffled = generator(seed, "holdout").permutation(usable)
@@ -182,15 +192,15 @@ def _sample(
 
 def overlapping(logs: Logs, first: np.ndarray, second: np.ndarray, exclude: EvaluationSet) -> np.ndarray:
     """Which pairs of rows [P], [P] have exactly the states of an evaluation pair, in either order: bool [P]."""
-    states = np.concatenate([logs.columns["state"], exclude.starts, exclude.goals])
-    number = np.unique(states, axis=0, return_inverse=True)[1].ravel()
-    rows, starts, goals = np.split(number, [len(logs.columns["state"]), len(number) - len(exclude)])
-    base = len(states)
-
-    def unordered(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        return np.minimum(one, other) * base + np.maximum(one, other)
-
-    return np.isin(unordered(rows[first], rows[second]), unordered(starts, goals))
+    states = logs.columns["state"]
+    ends = [_keys(points, states.dtype) for points in (states[first], states[second])]
+    starts, goals = (_keys(points, states.dtype) for points in (exclude.starts, exclude.goals))
+    banned = {frozenset(pair) for pair in zip(starts.tolist(), goals.tolist(), strict=True)}
+    known = np.concatenate([starts, goals])
+    overlap = np.isin(ends[0], known) & np.isin(ends[1], known)
+    for pair in np.flatnonzero(overlap):
+        overlap[pair] = frozenset(key[pair].tobytes() for key in ends) in banned
+    return overlap
 
 
 def source_episodes(logs: Logs, sets: Sequence[EvaluationSet]) -> np.ndarray:
@@ -201,17 +211,23 @@ def source_episodes(logs: Logs, sets: Sequence[EvaluationSet]) -> np.ndarray:
     touched = [np.empty(0, np.int64)]
     for chosen in sets:
         if chosen.source_episodes is not None:
-            rows = np.flatnonzero(np.isin(_keys(logs.columns["state"]), _keys(chosen.starts, chosen.goals)))
+            states = logs.columns["state"]
+            rows = np.flatnonzero(np.isin(_keys(states, states.dtype), _ends(logs, chosen)))
             touched.append(np.searchsorted(logs.offsets, rows, side="right") - 1)
             if chosen.logs_sha256 == logs.fingerprint:
                 touched.append(chosen.source_episodes.ravel())
     return np.unique(np.concatenate(touched))
 
 
-def _keys(*states: np.ndarray) -> np.ndarray:
-    """One comparable value per state [N, D]: its bytes."""
-    rows = np.ascontiguousarray(np.concatenate(states))
-    return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+def _keys(states: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """One comparable value per state [N, D]: its bytes, as the logs store it."""
+    rows = np.ascontiguousarray(states, dtype)
+    return rows.view(np.dtype((np.void, dtype.itemsize * rows.shape[1]))).ravel()
+
+
+def _ends(logs: Logs, chosen: EvaluationSet) -> np.ndarray:
+    """Keys of all starts and goals of a set."""
+    return _keys(np.concatenate([chosen.starts, chosen.goals]), logs.columns["state"].dtype)
 
 
 def require_exclusion(logs: Logs, pairs: PairSet, sets: Sequence[EvaluationSet]) -> dict[str, int]:
@@ -222,13 +238,13 @@ def require_exclusion(logs: Logs, pairs: PairSet, sets: Sequence[EvaluationSet])
         same |= overlapping(logs, first, second, chosen)
     episodes = np.searchsorted(logs.offsets, np.stack([first, second]), side="right") - 1
     touched = np.isin(episodes, source_episodes(logs, sets))
-    drawn = [chosen for chosen in sets if chosen.source_episodes is not None]
-    states = [_keys(chosen.starts, chosen.goals) for chosen in drawn]
-    used = _keys(logs.columns["state"][first], logs.columns["state"][second])
+    ends = [_ends(logs, chosen) for chosen in sets if chosen.source_episodes is not None]
+    states = logs.columns["state"]
+    used = _keys(states[np.concatenate([first, second])], states.dtype)
     overlap = {
         "pairs": int(same.sum()),
         "episodes": len(np.unique(episodes[touched])),
-        "rows": int(np.isin(used, np.concatenate(states)).sum()) if states else 0,
+        "rows": int(np.isin(used, np.concatenate(ends)).sum()) if ends else 0,
     }
     if any(overlap.values()):
         names = ", ".join(chosen.name for chosen in sets)

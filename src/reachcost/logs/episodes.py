@@ -45,6 +45,9 @@ class Logs:
     def __len__(self) -> int:
         return len(self.lengths)
 
+    def __repr__(self) -> str:
+        return f"Logs({len(self)} episodes, {self.rows} rows, columns {', '.join(sorted(self.columns))})"
+
     @property
     def rows(self) -> int:
         """R, the rows of all episodes."""
@@ -71,6 +74,8 @@ class Logs:
 
     def window_starts(self, span: int) -> np.ndarray:
         """First rows of all windows of `span` rows that lie within one episode."""
+        if span < 1:
+            raise ReachcostError(f"a window of {span} rows holds nothing: ask for at least one row")
         windows = np.maximum(self.lengths - span + 1, 0)
         first = np.repeat(self.offsets, windows)
         within = np.arange(windows.sum()) - np.repeat(np.cumsum(windows) - windows, windows)

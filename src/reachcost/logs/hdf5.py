@@ -34,17 +34,29 @@ def write_logs(
     path: str | Path,
     *,
     render: Callable[[np.ndarray], np.ndarray] | None = None,
+    overwrite: bool = False,
     progress: Progress | None = None,
 ) -> None:
-    """Write logs as one file, in one step: it replaces what was at `path` only when complete.
+    """Write logs as one file, which appears at `path` when complete.
 
     Args:
         logs: What to write.
         path: The file.
         render: Draws states [N, ...] as uint8 frames [N, height, width, 3]; with it the file also holds `pixels`.
+        overwrite: Replace what is at `path`; otherwise that is refused.
         progress: Where to show progress.
     """
-    with replaced_file(Path(path)) as partial, h5py.File(partial, "w") as file:
+    path = Path(path)
+    if path.is_dir() or (path.exists() and not overwrite):
+        raise ReachcostError(f"{path} exists already: choose another name, or overwrite the file")
+    try:
+        _write(logs, path, render, progress or Progress())
+    except OSError as error:
+        raise ReachcostError(f"cannot write {path} ({os.strerror(error.errno or 0)}): choose another place") from error
+
+
+def _write(logs: Logs, path: Path, render: Callable[[np.ndarray], np.ndarray] | None, progress: Progress) -> None:
+    with replaced_file(path) as partial, h5py.File(partial, "w") as file:
         for name, column in logs.columns.items():
             if name != "pixels":
                 text = column.dtype.kind in "US"
@@ -54,7 +66,7 @@ def write_logs(
             file.create_dataset(name, data=values, maxshape=(None,), chunks=True)
         frames = _frames(logs, render)
         if frames is not None:
-            _stream(file, frames, logs.rows, progress or Progress())
+            _stream(file, frames, logs.rows, progress)
 
 
 def _frames(logs: Logs, render: Callable[[np.ndarray], np.ndarray] | None) -> Callable[[slice], np.ndarray] | None:
@@ -131,7 +143,7 @@ def open_logs(path: str | Path, observe: Callable[[np.ndarray], Observations] | 
 def _read(path: Path, file: h5py.File, observe: Callable[[np.ndarray], Observations] | None) -> Logs:
     missing = [name for name in BOOKKEEPING if name not in file]
     if missing:
-        raise ReachcostError(f"{path} has no {' and no '.join(missing)}: it must hold flat columns with both")
+        raise ReachcostError(f"{path} has no {' and no '.join(missing)}: both must say where its episodes are")
     lengths, offsets = (_dataset(path, file, name)[:] for name in BOOKKEEPING)
     _require_offsets(path, lengths, offsets)
     lengths, offsets = lengths.astype(np.int64), offsets.astype(np.int64)

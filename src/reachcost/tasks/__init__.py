@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 from reachcost.errors import ReachcostError
 from reachcost.tasks.toponav import TopoNav
@@ -14,15 +14,15 @@ TASKS = {"toponav": TopoNav, "tworoom": TwoRoom}
 @overload
 def make_task(name: Literal["toponav"]) -> TopoNav: ...
 @overload
-def make_task(name: Literal["tworoom"]) -> TwoRoom: ...
+def make_task(name: Literal["tworoom"], **options: Any) -> TwoRoom: ...
 @overload
-def make_task(name: str) -> TopoNav | TwoRoom: ...
-def make_task(name: str) -> TopoNav | TwoRoom:
-    """Return the task of that name.
+def make_task(name: str, **options: Any) -> TopoNav | TwoRoom: ...
+def make_task(name: str, **options: Any) -> TopoNav | TwoRoom:
+    """Return the task of that name, made with its options (see `TwoRoom`).
 
     >>> make_task("toponav").name
     'toponav'
     """
     if name not in TASKS:
         raise ReachcostError(f"unknown task {name!r}: choose one of {', '.join(TASKS)}")
-    return TASKS[name]()
+    return TASKS[name](**options)

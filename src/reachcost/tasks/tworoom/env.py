@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from reachcost.errors import ReachcostError
 from reachcost.tasks.tworoom.layout import SIZE, Layout
 from reachcost.tasks.tworoom.policy import draw_episode
 from reachcost.tasks.tworoom.task import TwoRoom
@@ -46,6 +47,8 @@ class TwoRoomEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         super().reset(seed=seed)
         start, goal, _ = draw_episode(self.task.layout, int(self.np_random.integers(2**31)), 0, 1)
         options = options or {}
+        if set(options) - {"start", "goal"}:
+            raise ReachcostError(f"unknown reset options {sorted(options)}: give start and goal, each (x, y)")
         self._state = np.array([options.get("start", start)], np.float32)
         self._goal = np.array([options.get("goal", goal)], np.float32)
         return self._observation(), self._info()

@@ -34,15 +34,17 @@ class Layout:
     thickness: int = 10
     """Pixels across the wall."""
     doors: tuple[tuple[float, float], ...] = ((49.0, 14.0),)
-    """Centre along the wall and half-size of each door."""
+    """Centre along the wall and half-size of each door. The agent's centre must be in the door, its edge need not."""
     radius: float = 7.0
-    """Of the agent."""
+    """Of the agent: how far its centre stays from wall and border."""
     speed: float = 5.0
     """Pixels per unit of action and step."""
 
     def __post_init__(self) -> None:
         if self.wall not in ("vertical", "horizontal"):
             raise ReachcostError(f"layout: wall is {self.wall!r}: choose vertical or horizontal")
+        if not all(isinstance(door, list | tuple) for door in self.doors):
+            raise ReachcostError(f"layout: doors are {self.doors}: give a tuple of (centre, half-size) pairs")
         doors = tuple(tuple(float(number) for number in door) for door in self.doors)
         if not doors or any(len(door) != 2 or not np.isfinite(door).all() or door[1] <= 0 for door in doors):
             raise ReachcostError(f"layout: doors are {self.doors}: give at least one (centre, half-size > 0)")

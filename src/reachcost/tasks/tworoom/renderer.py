@@ -45,7 +45,9 @@ def render(layout: Layout, states: np.ndarray, size: int = SIZE) -> np.ndarray:
     """Draw states [N, 2] as uint8 [N, size, size, 3]: a red Gaussian dot on the empty rooms."""
     if not 8 <= size <= SIZE:
         raise ReachcostError(f"cannot draw frames of {size} px: choose 8 to {SIZE}")
-    states = np.asarray(states, np.float32).reshape(-1, 2)
+    states = np.asarray(states, np.float32)
+    if states.ndim != 2 or states.shape[1] != 2:
+        raise ReachcostError(f"TwoRoom draws states [N, 2], not {states.shape}")
     if not ((states >= 0) & (states <= SIZE)).all():
         row = int(np.flatnonzero(~((states >= 0) & (states <= SIZE)).all(1))[0])
         raise ReachcostError(f"state {row} is {states[row].tolist()}: TwoRoom draws positions from 0 to {SIZE}")

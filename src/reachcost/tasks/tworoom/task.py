@@ -53,11 +53,17 @@ class TwoRoom:
         collision: Literal["endpoint", "swept"] = "endpoint",
         pixels: int = SIZE,
     ) -> None:
+        if not 8 <= pixels <= SIZE:
+            raise ReachcostError(f"TwoRoom draws frames of 8 to {SIZE} px, not {pixels}")
         steps = {"endpoint": simulator.step_endpoint, "swept": simulator.step_swept}
         if collision not in steps:
             raise ReachcostError(f"unknown collision mode {collision!r}: choose endpoint or swept")
         self.layout, self.pixels = layout or Layout(), pixels
         self._step = steps[collision]
+
+    def __repr__(self) -> str:
+        mode = "endpoint" if self._step is simulator.step_endpoint else "swept"
+        return f"TwoRoom({self.layout}, collision={mode!r}, pixels={self.pixels})"
 
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Execute one action per state: float [N, 2], [N, 2] -> float32 [N, 2]; actions are clipped to [-1, 1]."""
@@ -105,7 +111,11 @@ class TwoRoom:
         return np.where(self.success(states, goals), "success", name)
 
     def outcome(self, paths: np.ndarray, goals: np.ndarray) -> Outcome:
-        """Judge whole paths [N, T + 1, 2]: success at any time counts, and its first step is kept."""
+        """Judge whole paths [N, T + 1, 2] from start to end: success after any of the T steps counts."""
+        if paths.ndim != 3 or paths.shape[1] < 2 or paths.shape[::2] != goals.shape or not np.isfinite(paths).all():
+            raise ReachcostError(
+                f"paths {paths.shape} for goals {goals.shape}: give finite [N, T + 1, 2] with T >= 1, and [N, 2]"
+            )
         near = np.asarray(self.success(paths[:, 1:], goals[:, None]))
         success = np.asarray(near.any(1))
         category = self.category(paths[:, 0], paths[:, -1], goals)
