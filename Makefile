@@ -34,7 +34,7 @@ results: setup
 	for table in toponav toponav-readings toponav-recipes; do $(BIN)/reachcost reproduce $$table --out results || exit 1; done
 
 bench: .venv/.ready-swm
-	$(BIN)/python benchmarks/tworoom.py
+	$(BIN)/python -m benchmarks.tworoom
 
 pictures: setup
 	$(BIN)/python examples/draw_tworoom.py docs/images

@@ -16,14 +16,12 @@ import gymnasium
 import numpy as np
 import torch
 
+from reachcost.atomic import write_file
+from reachcost.records import versions
+from reachcost.tasks.tworoom import TwoRoom
+from tests.swm_shim import import_stable_worldmodel
+
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
-
-from tests.swm_shim import import_stable_worldmodel  # noqa: E402
-
-from reachcost.atomic import write_file  # noqa: E402
-from reachcost.records import versions  # noqa: E402
-from reachcost.tasks.tworoom import TwoRoom  # noqa: E402
 
 
 def per_second(work: Callable[[], object], amount: int, repeats: int = 5) -> float:
@@ -79,7 +77,7 @@ def main() -> None:
     }
     result["64 px frames per second"] = {"ours": round(small)}
     for name, row in result.items():
-        print(f"{name:28}", "   ".join(f"{key} {value:,}" for key, value in row.items()))  # noqa: T201
+        print(f"{name:28}", "   ".join(f"{key} {value:,}" for key, value in row.items()))
     document = {"benchmark": "tworoom", "processor": processor(), "versions": versions(), "rates": result}
     write_file(ROOT / "results" / "benchmarks" / "tworoom.json", json.dumps(document, indent=2) + "\n")
     ratios = [result[name]["ratio"] for name in rates]

@@ -12,6 +12,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 import reachcost as rc
@@ -58,15 +60,16 @@ def draw_distances(task: rc.TwoRoom, path: Path) -> None:
     goal = np.broadcast_to(GOAL, points.shape)
     maps = {"Euclidean": task.euclidean(points, goal), "geodesic": task.distance(points, goal)}
     top = max(float(values.max()) for values in maps.values())
+    norm = Normalize(0, top)
     figure, axes = new_figure(2)
     for axis, (name, values) in zip(axes, maps.items(), strict=True):
         shown = np.where(solid, np.nan, values)
         colours = mpl.colormaps["cividis"].with_extremes(bad="0.25")
-        image = axis.imshow(shown, cmap=colours, vmin=0, vmax=top, extent=(21, 204, 204, 21))
+        axis.imshow(shown, cmap=colours, norm=norm, extent=(21, 204, 204, 21))
         axis.contour(x, y, shown, levels=np.arange(20, top, 20), colors="white", linewidths=0.6, alpha=0.7)
         axis.plot(*GOAL, "*", color="gold", markeredgecolor="black", markersize=16)
         axis.set_title(f"{name} distance to the goal")
-    figure.colorbar(image, ax=axes, location="bottom", shrink=0.5, label="pixels")
+    figure.colorbar(ScalarMappable(norm, "cividis"), ax=axes, location="bottom", shrink=0.5, label="pixels")
     figure.savefig(path, dpi=110, metadata={"Software": None})
 
 

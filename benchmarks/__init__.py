@@ -1,0 +1,1 @@
+"""Speed beside a peer, in the same run; records in results/benchmarks."""

@@ -1,0 +1,154 @@
+"""TwoRoom logs and evaluation sets: the public cache's statistics, frozen pairs, and exclusion."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import reachcost
+from reachcost.errors import ReachcostError
+from reachcost.latents import Latents
+from reachcost.logs import Logs
+from reachcost.pairs import TemporalPairs, require_exclusion
+from reachcost.tasks.tworoom import Layout, TwoRoom
+from reachcost.tasks.tworoom.evaluation_sets import RULES, draw, freeze, from_manifest, to_manifest
+from reachcost.tasks.tworoom.statistics import PUBLIC_CACHE, log_statistics
+
+TASK = TwoRoom()
+
+
+@pytest.fixture(scope="module")
+def logs() -> Logs:
+    return TASK.generate_logs()
+
+
+def test_logs_have_the_statistics_of_the_public_cache(logs: Logs) -> None:
+    ours = log_statistics(logs)
+    for name, expected in PUBLIC_CACHE.items():
+        # 243 slow steps of 618,216: counting alone carries 6 %.
+        tolerance = 0.15 if name == "steps below 0.1 px, %" else 0.03
+        assert ours[name] == pytest.approx(expected, rel=tolerance), name
+
+
+def test_logs_replay_in_the_simulator(logs: Logs) -> None:
+    states, actions = logs.columns["state"], logs.columns["action"]
+    last = logs.offsets + logs.lengths - 1
+    inside = np.ones(logs.rows, bool)
+    inside[last] = False
+    np.testing.assert_array_equal(TASK.step(states[inside], actions[inside]), states[np.flatnonzero(inside) + 1])
+    reached = TASK.success(states[last], logs.columns["goal_state"][last])
+    assert reached[logs.lengths < 101].all()
+    early = logs.offsets[logs.lengths > 2] + 1
+    assert not TASK.success(states[early], logs.columns["goal_state"][early]).any()
+    assert (np.abs(actions) <= 1).all()
+    assert (actions[last] == 0).all()
+
+
+def test_an_episode_does_not_depend_on_how_many_are_logged(logs: Logs) -> None:
+    few = TASK.generate_logs(episodes=30)
+    np.testing.assert_array_equal(few.columns["state"], logs.columns["state"][: few.rows])
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_frozen_sets_are_the_ones_their_seeds_draw(name: str, logs: Logs, tmp_path: Path) -> None:
+    freeze(logs, TASK.layout, tmp_path)
+    shipped = Path(reachcost.__path__[0]) / "tasks" / "tworoom" / "frozen" / f"{name}.json"
+    assert shipped.read_bytes() == (tmp_path / f"{name}.json").read_bytes()
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_evaluation_sets_meet_their_rule_and_know_their_source(name: str, logs: Logs) -> None:
+    rule, evaluation = RULES[name], TASK.evaluation_set(name)
+    across = TASK.layout.room(evaluation.starts) != TASK.layout.room(evaluation.goals)
+    geodesic = TASK.distance(evaluation.starts, evaluation.goals)
+    euclidean = TASK.euclidean(evaluation.starts, evaluation.goals)
+    assert (across.sum(), (~across).sum()) == (rule.each, rule.each)
+    assert rule.geodesic[0] <= geodesic.min()
+    assert geodesic.max() <= rule.geodesic[1]
+    assert rule.euclidean[0] <= euclidean.min()
+    assert euclidean.max() <= rule.euclidean[1]
+    margin = 50 - geodesic / 5
+    assert rule.margin[0] <= margin.min()
+    assert margin.max() <= rule.margin[1]
+    assert evaluation.source_rows is not None
+    assert evaluation.source_episodes is not None
+    np.testing.assert_array_equal(logs.columns["state"][evaluation.source_rows[:, 0]], evaluation.starts)
+    np.testing.assert_array_equal(logs.columns["episode_idx"][evaluation.source_rows], evaluation.source_episodes)
+    assert len(np.unique(evaluation.source_rows)) == 2 * len(evaluation)
+
+
+def test_high_distance_needs_the_doorway_as_often_as_the_papers() -> None:
+    evaluation = TASK.evaluation_set("high-distance")
+    assert TASK.layout.doorway_required(evaluation.starts, evaluation.goals).sum() == 47
+
+
+def test_source_episodes_are_kept_out_of_pairs(logs: Logs) -> None:
+    evaluation = TASK.evaluation_set("high-distance")
+    latents = Latents(torch.from_numpy(logs.columns["state"]), logs)
+    pairs = TemporalPairs(latents, count=20_000, validation=2000, exclude=evaluation)
+    exclusion = pairs.record["exclusion"]
+    assert evaluation.source_episodes is not None
+    assert exclusion["excluded_episodes"] == len(np.unique(evaluation.source_episodes))
+    assert (exclusion["overlapping_rows"], exclusion["overlapping_episodes"]) == (0, 0)
+    used = set(logs.columns["episode_idx"][pairs.train.first.numpy()])
+    assert not used & set(evaluation.source_episodes.ravel())
+    leaky = TemporalPairs(latents, count=20_000, validation=2000)
+    with pytest.raises(ReachcostError, match="episodes are sources of high-distance"):
+        require_exclusion(logs, leaky.train, [evaluation])
+
+
+def test_sources_are_found_in_parts_and_copies_of_the_logs() -> None:
+    evaluation = [TASK.evaluation_set("high-distance"), TASK.evaluation_set("balanced")]
+    part = TASK.generate_logs(episodes=9000)
+    latents = Latents(torch.from_numpy(part.columns["state"]), part)
+    record = TemporalPairs(latents, count=5000, validation=500, exclude=evaluation).record["exclusion"]
+    sources = np.concatenate([np.asarray(chosen.source_episodes).ravel() for chosen in evaluation])
+    assert record["excluded_episodes"] >= len(np.unique(sources[sources < 9000]))
+    assert len(record["evaluation_sets_sha256"]) == 2
+    drawn = Logs({**part.columns, "note": np.zeros(part.rows)}, part.lengths)
+    assert drawn.fingerprint == part.fingerprint
+
+
+def test_a_changed_manifest_is_refused() -> None:
+    manifest = to_manifest(TASK.evaluation_set("balanced"))
+    for field in ("starts", "goals", "source_rows", "source_episodes"):
+        changed = copy.deepcopy(manifest)
+        changed[field][3][0] += 1
+        with pytest.raises(ReachcostError, match="was changed since it was frozen"):
+            from_manifest(changed)
+    with pytest.raises(ReachcostError, match="was changed since it was frozen"):
+        from_manifest({**manifest, "logs_sha256": "other"})
+    subset = TASK.evaluation_set("balanced").subset(slice(3, 9))
+    assert from_manifest(to_manifest(subset)).fingerprint == subset.fingerprint
+
+
+def test_frozen_sets_belong_to_the_public_layout() -> None:
+    other = TwoRoom(Layout(wall="horizontal"))
+    with pytest.raises(ReachcostError, match="belong to the public layout"):
+        other.evaluation_set("high-distance")
+    drawn = other.draw_evaluation_set("high-distance", other.generate_logs(episodes=2000), seed=0)
+    across = other.layout.room(drawn.starts) != other.layout.room(drawn.goals)
+    assert across.sum() == 50
+
+
+def test_unknown_sets_are_refused() -> None:
+    with pytest.raises(ReachcostError, match="no evaluation set 'easy'"):
+        TASK.evaluation_set("easy")
+
+
+def test_too_few_logs_are_refused(logs: Logs) -> None:
+    with pytest.raises(ReachcostError, match="log more episodes"):
+        draw("high-distance", TASK.generate_logs(episodes=3), TASK.layout, 0)
+
+
+def test_logs_follow_the_collision_mode_of_their_task() -> None:
+    task = TwoRoom(collision="swept")
+    logs = task.generate_logs(episodes=200)
+    inside = np.ones(logs.rows, bool)
+    inside[logs.offsets + logs.lengths - 1] = False
+    after = task.step(logs.columns["state"][inside], logs.columns["action"][inside])
+    np.testing.assert_array_equal(after, logs.columns["state"][np.flatnonzero(inside) + 1])
