@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from reachcost.evaluation import EvaluationSet
 from reachcost.fitting import Recipe, fit
@@ -11,6 +12,10 @@ from reachcost.latents import Latents, encode_logs
 from reachcost.pairs import TemporalPairs
 from reachcost.tasks.toponav import TopoNav
 from reachcost.worldmodels.toponav import ExactTopoNav
+
+# A busy machine is not a failure.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")
