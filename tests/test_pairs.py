@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from reachcost.errors import ReachcostError
 from reachcost.evaluation import EvaluationSet
+from reachcost.exclusion import Exclusion
 from reachcost.latents import Latents, encode_logs
 from reachcost.logs import Logs
-from reachcost.pairs import SAMPLERS, TemporalPairs, balanced, mostly_endpoints, overlapping, require_exclusion
+from reachcost.pairs import SAMPLERS, TemporalPairs, balanced, mostly_endpoints
 from reachcost.protocols import Observations
 from reachcost.seeding import generator
 
@@ -75,21 +76,23 @@ def logged_pairs(latents: Latents, count: int) -> EvaluationSet:
 def test_exclusion_is_unordered_and_proved(latents: Latents) -> None:
     exclude = logged_pairs(latents, 100)
     open_pairs = TemporalPairs(latents, count=5000, validation=100, sampling="mostly-endpoints")
-    overlap = overlapping(latents.logs, open_pairs.train.first.numpy(), open_pairs.train.second.numpy(), exclude)
+    rows = open_pairs.train.first.numpy(), open_pairs.train.second.numpy()
+    exclusion = Exclusion(latents.logs, [exclude])
+    overlap = exclusion.bans(*rows)
     assert 0.2 < overlap.mean() < 0.4
     with pytest.raises(
-        ReachcostError, match=r"of 5000 pairs, \d+ are evaluation pairs .* of logged: sample .* exclude="
+        ReachcostError, match=r"of 5000 pairs, \d+ are evaluation pairs, .* of logged: sample .* exclude="
     ):
-        require_exclusion(latents.logs, open_pairs.train, [exclude])
+        exclusion.prove(*rows)
 
     states = latents.logs.columns["state"].tolist()
     banned = {frozenset(map(tuple, pair)) for pair in zip(exclude.starts.tolist(), exclude.goals.tolist(), strict=True)}
-    rows = zip(open_pairs.train.first.tolist(), open_pairs.train.second.tolist(), strict=True)
-    assert overlap.tolist() == [frozenset((tuple(states[i]), tuple(states[j]))) in banned for i, j in rows]
+    chosen = zip(*(row.tolist() for row in rows), strict=True)
+    assert overlap.tolist() == [frozenset((tuple(states[i]), tuple(states[j]))) in banned for i, j in chosen]
 
     closed = TemporalPairs(latents, count=5000, validation=100, sampling="mostly-endpoints", exclude=exclude)
-    require_exclusion(latents.logs, closed.train, [exclude])
-    require_exclusion(latents.logs, closed.validation, [exclude])
+    for pairs in (closed.train, closed.validation):
+        assert not exclusion.bans(pairs.first.numpy(), pairs.second.numpy()).any()
     assert closed.record["exclusion"]["overlapping_pairs"] == 0
     assert closed.record["exclusion"]["evaluation_sets_sha256"] == [exclude.fingerprint]
 

@@ -11,9 +11,10 @@ import torch
 
 import reachcost
 from reachcost.errors import ReachcostError
+from reachcost.exclusion import Exclusion
 from reachcost.latents import Latents
 from reachcost.logs import Logs
-from reachcost.pairs import TemporalPairs, require_exclusion
+from reachcost.pairs import TemporalPairs
 from reachcost.tasks.tworoom import Layout, TwoRoom
 from reachcost.tasks.tworoom.evaluation_sets import RULES, draw, freeze, from_manifest, to_manifest
 from reachcost.tasks.tworoom.statistics import PUBLIC_CACHE, log_statistics
@@ -98,7 +99,7 @@ def test_source_episodes_are_kept_out_of_pairs(logs: Logs) -> None:
     assert not used & set(evaluation.source_episodes.ravel())
     leaky = TemporalPairs(latents, count=20_000, validation=2000)
     with pytest.raises(ReachcostError, match="episodes are sources of high-distance"):
-        require_exclusion(logs, leaky.train, [evaluation])
+        Exclusion(logs, [evaluation]).prove(leaky.train.first.numpy(), leaky.train.second.numpy())
 
 
 def test_sources_are_found_in_parts_and_copies_of_the_logs() -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from reachcost.errors import ReachcostError
 from reachcost.evaluation import EvaluationSet, fingerprint_arrays
+from reachcost.exclusion import Exclusion
 from reachcost.latents import Latents
 from reachcost.logs import Logs
 from reachcost.seeding import generator
@@ -110,27 +111,15 @@ class TemporalPairs:
                 f"count {count}, validation {validation} and holdout {holdout} cannot all be met: "
                 "ask for at least one pair of each kind and a holdout in [0, 1)"
             )
-        sets = (exclude,) if isinstance(exclude, EvaluationSet) else tuple(exclude or ())
-        for chosen in sets:
-            if not isinstance(chosen, EvaluationSet):
-                raise ReachcostError(f"exclude= takes evaluation sets, not {chosen!r}: see task.evaluation_set(name)")
-        if sets and "state" not in latents.logs.columns:
-            raise ReachcostError("exclude= compares states, but these logs have no column 'state': add it")
-        for chosen in sets:
-            logged, wanted = latents.logs.columns["state"].shape[1:], chosen.starts.shape[1:]
-            if logged != wanted:
-                raise ReachcostError(
-                    f"states are {logged} in the logs and {wanted} in evaluation set {chosen.name!r}: "
-                    "they belong to different tasks"
-                )
-        usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), source_episodes(latents.logs, sets))
+        exclusion = Exclusion(latents.logs, (exclude,) if isinstance(exclude, EvaluationSet) else tuple(exclude or ()))
+        usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), exclusion.episodes)
         held_out = max(1, round(holdout * len(usable))) if holdout else 0
         shuffled = generator(seed, "holdout").permutation(usable)
         for_validation, for_training = (shuffled[:held_out], shuffled[held_out:]) if held_out else (usable, usable)
         self.latents = latents.values
-        self.train = _sample(latents.logs, for_training, count, sampling, sets, generator(seed, "train-pairs"))
+        self.train = _sample(latents.logs, for_training, count, sampling, exclusion, generator(seed, "train-pairs"))
         self.validation = _sample(
-            latents.logs, for_validation, validation, sampling, sets, generator(seed, "validation-pairs")
+            latents.logs, for_validation, validation, sampling, exclusion, generator(seed, "validation-pairs")
         )
         self.record: dict[str, Any] = {
             "labels": "temporal",
@@ -142,13 +131,10 @@ class TemporalPairs:
             "logs_sha256": latents.logs.fingerprint,
             "latents_sha256": fingerprint_arrays(latents.values.numpy()),
         }
-        if sets:
-            overlaps = [require_exclusion(latents.logs, pairs, sets) for pairs in (self.train, self.validation)]
-            self.record["exclusion"] = {
-                "evaluation_sets_sha256": [chosen.fingerprint for chosen in sets],
-                "excluded_episodes": len(source_episodes(latents.logs, sets)),
-                **{f"overlapping_{kind}": sum(overlap[kind] for overlap in overlaps) for kind in overlaps[0]},
-            }
+        if exclusion.sets:
+            first = torch.cat([self.train.first, self.validation.first]).numpy()
+            second = torch.cat([self.train.second, self.validation.second]).numpy()
+            self.record["exclusion"] = exclusion.prove(first, second)
 
     def shuffled(self, validation: bool = True) -> TemporalPairs:
         """The shuffled control: the same pairs with permuted labels.
@@ -165,7 +151,7 @@ class TemporalPairs:
 
 
 def _sample(
-    logs: Logs, episodes: np.ndarray, count: int, sampling: str, sets: Sequence[EvaluationSet], rng: Generator
+    logs: Logs, episodes: np.ndarray, count: int, sampling: str, exclusion: Exclusion, rng: Generator
 ) -> PairSet:
     if not len(episodes):
         raise ReachcostError("no episode is left with two rows to pair: log more episodes, lower holdout, exclude less")
@@ -177,8 +163,7 @@ def _sample(
         swap = rng.random(len(missing)) < 0.5
         first[missing] = logs.offsets[episode] + np.where(swap, late, early)
         second[missing] = logs.offsets[episode] + np.where(swap, early, late)
-        banned = [overlapping(logs, first[missing], second[missing], chosen) for chosen in sets]
-        missing = missing[np.any(banned, axis=0)] if banned else missing[:0]
+        missing = missing[exclusion.bans(first[missing], second[missing])]
         if not len(missing):
             break
     else:
@@ -188,68 +173,3 @@ def _sample(
         )
     gap = np.abs(first - second).astype(np.float32)
     return PairSet(torch.from_numpy(first), torch.from_numpy(second), torch.from_numpy(gap))
-
-
-def overlapping(logs: Logs, first: np.ndarray, second: np.ndarray, exclude: EvaluationSet) -> np.ndarray:
-    """Which pairs of rows [P], [P] have exactly the states of an evaluation pair, in either order: bool [P]."""
-    states = logs.columns["state"]
-    ends = [_keys(points, states.dtype) for points in (states[first], states[second])]
-    starts, goals = (_keys(points, states.dtype) for points in (exclude.starts, exclude.goals))
-    banned = {frozenset(pair) for pair in zip(starts.tolist(), goals.tolist(), strict=True)}
-    known = np.concatenate([starts, goals])
-    overlap = np.isin(ends[0], known) & np.isin(ends[1], known)
-    for pair in np.flatnonzero(overlap):
-        overlap[pair] = frozenset(key[pair].tobytes() for key in ends) in banned
-    return overlap
-
-
-def source_episodes(logs: Logs, sets: Sequence[EvaluationSet]) -> np.ndarray:
-    """Episodes of these logs that hold a start or goal of a set that was drawn from logs.
-
-    Found by the states themselves, so that other columns, a part of the logs or another file cannot hide them.
-    """
-    touched = [np.empty(0, np.int64)]
-    for chosen in sets:
-        if chosen.source_episodes is not None:
-            states = logs.columns["state"]
-            rows = np.flatnonzero(np.isin(_keys(states, states.dtype), _ends(logs, chosen)))
-            touched.append(np.searchsorted(logs.offsets, rows, side="right") - 1)
-            if chosen.logs_sha256 == logs.fingerprint:
-                touched.append(chosen.source_episodes.ravel())
-    return np.unique(np.concatenate(touched))
-
-
-def _keys(states: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """One comparable value per state [N, D]: its bytes, as the logs store it."""
-    rows = np.ascontiguousarray(states, dtype)
-    return rows.view(np.dtype((np.void, dtype.itemsize * rows.shape[1]))).ravel()
-
-
-def _ends(logs: Logs, chosen: EvaluationSet) -> np.ndarray:
-    """Keys of all starts and goals of a set."""
-    return _keys(np.concatenate([chosen.starts, chosen.goals]), logs.columns["state"].dtype)
-
-
-def require_exclusion(logs: Logs, pairs: PairSet, sets: Sequence[EvaluationSet]) -> dict[str, int]:
-    """Stop if a pair is an evaluation pair or touches a source episode; otherwise return the measured overlaps."""
-    first, second = pairs.first.numpy(), pairs.second.numpy()
-    same = np.zeros(len(pairs), bool)
-    for chosen in sets:
-        same |= overlapping(logs, first, second, chosen)
-    episodes = np.searchsorted(logs.offsets, np.stack([first, second]), side="right") - 1
-    touched = np.isin(episodes, source_episodes(logs, sets))
-    ends = [_ends(logs, chosen) for chosen in sets if chosen.source_episodes is not None]
-    states = logs.columns["state"]
-    used = _keys(states[np.concatenate([first, second])], states.dtype)
-    overlap = {
-        "pairs": int(same.sum()),
-        "episodes": len(np.unique(episodes[touched])),
-        "rows": int(np.isin(used, np.concatenate(ends)).sum()) if ends else 0,
-    }
-    if any(overlap.values()):
-        names = ", ".join(chosen.name for chosen in sets)
-        raise ReachcostError(
-            f"of {len(pairs)} pairs, {overlap['pairs']} are evaluation pairs and {overlap['rows']} rows in "
-            f"{overlap['episodes']} episodes are sources of {names}: sample the pairs with exclude= those sets"
-        )
-    return overlap

@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from reachcost.evaluation import EvaluationSet
+from reachcost.exclusion import Exclusion
 from reachcost.experiments.tables import ResultTable, TableRow
 from reachcost.experiments.toponav import MODEL_NAME, OUR_HEAD, PAPER_HEAD, Experiment, HeadPlan, Settings
 from reachcost.fitting import evaluate, one_thread
 from reachcost.heads.storage import load_head
-from reachcost.pairs import PairSet, TemporalPairs, overlapping
+from reachcost.pairs import PairSet, TemporalPairs
 from reachcost.progress import Progress
 from reachcost.records import exclusive, require_intact_runs
 from reachcost.stats import mean_std
@@ -91,4 +92,4 @@ def _seen(experiment: Experiment, judge: PairSet, trained: TemporalPairs) -> np.
     states = logs.columns["state"]
     first, second = (states[rows.numpy()] for rows in (trained.train.first, trained.train.second))
     as_set = EvaluationSet("training pairs", first, second, trained.record["seed"], np.arange(len(first)))
-    return overlapping(logs, judge.first.numpy(), judge.second.numpy(), as_set)
+    return Exclusion(logs, [as_set]).bans(judge.first.numpy(), judge.second.numpy())
