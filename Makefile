@@ -35,6 +35,7 @@ results: setup
 
 bench: .venv/.ready-swm
 	$(BIN)/python -m benchmarks.tworoom
+	$(BIN)/python -m benchmarks.world_models
 
 pictures: setup
 	$(BIN)/python examples/draw_tworoom.py docs/images

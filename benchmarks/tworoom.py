@@ -5,41 +5,15 @@ Run it with `make bench`; it writes `results/benchmarks/tworoom.json`.
 
 from __future__ import annotations
 
-import json
-import platform
 import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
 
 import gymnasium
 import numpy as np
 import torch
 
-from reachcost.atomic import write_file
-from reachcost.records import versions
+from benchmarks.machine import per_second, publish
 from reachcost.tasks.tworoom import TwoRoom
 from tests.swm_shim import import_stable_worldmodel
-
-ROOT = Path(__file__).parent.parent
-
-
-def per_second(work: Callable[[], object], amount: int, repeats: int = 5) -> float:
-    """Best rate of a few repeats, after one to warm up."""
-    work()
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - start)
-    return amount / min(seconds)
-
-
-def processor() -> str:
-    """Name of the processor, as well as the system tells."""
-    info = Path("/proc/cpuinfo")
-    names = [line for line in info.read_text().splitlines() if line.startswith("model name")] if info.exists() else []
-    return names[0].partition(":")[2].strip() if names else platform.processor()
 
 
 def main() -> None:
@@ -78,8 +52,7 @@ def main() -> None:
     result["64 px frames per second"] = {"ours": round(small)}
     for name, row in result.items():
         print(f"{name:28}", "   ".join(f"{key} {value:,}" for key, value in row.items()))
-    document = {"benchmark": "tworoom", "processor": processor(), "versions": versions(), "rates": result}
-    write_file(ROOT / "results" / "benchmarks" / "tworoom.json", json.dumps(document, indent=2) + "\n")
+    publish("tworoom", result)
     ratios = [result[name]["ratio"] for name in rates]
     if ratios[0] < 500 or ratios[1] < 10 or small < 10_000:
         sys.exit("slower than promised: 500 and 10 times stable-worldmodel, and 10,000 frames of 64 px per second")

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from reachcost.errors import ReachcostError
 from reachcost.fitting import Recipe, fit
 from reachcost.heads.pair import PairHead
-from reachcost.heads.storage import _checksum, load_head, save_head
+from reachcost.heads.storage import load_head, save_head
 from reachcost.pairs import TemporalPairs
 from reachcost.protocols import Head
+from reachcost.storage import _checksum
 
 QUICK = Recipe(hidden=16, scale=29, epochs=3, batch_size=256)
 
@@ -126,8 +127,8 @@ def test_other_damage_is_named(head: PairHead, tmp_path: Path) -> None:
         load_head(tmp_path / "nothing")
     cases = {
         "format": ({"format": "other"}, "not of format"),
-        "arguments": ({"arguments": {"latent_dim": "ten"}}, "needs valid `arguments`"),
-        "scale": ({"arguments": {**head.config, "scale": -5}}, "needs valid `arguments`"),
+        "arguments": ({"arguments": {"latent_dim": "ten"}}, "valid `arguments`"),
+        "scale": ({"arguments": {**head.config, "scale": -5}}, "valid `arguments`"),
         "symmetric": ({"arguments": {**head.config, "symmetric": True}}, "do not belong together"),
     }
     for name, (change, message) in cases.items():

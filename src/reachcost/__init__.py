@@ -27,9 +27,12 @@ if TYPE_CHECKING:
     from reachcost.tasks import make_task
     from reachcost.tasks.toponav import RouteProposal, TopoNav, sasc_pool
     from reachcost.tasks.tworoom import Layout, TwoRoom
+    from reachcost.worldmodels.actions import ActionBlocks
     from reachcost.worldmodels.check import check_world_model
+    from reachcost.worldmodels.loading import load_world_model, zoo
     from reachcost.worldmodels.tabular import tabulate
     from reachcost.worldmodels.toponav import ExactTopoNav
+    from reachcost.worldmodels.training import TrainingPlan, train_world_model
 
 # Name to the module that defines it, imported on first use: `import reachcost` alone does not load torch.
 _HOME = {
@@ -52,9 +55,12 @@ _HOME = {
     "tasks": ("make_task",),
     "tasks.toponav": ("RouteProposal", "TopoNav", "sasc_pool"),
     "tasks.tworoom": ("Layout", "TwoRoom"),
+    "worldmodels.actions": ("ActionBlocks",),
     "worldmodels.check": ("check_world_model",),
+    "worldmodels.loading": ("load_world_model", "zoo"),
     "worldmodels.tabular": ("tabulate",),
     "worldmodels.toponav": ("ExactTopoNav",),
+    "worldmodels.training": ("TrainingPlan", "train_world_model"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 __all__ = sorted(_MODULE_OF)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -97,7 +97,77 @@ def logs(
     _console.print(table)
 
 
-COMMANDS = {"demo": demo, "reproduce": reproduce, "logs": logs}
+def train_model(
+    kind: Annotated[Literal["lewm", "pldm"], tyro.conf.Positional],
+    logs: Path,
+    out: Path,
+    seed: int = 3072,
+    size: Literal["compact", "paper"] = "compact",
+    steps: int | None = None,
+    threads: int = 2,
+    device: str = "cpu",
+) -> None:
+    """Train a world model on logs. Interrupt and repeat at will: the same command continues to the same result.
+
+    Args:
+        kind: The objective: prediction with SIGReg (lewm), or with variance, covariance and alignment (pldm).
+        logs: HDF5 file of states or frames with actions, as `reachcost logs generate` writes it.
+        out: Directory for weights, configuration, training curve and model card.
+        seed: Of initial weights, windows and projections.
+        size: `compact` for two CPU cores; `paper` is the public ViT-tiny at 224 px, for a GPU.
+        steps: Updates; by default 5,000 (compact) or 50,000 (paper).
+        threads: CPU threads; more or fewer round differently.
+        device: Where to train: cpu or cuda.
+    """
+    from reachcost.logs.hdf5 import open_logs
+    from reachcost.progress import ConsoleProgress
+    from reachcost.tasks import make_task
+    from reachcost.worldmodels.training import TrainingPlan, train_world_model
+
+    given = {"kind": kind, "seed": seed, "threads": threads, "device": device, **({"steps": steps} if steps else {})}
+    plan = TrainingPlan.paper(**given) if size == "paper" else TrainingPlan(**given)
+    opened = open_logs(logs, observe=make_task("tworoom").observe)
+    model = train_world_model(opened, out, plan, ConsoleProgress(_console))
+    table = Table(
+        "on held-out episodes", "", box=box.SIMPLE_HEAD, show_edge=False, title=f"{out}", title_justify="left"
+    )
+    for name, value in model.card["training"]["metrics"].items():
+        table.add_row(name, f"{value:.5g}")
+    _console.print(table)
+    _console.print(f"{out / 'README.md'} says what they mean ({model.card['training']['seconds']} s)", highlight=False)
+
+
+def check(model: Annotated[str, tyro.conf.Positional], logs: Path | None = None, trust_pickle: bool = False) -> None:
+    """Load a world model, test the contract that planning relies on, and show where it comes from.
+
+    Args:
+        model: A bundled model, a directory of `reachcost train-model`, or a checkpoint of stable-worldmodel.
+        logs: HDF5 file the model was trained on; a public checkpoint needs it for the statistics of its actions.
+        trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
+    """
+    import torch
+
+    from reachcost.logs.hdf5 import open_logs
+    from reachcost.tasks import make_task
+    from reachcost.worldmodels.check import check_world_model
+    from reachcost.worldmodels.loading import load_world_model
+
+    task = make_task("tworoom")
+    opened = None if logs is None else open_logs(logs, observe=task.observe)
+    loaded = load_world_model(model, logs=opened, trust_pickle=trust_pickle)
+    observations = (opened or task.generate_logs(episodes=1)).observations(slice(0, 2))
+    check_world_model(loaded, observations, torch.randn(2, 8, 5, loaded.action_dim))
+    table = Table(loaded.card["name"], "", box=box.SIMPLE_HEAD, show_edge=False, title_justify="left")
+    table.add_row("contract", "holds: frozen, deterministic, rows and candidates do not mix, actions matter")
+    table.add_row("latent", f"{loaded.latent_dim} numbers, from frames of {loaded.parts.pixels} px")
+    table.add_row("action block", f"{loaded.action_dim} numbers, {loaded.actions.length} steps")
+    table.add_row("weights", f"{sum(weight.numel() for weight in loaded.parts.parameters()):,}")
+    for name, value in loaded.card.get("training", {}).get("metrics", {}).items():
+        table.add_row(name, f"{value:.5g}")
+    _console.print(table)
+
+
+COMMANDS = {"demo": demo, "reproduce": reproduce, "logs": logs, "train-model": train_model, "check": check}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -25,6 +25,9 @@ class Progress:
         """Iterate over the items of the current piece."""
         yield from items
 
+    def note(self, text: str) -> None:
+        """Say how the current piece is doing."""
+
 
 class ConsoleProgress(Progress):
     """One line per piece of work on the terminal, with a bar while it runs."""
@@ -32,6 +35,7 @@ class ConsoleProgress(Progress):
     def __init__(self, console: Console) -> None:
         self._console = console
         self._title = ""
+        self._bars: Bars | None = None
 
     def step(self, title: str) -> None:
         """Announce the next piece of work."""
@@ -44,5 +48,16 @@ class ConsoleProgress(Progress):
     def track(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
         """Iterate over the items of the current piece, with a bar."""
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(unit))
-        with Bars(*columns, TimeElapsedColumn(), console=self._console) as bars:
-            yield from bars.track(items, description=f"{self._title:<28}")
+        note = TextColumn("{task.fields[note]}")
+        with Bars(*columns, TimeElapsedColumn(), note, console=self._console) as bars:
+            task = bars.add_task(f"{self._title:<28}", total=len(items), note="")
+            self._bars = bars
+            for item in items:
+                yield item
+                bars.advance(task)
+        self._bars = None
+
+    def note(self, text: str) -> None:
+        """Say how the current piece is doing, beside its bar."""
+        if self._bars is not None:
+            self._bars.update(self._bars.task_ids[-1], note=text)

@@ -36,9 +36,9 @@ class _Digest(ISeedSequence):
         return np.frombuffer(self._digest, dtype, n_words)
 
 
-def torch_seed(seed: int, purpose: str) -> int:
-    """Return the integer that seeds torch for `(seed, purpose)`."""
-    return int(generator(seed, purpose).integers(2**63))
+def torch_seed(seed: int, purpose: str, *indices: int) -> int:
+    """Return the integer that seeds torch for `(seed, purpose, *indices)`."""
+    return int(generator(seed, purpose, *indices).integers(2**63))
 
 
 class EpisodeStreams:

@@ -81,8 +81,8 @@ class Logs:
         within = np.arange(windows.sum()) - np.repeat(np.cumsum(windows) - windows, windows)
         return first + within
 
-    def observations(self, rows: slice) -> Observations:
-        """What a world model may encode of these rows."""
+    def observations(self, rows: slice | np.ndarray) -> Observations:
+        """What a world model may encode of these rows, a slice or row numbers."""
         logged = {name: partial(column.__getitem__, rows) for name, column in self.columns.items()}
         if self.observe is None:
             return LazyColumns(logged)

@@ -89,7 +89,7 @@ def _stream(file: h5py.File, frames: Callable[[slice], np.ndarray], rows: int, p
 
 
 class ColumnOnDisk:
-    """A column that is read by slices; opened when first read, in every process anew, so it can be pickled."""
+    """A column that is read by slices or row numbers. It opens its file in every process anew, so it can be pickled."""
 
     def __init__(self, path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
         self.path, self.name, self.shape, self.dtype = path, name, shape, dtype
@@ -106,6 +106,9 @@ class ColumnOnDisk:
     def __getitem__(self, rows: Any) -> np.ndarray:
         if self._opened is None or self._opened[0] != os.getpid():
             self._opened = os.getpid(), h5py.File(self.path, "r")
+        if isinstance(rows, np.ndarray):  # HDF5 reads rows in their order on disk, each once
+            in_order, where = np.unique(rows, return_inverse=True)
+            return self[in_order.tolist()][where] if len(rows) else self[:0]
         try:
             return self._opened[1][self.name][rows]  # pyright: ignore[reportIndexIssue, reportReturnType]
         except OSError as error:

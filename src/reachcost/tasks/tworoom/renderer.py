@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from reachcost.errors import ReachcostError
+from reachcost.observations import area_weights
 from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, Layout
 
 BORDER_LINE = 4
@@ -25,20 +26,11 @@ def background(layout: Layout, size: int = SIZE) -> np.ndarray:
     line = np.zeros(SIZE, bool)
     line[BORDER - BORDER_LINE : BORDER] = line[SIZE - BORDER : SIZE - BORDER + BORDER_LINE] = True
     grey = np.where(wall | line[None, :] | line[:, None], 0.0, 255.0)
-    weights = _area_weights(size)
+    weights = area_weights(size, SIZE).astype(np.float64)
     grey = weights @ grey @ weights.T
     frame = np.repeat(grey.astype(np.float32)[..., None], 3, axis=2)
     frame.setflags(write=False)
     return frame
-
-
-def _area_weights(size: int) -> np.ndarray:
-    """Matrix [size, 224] that averages the pixels each low-resolution pixel covers."""
-    edges = np.arange(size + 1) * SIZE / size
-    left, right = edges[:-1, None], edges[1:, None]
-    pixel = np.arange(SIZE)[None, :]
-    covered = np.clip(np.minimum(right, pixel + 1) - np.maximum(left, pixel), 0, None)
-    return covered * size / SIZE
 
 
 def render(layout: Layout, states: np.ndarray, size: int = SIZE) -> np.ndarray:

@@ -81,8 +81,15 @@ class TwoRoom:
         return renderer.render(self.layout, states, self.pixels if size is None else size)
 
     def observe(self, states: np.ndarray) -> Observations:
-        """The columns `state`, `proprio` and `pixels`; frames are drawn only when read."""
-        return LazyColumns({"state": states, "proprio": states, "pixels": lambda: self.render(states)})
+        """The columns `state`, `proprio`, `pixels` and `pixels_64` (for compact models); drawn only when read."""
+        return LazyColumns(
+            {
+                "state": states,
+                "proprio": states,
+                "pixels": lambda: self.render(states),
+                "pixels_64": lambda: self.render(states, 64),
+            }
+        )
 
     def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """Approximate geodesic distance in pixels [N]."""

@@ -1,0 +1,47 @@
+"""What every benchmark reports of the machine, and how it measures a rate."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from reachcost.atomic import write_file
+from reachcost.records import versions
+
+RESULTS = Path(__file__).parent.parent / "results" / "benchmarks"
+
+
+def per_second(work: Callable[[], object], amount: float, repeats: int = 5) -> float:
+    """Best rate of a few repeats, after one to warm up."""
+    work()
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - start)
+    return amount / min(seconds)
+
+
+def matmul_peak() -> float:
+    """Floating-point operations per second of a large matrix product with torch's present number of threads."""
+    a = torch.randn(2048, 2048)
+    return per_second(lambda: a @ a, 2 * 2048**3)
+
+
+def processor() -> str:
+    """Name of the processor, as well as the system tells."""
+    info = Path("/proc/cpuinfo")
+    names = [line for line in info.read_text().splitlines() if line.startswith("model name")] if info.exists() else []
+    return names[0].partition(":")[2].strip() if names else platform.processor()
+
+
+def publish(benchmark: str, rates: dict[str, Any]) -> None:
+    """Write the record of a benchmark to `results/benchmarks`."""
+    document = {"benchmark": benchmark, "processor": processor(), "versions": versions(), "rates": rates}
+    write_file(RESULTS / f"{benchmark}.json", json.dumps(document, indent=2) + "\n")

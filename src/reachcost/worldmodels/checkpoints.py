@@ -1,0 +1,257 @@
+"""Public LeWM and PLDM checkpoints, as `stable_worldmodel.wm.utils.save_pretrained` writes them.
+
+Two files: `*.pt`, a state dict, and `config.json`, a tree of constructors and their arguments. Calling what such a tree
+names would run any code its author likes. Here it is read as data: only the known constructors are accepted, and they
+only tell the sizes of a `PublicArchitecture`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from reachcost.logs import Logs
+from reachcost.worldmodels.actions import ActionBlocks
+from reachcost.worldmodels.jepa import JepaWorldModel
+from reachcost.worldmodels.public import PublicArchitecture, PublicParts
+from reachcost.worldmodels.public_config import describe, read_architecture, refuse
+
+VIT_RENAMED = {
+    "attention.attention.query": "attention.q_proj",
+    "attention.attention.key": "attention.k_proj",
+    "attention.attention.value": "attention.v_proj",
+    "attention.output.dense": "attention.o_proj",
+    "intermediate.dense": "mlp.fc1",
+    "output.dense": "mlp.fc2",
+}
+"""Parts of a ViT layer: their names in transformers 4, with which the released weights were saved, and in 5."""
+
+
+def load_checkpoint(
+    source: str | Path,
+    *,
+    logs: Logs | None = None,
+    actions: ActionBlocks | None = None,
+    clamp: bool = False,
+    trust_pickle: bool = False,
+) -> JepaWorldModel:
+    """Load a public LeWM or PLDM checkpoint as a frozen world model.
+
+    Args:
+        source: A directory with one `*.pt` and `config.json`; a `.pt` file beside its `config.json`; a Hugging Face id
+            `user/repo`, looked up in stable-worldmodel's cache and then downloaded; or a pickled model, `*.ckpt`.
+        logs: What the model was trained on, to measure the action statistics, which no checkpoint holds.
+        actions: These statistics, if they are known; they go before `logs`.
+        clamp: See `JepaWorldModel`. The public planner lets the predictor see whatever it samples.
+        trust_pickle: Load a pickled model although it can run any code; needs the packages it was written with.
+    """
+    files = _find(source)
+    if files.config is None:
+        config, state = _unpickle(files.weights, trust_pickle)
+        family, architecture = read_architecture(files.weights, config)
+        blocks = _action_blocks(source, architecture.action_dim, logs, actions)
+    else:
+        family, architecture = read_architecture(files.config, _read_config(files.config))
+        blocks = _action_blocks(source, architecture.action_dim, logs, actions)
+        state = _read_weights(files.weights)
+    parts = _assemble(files.weights, architecture, state)
+    with files.weights.open("rb") as file:
+        checksum = hashlib.file_digest(file, "sha256").hexdigest()
+    card = {"name": files.name, "source": str(source), "sha256": checksum, "family": family}
+    return JepaWorldModel(parts, blocks, clamp=clamp, card=card)
+
+
+class _Files(NamedTuple):
+    name: str
+    weights: Path
+    config: Path | None
+    """None for a pickled model, which needs no config."""
+
+
+def _find(source: str | Path) -> _Files:
+    """The files of a checkpoint: on disk, in stable-worldmodel's cache, or on the hub."""
+    here, name = Path(source).expanduser(), str(source)
+    # The rule of stable-worldmodel: its environment variable, or a directory in the home.
+    home = os.environ.get("STABLEWM_HOME", str(Path.home() / ".stable_worldmodel"))
+    cache = Path(home).expanduser() / "checkpoints"
+    for path in (here, cache / name):
+        if path.is_file():
+            return _from_file(path)
+    if here.is_dir():
+        files = _from_directory(here)
+        if files is None:
+            kinds = "a pickle; name that file" if any(here.glob("*.ckpt")) else "no .pt file: name the right directory"
+            refuse(source, f"the directory holds {kinds}")
+        return files
+    if here.suffix in (".pt", ".ckpt"):
+        refuse(source, f"there is no such file, nor one in {cache}: check the path")
+    hub_id = re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name, re.ASCII) is not None
+    for directory in (cache / name, *([cache / f"models--{name.replace('/', '--')}"] if hub_id else [])):
+        # A directory without weights is what an interrupted download leaves behind.
+        if (files := _from_directory(directory)) is not None:
+            return files._replace(name=name)
+    if not hub_id:
+        refuse(source, f"there is no such directory, nor one in {cache}, and it is no Hugging Face id (user/repo)")
+    config, weights = _fetch(name, cache)
+    return _Files(name, weights, config)
+
+
+def _from_file(path: Path) -> _Files:
+    if path.suffix == ".ckpt":
+        return _Files(path.name.removesuffix(".ckpt").removesuffix("_object"), path, None)
+    if path.suffix != ".pt":
+        refuse(path, "it is neither weights (.pt) nor a pickled model (.ckpt): name one of these, or their directory")
+    return _Files(f"{path.resolve().parent.name}/{path.stem}", path, path.with_name("config.json"))
+
+
+def _from_directory(directory: Path) -> _Files | None:
+    weights = sorted(directory.glob("*.pt"))
+    if len(weights) > 1:
+        names = ", ".join(path.name for path in weights[:4])
+        refuse(directory, f"the directory holds {len(weights)} .pt files ({names}): name the one you want")
+    return _Files(directory.resolve().name, weights[0], directory / "config.json") if weights else None
+
+
+def _fetch(repo: str, cache: Path) -> tuple[Path, Path]:
+    """Download config and weights of a Hugging Face id."""
+    by_hand = f"put its config.json and weights.pt into {cache / ('models--' + repo.replace('/', '--'))}"
+    try:
+        return _download(repo, "config.json"), _download(repo, "weights.pt")
+    except ImportError as error:
+        refuse(repo, f"it is not on this machine: pip install huggingface_hub to download it, or {by_hand}", error)
+    except Exception as error:  # the hub's client raises its own, HTTP's and the system's exceptions
+        reason = str(error).partition("\n")[0]
+        refuse(repo, f"it cannot be downloaded ({type(error).__name__}: {reason}): check the id, or {by_hand}", error)
+
+
+def _download(repo: str, name: str) -> Path:
+    """Fetch one file of a repository from the Hugging Face hub, or from its cache."""
+    from huggingface_hub import hf_hub_download
+
+    return Path(hf_hub_download(repo, name))
+
+
+def _read_config(path: Path) -> object:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        refuse(path.parent, f"config.json cannot be read ({error.strerror}): it belongs beside the weights", error)
+    except (ValueError, RecursionError) as error:
+        refuse(path.parent, f"config.json is not valid JSON ({error}): copy it again", error)
+
+
+def _read_weights(path: Path) -> object:
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:  # its message recommends to load the file unsafely
+        refuse(path, "it holds more than weights, and loading that could run any code: get a plain state dict", error)
+    except Exception as error:  # a damaged file raises anything
+        refuse(path, f"the file is damaged ({type(error).__name__}): copy it again", error)
+
+
+def _unpickle(path: Path, trusted: bool) -> tuple[object, object]:
+    """A pickled model as the config tree that describes it and its state dict."""
+    if not trusted:
+        refuse(
+            path,
+            "it is a pickled Python object, and loading one can run any code: pass trust_pickle=True if you trust its "
+            "author, or use the same model as config.json and weights.pt",
+        )
+    try:
+        thing = torch.load(path, map_location="cpu", weights_only=False)
+    except (ImportError, AttributeError) as error:
+        refuse(
+            path,
+            f"a pickle needs the code it was written with, and that is missing ({error}): install stable-worldmodel "
+            "and transformers in the versions of that time (transformers<5 for the released ones; modules `jepa` and "
+            "`module` are those of the le-wm repository, to be put on PYTHONPATH)",
+            error,
+        )
+    except Exception as error:  # unpickling runs foreign code
+        refuse(path, f"unpickling failed ({type(error).__name__}: {error}): the file may be damaged", error)
+    owned = ("encoder", "predictor", "action_encoder", "projector", "pred_proj")
+    modules = thing.modules() if isinstance(thing, nn.Module) else ()
+    model: Any = next((part for part in modules if all(hasattr(part, name) for name in owned)), None)
+    if model is None:
+        refuse(path, f"it holds a {type(thing).__name__}, not a LeWM or PLDM model: name the file of the model itself")
+    try:
+        return describe(model), model.state_dict()
+    except (AttributeError, IndexError, KeyError, TypeError, ZeroDivisionError) as error:
+        refuse(path, f"its {type(model).__name__} is not built like the public one ({error}): use another", error)
+
+
+def _assemble(where: Path, architecture: PublicArchitecture, state: object) -> PublicParts:
+    """Parts with the weights of a state dict, after checking every one of them."""
+    weights = _renamed(where, state)
+    if sum(tensor.numel() * tensor.element_size() for tensor in weights.values()) > where.stat().st_size:
+        refuse(where, "its tensors claim more numbers than the file holds: get the file again, from its author")
+    with torch.device("meta"):  # shapes only: a wrong config must not allocate anything
+        parts = PublicParts(architecture)
+    expected = parts.state_dict()
+    for name in sorted(expected.keys() | weights.keys()):
+        if name not in weights:
+            refuse(where, f"weight {name!r} is missing: its config.json belongs to another model")
+        if name not in expected:
+            refuse(where, f"weight {name!r} has no place in the model that its config.json describes")
+        wanted, found = expected[name], weights[name]
+        if wanted.shape != found.shape or wanted.is_floating_point() != found.is_floating_point():
+            refuse(
+                where,
+                f"weight {name!r} is {found.dtype} {tuple(found.shape)}, but its config.json asks for "
+                f"{wanted.dtype} {tuple(wanted.shape)}",
+            )
+        if not torch.isfinite(found).all():
+            refuse(where, f"weight {name!r} is not finite: training failed or the file is damaged, use another")
+        weights[name] = found.to(wanted.dtype)
+    parts.load_state_dict(weights, assign=True)
+    return parts
+
+
+def _renamed(where: Path, state: object) -> dict[str, Tensor]:
+    """The state dict with the ViT's names of today, without its mask token, which only pretraining uses."""
+    if not isinstance(state, dict):
+        refuse(where, f"it holds a {type(state).__name__}, not a state dict of names and tensors")
+    weights: dict[str, Tensor] = {}
+    for name, tensor in state.items():
+        if not isinstance(name, str) or not isinstance(tensor, Tensor) or tensor.layout != torch.strided:
+            refuse(where, f"entry {name!r} is not a named, dense tensor: save the model's state dict alone")
+        layer = re.fullmatch(r"encoder\.(?:encoder\.)?layers?\.(\d+)\.(.+)\.(weight|bias)", name, re.ASCII)
+        if layer is not None:
+            name = f"encoder.layers.{layer[1]}.{VIT_RENAMED.get(layer[2], layer[2])}.{layer[3]}"
+        if name in weights:
+            refuse(where, f"weight {name!r} is there twice, under its names of transformers 4 and 5")
+        weights[name] = tensor
+    weights.pop("encoder.embeddings.mask_token", None)
+    return weights
+
+
+def _action_blocks(where: object, size: int, logs: Logs | None, actions: ActionBlocks | None) -> ActionBlocks:
+    """The action statistics, given or measured as the public training and planning scripts do."""
+    if actions is not None:
+        if actions.size != size:
+            refuse(
+                where,
+                f"its action blocks have {size} numbers, the given ones {actions.size} ({actions.length} steps of "
+                f"{len(actions.mean)}): give the statistics and the frameskip it was trained with",
+            )
+        return actions
+    if logs is None:
+        refuse(
+            where,
+            "a checkpoint does not hold the statistics of the actions it was trained on: pass the logs (`logs=`) to "
+            "measure them, or `actions=ActionBlocks(...)`",
+        )
+    components = np.shape(logs.columns["action"][:1])[-1] if "action" in logs.columns else 1
+    if size % components:
+        refuse(where, f"its action blocks have {size} numbers, which is no multiple of the {components} in the logs")
+    # Every row, as there: the public code drops rows with NaN and nothing else, and divides by N for the variance.
+    return ActionBlocks.of(logs, size // components, taken=np.ones(logs.rows, bool))

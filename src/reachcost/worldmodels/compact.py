@@ -1,0 +1,135 @@
+"""The parts of a world model that two CPU cores train in minutes: 64 px frames, history 1, about a million weights.
+
+The method is LeWM's, the layers are chosen for a processor: shared patch layers and one dense layer instead of a
+transformer, and, as the window holds one frame, AdaLN blocks without attention.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+@dataclass(frozen=True)
+class CompactArchitecture:
+    """Sizes of the compact parts."""
+
+    action_dim: int = 10
+    """Numbers in an action block."""
+    latent_dim: int = 192
+    """Numbers in a latent."""
+    pixels: int = 64
+    """Side of a frame."""
+    patch: int = 8
+    """Side of a patch."""
+    patch_width: int = 32
+    """Features of a patch."""
+    merged_width: int = 128
+    """Features of 2 x 2 merged patches."""
+    dense_width: int = 256
+    """Features of a frame."""
+    projector_width: int = 512
+    """Hidden layer of the projector."""
+    action_width: int = 64
+    """Features of an action block."""
+    blocks: int = 2
+    """AdaLN blocks of the predictor."""
+    block_width: int = 384
+    """Hidden layer of a block."""
+
+
+class CompactParts(nn.Module):
+    """Encoder, projector, action encoder and predictor; see `reachcost.worldmodels.jepa.Parts`.
+
+    >>> parts = CompactParts(CompactArchitecture()).eval()
+    >>> parts.embed(torch.zeros(3, 64, 64, 3, dtype=torch.uint8)).shape
+    torch.Size([3, 192])
+    """
+
+    history = 1
+
+    def __init__(self, architecture: CompactArchitecture) -> None:
+        super().__init__()
+        self.architecture = architecture
+        self.pixels, self.latent_dim = architecture.pixels, architecture.latent_dim
+        self.encoder = PatchEncoder(architecture)
+        self.projector = nn.Sequential(
+            nn.Linear(architecture.dense_width, architecture.projector_width),
+            nn.BatchNorm1d(architecture.projector_width),
+            nn.ReLU(),
+            nn.Linear(architecture.projector_width, architecture.latent_dim),
+        )
+        self.action_encoder = nn.Sequential(
+            nn.Linear(architecture.action_dim, 2 * architecture.action_width),
+            nn.SiLU(),
+            nn.Linear(2 * architecture.action_width, architecture.action_width),
+            nn.SiLU(),
+        )
+        self.predictor = Predictor(architecture)
+
+    def embed(self, pixels: Tensor) -> Tensor:
+        """Frames uint8 [N, pixels, pixels, 3] -> latents [N, D]."""
+        return self.projector(self.encoder(pixels))
+
+    def embed_actions(self, blocks: Tensor) -> Tensor:
+        """Action blocks [..., A] -> [..., E]."""
+        return self.action_encoder(blocks)
+
+    def predict(self, latents: Tensor, actions: Tensor) -> Tensor:
+        """Latents [N, T, D] and action embeddings [N, T, E] -> the latent after each [N, T, D]."""
+        flat = self.predictor(latents.flatten(0, 1), actions.flatten(0, 1))
+        return flat.view_as(latents)
+
+
+class PatchEncoder(nn.Module):
+    """Patches, each through one shared layer; 2 x 2 of them through another; all of them through a dense one."""
+
+    def __init__(self, architecture: CompactArchitecture) -> None:
+        super().__init__()
+        self.side = architecture.pixels // architecture.patch
+        self.patch = architecture.patch
+        merged = (self.side // 2) ** 2
+        self.patches = nn.Linear(3 * self.patch**2, architecture.patch_width)
+        self.merge = nn.Linear(4 * architecture.patch_width, architecture.merged_width)
+        self.dense = nn.Linear(merged * architecture.merged_width, architecture.dense_width)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Frames uint8 [N, height, width, 3] -> features [N, dense_width]."""
+        count, side, patch = len(pixels), self.side, self.patch
+        tiles = pixels.view(count, side, patch, side, 3 * patch).transpose(2, 3)
+        tiles = tiles.reshape(count, side * side, -1).bitwise_not()  # dark on white becomes bright on zero
+        x = tiles.float().mul_(1 / 64)  # about unit variance
+        x = functional.relu(self.patches(x))
+        x = x.view(count, side // 2, 2, side // 2, 2, -1).transpose(2, 3).reshape(count, (side // 2) ** 2, -1)
+        x = functional.relu(self.merge(x)).flatten(1)
+        return functional.relu(self.dense(x))
+
+
+class Predictor(nn.Module):
+    """The change of a latent, by AdaLN-zero blocks: the action shifts, scales and gates what each of them does."""
+
+    def __init__(self, architecture: CompactArchitecture) -> None:
+        super().__init__()
+        width = architecture.latent_dim
+        self.modulation = nn.Linear(architecture.action_width, 3 * width * architecture.blocks)
+        self.inner = nn.ModuleList(nn.Linear(width, architecture.block_width) for _ in range(architecture.blocks))
+        self.outer = nn.ModuleList(nn.Linear(architecture.block_width, width) for _ in range(architecture.blocks))
+        self.project = nn.Sequential(
+            nn.LayerNorm(width), nn.Linear(width, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, width)
+        )
+        nn.init.zeros_(self.modulation.weight)
+        nn.init.zeros_(self.modulation.bias)
+
+    def forward(self, latents: Tensor, actions: Tensor) -> Tensor:
+        """Latents [N, D] and action embeddings [N, E] -> next latents [N, D]."""
+        width = latents.shape[-1]
+        modulation = self.modulation(actions).split(width, dim=-1)
+        x = latents
+        for block, (inner, outer) in enumerate(zip(self.inner, self.outer, strict=True)):
+            shift, scale, gate = modulation[3 * block : 3 * block + 3]
+            hidden = torch.addcmul(shift, functional.layer_norm(x, (width,)), 1 + scale)
+            x = torch.addcmul(x, gate, outer(functional.relu(inner(hidden))))
+        return latents + self.project(x)

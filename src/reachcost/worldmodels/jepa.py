@@ -1,0 +1,112 @@
+"""A joint-embedding predictive world model: frames to latents, latents and action blocks to the next latent.
+
+LeWM and PLDM share this shape and differ in the objective they are trained with (`objectives.py`). The parts come in
+two sizes: `compact.py` trains on a laptop, `public.py` is the architecture of the released checkpoints.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from reachcost.errors import ReachcostError
+from reachcost.observations import frames
+from reachcost.protocols import Observations
+from reachcost.worldmodels.actions import ActionBlocks
+
+
+class Parts(Protocol):
+    """What a size provides; N any batch, T frames of a window, D latent size, E size of an action embedding."""
+
+    pixels: int
+    """Side of the frames the encoder reads."""
+    latent_dim: int
+    """D."""
+    history: int
+    """The longest window, in frames, that the predictor reads."""
+
+    def embed(self, pixels: Tensor) -> Tensor:
+        """Frames uint8 [N, height, width, 3] -> latents [N, D]."""
+        ...
+
+    def embed_actions(self, blocks: Tensor) -> Tensor:
+        """Standardised action blocks [N, T, A] -> [N, T, E]."""
+        ...
+
+    def predict(self, latents: Tensor, actions: Tensor) -> Tensor:
+        """Latents [N, T, D] and action embeddings [N, T, E] -> the latent after each [N, T, D]."""
+        ...
+
+
+class JepaWorldModel:
+    """The parts as a frozen `WorldModel`.
+
+    Args:
+        parts: Encoder and predictor; put in eval mode, without gradients.
+        actions: Statistics of the logs' actions and the length of a block.
+        clamp: Let the predictor see actions within the range of the logs only. Exact where the environment clips to
+            that range, as TwoRoom does; the planner still samples and executes what it likes.
+        card: Where the model comes from, for people and records.
+    """
+
+    def __init__(
+        self, parts: nn.Module, actions: ActionBlocks, clamp: bool = True, card: dict[str, Any] | None = None
+    ) -> None:
+        self.parts: Any = parts.eval().requires_grad_(False)
+        self.actions, self.clamp, self.card = actions, clamp, card or {}
+        self.latent_dim: int = self.parts.latent_dim
+        self.action_dim = actions.size
+        self.history: int = self.parts.history
+        self._low, self._high = actions.bounds()
+
+    def __repr__(self) -> str:
+        return f"JepaWorldModel({self.card.get('name', type(self.parts).__name__)}, latent_dim={self.latent_dim})"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 over all weights: two models with the same one encode alike."""
+        digest = hashlib.sha256(type(self.parts).__name__.encode())
+        for name, tensor in sorted(self.parts.state_dict().items()):
+            digest.update(name.encode() + tensor.cpu().numpy().tobytes())
+        return digest.hexdigest()
+
+    @torch.no_grad()
+    def encode(self, observations: Observations) -> Tensor:
+        """Encode the `pixels` of N observations -> latents [N, D]."""
+        return self.parts.embed(torch.from_numpy(frames(observations, self.parts.pixels)))
+
+    @torch.no_grad()
+    def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
+        """Predict where candidates end: context [B, T, D], actions [B, S, T - 1 + H, A] -> [B, S, D].
+
+        Each episode is rolled out by itself: a pool of candidates stays in the processor's cache, and its numbers do
+        not depend on which other episodes share the batch.
+        """
+        frames_given = context.shape[1]
+        if not 1 <= frames_given <= self.history or actions.shape[2] < frames_given:
+            raise ReachcostError(
+                f"context of {frames_given} frames and {actions.shape[2]} action blocks: this model reads 1 to "
+                f"{self.history} frames, and needs a block for each"
+            )
+        if self.clamp:
+            actions = torch.minimum(torch.maximum(actions, self._low), self._high)
+        return torch.stack([self._roll(start, pool) for start, pool in zip(context, actions, strict=True)])
+
+    def _roll(self, start: Tensor, pool: Tensor) -> Tensor:
+        """Window [T, D] and candidates [S, T - 1 + H, A] -> terminal latents [S, D]."""
+        embedded = self.parts.embed_actions(pool)
+        window = start.expand(len(pool), *start.shape)
+        for step in range(window.shape[1], pool.shape[1] + 1):
+            window = window[:, -self.history :]
+            ahead = self.parts.predict(window, embedded[:, step - window.shape[1] : step])[:, -1:]
+            window = torch.cat([window, ahead], dim=1) if self.history > 1 else ahead
+        return window[:, -1]
+
+    def blocks(self, actions: np.ndarray) -> Tensor:
+        """Environment actions [..., length, a] as this model's action blocks [..., A]."""
+        return torch.from_numpy(self.actions.standardise(actions))

@@ -1,0 +1,580 @@
+"""Public checkpoints: what the real stable-worldmodel 0.1.1 saves, our loader runs, number by number."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from reachcost.errors import ReachcostError
+from reachcost.logs import Logs
+from reachcost.worldmodels import checkpoints
+from reachcost.worldmodels.actions import ActionBlocks
+from reachcost.worldmodels.check import check_world_model
+from reachcost.worldmodels.checkpoints import VIT_RENAMED, load_checkpoint
+from reachcost.worldmodels.jepa import JepaWorldModel
+from reachcost.worldmodels.public import PublicArchitecture, PublicParts
+from reachcost.worldmodels.public_config import read_architecture
+
+from .swm_shim import import_stable_worldmodel
+
+BLOCKS = ActionBlocks(mean=(0.0, 0.1), std=(1.0, 0.5), low=(-1.0, -1.0), high=(1.0, 1.0), length=5)
+SIZE = 56
+ENCODER = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 96}
+FRAMES = np.random.default_rng(0).integers(0, 256, (3, 3, SIZE, SIZE, 3), dtype=np.uint8)  # [B, T, height, width, 3]
+ACTIONS = torch.randn(3, 4, 6, 10, generator=torch.Generator().manual_seed(1))  # [B, S, T - 1 + H, A]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def real_package() -> Iterator[None]:
+    import_stable_worldmodel()
+    from loguru import logger
+
+    logger.disable("stable_worldmodel")
+    yield
+    logger.enable("stable_worldmodel")
+
+
+def config_tree(family: str = "lewm", history: int = 3, width: int = 24, norm: str | None = "BatchNorm1d") -> Any:
+    """The tree of the public `lewm.yaml` and `pldm.yaml`, smaller; latents have 24 numbers, the ViT 48."""
+    module = f"stable_worldmodel.wm.{family}.module"
+    norm_fn = None if norm is None else {"_target_": f"torch.nn.{norm}", "_partial_": True}
+    mlp = {"_target_": f"{module}.MLP", "hidden_dim": 64, "output_dim": 24, "norm_fn": norm_fn}
+    return {
+        "_target_": {"lewm": "stable_worldmodel.wm.lewm.LeWM", "pldm": "stable_worldmodel.wm.pldm.pldm.PLDM"}[family],
+        "encoder": {
+            "_target_": "stable_pretraining.backbone.utils.vit_hf",
+            "size": "tiny",
+            "patch_size": 14,
+            "image_size": SIZE,
+            "pretrained": False,
+            "use_mask_token": False,
+            **ENCODER,
+        },
+        "predictor": {
+            "_target_": f"{module}.Predictor",
+            "num_frames": history,
+            "input_dim": 24,
+            "hidden_dim": width,
+            "output_dim": 24,
+            "depth": 2,
+            "heads": 4,
+            "mlp_dim": 40,
+            "dim_head": 8,
+            "dropout": 0.1,
+            "emb_dropout": 0.0,
+        },
+        "action_encoder": {"_target_": f"{module}.Embedder", "input_dim": 10, "emb_dim": 24},
+        "projector": {**mlp, "input_dim": 48},
+        "pred_proj": {**mlp, "input_dim": 24},
+    }
+
+
+def real_model(config: Any) -> Any:
+    """What hydra would build from the tree, with every weight random: zeros would hide the AdaLN blocks."""
+    name = config["_target_"].rpartition(".")[2]
+    package = f"stable_worldmodel.wm.{name.lower()}"
+    model_class = getattr(import_module(f"{package}.{name.lower()}"), name)
+    modules = import_module(f"{package}.module")
+
+    def build(part_name: str) -> Any:
+        part = config[part_name]
+        if part is None:
+            return None
+        arguments = {key: value for key, value in part.items() if key != "_target_"}
+        if arguments.get("norm_fn"):
+            arguments["norm_fn"] = getattr(nn, arguments["norm_fn"]["_target_"].rpartition(".")[2])
+        return getattr(modules, part["_target_"].rpartition(".")[2])(**arguments)
+
+    torch.manual_seed(0)
+    names = ("predictor", "action_encoder", "projector", "pred_proj")
+    model = model_class(encoder=real_vit(config["encoder"]), **{name: build(name) for name in names})
+    with torch.no_grad():
+        for name, tensor in model.state_dict().items():
+            if "running_var" in name:
+                tensor.uniform_(0.5, 2)
+            elif tensor.is_floating_point():
+                tensor.add_(0.15 * torch.randn_like(tensor))
+    return model.eval()
+
+
+def real_vit(section: Any) -> nn.Module:
+    """As stable-pretraining's `vit_hf` makes it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from transformers import ViTConfig, ViTModel
+
+    arguments = {key: value for key, value in section.items() if key not in ("_target_", "size", "pretrained")}
+    mask = arguments.pop("use_mask_token")
+    return ViTModel(ViTConfig(**arguments), add_pooling_layer=False, use_mask_token=mask)
+
+
+def save(config: Any, cache: Path, run: str = "run") -> tuple[Any, Path]:
+    """The real model, and the directory where the real `save_pretrained` put it."""
+    from omegaconf import OmegaConf
+    from stable_worldmodel.wm.utils import save_pretrained
+
+    model = real_model(config)
+    save_pretrained(model, run, config=OmegaConf.create(config), cache_dir=str(cache))  # pyright: ignore[reportArgumentType]
+    return model, cache / "checkpoints" / run
+
+
+def real_pixels(frames: np.ndarray) -> Tensor:
+    """Frames uint8 [B, T, height, width, 3] as `img_transform` of the public planning script gives them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torchvision.transforms import v2
+    transform = v2.Compose(
+        [
+            v2.ToImage(),
+            v2.ToDtype(torch.float32, scale=True),
+            v2.Normalize(mean=[0.485, 0.456, 0.406], std=[0.229, 0.224, 0.225]),
+            v2.Resize(size=SIZE),
+        ]
+    )
+    flat = frames.reshape(-1, *frames.shape[2:])
+    return torch.stack([torch.as_tensor(transform(frame)) for frame in flat]).unflatten(0, frames.shape[:2])
+
+
+@torch.no_grad()
+def real_rollout(model: Any, frames: np.ndarray, actions: Tensor) -> tuple[Tensor, Tensor]:
+    """Latents [B, T, D] of the frames and terminal latents [B, S, D], by the package's own code."""
+    pixels = real_pixels(frames)
+    latents = model.encode({"pixels": pixels})["emb"]
+    info = {"pixels": pixels[:, None].expand(-1, actions.shape[1], -1, -1, -1, -1)}
+    return latents, model.rollout(info, actions.clone())["predicted_emb"][:, :, -1]
+
+
+def epsilons(model: nn.Module) -> dict[str, float]:
+    """Of every norm, by its name: at this size a wrong one may hide below the tolerance."""
+    norms = (nn.LayerNorm, nn.BatchNorm1d)
+    return {name: module.eps for name, module in model.named_modules() if isinstance(module, norms)}
+
+
+def our_latents(model: JepaWorldModel, frames: np.ndarray) -> Tensor:
+    return model.encode({"pixels": frames.reshape(-1, *frames.shape[2:])}).unflatten(0, frames.shape[:2])
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    return save(config_tree(), tmp_path_factory.mktemp("public"))
+
+
+@pytest.fixture
+def copied(saved: tuple[Any, Path], tmp_path: Path) -> Path:
+    """A directory whose files a test may spoil."""
+    directory = tmp_path / "copy"
+    directory.mkdir()
+    for file in saved[1].iterdir():
+        (directory / file.name).write_bytes(file.read_bytes())
+    return directory
+
+
+CONFIGS = {
+    "lewm": config_tree("lewm"),
+    "pldm": config_tree("pldm"),
+    "lewm, history 1": config_tree("lewm", history=1),
+    "pldm, history 1": config_tree("pldm", history=1),
+    "wider predictor": config_tree("lewm", width=32),
+    "layer norm": config_tree("lewm", norm="LayerNorm"),
+    "no norm": config_tree("pldm", norm=None),
+    "one head of full width": config_tree(),
+    "no projectors": config_tree(),
+}
+CONFIGS["one head of full width"]["predictor"] |= {"heads": 1, "dim_head": 24}
+CONFIGS["no projectors"]["encoder"] |= {"hidden_size": 24, "use_mask_token": True}
+CONFIGS["no projectors"] |= {"projector": None, "pred_proj": None}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_latents_and_rollouts_are_those_of_the_real_package(name: str, tmp_path: Path) -> None:
+    theirs, directory = save(CONFIGS[name], tmp_path)
+    generator = torch.random.get_rng_state()
+    ours = load_checkpoint(directory, actions=BLOCKS)
+    assert torch.equal(torch.random.get_rng_state(), generator)
+    history = CONFIGS[name]["predictor"]["num_frames"]
+    assert (ours.latent_dim, ours.action_dim, ours.history) == (24, 10, history)
+    assert epsilons(ours.parts) == epsilons(theirs)
+    for given in (1, 3):
+        frames = FRAMES[:, -given:]
+        latents, terminal = real_rollout(theirs, frames, ACTIONS)
+        context = our_latents(ours, frames)
+        assert latents.flatten(0, 1).std(0).min() > 0.01  # the frames differ, also to the model
+        torch.testing.assert_close(context, latents, rtol=0, atol=1e-5)
+        read = min(given, history)  # their rollout cuts a context that is too long, ours asks the caller to
+        mine = ours.rollout(context[:, -read:], ACTIONS[:, :, given - read :])
+        torch.testing.assert_close(mine, terminal, rtol=1e-5, atol=1e-5)
+
+
+def test_the_loaded_model_keeps_the_contract(saved: tuple[Any, Path]) -> None:
+    model = load_checkpoint(saved[1], actions=BLOCKS)
+    check_world_model(model, {"pixels": FRAMES[:, 0]}, ACTIONS)
+    assert model.card["family"] == "lewm"
+    assert model.card["name"] == "run"
+    assert model.card["source"] == str(saved[1])
+    assert re.fullmatch("[0-9a-f]{64}", model.card["sha256"])
+    assert not model.clamp
+    with pytest.raises(ReachcostError, match="context of 4 frames"):
+        model.rollout(torch.zeros(1, 4, 24), torch.zeros(1, 2, 6, 10))
+
+
+def test_defaults_are_the_public_model() -> None:
+    """The full size, on the meta device: the same names and shapes as the real classes with `lewm.yaml`."""
+    config = config_tree()
+    config["encoder"] = {"image_size": 224, "patch_size": 14, "use_mask_token": False, "hidden_size": 192}
+    config["encoder"] |= {"num_hidden_layers": 12, "num_attention_heads": 3, "intermediate_size": 768}
+    config["predictor"] |= {"input_dim": 192, "hidden_dim": 192, "output_dim": 192, "depth": 6, "heads": 16}
+    config["predictor"] |= {"dim_head": 64, "mlp_dim": 2048}
+    config["action_encoder"]["emb_dim"] = 192
+    for name in ("projector", "pred_proj"):
+        config[name] |= {"input_dim": 192, "output_dim": 192, "hidden_dim": 2048}
+    with torch.device("meta"):
+        theirs, ours = real_model(config), PublicParts(PublicArchitecture())
+    shapes = [{name: tensor.shape for name, tensor in model.state_dict().items()} for model in (theirs, ours)]
+    assert shapes[0] == shapes[1]
+
+
+def test_named_sizes_are_those_of_vit_hf() -> None:
+    """The `encoder` section of the released `quentinll/lewm-tworooms` gives the size by name."""
+    config = config_tree()
+    config["encoder"] = {name: value for name, value in config["encoder"].items() if name not in ENCODER}
+    config["encoder"]["image_size"] = 224
+    config["projector"]["input_dim"] = 192
+    _, architecture = read_architecture(Path("config.json"), config)
+    public = PublicArchitecture()
+    for field in ("image_size", "patch", "encoder_width", "encoder_depth", "encoder_heads", "encoder_mlp"):
+        assert getattr(architecture, field) == getattr(public, field)
+
+
+def test_names_of_transformers_4_load_alike(saved: tuple[Any, Path], copied: Path) -> None:
+    weights = torch.load(copied / "weights.pt", weights_only=True)
+    old_names = {new: old for old, new in VIT_RENAMED.items()}
+    old = {}
+    for name, tensor in weights.items():
+        layer = re.fullmatch(r"encoder\.layers\.(\d)\.(.+)\.(weight|bias)", name)
+        if layer is not None:
+            name = f"encoder.encoder.layer.{layer[1]}.{old_names.get(layer[2], layer[2])}.{layer[3]}"
+        old[name] = tensor
+    assert "encoder.encoder.layer.1.attention.attention.query.weight" in old
+    assert "encoder.encoder.layer.0.layernorm_before.bias" in old
+    torch.save(old, copied / "weights.pt")
+    new, again = load_checkpoint(saved[1], actions=BLOCKS), load_checkpoint(copied, actions=BLOCKS)
+    assert torch.equal(our_latents(new, FRAMES), our_latents(again, FRAMES))
+    torch.save({**old, **weights}, copied / "weights.pt")
+    with pytest.raises(ReachcostError, match="there twice, under its names of transformers 4 and 5"):
+        load_checkpoint(copied, actions=BLOCKS)
+
+
+def test_half_precision_weights_run_in_full(copied: Path) -> None:
+    weights = torch.load(copied / "weights.pt", weights_only=True)
+    halved = {name: value.bfloat16() if value.is_floating_point() else value for name, value in weights.items()}
+    torch.save(halved, copied / "weights.pt")
+    assert our_latents(load_checkpoint(copied, actions=BLOCKS), FRAMES).dtype == torch.float32
+
+
+def test_a_file_among_several_is_named(saved: tuple[Any, Path], copied: Path) -> None:
+    (copied / "weights_epoch_2.pt").write_bytes((copied / "weights.pt").read_bytes())
+    with pytest.raises(ReachcostError, match=r"holds 2 \.pt files \(weights\.pt, weights_epoch_2\.pt\): name the one"):
+        load_checkpoint(copied, actions=BLOCKS)
+    model = load_checkpoint(copied / "weights_epoch_2.pt", actions=BLOCKS)
+    assert model.card["name"] == "copy/weights_epoch_2"
+    assert model.card["sha256"] == load_checkpoint(saved[1], actions=BLOCKS).card["sha256"]
+
+
+def test_action_statistics_are_measured_as_in_the_public_scripts(saved: tuple[Any, Path]) -> None:
+    from stable_worldmodel.data.normalization import ZScoreScaler
+
+    actions = np.random.default_rng(0).normal(0.3, [1, 2], (40, 2))
+    actions[[7, 19, 39]] = np.nan
+    actions[7, 0] = 5
+    model = load_checkpoint(saved[1], logs=Logs({"action": actions}, np.array([20, 20])))
+    theirs: Any = ZScoreScaler().fit(actions)
+    np.testing.assert_allclose(model.actions.mean, theirs.mean[0], rtol=1e-12)
+    np.testing.assert_allclose(model.actions.std, theirs.std[0], rtol=1e-12)
+    assert model.actions.length == 5
+
+
+def test_missing_or_foreign_action_statistics_are_refused(saved: tuple[Any, Path]) -> None:
+    with pytest.raises(ReachcostError, match=r"does not hold the statistics of the actions.*`logs=`.*`actions="):
+        load_checkpoint(saved[1])
+    with pytest.raises(ReachcostError, match="have 10 numbers, which is no multiple of the 3 in the logs"):
+        load_checkpoint(saved[1], logs=Logs({"action": np.random.default_rng(0).normal(size=(9, 3))}, np.array([9])))
+    with pytest.raises(ReachcostError, match="no column 'action'"):
+        load_checkpoint(saved[1], logs=Logs({"state": np.zeros((9, 3))}, np.array([9])))
+    with pytest.raises(ReachcostError, match=r"have 10 numbers, the given ones 8 \(4 steps of 2\)"):
+        load_checkpoint(saved[1], actions=replace(BLOCKS, length=4))
+
+
+def test_parts_can_be_trained() -> None:
+    torch.manual_seed(0)
+    sizes = PublicArchitecture(image_size=28, encoder_width=24, encoder_depth=1, encoder_mlp=32, latent_dim=16)
+    sizes = replace(sizes, history=1, predictor_width=16, depth=1, heads=2, dim_head=8, mlp=32)
+    parts = PublicParts(replace(sizes, projector_hidden=32, pred_proj_hidden=32)).train()
+    optimiser = torch.optim.AdamW(parts.parameters(), lr=3e-3)
+    frames, blocks = torch.randint(256, (2, 8, 28, 28, 3), dtype=torch.uint8), torch.randn(8, 1, 10)
+    target = torch.randn(8, 1, 16)
+    losses = []
+    for _ in range(30):
+        ahead = parts.predict(parts.embed(frames[0])[:, None], parts.embed_actions(blocks))
+        loss = (ahead - target).square().mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+    assert all(parameter.grad is not None for parameter in parts.parameters())
+    latents, embedded = parts.embed(frames[1])[:, None], parts.embed_actions(blocks)
+    assert not torch.equal(parts.predict(latents, embedded), parts.predict(latents, embedded))  # dropout
+
+
+class Bomb:
+    """Unpickling it would leave a trace."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return Path.touch, (self.trace,)
+
+
+def test_pickled_models_need_trust(saved: tuple[Any, Path], tmp_path: Path) -> None:
+    path = tmp_path / "tworoom" / "lewm_object.ckpt"
+    path.parent.mkdir()
+    torch.save(saved[0], path)
+    with pytest.raises(ReachcostError, match=r"loading one can run any code: pass trust_pickle=True if you trust"):
+        load_checkpoint(path, actions=BLOCKS)
+    with pytest.raises(ReachcostError, match="the directory holds a pickle; name that file"):
+        load_checkpoint(path.parent, actions=BLOCKS)
+    model, same = load_checkpoint(path, actions=BLOCKS, trust_pickle=True), load_checkpoint(saved[1], actions=BLOCKS)
+    assert torch.equal(our_latents(model, FRAMES), our_latents(same, FRAMES))
+    context = our_latents(model, FRAMES)
+    assert torch.equal(model.rollout(context, ACTIONS), same.rollout(context, ACTIONS))
+    assert (model.card["name"], model.card["family"]) == ("lewm", "lewm")
+
+
+@pytest.mark.parametrize("name", ["pldm, history 1", "wider predictor", "no norm", "no projectors"])
+def test_pickled_models_tell_their_sizes(name: str, tmp_path: Path) -> None:
+    theirs, directory = save(CONFIGS[name], tmp_path)
+    torch.save(nn.ModuleDict({"model": theirs}), tmp_path / "any.ckpt")
+    model = load_checkpoint(tmp_path / "any.ckpt", actions=BLOCKS, trust_pickle=True)
+    same = load_checkpoint(directory, actions=BLOCKS)
+    without = {"dropout": 0.1}  # a pickle does not tell it, and a frozen model does not drop anything
+    assert replace(model.parts.architecture, **without) == same.parts.architecture
+    assert model.card["family"] == same.card["family"]
+
+
+def test_pickles_that_hold_something_else_are_refused(saved: tuple[Any, Path], tmp_path: Path) -> None:
+    path = tmp_path / "other.ckpt"
+    odd = copy.deepcopy(saved[0])
+    odd.projector.net[2] = nn.ReLU()
+    headless = copy.deepcopy(saved[0])
+    del headless.predictor.transformer.layers[0].attn.heads
+    stray = ModuleType("jepa")
+    stray.JEPA = type("JEPA", (nn.Module,), {"__module__": "jepa"})  # pyright: ignore[reportAttributeAccessIssue]
+    sys.modules["jepa"] = stray
+    gone = pickle.dumps(stray.JEPA())
+    del sys.modules["jepa"]
+    for thing, message in (
+        ({"state_dict": {}}, "it holds a dict, not a LeWM or PLDM model"),
+        (nn.Linear(2, 2), "it holds a Linear, not a LeWM or PLDM model"),
+        (
+            odd,
+            r"projector\.act_fn has `_target_` 'torch\.nn\.modules\.activation\.ReLU': reachcost runs torch\.nn\.GELU",
+        ),
+        (headless, "its LeWM is not built like the public one"),
+        (gone, r"that is missing \(No module named 'jepa'\): install stable-worldmodel"),
+        (b"garbage", "unpickling failed"),
+    ):
+        path.write_bytes(thing) if isinstance(thing, bytes) else torch.save(thing, path)
+        with pytest.raises(ReachcostError, match=message):
+            load_checkpoint(path, actions=BLOCKS, trust_pickle=True)
+
+
+def test_weights_never_run_code(copied: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    torch.save({"encoder": Bomb(trace)}, copied / "weights.pt")
+    with pytest.raises(ReachcostError, match=r"more than weights, and loading that could run any code") as caught:
+        load_checkpoint(copied, actions=BLOCKS, trust_pickle=True)
+    assert "weights_only" not in str(caught.value)
+    assert not trace.exists()
+
+
+def changed(path: str, value: object) -> Any:
+    """The config tree with one key replaced."""
+    config = json.loads(json.dumps(config_tree()))  # its two MLPs share a norm
+    *parents, last = path.split(".")
+    node = config
+    for parent in parents:
+        node = node[parent]
+    if value is KeyError:
+        del node[last]
+    else:
+        node[last] = value
+    return config
+
+
+def hostile(trace: str) -> dict[str, Any]:
+    return {"_target_": "os.system", "command": f"touch {trace}"}
+
+
+SPOILED = {
+    "predictor.depth is 0: expected a whole number from 1 to 256": changed("predictor.depth", 0),
+    "predictor.depth is 1000000000: expected": changed("predictor.depth", 10**9),
+    "predictor.heads is True: expected": changed("predictor.heads", True),
+    "predictor.num_frames is missing": changed("predictor.num_frames", KeyError),
+    "predictor.gates is 2: reachcost does not know this argument": changed("predictor.gates", 2),
+    "predictor.dropout is 'much': expected a number from 0": changed("predictor.dropout", "much"),
+    "predictor.output_dim has size 30, but predictor.input_dim has 24": changed("predictor.output_dim", 30),
+    "action_encoder.input_dim is '???': expected a whole": changed("action_encoder.input_dim", "???"),
+    "action_encoder.emb_dim has size 30, but predictor.input_dim has 24": changed("action_encoder.emb_dim", 30),
+    "encoder.hidden_act is 'relu': reachcost has 'gelu' only": changed("encoder.hidden_act", "relu"),
+    "encoder.size is 'giant': expected one of tiny": changed("encoder.size", "giant"),
+    "encoder.pretrained is True: reachcost has False only": changed("encoder.pretrained", True),
+    "encoder.qkv_bias is 1: expected true or false": changed("encoder.qkv_bias", 1),
+    "encoder.num_attention_heads is 5: it must divide": changed("encoder.num_attention_heads", 5),
+    "encoder.patch_size is 60: a patch must fit": changed("encoder.patch_size", 60),
+    "encoder is missing": changed("encoder", KeyError),
+    "encoder is 7: expected an object with a `_target_`": changed("encoder", 7),
+    "the model has `_target_` None: reachcost runs": changed("_target_", KeyError),
+    "`_target_` 'stable_worldmodel.wm.prejepa.PreJEPA'": changed("_target_", "stable_worldmodel.wm.prejepa.PreJEPA"),
+    "projector has size 48, but the latent has 24": changed("projector", None),
+    "projector.input_dim has size 50, but what enters it has 48": changed("projector.input_dim", 50),
+    "norm_fn has `_target_` 'torch.nn.GroupNorm'": changed("projector.norm_fn._target_", "torch.nn.GroupNorm"),
+    "pred_proj.norm_fn.eps is 0.1: reachcost does not know": changed("pred_proj.norm_fn.eps", 0.1),
+    "pred_proj.norm_fn._partial_ is False": changed("pred_proj.norm_fn._partial_", KeyError),
+    "pred_proj.act_fn is 'relu': expected an object": changed("pred_proj.act_fn", "relu"),
+}
+
+
+@pytest.mark.parametrize("message", SPOILED)
+def test_configs_that_cannot_be_expressed_name_the_key(message: str, copied: Path) -> None:
+    (copied / "config.json").write_text(json.dumps(SPOILED[message]))
+    with pytest.raises(ReachcostError, match=re.escape(message)):
+        load_checkpoint(copied, actions=BLOCKS)
+
+
+@pytest.mark.parametrize("place", ["", "encoder", "predictor", "action_encoder", "projector", "projector.norm_fn"])
+def test_unknown_targets_are_refused_and_nothing_runs(place: str, copied: Path, tmp_path: Path) -> None:
+    node = hostile(str(tmp_path / "trace"))
+    (copied / "config.json").write_text(json.dumps(changed(place, node) if place else node))
+    with pytest.raises(ReachcostError, match=rf"{re.escape(place) or 'the model'} has `_target_` 'os\.system'"):
+        load_checkpoint(copied, actions=BLOCKS)
+    assert not (tmp_path / "trace").exists()
+
+
+def without(name: str) -> Callable[[dict[str, Tensor]], object]:
+    return lambda weights: {key: tensor for key, tensor in weights.items() if key != name}
+
+
+POSITIONS = "predictor.pos_embedding"
+BAD_WEIGHTS: dict[str, Callable[[dict[str, Tensor]], object]] = {
+    r"weight 'predictor\.pos_embedding' is missing": without(POSITIONS),
+    r"weight 'extra' has no place in the model": lambda weights: {**weights, "extra": torch.zeros(2)},
+    r"is torch\.float32 \(1, 4, 24\), but its config\.json asks for torch\.float32 \(1, 3, 24\)": (
+        lambda weights: {**weights, POSITIONS: torch.zeros(1, 4, 24)}
+    ),
+    r"is torch\.int64 \(1, 3, 24\)": lambda weights: {**weights, POSITIONS: torch.zeros(1, 3, 24, dtype=torch.int64)},
+    r"weight 'predictor\.pos_embedding' is not finite": (
+        lambda weights: {**weights, POSITIONS: weights[POSITIONS] / torch.zeros(())}
+    ),
+    r"entry 'epoch' is not a named, dense tensor": lambda weights: {**weights, "epoch": 3},
+    r"it holds a list, not a state dict": lambda weights: list(weights.values()),
+    r"claim more numbers than the file holds": lambda weights: {**weights, "big": torch.zeros(1).expand(10**12)},
+}
+
+
+@pytest.mark.parametrize("message", BAD_WEIGHTS)
+def test_wrong_weights_are_named(message: str, copied: Path) -> None:
+    torch.save(BAD_WEIGHTS[message](torch.load(copied / "weights.pt", weights_only=True)), copied / "weights.pt")
+    with pytest.raises(ReachcostError, match=message):
+        load_checkpoint(copied, actions=BLOCKS)
+
+
+def test_huge_configs_allocate_nothing(copied: Path) -> None:
+    config = changed("predictor.mlp_dim", 65536)
+    config["predictor"] |= {"heads": 65536, "dim_head": 65536}
+    (copied / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ReachcostError, match=r"asks for torch\.float32 \(24, 4294967296\)"):
+        load_checkpoint(copied, actions=BLOCKS)
+
+
+def test_damaged_and_missing_files_are_told(copied: Path, tmp_path: Path) -> None:
+    def refused(source: object, message: str) -> None:
+        with pytest.raises(ReachcostError, match=message):
+            load_checkpoint(source, actions=BLOCKS)  # pyright: ignore[reportArgumentType]
+
+    whole = (copied / "weights.pt").read_bytes()
+    (copied / "weights.pt").write_bytes(whole[: len(whole) // 2])
+    refused(copied, r"weights\.pt: the file is damaged .*: copy it again")
+    (copied / "config.json").write_text("{")
+    refused(copied, r"config\.json is not valid JSON")
+    (copied / "config.json").write_text("[1]")
+    refused(copied, r"the model is \[1\]: expected an object")
+    (copied / "config.json").unlink()
+    refused(copied / "weights.pt", r"config\.json cannot be read \(No such file or directory\): it belongs beside")
+    (copied / "weights.pt").unlink()
+    refused(copied, r"the directory holds no \.pt file")
+    refused(copied / "weights.pt", "there is no such file, nor one in .*: check the path")
+    refused(tmp_path / "nowhere", r"no such directory, nor one in .*, and it is no Hugging Face id")
+    (tmp_path / "model.onnx").touch()
+    refused(tmp_path / "model.onnx", r"neither weights \(\.pt\) nor a pickled model")
+
+
+@pytest.fixture
+def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of stable-worldmodel, and a network that fails."""
+
+    def fail(repo: str, name: str) -> Path:
+        raise OSError(f"no network for {repo}/{name}\nand more")
+
+    monkeypatch.setenv("STABLEWM_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(checkpoints, "_download", fail)
+    return tmp_path / "home" / "checkpoints"
+
+
+def test_hub_ids_are_found_in_the_cache_of_stable_worldmodel(offline: Path, saved: tuple[Any, Path]) -> None:
+    save(config_tree(), offline.parent, "models--someone--lewm-small")
+    save(config_tree(), offline.parent, "my/run")
+    model = load_checkpoint("someone/lewm-small", actions=BLOCKS)
+    assert (model.card["name"], model.card["source"]) == ("someone/lewm-small", "someone/lewm-small")
+    assert model.card["sha256"] == load_checkpoint(saved[1], actions=BLOCKS).card["sha256"]
+    for source in ("my/run", "my/run/weights.pt"):
+        assert load_checkpoint(source, actions=BLOCKS).latent_dim == 24
+
+
+def test_hub_ids_are_downloaded(offline: Path, saved: tuple[Any, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    (offline / "models--someone--lewm-small").mkdir(parents=True)  # what an interrupted download leaves
+    asked = []
+
+    def serve(repo: str, name: str) -> Path:
+        asked.append((repo, name))
+        return saved[1] / name
+
+    monkeypatch.setattr(checkpoints, "_download", serve)
+    assert load_checkpoint("someone/lewm-small", actions=BLOCKS).card["name"] == "someone/lewm-small"
+    assert asked == [("someone/lewm-small", "config.json"), ("someone/lewm-small", "weights.pt")]
+
+
+def test_failed_downloads_say_what_to_do(offline: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = re.escape(str(offline / "models--someone--lewm-small"))
+    with pytest.raises(ReachcostError, match=rf"\(OSError: no network for someone/lewm-small/config\.json\).*{place}"):
+        load_checkpoint("someone/lewm-small", actions=BLOCKS)
+    monkeypatch.undo()
+    monkeypatch.setenv("STABLEWM_HOME", str(offline.parent))
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(ReachcostError, match=rf"pip install huggingface_hub to download it, or put .* into {place}"):
+        load_checkpoint("someone/lewm-small", actions=BLOCKS)

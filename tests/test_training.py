@@ -1,0 +1,208 @@
+"""Training world models: what is written, what a resumed training gives, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from reachcost.cli import main
+from reachcost.errors import ReachcostError
+from reachcost.logs import Logs
+from reachcost.logs.hdf5 import open_logs, write_logs
+from reachcost.progress import Progress
+from reachcost.tasks.tworoom import TwoRoom
+from reachcost.worldmodels import training
+from reachcost.worldmodels.actions import ActionBlocks
+from reachcost.worldmodels.check import check_world_model
+from reachcost.worldmodels.loading import load_world_model
+from reachcost.worldmodels.training import Training, TrainingPlan, train_world_model
+from reachcost.worldmodels.windows import Windows
+
+TINY = TrainingPlan(seed=5, steps=6, windows=8, validate_every=2, holdout=0.2, threads=1, projections=16)
+
+
+@pytest.fixture(scope="module")
+def logs() -> Logs:
+    return TwoRoom().generate_logs(episodes=60, seed=4)
+
+
+@pytest.fixture(scope="module")
+def trained(logs: Logs, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("model") / "lewm"
+    train_world_model(logs, out, TINY)
+    return out
+
+
+def weights(directory: Path) -> bytes:
+    return (directory / "weights.safetensors").read_bytes()
+
+
+class Interrupt(Progress):
+    """Stops a training in the middle, as Ctrl-C does."""
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+
+    def note(self, text: str) -> None:
+        self.after -= 1
+        if self.after == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("kind", ["lewm", "pldm"])
+def test_an_interrupted_training_resumes_to_the_same_weights(logs: Logs, tmp_path: Path, kind: str) -> None:
+    plan = replace(TINY, kind=kind)
+    train_world_model(logs, tmp_path / "whole", plan)
+    with pytest.raises(KeyboardInterrupt):
+        train_world_model(logs, tmp_path / "cut", plan, Interrupt(after=5))
+    with pytest.raises(ReachcostError, match="not finished"):
+        load_world_model(tmp_path / "cut")
+    train_world_model(logs, tmp_path / "cut", plan)
+    assert weights(tmp_path / "cut") == weights(tmp_path / "whole")
+    assert sorted(path.name for path in (tmp_path / "cut").iterdir() if path.name != ".lock") == [
+        "README.md",
+        "config.json",
+        "curve.csv",
+        "weights.safetensors",
+    ]
+
+
+def test_a_trained_model_keeps_the_contract_and_loads_bit_for_bit(trained: Path, logs: Logs) -> None:
+    model = load_world_model(trained)
+    rows = np.array([0, 7, 30])
+    check_world_model(model, logs.observations(rows), torch.randn(3, 5, 4, 10))
+    assert torch.equal(model.encode(logs.observations(rows)), load_world_model(trained).encode(logs.observations(rows)))
+    card = (trained / "README.md").read_text()
+    for fact in (logs.fingerprint, "reachcost train-model lewm", "--seed 5", "probe_r2", "torch"):
+        assert fact in card
+    curve = (trained / "curve.csv").read_text().splitlines()
+    assert len(curve) == 1 + 3
+    assert curve[0].startswith("step,loss,prediction,sigreg")
+
+
+def test_the_same_command_again_changes_nothing_and_another_is_refused(logs: Logs, trained: Path) -> None:
+    before = weights(trained)
+    train_world_model(logs, trained, TINY)
+    assert weights(trained) == before
+    with pytest.raises(ReachcostError, match="plan"):
+        train_world_model(logs, trained, replace(TINY, seed=6))
+    with pytest.raises(ReachcostError, match="logs_sha256"):
+        train_world_model(TwoRoom().generate_logs(episodes=60, seed=9), trained, TINY)
+
+
+def test_the_checkpoint_with_the_best_held_out_prediction_is_kept(
+    logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = iter([0.5, 0.2, 0.9])
+    monkeypatch.setattr(training, "prediction_error", lambda *_: {"one_step": 0.0, "rollout": next(errors)})
+    model = train_world_model(logs, tmp_path / "out", TINY)
+    assert model.card["training"]["best_step"] == 4
+    monkeypatch.undo()
+    shorter = replace(TINY, validate_every=4)
+    with pytest.raises(KeyboardInterrupt):
+        train_world_model(logs, tmp_path / "four", shorter, Interrupt(after=5))
+    at_four = torch.load(tmp_path / "four" / "training.pt", weights_only=True)["parts"]
+    kept = model.parts.state_dict()
+    assert all(torch.equal(kept[name], value) for name, value in at_four.items())
+
+
+def test_held_out_episodes_are_never_trained_on(logs: Logs) -> None:
+    plan = Training(logs, TINY)
+    first_held_out = logs.offsets[len(logs) - 12]
+    assert plan.train.rows(plan.train.starts).max() < first_held_out
+    assert plan.held_out.starts.min() >= first_held_out
+
+
+def test_settled_batch_norm_statistics_are_those_of_the_data(logs: Logs) -> None:
+    made = Training(logs, TINY)
+    for step in range(1, 4):
+        made.update(step)
+    made.settle()
+    pixels, _ = made._batch(TINY.windows, "batch-norm", 0)
+    norm = made.parts.projector[1]
+    features = torch.cat(
+        [
+            made.parts.projector[0](made.parts.encoder(made._batch(TINY.windows, "batch-norm", batch)[0]))
+            for batch in range(training.BATCH_NORM_BATCHES)
+        ]
+    )
+    assert torch.allclose(norm.running_mean, features.mean(0), atol=1e-4)
+    assert len(pixels) == TINY.windows * TINY.frames
+
+
+def test_windows_read_the_frames_and_actions_of_their_rows(logs: Logs) -> None:
+    blocks = ActionBlocks.of(logs, 5)
+    windows = Windows(logs, blocks, pixels=64, count=3, first=0, stop=len(logs))
+    start = windows.starts[17]
+    pixels, actions = windows.read(np.array([start]))
+    states = logs.columns["state"][start + np.array([0, 5, 10])]
+    np.testing.assert_array_equal(pixels.numpy(), TwoRoom(pixels=64).render(states))
+    raw = logs.columns["action"][start : start + 10].reshape(1, 2, 5, 2)
+    np.testing.assert_allclose(blocks.environment(actions.numpy()), raw, atol=1e-6)
+
+
+def test_training_reads_stored_frames_as_well_as_drawn_ones(logs: Logs, tmp_path: Path) -> None:
+    task = TwoRoom(pixels=64)
+    write_logs(logs, tmp_path / "pixels.h5", render=task.render)
+    stored = train_world_model(open_logs(tmp_path / "pixels.h5"), tmp_path / "stored", TINY)
+    drawn = train_world_model(logs, tmp_path / "drawn", TINY)
+    assert stored.fingerprint == drawn.fingerprint
+
+
+def test_the_papers_size_trains_with_the_same_command(logs: Logs, tmp_path: Path) -> None:
+    plan = TrainingPlan.paper(steps=1, windows=2, frames=2, holdout=0.2)
+    made = Training(logs, plan)
+    assert made.parts.architecture.image_size == 224
+    assert made.parts.architecture.depth == 6
+    losses = made.update(1)
+    assert np.isfinite(losses["loss"])
+
+
+def test_damaged_models_are_refused(trained: Path, tmp_path: Path) -> None:
+    for name, damage in (
+        ("weights.safetensors", lambda text: text[:-4]),
+        ("config.json", lambda text: text.replace(b'"blocks": 2', b'"blocks": 3')),
+        ("config.json", lambda text: text.replace(b'"size": "compact"', b'"size": "huge"', 1)),
+        ("config.json", lambda text: b"{"),
+    ):
+        copy = tmp_path / f"{name}-{len(list(tmp_path.iterdir()))}"
+        copy.mkdir()
+        for file in ("weights.safetensors", "config.json"):
+            content = (trained / file).read_bytes()
+            (copy / file).write_bytes(damage(content) if file == name else content)
+        with pytest.raises(ReachcostError, match="cannot load the world model"):
+            load_world_model(copy)
+
+
+def test_the_command_trains_and_names_its_mistakes(
+    logs: Logs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_logs(logs, tmp_path / "logs.h5")
+    command = ["train-model", "lewm", "--logs", str(tmp_path / "logs.h5"), "--out", str(tmp_path / "m"), "--steps", "2"]
+    assert main(command) == 0
+    assert "probe_r2" in capsys.readouterr().out
+    assert json.loads((tmp_path / "m" / "config.json").read_text())["training"]["plan"]["steps"] == 2
+    assert main([*command[:-1], "3"]) == 1
+    assert "choose another --out" in capsys.readouterr().err
+    assert main(["train-model", "lewm", "--logs", str(tmp_path / "none.h5"), "--out", str(tmp_path / "x")]) == 1
+    assert "no logs at" in capsys.readouterr().err
+
+
+def test_a_killed_training_leaves_nothing_half_written(logs: Logs, tmp_path: Path) -> None:
+    write_logs(logs, tmp_path / "logs.h5")
+    command = [sys.executable, "-m", "reachcost.cli", "train-model", "lewm", "--logs", str(tmp_path / "logs.h5")]
+    process = subprocess.Popen([*command, "--out", str(tmp_path / "m")], stdout=subprocess.DEVNULL)
+    while not (tmp_path / "m").exists() and process.poll() is None:
+        pass
+    process.kill()
+    process.wait()
+    with pytest.raises(ReachcostError):
+        load_world_model(tmp_path / "m")
+    assert not (tmp_path / "m" / "config.json").exists()
