@@ -17,15 +17,20 @@ from reachcost.errors import ReachcostError
 from reachcost.logs import Logs
 from reachcost.logs.hdf5 import open_logs, write_logs
 from reachcost.progress import Progress
+from reachcost.seeding import generator
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels import training
 from reachcost.worldmodels.actions import ActionBlocks
 from reachcost.worldmodels.check import check_world_model
+from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model
+from reachcost.worldmodels.phases import BATCH_NORM_BATCHES
 from reachcost.worldmodels.training import Training, TrainingPlan, train_world_model
 from reachcost.worldmodels.windows import Windows
 
-TINY = TrainingPlan(seed=5, steps=6, windows=8, validate_every=2, holdout=0.2, threads=1, projections=16)
+TINY = TrainingPlan(
+    seed=5, steps=4, refinement=4, windows=8, transitions=32, validate_every=2, holdout=0.2, threads=1, projections=16
+)
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +61,12 @@ class Interrupt(Progress):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("kind", ["lewm", "pldm"])
-def test_an_interrupted_training_resumes_to_the_same_weights(logs: Logs, tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(("kind", "stop"), [("lewm", 3), ("lewm", 5), ("lewm", 7), ("pldm", 3)])
+def test_an_interrupted_training_resumes_to_the_same_weights(logs: Logs, tmp_path: Path, kind: str, stop: int) -> None:
     plan = replace(TINY, kind=kind)
     train_world_model(logs, tmp_path / "whole", plan)
     with pytest.raises(KeyboardInterrupt):
-        train_world_model(logs, tmp_path / "cut", plan, Interrupt(after=5))
+        train_world_model(logs, tmp_path / "cut", plan, Interrupt(after=stop))
     with pytest.raises(ReachcostError, match="not finished"):
         load_world_model(tmp_path / "cut")
     train_world_model(logs, tmp_path / "cut", plan)
@@ -83,7 +88,7 @@ def test_a_trained_model_keeps_the_contract_and_loads_bit_for_bit(trained: Path,
     for fact in (logs.fingerprint, "reachcost train-model lewm", "--seed 5", "probe_r2", "torch"):
         assert fact in card
     curve = (trained / "curve.csv").read_text().splitlines()
-    assert len(curve) == 1 + 3
+    assert len(curve) == 1 + 4
     assert curve[0].startswith("step,loss,prediction,sigreg")
 
 
@@ -100,17 +105,16 @@ def test_the_same_command_again_changes_nothing_and_another_is_refused(logs: Log
 def test_the_checkpoint_with_the_best_held_out_prediction_is_kept(
     logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    errors = iter([0.5, 0.2, 0.9])
+    errors = iter([0.5, 0.4, 0.2, 0.9])
     monkeypatch.setattr(training, "prediction_error", lambda *_: {"one_step": 0.0, "rollout": next(errors)})
     model = train_world_model(logs, tmp_path / "out", TINY)
-    assert model.card["training"]["best_step"] == 4
+    assert model.card["training"]["best_step"] == 6
     monkeypatch.undo()
-    shorter = replace(TINY, validate_every=4)
     with pytest.raises(KeyboardInterrupt):
-        train_world_model(logs, tmp_path / "four", shorter, Interrupt(after=5))
-    at_four = torch.load(tmp_path / "four" / "training.pt", weights_only=True)["parts"]
+        train_world_model(logs, tmp_path / "six", TINY, Interrupt(after=7))
+    at_six = torch.load(tmp_path / "six" / "training.pt", weights_only=True)["parts"]
     kept = model.parts.state_dict()
-    assert all(torch.equal(kept[name], value) for name, value in at_four.items())
+    assert all(torch.equal(kept[name], value) for name, value in at_six.items())
 
 
 def test_held_out_episodes_are_never_trained_on(logs: Logs) -> None:
@@ -122,19 +126,32 @@ def test_held_out_episodes_are_never_trained_on(logs: Logs) -> None:
 
 def test_settled_batch_norm_statistics_are_those_of_the_data(logs: Logs) -> None:
     made = Training(logs, TINY)
+    made.enter(1)
     for step in range(1, 4):
         made.update(step)
-    made.settle()
-    pixels, _ = made._batch(TINY.windows, "batch-norm", 0)
-    norm = made.parts.projector[1]
-    features = torch.cat(
-        [
-            made.parts.projector[0](made.parts.encoder(made._batch(TINY.windows, "batch-norm", batch)[0]))
-            for batch in range(training.BATCH_NORM_BATCHES)
-        ]
-    )
-    assert torch.allclose(norm.running_mean, features.mean(0), atol=1e-4)
-    assert len(pixels) == TINY.windows * TINY.frames
+    made.phase.settle()
+    seen = [
+        made.train.draw(TINY.windows, generator(TINY.seed, "batch-norm", batch))[0]
+        for batch in range(BATCH_NORM_BATCHES)
+    ]
+    features = made.parts.projector[0](made.parts.encoder(torch.cat(seen)))
+    assert torch.allclose(made.parts.projector[1].running_mean, features.mean(0), atol=1e-4)
+
+
+def test_the_second_phase_leaves_the_encoder_alone(logs: Logs) -> None:
+    made = Training(logs, TINY)
+    rows = logs.observations(np.array([0, 9]))
+    for step in range(1, TINY.steps + 1):
+        made.enter(step)
+        made.update(step)
+    made.validate()
+    before = JepaWorldModel(made.parts, made.blocks).encode(rows)
+    made.parts.requires_grad_(True)
+    for step in range(TINY.steps + 1, TINY.steps + 4):
+        made.enter(step)
+        made.update(step)
+        made.validate()
+    assert torch.equal(JepaWorldModel(made.parts, made.blocks).encode(rows), before)
 
 
 def test_windows_read_the_frames_and_actions_of_their_rows(logs: Logs) -> None:
@@ -161,6 +178,7 @@ def test_the_papers_size_trains_with_the_same_command(logs: Logs, tmp_path: Path
     made = Training(logs, plan)
     assert made.parts.architecture.image_size == 224
     assert made.parts.architecture.depth == 6
+    made.enter(1)
     losses = made.update(1)
     assert np.isfinite(losses["loss"])
 
@@ -185,7 +203,8 @@ def test_the_command_trains_and_names_its_mistakes(
     logs: Logs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_logs(logs, tmp_path / "logs.h5")
-    command = ["train-model", "lewm", "--logs", str(tmp_path / "logs.h5"), "--out", str(tmp_path / "m"), "--steps", "2"]
+    files = ["--logs", str(tmp_path / "logs.h5"), "--out", str(tmp_path / "m")]
+    command = ["train-model", "lewm", *files, "--refinement", "0", "--steps", "2"]
     assert main(command) == 0
     assert "probe_r2" in capsys.readouterr().out
     assert json.loads((tmp_path / "m" / "config.json").read_text())["training"]["plan"]["steps"] == 2

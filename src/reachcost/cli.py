@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -104,6 +105,7 @@ def train_model(
     seed: int = 3072,
     size: Literal["compact", "paper"] = "compact",
     steps: int | None = None,
+    refinement: int | None = None,
     threads: int = 2,
     device: str = "cpu",
 ) -> None:
@@ -115,7 +117,8 @@ def train_model(
         out: Directory for weights, configuration, training curve and model card.
         seed: Of initial weights, windows and projections.
         size: `compact` for two CPU cores; `paper` is the public ViT-tiny at 224 px, for a GPU.
-        steps: Updates; by default 5,000 (compact) or 50,000 (paper).
+        steps: Updates of all parts together; by default 3,000 (compact) or 50,000 (paper).
+        refinement: Updates of the predictor alone, afterwards; by default 4,000 (compact) or none (paper).
         threads: CPU threads; more or fewer round differently.
         device: Where to train: cpu or cuda.
     """
@@ -124,8 +127,9 @@ def train_model(
     from reachcost.tasks import make_task
     from reachcost.worldmodels.training import TrainingPlan, train_world_model
 
-    given = {"kind": kind, "seed": seed, "threads": threads, "device": device, **({"steps": steps} if steps else {})}
-    plan = TrainingPlan.paper(**given) if size == "paper" else TrainingPlan(**given)
+    sized = TrainingPlan.paper() if size == "paper" else TrainingPlan()
+    counts = {"steps": steps or sized.steps, "refinement": sized.refinement if refinement is None else refinement}
+    plan = replace(sized, kind=kind, seed=seed, threads=threads, device=device, **counts)
     opened = open_logs(logs, observe=make_task("tworoom").observe)
     model = train_world_model(opened, out, plan, ConsoleProgress(_console))
     table = Table(

@@ -45,41 +45,29 @@ class _EppsPulley(torch.autograd.Function):
         normal = torch.exp(-t.square() / 2)
         weights = 2 * step * normal
         weights[[0, -1]] /= 2
-        total = x.new_zeros(())
-        count = x.shape[1]
-        saved = []
-        for part in x:  # one time step at a time stays in the cache
-            cosine, sine = torch.cos(step * part), torch.sin(step * part)
-            twice = 2 * cosine
-            previous = (torch.ones_like(cosine), torch.zeros_like(sine))
-            current = (cosine, sine)
-            means = [torch.stack([old[0] for old in previous])]
-            for _ in range(1, KNOTS):
-                means.append(torch.stack([new.mean(0) for new in current]))
-                following = tuple((twice * new).sub_(old) for old, new in zip(previous, current, strict=True))
-                previous, current = current, following
-            mean_cosine, mean_sine = torch.stack(means, dim=1)
-            real, imaginary = mean_cosine - normal[:, None], mean_sine
-            total = total + (weights @ (real.square() + imaginary.square())).mean() * count
-            saved += [cosine, sine, real, imaginary]
-        ctx.save_for_backward(t, weights, *saved)
-        ctx.steps = len(x)
-        return total / len(x)
+        cosine, sine = torch.cos(step * x), torch.sin(step * x)
+        twice = 2 * cosine
+        previous, current = (torch.ones_like(cosine), torch.zeros_like(sine)), (cosine, sine)
+        means = [torch.stack([old[:, 0] for old in previous])]
+        for _ in range(1, KNOTS):
+            means.append(torch.stack([new.mean(1) for new in current]))
+            following = tuple((twice * new).sub_(old) for old, new in zip(previous, current, strict=True))
+            previous, current = current, following
+        mean_cosine, mean_sine = torch.stack(means, dim=1)  # each [K, T, P]
+        real, imaginary = mean_cosine - normal[:, None, None], mean_sine
+        ctx.save_for_backward(t, weights, cosine, sine, real, imaginary)
+        return torch.einsum("k,ktp->tp", weights, real.square() + imaginary.square()).mean() * x.shape[1]
 
     @staticmethod
     @once_differentiable
     def backward(ctx, gradient: Tensor) -> Tensor:  # type: ignore[override]
-        t, weights, *saved = ctx.saved_tensors
-        parts = []
-        for index in range(ctx.steps):
-            cosine, sine, real, imaginary = saved[4 * index : 4 * index + 4]
-            factor = gradient * 2 * (weights * t)[:, None] / (ctx.steps * cosine.shape[1])
-            parts.append(_series(cosine, sine, factor * imaginary, -factor * real))
-        return torch.stack(parts)
+        t, weights, cosine, sine, real, imaginary = ctx.saved_tensors
+        factor = gradient * 2 * (weights * t)[:, None, None] / real[0].numel()
+        return _series(cosine, sine, (factor * imaginary)[:, :, None], (-factor * real)[:, :, None])
 
 
 def _series(cosine: Tensor, sine: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """Sum over k of a_k cos(k x) + b_k sin(k x), from cos x and sin x [N, P] and coefficients [K, P]."""
+    """Sum over k of a_k cos(k x) + b_k sin(k x), from cos x and sin x [T, N, P] and coefficients [K, T, 1, P]."""
     twice = 2 * cosine
     first = [torch.zeros_like(cosine), torch.zeros_like(cosine)]
     second = [torch.zeros_like(cosine), torch.zeros_like(cosine)]

@@ -79,7 +79,9 @@ def model_card(training: dict[str, Any], weights: int) -> str:
         "rollout_rmse": "RMSE of the state read out of the latent predicted after five action blocks",
     }
     rows = "\n".join(f"| {name} | {value:.5g} | {units[name]} |" for name, value in metrics.items())
-    options = " ".join(f"--{name} {plan[name]}" for name in ("seed", "size", "steps", "threads", "device"))
+    named = ("seed", "size", "steps", "refinement", "threads", "device")
+    options = " ".join(f"--{name} {plan[name]}" for name in named)
+    updates = f"{training['best_step']:,} of {plan['steps'] + plan['refinement']:,}"
     packages = ", ".join(f"{name} {version}" for name, version in training["versions"].items())
     return f"""# {plan["kind"].upper()} {plan["seed"]} ({plan["size"]})
 
@@ -94,7 +96,7 @@ safetensors, `config.json` is data, and both carry one checksum.
 
 * Logs: {training["episodes"]:,} episodes, the last {training["held_out_episodes"]:,} of them held out;
   sha256 of their states and actions `{training["logs_sha256"]}`
-* Kept: the weights of update {training["best_step"]:,} of {plan["steps"]:,}, by held-out prediction (`rollout`)
+* Kept: the weights of update {updates}, by held-out prediction (`rollout`)
 * Time: {training["seconds"]} s; {packages}
 * Not for anything but research on planning in the task it was trained on.
 """

@@ -10,25 +10,24 @@ import copy
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
-from torch.optim import AdamW
 
 from reachcost.atomic import replaced_file
 from reachcost.errors import ReachcostError
 from reachcost.logs import Logs
 from reachcost.progress import Progress
 from reachcost.records import exclusive, versions
-from reachcost.seeding import generator, torch_seed
+from reachcost.seeding import torch_seed
 from reachcost.worldmodels.actions import ActionBlocks
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
 from reachcost.worldmodels.jepa import JepaWorldModel
-from reachcost.worldmodels.objectives import lewm_loss, pldm_loss
+from reachcost.worldmodels.phases import Joint, Phase, Refinement
+from reachcost.worldmodels.plan import TrainingPlan
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 from reachcost.worldmodels.quality import prediction_error, state_error
 from reachcost.worldmodels.storage import read_world_model, write_world_model
@@ -36,58 +35,6 @@ from reachcost.worldmodels.windows import Windows
 
 HORIZON = 5
 """Action blocks over which held-out prediction is measured: the planning horizon."""
-BATCH_NORM_BATCHES = 32
-
-
-@dataclass(frozen=True)
-class TrainingPlan:
-    """How a world model is trained."""
-
-    kind: Literal["lewm", "pldm"] = "lewm"
-    """The objective."""
-    size: Literal["compact", "paper"] = "compact"
-    """`compact` for two CPU cores; `paper` is the public ViT-tiny at 224 px, for a GPU."""
-    seed: int = 3072
-    """Of initial weights, windows and projections."""
-    steps: int = 5000
-    """Updates."""
-    windows: int = 128
-    """Windows of an update. SIGReg grows with it."""
-    frames: int = 4
-    """Frames of a window, one action block apart."""
-    action_block: int = 5
-    """Environment steps of an action block."""
-    learning_rate: float = 1e-3
-    """Peak of the warm-up and cosine schedule of AdamW."""
-    weight_decay: float = 1e-3
-    """Of AdamW."""
-    warmup: int = 100
-    """Updates until the peak."""
-    clip: float = 1.0
-    """Largest norm of a gradient."""
-    projections: int = 512
-    """Random directions of SIGReg."""
-    holdout: float = 0.05
-    """Share of the episodes, the last ones, that judge the model and are never trained on."""
-    validate_every: int = 500
-    """Updates between validations; each saves the state that a resumed training continues from."""
-    threads: int = 2
-    """CPU threads; more or fewer round differently."""
-    device: str = "cpu"
-    """Where to train; `cuda` for the paper's size."""
-
-    def __post_init__(self) -> None:
-        positive = ("steps", "windows", "learning_rate", "warmup", "clip", "projections", "validate_every", "threads")
-        for name in (*positive, "action_block"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise ReachcostError(f"training: {name} is {getattr(self, name)}: make it positive")
-        if self.windows < 2 or self.frames < 2 or not 0 < self.holdout < 1:
-            raise ReachcostError("training: needs two or more windows of two or more frames, and 0 < holdout < 1")
-
-    @classmethod
-    def paper(cls, **options: Any) -> TrainingPlan:
-        """The public training script's settings: about ten passes over the public cache."""
-        return replace(cls(size="paper", steps=50_000, learning_rate=5e-5, warmup=500, validate_every=2000), **options)
 
 
 def train_world_model(
@@ -122,14 +69,10 @@ class Training:
         self.blocks = ActionBlocks.of(logs, plan.action_block)
         torch.manual_seed(torch_seed(plan.seed, "world-model"))
         self.parts: Any = build(plan, self.blocks.size).to(plan.device)
-        self.inverse = nn.Sequential(
-            nn.Linear(2 * self.parts.latent_dim, 512), nn.ReLU(), nn.Linear(512, self.blocks.size)
-        ).to(plan.device)
         windows = {"logs": logs, "blocks": self.blocks, "pixels": self.parts.pixels}
         self.train = Windows(**windows, count=plan.frames, first=0, stop=stop)
         self.held_out = Windows(**windows, count=HORIZON + 1, first=stop, stop=len(logs))
-        self.trained = [*self.parts.parameters(), *(self.inverse.parameters() if plan.kind == "pldm" else ())]
-        self.optimizer = AdamW(self.trained, lr=plan.learning_rate, weight_decay=plan.weight_decay, fused=True)
+        self.phase: Phase = Joint(self.parts, plan, self.train)
         self.origin = {
             "plan": asdict(plan),
             "logs_sha256": logs.fingerprint,
@@ -138,48 +81,21 @@ class Training:
             "versions": versions(),
         }
 
-    def update(self, step: int) -> dict[str, float]:
-        """One gradient step; everything random in it comes from (seed, step)."""
-        plan = self.plan
-        torch.manual_seed(torch_seed(plan.seed, "update", step))
-        pixels, actions = self._batch(plan.windows, "windows", step)
-        latents, predicted = self._predict(pixels, actions)
-        if plan.kind == "lewm":
-            directions = torch.randn(latents.shape[-1], plan.projections, device=latents.device)
-            losses = lewm_loss(latents, predicted, functional.normalize(directions, dim=0))
-        else:
-            acted = self.inverse(torch.cat([latents[:, :-1], latents[:, 1:]], dim=-1))
-            losses = pldm_loss(latents, predicted, acted, actions)
-        for group in self.optimizer.param_groups:
-            group["lr"] = plan.learning_rate * _schedule(step, plan)
-        self.optimizer.zero_grad()
-        losses["loss"].backward()
-        nn.utils.clip_grad_norm_(self.trained, plan.clip)
-        self.optimizer.step()
-        return {name: value.item() for name, value in losses.items()}
+    def enter(self, step: int) -> None:
+        """Begin the phase that update belongs to."""
+        if step > self.plan.steps and isinstance(self.phase, Joint):
+            self.phase = Refinement(self.parts, self.plan, self.train)
+        self.phase.train()
 
-    @torch.no_grad()
-    def settle(self) -> None:
-        """Estimate the BatchNorm statistics anew: while the weights move fast, those of the training are stale."""
-        norms = [module for module in self.parts.modules() if isinstance(module, nn.BatchNorm1d)]
-        momentum = [norm.momentum for norm in norms]
-        self.parts.eval()
-        for norm in norms:
-            norm.reset_running_stats()
-            norm.momentum = None  # a plain average over all batches
-            norm.train()
-        for batch in range(BATCH_NORM_BATCHES):
-            self._predict(*self._batch(self.plan.windows, "batch-norm", batch))
-        for norm, before in zip(norms, momentum, strict=True):
-            norm.momentum = before
-        self.parts.eval()
+    def update(self, step: int) -> dict[str, float]:
+        """One gradient step."""
+        first, length = (0, self.plan.steps) if step <= self.plan.steps else (self.plan.steps, self.plan.refinement)
+        return self.phase.update(step, _schedule(step - first, length, self.plan.warmup))
 
     def validate(self) -> dict[str, float]:
         """Held-out prediction of the weights as they are."""
-        self.settle()
-        errors = prediction_error(self.parts, self.held_out)
-        self.parts.train()
-        return errors
+        self.phase.settle()
+        return prediction_error(self.parts, self.held_out)
 
     def record(self, curve: Sequence[dict[str, float]]) -> dict[str, Any]:
         """What the model card says: origin, chosen step, and errors on held-out episodes."""
@@ -189,17 +105,6 @@ class Training:
             metrics |= state_error(self.parts, self.train, self.held_out)
         seconds = sum(point["seconds"] for point in curve)
         return {**self.origin, "best_step": chosen["step"], "metrics": metrics, "seconds": round(seconds)}
-
-    def _batch(self, size: int, purpose: str, step: int) -> tuple[Tensor, Tensor]:
-        pixels, actions = self.train.draw(size, generator(self.plan.seed, purpose, step))
-        return pixels.to(self.plan.device), actions.to(self.plan.device)
-
-    def _predict(self, pixels: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Latents [N, T, D] of a batch, and those predicted for all but the first, each from the one before."""
-        latents = self.parts.embed(pixels).view(len(actions), self.plan.frames, -1)
-        before, embedded = latents[:, :-1].flatten(0, 1)[:, None], self.parts.embed_actions(actions)
-        predicted = self.parts.predict(before, embedded.flatten(0, 1)[:, None])
-        return latents, predicted.view(len(actions), self.plan.frames - 1, -1)
 
 
 def build(plan: TrainingPlan, action_dim: int) -> nn.Module:
@@ -211,35 +116,60 @@ def build(plan: TrainingPlan, action_dim: int) -> nn.Module:
 
 def _train(training: Training, state: Path, progress: Progress) -> tuple[list[dict[str, float]], dict[str, Tensor]]:
     """Run the updates that are left; return the curve and the weights with the best held-out prediction."""
-    plan, parts = training.plan, training.parts
+    plan = training.plan
+    total = plan.steps + plan.refinement
     curve, best = _resume(training, state)
     done = int(curve[-1]["step"]) if curve else 0
-    parts.train()
-    began, sums, since = time.perf_counter(), {}, done
     progress.step(f"{plan.kind} {plan.seed}")
-    for step in progress.track(range(done + 1, plan.steps + 1), "updates"):
+    span = _Span(done)
+    for step in progress.track(range(done + 1, total + 1), "updates"):
+        training.enter(step)
         losses = training.update(step)
         if not math.isfinite(losses["loss"]):
             raise ReachcostError(f"the loss became {losses['loss']} in update {step}: lower the learning rate")
-        sums = {name: sums.get(name, 0.0) + value for name, value in losses.items()}
-        seconds = time.perf_counter() - began
-        frames = plan.windows * plan.frames * (step - since) / seconds
-        parts_of_loss = " ".join(f"{name} {value:.3f}" for name, value in losses.items() if name != "loss")
-        progress.note(f"{parts_of_loss} {frames:,.0f} frames/s")
-        if step % plan.validate_every == 0 or step == plan.steps:
-            point = {name: total / (step - since) for name, total in sums.items()}
+        span.add(losses)
+        progress.note(f"{span.means()} {span.count * _frames(plan, step) / span.seconds:,.0f} frames/s")
+        if step % plan.validate_every == 0 or step in (plan.steps, total):
             errors = training.validate()
             if not curve or errors["rollout"] < min(before["rollout"] for before in curve):
-                best = copy.deepcopy(parts.state_dict())
-            curve.append({"step": step, **point, **errors, "seconds": time.perf_counter() - began})
+                best = copy.deepcopy(training.parts.state_dict())
+            curve.append({"step": step, **span.point(), **errors, "seconds": span.seconds})
             _save(training, state, curve, best)
-            began, sums, since = time.perf_counter(), {}, step
+            span = _Span(step)
     return curve, best
 
 
-def _schedule(step: int, plan: TrainingPlan) -> float:
+class _Span:
+    """Losses and time between two validations."""
+
+    def __init__(self, after: int) -> None:
+        self.after, self.count = after, 0
+        self._sums: dict[str, float] = {}
+        self._began = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._began
+
+    def add(self, losses: dict[str, float]) -> None:
+        self.count += 1
+        self._sums = {name: self._sums.get(name, 0.0) + value for name, value in losses.items()}
+
+    def point(self) -> dict[str, float]:
+        return {name: total / self.count for name, total in self._sums.items()}
+
+    def means(self) -> str:
+        return " ".join(f"{name} {value:.3f}" for name, value in self.point().items() if name != "loss")
+
+
+def _frames(plan: TrainingPlan, step: int) -> int:
+    """Frames that an update learns from."""
+    return plan.windows * plan.frames if step <= plan.steps else 2 * plan.transitions
+
+
+def _schedule(step: int, length: int, warmup: int) -> float:
     """Share of the peak learning rate: linear warm-up, then half a cosine."""
-    return min(1.0, step / plan.warmup) * 0.5 * (1 + math.cos(math.pi * min(1.0, (step - 1) / plan.steps)))
+    return min(1.0, step / warmup) * 0.5 * (1 + math.cos(math.pi * min(1.0, (step - 1) / length)))
 
 
 def _save(training: Training, path: Path, curve: list[dict[str, float]], best: dict[str, Tensor]) -> None:
@@ -250,8 +180,8 @@ def _save(training: Training, path: Path, curve: list[dict[str, float]], best: d
                 "curve": curve,
                 "best": best,
                 "parts": training.parts.state_dict(),
-                "inverse": training.inverse.state_dict(),
-                "optimizer": training.optimizer.state_dict(),
+                "optimizer": training.phase.optimizer.state_dict(),
+                "trained": [weight.detach() for weight in training.phase.trained],
             },
             partial,
         )
@@ -266,8 +196,11 @@ def _resume(training: Training, path: Path) -> tuple[list[dict[str, float]], dic
         raise ReachcostError(f"{path} is not a training state ({error}): remove it to start again") from error
     _require_origin(path, state["origin"], training.origin)
     training.parts.load_state_dict(state["parts"])
-    training.inverse.load_state_dict(state["inverse"])
-    training.optimizer.load_state_dict(state["optimizer"])
+    training.enter(int(state["curve"][-1]["step"]))
+    with torch.no_grad():
+        for weight, stored in zip(training.phase.trained, state["trained"], strict=True):
+            weight.copy_(stored)
+    training.phase.optimizer.load_state_dict(state["optimizer"])
     return state["curve"], state["best"]
 
 

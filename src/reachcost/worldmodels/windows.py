@@ -32,16 +32,20 @@ class Windows:
 
     def __init__(self, logs: Logs, blocks: ActionBlocks, pixels: int, count: int, first: int, stop: int) -> None:
         self.logs, self.blocks, self.pixels, self.count = logs, blocks, pixels, count
+        self._episodes = (first, stop)
         span = (count - 1) * blocks.length + 1
-        low = logs.offsets[first]
-        high = logs.rows if stop >= len(logs) else logs.offsets[stop]
+        self.stop_row = logs.rows if stop >= len(logs) else int(logs.offsets[stop])
         starts = logs.window_starts(span)
-        self.starts = starts[(starts >= low) & (starts < high)]
+        self.starts = starts[(starts >= logs.offsets[first]) & (starts < self.stop_row)]
         if not len(self.starts):
             raise ReachcostError(
                 f"no episode from {first} to {stop - 1} has the {span} rows of a window of {count} frames "
                 f"{blocks.length} steps apart: log longer or more episodes"
             )
+
+    def of(self, frames: int) -> Windows:
+        """Windows of another number of frames within the same episodes."""
+        return Windows(self.logs, self.blocks, self.pixels, frames, *self._episodes)
 
     def draw(self, size: int, generator: np.random.Generator) -> tuple[Tensor, Tensor]:
         """Read `size` windows drawn uniformly."""
@@ -49,13 +53,13 @@ class Windows:
 
     def read(self, starts: np.ndarray) -> tuple[Tensor, Tensor]:
         """Frames uint8 [N * T, pixels, pixels, 3] and action blocks [N, T - 1, A] of windows that start at rows [N]."""
-        return self.frames(self.rows(starts).reshape(-1)), self.actions(starts)
+        return self.frames_of(self.rows(starts).reshape(-1)), self.actions(starts)
 
     def rows(self, starts: np.ndarray) -> np.ndarray:
         """Rows of the frames of each window [N, T]."""
         return starts[:, None] + self.blocks.length * np.arange(self.count)
 
-    def frames(self, rows: np.ndarray) -> Tensor:
+    def frames_of(self, rows: slice | np.ndarray) -> Tensor:
         """Frames of log rows: uint8 [N, pixels, pixels, 3]."""
         return torch.from_numpy(frames(self.logs.observations(rows), self.pixels))
 

@@ -1,0 +1,66 @@
+"""How a world model is trained: every number of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from reachcost.errors import ReachcostError
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """How a world model is trained; the defaults are for the compact size on two CPU cores."""
+
+    kind: Literal["lewm", "pldm"] = "lewm"
+    """The objective."""
+    size: Literal["compact", "paper"] = "compact"
+    """`compact` for two CPU cores; `paper` is the public ViT-tiny at 224 px, for a GPU."""
+    seed: int = 3072
+    """Of initial weights, windows and projections."""
+    steps: int = 3000
+    """Updates of all parts together."""
+    refinement: int = 4000
+    """Updates of the predictor alone, afterwards."""
+    windows: int = 128
+    """Windows of an update. SIGReg grows with it."""
+    frames: int = 4
+    """Frames of a window, one action block apart."""
+    transitions: int = 1024
+    """Transitions of an update of the predictor alone."""
+    action_block: int = 5
+    """Environment steps of an action block."""
+    learning_rate: float = 1e-3
+    """Peak of the warm-up and cosine schedule of AdamW, in both phases."""
+    weight_decay: float = 1e-3
+    """Of AdamW."""
+    warmup: int = 100
+    """Updates until the peak."""
+    clip: float = 1.0
+    """Largest norm of a gradient."""
+    projections: int = 512
+    """Random directions of SIGReg."""
+    holdout: float = 0.05
+    """Share of the episodes, the last ones, that judge the model and are never trained on."""
+    validate_every: int = 500
+    """Updates between validations; each saves the state that a resumed training continues from."""
+    threads: int = 2
+    """CPU threads; more or fewer round differently."""
+    device: str = "cpu"
+    """Where to train; `cuda` for the paper's size."""
+
+    def __post_init__(self) -> None:
+        counts = ("steps", "transitions", "action_block", "warmup", "projections", "validate_every", "threads")
+        for name in (*counts, "learning_rate", "clip"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ReachcostError(f"training: {name} is {getattr(self, name)}: make it positive")
+        if self.windows < 2 or self.frames < 2 or self.refinement < 0 or not 0 < self.holdout < 1:
+            raise ReachcostError(
+                "training: needs two or more windows of two or more frames, refinement >= 0, and 0 < holdout < 1"
+            )
+
+    @classmethod
+    def paper(cls, **options: Any) -> TrainingPlan:
+        """The public training script's settings: about ten passes over the public cache, all parts together."""
+        plan = cls(size="paper", steps=50_000, refinement=0, learning_rate=5e-5, warmup=500, validate_every=2000)
+        return replace(plan, **options)

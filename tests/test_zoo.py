@@ -1,0 +1,95 @@
+"""The bundled world models are what their cards and the documentation say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from reachcost.audits.probe import fit_probe, score_probe
+from reachcost.errors import ReachcostError
+from reachcost.logs import Logs
+from reachcost.tasks.tworoom import TwoRoom
+from reachcost.worldmodels.check import check_world_model
+from reachcost.worldmodels.loading import ZOO, load_world_model, zoo
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def fresh() -> Logs:
+    """Episodes that neither the models nor the evaluation sets have seen."""
+    return TwoRoom().generate_logs(episodes=120, seed=77)
+
+
+def test_three_seeds_of_both_kinds_are_bundled() -> None:
+    assert zoo() == [f"{kind}-tworoom-{seed}" for kind in ("lewm", "pldm") for seed in (3072, 3073, 3074)]
+
+
+@pytest.mark.parametrize("name", zoo())
+def test_a_bundled_model_keeps_the_contract_and_its_promised_quality(name: str, fresh: Logs) -> None:
+    model = load_world_model(name)
+    check_world_model(model, fresh.observations(np.array([0, 40, 300])), torch.randn(3, 6, 5, 10))
+    assert sum(path.stat().st_size for path in (ZOO / name).iterdir()) <= 6_000_000
+    states = fresh.columns["state"]
+    latents = model.encode(fresh.observations(slice(None)))
+    half = fresh.offsets[60]
+    score = score_probe(fit_probe(latents[:half], states[:half]), latents[half:], states[half:])
+    assert score.r2 >= 0.998
+    probe = fit_probe(latents, states)
+    starts = fresh.window_starts(26)
+    starts = starts[starts >= half][::7]
+    taken = fresh.columns["action"][starts[:, None] + np.arange(25)].reshape(len(starts), 1, 5, 5, 2)
+    ends = model.rollout(latents[starts][:, None], model.blocks(taken))[:, 0]
+    assert score_probe(probe, ends, states[starts + 25]).rmse <= 8
+    metrics = model.card["training"]["metrics"]
+    assert metrics["probe_r2"] >= 0.998
+    assert metrics["rollout_rmse"] <= 8
+
+
+@pytest.mark.parametrize("name", zoo())
+def test_documentation_and_card_give_the_numbers_of_the_record(name: str) -> None:
+    training = load_world_model(name).card["training"]
+    metrics = training["metrics"]
+    (row,) = re.findall(rf"^\| `{name}` \|(.*)\|$", (ROOT / "docs" / "world-models.md").read_text(), re.MULTILINE)
+    assert [cell.strip() for cell in row.split("|")] == [
+        f"{metrics['probe_r2']:.4f}",
+        f"{metrics['probe_rmse']:.2f} px",
+        f"{metrics['rollout_rmse']:.2f} px",
+        f"{training['seconds']} s",
+    ]
+    assert f"| probe_r2 | {metrics['probe_r2']:.5g} |" in (ZOO / name / "README.md").read_text()
+
+
+def test_frames_shrunk_from_224_px_encode_like_frames_drawn_at_64_px(fresh: Logs) -> None:
+    model, states = load_world_model("lewm-tworoom-3072"), fresh.columns["state"]
+    probe = fit_probe(model.encode(fresh.observations(slice(None))), states)
+    shrunk = model.encode({"pixels": TwoRoom().render(states[:500])})
+    assert score_probe(probe, shrunk, states[:500]).rmse <= 8
+
+
+def test_actions_beyond_the_logs_are_clamped_unless_told_otherwise(fresh: Logs) -> None:
+    model, free = load_world_model("lewm-tworoom-3072"), load_world_model("lewm-tworoom-3072", clamp=False)
+    context = model.encode(fresh.observations(np.array([5])))[:, None]
+    beyond = model.blocks(np.full((1, 1, 1, 5, 2), 1.7))
+    bound = model.blocks(np.full((1, 1, 1, 5, 2), 1.0))
+    assert torch.equal(model.rollout(context, beyond), model.rollout(context, bound))
+    assert not torch.equal(free.rollout(context, beyond), free.rollout(context, bound))
+
+
+def test_a_rollout_does_not_depend_on_the_other_episodes_of_the_batch(fresh: Logs) -> None:
+    model = load_world_model("lewm-tworoom-3072")
+    context = model.encode(fresh.observations(np.array([0, 90, 400])))[:, None]
+    pool = torch.randn(3, 300, 5, 10)
+    together = model.rollout(context, pool)
+    for episode in range(3):
+        alone = model.rollout(context[episode : episode + 1], pool[episode : episode + 1])
+        assert torch.equal(alone[0], together[episode])
+
+
+def test_an_unknown_name_lists_what_there_is() -> None:
+    with pytest.raises(ReachcostError, match="lewm-tworoom-3072"):
+        load_world_model("lewm-threeroom")
