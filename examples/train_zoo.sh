@@ -7,6 +7,8 @@ test -e "$out/logs.h5" || reachcost logs generate tworoom --seed 1 --out "$out/l
 for seed in 3072 3073 3074; do
     for kind in lewm pldm; do
         reachcost train-model $kind --logs "$out/logs.h5" --seed $seed --threads 1 --out "$out/$kind-tworoom-$seed" &
+        eval "$kind=$!"
     done
-    wait
+    wait $lewm
+    wait $pldm
 done

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 from torch import Tensor
 
 from reachcost import latents as module
@@ -45,14 +46,22 @@ def logs() -> Logs:
 
 
 def test_a_second_encoding_is_read_from_disk_as_a_memory_map(logs: Logs, tmp_path: Path) -> None:
+    whole = encode_logs(Counting(), logs, cache=False).values
+    for rows in (64 + logs.rows, 64, 64):  # the sample that tells frames apart is encoded every time
+        model = Counting()
+        values = encode_logs(model, logs, cache=tmp_path).values
+        assert model.rows == rows
+        assert torch.equal(values, whole)
+        values[:] = 0  # a private copy: the file stays as it is
+
+
+def test_readers_do_not_disturb_each_other_and_need_not_write(logs: Logs, tmp_path: Path) -> None:
     first = encode_logs(Counting(), logs, cache=tmp_path)
-    again = Counting()
-    second = encode_logs(again, logs, cache=tmp_path)
-    assert torch.equal(first.values, second.values)
-    assert again.rows == 64  # the sample that proves that the frames are the same
+    (lock,) = tmp_path.rglob(".lock")
+    with FileLock(lock):
+        assert torch.equal(encode_logs(Counting(), logs, cache=tmp_path).values, first.values)
+    encode_logs(*_other_frames(logs), cache=tmp_path)
     assert torch.equal(first.values, encode_logs(Counting(), logs, cache=False).values)
-    second.values[0] = 0  # a private copy: the file stays as it is
-    assert torch.equal(encode_logs(Counting(), logs, cache=tmp_path).values, first.values)
 
 
 def test_an_interrupted_encoding_continues(logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +70,7 @@ def test_an_interrupted_encoding_continues(logs: Logs, tmp_path: Path, monkeypat
         encode_logs(Counting(fail_at=350), logs, batch=50, cache=tmp_path)
     rest = Counting()
     values = encode_logs(rest, logs, batch=50, cache=tmp_path).values
-    assert rest.rows == 64 + logs.rows - 300
+    assert rest.rows == 64 + logs.rows - 200
     assert torch.equal(values, encode_logs(Counting(), logs, cache=False).values)
 
 
@@ -92,10 +101,16 @@ def test_damage_is_noticed(logs: Logs, tmp_path: Path) -> None:
     manifest.write_text("{")
     assert torch.equal(encode_logs(Counting(), logs, cache=tmp_path).values, whole)
     assert json.loads(manifest.read_text())["rows"] == logs.rows
+    for rows in (-3, logs.rows + 5, "all", None):
+        manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "rows": rows}))
+        assert torch.equal(encode_logs(Counting(), logs, cache=tmp_path).values, whole)
     (array,) = tmp_path.rglob("latents.npy")
     array.write_bytes(array.read_bytes()[:200])
     with pytest.raises(ReachcostError, match="damaged"):
         encode_logs(Counting(), logs, cache=tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ReachcostError, match="REACHCOST_CACHE"):
+        encode_logs(Counting(), logs, cache=tmp_path / "file")
 
 
 def test_the_default_place_is_an_environment_variable(

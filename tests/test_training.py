@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from reachcost.logs import Logs
 from reachcost.logs.hdf5 import open_logs, write_logs
 from reachcost.progress import Progress
 from reachcost.seeding import generator
+from reachcost.storage import _checksum
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels import training
 from reachcost.worldmodels.actions import ActionBlocks
@@ -25,12 +27,14 @@ from reachcost.worldmodels.check import check_world_model
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model
 from reachcost.worldmodels.phases import BATCH_NORM_BATCHES
+from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 from reachcost.worldmodels.training import Training, TrainingPlan, train_world_model
 from reachcost.worldmodels.windows import Windows
 
 TINY = TrainingPlan(
     seed=5, steps=4, refinement=4, windows=8, transitions=32, validate_every=2, holdout=0.2, threads=1, projections=16
 )
+LONG = replace(TINY, steps=30, validate_every=10)
 
 
 @pytest.fixture(scope="module")
@@ -134,8 +138,9 @@ def test_settled_batch_norm_statistics_are_those_of_the_data(logs: Logs) -> None
         made.train.draw(TINY.windows, generator(TINY.seed, "batch-norm", batch))[0]
         for batch in range(BATCH_NORM_BATCHES)
     ]
-    features = made.parts.projector[0](made.parts.encoder(torch.cat(seen)))
-    assert torch.allclose(made.parts.projector[1].running_mean, features.mean(0), atol=1e-4)
+    first, norm, *_ = made.parts.projector.children()
+    features = first(made.parts.encoder(torch.cat(seen)))
+    assert torch.allclose(norm.get_buffer("running_mean"), features.mean(0), atol=1e-4)
 
 
 def test_the_second_phase_leaves_the_encoder_alone(logs: Logs) -> None:
@@ -173,14 +178,38 @@ def test_training_reads_stored_frames_as_well_as_drawn_ones(logs: Logs, tmp_path
     assert stored.fingerprint == drawn.fingerprint
 
 
-def test_the_papers_size_trains_with_the_same_command(logs: Logs, tmp_path: Path) -> None:
-    plan = TrainingPlan.paper(steps=1, windows=2, frames=2, holdout=0.2)
-    made = Training(logs, plan)
-    assert made.parts.architecture.image_size == 224
-    assert made.parts.architecture.depth == 6
+def test_the_papers_size_trains_with_the_same_command(
+    logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    public = PublicArchitecture()
+    assert (public.image_size, public.patch, public.encoder_width, public.depth) == (224, 14, 192, 6)
+    short = PublicArchitecture(history=1, encoder_depth=1, depth=1, image_size=28)
+    monkeypatch.setattr(training, "build", lambda plan, action_dim: PublicParts(short))
+    write_logs(logs, tmp_path / "logs.h5", render=TwoRoom(pixels=28).render)
+    files = ["--logs", str(tmp_path / "logs.h5"), "--out", str(tmp_path / "m")]
+    assert main(["train-model", "lewm", *files, "--size", "paper", "--steps", "2", "--threads", "1"]) == 0
+    model = load_world_model(tmp_path / "m")
+    assert model.card["size"] == "paper"
+    check_world_model(model, open_logs(tmp_path / "logs.h5").observations(np.array([0, 30])), torch.randn(2, 4, 3, 10))
+    assert main(["check", str(tmp_path / "m"), "--logs", str(tmp_path / "logs.h5")]) == 0
+    assert "holds" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("size", ["compact", "paper"])
+def test_an_update_of_the_real_size_gives_finite_losses(logs: Logs, size: str) -> None:
+    sized = TrainingPlan.paper() if size == "paper" else TrainingPlan()
+    made = Training(logs, replace(sized, windows=2, frames=2, holdout=0.2))
     made.enter(1)
-    losses = made.update(1)
-    assert np.isfinite(losses["loss"])
+    assert np.isfinite(made.update(1)["loss"])
+
+
+def resigned(directory: Path, **changes: dict[str, object]) -> bytes:
+    """A config with some values changed and a checksum that fits: not damage, but malice."""
+    config = json.loads((directory / "config.json").read_text())
+    for section, values in changes.items():
+        config[section] |= values
+    config["sha256"] = _checksum(config, weights(directory))
+    return json.dumps(config).encode()
 
 
 def test_damaged_models_are_refused(trained: Path, tmp_path: Path) -> None:
@@ -189,6 +218,13 @@ def test_damaged_models_are_refused(trained: Path, tmp_path: Path) -> None:
         ("config.json", lambda text: text.replace(b'"blocks": 2', b'"blocks": 3')),
         ("config.json", lambda text: text.replace(b'"size": "compact"', b'"size": "huge"', 1)),
         ("config.json", lambda text: b"{"),
+        ("config.json", lambda text: resigned(trained, architecture={"patch": 0})),
+        ("config.json", lambda text: resigned(trained, architecture={"latent_dim": -1})),
+        ("config.json", lambda text: resigned(trained, architecture={"blocks": 10**9})),
+        ("config.json", lambda text: resigned(trained, architecture={"unknown": 1})),
+        ("config.json", lambda text: resigned(trained, actions={"length": 4})),
+        ("config.json", lambda text: resigned(trained, training={"plan": None})),
+        ("config.json", lambda text: b"[" * 100_000),
     ):
         copy = tmp_path / f"{name}-{len(list(tmp_path.iterdir()))}"
         copy.mkdir()
@@ -214,14 +250,27 @@ def test_the_command_trains_and_names_its_mistakes(
     assert "no logs at" in capsys.readouterr().err
 
 
-def test_a_killed_training_leaves_nothing_half_written(logs: Logs, tmp_path: Path) -> None:
+CHILD = """
+import sys
+from reachcost.logs.hdf5 import open_logs
+from reachcost.tasks.tworoom import TwoRoom
+from reachcost.worldmodels.training import train_world_model
+from tests.test_training import LONG
+train_world_model(open_logs(sys.argv[1], TwoRoom().observe), sys.argv[2], LONG)
+"""
+
+
+def test_a_killed_training_leaves_nothing_half_written_and_resumes(logs: Logs, tmp_path: Path) -> None:
     write_logs(logs, tmp_path / "logs.h5")
-    command = [sys.executable, "-m", "reachcost.cli", "train-model", "lewm", "--logs", str(tmp_path / "logs.h5")]
-    process = subprocess.Popen([*command, "--out", str(tmp_path / "m")], stdout=subprocess.DEVNULL)
-    while not (tmp_path / "m").exists() and process.poll() is None:
-        pass
+    process = subprocess.Popen([sys.executable, "-c", CHILD, str(tmp_path / "logs.h5"), str(tmp_path / "m")])
+    for _ in range(1200):
+        if (tmp_path / "m" / "training.pt").exists() or process.poll() is not None:
+            break
+        time.sleep(0.1)
     process.kill()
     process.wait()
-    with pytest.raises(ReachcostError):
+    with pytest.raises(ReachcostError, match="not finished"):
         load_world_model(tmp_path / "m")
-    assert not (tmp_path / "m" / "config.json").exists()
+    train_world_model(logs, tmp_path / "m", LONG)
+    train_world_model(logs, tmp_path / "whole", LONG)
+    assert weights(tmp_path / "m") == weights(tmp_path / "whole")

@@ -128,7 +128,7 @@ def train_model(
     from reachcost.worldmodels.training import TrainingPlan, train_world_model
 
     sized = TrainingPlan.paper() if size == "paper" else TrainingPlan()
-    counts = {"steps": steps or sized.steps, "refinement": sized.refinement if refinement is None else refinement}
+    counts = {name: count for name, count in (("steps", steps), ("refinement", refinement)) if count is not None}
     plan = replace(sized, kind=kind, seed=seed, threads=threads, device=device, **counts)
     opened = open_logs(logs, observe=make_task("tworoom").observe)
     model = train_world_model(opened, out, plan, ConsoleProgress(_console))
@@ -149,6 +149,7 @@ def check(model: Annotated[str, tyro.conf.Positional], logs: Path | None = None,
         logs: HDF5 file the model was trained on; a public checkpoint needs it for the statistics of its actions.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
     """
+    import numpy as np
     import torch
 
     from reachcost.logs.hdf5 import open_logs
@@ -159,15 +160,22 @@ def check(model: Annotated[str, tyro.conf.Positional], logs: Path | None = None,
     task = make_task("tworoom")
     opened = None if logs is None else open_logs(logs, observe=task.observe)
     loaded = load_world_model(model, logs=opened, trust_pickle=trust_pickle)
-    observations = (opened or task.generate_logs(episodes=1)).observations(slice(0, 2))
-    check_world_model(loaded, observations, torch.randn(2, 8, 5, loaded.action_dim))
-    table = Table(loaded.card["name"], "", box=box.SIMPLE_HEAD, show_edge=False, title_justify="left")
-    table.add_row("contract", "holds: frozen, deterministic, rows and candidates do not mix, actions matter")
-    table.add_row("latent", f"{loaded.latent_dim} numbers, from frames of {loaded.parts.pixels} px")
-    table.add_row("action block", f"{loaded.action_dim} numbers, {loaded.actions.length} steps")
-    table.add_row("weights", f"{sum(weight.numel() for weight in loaded.parts.parameters()):,}")
-    for name, value in loaded.card.get("training", {}).get("metrics", {}).items():
-        table.add_row(name, f"{value:.5g}")
+    seen = opened or task.generate_logs(episodes=1)
+    actions = torch.randn(2, 8, 5, loaded.action_dim, generator=torch.Generator().manual_seed(0))
+    check_world_model(loaded, seen.observations(np.array([0, seen.rows // 2])), actions)
+    facts = {
+        "contract": "holds: frozen, deterministic, rows and candidates do not mix, actions matter",
+        "latent": f"{loaded.latent_dim} numbers, from frames of {loaded.parts.pixels} px",
+        "action block": f"{loaded.action_dim} numbers, {loaded.actions.length} steps",
+        "weights": f"{sum(weight.numel() for weight in loaded.parts.parameters()):,}",
+        "source": loaded.card["source"],
+        "sha256": loaded.card["sha256"],
+    }
+    training = loaded.card.get("training", {})
+    facts |= {name: f"{value:.5g}" for name, value in training.get("metrics", {}).items()}
+    table = Table(loaded.card["name"], "", box=box.SIMPLE_HEAD, show_edge=False)
+    for name, fact in facts.items():
+        table.add_row(name, fact)
     _console.print(table)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Literal
 
@@ -17,6 +15,7 @@ from torch.optim.lr_scheduler import OneCycleLR
 from reachcost.errors import ReachcostError
 from reachcost.heads.pair import PairHead
 from reachcost.pairs import PairSet, TemporalPairs
+from reachcost.parallel import one_thread
 from reachcost.progress import Progress
 from reachcost.seeding import torch_seed
 
@@ -133,14 +132,3 @@ def evaluate(head: PairHead, latents: Tensor, pairs: PairSet) -> tuple[float, fl
     loss = functional.smooth_l1_loss(predicted, target)
     rmse = head.scale * functional.mse_loss(predicted, target).sqrt()
     return loss.item(), rmse.item()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Small matrices are faster on one thread, and sums then do not depend on the number of cores."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

@@ -4,7 +4,10 @@ Latents of a model that has a `fingerprint` are kept on disk, in the directory t
 `REACHCOST_CACHE` names, by default `~/.cache/reachcost`:
 
     <cache>/latents/<key>/latents.npy      float32 [R, D], read as a memory map
-    <cache>/latents/<key>/manifest.json    fingerprints of model and logs; `rows` tells how many rows are encoded
+    <cache>/latents/<key>/manifest.json    what they were made of; `rows` tells how many rows are encoded
+
+The key covers the fingerprints of model and logs and a sample of rows encoded anew, so that the same states under other
+frames are other latents.
 """
 
 from __future__ import annotations
@@ -12,12 +15,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from filelock import FileLock
 from torch import Tensor
 
 from reachcost.atomic import write_file
@@ -25,9 +31,10 @@ from reachcost.errors import ReachcostError
 from reachcost.logs import Logs
 from reachcost.progress import Progress
 from reachcost.protocols import WorldModel
-from reachcost.records import exclusive
 
 FORMAT = "reachcost-latents/1"
+SAMPLE = 64
+"""Rows that are encoded anew to tell frames apart."""
 SAVE_EVERY = 32
 """Batches between two points from which an interrupted encoding continues."""
 
@@ -75,37 +82,40 @@ def encode_logs(
     10
     """
     progress = progress or Progress()
-    fingerprint = getattr(model, "fingerprint", None)
+    progress.step("latents")
     shape = (logs.rows, model.latent_dim)
-    if cache is False or fingerprint is None:
+    fingerprint = getattr(model, "fingerprint", None)
+    if cache is False or fingerprint is None or not logs.rows:
         values = np.empty(shape, np.float32)
-        _encode(model, logs, values, range(0, logs.rows, batch), progress)
+        for rows in progress.track(_batches(0, logs.rows, batch), "batches"):
+            values[rows] = _encode(model, logs, rows)
         return Latents(torch.from_numpy(values), logs)
-    origin = {"format": FORMAT, "model": fingerprint, "logs": logs.fingerprint, "shape": list(shape)}
-    key = hashlib.sha256(json.dumps(origin).encode()).hexdigest()[:32]
-    directory = Path(cache or _default_cache()) / "latents" / key
-    with exclusive(directory):
-        stored = _Stored(directory, origin)
-        if stored.rows and not stored.agrees(model, logs):
-            stored.forget()  # the same states under other frames
-        done = stored.rows
-        starts = range(done, logs.rows, batch)
-        for first in progress.track(range(0, len(starts), SAVE_EVERY), "parts") if starts else ():
-            part = starts[first : first + SAVE_EVERY]
-            _encode(model, logs, stored.values, part, Progress())
-            stored.keep(min(part[-1] + batch, logs.rows))
-    return Latents(torch.from_numpy(stored.values), logs)
+    sample = _encode(model, logs, np.linspace(0, logs.rows - 1, SAMPLE).astype(np.int64))
+    origin = {
+        "format": FORMAT,
+        "model": fingerprint,
+        "logs": logs.fingerprint,
+        "sample": hashlib.sha256(sample.tobytes()).hexdigest(),
+        "shape": list(shape),
+    }
+    stored = _Stored(Path(cache or _default_cache()).expanduser() / "latents", origin)
+    if stored.rows() < logs.rows:
+        with stored.writing() as values:
+            todo = _batches(stored.rows(), logs.rows, batch)
+            for number, rows in enumerate(progress.track(todo, "batches"), start=1):
+                values[rows] = _encode(model, logs, rows)
+                if number % SAVE_EVERY == 0 or number == len(todo):
+                    values.flush()
+                    stored.keep(rows.stop)
+    return Latents(torch.from_numpy(stored.read()), logs)
+
+
+def _batches(first: int, stop: int, size: int) -> list[slice]:
+    return [slice(row, min(row + size, stop)) for row in range(first, stop, size)]
 
 
 @torch.no_grad()
-def _encode(model: WorldModel, logs: Logs, values: np.ndarray, starts: range, progress: Progress) -> None:
-    """Fill rows of `values`, in batches that begin at `starts`."""
-    for start in progress.track(starts, "batches"):
-        rows = slice(start, min(start + starts.step, logs.rows))
-        values[rows] = _encode_rows(model, logs, rows)
-
-
-def _encode_rows(model: WorldModel, logs: Logs, rows: slice | np.ndarray) -> np.ndarray:
+def _encode(model: WorldModel, logs: Logs, rows: slice | np.ndarray) -> np.ndarray:
     observations = logs.observations(rows)
     try:
         return model.encode(observations).cpu().numpy()
@@ -117,50 +127,62 @@ def _encode_rows(model: WorldModel, logs: Logs, rows: slice | np.ndarray) -> np.
 
 
 class _Stored:
-    """Latents on disk, complete up to `rows`."""
+    """Latents on disk, whole up to the number of rows that the manifest names."""
 
-    def __init__(self, directory: Path, origin: dict[str, Any]) -> None:
-        self._directory, self._origin = directory, origin
-        self._manifest, array = directory / "manifest.json", directory / "latents.npy"
-        shape = tuple(origin["shape"])
-        self.rows = self._recorded_rows() if array.exists() else 0
-        if self.rows == 0:
-            self._manifest.unlink(missing_ok=True)
-            np.lib.format.open_memmap(array, mode="w+", dtype=np.float32, shape=shape)
-        mode = "c" if self.rows == shape[0] else "r+"
-        try:
-            self.values: np.ndarray = np.lib.format.open_memmap(array, mode=mode)
-        except ValueError as error:
-            raise ReachcostError(f"{array} is damaged ({error}): remove {directory}") from error
-        if self.values.shape != shape or self.values.dtype != np.float32:
-            raise ReachcostError(f"{array} is {self.values.dtype} {self.values.shape}: remove {directory}")
+    def __init__(self, cache: Path, origin: dict[str, Any]) -> None:
+        self._origin = origin
+        self._directory = cache / hashlib.sha256(json.dumps(origin).encode()).hexdigest()[:32]
+        self._array, self._manifest = self._directory / "latents.npy", self._directory / "manifest.json"
 
-    def _recorded_rows(self) -> int:
+    def rows(self) -> int:
+        """Rows that are there; 0 if there is nothing that can be trusted."""
         try:
             manifest = json.loads(self._manifest.read_text(encoding="utf-8"))
-            known = {key: manifest[key] for key in self._origin} == self._origin
-            return int(manifest["rows"]) if known else 0
-        except (OSError, ValueError, KeyError, TypeError):
-            return 0  # nothing that can be trusted: encode again
+            rows = manifest.pop("rows")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return 0
+        known = manifest == self._origin and isinstance(rows, int) and 0 < rows <= self._origin["shape"][0]
+        return rows if known and self._array.exists() else 0
 
-    def agrees(self, model: WorldModel, logs: Logs) -> bool:
-        """Whether some rows, encoded again, give what is stored."""
-        rows = np.unique(np.linspace(0, self.rows - 1, 64).astype(np.int64))
-        with torch.no_grad():
-            again = _encode_rows(model, logs, rows)
-        return bool(np.allclose(self.values[rows], again, rtol=1e-3, atol=1e-3))
+    def read(self) -> np.ndarray:
+        """The finished latents; what is written into them stays in memory."""
+        return self._open("c")
 
-    def forget(self) -> None:
-        """Start again."""
-        self._manifest.unlink()
-        self.__init__(self._directory, self._origin)
+    @contextmanager
+    def writing(self) -> Iterator[np.memmap]:
+        """The latents to be filled, once no other process is filling them."""
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            with FileLock(self._directory / ".lock"):
+                if not self.rows():
+                    self._create()
+                yield self._open("r+")
+        except OSError as error:
+            raise ReachcostError(
+                f"cannot keep latents in {self._directory} ({error.strerror or error}): make room there, name another "
+                "directory in REACHCOST_CACHE, or pass cache=False"
+            ) from error
 
     def keep(self, rows: int) -> None:
-        """Make sure that the first `rows` are on disk, then say so."""
-        assert isinstance(self.values, np.memmap)
-        self.values.flush()
+        """Say that the first `rows` are on disk."""
         write_file(self._manifest, json.dumps({**self._origin, "rows": rows}, indent=2) + "\n")
-        self.rows = rows
+
+    def _create(self) -> None:
+        """A new file with all its room reserved, so that a full disk is an error now and not a crash later."""
+        self._manifest.unlink(missing_ok=True)
+        self._array.unlink(missing_ok=True)
+        np.lib.format.open_memmap(self._array, mode="w+", dtype=np.float32, shape=tuple(self._origin["shape"]))
+        with self._array.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, self._array.stat().st_size)
+
+    def _open(self, mode: Literal["c", "r+"]) -> np.memmap:
+        try:
+            values = np.lib.format.open_memmap(self._array, mode=mode)
+        except ValueError as error:
+            raise ReachcostError(f"{self._array} is damaged ({error}): remove {self._directory}") from error
+        if values.shape != tuple(self._origin["shape"]) or values.dtype != np.float32:
+            raise ReachcostError(f"{self._array} is {values.dtype} {values.shape}: remove {self._directory}")
+        return values
 
 
 def _default_cache() -> Path:

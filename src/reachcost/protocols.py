@@ -40,7 +40,11 @@ class WorldModel(Protocol):
         ...
 
     def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
-        """Predict where candidates end: context [B, T, D], actions [B, S, H, A] -> terminal [B, S, D]."""
+        """Predict where candidates end: context [B, T, D], actions [B, S, T - 1 + H, A] -> terminal [B, S, D].
+
+        T is 1 for most models. With a longer history the first T - 1 action blocks are those already executed between
+        the frames of the context.
+        """
         ...
 
 

@@ -54,7 +54,7 @@ class StoredModule:
         """Read `config.json`, which must be of that format."""
         try:
             config = json.loads(self._read("config.json"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             self.refuse(f"config.json is not valid JSON ({error})", error)
         if not isinstance(config, dict) or config.get("format") != format_name:
             self.refuse(f"config.json is not of format {format_name!r}")
@@ -65,8 +65,11 @@ class StoredModule:
     def fill(self, build: Callable[[], Module], config: dict[str, Any]) -> Module:
         """Build the module and give it the stored weights, bit for bit; frozen and in eval mode."""
         weights = self._weights(config)
-        with torch.device("meta"):  # shapes only: a wrong config must not allocate anything
-            module = build()
+        try:
+            with torch.device("meta"):  # shapes only: a wrong config must not allocate anything
+                module = build()
+        except (ValueError, TypeError, KeyError, ArithmeticError, RuntimeError) as error:
+            self.refuse(f"config.json does not describe a module ({error})", error)
         expected, found = _shapes(module.state_dict()), _shapes(weights)
         for name in sorted(expected.keys() | found.keys()):
             if expected.get(name) != found.get(name):

@@ -42,6 +42,7 @@ def load_checkpoint(
     logs: Logs | None = None,
     actions: ActionBlocks | None = None,
     clamp: bool = False,
+    device: str = "cpu",
     trust_pickle: bool = False,
 ) -> JepaWorldModel:
     """Load a public LeWM or PLDM checkpoint as a frozen world model.
@@ -52,6 +53,7 @@ def load_checkpoint(
         logs: What the model was trained on, to measure the action statistics, which no checkpoint holds.
         actions: These statistics, if they are known; they go before `logs`.
         clamp: See `JepaWorldModel`. The public planner lets the predictor see whatever it samples.
+        device: Where it computes.
         trust_pickle: Load a pickled model although it can run any code; needs the packages it was written with.
     """
     files = _find(source)
@@ -67,7 +69,7 @@ def load_checkpoint(
     with files.weights.open("rb") as file:
         checksum = hashlib.file_digest(file, "sha256").hexdigest()
     card = {"name": files.name, "source": str(source), "sha256": checksum, "family": family}
-    return JepaWorldModel(parts, blocks, clamp=clamp, card=card)
+    return JepaWorldModel(parts, blocks, clamp, card, device)
 
 
 class _Files(NamedTuple):
@@ -163,8 +165,8 @@ def _unpickle(path: Path, trusted: bool) -> tuple[object, object]:
     if not trusted:
         refuse(
             path,
-            "it is a pickled Python object, and loading one can run any code: pass trust_pickle=True if you trust its "
-            "author, or use the same model as config.json and weights.pt",
+            "it is a pickled Python object, and loading one can run any code: pass trust_pickle=True (--trust-pickle) "
+            "if you trust its author, or use the same model as config.json and weights.pt",
         )
     try:
         thing = torch.load(path, map_location="cpu", weights_only=False)

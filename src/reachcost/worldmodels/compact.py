@@ -50,6 +50,7 @@ class CompactParts(nn.Module):
     """
 
     history = 1
+    together = 128
 
     def __init__(self, architecture: CompactArchitecture) -> None:
         super().__init__()
@@ -69,6 +70,11 @@ class CompactParts(nn.Module):
             nn.SiLU(),
         )
         self.predictor = Predictor(architecture)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
 
     def embed(self, pixels: Tensor) -> Tensor:
         """Frames uint8 [N, pixels, pixels, 3] -> latents [N, D]."""

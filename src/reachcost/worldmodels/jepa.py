@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from reachcost.errors import ReachcostError
 from reachcost.observations import frames
+from reachcost.parallel import each
 from reachcost.protocols import Observations
 from reachcost.worldmodels.actions import ActionBlocks
 
@@ -27,8 +28,15 @@ class Parts(Protocol):
     """Side of the frames the encoder reads."""
     latent_dim: int
     """D."""
+    together: int
+    """Frames that are encoded at once."""
     history: int
     """The longest window, in frames, that the predictor reads."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        ...
 
     def embed(self, pixels: Tensor) -> Tensor:
         """Frames uint8 [N, height, width, 3] -> latents [N, D]."""
@@ -52,13 +60,19 @@ class JepaWorldModel:
         clamp: Let the predictor see actions within the range of the logs only. Exact where the environment clips to
             that range, as TwoRoom does; the planner still samples and executes what it likes.
         card: Where the model comes from, for people and records.
+        device: Where it computes; what it takes and returns is on the CPU.
     """
 
     def __init__(
-        self, parts: nn.Module, actions: ActionBlocks, clamp: bool = True, card: dict[str, Any] | None = None
+        self,
+        parts: nn.Module,
+        actions: ActionBlocks,
+        clamp: bool = True,
+        card: dict[str, Any] | None = None,
+        device: str = "cpu",
     ) -> None:
-        self.parts: Any = parts.eval().requires_grad_(False)
-        self.actions, self.clamp, self.card = actions, clamp, card or {}
+        self.parts: Any = parts.eval().requires_grad_(False).to(device)
+        self.actions, self.clamp, self.card, self.device = actions, clamp, card or {}, torch.device(device)
         self.latent_dim: int = self.parts.latent_dim
         self.action_dim = actions.size
         self.history: int = self.parts.history
@@ -69,23 +83,31 @@ class JepaWorldModel:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 over all weights: two models with the same one encode alike."""
-        digest = hashlib.sha256(type(self.parts).__name__.encode())
+        """sha256 over architecture and weights: two models with the same one encode alike."""
+        digest = hashlib.sha256(repr(self.parts.architecture).encode())
         for name, tensor in sorted(self.parts.state_dict().items()):
             digest.update(name.encode() + tensor.cpu().numpy().tobytes())
         return digest.hexdigest()
 
     @torch.no_grad()
     def encode(self, observations: Observations) -> Tensor:
-        """Encode the `pixels` of N observations -> latents [N, D]."""
-        return self.parts.embed(torch.from_numpy(frames(observations, self.parts.pixels)))
+        """Encode the `pixels` of N observations -> latents [N, D].
+
+        Frames are encoded in groups of one size, the last filled up: a latent never depends on its batch.
+        """
+        pixels = torch.from_numpy(frames(observations, self.parts.pixels))
+        groups = torch.nn.functional.pad(pixels, (0, 0) * 3 + (0, -len(pixels) % self.parts.together))
+        latents = each(self._embed, groups.split(self.parts.together))
+        return torch.cat(latents)[: len(pixels)]
+
+    def _embed(self, group: Tensor) -> Tensor:
+        return self.parts.embed(group.to(self.device)).cpu()
 
     @torch.no_grad()
     def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
         """Predict where candidates end: context [B, T, D], actions [B, S, T - 1 + H, A] -> [B, S, D].
 
-        Each episode is rolled out by itself: a pool of candidates stays in the processor's cache, and its numbers do
-        not depend on which other episodes share the batch.
+        Each pool of candidates is rolled out by itself, so it never depends on the other episodes of the batch.
         """
         frames_given = context.shape[1]
         if not 1 <= frames_given <= self.history or actions.shape[2] < frames_given:
@@ -95,17 +117,18 @@ class JepaWorldModel:
             )
         if self.clamp:
             actions = torch.minimum(torch.maximum(actions, self._low), self._high)
-        return torch.stack([self._roll(start, pool) for start, pool in zip(context, actions, strict=True)])
+        return torch.stack(each(self._roll, list(zip(context, actions, strict=True))))
 
-    def _roll(self, start: Tensor, pool: Tensor) -> Tensor:
+    def _roll(self, episode: tuple[Tensor, Tensor]) -> Tensor:
         """Window [T, D] and candidates [S, T - 1 + H, A] -> terminal latents [S, D]."""
+        start, pool = (part.to(self.device) for part in episode)
         embedded = self.parts.embed_actions(pool)
         window = start.expand(len(pool), *start.shape)
         for step in range(window.shape[1], pool.shape[1] + 1):
             window = window[:, -self.history :]
             ahead = self.parts.predict(window, embedded[:, step - window.shape[1] : step])[:, -1:]
             window = torch.cat([window, ahead], dim=1) if self.history > 1 else ahead
-        return window[:, -1]
+        return window[:, -1].cpu()
 
     def blocks(self, actions: np.ndarray) -> Tensor:
         """Environment actions [..., length, a] as this model's action blocks [..., A]."""

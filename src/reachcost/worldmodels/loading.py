@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from reachcost.errors import ReachcostError
+import torch
+
 from reachcost.logs import Logs
+from reachcost.worldmodels.actions import ActionBlocks
 from reachcost.worldmodels.checkpoints import load_checkpoint
 from reachcost.worldmodels.jepa import JepaWorldModel
-from reachcost.worldmodels.storage import FORMAT, read_world_model
+from reachcost.worldmodels.storage import is_world_model, read_world_model
 
 ZOO = Path(__file__).parent / "zoo"
 
@@ -20,41 +21,36 @@ def zoo() -> list[str]:
 
 
 def load_world_model(
-    source: str | Path, *, clamp: bool | None = None, logs: Logs | None = None, trust_pickle: bool = False
+    source: str | Path,
+    *,
+    clamp: bool | None = None,
+    device: str = "auto",
+    logs: Logs | None = None,
+    actions: ActionBlocks | None = None,
+    trust_pickle: bool = False,
 ) -> JepaWorldModel:
     """Load a frozen world model.
 
     Args:
         source: The name of a bundled model, a directory that `reachcost train-model` wrote, or a checkpoint of
-            stable-worldmodel: its directory, its file or its id on the Hugging Face Hub.
+            stable-worldmodel: its directory, its file or its id on the Hugging Face Hub. A bundled name goes before a
+            directory of that name; write `./name` for the directory.
         clamp: Let the predictor see actions within the range of the logs only. By default our own models do and public
             checkpoints do not.
+        device: Where it computes; `auto` is a GPU if there is one.
         logs: The logs a public checkpoint was trained on, for the statistics of their actions, which it lacks.
+        actions: These statistics, if they are known.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
 
     >>> load_world_model("lewm-tworoom-3072").latent_dim
     192
     """
-    directory = ZOO / source if str(source) in zoo() else Path(source)
-    if _is_ours(directory):
-        model = read_world_model(directory, clamp=clamp is not False)
-        if directory.parent == ZOO:
-            model.card["name"] = directory.name
-        return model
-    if not directory.exists() and "/" not in str(source):
-        raise ReachcostError(
-            f"there is no world model {str(source)!r}: choose a bundled one ({', '.join(zoo())}), a directory or file, "
-            "or an id on the Hugging Face Hub (user/name)"
-        )
-    return load_checkpoint(source, logs=logs, clamp=bool(clamp), trust_pickle=trust_pickle)
-
-
-def _is_ours(directory: Path) -> bool:
-    """Whether the directory holds a model of `train_world_model`, finished or not."""
-    if (directory / "training.pt").exists():
-        return True
-    try:
-        config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return (directory / "weights.safetensors").exists()
-    return isinstance(config, dict) and config.get("format") == FORMAT
+    device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    if source in zoo():
+        return read_world_model(ZOO / source, clamp is not False, device, name=str(source))
+    directory = Path(source).expanduser()
+    if is_world_model(directory):
+        return read_world_model(directory, clamp is not False, device)
+    return load_checkpoint(
+        source, logs=logs, actions=actions, clamp=bool(clamp), device=device, trust_pickle=trust_pickle
+    )

@@ -94,7 +94,7 @@ def pldm_loss(
     std_time: float = 0.7,
     covariance: float = 12.0,
     alignment: float = 0.2,
-    inverse: float = 0.0,
+    inverse: float = 1.0,
 ) -> dict[str, Tensor]:
     """Losses of PLDM: latents [N, T, D], predictions [N, T - 1, D], actions inferred and taken [N, T - 1, A]."""
     centred = latents - latents.mean(0, keepdim=True)

@@ -6,16 +6,16 @@ and the predictor sees many times as many transitions in the same time.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import AdamW
 
 from reachcost.seeding import generator, torch_seed
+from reachcost.worldmodels.compact import CompactParts
 from reachcost.worldmodels.objectives import lewm_loss, pldm_loss
 from reachcost.worldmodels.plan import TrainingPlan
+from reachcost.worldmodels.public import PublicParts
 from reachcost.worldmodels.windows import Windows
 
 BATCH_NORM_BATCHES = 32
@@ -27,10 +27,17 @@ class Phase:
 
     name: str
 
-    def __init__(self, parts: nn.Module, plan: TrainingPlan, trained: list[nn.Module]) -> None:
-        self.parts: Any = parts
-        self.plan, self._modules = plan, trained
-        self.trained = [weight for module in trained for weight in module.parameters()]
+    def __init__(
+        self,
+        parts: CompactParts | PublicParts,
+        plan: TrainingPlan,
+        trained: list[nn.Module],
+        beside: nn.Module | None = None,
+    ) -> None:
+        self.parts = parts
+        self.plan, self._modules, self.beside = plan, trained, beside
+        modules = trained if beside is None else [*trained, beside]
+        self.trained = [weight for module in modules for weight in module.parameters()]
         self.optimizer = AdamW(self.trained, lr=plan.learning_rate, weight_decay=plan.weight_decay, fused=True)
 
     def losses(self, step: int, purpose: str) -> dict[str, Tensor]:
@@ -77,11 +84,11 @@ class Joint(Phase):
 
     name = "joint"
 
-    def __init__(self, parts: nn.Module, plan: TrainingPlan, windows: Windows) -> None:
+    def __init__(self, parts: CompactParts | PublicParts, plan: TrainingPlan, windows: Windows) -> None:
         self._windows = windows
-        width, block = int(parts.latent_dim), windows.blocks.size  # pyright: ignore[reportArgumentType]
-        self._inverse = nn.Sequential(nn.Linear(2 * width, 512), nn.ReLU(), nn.Linear(512, block)).to(plan.device)
-        super().__init__(parts, plan, [parts, *([self._inverse] if plan.kind == "pldm" else [])])
+        width, block = parts.latent_dim, windows.blocks.size
+        inverse = nn.Sequential(nn.Linear(2 * width, 512), nn.ReLU(), nn.Linear(512, block)).to(plan.device)
+        super().__init__(parts, plan, [parts], beside=inverse if plan.kind == "pldm" else None)
 
     def losses(self, step: int, purpose: str) -> dict[str, Tensor]:
         """Losses of a batch of windows."""
@@ -94,7 +101,8 @@ class Joint(Phase):
         if plan.kind == "lewm":
             directions = torch.randn(latents.shape[-1], plan.projections, device=latents.device)
             return lewm_loss(latents, predicted, functional.normalize(directions, dim=0))
-        acted = self._inverse(torch.cat([latents[:, :-1], latents[:, 1:]], dim=-1))
+        assert self.beside is not None
+        acted = self.beside(torch.cat([latents[:, :-1], latents[:, 1:]], dim=-1))
         return pldm_loss(latents, predicted, acted, actions)
 
 
@@ -103,10 +111,10 @@ class Refinement(Phase):
 
     name = "refinement"
 
-    def __init__(self, parts: nn.Module, plan: TrainingPlan, windows: Windows) -> None:
+    def __init__(self, parts: CompactParts | PublicParts, plan: TrainingPlan, windows: Windows) -> None:
         encoding = ("encoder", "projector")
         super().__init__(parts, plan, [part for name, part in parts.named_children() if name not in encoding])
-        self._windows = windows.of(frames=2)
+        self._windows = windows.of_frames(2)
         self._latents = self._encode().to(plan.device)
 
     @torch.no_grad()

@@ -50,6 +50,8 @@ class TrainingPlan:
     """Where to train; `cuda` for the paper's size."""
 
     def __post_init__(self) -> None:
+        if self.kind not in ("lewm", "pldm") or self.size not in ("compact", "paper"):
+            raise ReachcostError(f"training: no {self.kind!r} of size {self.size!r}: lewm or pldm, compact or paper")
         counts = ("steps", "transitions", "action_block", "warmup", "projections", "validate_every", "threads")
         for name in (*counts, "learning_rate", "clip"):
             if not 0 < getattr(self, name) < float("inf"):

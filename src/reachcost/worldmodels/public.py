@@ -91,6 +91,7 @@ class PublicParts(nn.Module):
         self.architecture = architecture
         self.pixels, self.latent_dim = architecture.image_size, architecture.latent_dim
         self.history = architecture.history
+        self.together = 4  # a frame is 257 tokens, enough for a matrix product
         # On the CPU even when the parts are built on the meta device: no state dict brings these two.
         self.register_buffer("mean", torch.tensor(IMAGENET_MEAN, device="cpu"), persistent=False)
         self.register_buffer("std", torch.tensor(IMAGENET_STD, device="cpu"), persistent=False)
@@ -102,6 +103,11 @@ class PublicParts(nn.Module):
         self.action_encoder = ActionEncoder(architecture)
         self.predictor = Predictor(architecture)
         self.pred_proj = _projector(width, architecture.pred_proj_hidden, width, architecture.pred_proj_norm)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
 
     def embed(self, pixels: Tensor) -> Tensor:
         """Frames uint8 [N, image_size, image_size, 3] -> latents [N, D]."""

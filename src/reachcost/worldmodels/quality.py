@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.audits.probe import LinearProbe, fit_probe, score_probe
+from reachcost.audits.probe import fit_probe, score_probe
 from reachcost.seeding import generator
 from reachcost.worldmodels.jepa import Parts
 from reachcost.worldmodels.windows import Windows
@@ -38,16 +38,13 @@ def state_error(
     probe = fit_probe(_encode(parts, train.frames_of, rows), states[rows])
     starts = _starts(held_out, count)
     score = score_probe(probe, _encode(parts, held_out.frames_of, starts), states[starts])
+    ends = held_out.rows(starts[: count // 2])[:, -1]
     _, predicted = _roll_out(parts, held_out, starts[: count // 2])
     return {
         "probe_r2": score.r2,
         "probe_rmse": score.rmse,
-        "rollout_rmse": _rmse(probe, predicted[:, -1], states[held_out.rows(starts[: count // 2])[:, -1]]),
+        "rollout_rmse": score_probe(probe, predicted[:, -1], states[ends]).rmse,
     }
-
-
-def _rmse(probe: LinearProbe, latents: Tensor, states: np.ndarray) -> float:
-    return score_probe(probe, latents, states).rmse
 
 
 def _starts(windows: Windows, count: int) -> np.ndarray:
@@ -57,16 +54,17 @@ def _starts(windows: Windows, count: int) -> np.ndarray:
 
 
 def _encode(parts: Parts, read: Callable[[np.ndarray], Tensor], rows: np.ndarray) -> Tensor:
-    return torch.cat([parts.embed(read(rows[i : i + CHUNK])) for i in range(0, len(rows), CHUNK)])
+    batches = (read(rows[first : first + CHUNK]).to(parts.device) for first in range(0, len(rows), CHUNK))
+    return torch.cat([parts.embed(batch).cpu() for batch in batches])
 
 
 def _roll_out(parts: Parts, windows: Windows, starts: np.ndarray) -> tuple[Tensor, Tensor]:
     """Encoded latents [N, T, D] of windows, and those predicted from their first frame [N, T - 1, D]."""
     rows = windows.rows(starts)
     encoded = _encode(parts, windows.frames_of, rows.reshape(-1)).view(*rows.shape, -1)
-    actions = parts.embed_actions(windows.actions(starts))
-    ahead = [encoded[:, :1]]
+    actions = parts.embed_actions(windows.actions(starts).to(parts.device))
+    ahead = [encoded[:, :1].to(parts.device)]
     for step in range(actions.shape[1]):
         context = torch.cat(ahead[-parts.history :], dim=1)
         ahead.append(parts.predict(context, actions[:, step + 1 - context.shape[1] : step + 1])[:, -1:])
-    return encoded, torch.cat(ahead[1:], dim=1)
+    return encoded, torch.cat(ahead[1:], dim=1).cpu()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,12 @@ from reachcost.storage import StoredModule, write_module
 from reachcost.worldmodels.actions import ActionBlocks
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
 from reachcost.worldmodels.jepa import JepaWorldModel
+from reachcost.worldmodels.plan import TrainingPlan
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 
 FORMAT = "reachcost-world-model/1"
+LARGEST = 4096
+"""Limit on every size a config may ask for."""
 SIZES = {"compact": (CompactArchitecture, CompactParts), "paper": (PublicArchitecture, PublicParts)}
 
 
@@ -42,30 +45,44 @@ def write_world_model(
     write_module(directory, parts, config)
 
 
-def read_world_model(directory: str | Path, clamp: bool = True) -> JepaWorldModel:
+def is_world_model(directory: Path) -> bool:
+    """Whether a directory was written by `train_world_model`, finished or not."""
+    files = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
+    return "weights.safetensors" in files or {name for name in files if name.endswith(".pt")} == {"training.pt"}
+
+
+def read_world_model(
+    directory: str | Path, clamp: bool = True, device: str = "cpu", name: str | None = None
+) -> JepaWorldModel:
     """Load a model that `train_world_model` wrote, after checking its files."""
     directory = Path(directory)
     if (directory / "training.pt").exists() and not (directory / "config.json").exists():
         raise ReachcostError(f"the training in {directory} is not finished: run the same command again to continue it")
     stored = StoredModule(directory, "the world model", "train it again, or restore the directory from its source")
     config = stored.config(FORMAT)
-    if config.get("size") not in SIZES or not all(
-        isinstance(config.get(key), dict) for key in ("architecture", "actions", "training")
-    ):
-        stored.refuse(f"config.json needs a `size` ({' or '.join(SIZES)}), `architecture`, `actions` and `training`")
+    plan = config["training"].get("plan") if isinstance(config.get("training"), dict) else None
+    if config.get("size") not in SIZES or not isinstance(config.get("kind"), str) or not isinstance(plan, dict):
+        stored.refuse(f"config.json needs a `kind`, a `size` ({' or '.join(SIZES)}) and a `training` with its `plan`")
     architecture_class, parts_class = SIZES[config["size"]]
-    try:
-        actions = ActionBlocks(**config["actions"])
-        architecture = architecture_class(**config["architecture"])
-    except (TypeError, ValueError) as error:
-        stored.refuse(f"config.json does not describe an architecture ({error})", error)
+    actions = _build(stored, config, "actions", ActionBlocks)
+    architecture = _build(stored, config, "architecture", architecture_class)
     for field in fields(architecture):
         value = getattr(architecture, field.name)
-        if value is not None and type(value) is not type(field.default):
+        wrong = value is not None and type(value) is not type(field.default)
+        if wrong or (type(value) is int and not 0 < value <= LARGEST):
             stored.refuse(f"config.json has {field.name} {value!r} in its architecture")
+    if actions.size != architecture.action_dim:
+        stored.refuse(f"its action blocks have {actions.size} numbers, its architecture {architecture.action_dim}")
     parts = stored.fill(lambda: parts_class(architecture), config)
-    card = {"name": f"{config['kind']}-{config['training']['plan']['seed']}", **config}
-    return JepaWorldModel(parts, actions, clamp, card)
+    card = {"name": name or f"{config['kind']}-{plan.get('seed')}", "source": str(directory), **config}
+    return JepaWorldModel(parts, actions, clamp, card, device)
+
+
+def _build(stored: StoredModule, config: dict[str, Any], key: str, kind: Callable[..., Any]) -> Any:
+    try:
+        return kind(**config[key])
+    except (KeyError, TypeError, ValueError) as error:
+        stored.refuse(f"config.json has no valid `{key}` ({error})", error)
 
 
 def model_card(training: dict[str, Any], weights: int) -> str:
@@ -79,8 +96,9 @@ def model_card(training: dict[str, Any], weights: int) -> str:
         "rollout_rmse": "RMSE of the state read out of the latent predicted after five action blocks",
     }
     rows = "\n".join(f"| {name} | {value:.5g} | {units[name]} |" for name, value in metrics.items())
-    named = ("seed", "size", "steps", "refinement", "threads", "device")
-    options = " ".join(f"--{name} {plan[name]}" for name in named)
+    default = asdict(TrainingPlan.paper() if plan["size"] == "paper" else TrainingPlan())
+    changed = [name for name, value in plan.items() if value != default[name] and name not in ("kind", "size", "seed")]
+    options = "".join(f" --{name} {plan[name]}" for name in ("size", "seed", *changed))
     updates = f"{training['best_step']:,} of {plan['steps'] + plan['refinement']:,}"
     packages = ", ".join(f"{name} {version}" for name, version in training["versions"].items())
     return f"""# {plan["kind"].upper()} {plan["seed"]} ({plan["size"]})
@@ -88,7 +106,7 @@ def model_card(training: dict[str, Any], weights: int) -> str:
 A joint-embedding world model trained by reachcost, {weights:,} weights. Loading it runs no code: the weights are
 safetensors, `config.json` is data, and both carry one checksum.
 
-    reachcost train-model {plan["kind"]} --logs FILE --out DIR {options}
+    reachcost train-model {plan["kind"]} --logs FILE --out DIR{options}
 
 | metric | value | on held-out episodes |
 | --- | --- | --- |

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from reachcost.atomic import replaced_file
 from reachcost.errors import ReachcostError
@@ -51,10 +51,9 @@ def train_world_model(
             return _finished(out, training.origin)
         curve, best = _train(training, out / "training.pt", progress)
         training.parts.load_state_dict(best)
-        training.parts.to("cpu").eval().requires_grad_(False)
+        training.parts.eval()
         write_world_model(out, training.parts, training.blocks, training.record(curve), curve)
-        (out / "training.pt").unlink()
-        return read_world_model(out)
+        return _finished(out, training.origin)
 
 
 class Training:
@@ -68,7 +67,7 @@ class Training:
         stop = len(logs) - held_out
         self.blocks = ActionBlocks.of(logs, plan.action_block)
         torch.manual_seed(torch_seed(plan.seed, "world-model"))
-        self.parts: Any = build(plan, self.blocks.size).to(plan.device)
+        self.parts = build(plan, self.blocks.size).to(plan.device)
         windows = {"logs": logs, "blocks": self.blocks, "pixels": self.parts.pixels}
         self.train = Windows(**windows, count=plan.frames, first=0, stop=stop)
         self.held_out = Windows(**windows, count=HORIZON + 1, first=stop, stop=len(logs))
@@ -107,7 +106,7 @@ class Training:
         return {**self.origin, "best_step": chosen["step"], "metrics": metrics, "seconds": round(seconds)}
 
 
-def build(plan: TrainingPlan, action_dim: int) -> nn.Module:
+def build(plan: TrainingPlan, action_dim: int) -> CompactParts | PublicParts:
     """The parts of the planned size, with fresh weights."""
     if plan.size == "compact":
         return CompactParts(CompactArchitecture(action_dim=action_dim))
@@ -121,7 +120,7 @@ def _train(training: Training, state: Path, progress: Progress) -> tuple[list[di
     curve, best = _resume(training, state)
     done = int(curve[-1]["step"]) if curve else 0
     progress.step(f"{plan.kind} {plan.seed}")
-    span = _Span(done)
+    span = _Span()
     for step in progress.track(range(done + 1, total + 1), "updates"):
         training.enter(step)
         losses = training.update(step)
@@ -131,19 +130,21 @@ def _train(training: Training, state: Path, progress: Progress) -> tuple[list[di
         progress.note(f"{span.means()} {span.count * _frames(plan, step) / span.seconds:,.0f} frames/s")
         if step % plan.validate_every == 0 or step in (plan.steps, total):
             errors = training.validate()
+            if not math.isfinite(errors["rollout"]):
+                raise ReachcostError(f"held-out prediction is {errors['rollout']} after update {step}: lower the rate")
             if not curve or errors["rollout"] < min(before["rollout"] for before in curve):
                 best = copy.deepcopy(training.parts.state_dict())
             curve.append({"step": step, **span.point(), **errors, "seconds": span.seconds})
             _save(training, state, curve, best)
-            span = _Span(step)
+            span = _Span()
     return curve, best
 
 
 class _Span:
     """Losses and time between two validations."""
 
-    def __init__(self, after: int) -> None:
-        self.after, self.count = after, 0
+    def __init__(self) -> None:
+        self.count = 0
         self._sums: dict[str, float] = {}
         self._began = time.perf_counter()
 
@@ -181,7 +182,7 @@ def _save(training: Training, path: Path, curve: list[dict[str, float]], best: d
                 "best": best,
                 "parts": training.parts.state_dict(),
                 "optimizer": training.phase.optimizer.state_dict(),
-                "trained": [weight.detach() for weight in training.phase.trained],
+                "beside": training.phase.beside.state_dict() if training.phase.beside is not None else {},
             },
             partial,
         )
@@ -192,14 +193,15 @@ def _resume(training: Training, path: Path) -> tuple[list[dict[str, float]], dic
         return [], {}
     try:
         state = torch.load(path, weights_only=True, map_location=training.plan.device)
+        _require_origin(path, state["origin"], training.origin)
+    except ReachcostError:
+        raise
     except Exception as error:  # torch raises many kinds for a file that is not its own
         raise ReachcostError(f"{path} is not a training state ({error}): remove it to start again") from error
-    _require_origin(path, state["origin"], training.origin)
     training.parts.load_state_dict(state["parts"])
     training.enter(int(state["curve"][-1]["step"]))
-    with torch.no_grad():
-        for weight, stored in zip(training.phase.trained, state["trained"], strict=True):
-            weight.copy_(stored)
+    if training.phase.beside is not None:
+        training.phase.beside.load_state_dict(state["beside"])
     training.phase.optimizer.load_state_dict(state["optimizer"])
     return state["curve"], state["best"]
 
@@ -207,6 +209,7 @@ def _resume(training: Training, path: Path) -> tuple[list[dict[str, float]], dic
 def _finished(out: Path, origin: dict[str, Any]) -> JepaWorldModel:
     model = read_world_model(out)
     _require_origin(out, model.card["training"], origin)
+    (out / "training.pt").unlink(missing_ok=True)
     return model
 
 

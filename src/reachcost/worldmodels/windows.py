@@ -43,9 +43,9 @@ class Windows:
                 f"{blocks.length} steps apart: log longer or more episodes"
             )
 
-    def of(self, frames: int) -> Windows:
+    def of_frames(self, count: int) -> Windows:
         """Windows of another number of frames within the same episodes."""
-        return Windows(self.logs, self.blocks, self.pixels, frames, *self._episodes)
+        return Windows(self.logs, self.blocks, self.pixels, count, *self._episodes)
 
     def draw(self, size: int, generator: np.random.Generator) -> tuple[Tensor, Tensor]:
         """Read `size` windows drawn uniformly."""
