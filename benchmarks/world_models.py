@@ -1,7 +1,7 @@
 """Training and encoding of the compact world model: frames per second, and the share of the machine's matmul peak.
 
 The peak is measured in the same run, so the share says how much a better implementation could still gain.
-Run it with `make bench`; it writes `results/benchmarks/world_models.json`. With `--train` it also trains a whole LeWM by
+Run it with `make bench`; it writes `results/benchmarks/world_models.json`. With `--train` it trains a whole LeWM by
 the default plan (`make bench-training`) and writes `results/benchmarks/training.json`.
 """
 

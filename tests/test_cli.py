@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -83,5 +84,8 @@ def test_public_names_are_what_they_say_whatever_was_imported() -> None:
         importlib.import_module(module)
     for name in reachcost.__all__:
         assert getattr(reachcost, name).__name__ == name
+    unknown = "teleport"
     with pytest.raises(AttributeError, match="no attribute 'teleport'"):
-        _ = reachcost.teleport
+        getattr(reachcost, unknown)
+    stub = (Path(str(reachcost.__file__)).parent / "__init__.pyi").read_text()
+    assert sorted(re.findall(r"import (\w+) as \1$", stub, re.MULTILINE)) == reachcost.__all__

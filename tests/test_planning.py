@@ -17,8 +17,9 @@ from reachcost.errors import ReachcostError
 from reachcost.evaluation import EvaluationSet
 from reachcost.heads.pair import PairHead
 from reachcost.oracle import OracleGeodesic
-from reachcost.planning.categorical_cem import CategoricalCEM, lowest, sample
+from reachcost.planning.categorical_cem import CategoricalCEM, sample
 from reachcost.planning.control import ControlRuns, control
+from reachcost.planning.elites import lowest
 from reachcost.planning.random_policy import RandomPolicy
 from reachcost.protocols import Planner, TerminalCost
 from reachcost.seeding import EpisodeStreams, generator

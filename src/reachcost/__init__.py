@@ -3,36 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from reachcost.environments import register_environments
-
-if TYPE_CHECKING:
-    from reachcost.audits.sasc import Ranking, SascAudit, compare_rankings, sasc
-    from reachcost.costs import HeadCost, HybridCost, LatentMSE
-    from reachcost.errors import ReachcostError
-    from reachcost.evaluation import EvaluationSet
-    from reachcost.fitting import Recipe, fit
-    from reachcost.heads.pair import PairHead
-    from reachcost.heads.storage import load_head, save_head
-    from reachcost.latents import Latents, encode_logs
-    from reachcost.logs import Logs
-    from reachcost.logs.hdf5 import open_logs, write_logs
-    from reachcost.oracle import OracleGeodesic
-    from reachcost.pairs import TemporalPairs
-    from reachcost.planning.categorical_cem import CategoricalCEM
-    from reachcost.planning.control import ControlRuns, control
-    from reachcost.planning.random_policy import RandomPolicy
-    from reachcost.protocols import Head, Planner, Task, TerminalCost, WorldModel
-    from reachcost.tasks import make_task
-    from reachcost.tasks.toponav import RouteProposal, TopoNav, sasc_pool
-    from reachcost.tasks.tworoom import Layout, TwoRoom
-    from reachcost.worldmodels.actions import ActionBlocks
-    from reachcost.worldmodels.check import check_world_model
-    from reachcost.worldmodels.loading import load_world_model, zoo
-    from reachcost.worldmodels.tabular import tabulate
-    from reachcost.worldmodels.toponav import ExactTopoNav
-    from reachcost.worldmodels.training import TrainingPlan, train_world_model
 
 # Name to the module that defines it, imported on first use: `import reachcost` alone does not load torch.
 _HOME = {
@@ -49,6 +22,7 @@ _HOME = {
     "oracle": ("OracleGeodesic",),
     "pairs": ("TemporalPairs",),
     "planning.categorical_cem": ("CategoricalCEM",),
+    "planning.cem": ("CEM",),
     "planning.control": ("ControlRuns", "control"),
     "planning.random_policy": ("RandomPolicy",),
     "protocols": ("Head", "Planner", "Task", "TerminalCost", "WorldModel"),

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from reachcost.errors import ReachcostError
+from reachcost.parallel import each
 from reachcost.protocols import Head, TerminalCost
 
 
@@ -41,8 +42,8 @@ class HeadCost:
     head: Head
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
-        """Score terminal [B, S, D] against goal [B, D]."""
-        return self.head(terminal, goal[:, None])
+        """Score terminal [B, S, D] against goal [B, D], each pool by itself: no pool depends on the others."""
+        return torch.stack(each(lambda pool: self.head(*pool), list(zip(terminal, goal[:, None], strict=True))))
 
 
 @dataclass(frozen=True)

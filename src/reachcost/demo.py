@@ -10,7 +10,7 @@ import torch
 from reachcost.experiments.tables import ResultTable
 from reachcost.experiments.toponav import Experiment, Settings
 from reachcost.experiments.toponav_tables import reproduce_toponav
-from reachcost.fitting import one_thread
+from reachcost.parallel import one_thread
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.progress import Progress
 from reachcost.protocols import TerminalCost

@@ -85,6 +85,11 @@ class Task(Protocol):
         """How many actions an episode may execute."""
         ...
 
+    @property
+    def stops_at_success(self) -> bool:
+        """Whether an episode ends when it reaches its goal, or goes on to the end of its budget."""
+        ...
+
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Execute one action per state: [N, ...], [N, A] -> [N, ...]."""
         ...
@@ -117,6 +122,11 @@ class Task(Protocol):
 @runtime_checkable
 class Planner(Protocol):
     """Chooses actions for a batch of episodes; see `reachcost.planning`."""
+
+    @property
+    def executed(self) -> int:
+        """Action blocks of a plan that are executed before the next plan."""
+        ...
 
     def plan(
         self,

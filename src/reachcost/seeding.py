@@ -60,6 +60,11 @@ class EpisodeStreams:
         words = np.stack([stream.bit_generator.random_raw(-(-size // 4)) for stream in self._streams])
         return words.view(np.uint16)[:, :size].reshape(-1, *shape)[self.row_to_stream]
 
+    def normal(self, *shape: int) -> np.ndarray:
+        """Draw standard normal float32 numbers of shape [rows, *shape]."""
+        draws = np.stack([stream.standard_normal(shape, np.float32) for stream in self._streams])
+        return draws[self.row_to_stream]
+
     def integers(self, high: int, *shape: int) -> np.ndarray:
         """Draw int64 numbers in [0, high) of shape [rows, *shape]."""
         draws = np.stack([stream.integers(high, size=shape) for stream in self._streams])

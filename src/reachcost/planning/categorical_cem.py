@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from reachcost.errors import ReachcostError
+from reachcost.planning.elites import lowest
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.seeding import EpisodeStreams
 
@@ -38,6 +39,11 @@ class CategoricalCEM:
     def __post_init__(self) -> None:
         if min(self.actions, self.horizon, self.iterations, self.elites) < 1 or self.elites > self.candidates:
             raise ReachcostError(f"{self}: make every count positive, and elites no more than candidates")
+
+    @property
+    def executed(self) -> int:
+        """Actions executed before the next plan."""
+        return 1
 
     def plan(
         self,
@@ -112,14 +118,3 @@ def pick(pool: np.ndarray, indices: np.ndarray) -> np.ndarray:
     batch, horizon, samples = pool.shape
     rows = np.arange(batch * horizon).reshape(batch, horizon) * samples
     return pool.ravel().take(rows + indices.T[..., None])
-
-
-def lowest(costs: np.ndarray, count: int) -> np.ndarray:
-    """Indices [B, count] of the lowest costs [B, S]; of equal costs the lower index comes first.
-
-    A float32 and its index make one integer key, so ties are settled without a full stable sort.
-    """
-    bits = (np.ascontiguousarray(costs, np.float32) + np.float32(0)).view(np.int32).astype(np.int64)
-    ordered = np.where(bits < 0, np.int64(-(2**31)) - bits, bits)  # IEEE floats in the order of their values
-    keys = ordered * costs.shape[1] + np.arange(costs.shape[1])
-    return np.partition(keys, count - 1, axis=1)[:, :count] % costs.shape[1]

@@ -1,4 +1,4 @@
-"""The receding-horizon control loop: plan, execute the first action, look again."""
+"""The receding-horizon control loop: plan, execute, look again."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from reachcost.latents import require_finite
 from reachcost.progress import Progress
 from reachcost.protocols import Planner, Task, TerminalCost, WorldModel
 from reachcost.seeding import EpisodeStreams
+from reachcost.worldmodels.actions import ActionBlocks
 
 Proposal = Callable[[np.ndarray, np.ndarray, EpisodeStreams], np.ndarray]
 """Candidates [B, iterations, K, H] to inject, from states [B, ...], goals [B, ...] and the episodes' streams."""
@@ -27,11 +28,11 @@ class ControlRuns:
     Attributes:
         costs: Names of the costs.
         episodes: Numbers of the episodes in their evaluation set [E].
-        success: Whether the goal was reached, bool [C, E].
-        steps: Executed actions, int [C, E].
+        success: Whether the goal was reached at any time, bool [C, E].
+        steps: Actions until it was, or all that were executed, int [C, E].
         final_distance: Oracle distance of the last state to the goal [C, E].
         category: How the episode came out, str [C, E].
-        paths: Visited states [C, E, budget + 1, ...]; after the end the last state repeats.
+        paths: Visited states [C, E, budget + 1, ...]; where a task stops at success, the last state repeats.
     """
 
     costs: tuple[str, ...]
@@ -63,6 +64,7 @@ def control(
     planner: Planner,
     *,
     seed: int = 0,
+    budget: int | None = None,
     proposal: Proposal | None = None,
     progress: Progress | None = None,
 ) -> ControlRuns:
@@ -73,11 +75,12 @@ def control(
 
     Args:
         task: Executes actions and measures distance.
-        model: Frozen world model the planner uses.
+        model: Frozen world model the planner uses; its `actions`, if it has any, turn blocks into actions of the task.
         costs: Terminal costs by name.
         evaluation: E start and goal states.
-        planner: Chooses action sequences; the first action is executed.
+        planner: Chooses action sequences; the blocks it names by `executed` are executed, then it plans anew.
         seed: Seed of the planner.
+        budget: Actions an episode may execute, instead of the task's own number.
         proposal: Candidates that every pool contains, if the protocol has any.
         progress: Where to show progress.
     """
@@ -85,39 +88,56 @@ def control(
         raise ReachcostError("control needs at least one terminal cost: pass costs={name: cost}")
     if not len(evaluation):
         raise ReachcostError(f"evaluation set {evaluation.name!r} has no episodes: keep at least one")
+    budget = task.action_budget if budget is None else budget
     shape = (len(costs), len(evaluation))
     cost_of = np.repeat(np.arange(len(costs)), len(evaluation))
     episode_of = np.tile(evaluation.episodes, len(costs))
-    states = np.concatenate([evaluation.starts] * len(costs))
+    starts = np.concatenate([evaluation.starts] * len(costs))
     goals = np.concatenate([evaluation.goals] * len(costs))
     goal_latents = model.encode(task.observe(goals))
     require_finite(goal_latents, "the goal of episode", episode_of)
 
-    done = task.success(states, goals)
-    steps = np.zeros(len(states), np.int64)
-    path = [states.copy()]
-    for replan in (progress or Progress()).track(range(task.action_budget), "actions"):
-        active = np.flatnonzero(~done)
+    states, path = starts.copy(), [starts]
+    reached = np.array(task.success(states, goals))
+    steps = np.where(reached, 0, budget)
+    blocks: ActionBlocks | None = getattr(model, "actions", None)
+    replans = range(0, budget, planner.executed * (blocks.length if blocks else 1))
+    for replan, taken in enumerate((progress or Progress()).track(replans, "plans")):
+        active = np.flatnonzero(~reached) if task.stops_at_success else np.arange(len(states))
+        actions = np.empty((0, 0))
         if len(active):
             context = model.encode(task.observe(states[active]))[:, None]
             require_finite(context, "episode", episode_of[active])
             streams = EpisodeStreams(seed, "plan", episode_of[active], replan)
             groups = np.split(episode_of[active], np.cumsum(np.bincount(cost_of[active], minlength=len(costs)))[:-1])
-            grouped = GroupedCost(costs, groups)
             injected = proposal(states[active], goals[active], streams) if proposal else None
-            plan = planner.plan(model, grouped, context, goal_latents[active], streams, injected)
-            states[active] = task.step(states[active], plan[:, 0].numpy())
-            steps[active] += 1
-            done[active] = task.success(states[active], goals[active])
-        path.append(states.copy())
+            plan = planner.plan(model, GroupedCost(costs, groups), context, goal_latents[active], streams, injected)
+            actions = _environment_actions(plan[:, : planner.executed].numpy(), blocks)
+        for taken_now in range(taken, min(taken + replans.step, budget)):
+            moving = ~reached[active] if task.stops_at_success else np.ones(len(active), bool)
+            rows = active[moving]
+            if len(rows):
+                states[rows] = task.step(states[rows], actions[moving, taken_now - taken])
+                first = rows[task.success(states[rows], goals[rows]) & ~reached[rows]]
+                reached[first], steps[first] = True, taken_now + 1
+            path.append(states.copy())
 
     paths = np.stack(path, axis=1)
+    category = np.where(reached, "success", task.category(starts, states, goals))
     return ControlRuns(
         costs=tuple(costs),
         episodes=evaluation.episodes,
-        success=done.reshape(shape),
+        success=reached.reshape(shape),
         steps=steps.reshape(shape),
         final_distance=task.distance(states, goals).reshape(shape),
-        category=task.category(path[0], states, goals).reshape(shape),
+        category=category.reshape(shape),
         paths=paths.reshape(*shape, *paths.shape[1:]),
     )
+
+
+def _environment_actions(plan: np.ndarray, blocks: ActionBlocks | None) -> np.ndarray:
+    """Action blocks [N, K, A] as actions of the task [N, steps, a]."""
+    if blocks is None:
+        return plan
+    actions = blocks.environment(plan)
+    return actions.reshape(len(plan), -1, actions.shape[-1])

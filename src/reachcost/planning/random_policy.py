@@ -19,6 +19,11 @@ class RandomPolicy:
     actions: int = 5
     """Number of discrete actions."""
 
+    @property
+    def executed(self) -> int:
+        """Actions executed before the next plan."""
+        return 1
+
     def plan(
         self,
         model: WorldModel,

@@ -51,6 +51,7 @@ class TopoNav:
 
     name = "toponav"
     action_budget = 90
+    stops_at_success = True
 
     def __init__(self) -> None:
         self.free = _free_cells()  # [x, y]

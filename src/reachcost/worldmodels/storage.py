@@ -124,5 +124,5 @@ def _csv(curve: Sequence[dict[str, float]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(curve[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows({key: float(f"{value:.6g}") for key, value in point.items()} for point in curve)
+    writer.writerows({key: f"{value:.6g}" for key, value in point.items()} for point in curve)
     return text.getvalue()

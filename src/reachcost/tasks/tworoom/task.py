@@ -46,6 +46,7 @@ class TwoRoom:
 
     name = "tworoom"
     action_budget = 50
+    stops_at_success = False
 
     def __init__(
         self,

@@ -1,0 +1,49 @@
+"""What type checkers see of the lazy exports in `__init__.py`; a test keeps the two in step."""
+
+from reachcost.audits.sasc import Ranking as Ranking
+from reachcost.audits.sasc import SascAudit as SascAudit
+from reachcost.audits.sasc import compare_rankings as compare_rankings
+from reachcost.audits.sasc import sasc as sasc
+from reachcost.costs import HeadCost as HeadCost
+from reachcost.costs import HybridCost as HybridCost
+from reachcost.costs import LatentMSE as LatentMSE
+from reachcost.errors import ReachcostError as ReachcostError
+from reachcost.evaluation import EvaluationSet as EvaluationSet
+from reachcost.fitting import Recipe as Recipe
+from reachcost.fitting import fit as fit
+from reachcost.heads.pair import PairHead as PairHead
+from reachcost.heads.storage import load_head as load_head
+from reachcost.heads.storage import save_head as save_head
+from reachcost.latents import Latents as Latents
+from reachcost.latents import encode_logs as encode_logs
+from reachcost.logs import Logs as Logs
+from reachcost.logs.hdf5 import open_logs as open_logs
+from reachcost.logs.hdf5 import write_logs as write_logs
+from reachcost.oracle import OracleGeodesic as OracleGeodesic
+from reachcost.pairs import TemporalPairs as TemporalPairs
+from reachcost.planning.categorical_cem import CategoricalCEM as CategoricalCEM
+from reachcost.planning.cem import CEM as CEM
+from reachcost.planning.control import ControlRuns as ControlRuns
+from reachcost.planning.control import control as control
+from reachcost.planning.random_policy import RandomPolicy as RandomPolicy
+from reachcost.protocols import Head as Head
+from reachcost.protocols import Planner as Planner
+from reachcost.protocols import Task as Task
+from reachcost.protocols import TerminalCost as TerminalCost
+from reachcost.protocols import WorldModel as WorldModel
+from reachcost.tasks import make_task as make_task
+from reachcost.tasks.toponav import RouteProposal as RouteProposal
+from reachcost.tasks.toponav import TopoNav as TopoNav
+from reachcost.tasks.toponav import sasc_pool as sasc_pool
+from reachcost.tasks.tworoom import Layout as Layout
+from reachcost.tasks.tworoom import TwoRoom as TwoRoom
+from reachcost.worldmodels.actions import ActionBlocks as ActionBlocks
+from reachcost.worldmodels.check import check_world_model as check_world_model
+from reachcost.worldmodels.loading import load_world_model as load_world_model
+from reachcost.worldmodels.loading import zoo as zoo
+from reachcost.worldmodels.tabular import tabulate as tabulate
+from reachcost.worldmodels.toponav import ExactTopoNav as ExactTopoNav
+from reachcost.worldmodels.training import TrainingPlan as TrainingPlan
+from reachcost.worldmodels.training import train_world_model as train_world_model
+
+__all__: list[str]

@@ -1,0 +1,77 @@
+"""The cross-entropy method for continuous actions, as the paper's controller runs it on TwoRoom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reachcost.errors import ReachcostError
+from reachcost.planning.elites import lowest
+from reachcost.protocols import TerminalCost, WorldModel
+from reachcost.seeding import EpisodeStreams
+
+
+@dataclass(frozen=True)
+class CEM:
+    """Fit a diagonal Gaussian over action blocks to the elites, ten times, then take its mean.
+
+    Works in the standardised coordinates of the model's action blocks: no smoothing, no floor under the standard
+    deviation, no clipping. The environment clips what it is given.
+    """
+
+    horizon: int = 5
+    """Action blocks per candidate; all of them are executed before the next plan."""
+    candidates: int = 300
+    """Candidate action sequences per iteration; the first of them is the mean."""
+    iterations: int = 10
+    """Rounds of sampling and scoring."""
+    elites: int = 30
+    """Best candidates the Gaussian is fitted to."""
+
+    def __post_init__(self) -> None:
+        if min(self.horizon, self.iterations) < 1 or not 2 <= self.elites <= self.candidates:
+            raise ReachcostError(f"{self}: make every count positive, and 2 <= elites <= candidates")
+
+    @property
+    def executed(self) -> int:
+        """Action blocks executed before the next plan."""
+        return self.horizon
+
+    def plan(
+        self,
+        model: WorldModel,
+        cost: TerminalCost,
+        context: Tensor,
+        goal: Tensor,
+        streams: EpisodeStreams,
+        injected: np.ndarray | None = None,
+    ) -> Tensor:
+        """Choose one action sequence per episode.
+
+        Args:
+            model: Rolls the candidates out.
+            cost: Ranks them.
+            context: Latents [B, T, D].
+            goal: Goal latents [B, D].
+            streams: Random streams of the B episodes.
+            injected: Not part of this protocol.
+
+        Returns:
+            The mean of the last elites [B, H, A].
+        """
+        if injected is not None:
+            raise ReachcostError("CEM takes no injected candidates: they belong to the protocol of TopoNav")
+        mean = torch.zeros(len(goal), self.horizon, model.action_dim)
+        std = torch.ones_like(mean)
+        for _ in range(self.iterations):
+            noise = torch.from_numpy(streams.normal(self.candidates, *mean.shape[1:]))
+            pool = torch.addcmul(mean[:, None], std[:, None], noise)
+            pool[:, 0] = mean
+            costs = cost(model.rollout(context, pool), goal)
+            best = torch.from_numpy(lowest(costs.numpy(), self.elites))
+            elites = pool[torch.arange(len(pool))[:, None], best]
+            mean, std = elites.mean(1), elites.std(1)
+        return mean

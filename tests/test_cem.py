@@ -1,0 +1,134 @@
+"""CEM over action blocks, and control of TwoRoom with a bundled world model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from reachcost.costs import HeadCost, LatentMSE
+from reachcost.errors import ReachcostError
+from reachcost.evaluation import EvaluationSet
+from reachcost.heads.pair import PairHead
+from reachcost.planning.cem import CEM
+from reachcost.planning.control import control
+from reachcost.protocols import Observations
+from reachcost.seeding import EpisodeStreams
+from reachcost.tasks.tworoom import TwoRoom
+from reachcost.worldmodels.jepa import JepaWorldModel
+from reachcost.worldmodels.loading import load_world_model
+
+
+class Summing:
+    """Latent = sum of the action blocks; remembers every pool."""
+
+    latent_dim, action_dim = 2, 2
+
+    def __init__(self) -> None:
+        self.pools: list[Tensor] = []
+
+    def encode(self, observations: Observations) -> Tensor:
+        return torch.as_tensor(observations["state"])
+
+    def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
+        self.pools.append(actions.clone())
+        return context[:, -1, None] + actions.sum(2)
+
+
+def streams(rows: int) -> EpisodeStreams:
+    return EpisodeStreams(7, "plan", np.arange(rows), 0)
+
+
+def test_the_sampler_is_the_papers() -> None:
+    model, planner = Summing(), CEM(horizon=3, candidates=40, iterations=4, elites=8)
+    goal = torch.tensor([[3.0, -1.0], [0.5, 2.0]])
+    plan = planner.plan(model, LatentMSE(), torch.zeros(2, 1, 2), goal, streams(2))
+    assert [tuple(pool.shape) for pool in model.pools] == [(2, 40, 3, 2)] * 4
+    assert (model.pools[0][:, 0] == 0).all()
+    assert abs(model.pools[0][:, 1:].mean()) < 0.2
+    assert 0.85 < model.pools[0][:, 1:].std() < 1.15
+    noise = streams(2)
+    noise.normal(40, 3, 2)  # that of the first pool
+    for pool, following in zip(model.pools, [*model.pools[1:], None], strict=True):
+        costs = (pool.sum(2) - goal[:, None]).square().mean(-1)
+        elites = torch.stack([rows[order[:8]] for rows, order in zip(pool, costs.argsort(dim=1), strict=True)])
+        mean, std = elites.mean(1), elites.std(1)  # n - 1, and nothing added
+        if following is None:
+            assert torch.allclose(plan, mean, atol=1e-6)
+        else:
+            assert torch.allclose(following[:, 0], mean, atol=1e-6)
+            drawn = torch.from_numpy(noise.normal(40, 3, 2))
+            assert torch.allclose(following[:, 1:], (mean[:, None] + std[:, None] * drawn)[:, 1:], atol=1e-5)
+    assert (plan.sum(1) - goal).abs().max() < 0.5
+
+
+@pytest.mark.parametrize("wrong", [{"horizon": 0}, {"iterations": 0}, {"elites": 1}, {"elites": 301}])
+def test_impossible_budgets_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ReachcostError, match="make every count positive"):
+        CEM(**wrong)
+
+
+@pytest.fixture(scope="module")
+def world() -> TwoRoom:
+    return TwoRoom()
+
+
+@pytest.fixture(scope="module")
+def lewm() -> JepaWorldModel:
+    return load_world_model("lewm-tworoom-3072")
+
+
+@pytest.fixture(scope="module")
+def goals(world: TwoRoom) -> EvaluationSet:
+    return world.evaluation_set("balanced").subset(slice(0, 4))
+
+
+SHORT = CEM(candidates=40, iterations=3, elites=6)
+
+
+def test_an_episode_is_the_same_alone_in_a_batch_and_on_any_number_of_threads(
+    world: TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet
+) -> None:
+    torch.manual_seed(0)
+    costs = {"raw": LatentMSE(), "head": HeadCost(PairHead(192, hidden=32).eval().requires_grad_(False))}
+    whole = control(world, lewm, costs, goals, SHORT, seed=5)
+    threads = torch.get_num_threads()
+    for number, name in enumerate(costs):
+        for row in range(len(goals)):
+            torch.set_num_threads(1 + row % 2)
+            alone = control(world, lewm, {name: costs[name]}, goals.subset(slice(row, row + 1)), SHORT, seed=5)
+            np.testing.assert_array_equal(alone.paths[0, 0], whole.paths[number, row])
+    torch.set_num_threads(threads)
+
+
+def test_all_25_actions_are_executed_and_the_episode_goes_on_to_its_budget(
+    world: TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet
+) -> None:
+    planned: list[np.ndarray] = []
+
+    class Watched:
+        executed = SHORT.executed
+
+        def plan(self, *arguments: Any) -> Tensor:
+            plan = SHORT.plan(*arguments)
+            planned.append(plan.numpy())
+            return plan
+
+    watched: Any = Watched()
+    runs = control(world, lewm, {"raw": LatentMSE()}, goals, watched)
+    assert runs.paths.shape == (1, 4, 51, 2)
+    assert len(planned) == 2
+    here = goals.starts
+    for plan in planned:
+        for actions in lewm.actions.environment(plan).reshape(4, 25, 2).transpose(1, 0, 2):
+            here = world.step(here, actions)
+    np.testing.assert_array_equal(here, runs.paths[0, :, -1])
+    outcome = world.outcome(runs.paths[0], goals.goals)
+    np.testing.assert_array_equal(runs.success[0], outcome.success)
+    np.testing.assert_array_equal(runs.category[0], outcome.category)
+    np.testing.assert_array_equal(runs.steps[0], np.where(outcome.success, outcome.first_success, 50))
+    longer = control(world, lewm, {"raw": LatentMSE()}, goals, SHORT, budget=60)
+    assert longer.paths.shape == (1, 4, 61, 2)
