@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from reachcost.errors import ReachcostError
 from reachcost.logs import Logs
 from reachcost.worldmodels.actions import ActionBlocks
 from reachcost.worldmodels.checkpoints import load_checkpoint
@@ -51,6 +52,11 @@ def load_world_model(
     directory = Path(source).expanduser()
     if is_world_model(directory):
         return read_world_model(directory, clamp is not False, device)
-    return load_checkpoint(
-        source, logs=logs, actions=actions, clamp=bool(clamp), device=device, trust_pickle=trust_pickle
-    )
+    try:
+        return load_checkpoint(
+            source, logs=logs, actions=actions, clamp=bool(clamp), device=device, trust_pickle=trust_pickle
+        )
+    except ReachcostError as error:
+        if directory.exists() or "/" in str(source):
+            raise
+        raise ReachcostError(f"{error}; bundled models are {', '.join(zoo())}") from error
