@@ -13,13 +13,16 @@ from reachcost.costs import HeadCost, LatentMSE
 from reachcost.errors import ReachcostError
 from reachcost.evaluation import EvaluationSet
 from reachcost.heads.pair import PairHead
+from reachcost.oracle import OracleGeodesic
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
 from reachcost.protocols import Observations
 from reachcost.seeding import EpisodeStreams
 from reachcost.tasks.tworoom import TwoRoom
+from reachcost.worldmodels.actions import ActionBlocks
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model
+from reachcost.worldmodels.tworoom import ExactTwoRoom
 
 
 class Summing:
@@ -132,3 +135,13 @@ def test_all_25_actions_are_executed_and_the_episode_goes_on_to_its_budget(
     np.testing.assert_array_equal(runs.steps[0], np.where(outcome.success, outcome.first_success, 50))
     longer = control(world, lewm, {"raw": LatentMSE()}, goals, SHORT, budget=60)
     assert longer.paths.shape == (1, 4, 61, 2)
+
+
+def test_the_oracle_plans_through_the_door_where_straight_distance_often_does_not(world: TwoRoom) -> None:
+    exact = ExactTwoRoom(world, ActionBlocks.of(world.generate_logs(episodes=50), 5))
+    across = world.evaluation_set("high-distance")
+    across = across.subset(np.flatnonzero(world.layout.doorway_required(across.starts, across.goals))[:20])
+    runs = control(world, exact, {"oracle": OracleGeodesic(exact), "straight": LatentMSE()}, across, CEM())
+    oracle, straight = runs.success.mean(1)
+    assert oracle > 0.85
+    assert straight < 0.7

@@ -34,6 +34,7 @@ _HOME = {
     "worldmodels.loading": ("load_world_model", "zoo"),
     "worldmodels.tabular": ("tabulate",),
     "worldmodels.toponav": ("ExactTopoNav",),
+    "worldmodels.tworoom": ("ExactTwoRoom",),
     "worldmodels.training": ("TrainingPlan", "train_world_model"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

@@ -45,5 +45,6 @@ from reachcost.worldmodels.tabular import tabulate as tabulate
 from reachcost.worldmodels.toponav import ExactTopoNav as ExactTopoNav
 from reachcost.worldmodels.training import TrainingPlan as TrainingPlan
 from reachcost.worldmodels.training import train_world_model as train_world_model
+from reachcost.worldmodels.tworoom import ExactTwoRoom as ExactTwoRoom
 
 __all__: list[str]

@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.worldmodels.toponav import ExactTopoNav
+from reachcost.protocols import Task
+
+
+class ExactModel(Protocol):
+    """A world model of exact dynamics, whose latents tell the state."""
+
+    @property
+    def task(self) -> Task:
+        """The world it is exact about."""
+        ...
+
+    def states(self, latents: Tensor) -> np.ndarray:
+        """The states behind latents: [..., D] -> [..., state]."""
+        ...
 
 
 @dataclass(frozen=True)
 class OracleGeodesic:
-    """Exact graph distance from the cell behind the terminal latent to the cell behind the goal latent."""
+    """True distance from the state behind the terminal latent to the state behind the goal latent."""
 
-    model: ExactTopoNav
+    model: ExactModel
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
         """Score terminal [B, S, D] against goal [B, D]."""
-        distances = torch.from_numpy(self.model.task.distances)
-        ends, goals = self.model.cell_index(terminal), self.model.cell_index(goal)
-        return distances[ends, goals[:, None]].float()
+        ends = self.model.states(terminal)
+        goals = np.broadcast_to(self.model.states(goal)[:, None], ends.shape)
+        size = ends.shape[-1]
+        distance = self.model.task.distance(ends.reshape(-1, size), goals.reshape(-1, size))
+        return torch.from_numpy(np.asarray(distance, np.float32)).view(terminal.shape[:2])

@@ -67,6 +67,10 @@ class ExactTopoNav:
             raise ReachcostError("these latents are not TopoNav features: encode them with the same ExactTopoNav model")
         return index
 
+    def states(self, latents: Tensor) -> np.ndarray:
+        """The cells behind latents: [..., 10] -> [..., 2]."""
+        return self.task.cells[self.cell_index(latents).numpy()]
+
     def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
         """Follow the transitions: context [B, 1, 10], actions [B, S, H, 1] -> terminal [B, S, 10]."""
         start = self.cell_index(context[:, -1])
