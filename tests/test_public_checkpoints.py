@@ -357,7 +357,7 @@ def test_pickled_models_need_trust(saved: tuple[Any, Path], tmp_path: Path) -> N
     torch.save(saved[0], path)
     with pytest.raises(ReachcostError, match=r"loading one can run any code: pass trust_pickle=True .* if you trust"):
         load_checkpoint(path, actions=BLOCKS)
-    with pytest.raises(ReachcostError, match="the directory holds a pickle; name that file"):
+    with pytest.raises(ReachcostError, match=r"the directory holds a pickle; name lewm_object\.ckpt itself"):
         load_checkpoint(path.parent, actions=BLOCKS)
     model, same = load_checkpoint(path, actions=BLOCKS, trust_pickle=True), load_checkpoint(saved[1], actions=BLOCKS)
     assert torch.equal(our_latents(model, FRAMES), our_latents(same, FRAMES))
@@ -527,7 +527,7 @@ def test_damaged_and_missing_files_are_told(copied: Path, tmp_path: Path) -> Non
     (copied / "config.json").unlink()
     refused(copied / "weights.pt", r"config\.json cannot be read \(No such file or directory\): it belongs beside")
     (copied / "weights.pt").unlink()
-    refused(copied, r"the directory holds no \.pt file")
+    refused(copied, r"the directory holds no weights")
     refused(copied / "weights.pt", "there is no such file, nor one in .*: check the path")
     refused(tmp_path / "nowhere", r"no such directory, nor one in .*, and it is no Hugging Face id")
     (tmp_path / "model.onnx").touch()

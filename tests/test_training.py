@@ -100,7 +100,7 @@ def test_the_same_command_again_changes_nothing_and_another_is_refused(logs: Log
     before = weights(trained)
     train_world_model(logs, trained, TINY)
     assert weights(trained) == before
-    with pytest.raises(ReachcostError, match="plan"):
+    with pytest.raises(ReachcostError, match="seed 5, not 6"):
         train_world_model(logs, trained, replace(TINY, seed=6))
     with pytest.raises(ReachcostError, match="logs_sha256"):
         train_world_model(TwoRoom().generate_logs(episodes=60, seed=9), trained, TINY)

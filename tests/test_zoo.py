@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from reachcost.audits.probe import fit_probe, score_probe
 from reachcost.errors import ReachcostError
@@ -115,3 +117,27 @@ def test_models_that_differ_in_more_than_weights_have_other_fingerprints() -> No
         parts = PublicParts(PublicArchitecture(image_size=28, encoder_depth=1, depth=1, encoder_heads=heads))
         prints.add(JepaWorldModel(parts, blocks).fingerprint)
     assert len(prints) == 3
+
+
+@pytest.mark.parametrize(
+    ("context", "actions", "told"),
+    [
+        (torch.zeros(2, 192), torch.zeros(2, 7, 5, 10), r"encode\(...\)\[:, None\]"),
+        (torch.zeros(2, 1, 8), torch.zeros(2, 7, 5, 10), "D = 192"),
+        (torch.zeros(2, 1, 192), torch.zeros(2, 7, 5, 2), "A = 10"),
+        (torch.zeros(2, 1, 192), torch.zeros(2, 7, 5, 1), "A = 10"),
+        (torch.zeros(2, 1, 192), torch.zeros(2, 7, 5, 5, 2), "standardised blocks"),
+        (torch.zeros(2, 1, 192), torch.zeros(7, 5, 10), "standardised blocks"),
+        (torch.zeros(2, 1, 192), torch.zeros(3, 7, 5, 10), "B = 2"),
+        (torch.zeros(2, 1, 192), torch.zeros(2, 7, 5, 10).double(), "float32"),
+        (torch.zeros(2, 1, 192), np.zeros((2, 7, 5, 10), np.float32), "ndarray"),
+    ],
+)
+def test_a_rollout_says_which_shapes_it_takes(context: Tensor, actions: Any, told: str) -> None:
+    with pytest.raises(ReachcostError, match=told):
+        load_world_model("lewm-tworoom-3072").rollout(context, actions)
+
+
+def test_a_device_that_is_not_there_is_named() -> None:
+    with pytest.raises(ReachcostError, match="no device 'quantum'"):
+        load_world_model("lewm-tworoom-3072", device="quantum")

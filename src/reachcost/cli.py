@@ -196,7 +196,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         Console(stderr=True).print(
-            "reachcost: interrupted; nothing half-written is left, run the same command again", style="yellow"
+            "reachcost: interrupted; what is saved is whole, run the same command again to go on", style="yellow"
         )
         return 130
     return 0

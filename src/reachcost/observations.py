@@ -47,7 +47,9 @@ def frames(observations: Mapping[str, np.ndarray], size: int) -> np.ndarray:
     drawn = f"pixels_{size}"
     pixels = np.asarray(observations[drawn if drawn in observations else "pixels"])
     if pixels.ndim != 4 or pixels.shape[3] != 3 or pixels.dtype != np.uint8:
-        raise ReachcostError(f"pixels are {pixels.dtype} {pixels.shape}: frames are uint8 [N, height, width, 3]")
+        raise ReachcostError(
+            f"pixels are {pixels.dtype} {pixels.shape}: give uint8 [N, height, width, 3], values 0 to 255, colours last"
+        )
     if pixels.shape[1:3] == (size, size):
         return pixels
     if min(pixels.shape[1:3]) < size:

@@ -52,12 +52,14 @@ class StoredModule:
 
     def config(self, format_name: str) -> dict[str, Any]:
         """Read `config.json`, which must be of that format."""
+        text = self._read("config.json")
         try:
-            config = json.loads(self._read("config.json"))
+            config = json.loads(text)
         except (ValueError, RecursionError) as error:
             self.refuse(f"config.json is not valid JSON ({error})", error)
         if not isinstance(config, dict) or config.get("format") != format_name:
-            self.refuse(f"config.json is not of format {format_name!r}")
+            found = config.get("format") if isinstance(config, dict) else None
+            self.refuse(f"config.json is of format {found!r}, not {format_name!r}")
         if not isinstance(config.get("sha256"), str):
             self.refuse("config.json has no `sha256`")
         return config

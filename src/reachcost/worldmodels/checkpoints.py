@@ -91,8 +91,9 @@ def _find(source: str | Path) -> _Files:
     if here.is_dir():
         files = _from_directory(here)
         if files is None:
-            kinds = "a pickle; name that file" if any(here.glob("*.ckpt")) else "no .pt file: name the right directory"
-            refuse(source, f"the directory holds {kinds}")
+            pickles = sorted(path.name for path in here.glob("*.ckpt"))
+            none = "no weights (weights.safetensors or *.pt): name the right one, or finish its training"
+            refuse(source, f"the directory holds {f'a pickle; name {pickles[0]} itself' if pickles else none}")
         return files
     if here.suffix in (".pt", ".ckpt"):
         refuse(source, f"there is no such file, nor one in {cache}: check the path")
@@ -111,7 +112,7 @@ def _from_file(path: Path) -> _Files:
     if path.suffix == ".ckpt":
         return _Files(path.name.removesuffix(".ckpt").removesuffix("_object"), path, None)
     if path.suffix != ".pt":
-        refuse(path, "it is neither weights (.pt) nor a pickled model (.ckpt): name one of these, or their directory")
+        refuse(path, "it is neither weights (.pt) nor a pickled model (.ckpt): name the directory of the model")
     return _Files(f"{path.resolve().parent.name}/{path.stem}", path, path.with_name("config.json"))
 
 

@@ -109,15 +109,28 @@ class JepaWorldModel:
 
         Each pool of candidates is rolled out by itself, so it never depends on the other episodes of the batch.
         """
-        frames_given = context.shape[1]
-        if not 1 <= frames_given <= self.history or actions.shape[2] < frames_given:
-            raise ReachcostError(
-                f"context of {frames_given} frames and {actions.shape[2]} action blocks: this model reads 1 to "
-                f"{self.history} frames, and needs a block for each"
-            )
+        self._require_shapes(context, actions)
         if self.clamp:
             actions = torch.minimum(torch.maximum(actions, self._low), self._high)
         return torch.stack(each(self._roll, list(zip(context, actions, strict=True))))
+
+    def _require_shapes(self, context: Tensor, actions: Tensor) -> None:
+        for name, given in (("context", context), ("actions", actions)):
+            if not isinstance(given, Tensor) or given.dtype != torch.float32:
+                found = given.dtype if isinstance(given, Tensor) else type(given).__name__
+                raise ReachcostError(f"rollout: {name} is {found}: give a torch.Tensor of float32")
+        frames_given = context.shape[1] if context.ndim == 3 else 0
+        if context.ndim != 3 or context.shape[2] != self.latent_dim or not 1 <= frames_given <= self.history:
+            raise ReachcostError(
+                f"rollout: context is {tuple(context.shape)}: give latents [B, T, D = {self.latent_dim}] of T = 1 to "
+                f"{self.history} frames, for one frame encode(...)[:, None]"
+            )
+        blocks = actions.shape[2] if actions.ndim == 4 else 0
+        if len(actions) != len(context) or blocks < frames_given or actions.shape[3] != self.action_dim:
+            raise ReachcostError(
+                f"rollout: actions are {tuple(actions.shape)}: give standardised blocks [B = {len(context)}, S, H, A = "
+                f"{self.action_dim}], {self.actions.length} steps each; `blocks(actions)` makes them of actions"
+            )
 
     def _roll(self, episode: tuple[Tensor, Tensor]) -> Tensor:
         """Window [T, D] and candidates [S, T - 1 + H, A] -> terminal latents [S, D]."""

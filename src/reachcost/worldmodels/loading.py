@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-
+from reachcost.devices import choose_device
 from reachcost.errors import ReachcostError
 from reachcost.logs import Logs
 from reachcost.worldmodels.actions import ActionBlocks
@@ -46,7 +45,7 @@ def load_world_model(
     >>> load_world_model("lewm-tworoom-3072").latent_dim
     192
     """
-    device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    device = choose_device(device)
     if source in zoo():
         return read_world_model(ZOO / source, clamp is not False, device, name=str(source))
     directory = Path(source).expanduser()
@@ -57,6 +56,6 @@ def load_world_model(
             source, logs=logs, actions=actions, clamp=bool(clamp), device=device, trust_pickle=trust_pickle
         )
     except ReachcostError as error:
-        if directory.exists() or "/" in str(source):
+        if directory.exists():
             raise
         raise ReachcostError(f"{error}; bundled models are {', '.join(zoo())}") from error

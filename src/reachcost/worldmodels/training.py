@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from reachcost.atomic import replaced_file
+from reachcost.devices import choose_device
 from reachcost.errors import ReachcostError
 from reachcost.logs import Logs
 from reachcost.progress import Progress
@@ -45,9 +46,11 @@ def train_world_model(
     Writes `weights.safetensors`, `config.json`, `curve.csv` and a model card `README.md`.
     """
     plan, progress, out = plan or TrainingPlan(), progress or Progress(), Path(out)
+    choose_device(plan.device)
     with exclusive(out), _threads(plan.threads):
         training = Training(logs, plan)
         if (out / "config.json").exists():
+            progress.reused(f"{plan.kind} {plan.seed}")
             return _finished(out, training.origin)
         curve, best = _train(training, out / "training.pt", progress)
         training.parts.load_state_dict(best)
@@ -215,10 +218,11 @@ def _finished(out: Path, origin: dict[str, Any]) -> JepaWorldModel:
 
 def _require_origin(path: Path, recorded: dict[str, Any], origin: dict[str, Any]) -> None:
     for key, value in origin.items():
-        if recorded.get(key) != value:
-            raise ReachcostError(
-                f"{path} was trained with {key} {recorded.get(key)}, not {value}: choose another --out, or remove it"
-            )
+        before = recorded.get(key)
+        if isinstance(before, dict) and isinstance(value, dict):
+            _require_origin(path, before, value)
+        elif before != value:
+            raise ReachcostError(f"{path} was trained with {key} {before}, not {value}: choose another --out")
 
 
 class _threads:
