@@ -126,7 +126,7 @@ def test_other_damage_is_named(head: PairHead, tmp_path: Path) -> None:
     with pytest.raises(ReachcostError, match=r"config.json cannot be read \(No such file"):
         load_head(tmp_path / "nothing")
     cases = {
-        "format": ({"format": "other"}, "not of format"),
+        "format": ({"format": "other"}, "of format 'other', not"),
         "arguments": ({"arguments": {"latent_dim": "ten"}}, "valid `arguments`"),
         "scale": ({"arguments": {**head.config, "scale": -5}}, "valid `arguments`"),
         "symmetric": ({"arguments": {**head.config, "symmetric": True}}, "do not belong together"),

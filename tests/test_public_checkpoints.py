@@ -228,7 +228,7 @@ def test_the_loaded_model_keeps_the_contract(saved: tuple[Any, Path]) -> None:
     assert model.card["source"] == str(saved[1])
     assert re.fullmatch("[0-9a-f]{64}", model.card["sha256"])
     assert not model.clamp
-    with pytest.raises(ReachcostError, match="context of 4 frames"):
+    with pytest.raises(ReachcostError, match="T = 1 to 3 frames"):
         model.rollout(torch.zeros(1, 4, 24), torch.zeros(1, 2, 6, 10))
 
 
