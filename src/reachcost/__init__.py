@@ -9,6 +9,7 @@ from reachcost.environments import register_environments
 
 # Name to the module that defines it, imported on first use: `import reachcost` alone does not load torch.
 _HOME = {
+    "audits.probe": ("LinearProbe", "fit_probe", "score_probe"),
     "audits.sasc": ("Ranking", "SascAudit", "compare_rankings", "sasc"),
     "costs": ("HeadCost", "HybridCost", "LatentMSE"),
     "errors": ("ReachcostError",),
@@ -25,6 +26,7 @@ _HOME = {
     "planning.cem": ("CEM",),
     "planning.control": ("ControlRuns", "control"),
     "planning.random_policy": ("RandomPolicy",),
+    "probe_costs": ("DecodedDistance", "StandardisedL2", "SubspaceCost"),
     "protocols": ("Head", "Planner", "Task", "TerminalCost", "WorldModel"),
     "tasks": ("make_task",),
     "tasks.toponav": ("RouteProposal", "TopoNav", "sasc_pool"),

@@ -1,5 +1,8 @@
 """What type checkers see of the lazy exports in `__init__.py`; a test keeps the two in step."""
 
+from reachcost.audits.probe import LinearProbe as LinearProbe
+from reachcost.audits.probe import fit_probe as fit_probe
+from reachcost.audits.probe import score_probe as score_probe
 from reachcost.audits.sasc import Ranking as Ranking
 from reachcost.audits.sasc import SascAudit as SascAudit
 from reachcost.audits.sasc import compare_rankings as compare_rankings
@@ -26,6 +29,9 @@ from reachcost.planning.cem import CEM as CEM
 from reachcost.planning.control import ControlRuns as ControlRuns
 from reachcost.planning.control import control as control
 from reachcost.planning.random_policy import RandomPolicy as RandomPolicy
+from reachcost.probe_costs import DecodedDistance as DecodedDistance
+from reachcost.probe_costs import StandardisedL2 as StandardisedL2
+from reachcost.probe_costs import SubspaceCost as SubspaceCost
 from reachcost.protocols import Head as Head
 from reachcost.protocols import Planner as Planner
 from reachcost.protocols import Task as Task
