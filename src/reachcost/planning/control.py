@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from reachcost.costs import GroupedCost
 from reachcost.errors import ReachcostError
@@ -84,60 +85,89 @@ def control(
         proposal: Candidates that every pool contains, if the protocol has any.
         progress: Where to show progress.
     """
-    if not costs:
-        raise ReachcostError("control needs at least one terminal cost: pass costs={name: cost}")
-    if not len(evaluation):
-        raise ReachcostError(f"evaluation set {evaluation.name!r} has no episodes: keep at least one")
-    budget = task.action_budget if budget is None else budget
-    shape = (len(costs), len(evaluation))
-    cost_of = np.repeat(np.arange(len(costs)), len(evaluation))
-    episode_of = np.tile(evaluation.episodes, len(costs))
-    starts = np.concatenate([evaluation.starts] * len(costs))
-    goals = np.concatenate([evaluation.goals] * len(costs))
-    goal_latents = model.encode(task.observe(goals))
-    require_finite(goal_latents, "the goal of episode", episode_of)
-
-    states, path = starts.copy(), [starts]
-    reached = np.array(task.success(states, goals))
-    steps = np.where(reached, 0, budget)
+    episodes = _Episodes(task, model, costs, evaluation, task.action_budget if budget is None else budget)
     blocks: ActionBlocks | None = getattr(model, "actions", None)
-    replans = range(0, budget, planner.executed * (blocks.length if blocks else 1))
-    for replan, taken in enumerate((progress or Progress()).track(replans, "plans")):
-        active = np.flatnonzero(~reached) if task.stops_at_success else np.arange(len(states))
-        actions = np.empty((0, 0))
+    per_plan = planner.executed * (blocks.length if blocks else 1)
+    replans = range(0, episodes.budget, per_plan)
+    for replan in (progress or Progress()).track(range(len(replans)), "plans"):
+        active = episodes.active()
+        actions = np.empty((0, per_plan, 1))
         if len(active):
-            context = model.encode(task.observe(states[active]))[:, None]
-            require_finite(context, "episode", episode_of[active])
-            streams = EpisodeStreams(seed, "plan", episode_of[active], replan)
-            groups = np.split(episode_of[active], np.cumsum(np.bincount(cost_of[active], minlength=len(costs)))[:-1])
-            injected = proposal(states[active], goals[active], streams) if proposal else None
-            plan = planner.plan(model, GroupedCost(costs, groups), context, goal_latents[active], streams, injected)
-            actions = _environment_actions(plan[:, : planner.executed].numpy(), blocks)
-        for taken_now in range(taken, min(taken + replans.step, budget)):
-            moving = ~reached[active] if task.stops_at_success else np.ones(len(active), bool)
-            rows = active[moving]
-            if len(rows):
-                states[rows] = task.step(states[rows], actions[moving, taken_now - taken])
-                first = rows[task.success(states[rows], goals[rows]) & ~reached[rows]]
-                reached[first], steps[first] = True, taken_now + 1
-            path.append(states.copy())
-
-    paths = np.stack(path, axis=1)
-    category = np.where(reached, "success", task.category(starts, states, goals))
-    return ControlRuns(
-        costs=tuple(costs),
-        episodes=evaluation.episodes,
-        success=reached.reshape(shape),
-        steps=steps.reshape(shape),
-        final_distance=task.distance(states, goals).reshape(shape),
-        category=category.reshape(shape),
-        paths=paths.reshape(*shape, *paths.shape[1:]),
-    )
+            context = episodes.context(active)
+            streams = EpisodeStreams(seed, "plan", episodes.number[active], replan)
+            states, goals = episodes.states[active], episodes.goals[active]
+            injected = proposal(states, goals, streams) if proposal else None
+            cost, goal = episodes.cost(active), episodes.goal_latents[active]
+            plan = planner.plan(model, cost, context, goal, streams, injected)[:, : planner.executed].numpy()
+            actions = plan if blocks is None else blocks.environment(plan).reshape(len(plan), per_plan, -1)
+        episodes.execute(active, actions)
+    return episodes.runs()
 
 
-def _environment_actions(plan: np.ndarray, blocks: ActionBlocks | None) -> np.ndarray:
-    """Action blocks [N, K, A] as actions of the task [N, steps, a]."""
-    if blocks is None:
-        return plan
-    actions = blocks.environment(plan)
-    return actions.reshape(len(plan), -1, actions.shape[-1])
+class _Episodes:
+    """All episodes under all costs while they run: one row per (cost, episode)."""
+
+    def __init__(
+        self,
+        task: Task,
+        model: WorldModel,
+        costs: Mapping[str, TerminalCost],
+        evaluation: EvaluationSet,
+        budget: int,
+    ) -> None:
+        if not costs:
+            raise ReachcostError("control needs at least one terminal cost: pass costs={name: cost}")
+        if not len(evaluation):
+            raise ReachcostError(f"evaluation set {evaluation.name!r} has no episodes: keep at least one")
+        self._task, self._model, self._costs, self._evaluation, self.budget = task, model, costs, evaluation, budget
+        self._cost_of = np.repeat(np.arange(len(costs)), len(evaluation))
+        self.number = np.tile(evaluation.episodes, len(costs))
+        self.states = np.concatenate([evaluation.starts] * len(costs))
+        self.goals = np.concatenate([evaluation.goals] * len(costs))
+        self.goal_latents = model.encode(task.observe(self.goals))
+        require_finite(self.goal_latents, "the goal of episode", self.number)
+        self._reached = np.array(task.success(self.states, self.goals))
+        self._steps = np.where(self._reached, 0, budget)
+        self._path = [self.states.copy()]
+
+    def active(self) -> np.ndarray:
+        """Rows that still act."""
+        return np.flatnonzero(~self._reached | (not self._task.stops_at_success))
+
+    def context(self, rows: np.ndarray) -> Tensor:
+        """What the model makes of the present states of some rows [N, 1, D]."""
+        context = self._model.encode(self._task.observe(self.states[rows]))[:, None]
+        require_finite(context, "episode", self.number[rows])
+        return context
+
+    def cost(self, rows: np.ndarray) -> GroupedCost:
+        """The cost of each of some rows."""
+        sizes = np.bincount(self._cost_of[rows], minlength=len(self._costs))
+        return GroupedCost(self._costs, np.split(self.number[rows], np.cumsum(sizes)[:-1]))
+
+    def execute(self, rows: np.ndarray, actions: np.ndarray) -> None:
+        """Execute the actions [N, steps, a] of some rows, as far as the budget goes."""
+        for step in range(min(actions.shape[1], self.budget + 1 - len(self._path))):
+            going = ~self._reached[rows] | (not self._task.stops_at_success)
+            moving = rows[going]
+            if len(moving):
+                self.states[moving] = self._task.step(self.states[moving], actions[going, step])
+                near = self._task.success(self.states[moving], self.goals[moving])
+                first = moving[near & ~self._reached[moving]]
+                self._reached[first], self._steps[first] = True, len(self._path)
+            self._path.append(self.states.copy())
+
+    def runs(self) -> ControlRuns:
+        """What happened."""
+        shape = (len(self._costs), len(self._evaluation))
+        paths = np.stack(self._path, axis=1)
+        category = self._task.category(self._path[0], self.states, self.goals)
+        return ControlRuns(
+            costs=tuple(self._costs),
+            episodes=self._evaluation.episodes,
+            success=self._reached.reshape(shape),
+            steps=self._steps.reshape(shape),
+            final_distance=self._task.distance(self.states, self.goals).reshape(shape),
+            category=np.where(self._reached, "success", category).reshape(shape),
+            paths=paths.reshape(*shape, *paths.shape[1:]),
+        )

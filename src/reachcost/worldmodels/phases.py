@@ -6,6 +6,8 @@ and the predictor sees many times as many transitions in the same time.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -22,7 +24,7 @@ BATCH_NORM_BATCHES = 32
 ENCODED_TOGETHER = 1024
 
 
-class Phase:
+class Phase(ABC):
     """One phase; everything random in an update comes from (seed, phase, update)."""
 
     name: str
@@ -40,9 +42,9 @@ class Phase:
         self.trained = [weight for module in modules for weight in module.parameters()]
         self.optimizer = AdamW(self.trained, lr=plan.learning_rate, weight_decay=plan.weight_decay, fused=True)
 
+    @abstractmethod
     def losses(self, step: int, purpose: str) -> dict[str, Tensor]:
         """Losses of the batch that belongs to (purpose, step); `loss` is what is minimised."""
-        raise NotImplementedError
 
     def update(self, step: int, share: float) -> dict[str, float]:
         """One gradient step with that share of the peak learning rate."""
