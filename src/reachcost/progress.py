@@ -43,14 +43,14 @@ class ConsoleProgress(Progress):
 
     def reused(self, title: str) -> None:
         """Say that a piece of work was done before."""
-        self._console.print(f"{title:<28} recorded earlier", style="dim", highlight=False)
+        self._console.print(f"{title:<22} recorded earlier", style="dim", highlight=False)
 
     def track(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
         """Iterate over the items of the current piece, with a bar."""
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(unit))
+        columns = (TextColumn("{task.description}"), BarColumn(12), MofNCompleteColumn(), TextColumn(unit))
         note = TextColumn("{task.fields[note]}")
         with Bars(*columns, TimeElapsedColumn(), note, console=self._console) as bars:
-            task = bars.add_task(f"{self._title:<28}", total=len(items), note="")
+            task = bars.add_task(f"{self._title:<22}", total=len(items), note="")
             self._bars = bars
             for item in items:
                 yield item

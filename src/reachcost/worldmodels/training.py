@@ -124,13 +124,14 @@ def _train(training: Training, state: Path, progress: Progress) -> tuple[list[di
     done = int(curve[-1]["step"]) if curve else 0
     progress.step(f"{plan.kind} {plan.seed}")
     span = _Span()
-    for step in progress.track(range(done + 1, total + 1), "updates"):
+    for step in progress.track(range(done + 1, total + 1), ""):
         training.enter(step)
         losses = training.update(step)
         if not math.isfinite(losses["loss"]):
             raise ReachcostError(f"the loss became {losses['loss']} in update {step}: lower the learning rate")
         span.add(losses)
-        progress.note(f"{span.means()} {span.count * _frames(plan, step) / span.seconds:,.0f} frames/s")
+        frames = span.count * _frames(plan, step) / span.seconds
+        progress.note(f"loss {span.point()['loss']:.3f} {frames:,.0f} frames/s")
         if step % plan.validate_every == 0 or step in (plan.steps, total):
             errors = training.validate()
             if not math.isfinite(errors["rollout"]):
@@ -161,9 +162,6 @@ class _Span:
 
     def point(self) -> dict[str, float]:
         return {name: total / self.count for name, total in self._sums.items()}
-
-    def means(self) -> str:
-        return " ".join(f"{name} {value:.3f}" for name, value in self.point().items() if name != "loss")
 
 
 def _frames(plan: TrainingPlan, step: int) -> int:
