@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -55,4 +56,5 @@ def pairs(latents: Latents, evaluation: EvaluationSet) -> TemporalPairs:
 
 @pytest.fixture(scope="session")
 def head(pairs: TemporalPairs) -> PairHead:
-    return fit(pairs, Recipe(hidden=32, scale=29, epochs=3, batch_size=256, learning_rate=1e-2), seed=1)
+    recipe = Recipe.paper(hidden=32, scale=29, epochs=3, batch_size=256, learning_rate=1e-2)
+    return cast(PairHead, fit(pairs, recipe, seed=1))

@@ -18,7 +18,7 @@ from reachcost.pairs import TemporalPairs
 from reachcost.protocols import Head
 from reachcost.storage import _checksum
 
-QUICK = Recipe(hidden=16, scale=29, epochs=3, batch_size=256)
+QUICK = Recipe.paper(hidden=16, scale=29, epochs=3, batch_size=256)
 
 
 @given(st.lists(st.integers(1, 4), max_size=3), st.booleans())
@@ -86,7 +86,7 @@ def test_impossible_recipes_are_refused() -> None:
 
 def test_divergence_is_reported(pairs: TemporalPairs) -> None:
     with pytest.raises(ReachcostError, match="lower the learning rate"):
-        fit(pairs, Recipe(hidden=16, scale=29, epochs=2, learning_rate=1e30))
+        fit(pairs, Recipe.paper(hidden=16, scale=29, epochs=2, learning_rate=1e30))
 
 
 def test_a_saved_head_comes_back_bit_for_bit(head: PairHead, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class Exclusion:
             if drawn
             else np.zeros(logs.rows, bool)
         )
-        self.episodes = np.unique(self._episode_of(np.flatnonzero(self._is_source)))
+        self.episodes = np.unique(logs.episode_of(np.flatnonzero(self._is_source)))
 
     def bans(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Which pairs of rows [P], [P] have exactly the states of an evaluation pair, in either order: bool [P]."""
@@ -62,7 +62,7 @@ class Exclusion:
         overlap = {
             "overlapping_pairs": int(self.bans(first, second).sum()),
             "overlapping_rows": int(self._is_source[rows].sum()),
-            "overlapping_episodes": int(np.isin(np.unique(self._episode_of(rows)), self.episodes).sum()),
+            "overlapping_episodes": int(np.isin(np.unique(self.logs.episode_of(rows)), self.episodes).sum()),
         }
         if any(overlap.values()):
             pairs, touched, episodes = overlap.values()
@@ -76,9 +76,6 @@ class Exclusion:
             "excluded_episodes": len(self.episodes),
             **overlap,
         }
-
-    def _episode_of(self, rows: np.ndarray) -> np.ndarray:
-        return np.searchsorted(self.logs.offsets, rows, side="right") - 1
 
 
 def _keys(logs: Logs, states: np.ndarray) -> np.ndarray:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Literal
+from inspect import signature
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -13,8 +15,9 @@ from torch.optim import AdamW
 from torch.optim.lr_scheduler import OneCycleLR
 
 from reachcost.errors import ReachcostError
-from reachcost.heads.pair import PairHead
-from reachcost.pairs import PairSet, TemporalPairs
+from reachcost.heads.base import LearnedHead
+from reachcost.heads.kinds import KINDS
+from reachcost.pairs import Pairs, PairSet
 from reachcost.parallel import one_thread
 from reachcost.progress import Progress
 from reachcost.seeding import torch_seed
@@ -22,39 +25,93 @@ from reachcost.seeding import torch_seed
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a head is trained. The defaults are the paper's for TwoRoom."""
+    """How a head is trained. The defaults are ours for TwoRoom; `Recipe.paper()` has the paper's."""
 
+    head: str = "embedding"
+    """Kind of the head: embedding, pair, linear or mahalanobis."""
     hidden: int = 256
-    """Width of the two hidden layers."""
-    scale: float = 224.0
-    """Steps per unit of the network's output."""
-    symmetric: bool = False
-    """Average both input orders while training and afterwards."""
-    epochs: int = 20
+    """Width of the two hidden layers, if the head has any."""
+    scale: float = 50.0
+    """Steps (or what the labels count) per unit of the network's output."""
+    symmetric: bool = True
+    """Average both input orders of a pair head while training and afterwards; the others do not know an order."""
+    epochs: int = 8
     """Passes over the training pairs."""
-    batch_size: int = 1024
+    batch_size: int = 256
     """Pairs per update."""
-    learning_rate: float = 1e-3
+    learning_rate: float = 3e-3
     """AdamW learning rate; the peak, with the one-cycle schedule."""
     weight_decay: float = 1e-4
     """AdamW weight decay."""
-    schedule: Literal["constant", "one-cycle"] = "constant"
+    schedule: Literal["constant", "one-cycle"] = "one-cycle"
     """Learning rate over the updates."""
+    fresh: bool = True
+    """Draw new training pairs every epoch instead of repeating the first ones."""
+    loss: Literal["regression", "ranking"] = "regression"
+    """Predict labels, or only which of two pairs has the larger one."""
+    expectile: float = 0.05
+    """Weight of a prediction below its label; one above it weighs the rest. 0.5 predicts the mean, less the short
+    times among those that were logged."""
+
+    @classmethod
+    def paper(cls, **changes: Any) -> Recipe:
+        """The paper's recipe, with changes.
+
+        >>> Recipe.paper(epochs=24).batch_size
+        1024
+        """
+        printed: dict[str, Any] = {
+            "head": "pair",
+            "scale": 224.0,
+            "symmetric": False,
+            "epochs": 20,
+            "batch_size": 1024,
+            "learning_rate": 1e-3,
+            "schedule": "constant",
+            "fresh": False,
+            "expectile": 0.5,
+        }
+        return cls(**{**printed, **changes})
 
     def __post_init__(self) -> None:
         for name in ("hidden", "scale", "epochs", "batch_size", "learning_rate"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ReachcostError(f"recipe: {name} is {getattr(self, name)}: make it positive")
-        if self.schedule not in ("constant", "one-cycle"):
-            raise ReachcostError(f"recipe: unknown schedule {self.schedule!r}: choose constant or one-cycle")
+        if not 0 < self.expectile < 1:
+            raise ReachcostError(f"recipe: expectile is {self.expectile}: choose one between 0 and 1, 0.5 for the mean")
+        for name, choices in (
+            ("schedule", ("constant", "one-cycle")),
+            ("loss", ("regression", "ranking")),
+            ("head", tuple(KINDS)),
+        ):
+            if getattr(self, name) not in choices:
+                raise ReachcostError(
+                    f"recipe: unknown {name} {getattr(self, name)!r}: choose one of {', '.join(choices)}"
+                )
+
+    def build(self, latent_dim: int) -> LearnedHead:
+        """A new head of this kind, with random weights."""
+        kind = KINDS[self.head]
+        known = {"hidden": self.hidden, "scale": self.scale, "symmetric": self.symmetric}
+        wanted = signature(kind).parameters
+        return kind(latent_dim, **{name: value for name, value in known.items() if name in wanted})
+
+    def losses(self, predicted: Tensor, target: Tensor) -> Tensor:
+        """Loss of each scaled prediction [P] against its scaled label [P]."""
+        if self.loss == "ranking":
+            # Each pair against its neighbour in the batch: the logistic loss of putting the nearer one first.
+            sign = torch.sign(target - target.roll(1))
+            return functional.softplus(-sign * (predicted - predicted.roll(1)))
+        loss = functional.smooth_l1_loss(predicted, target, reduction="none")
+        if self.expectile == 0.5:
+            return loss
+        return loss * torch.where(predicted < target, 2 * self.expectile, 2 * (1 - self.expectile))
 
 
-def fit(
-    pairs: TemporalPairs, recipe: Recipe | None = None, *, seed: int = 0, progress: Progress | None = None
-) -> PairHead:
+def fit(pairs: Pairs, recipe: Recipe | None = None, *, seed: int = 0, progress: Progress | None = None) -> LearnedHead:
     """Train a head on the pairs; deterministic from its seed.
 
-    >>> from reachcost import ExactTopoNav, encode_logs, make_task
+    >>> from reachcost import ExactTopoNav, TemporalPairs, encode_logs, make_task
     >>> task = make_task("toponav")
     >>> pairs = TemporalPairs(encode_logs(ExactTopoNav(), task.generate_logs(50)), count=1000, validation=100)
     >>> head = fit(pairs, Recipe(hidden=16, epochs=2))
@@ -65,7 +122,7 @@ def fit(
     progress = progress or Progress()
     with one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(torch_seed(seed, "head"))
-        head = PairHead(pairs.latents.shape[1], recipe.hidden, recipe.scale, recipe.symmetric)
+        head = recipe.build(pairs.latents.shape[1])
         curve, best = _train(head, pairs, recipe, progress)
     head.load_state_dict(best)
     chosen = min(curve, key=lambda epoch: epoch["validation_loss"])
@@ -82,7 +139,7 @@ def fit(
 
 
 def _train(
-    head: PairHead, pairs: TemporalPairs, recipe: Recipe, progress: Progress
+    head: LearnedHead, pairs: Pairs, recipe: Recipe, progress: Progress
 ) -> tuple[list[dict[str, float]], dict[str, Tensor]]:
     latents, train = pairs.latents, pairs.train
     optimizer = AdamW(head.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True)
@@ -95,18 +152,20 @@ def _train(
     curve: list[dict[str, float]] = []
     best: dict[str, Tensor] = {}
     for epoch in progress.track(range(1, recipe.epochs + 1), "epoch"):
+        if recipe.fresh and epoch > 1:
+            train = pairs.epoch(epoch - 1)
         order = torch.randperm(len(train))
         columns = latents[train.first[order]], latents[train.second[order]], train.gap[order] / recipe.scale
         total = 0.0
         for z, goal, target in zip(*(column.split(recipe.batch_size) for column in columns), strict=True):
-            loss = functional.smooth_l1_loss(head.scaled(z, goal), target)
+            loss = recipe.losses(head.scaled(z, goal), target).mean()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             if schedule is not None:
                 schedule.step()
             total += loss.item() * len(target)
-        validation_loss, validation_rmse = evaluate(head, latents, pairs.validation)
+        validation_loss, validation_rmse = evaluate(head, latents, pairs.validation, recipe.losses)
         if not validation_loss < float("inf"):
             raise ReachcostError(
                 f"the validation loss became {validation_loss} in epoch {epoch}: lower the learning rate"
@@ -125,10 +184,14 @@ def _train(
 
 
 @torch.no_grad()
-def evaluate(head: PairHead, latents: Tensor, pairs: PairSet) -> tuple[float, float]:
-    """Return the Smooth-L1 loss on scaled labels and the RMSE in steps."""
+def evaluate(
+    head: LearnedHead,
+    latents: Tensor,
+    pairs: PairSet,
+    losses: Callable[[Tensor, Tensor], Tensor] = functional.smooth_l1_loss,
+) -> tuple[float, float]:
+    """Return the mean loss on scaled labels (by default Smooth L1) and the RMSE in steps."""
     predicted = head.scaled(latents[pairs.first], latents[pairs.second])
     target = pairs.gap / head.scale
-    loss = functional.smooth_l1_loss(predicted, target)
     rmse = head.scale * functional.mse_loss(predicted, target).sqrt()
-    return loss.item(), rmse.item()
+    return losses(predicted, target).mean().item(), rmse.item()

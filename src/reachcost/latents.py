@@ -17,7 +17,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,10 +46,12 @@ class Latents:
     Attributes:
         values: float32 [R, D].
         logs: The logs, R rows.
+        model: Name and sha256 of the world model, if it tells them.
     """
 
     values: Tensor
     logs: Logs
+    model: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.values) != self.logs.rows:
@@ -89,7 +91,7 @@ def encode_logs(
         values = np.empty(shape, np.float32)
         for rows in progress.track(_batches(0, logs.rows, batch), "batches"):
             values[rows] = _encode(model, logs, rows)
-        return Latents(torch.from_numpy(values), logs)
+        return Latents(torch.from_numpy(values), logs, model_identity(model))
     sample = _encode(model, logs, np.linspace(0, logs.rows - 1, SAMPLE).astype(np.int64))
     origin = {
         "format": FORMAT,
@@ -107,7 +109,13 @@ def encode_logs(
                 if number % SAVE_EVERY == 0 or number == len(todo):
                     values.flush()
                     stored.keep(rows.stop)
-    return Latents(torch.from_numpy(stored.read()), logs)
+    return Latents(torch.from_numpy(stored.read()), logs, model_identity(model))
+
+
+def model_identity(model: WorldModel) -> dict[str, str]:
+    """Name and sha256 of a world model that has a `fingerprint`; nothing of others."""
+    fingerprint = getattr(model, "fingerprint", None)
+    return {} if fingerprint is None else {"name": repr(model), "sha256": fingerprint}
 
 
 def _batches(first: int, stop: int, size: int) -> list[slice]:

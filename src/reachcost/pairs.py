@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -23,9 +24,9 @@ Sampler = Callable[[np.ndarray, Generator], tuple[np.ndarray, np.ndarray]]
 """Episode lengths [P], one per wanted pair, to the earlier and later time of each pair [P], [P]."""
 
 
-def balanced(lengths: np.ndarray, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Gap uniform over the whole episode, then a uniform start: every time scale is seen equally often."""
-    gap = rng.integers(1, lengths)
+def balanced(lengths: np.ndarray, rng: Generator, max_gap: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Gap uniform over the whole episode (or up to a limit), then a uniform start: time scales are seen equally."""
+    gap = rng.integers(1, lengths if max_gap is None else np.minimum(lengths, max_gap + 1))
     early = rng.integers(0, lengths - gap)
     return early, early + gap
 
@@ -73,14 +74,80 @@ class PairSet:
         return PairSet(self.first, self.second, self.gap[torch.from_numpy(rng.permutation(len(self)))])
 
 
-class TemporalPairs:
-    """Training and validation pairs from logged episodes.
+class Pairs:
+    """Training and validation pairs with their labels; what `fit` learns from.
+
+    Args:
+        latents: Encoded logs.
+        draw: Draws the training pairs of an epoch, 0 for the first.
+        validation: Validation pairs.
+        exclusion: What the evaluation sets forbid; every draw is proved to respect it.
+        record: What tells these pairs from others, as JSON values.
+
+    Attributes:
+        train: Training pairs of the first epoch, and of all of them unless a recipe asks for fresh ones.
+        validation: Validation pairs.
+        record: How the pairs came about, with the measured overlap with evaluation sets.
+    """
+
+    def __init__(
+        self,
+        latents: Latents,
+        draw: Callable[[int], PairSet],
+        validation: PairSet,
+        exclusion: Exclusion,
+        record: dict[str, Any],
+    ) -> None:
+        self.latents, self.train, self.validation = latents.values, draw(0), validation
+        self._draw, self._exclusion = draw, exclusion
+        self.record: dict[str, Any] = {
+            **record,
+            "train_pairs": len(self.train),
+            "validation_pairs": len(validation),
+            "logs_sha256": latents.logs.fingerprint,
+            "latents_sha256": fingerprint_arrays(latents.values.numpy()),
+        }
+        if latents.model:
+            self.record["model"] = latents.model
+        if exclusion.sets:
+            rows = [torch.cat([getattr(part, end) for part in (self.train, validation)]) for end in ("first", "second")]
+            self.record["exclusion"] = exclusion.prove(rows[0].numpy(), rows[1].numpy())
+            self.record["exclusion"]["rows"] = len(torch.cat(rows).unique())
+
+    def epoch(self, number: int) -> PairSet:
+        """Fresh training pairs for an epoch; epoch 0 is `train`."""
+        if number == 0:
+            return self.train
+        drawn = self._draw(number)
+        self._exclusion.prove(drawn.first.numpy(), drawn.second.numpy())
+        return drawn
+
+    def shuffled(self, validation: bool = True) -> Self:
+        """The shuffled control: the same pairs with permuted labels.
+
+        Validation labels are permuted too, unless told otherwise. With true ones the best-validation epoch would be
+        chosen by the very structure the control must not have.
+        """
+        control = copy.copy(self)
+        seed, draw = self.record["seed"], self._draw
+        rng = generator(seed, "shuffled-labels")
+        control.train = self.train.permuted(rng)
+        control.validation = self.validation.permuted(rng) if validation else self.validation
+        control._draw = lambda epoch: draw(epoch).permuted(generator(seed, "shuffled-labels", epoch))
+        control.record = {**self.record, "labels": "shuffled", "validation_labels_shuffled": validation}
+        return control
+
+
+class TemporalPairs(Pairs):
+    """Pairs of rows of one logged episode, labelled by their gap.
 
     Args:
         latents: Encoded logs.
         count: Number of training pairs.
         validation: Number of validation pairs.
         sampling: `balanced` (whole horizon), `random-rows` or `mostly-endpoints`.
+        max_gap: The largest gap of balanced pairs; by default any.
+        rows: Pair only this many random rows of the logs; by default all.
         exclude: Evaluation sets to keep out: no pair has the exact start and goal states of one, in either order, and
             none comes from an episode that a set drawn from logs took a start or goal from. The overlap is measured
             again after sampling and recorded.
@@ -100,76 +167,95 @@ class TemporalPairs:
         count: int = 100_000,
         validation: int = 10_000,
         sampling: str = "balanced",
+        max_gap: int | None = None,
+        rows: int | None = None,
         exclude: EvaluationSet | Sequence[EvaluationSet] | None = None,
         holdout: float = 0.0,
         seed: int = 0,
     ) -> None:
-        if sampling not in SAMPLERS:
-            raise ReachcostError(f"unknown pair sampling {sampling!r}: choose one of {', '.join(SAMPLERS)}")
-        if not 0 <= holdout < 1 or count < 1 or validation < 1:
-            raise ReachcostError(
-                f"count {count}, validation {validation} and holdout {holdout} cannot all be met: "
-                "ask for at least one pair of each kind and a holdout in [0, 1)"
-            )
-        exclusion = Exclusion(latents.logs, (exclude,) if isinstance(exclude, EvaluationSet) else tuple(exclude or ()))
-        usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), exclusion.episodes)
+        _require_settings(sampling, max_gap, rows, latents.logs.rows)
+        require_counts(count, validation, holdout)
+        logs, exclusion = latents.logs, exclude_from(latents.logs, exclude)
+        usable = np.setdiff1d(np.flatnonzero(logs.lengths >= 2), exclusion.episodes)
         held_out = max(1, round(holdout * len(usable))) if holdout else 0
         shuffled = generator(seed, "holdout").permutation(usable)
         for_validation, for_training = (shuffled[:held_out], shuffled[held_out:]) if held_out else (usable, usable)
-        self.latents = latents.values
-        self.train = _sample(latents.logs, for_training, count, sampling, exclusion, generator(seed, "train-pairs"))
-        self.validation = _sample(
-            latents.logs, for_validation, validation, sampling, exclusion, generator(seed, "validation-pairs")
+        training = _Rows(logs, for_training, rows, generator(seed, "rows"))
+        validating = training if rows else _Rows(logs, for_validation, None, generator(seed, "rows"))
+        sampler = SAMPLERS[sampling] if max_gap is None else partial(balanced, max_gap=max_gap)
+
+        def draw(epoch: int) -> PairSet:
+            return training.pair(count, sampler, exclusion, generator(seed, "train-pairs", *([epoch] if epoch else [])))
+
+        record: dict[str, Any] = {"labels": "temporal", "sampling": sampling, "held_out_episodes": held_out}
+        record |= {name: value for name, value in (("max_gap", max_gap), ("rows", rows)) if value is not None}
+        super().__init__(
+            latents,
+            draw,
+            validating.pair(validation, sampler, exclusion, generator(seed, "validation-pairs")),
+            exclusion,
+            {**record, "seed": seed},
         )
-        self.record: dict[str, Any] = {
-            "labels": "temporal",
-            "sampling": sampling,
-            "train_pairs": count,
-            "validation_pairs": validation,
-            "held_out_episodes": held_out,
-            "seed": seed,
-            "logs_sha256": latents.logs.fingerprint,
-            "latents_sha256": fingerprint_arrays(latents.values.numpy()),
-        }
-        if exclusion.sets:
-            first = torch.cat([self.train.first, self.validation.first]).numpy()
-            second = torch.cat([self.train.second, self.validation.second]).numpy()
-            self.record["exclusion"] = exclusion.prove(first, second)
-
-    def shuffled(self, validation: bool = True) -> TemporalPairs:
-        """The shuffled control: the same pairs with permuted labels.
-
-        Validation labels are permuted too, unless told otherwise. With true ones the best-validation epoch would be
-        chosen by the very structure the control must not have.
-        """
-        control = copy.copy(self)
-        rng = generator(self.record["seed"], "shuffled-labels")
-        control.train = self.train.permuted(rng)
-        control.validation = self.validation.permuted(rng) if validation else self.validation
-        control.record = {**self.record, "labels": "shuffled", "validation_labels_shuffled": validation}
-        return control
 
 
-def _sample(
-    logs: Logs, episodes: np.ndarray, count: int, sampling: str, exclusion: Exclusion, rng: Generator
-) -> PairSet:
-    if not len(episodes):
-        raise ReachcostError("no episode is left with two rows to pair: log more episodes, lower holdout, exclude less")
-    first, second = np.empty(count, np.int64), np.empty(count, np.int64)
-    missing = np.arange(count)
-    for _ in range(100):
-        episode = rng.choice(episodes, size=len(missing))
-        early, late = SAMPLERS[sampling](logs.lengths[episode], rng)
-        swap = rng.random(len(missing)) < 0.5
-        first[missing] = logs.offsets[episode] + np.where(swap, late, early)
-        second[missing] = logs.offsets[episode] + np.where(swap, early, late)
-        missing = missing[exclusion.bans(first[missing], second[missing])]
-        if not len(missing):
-            break
-    else:
+class _Rows:
+    """The rows that pairs may use: all rows of some episodes, or a limited number of random ones among them."""
+
+    def __init__(self, logs: Logs, episodes: np.ndarray, limit: int | None, rng: Generator) -> None:
+        self._row: np.ndarray | None = None
+        self._offsets, self._lengths = logs.offsets[episodes], logs.lengths[episodes]
+        if limit is not None:
+            every = np.flatnonzero(np.isin(logs.episode_of(np.arange(logs.rows)), episodes))
+            self._row = np.sort(rng.choice(every, min(limit, len(every)), replace=False))
+            owner = logs.episode_of(self._row)
+            first, counts = np.unique(owner, return_index=True, return_counts=True)[1:]
+            self._offsets, self._lengths = first[counts >= 2], counts[counts >= 2]
+        if not len(self._lengths):
+            raise ReachcostError(
+                "no episode is left with two rows to pair: log more episodes, lower holdout, exclude less"
+            )
+
+    def pair(self, count: int, sampler: Sampler, exclusion: Exclusion, rng: Generator) -> PairSet:
+        """Draw pairs, in random order, none of them an evaluation pair."""
+        first, second = np.empty(count, np.int64), np.empty(count, np.int64)
+        missing = np.arange(count)
+        for _ in range(100):
+            episode = rng.choice(len(self._lengths), size=len(missing))
+            early, late = sampler(self._lengths[episode], rng)
+            swap = rng.random(len(missing)) < 0.5
+            first[missing] = self._log_row(self._offsets[episode] + np.where(swap, late, early))
+            second[missing] = self._log_row(self._offsets[episode] + np.where(swap, early, late))
+            missing = missing[exclusion.bans(first[missing], second[missing])]
+            if not len(missing):
+                gap = np.abs(first - second).astype(np.float32)
+                return PairSet(torch.from_numpy(first), torch.from_numpy(second), torch.from_numpy(gap))
         raise ReachcostError(
             f"{len(missing)} pairs were still evaluation pairs after 100 draws: the logs hold little else, "
             "log more episodes or evaluate on other pairs"
         )
-    gap = np.abs(first - second).astype(np.float32)
-    return PairSet(torch.from_numpy(first), torch.from_numpy(second), torch.from_numpy(gap))
+
+    def _log_row(self, position: np.ndarray) -> np.ndarray:
+        return position if self._row is None else self._row[position]
+
+
+def exclude_from(logs: Logs, exclude: EvaluationSet | Sequence[EvaluationSet] | None) -> Exclusion:
+    """What no, one or several evaluation sets forbid in the logs."""
+    return Exclusion(logs, (exclude,) if isinstance(exclude, EvaluationSet) else tuple(exclude or ()))
+
+
+def require_counts(count: int, validation: int, holdout: float = 0.0) -> None:
+    """Refuse numbers of pairs that cannot be met."""
+    if not 0 <= holdout < 1 or count < 1 or validation < 1:
+        raise ReachcostError(
+            f"count {count}, validation {validation} and holdout {holdout} cannot all be met: "
+            "ask for at least one pair of each kind and a holdout in [0, 1)"
+        )
+
+
+def _require_settings(sampling: str, max_gap: int | None, rows: int | None, logged: int) -> None:
+    if sampling not in SAMPLERS:
+        raise ReachcostError(f"unknown pair sampling {sampling!r}: choose one of {', '.join(SAMPLERS)}")
+    if max_gap is not None and (max_gap < 1 or sampling != "balanced" or rows is not None):
+        raise ReachcostError(f"max_gap {max_gap} limits balanced pairs of all rows: make it positive, without rows=")
+    if rows is not None and not 2 <= rows <= logged:
+        raise ReachcostError(f"cannot pair {rows} rows of {logged}: ask for two or more, and no more than are logged")

@@ -54,10 +54,10 @@ class HeadPlan:
     """Whose labels are permuted: a shuffled control permutes all, so that no true label picks its epoch."""
 
 
-PAPER_HEAD = HeadPlan(Recipe(hidden=128, scale=29.0, epochs=24), "mostly-endpoints")
+PAPER_HEAD = HeadPlan(Recipe.paper(hidden=128, scale=29.0, epochs=24), "mostly-endpoints")
 SHUFFLED_HEAD = replace(PAPER_HEAD, shuffled="all")
 OUR_HEAD = HeadPlan(
-    Recipe(
+    Recipe.paper(
         hidden=128,
         scale=29.0,
         symmetric=True,

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from reachcost.errors import ReachcostError
+from reachcost.heads.base import LearnedHead
 
 
-class PairHead(nn.Module):
+class PairHead(LearnedHead):
     """Predicts how many steps separate two latents.
 
     Args:
@@ -29,9 +29,11 @@ class PairHead(nn.Module):
     torch.Size([4, 256])
     """
 
+    kind = "pair"
+
     def __init__(self, latent_dim: int, hidden: int = 256, scale: float = 224.0, symmetric: bool = False) -> None:
-        super().__init__()
-        self.latent_dim, self.hidden, self.scale, self.symmetric = latent_dim, hidden, scale, symmetric
+        super().__init__(latent_dim, scale)
+        self.hidden, self.symmetric = hidden, symmetric
         self.mlp = nn.Sequential(
             nn.Linear(4 * latent_dim, hidden),
             nn.SiLU(),
@@ -39,27 +41,14 @@ class PairHead(nn.Module):
             nn.SiLU(),
             nn.Linear(hidden, 1),
         )
-        self.record: dict[str, Any] = {}
-        """How the head was trained; saved beside the weights."""
 
     @property
     def config(self) -> dict[str, Any]:
         """The arguments that build this head."""
-        return {
-            "latent_dim": self.latent_dim,
-            "hidden": self.hidden,
-            "scale": self.scale,
-            "symmetric": self.symmetric,
-        }
+        return {**super().config, "hidden": self.hidden, "symmetric": self.symmetric}
 
-    def scaled(self, z: Tensor, goal: Tensor) -> Tensor:
-        """Predict gap / scale, the quantity the loss sees."""
-        for name, latent in (("z", z), ("goal", goal)):
-            if latent.shape[-1] != self.latent_dim:
-                raise ReachcostError(
-                    f"this head was trained on latents of dimension {self.latent_dim} but {name} has "
-                    f"{latent.shape[-1]}: use a head fitted on latents of this world model"
-                )
+    def compare(self, z: Tensor, goal: Tensor) -> Tensor:
+        """The MLP's softplus on the features of the pair, or its mean over both orders."""
         z, goal = torch.broadcast_tensors(z, goal)
         difference = z - goal
         features = torch.cat([z, goal, difference, difference.abs()], dim=-1)
@@ -68,10 +57,6 @@ class PairHead(nn.Module):
             features = torch.stack([features, swapped])
         steps = functional.softplus(self.mlp(features).squeeze(-1))
         return steps.mean(0) if self.symmetric else steps
-
-    def forward(self, z: Tensor, goal: Tensor) -> Tensor:
-        """Predict the gap in steps."""
-        return self.scale * self.scaled(z, goal)
 
     def symmetrised(self) -> PairHead:
         """The same weights with both input orders averaged."""

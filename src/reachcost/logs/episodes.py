@@ -58,6 +58,10 @@ class Logs:
         """First row of each episode [E]."""
         return np.cumsum(self.lengths) - self.lengths
 
+    def episode_of(self, rows: np.ndarray) -> np.ndarray:
+        """Number of the episode that each row belongs to."""
+        return np.searchsorted(self.offsets, rows, side="right") - 1
+
     @cached_property
     def fingerprint(self) -> str:
         """sha256 over what happened: episode lengths, states and actions (or all columns, if there are no states)."""

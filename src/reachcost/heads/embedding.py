@@ -1,0 +1,58 @@
+"""Our head: both latents through one narrow linear map, then an MLP on what does not depend on their order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from reachcost.heads.base import LearnedHead
+
+
+class EmbeddingHead(LearnedHead):
+    """Predicts how many steps separate two latents, from [e + f, |e - f|] of their embeddings e and f.
+
+    Symmetric by construction. The map to a few numbers leaves the MLP the geometry and little else to fit, and a pool
+    of candidates costs a third of a symmetric `PairHead`.
+
+    Args:
+        latent_dim: D.
+        embedding: Numbers each latent is mapped to.
+        hidden: Width of the two hidden layers.
+        scale: Steps per unit of the network's output; conditions the regression loss.
+
+    Shape:
+        z [..., D] and goal [..., D], broadcast against each other, to steps [...].
+
+    >>> head = EmbeddingHead(latent_dim=10, hidden=16)
+    >>> z, goal = torch.randn(4, 256, 10), torch.randn(4, 1, 10)
+    >>> torch.equal(head(z, goal), head(goal, z))
+    True
+    """
+
+    kind = "embedding"
+
+    def __init__(self, latent_dim: int, embedding: int = 64, hidden: int = 256, scale: float = 50.0) -> None:
+        super().__init__(latent_dim, scale)
+        self.embedding, self.hidden = embedding, hidden
+        self.embed = nn.Linear(latent_dim, embedding)
+        self.mlp = nn.Sequential(
+            nn.Linear(2 * embedding, hidden),
+            nn.SiLU(),
+            nn.Linear(hidden, hidden),
+            nn.SiLU(),
+            nn.Linear(hidden, 1),
+        )
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The arguments that build this head."""
+        return {**super().config, "embedding": self.embedding, "hidden": self.hidden}
+
+    def compare(self, z: Tensor, goal: Tensor) -> Tensor:
+        """The MLP's softplus on sum and absolute difference of the embeddings."""
+        one, other = torch.broadcast_tensors(self.embed(z), self.embed(goal))
+        features = torch.cat([one + other, (one - other).abs()], dim=-1)
+        return functional.softplus(self.mlp(features).squeeze(-1))

@@ -1,0 +1,62 @@
+"""Pairs labelled by the oracle distance: for the paper's diagnostic heads, which show what better labels could do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from reachcost.evaluation import EvaluationSet
+from reachcost.latents import Latents
+from reachcost.pairs import Pairs, PairSet, exclude_from, require_counts
+from reachcost.protocols import Task
+from reachcost.seeding import generator
+
+
+class OraclePairs(Pairs):
+    """Pairs of any two logged rows, labelled by the task's true distance. Never a repair: it needs the simulator.
+
+    Args:
+        latents: Encoded logs with a column `state`.
+        task: Measures the distance.
+        count: Number of training pairs.
+        validation: Number of validation pairs.
+        exclude: Evaluation sets to keep out, as for `TemporalPairs`.
+        seed: Seed of the pairs.
+
+    >>> from reachcost import ExactTopoNav, encode_logs, make_task
+    >>> task = make_task("toponav")
+    >>> pairs = OraclePairs(encode_logs(ExactTopoNav(), task.generate_logs(50)), task, count=1000, validation=100)
+    >>> pairs.record["labels"]
+    'oracle'
+    """
+
+    def __init__(
+        self,
+        latents: Latents,
+        task: Task,
+        count: int = 100_000,
+        validation: int = 10_000,
+        exclude: EvaluationSet | Sequence[EvaluationSet] | None = None,
+        seed: int = 0,
+    ) -> None:
+        require_counts(count, validation)
+        logs, exclusion = latents.logs, exclude_from(latents.logs, exclude)
+        usable = np.flatnonzero(~np.isin(logs.episode_of(np.arange(logs.rows)), exclusion.episodes))
+        states = logs.columns["state"]
+
+        def draw(number: int, purpose: str, *indices: int) -> PairSet:
+            first, second = generator(seed, purpose, *indices).choice(usable, (2, number))
+            banned = exclusion.bans(first, second)
+            first, second = first[~banned], second[~banned]
+            distance = task.distance(np.asarray(states[first]), np.asarray(states[second])).astype(np.float32)
+            return PairSet(torch.from_numpy(first), torch.from_numpy(second), torch.from_numpy(distance))
+
+        super().__init__(
+            latents,
+            lambda epoch: draw(count, "oracle-train-pairs", epoch),
+            draw(validation, "oracle-validation-pairs"),
+            exclusion,
+            {"labels": "oracle", "sampling": "any-rows", "seed": seed},
+        )
