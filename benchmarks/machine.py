@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 
 from reachcost.atomic import write_file
+from reachcost.machine import processor
 from reachcost.records import versions
 
 RESULTS = Path(__file__).parent.parent / "results" / "benchmarks"
@@ -32,13 +32,6 @@ def matmul_peak() -> float:
     """Floating-point operations per second of a large matrix product with torch's present number of threads."""
     a = torch.randn(2048, 2048)
     return per_second(lambda: a @ a, 2 * 2048**3)
-
-
-def processor() -> str:
-    """Name of the processor, as well as the system tells."""
-    info = Path("/proc/cpuinfo")
-    names = [line for line in info.read_text().splitlines() if line.startswith("model name")] if info.exists() else []
-    return names[0].partition(":")[2].strip() if names else platform.processor()
 
 
 def publish(benchmark: str, rates: dict[str, Any]) -> None:

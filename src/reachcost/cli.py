@@ -40,23 +40,25 @@ def demo(out: Path = Path("reachcost-demo")) -> None:
 
 
 def reproduce(name: Annotated[str, tyro.conf.Positional], out: Path = Path("results")) -> None:
-    """Reproduce a table of the paper, with the paper's numbers beside ours. Interrupt and repeat at will.
+    """Reproduce tables of the paper, with the paper's numbers beside ours. Interrupt and repeat at will.
 
     Args:
-        name: The table: toponav, toponav-readings or toponav-recipes.
+        name: `toponav`, `tworoom` (all its tables) or any single table; a wrong name lists them.
         out: Directory for records and tables.
     """
     from reachcost.experiments import reproduce as make_table
+    from reachcost.experiments import tables_of
     from reachcost.progress import ConsoleProgress
 
-    start, cpu = time.perf_counter(), time.process_time()
-    table = make_table(name, out, ConsoleProgress(_console))
-    _console.print(table.terminal(name))
-    _console.print(
-        f"{out / 'tables' / name}.md\n{out / 'tables' / name}.json\n"
-        f"({time.perf_counter() - start:.0f} s, {time.process_time() - cpu:.0f} s of CPU time)",
-        highlight=False,
-    )
+    for table_name in tables_of(name):
+        start, cpu = time.perf_counter(), time.process_time()
+        table = make_table(table_name, out, ConsoleProgress(_console))
+        _console.print(table.terminal(table_name))
+        _console.print(
+            f"{out / 'tables' / table_name}.md\n{out / 'tables' / table_name}.json\n"
+            f"({time.perf_counter() - start:.0f} s, {time.process_time() - cpu:.0f} s of CPU time)",
+            highlight=False,
+        )
 
 
 def logs(

@@ -154,6 +154,9 @@ class TemporalPairs(Pairs):
         holdout: Share of the episodes that only validation pairs come from; 0 draws both from all episodes.
         seed: Seed of the pairs.
 
+    Attributes:
+        held_out: Episodes that no training pair comes from, if `holdout` keeps any.
+
     >>> from reachcost import ExactTopoNav, encode_logs, make_task
     >>> task = make_task("toponav")
     >>> pairs = TemporalPairs(encode_logs(ExactTopoNav(), task.generate_logs(50)), count=1000, validation=100)
@@ -183,6 +186,8 @@ class TemporalPairs(Pairs):
         training = _Rows(logs, for_training, rows, generator(seed, "rows"))
         validating = training if rows else _Rows(logs, for_validation, None, generator(seed, "rows"))
         sampler = SAMPLERS[sampling] if max_gap is None else partial(balanced, max_gap=max_gap)
+
+        self.held_out = for_validation if held_out else np.empty(0, np.int64)
 
         def draw(epoch: int) -> PairSet:
             return training.pair(count, sampler, exclusion, generator(seed, "train-pairs", *([epoch] if epoch else [])))

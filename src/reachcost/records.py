@@ -1,6 +1,6 @@
 """A result is a record: one directory per run, with a manifest and rows, complete or not there at all.
 
-DIR/runs/<name>/manifest.json   configuration, seeds, sha256 of inputs, versions, elapsed seconds, sha256 of files
+DIR/runs/<name>/manifest.json   configuration, seeds, sha256 of inputs, versions, machine, seconds, sha256 of files
 DIR/runs/<name>/rows.parquet    one row per episode, candidate or epoch
 DIR/tables/<table>.json, .md    made from the rows alone
 """
@@ -26,6 +26,7 @@ from filelock import FileLock, Timeout
 
 from reachcost.atomic import new_directory, sweep
 from reachcost.errors import ReachcostError
+from reachcost.machine import machine
 
 FORMAT = "reachcost-run/1"
 Columns = Mapping[str, np.ndarray]
@@ -99,6 +100,7 @@ def record_run(path: Path, config: Mapping[str, Any], compute: Callable[[Path], 
             "format": FORMAT,
             "config": config,
             "versions": versions(),
+            "machine": machine(),
             "rows": len(next(iter(rows.values()))),
             "files": {file.name: _sha256(file) for file in sorted(partial.iterdir())},
             "elapsed_seconds": round(time.perf_counter() - start, 3),
@@ -115,7 +117,14 @@ def read_run(path: Path) -> Run:
         raise ReachcostError(_damaged(path, f"manifest.json cannot be read ({error.strerror})")) from error
     except ValueError as error:
         raise ReachcostError(_damaged(path, f"manifest.json is not valid JSON ({error})")) from error
-    types = {"config": dict, "versions": dict, "rows": int, "files": dict, "elapsed_seconds": (int, float)}
+    types = {
+        "config": dict,
+        "versions": dict,
+        "machine": str,
+        "rows": int,
+        "files": dict,
+        "elapsed_seconds": (int, float),
+    }
     if (
         not isinstance(manifest, dict)
         or manifest.get("format") != FORMAT

@@ -17,6 +17,8 @@ from reachcost.errors import ReachcostError
 from reachcost.evaluation import EvaluationSet
 from reachcost.latents import require_finite
 from reachcost.protocols import Task, TerminalCost, WorldModel
+from reachcost.seeding import EpisodeStreams
+from reachcost.worldmodels.actions import ActionBlocks
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def sasc(
         model: Frozen world model that predicts where they end.
         costs: Terminal costs by name.
         evaluation: E start and goal states.
-        pools: Candidate action sequences [E, S, H, A].
+        pools: Candidate action sequences [E, S, H, A], in the coordinates of the model.
         diagnostic: True cost of every candidate [E, S]; by default the oracle distance after executing it.
         top_k: How many of the first-ranked candidates to report.
     """
@@ -97,12 +99,20 @@ def sasc(
     terminal = model.rollout(context, torch.from_numpy(pools))
     scores = {name: score(name, cost, terminal, goal, evaluation.episodes).numpy() for name, cost in costs.items()}
     if diagnostic is None:
-        diagnostic = execute(task, evaluation, pools)
+        blocks: ActionBlocks | None = getattr(model, "actions", None)
+        diagnostic = execute(task, evaluation, pools if blocks is None else blocks.unroll(pools))
     return SascAudit(evaluation.episodes, scores, diagnostic, compare_rankings(scores, diagnostic, top_k))
 
 
+def gaussian_pools(
+    evaluation: EvaluationSet, action_dim: int, horizon: int = 5, candidates: int = 300, seed: int = 123
+) -> np.ndarray:
+    """The pools of TwoRoom: standard normal action blocks, E episodes of them [E, S, H, A]."""
+    return EpisodeStreams(seed, "sasc", evaluation.episodes, 0).normal(candidates, horizon, action_dim)
+
+
 def execute(task: Task, evaluation: EvaluationSet, pools: np.ndarray) -> np.ndarray:
-    """Execute the pools [E, S, H, A] in the simulator and return their oracle distance to the goal [E, S]."""
+    """Execute actions [E, S, T, a] in the simulator and return their oracle distance to the goal [E, S]."""
     episodes, samples, horizon, _ = pools.shape
     here = np.repeat(evaluation.starts, samples, axis=0)
     actions = pools.reshape(episodes * samples, horizon, -1)
@@ -129,7 +139,7 @@ def compare_rankings(scores: Mapping[str, np.ndarray], diagnostic: np.ndarray, t
         order = np.argsort(cost, axis=1, kind="stable")
         before = (cost < cost[episodes, best][:, None]).sum(1)
         rankings[name] = Ranking(
-            spearman=_correlation(rankdata(cost, axis=1), true_ranks),
+            spearman=correlation(rankdata(cost, axis=1), true_ranks),
             oracle_best_rank=100 * before / others,
             selected_distance=diagnostic[episodes, order[:, 0]],
             top_k=np.take_along_axis(diagnostic, order[:, :top_k], axis=1),
@@ -137,7 +147,8 @@ def compare_rankings(scores: Mapping[str, np.ndarray], diagnostic: np.ndarray, t
     return rankings
 
 
-def _correlation(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+def correlation(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Pearson correlation of each row of [N, S] with its counterpart [N]; 0 where one of them is constant."""
     left = left - left.mean(1, keepdims=True)
     right = right - right.mean(1, keepdims=True)
     norm = np.sqrt((left**2).sum(1) * (right**2).sum(1))

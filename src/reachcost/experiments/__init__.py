@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from reachcost.errors import ReachcostError
+from reachcost.experiments import toponav_recipes, tworoom_recipes
 from reachcost.experiments.tables import ResultTable
-from reachcost.experiments.toponav_recipes import reproduce_recipes
 from reachcost.experiments.toponav_tables import reproduce_readings, reproduce_toponav
+from reachcost.experiments.tworoom_tables import SPECS, reproduce_tworoom
 from reachcost.progress import Progress
 
 EXPERIMENTS: dict[str, Callable[[Path, Progress], ResultTable]] = {
     "toponav": reproduce_toponav,
     "toponav-readings": reproduce_readings,
-    "toponav-recipes": reproduce_recipes,
+    "toponav-recipes": toponav_recipes.reproduce_recipes,
+    **{name: partial(reproduce_tworoom, name) for name in SPECS},
+    "tworoom-recipes": tworoom_recipes.reproduce_recipes,
 }
+GROUPS = {"tworoom": tuple(SPECS)}
+"""Names that stand for several tables."""
+
+
+def tables_of(name: str) -> tuple[str, ...]:
+    """The tables that a name stands for."""
+    if name not in EXPERIMENTS and name not in GROUPS:
+        raise ReachcostError(f"there is no table {name!r}: choose one of {', '.join((*GROUPS, *EXPERIMENTS))}")
+    return GROUPS.get(name, (name,))
 
 
 def reproduce(name: str, out: Path, progress: Progress | None = None) -> ResultTable:
     """Run what is missing in `out` and write `out/tables/<name>.json` and `.md`."""
-    if name not in EXPERIMENTS:
-        raise ReachcostError(f"there is no table {name!r}: choose one of {', '.join(EXPERIMENTS)}")
+    tables_of(name)
     return EXPERIMENTS[name](out, progress or Progress())

@@ -13,8 +13,8 @@ import numpy as np
 from reachcost.audits.sasc import sasc
 from reachcost.costs import HeadCost, LatentMSE
 from reachcost.evaluation import EvaluationSet, fingerprint_arrays
-from reachcost.fitting import Recipe, fit
-from reachcost.heads.storage import load_head, write_head
+from reachcost.experiments.recorder import Recorder, read_head
+from reachcost.fitting import Recipe
 from reachcost.latents import Latents, encode_logs
 from reachcost.oracle import OracleGeodesic
 from reachcost.pairs import TemporalPairs
@@ -23,7 +23,7 @@ from reachcost.planning.control import ControlRuns, control
 from reachcost.planning.random_policy import RandomPolicy
 from reachcost.progress import Progress
 from reachcost.protocols import Planner, TerminalCost
-from reachcost.records import Columns, Run, record_run
+from reachcost.records import Columns, Run
 from reachcost.tasks.toponav import (
     BASE_SEED,
     SASC_CANDIDATES,
@@ -107,7 +107,7 @@ class Experiment:
     def __init__(self, out: Path, settings: Settings, progress: Progress) -> None:
         self.out, self.settings, self.progress = out, settings, progress
         self._pairs: dict[tuple[str, float], TemporalPairs] = {}
-        self._runs: dict[str, Run] = {}
+        self._recorder = Recorder(out, progress)
 
     @cached_property
     def task(self) -> TopoNav:
@@ -165,38 +165,25 @@ class Experiment:
         return pairs if plan.shuffled == "none" else pairs.shuffled(validation=plan.shuffled == "all")
 
     def run(self, name: str, config: dict[str, Any], compute: Callable[[Path], Columns]) -> Run:
-        """Record one run below `out/runs`, once."""
-        if name not in self._runs:
-            path, title = self.out / "runs" / name, name.partition("/")[2]
-            if path.exists():
-                self.progress.reused(title)
-            self.progress.step(title)
-            self._runs[name] = record_run(path, {**self.inputs, **config}, compute)
-        return self._runs[name]
+        """Record one run, once."""
+        return self._recorder.run(name, {**self.inputs, **config}, compute)
 
     def head_run(self, name: str, seed: int) -> Run:
         """Train one head; its rows are the training curve."""
         plan = self.settings.heads[name]
-
-        def compute(directory: Path) -> Columns:
-            head = fit(self.pairs(plan), plan.recipe, seed=seed, progress=self.progress)
-            write_head(head, directory)
-            curve = head.record["curve"]
-            return {key: np.array([epoch[key] for epoch in curve]) for key in curve[0]}
-
         counts = {
             "train_pairs": self.settings.train_pairs,
             "validation_pairs": self.settings.validation_pairs,
         }
         config = {"cost": name, "head": asdict(plan), **counts, "pair_seed": BASE_SEED, "head_seed": seed}
-        return self.run(f"toponav-heads/{name}-{seed}", config, compute)
+        return self._recorder.head(
+            f"toponav-heads/{name}-{seed}", {**self.inputs, **config}, lambda: self.pairs(plan), plan.recipe, seed
+        )
 
     def costs(self, seed: int) -> tuple[dict[str, TerminalCost], dict[str, str]]:
         """Every terminal cost of one head seed, and the sha256 of the heads behind them."""
         runs = {name: self.head_run(name, seed) for name in self.settings.heads}
-        for run in runs.values():
-            run.require_intact()
-        learned = {name: HeadCost(load_head(run.path)) for name, run in runs.items()}
+        learned = {name: HeadCost(read_head(run)) for name, run in runs.items()}
         heads_sha256 = {name: run.sha256["weights.safetensors"] for name, run in runs.items()}
         return {"raw": LatentMSE(), **learned, "oracle": OracleGeodesic(self.model)}, heads_sha256
 

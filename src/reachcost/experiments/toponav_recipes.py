@@ -13,10 +13,10 @@ import numpy as np
 
 from reachcost.evaluation import EvaluationSet
 from reachcost.exclusion import Exclusion
+from reachcost.experiments.recorder import read_head
 from reachcost.experiments.tables import ResultTable, TableRow
 from reachcost.experiments.toponav import MODEL_NAME, OUR_HEAD, PAPER_HEAD, Experiment, HeadPlan, Settings
 from reachcost.fitting import evaluate
-from reachcost.heads.storage import load_head
 from reachcost.pairs import PairSet, TemporalPairs
 from reachcost.parallel import one_thread
 from reachcost.progress import Progress
@@ -57,7 +57,7 @@ def reproduce_recipes(out: Path, progress: Progress) -> ResultTable:
         judge, rows, weights = unseen_pairs(experiment), [], {}
         for name in experiment.settings.heads:
             runs = [experiment.head_run(name, seed) for seed in experiment.settings.head_seeds]
-            errors = [evaluate(load_head(run.path), experiment.latents.values, judge)[1] for run in runs]
+            errors = [evaluate(read_head(run), experiment.latents.values, judge)[1] for run in runs]
             mean, deviation = mean_std(np.array(errors))
             weights |= {run.path.name: run.sha256["weights.safetensors"] for run in runs}
             rows.append(

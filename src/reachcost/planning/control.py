@@ -99,7 +99,7 @@ def control(
             injected = proposal(states, goals, streams) if proposal else None
             cost, goal = episodes.cost(active), episodes.goal_latents[active]
             plan = planner.plan(model, cost, context, goal, streams, injected)[:, : planner.executed].numpy()
-            actions = plan if blocks is None else blocks.environment(plan).reshape(len(plan), per_plan, -1)
+            actions = plan if blocks is None else blocks.unroll(plan)
         episodes.execute(active, actions)
     return episodes.runs()
 

@@ -8,20 +8,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reachcost.errors import ReachcostError
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.seeding import EpisodeStreams
+from reachcost.worldmodels.actions import ActionBlocks
 
 
 @dataclass(frozen=True)
 class RandomPolicy:
-    """Draws every action uniformly from the discrete ones."""
+    """Draws every action uniformly: from the discrete ones, or within the range of the logs.
+
+    A world model with action blocks (`model.actions`) has continuous actions.
+    """
 
     actions: int = 5
-    """Number of discrete actions."""
+    """Number of discrete actions, where actions are discrete."""
 
     @property
     def executed(self) -> int:
-        """Actions executed before the next plan."""
+        """Action blocks executed before the next plan."""
         return 1
 
     def plan(
@@ -33,5 +38,12 @@ class RandomPolicy:
         streams: EpisodeStreams,
         injected: np.ndarray | None = None,
     ) -> Tensor:
-        """Return one random action per episode [B, 1, 1]; model, cost, goal and injected candidates are ignored."""
-        return torch.from_numpy(streams.integers(self.actions, 1, 1))
+        """Return one random block per episode [B, 1, A]; cost, goal and injected candidates are ignored."""
+        blocks: ActionBlocks | None = getattr(model, "actions", None)
+        if blocks is None:
+            if model.action_dim != 1:
+                raise ReachcostError(f"{model!r} has continuous actions but no `actions` that tell their range")
+            return torch.from_numpy(streams.integers(self.actions, 1, 1))
+        low, high = blocks.bounds()
+        share = torch.from_numpy(streams.uniform16(1, blocks.size).astype(np.float32)) / 65535
+        return low + share * (high - low)

@@ -80,6 +80,10 @@ class ActionBlocks:
         shape = (*np.shape(blocks)[:-1], self.length, len(self.mean))
         return (np.reshape(blocks, shape) * np.array(self.std) + self.mean).astype(np.float32)
 
+    def unroll(self, plans: np.ndarray) -> np.ndarray:
+        """Sequences of blocks [..., H, A] -> the environment actions they stand for, float32 [..., H * length, a]."""
+        return self.environment(plans).reshape(*plans.shape[:-2], -1, len(self.mean))
+
     def bounds(self) -> tuple[Tensor, Tensor]:
         """The smallest and largest logged action of each component, as blocks float32 [A]."""
         return self._bound(self.low), self._bound(self.high)

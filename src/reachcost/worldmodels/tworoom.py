@@ -41,7 +41,7 @@ class ExactTwoRoom:
         """Execute candidates: context [B, 1, 2], actions [B, S, H, A] -> terminal [B, S, 2]."""
         batch, samples = actions.shape[:2]
         here = np.repeat(context[:, -1].numpy(), samples, axis=0)
-        steps = self.actions.environment(actions.numpy()).reshape(batch * samples, -1, len(self.actions.mean))
+        steps = self.actions.unroll(actions.numpy()).reshape(batch * samples, -1, len(self.actions.mean))
         for step in range(steps.shape[1]):
             here = self.task.step(here, steps[:, step])
         return torch.from_numpy(here).view(batch, samples, 2)

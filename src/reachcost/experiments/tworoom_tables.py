@@ -1,0 +1,297 @@
+"""The TwoRoom control tables of the paper, each with ours beside it, made from recorded rows alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from reachcost.experiments import tworoom_paper as paper
+from reachcost.experiments.tables import ResultTable, TableRow
+from reachcost.experiments.tworoom import HEADS, PAPER_HEAD, Experiment, HeadPlan
+from reachcost.experiments.tworoom_rows import BINS, SEEDS, Line, per_seed, table_row
+from reachcost.planning.cem import CEM
+from reachcost.progress import Progress
+from reachcost.records import exclusive, require_intact_runs
+
+OUTCOMES, RANKING = paper.OUTCOMES, paper.RANKING
+CONTROLLED = {"evaluation": "distance-controlled"}
+LEGEND = (
+    "`raw` is latent MSE. `trm-paper` is the paper's head, trained without the episodes that hold an evaluation "
+    "start or goal; `trm-complete` the same on all episodes; `shuffled` its control with permuted labels. `trm` is "
+    "our recipe, also without those episodes. `oracle` plans with the simulator and the true geodesic (the ceiling), "
+    "`random` acts at random (the floor). World models see actions clamped to the logged range unless a line says "
+    "unclamped."
+)
+INTERVALS = (
+    "Brackets are 95 % intervals: hierarchical bootstrap over runs, then episodes (20,000 resamples); Wilson for the "
+    "shares of a single run, or where all episodes agree. n counts episodes in all runs of a line."
+)
+ABLATION = {
+    "random-5k-20k": replace(PAPER_HEAD, sampling="random-rows", rows=5_000, pairs=20_000),
+    "random-10k-20k": replace(PAPER_HEAD, sampling="random-rows", rows=10_000, pairs=20_000),
+    "random-20k-20k": replace(PAPER_HEAD, sampling="random-rows", rows=20_000, pairs=20_000),
+    "random-20k-100k": replace(PAPER_HEAD, sampling="random-rows", rows=20_000),
+    "random-100k-20k": replace(PAPER_HEAD, sampling="random-rows", rows=100_000, pairs=20_000),
+    "random-100k-100k": replace(PAPER_HEAD, sampling="random-rows", rows=100_000),
+    "balanced-20k": replace(PAPER_HEAD, pairs=20_000),
+    "trm-paper": PAPER_HEAD,
+    "gap50-20k": replace(PAPER_HEAD, pairs=20_000, max_gap=50),
+    "trm-gap50": replace(PAPER_HEAD, max_gap=50),
+}
+"""Heads of the temporal ablation, in the order of the paper's table."""
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """A table: what it is about, its columns and its lines."""
+
+    note: str
+    metrics: tuple[str, ...]
+    lines: Callable[[], list[Line]]
+
+
+def high_distance() -> list[Line]:
+    """The headline: every cost on both kinds of models, then unclamped models and fresh evaluation sets."""
+    printed = paper.HIGH_DISTANCE
+    lines = [
+        Line("lewm", "raw", printed["lewm", "raw"]),
+        Line("lewm", "trm-complete", printed["lewm", "trm-complete"]),
+        Line("lewm", "trm-paper", printed["lewm", "trm-paper"], head_seeds=SEEDS),
+        Line("lewm", "trm", head_seeds=SEEDS),
+        Line("lewm", "shuffled", printed["lewm", "shuffled"]),
+        Line("lewm", "oracle", printed["lewm", "oracle"]),
+        Line("lewm", "random"),
+        Line("pldm", "raw", printed["pldm", "raw"]),
+        Line("pldm", "trm-complete"),
+        Line("pldm", "trm-paper", printed["pldm", "trm-paper"]),
+        Line("pldm", "trm", head_seeds=SEEDS),
+        Line("pldm", "shuffled", printed["pldm", "shuffled"]),
+    ]
+    unclamped = {"changes": {"clamp": False}, "setting": "unclamped"}
+    lines += [
+        Line("lewm", "raw", printed["lewm", "raw"], **unclamped),
+        Line("lewm", "trm-paper", printed["lewm", "trm-paper"], **unclamped),
+        Line("lewm", "trm", **unclamped),
+        Line("pldm", "raw", printed["pldm", "raw"], **unclamped),
+        Line("pldm", "trm", **unclamped),
+    ]
+    return lines + fresh_sets()
+
+
+def fresh_sets() -> list[Line]:
+    """The default head on evaluation sets that nothing was chosen on."""
+    return [
+        Line("lewm", cost, head_seeds=heads, changes={"evaluation": f"fresh-{number}"}, setting=f"fresh set {number}")
+        for number in (1, 2)
+        for cost, heads in (("raw", (None,)), ("trm", SEEDS), ("oracle", (None,)))
+    ]
+
+
+def seeds_apart() -> list[Line]:
+    """Every world model by itself."""
+    return [
+        line
+        for kind in ("lewm", "pldm")
+        for cost in ("raw", "trm-complete", "trm-paper", "trm", "shuffled")
+        for line in per_seed(Line(kind, cost), paper.PER_SEED.get((kind, cost)))
+    ]
+
+
+def exclusion() -> list[Line]:
+    """What keeping the evaluation's episodes out of training changes."""
+    return [Line("lewm", cost, paper.EXCLUSION.get(cost)) for cost in ("raw", "trm-paper", "trm", "shuffled")]
+
+
+def horizon() -> list[Line]:
+    """Whole episodes against short gaps, on the distance-controlled set."""
+    lines = []
+    for cost in ("raw", "trm-paper", "trm-gap50", "trm"):
+        printed = paper.HORIZON.get(cost)
+        mean = None if printed is None else {"success": round(float(np.mean(printed)), 1)}
+        whole = Line("lewm", cost, mean, changes=CONTROLLED)
+        lines += [whole, *per_seed(whole, None if printed is None else [{"success": value} for value in printed])]
+    return lines
+
+
+def temporal_ablation() -> list[Line]:
+    """How many rows and pairs, which gaps: one world model, the distance-controlled set."""
+    one = Line("lewm", "trm", None, SEEDS[:1], changes=CONTROLLED, single=True)
+    lines = [
+        replace(one, cost=name, shown="trm-paper", setting=setting, paper={"success": value})
+        for name, (setting, value) in zip(ABLATION, paper.TEMPORAL_ABLATION.items(), strict=True)
+    ]
+    return [replace(one, cost="raw"), *lines, one]
+
+
+def baselines() -> list[Line]:
+    """Other costs, some with oracle labels, on the same candidates."""
+    costs = [*paper.BASELINES, "decoded-xy", "trm-paper", "trm-symmetric", "hybrid", "trm"]
+    return [Line("lewm", cost, paper.BASELINES.get(cost)) for cost in costs]
+
+
+def balanced_and_controlled() -> list[Line]:
+    """Latent MSE (and our head) on the two smaller sets, with budgets of 50 and 150 actions."""
+    lines = []
+    for cost in ("raw", "trm"):
+        for kind in ("lewm", "pldm"):
+            for letter, name in (("B", "balanced"), ("D", "distance-controlled")):
+                for budget in (50, 150):
+                    setting = f"{letter}{budget}"
+                    printed = paper.BALANCED_AND_CONTROLLED[kind, setting] if cost == "raw" else None
+                    changes = {"evaluation": name, "budget": budget}
+                    mean = None if printed is None else {"success": round(float(np.mean(printed)), 1)}
+                    whole = Line(kind, cost, mean, changes=changes, setting=setting)
+                    apart = None if printed is None else [{"success": value} for value in printed]
+                    lines += [whole, *(per_seed(whole, apart) if cost == "raw" else [])]
+    return lines
+
+
+def solver_budget() -> list[Line]:
+    """Whether more search helps latent MSE."""
+    planners = {"300 x 10, 30 elites": CEM(), "1000 x 20, 100 elites": CEM(candidates=1000, iterations=20, elites=100)}
+    return [
+        Line(
+            "lewm",
+            "raw",
+            dict(zip(("success", "same", "cross"), paper.SOLVER_BUDGET[setting], strict=True)),
+            SEEDS[:1],
+            changes={**CONTROLLED, "planner": planner},
+            setting=setting,
+            single=True,
+        )
+        for setting, planner in planners.items()
+    ]
+
+
+def geodesic_bins() -> list[Line]:
+    """How success depends on the length of the way, on the published and the fresh sets."""
+    published = [Line("lewm", cost, head_seeds=SEEDS) for cost in ("trm-paper", "trm")]
+    return [Line("lewm", "raw"), *published, Line("lewm", "oracle"), *fresh_sets()]
+
+
+SPECS = {
+    "high-distance": TableSpec(
+        "Closed loop on the high-distance set: 50 same-room and 50 cross-wall episodes of 50 actions, three world "
+        "models of each kind (seeds 3072-3074). `trm` and, for LeWM, `trm-paper` have three head seeds on each; the "
+        "other heads have the seed of their world model. The fresh sets were drawn by the same rule from logs of "
+        "their own.",
+        OUTCOMES,
+        high_distance,
+    ),
+    "per-seed": TableSpec(
+        "The high-distance set by world model; heads have the seed of their world model. The paper's per-seed values "
+        "of temporal TRM on LeWM are those of the complete cache.",
+        OUTCOMES,
+        seeds_apart,
+    ),
+    "exclusion": TableSpec(
+        "The high-distance set with evaluation episodes kept out of training: success and final geodesic distance from "
+        "closed-loop control, ρ_geo and oracle best rank from SASC; three world models, one head on each. The lines of "
+        "single seeds show the check: rows that pairs use, overlap with the evaluation set, validation RMSE in steps.",
+        RANKING,
+        exclusion,
+    ),
+    "horizon": TableSpec(
+        "Success on the distance-controlled set (40 episodes of 50 actions): `trm-gap50` is the paper's head on "
+        "pairs of at most 50 steps.",
+        ("success",),
+        horizon,
+    ),
+    "temporal-ablation": TableSpec(
+        "Success of the paper's head on the distance-controlled set (40 episodes of 50 actions), LeWM 3072, by how its "
+        "pairs are drawn. `random` pairs two of so many random rows that share an episode.",
+        ("success",),
+        temporal_ablation,
+    ),
+    "baselines": TableSpec(
+        "Other terminal costs on the high-distance set, means over LeWM 3072-3074. `linear`, `mahalanobis`, "
+        "`geodesic-mlp` and `geodesic-ranking` are trained on oracle distances, `decoded-xy` and `decoded-geodesic` "
+        "read positions out of the latent by a linear probe: diagnostics, not repairs. `trm-symmetric` averages both "
+        "input orders of `trm-paper`, `hybrid` adds it to latent MSE. ρ_geo and oracle best rank are from SASC.",
+        RANKING,
+        baselines,
+    ),
+    "balanced-and-controlled": TableSpec(
+        "Success on the balanced (B) and the distance-controlled (D) set, 40 episodes each, with budgets of 50 and 150 "
+        "actions. The distances of our controlled set are our choice (60-120 px): the paper does not print its own.",
+        ("success",),
+        balanced_and_controlled,
+    ),
+    "solver-budget": TableSpec(
+        "Latent MSE with a larger search, LeWM 3072, distance-controlled set (40 episodes of 50 actions).",
+        ("success", "same", "cross"),
+        solver_budget,
+    ),
+    "geodesic-bins": TableSpec(
+        "Success by geodesic distance from start to goal, high-distance set and fresh sets, LeWM 3072-3074.",
+        ("success", *(f"geo_{low}_{high}" for low, high in BINS)),
+        geodesic_bins,
+    ),
+}
+
+
+def reproduce_tworoom(
+    name: str, out: Path, progress: Progress, heads: dict[str, HeadPlan] | None = None, **smaller: int
+) -> ResultTable:
+    """Run what is missing in `out`, then write one table with the paper's values beside ours."""
+    spec = SPECS[name]
+    experiment = Experiment(out, progress, heads or {**HEADS, **ABLATION}, **smaller)
+    with exclusive(out):
+        require_intact_runs(out)
+        rows = [table_row(experiment, line, spec.metrics) for line in spec.lines()]
+        metrics = spec.metrics
+        if name == "exclusion":
+            checks, columns = exclusion_check(experiment)
+            rows, metrics = [*rows, *checks], (*metrics, *columns)
+        command = f"reachcost reproduce {name}"
+        table = ResultTable(
+            name,
+            f"{spec.note} {INTERVALS}\n\n{LEGEND} Made by `{command}`.",
+            metrics,
+            rows,
+            provenance(experiment, command),
+        )
+        table.write(out)
+    return table
+
+
+def exclusion_check(experiment: Experiment) -> tuple[list[TableRow], tuple[str, ...]]:
+    """What the heads' pairs share with the evaluation set, as measured after sampling."""
+    rows = []
+    for cost, printed in (*paper.EXCLUSION_CHECK.items(), ("trm", (None,) * len(SEEDS))):
+        for seed, values in zip(SEEDS, printed, strict=True):
+            record = experiment.head_record(f"lewm-tworoom-{seed}", cost, seed)
+            proof = record["pairs"]["exclusion"]
+            beside = None if values is None else {"rows": values[0], "row_overlap": 0, "episode_overlap": 0}
+            rows.append(
+                TableRow(
+                    cost=cost,
+                    model="lewm",
+                    n=record["pairs"]["train_pairs"],
+                    ours={
+                        "rows": proof["rows"],
+                        "row_overlap": proof["overlapping_rows"],
+                        "episode_overlap": proof["overlapping_episodes"],
+                        "validation_rmse": record["validation_rmse"],
+                    },
+                    interval={},
+                    paper=beside if values is None else {**(beside or {}), "validation_rmse": values[1]},
+                    seed=seed,
+                    extra={"excluded_episodes": proof["excluded_episodes"], "n_counts": "pairs of an epoch"},
+                )
+            )
+    return rows, ("rows", "row_overlap", "episode_overlap", "validation_rmse")
+
+
+def provenance(experiment: Experiment, command: str) -> dict[str, object]:
+    """What made the table, where, in what time, from which rows."""
+    runs = experiment.used_runs()
+    return {
+        "command": command,
+        "machine": sorted({run.manifest["machine"] for run in runs}),
+        "seconds": round(sum(run.manifest["elapsed_seconds"] for run in runs)),
+        "rows_sha256": {f"{run.path.parent.name}/{run.path.name}": run.sha256["rows.parquet"] for run in runs},
+    }

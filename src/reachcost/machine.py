@@ -1,0 +1,21 @@
+"""What records tell of the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+
+def processor() -> str:
+    """Name of the processor, as well as the system tells."""
+    info = Path("/proc/cpuinfo")
+    names = [line for line in info.read_text().splitlines() if line.startswith("model name")] if info.exists() else []
+    return names[0].partition(":")[2].strip() if names else platform.processor()
+
+
+def machine() -> str:
+    """Processor and number of usable cores."""
+    return (
+        f"{processor()}, {len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} cores"
+    )
