@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from reachcost.errors import ReachcostError
+from reachcost.latents import model_identity
 from reachcost.parallel import each
-from reachcost.protocols import Head, TerminalCost
+from reachcost.protocols import Head, TerminalCost, WorldModel
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,11 @@ class HeadCost:
 
     head: Head
 
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """The heads behind the cost."""
+        return (self.head,)
+
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
         """Score terminal [B, S, D] against goal [B, D], each pool by itself: no pool depends on the others."""
         return torch.stack(each(lambda pool: self.head(*pool), list(zip(terminal, goal[:, None], strict=True))))
@@ -53,6 +59,11 @@ class HybridCost:
     base: TerminalCost
     learned: TerminalCost
     weight: float = 1.0
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """The heads behind the cost."""
+        return tuple(head for cost in (self.base, self.learned) for head in getattr(cost, "heads", ()))
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
         """Score terminal [B, S, D] against goal [B, D]."""
@@ -77,6 +88,25 @@ class GroupedCost:
         sizes = [len(group) for group in self.episodes]
         groups = zip(self.costs.items(), terminal.split(sizes), goal.split(sizes), self.episodes, strict=True)
         return torch.cat([score(*named, end, target, group) for named, end, target, group in groups if len(group)])
+
+
+def require_one_model(costs: Mapping[str, TerminalCost], model: WorldModel) -> None:
+    """Refuse costs whose heads were trained on latents of another world model than the planner's."""
+    here = model_identity(model)
+    for name, cost in costs.items():
+        for head in getattr(cost, "heads", ()):
+            if head.latent_dim != model.latent_dim:
+                raise ReachcostError(
+                    f"the head of cost {name!r} reads latents of dimension {head.latent_dim}, but {model!r} makes "
+                    f"{model.latent_dim}: fit a head on latents of this world model"
+                )
+            trained_on = getattr(head, "record", {}).get("pairs", {}).get("model")
+            if trained_on and here and trained_on["sha256"] != here["sha256"]:
+                raise ReachcostError(
+                    f"the head of cost {name!r} was trained on latents of {trained_on['name']} "
+                    f"({trained_on['sha256'][:12]}), but the planner uses {here['name']} ({here['sha256'][:12]}): "
+                    "fit a head on latents of this world model"
+                )
 
 
 def score(name: str, cost: TerminalCost, terminal: Tensor, goal: Tensor, episodes: np.ndarray) -> Tensor:

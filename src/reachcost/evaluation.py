@@ -23,6 +23,7 @@ class EvaluationSet:
         source_rows: Log rows that start and goal were taken from [E, 2], if they were.
         source_episodes: Logged episodes of those rows [E, 2].
         logs_sha256: Fingerprint of those logs.
+        world: The world the states belong to, as its task describes itself; empty if unknown.
     """
 
     name: str
@@ -33,6 +34,7 @@ class EvaluationSet:
     source_rows: np.ndarray | None = None
     source_episodes: np.ndarray | None = None
     logs_sha256: str | None = None
+    world: str = ""
 
     def __post_init__(self) -> None:
         if not len(self.starts) == len(self.goals) == len(self.episodes):
@@ -63,6 +65,16 @@ class EvaluationSet:
             if (values := getattr(self, name)) is not None
         }
         return replace(self, starts=self.starts[rows], goals=self.goals[rows], episodes=self.episodes[rows], **sources)
+
+
+def require_one_world(task: object, evaluation: EvaluationSet) -> None:
+    """Refuse an evaluation set of another world (another layout, say) than the task's, where both tell theirs."""
+    world = getattr(task, "world", "")
+    if world and evaluation.world and world != evaluation.world:
+        raise ReachcostError(
+            f"evaluation set {evaluation.name!r} belongs to {evaluation.world}, but the task is {world}: "
+            "draw the set in this world"
+        )
 
 
 def fingerprint_arrays(*arrays: np.ndarray) -> str:

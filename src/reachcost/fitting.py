@@ -31,7 +31,7 @@ class Recipe:
     """Kind of the head: embedding, pair, linear or mahalanobis."""
     hidden: int = 256
     """Width of the two hidden layers, if the head has any."""
-    scale: float = 50.0
+    scale: float = 10.0
     """Steps (or what the labels count) per unit of the network's output."""
     symmetric: bool = True
     """Average both input orders of a pair head while training and afterwards; the others do not know an order."""

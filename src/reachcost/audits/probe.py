@@ -25,6 +25,11 @@ class LinearProbe:
 
     def __call__(self, latents: Tensor) -> Tensor:
         """Decode latents [..., D] -> [..., K]."""
+        if latents.shape[-1] != len(self.weight):
+            raise ReachcostError(
+                f"this probe reads latents of dimension {len(self.weight)}, not {latents.shape[-1]}: fit a probe on "
+                "latents of this world model"
+            )
         return latents @ self.weight + self.bias
 
 

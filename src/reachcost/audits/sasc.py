@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from scipy.stats import rankdata
 
-from reachcost.costs import score
+from reachcost.costs import require_one_model, score
 from reachcost.errors import ReachcostError
-from reachcost.evaluation import EvaluationSet
+from reachcost.evaluation import EvaluationSet, require_one_world
 from reachcost.latents import require_finite
 from reachcost.protocols import Task, TerminalCost, WorldModel
 from reachcost.seeding import EpisodeStreams
@@ -92,6 +92,8 @@ def sasc(
         raise ReachcostError("sasc needs at least one terminal cost: pass costs={name: cost}")
     if pools.ndim != 4 or len(pools) != len(evaluation):
         raise ReachcostError(f"the pools have shape {pools.shape}: give [E = {len(evaluation)}, S, H, A]")
+    require_one_model(costs, model)
+    require_one_world(task, evaluation)
     context = model.encode(task.observe(evaluation.starts))[:, None]
     goal = model.encode(task.observe(evaluation.goals))
     require_finite(context, "the start of episode", evaluation.episodes)

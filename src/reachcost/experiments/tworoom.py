@@ -113,7 +113,7 @@ class Setting:
     def name(self) -> str:
         """Name of the run: what differs from the defaults."""
         parts = [self.model.replace("-tworoom", ""), self.evaluation, self.cost]
-        parts += [f"head{self.head_seed}"] if self.head_seed is not None else []
+        parts += [f"head{self.seed_of_head}"] if self.seed_of_head != self.world_model_seed else []
         parts += [f"budget{self.budget}"] if self.budget != 50 else []
         parts += ["unclamped"] if not self.clamp else []
         parts += [f"{self.planner.candidates}x{self.planner.iterations}"] if self.planner != CEM() else []
@@ -266,6 +266,7 @@ class Experiment:
             **self._inputs(setting.model),
             **asdict(setting),
             **origin,
+            "head_seed": setting.seed_of_head,
             "planner_seed": setting.world_model_seed,
             "evaluation_set_sha256": evaluation.fingerprint,
         }

@@ -15,7 +15,6 @@ HIGH_DISTANCE = {
     ("lewm", "trm-complete"): _named(OUTCOMES, 97.0, 95.3, 98.7, 0.0, 0.3),
     ("lewm", "trm-paper"): _named(OUTCOMES, 96.7, 98.7, 94.7, 2.0, 0.3),
     ("lewm", "shuffled"): _named(OUTCOMES, 0.0, 0.0, 0.0, 46.0, 8.7),
-    ("lewm", "oracle"): {"success": 100.0},
     ("pldm", "raw"): _named(OUTCOMES, 32.7, 4.0, 61.3, 12.7, 14.0),
     ("pldm", "trm-paper"): _named(OUTCOMES, 84.0, 79.3, 88.7, 3.0, 2.0),
     ("pldm", "shuffled"): _named(OUTCOMES, 0.0, 0.0, 0.0, 50.0, 2.7),

@@ -38,6 +38,8 @@ SASC_COSTS = (
     "shuffled",
 )
 """Costs that score the shared pools."""
+BOUNDS = ("oracle", "random")
+"""Ceiling and floor: they use no world model."""
 Values = dict[str, np.ndarray]
 """Metric to values [runs, episodes]."""
 
@@ -83,7 +85,7 @@ def table_row(experiment: Experiment, line: Line, metrics: Sequence[str]) -> Tab
         extra["std"] = {m: round(mean_std(_by_model(v, line).mean(1))[1], 4) for m, v in values.items()}
     return TableRow(
         cost=line.shown or line.cost,
-        model=line.kind,
+        model="simulator" if line.cost in BOUNDS else line.kind,
         n=values["success"].size if "success" in values else next(iter(values.values())).size,
         ours={metric: float(value.mean()) for metric, value in values.items()},
         interval={metric: interval(metric, value) for metric, value in values.items()},
@@ -99,6 +101,24 @@ def per_seed(line: Line, papers: Sequence[Mapping[str, float]] | None = None) ->
     return [
         replace(line, seeds=(seed,), paper=papers[number] if papers else None, single=True)
         for number, seed in enumerate(line.seeds)
+    ]
+
+
+def bounds(lines: Sequence[Line]) -> list[Line]:
+    """Floor and ceiling of every protocol among some lines."""
+    kept = ("evaluation", "budget")
+    protocols = {tuple(line.changes.get(key) for key in kept): line for line in lines}
+    return [
+        Line(
+            "lewm",
+            cost,
+            seeds=line.seeds,
+            changes={key: line.changes[key] for key in kept if key in line.changes},
+            setting=line.setting if len(protocols) > 1 else "",
+            single=line.single,
+        )
+        for line in protocols.values()
+        for cost in BOUNDS
     ]
 
 

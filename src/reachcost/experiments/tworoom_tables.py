@@ -11,7 +11,7 @@ import numpy as np
 from reachcost.experiments import tworoom_paper as paper
 from reachcost.experiments.tables import ResultTable, TableRow
 from reachcost.experiments.tworoom import HEADS, PAPER_HEAD, Experiment, HeadPlan
-from reachcost.experiments.tworoom_rows import BINS, SEEDS, Line, per_seed, table_row
+from reachcost.experiments.tworoom_rows import BINS, SEEDS, Line, bounds, per_seed, table_row
 from reachcost.planning.cem import CEM
 from reachcost.progress import Progress
 from reachcost.records import exclusive, require_intact_runs
@@ -62,7 +62,7 @@ def high_distance() -> list[Line]:
         Line("lewm", "trm-paper", printed["lewm", "trm-paper"], head_seeds=SEEDS),
         Line("lewm", "trm", head_seeds=SEEDS),
         Line("lewm", "shuffled", printed["lewm", "shuffled"]),
-        Line("lewm", "oracle", printed["lewm", "oracle"]),
+        Line("lewm", "oracle", {"success": 100.0}),
         Line("lewm", "random"),
         Line("pldm", "raw", printed["pldm", "raw"]),
         Line("pldm", "trm-complete"),
@@ -86,23 +86,25 @@ def fresh_sets() -> list[Line]:
     return [
         Line("lewm", cost, head_seeds=heads, changes={"evaluation": f"fresh-{number}"}, setting=f"fresh set {number}")
         for number in (1, 2)
-        for cost, heads in (("raw", (None,)), ("trm", SEEDS), ("oracle", (None,)))
+        for cost, heads in (("raw", (None,)), ("trm", SEEDS), ("oracle", (None,)), ("random", (None,)))
     ]
 
 
 def seeds_apart() -> list[Line]:
     """Every world model by itself."""
-    return [
+    lines = [
         line
         for kind in ("lewm", "pldm")
         for cost in ("raw", "trm-complete", "trm-paper", "trm", "shuffled")
         for line in per_seed(Line(kind, cost), paper.PER_SEED.get((kind, cost)))
     ]
+    return [*lines, *(line for bound in bounds([Line("lewm", "raw")]) for line in per_seed(bound))]
 
 
 def exclusion() -> list[Line]:
     """What keeping the evaluation's episodes out of training changes."""
-    return [Line("lewm", cost, paper.EXCLUSION.get(cost)) for cost in ("raw", "trm-paper", "trm", "shuffled")]
+    lines = [Line("lewm", cost, paper.EXCLUSION.get(cost)) for cost in ("raw", "trm-paper", "trm", "shuffled")]
+    return [*lines, *bounds(lines)]
 
 
 def horizon() -> list[Line]:
@@ -113,7 +115,7 @@ def horizon() -> list[Line]:
         mean = None if printed is None else {"success": round(float(np.mean(printed)), 1)}
         whole = Line("lewm", cost, mean, changes=CONTROLLED)
         lines += [whole, *per_seed(whole, None if printed is None else [{"success": value} for value in printed])]
-    return lines
+    return [*lines, *bounds(lines[:1])]
 
 
 def temporal_ablation() -> list[Line]:
@@ -123,12 +125,12 @@ def temporal_ablation() -> list[Line]:
         replace(one, cost=name, shown="trm-paper", setting=setting, paper={"success": value})
         for name, (setting, value) in zip(ABLATION, paper.TEMPORAL_ABLATION.items(), strict=True)
     ]
-    return [replace(one, cost="raw"), *lines, one]
+    return [replace(one, cost="raw"), *lines, one, *bounds([one])]
 
 
 def baselines() -> list[Line]:
     """Other costs, some with oracle labels, on the same candidates."""
-    costs = [*paper.BASELINES, "decoded-xy", "trm-paper", "trm-symmetric", "hybrid", "trm"]
+    costs = [*paper.BASELINES, "decoded-xy", "trm-paper", "trm-symmetric", "hybrid", "trm", "random"]
     return [Line("lewm", cost, paper.BASELINES.get(cost)) for cost in costs]
 
 
@@ -146,13 +148,13 @@ def balanced_and_controlled() -> list[Line]:
                     whole = Line(kind, cost, mean, changes=changes, setting=setting)
                     apart = None if printed is None else [{"success": value} for value in printed]
                     lines += [whole, *(per_seed(whole, apart) if cost == "raw" else [])]
-    return lines
+    return [*lines, *bounds([line for line in lines if line.kind == "lewm" and not line.single])]
 
 
 def solver_budget() -> list[Line]:
     """Whether more search helps latent MSE."""
     planners = {"300 x 10, 30 elites": CEM(), "1000 x 20, 100 elites": CEM(candidates=1000, iterations=20, elites=100)}
-    return [
+    lines = [
         Line(
             "lewm",
             "raw",
@@ -164,12 +166,14 @@ def solver_budget() -> list[Line]:
         )
         for setting, planner in planners.items()
     ]
+    return [*lines, *bounds(lines)]
 
 
 def geodesic_bins() -> list[Line]:
     """How success depends on the length of the way, on the published and the fresh sets."""
     published = [Line("lewm", cost, head_seeds=SEEDS) for cost in ("trm-paper", "trm")]
-    return [Line("lewm", "raw"), *published, Line("lewm", "oracle"), *fresh_sets()]
+    raw = Line("lewm", "raw")
+    return [raw, *published, *bounds([raw]), *fresh_sets()]
 
 
 SPECS = {

@@ -34,7 +34,7 @@ class EmbeddingHead(LearnedHead):
 
     kind = "embedding"
 
-    def __init__(self, latent_dim: int, embedding: int = 64, hidden: int = 256, scale: float = 50.0) -> None:
+    def __init__(self, latent_dim: int, embedding: int = 64, hidden: int = 256, scale: float = 10.0) -> None:
         super().__init__(latent_dim, scale)
         self.embedding, self.hidden = embedding, hidden
         self.embed = nn.Linear(latent_dim, embedding)

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.costs import GroupedCost
+from reachcost.costs import GroupedCost, require_one_model
 from reachcost.errors import ReachcostError
-from reachcost.evaluation import EvaluationSet
+from reachcost.evaluation import EvaluationSet, require_one_world
 from reachcost.latents import require_finite
 from reachcost.progress import Progress
 from reachcost.protocols import Planner, Task, TerminalCost, WorldModel
@@ -119,6 +119,8 @@ class _Episodes:
             raise ReachcostError("control needs at least one terminal cost: pass costs={name: cost}")
         if not len(evaluation):
             raise ReachcostError(f"evaluation set {evaluation.name!r} has no episodes: keep at least one")
+        require_one_model(costs, model)
+        require_one_world(task, evaluation)
         self._task, self._model, self._costs, self._evaluation, self.budget = task, model, costs, evaluation, budget
         self._cost_of = np.repeat(np.arange(len(costs)), len(evaluation))
         self.number = np.tile(evaluation.episodes, len(costs))

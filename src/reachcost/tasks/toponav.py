@@ -50,6 +50,7 @@ class TopoNav:
     """
 
     name = "toponav"
+    world = "TopoNav"
     action_budget = 90
     stops_at_success = True
 
@@ -181,7 +182,8 @@ class TopoNav:
         rng = generator(seed, "toponav-evaluation")
         chosen = unordered[rng.permutation(len(unordered))[:episodes]]
         chosen = rng.permuted(chosen, axis=1)
-        return EvaluationSet(name, self.cells[chosen[:, 0]], self.cells[chosen[:, 1]], seed, np.arange(len(chosen)))
+        starts, goals = self.cells[chosen[:, 0]], self.cells[chosen[:, 1]]
+        return EvaluationSet(name, starts, goals, seed, np.arange(len(chosen)), world=self.world)
 
 
 def require_actions(actions: np.ndarray) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -65,6 +65,11 @@ class TwoRoom:
     def __repr__(self) -> str:
         mode = "endpoint" if self._step is simulator.step_endpoint else "swept"
         return f"TwoRoom({self.layout}, collision={mode!r}, pixels={self.pixels})"
+
+    @property
+    def world(self) -> str:
+        """What tells this world from others: an evaluation set of one layout means nothing in another."""
+        return f"TwoRoom with {self.layout}"
 
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Execute one action per state: float [N, 2], [N, 2] -> float32 [N, 2]; actions are clipped to [-1, 1]."""
@@ -157,8 +162,8 @@ class TwoRoom:
                 "the frozen evaluation sets belong to the public layout: draw one of this layout's own logs with "
                 "draw_evaluation_set(name, logs, seed)"
             )
-        return evaluation_sets.load(name)
+        return replace(evaluation_sets.load(name), world=self.world)
 
     def draw_evaluation_set(self, name: str, logs: Logs, seed: int) -> EvaluationSet:
         """Draw a fresh set by the rule of that name from logs of this layout."""
-        return evaluation_sets.draw(name, logs, self.layout, seed)
+        return replace(evaluation_sets.draw(name, logs, self.layout, seed), world=self.world)
