@@ -31,7 +31,7 @@ test: lint
 
 # Makes every published table; what is recorded in results/runs is not computed again.
 results: setup
-	for table in toponav toponav-readings toponav-recipes; do $(BIN)/reachcost reproduce $$table --out results || exit 1; done
+	for table in toponav toponav-readings toponav-recipes tworoom tworoom-recipes; do $(BIN)/reachcost reproduce $$table --out results || exit 1; done
 
 bench: .venv/.ready-swm
 	$(BIN)/python -m benchmarks.tworoom
@@ -43,6 +43,7 @@ bench-training: .venv/.ready-swm
 
 pictures: setup
 	$(BIN)/python examples/draw_tworoom.py docs/images
+	$(BIN)/python examples/draw_toponav.py docs/images
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

@@ -19,7 +19,7 @@ _console = Console()
 
 
 def demo(out: Path = Path("reachcost-demo")) -> None:
-    """Watch a planner fail and be repaired (TopoNav, one head seed, under a minute).
+    """Watch a planner fail and be repaired (TwoRoom, a bundled world model, three minutes on two cores).
 
     Args:
         out: Directory for records, table and picture.
@@ -29,12 +29,12 @@ def demo(out: Path = Path("reachcost-demo")) -> None:
 
     start = time.perf_counter()
     table, picture = run_demo(out, ConsoleProgress(_console))
-    _console.print(table.terminal("TopoNav, 120 episodes: only the terminal cost changes"))
+    _console.print(table.terminal("TwoRoom, 100 episodes: only the terminal cost changes"))
     _console.print(
-        "raw is plain latent distance: it stops at walls.\n"
-        "trm learned from logged times alone: it goes around them.\n"
+        "raw is plain latent distance: it stops at the wall.\n"
+        "trm learned from logged times alone: it goes through the door.\n"
         "shuffled learned from permuted times; random is the floor, oracle the ceiling.\n"
-        f"picture {picture}\ntable   {out / 'tables' / 'toponav.md'}\n({time.perf_counter() - start:.0f} s)",
+        f"picture {picture}\ntable   {out / 'tables' / 'demo.md'}\n({time.perf_counter() - start:.0f} s)",
         highlight=False,
     )
 

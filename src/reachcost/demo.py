@@ -1,67 +1,108 @@
-"""`reachcost demo`: a planner fails under latent distance and is repaired, on one head seed of TopoNav."""
+"""`reachcost demo`: a planner fails under latent distance and is repaired, on TwoRoom with a bundled world model."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from reachcost.errors import ReachcostError
 from reachcost.experiments.tables import ResultTable
-from reachcost.experiments.toponav import Experiment, Settings
-from reachcost.experiments.toponav_tables import reproduce_toponav
-from reachcost.parallel import one_thread
-from reachcost.planning.categorical_cem import CategoricalCEM
+from reachcost.experiments.tworoom import OUR_HEAD, Experiment, Setting
+from reachcost.experiments.tworoom_paper import HIGH_DISTANCE, OUTCOMES
+from reachcost.experiments.tworoom_rows import Line, table_row
+from reachcost.experiments.tworoom_tables import INTERVALS, LEGEND, provenance
+from reachcost.planning.control import control
 from reachcost.progress import Progress
 from reachcost.protocols import TerminalCost
-from reachcost.records import exclusive, require_rows
+from reachcost.records import exclusive, require_intact_runs, require_rows
 from reachcost.report.cost_fields import Panel, draw_cost_fields
+from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE
 
 SEED = 3072
+MODEL = f"lewm-tworoom-{SEED}"
+HEADS = {"trm": OUR_HEAD, "shuffled": replace(OUR_HEAD, shuffled=True)}
+COMMAND = "reachcost demo"
+NOTE = (
+    "Closed loop on the high-distance set with the bundled lewm-tworoom-3072: only the terminal cost changes. The "
+    "paper's values are means over its three world models; `shuffled` is here the control of `trm`."
+)
+CELL = 4
+"""Pixels between the places whose cost is drawn."""
 
 
-def run_demo(out: Path, progress: Progress) -> tuple[ResultTable, Path]:
-    """Reproduce TopoNav for one head seed and draw one repaired episode; returns the table and the picture."""
-    settings = Settings(head_seeds=(SEED,), command="reachcost demo")
-    table = reproduce_toponav(out, progress, settings)
-    with exclusive(out), one_thread():
-        picture = draw_repaired_episode(Experiment(out, settings, Progress()), out / "toponav.png")
+def run_demo(out: Path, progress: Progress, **smaller: int) -> tuple[ResultTable, Path]:
+    """Train a head and its control, plan, and draw one repaired episode; returns the table and the picture."""
+    experiment = Experiment(out, progress, HEADS, **smaller)
+    with exclusive(out):
+        require_intact_runs(out)
+        lines = [
+            Line("lewm", cost, HIGH_DISTANCE.get(("lewm", like)), seeds=(SEED,))
+            for cost, like in (
+                ("raw", "raw"),
+                ("trm", "trm-paper"),
+                ("shuffled", "shuffled"),
+                ("oracle", ""),
+                ("random", ""),
+            )
+        ]
+        rows = [table_row(experiment, line, OUTCOMES) for line in lines]
+        note = f"{NOTE} {INTERVALS}\n\n{LEGEND} Made by `{COMMAND}`."
+        table = ResultTable("demo", note, OUTCOMES, rows, provenance(experiment, COMMAND))
+        table.write(out)
+        picture = draw_repaired_episode(experiment, out / "tworoom.png")
     return table, picture
 
 
 def draw_repaired_episode(experiment: Experiment, path: Path) -> Path:
-    """Draw raw and TRM side by side for the first episode that only TRM solves."""
-    run = experiment.control_run(SEED)
-    keys = {"cost": run.manifest["config"]["costs"], "episode": experiment.evaluation.episodes.tolist()}
-    success = dict(zip(keys["cost"], require_rows(run, keys, ["success"])["success"], strict=True))
-    row = int(np.argmax((success["trm"] == 1) & (success["raw"] == 0)))
-    episode = experiment.evaluation.subset(slice(row, row + 1))
-    every_cost, _ = experiment.costs(SEED)
-    costs = {name: every_cost[name] for name in ("raw", "trm")}
+    """Draw raw and TRM side by side for the first episode across the wall that only TRM solves."""
+    task, evaluation, model = experiment.task, experiment.evaluation("high-distance"), experiment.model(MODEL)
+    success = {name: _success(experiment, name) for name in ("raw", "trm")}
+    across = np.asarray(task.layout.room(evaluation.starts) != task.layout.room(evaluation.goals))
+    repaired = success["trm"] & ~success["raw"]
+    if not repaired.any():
+        raise ReachcostError("no episode failed under raw and succeeded under trm, so there is no repair to draw")
+    row = int(np.argmax(repaired & across if (repaired & across).any() else repaired))
+    episode = evaluation.subset(slice(row, row + 1))
+    costs = {name: experiment.cost(MODEL, name, SEED)[0] for name in success}
     # Random streams belong to the episode, so it runs here exactly as it did among all others.
-    runs = experiment.control(costs, CategoricalCEM(), SEED, episode)
-    panels = []
+    runs = control(task, model, costs, episode, Setting(MODEL, "raw").planner, seed=SEED)
     labels = {"raw": ("raw latent distance", "squared latent difference"), "trm": ("TRM", "predicted steps")}
+    panels = []
     for number, (name, (title, unit)) in enumerate(labels.items()):
-        steps = int(runs.steps[number, 0])
+        reached, steps = bool(runs.success[number, 0]), int(runs.steps[number, 0])
         end = (
             f"reached the goal in {steps} steps"
-            if runs.success[number, 0]
-            else f"still {runs.final_distance[number, 0]} steps away after {steps}"
+            if reached
+            else f"still {runs.final_distance[number, 0]:.0f} px away after {steps} steps"
         )
         field = cost_field(experiment, costs[name], episode.goals)
-        panels.append(Panel(f"{title}: {end}", unit, field, runs.paths[number, 0, : steps + 1]))
-    shortest = int(experiment.task.distance(episode.starts, episode.goals)[0])
+        panels.append(Panel(f"{title}: {end}", unit, field, runs.paths[number, 0, : steps + 1], reached))
     heading = (
-        f"TopoNav episode {episode.episodes[0]}, shortest route {shortest} steps: "
-        "same planner, same random numbers, two terminal costs"
+        f"TwoRoom episode {episode.episodes[0]}, way of {task.distance(episode.starts, episode.goals)[0]:.0f} px: "
+        "same world model, same planner, same random numbers, two terminal costs"
     )
-    draw_cost_fields(experiment.task, episode.goals[0], panels, path, heading)
+    draw_cost_fields(episode.goals[0], panels, (BORDER, SIZE - BORDER), path, heading)
     return path
+
+
+def _success(experiment: Experiment, cost: str) -> np.ndarray:
+    run = experiment.control_run(Setting(MODEL, cost))
+    keys = {"cost": [cost], "episode": experiment.evaluation("high-distance").episodes.tolist()}
+    return require_rows(run, keys, ["success"])["success"][0] == 1
 
 
 @torch.no_grad()
 def cost_field(experiment: Experiment, cost: TerminalCost, goals: np.ndarray) -> np.ndarray:
-    """Cost of ending in every free cell [677] for one goal [1, 2]."""
-    goal = experiment.model.encode(experiment.task.observe(goals))
-    return cost(experiment.model.latents[None], goal)[0].numpy()
+    """Cost of ending at places all over the rooms [rows, columns], for one goal [1, 2]; NaN in the wall."""
+    task, model = experiment.task, experiment.model(MODEL)
+    centres = np.arange(BORDER + CELL / 2, SIZE - BORDER, CELL, dtype=np.float32)
+    places = np.stack(np.meshgrid(centres, centres), axis=-1).reshape(-1, 2)
+    latents, goal = model.encode(task.observe(places)), model.encode(task.observe(goals))
+    layout = task.layout
+    inside = np.abs(places[:, layout.across] - CENTRE) <= layout.half
+    solid = inside & ~np.asarray(layout.in_door(places[:, layout.along]))
+    field = np.where(solid, np.nan, cost(latents[None], goal)[0].numpy())
+    return field.reshape(len(centres), len(centres))

@@ -1,4 +1,4 @@
-"""One picture of one episode: what a cost says about every cell, and where the planner went under it."""
+"""One picture of one episode: what a cost says about every place, and where the planner went under it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from reachcost.atomic import write_file
-from reachcost.tasks.toponav import SIZE, TopoNav
 
 
 @dataclass(frozen=True)
@@ -25,24 +24,36 @@ class Panel:
     Attributes:
         title: Name of the cost and how the episode came out.
         unit: What the cost counts.
-        costs: Cost of every free cell against the goal [677].
-        path: Visited cells [steps + 1, 2].
+        field: Cost of ending at places on a regular grid [rows, columns]; NaN where nobody can be.
+        path: Visited places [steps + 1, 2], as (x, y).
+        reached: Whether the goal was reached.
     """
 
     title: str
     unit: str
-    costs: np.ndarray
+    field: np.ndarray
     path: np.ndarray
+    reached: bool
 
 
-def draw_cost_fields(task: TopoNav, goal: np.ndarray, panels: Sequence[Panel], path: Path, heading: str) -> None:
-    """Write a PNG with one panel per cost, side by side, for the goal cell [2]."""
+def draw_cost_fields(
+    goal: np.ndarray, panels: Sequence[Panel], extent: tuple[float, float], path: Path, heading: str
+) -> None:
+    """Write a PNG with one panel per cost, side by side.
+
+    Args:
+        goal: The goal [2], as (x, y).
+        panels: What to draw.
+        extent: Lower and upper edge of the fields, the same for x and y; y grows downwards.
+        path: The file to write.
+        heading: A line above the panels.
+    """
     with mpl.rc_context({"font.size": 10, "axes.titlesize": 11}):
         figure = Figure(figsize=(5.2 * len(panels), 5.9), layout="constrained")
         FigureCanvasAgg(figure)
         figure.suptitle(heading)
         for number, panel in enumerate(panels, start=1):
-            _draw(figure.add_subplot(1, len(panels), number), task, goal, panel)
+            _draw(figure.add_subplot(1, len(panels), number), goal, panel, extent)
         handles, labels = figure.axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
         picture = BytesIO()
@@ -50,19 +61,20 @@ def draw_cost_fields(task: TopoNav, goal: np.ndarray, panels: Sequence[Panel], p
     write_file(path, picture.getvalue())
 
 
-def _draw(axes: Axes, task: TopoNav, goal: np.ndarray, panel: Panel) -> None:
-    field = np.full((SIZE, SIZE), np.nan)
-    field[task.cells[:, 1], task.cells[:, 0]] = panel.costs
+def _draw(axes: Axes, goal: np.ndarray, panel: Panel, extent: tuple[float, float]) -> None:
+    low, high = extent
     colours = mpl.colormaps["cividis"].with_extremes(bad="0.25")
-    image = axes.imshow(field, cmap=colours, vmin=0)
-    label, ticks = f"cost of ending in a cell: {panel.unit}", MaxNLocator(5)
+    image = axes.imshow(panel.field, cmap=colours, vmin=0, extent=(low, high, high, low))
+    label, ticks = f"cost of ending at a place: {panel.unit}", MaxNLocator(5)
     axes.figure.colorbar(image, ax=axes, location="bottom", shrink=0.8, ticks=ticks, label=label)
-    levels = np.linspace(np.nanmin(field), np.nanmax(field), 14)[1:-1]
-    axes.contour(field, levels=levels, colors="white", linewidths=0.5, alpha=0.6)
+    cell = (high - low) / len(panel.field)
+    centres = low + cell * (np.arange(len(panel.field)) + 0.5)
+    levels = np.linspace(np.nanmin(panel.field), np.nanmax(panel.field), 14)[1:-1]
+    axes.contour(centres, centres, panel.field, levels=levels, colors="white", linewidths=0.5, alpha=0.6)
     axes.plot(*panel.path.T, color="crimson", linewidth=2.2, label="executed path")
     marks = [("start", panel.path[0], "o", "white", 9), ("goal", goal, "*", "gold", 16)]
-    if (panel.path[-1] != goal).any():
+    if not panel.reached:
         marks.append(("end", panel.path[-1], "X", "crimson", 9))
-    for label, cell, marker, colour, size in marks:
-        axes.plot(*cell, marker, color=colour, markeredgecolor="black", markersize=size, label=label, linestyle="")
-    axes.set(title=panel.title, xticks=[], yticks=[])
+    for label, place, marker, colour, size in marks:
+        axes.plot(*place, marker, color=colour, markeredgecolor="black", markersize=size, label=label, linestyle="")
+    axes.set(title=panel.title, xticks=[], yticks=[], xlim=(low, high), ylim=(high, low))
