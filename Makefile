@@ -36,6 +36,7 @@ results: setup
 bench: .venv/.ready-swm
 	$(BIN)/python -m benchmarks.tworoom
 	$(BIN)/python -m benchmarks.world_models
+	$(BIN)/python -m benchmarks.planning
 
 # Trains a whole LeWM by the default plan: under ten minutes on two idle cores.
 bench-training: .venv/.ready-swm

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from reachcost.atomic import write_file
 from reachcost.machine import processor
@@ -32,6 +33,13 @@ def matmul_peak() -> float:
     """Floating-point operations per second of a large matrix product with torch's present number of threads."""
     a = torch.randn(2048, 2048)
     return per_second(lambda: a @ a, 2 * 2048**3)
+
+
+def operations(work: Callable[[], object]) -> int:
+    """Floating-point operations of the matrix products in some work."""
+    with FlopCounterMode(display=False) as counter:
+        work()
+    return counter.get_total_flops()
 
 
 def publish(benchmark: str, rates: dict[str, Any]) -> None:

@@ -11,13 +11,11 @@ import itertools
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.machine import matmul_peak, per_second, publish
+from benchmarks.machine import matmul_peak, operations, per_second, publish
 from reachcost.latents import encode_logs
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.loading import load_world_model
@@ -28,13 +26,6 @@ from tests.swm_shim import import_stable_worldmodel
 
 CACHE_ROWS = 632_749
 """Frames of the public cache."""
-
-
-def operations(work: Callable[[], object]) -> int:
-    """Floating-point operations of the matrix products in some work."""
-    with FlopCounterMode(display=False) as counter:
-        work()
-    return counter.get_total_flops()
 
 
 def speed() -> dict[str, dict[str, float]]:

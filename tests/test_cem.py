@@ -9,16 +9,24 @@ import pytest
 import torch
 from torch import Tensor
 
-from reachcost.costs import HeadCost, LatentMSE
+from reachcost.audits.probe import LinearProbe
+from reachcost.audits.sasc import gaussian_pools, sasc
+from reachcost.costs import HeadCost, HybridCost, LatentMSE
 from reachcost.errors import ReachcostError
 from reachcost.evaluation import EvaluationSet
+from reachcost.fitting import Recipe, fit
 from reachcost.heads.pair import PairHead
+from reachcost.latents import encode_logs
 from reachcost.oracle import OracleGeodesic
+from reachcost.pairs import TemporalPairs
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
+from reachcost.planning.random_policy import RandomPolicy
+from reachcost.probe_costs import DecodedDistance
 from reachcost.protocols import Observations
 from reachcost.seeding import EpisodeStreams
-from reachcost.tasks.tworoom import TwoRoom
+from reachcost.tasks.toponav import TopoNav
+from reachcost.tasks.tworoom import Layout, TwoRoom
 from reachcost.worldmodels.actions import ActionBlocks
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model
@@ -145,3 +153,56 @@ def test_the_oracle_plans_through_the_door_where_straight_distance_often_does_no
     oracle, straight = runs.success.mean(1)
     assert oracle > 0.85
     assert straight < 0.7
+
+
+def test_a_random_policy_stays_within_the_logged_actions(world: TwoRoom, lewm: JepaWorldModel) -> None:
+    goals = world.evaluation_set("high-distance")
+    plan = RandomPolicy().plan(lewm, LatentMSE(), torch.zeros(2, 1, 192), torch.zeros(2, 192), streams(2))
+    actions = lewm.actions.unroll(plan.numpy())
+    assert actions.shape == (2, 5, 2)
+    assert np.abs(actions).max() <= 1 + 1e-6
+    assert not np.array_equal(actions[0], actions[1])
+    runs = control(world, lewm, {"random": LatentMSE()}, goals, RandomPolicy())
+    assert runs.success.mean() < 0.1
+    assert runs.paths.shape == (1, 100, 51, 2)
+
+
+def test_a_shared_pool_is_rolled_out_by_the_model_and_executed_by_the_simulator(
+    world: TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet
+) -> None:
+    pools = gaussian_pools(goals, lewm.action_dim, candidates=50)
+    assert np.array_equal(pools[2:3], gaussian_pools(goals.subset(slice(2, 3)), lewm.action_dim, candidates=50))
+    exact = ExactTwoRoom(world, lewm.actions)
+    audit = sasc(world, exact, {"oracle": OracleGeodesic(exact)}, goals, pools)
+    np.testing.assert_allclose(audit.scores["oracle"], audit.diagnostic, rtol=1e-5)
+    assert audit.rankings["oracle"].spearman == pytest.approx(np.ones(4))
+    learned = sasc(world, lewm, {"raw": LatentMSE()}, goals, pools)
+    np.testing.assert_array_equal(learned.diagnostic, audit.diagnostic)
+
+
+def test_parts_that_do_not_belong_together_are_refused(
+    world: TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet
+) -> None:
+    small = world.generate_logs(episodes=20, seed=9)
+    pairs = TemporalPairs(encode_logs(lewm, small, cache=False), count=200, validation=20)
+    head = fit(pairs, Recipe(hidden=8, epochs=1))
+    other = load_world_model("lewm-tworoom-3073")
+    for cost in (HeadCost(head), HybridCost(LatentMSE(), HeadCost(head))):
+        with pytest.raises(ReachcostError, match=r"was trained on latents of .*3072.*but the planner uses .*3073"):
+            control(world, other, {"trm": cost}, goals, SHORT)
+        with pytest.raises(ReachcostError, match=r"was trained on latents of .*3072.*but the planner uses .*3073"):
+            sasc(world, other, {"trm": cost}, goals, gaussian_pools(goals, other.action_dim, candidates=5))
+    exact = ExactTwoRoom(world, lewm.actions)
+    with pytest.raises(ReachcostError, match=r"head of cost 'trm' reads latents of dimension 192, but .* makes 2"):
+        control(world, exact, {"trm": HeadCost(head)}, goals, SHORT)
+    moved = TwoRoom(Layout(doors=((150.0, 14.0),)))
+    with pytest.raises(ReachcostError, match=r"'balanced' belongs to TwoRoom with .*49.0.*but the task is .*150.0"):
+        control(moved, lewm, {"raw": LatentMSE()}, goals, SHORT)
+    with pytest.raises(ReachcostError, match="belongs to TopoNav, but the task is TwoRoom"):
+        control(world, lewm, {"raw": LatentMSE()}, TopoNav().evaluation_set(episodes=2), SHORT)
+    narrow = ActionBlocks((0.0,), (1.0,), (-1.0,), (1.0,), length=5)
+    with pytest.raises(ReachcostError, match=r"states \[N, 2\] by actions \[N, 2\], not"):
+        control(world, ExactTwoRoom(world, narrow), {"raw": LatentMSE()}, goals, SHORT)
+    probe = LinearProbe(torch.zeros(10, 2), torch.zeros(2))
+    with pytest.raises(ReachcostError, match="this probe reads latents of dimension 10, not 192"):
+        control(world, lewm, {"decoded": DecodedDistance(probe)}, goals, SHORT)

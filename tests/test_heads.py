@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import spearmanr
 
 from reachcost.errors import ReachcostError
-from reachcost.fitting import Recipe, fit
+from reachcost.fitting import Recipe, evaluate, fit
+from reachcost.heads.kinds import KINDS
 from reachcost.heads.pair import PairHead
 from reachcost.heads.storage import load_head, save_head
-from reachcost.pairs import TemporalPairs
+from reachcost.latents import Latents
+from reachcost.logs import Logs
+from reachcost.pairs import PairSet, TemporalPairs
 from reachcost.protocols import Head
 from reachcost.storage import _checksum
 
@@ -159,3 +165,85 @@ def test_non_finite_weights_are_refused(tmp_path: Path) -> None:
     save_head(broken, tmp_path / "head")
     with pytest.raises(ReachcostError, match=r"weight 'mlp.0.weight' is not finite"):
         load_head(tmp_path / "head")
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_every_kind_broadcasts_learns_and_comes_back(kind: str, pairs: TemporalPairs, tmp_path: Path) -> None:
+    recipe = Recipe.paper(head=kind, hidden=32, scale=29, epochs=3, batch_size=256, learning_rate=1e-2)
+    head = fit(pairs, recipe, seed=1)
+    untrained = evaluate(recipe.build(10), pairs.latents, pairs.validation)[0]
+    assert head.kind == kind
+    assert head.record["validation_loss"] < 0.9 * untrained
+    assert head(torch.zeros(3, 5, 10), torch.ones(10)).shape == (3, 5)
+    save_head(head, tmp_path / kind)
+    loaded = load_head(tmp_path / kind)
+    assert type(loaded) is type(head)
+    z, goal = torch.randn(7, 10), torch.randn(7, 10)
+    assert torch.equal(loaded(z, goal), head(z, goal))
+    with pytest.raises(ReachcostError, match="trained on latents of dimension 10"):
+        head(torch.zeros(2, 3), torch.zeros(3))
+
+
+def test_heads_without_an_order_are_symmetric() -> None:
+    z, goal = torch.randn(50, 10), torch.randn(50, 10)
+    for kind in ("embedding", "linear", "mahalanobis"):
+        head = Recipe(head=kind).build(10)
+        assert torch.equal(head(z, goal), head(goal, z))
+
+
+def noisy_pairs() -> TemporalPairs:
+    """Two states, 3 or 30 steps apart with equal chance."""
+    lengths = np.tile([4, 31], 200)
+    state = np.concatenate([np.r_[[0], np.full(length - 2, 5), [1]] for length in lengths])[:, None]
+    latents = Latents(torch.from_numpy(state).float(), Logs({"state": state}, lengths))
+    return TemporalPairs(latents, count=2000, validation=500, sampling="mostly-endpoints", seed=1)
+
+
+@pytest.mark.parametrize(("expectile", "low", "high"), [(0.5, 12, 21), (0.05, 1, 9), (0.95, 24, 32)])
+def test_an_expectile_leans_to_short_or_long_times(expectile: float, low: float, high: float) -> None:
+    # The scale makes the loss quadratic over these labels: an expectile, not a quantile.
+    recipe = Recipe(expectile=expectile, scale=100, hidden=16, epochs=10, batch_size=128, learning_rate=1e-2)
+    head = fit(noisy_pairs(), recipe)
+    assert low < head(torch.zeros(1), torch.ones(1)).item() < high
+
+
+def test_a_ranking_head_orders_pairs_whatever_the_unit_of_its_labels(pairs: TemporalPairs) -> None:
+    settings = {"loss": "ranking", "hidden": 32, "epochs": 4, "batch_size": 256, "learning_rate": 1e-2}
+    order = {}
+    for scale in (1.0, 29.0):
+        head = fit(pairs, Recipe.paper(**settings, scale=scale), seed=1)
+        z, goal = (pairs.latents[rows] for rows in (pairs.validation.first, pairs.validation.second))
+        order[scale] = np.asarray(spearmanr(head(z, goal).numpy(), pairs.validation.gap.numpy()))[0]
+    assert min(order.values()) > 0.85
+
+
+class Watched(TemporalPairs):
+    """Remembers which epochs were drawn."""
+
+    drawn: tuple[int, ...] = ()
+
+    def epoch(self, number: int) -> PairSet:
+        self.drawn = (*self.drawn, number)
+        return super().epoch(number)
+
+
+@pytest.mark.parametrize(("fresh", "drawn"), [(True, (1, 2)), (False, ())])
+def test_fresh_pairs_are_drawn_for_every_epoch_after_the_first(
+    latents: Latents, fresh: bool, drawn: tuple[int, ...]
+) -> None:
+    pairs = Watched(latents, count=200, validation=20)
+    fit(pairs, Recipe(hidden=8, epochs=3, fresh=fresh))
+    assert pairs.drawn == drawn
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"expectile": 1.0}, "expectile is 1.0: choose one between 0 and 1"),
+        ({"head": "transformer"}, "unknown head 'transformer': choose one of pair, embedding"),
+        ({"loss": "hinge"}, "unknown loss 'hinge'"),
+    ],
+)
+def test_unknown_choices_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ReachcostError, match=message):
+        Recipe(**wrong)

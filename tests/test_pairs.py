@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -13,9 +15,11 @@ from reachcost.evaluation import EvaluationSet
 from reachcost.exclusion import Exclusion
 from reachcost.latents import Latents, encode_logs
 from reachcost.logs import Logs
+from reachcost.oracle_pairs import OraclePairs
 from reachcost.pairs import SAMPLERS, TemporalPairs, balanced, mostly_endpoints
 from reachcost.protocols import Observations
 from reachcost.seeding import generator
+from reachcost.tasks.toponav import TopoNav
 
 
 @given(st.lists(st.integers(2, 200), min_size=1, max_size=50), st.sampled_from(sorted(SAMPLERS)))
@@ -154,3 +158,56 @@ def test_bad_input_is_named(latents: Latents) -> None:
         Latents(values, latents.logs)
     with pytest.raises(ReachcostError, match="column 'state' has 3 rows but the episode lengths add up to 5"):
         Logs({"state": np.zeros((3, 2))}, np.array([2, 3]))
+
+
+def test_a_limit_on_gaps_holds_and_is_reached(latents: Latents) -> None:
+    pairs = TemporalPairs(latents, count=3000, validation=100, max_gap=5)
+    assert pairs.train.gap.unique().tolist() == [1, 2, 3, 4, 5]
+    assert pairs.record["max_gap"] == 5
+    wrongs: list[dict[str, Any]] = [
+        {"max_gap": 0},
+        {"max_gap": 5, "sampling": "random-rows"},
+        {"max_gap": 5, "rows": 9},
+    ]
+    for wrong in (*wrongs, {"max_gap": 5, "sampling": "random-rows"}):
+        with pytest.raises(ReachcostError, match=r"max_gap \d limits balanced pairs"):
+            TemporalPairs(latents, **wrong)
+
+
+@pytest.mark.parametrize("rows", [200, 1000])
+def test_limited_rows_are_all_that_pairs_use(latents: Latents, rows: int) -> None:
+    pairs = TemporalPairs(latents, count=5000, validation=500, sampling="random-rows", rows=rows, seed=3)
+    used = torch.cat([pairs.train.first, pairs.train.second, pairs.validation.first, pairs.validation.second])
+    assert 0.2 * rows < len(used.unique()) <= rows
+    episode = latents.logs.episode_of(pairs.train.first.numpy())
+    np.testing.assert_array_equal(episode, latents.logs.episode_of(pairs.train.second.numpy()))
+    assert (pairs.train.gap > 0).all()
+    with pytest.raises(ReachcostError, match="cannot pair 1 rows of"):
+        TemporalPairs(latents, rows=1)
+
+
+def test_fresh_epochs_have_new_pairs_from_the_same_episodes(latents: Latents, evaluation: EvaluationSet) -> None:
+    pairs = TemporalPairs(latents, count=2000, validation=100, holdout=0.2, exclude=evaluation, seed=4)
+    again = TemporalPairs(latents, count=2000, validation=100, holdout=0.2, exclude=evaluation, seed=4)
+    assert pairs.epoch(0) is pairs.train
+    for number in (1, 2):
+        assert torch.equal(pairs.epoch(number).first, again.epoch(number).first)
+        assert not torch.equal(pairs.epoch(number).first, pairs.epoch(number - 1).first)
+        drawn = latents.logs.episode_of(pairs.epoch(number).first.numpy())
+        assert not np.isin(drawn, pairs.held_out).any()
+    control = pairs.shuffled()
+    assert torch.equal(control.epoch(1).first, pairs.epoch(1).first)
+    assert not torch.equal(control.epoch(1).gap, pairs.epoch(1).gap)
+
+
+def test_oracle_pairs_have_true_distances_between_any_rows(
+    task: TopoNav, latents: Latents, evaluation: EvaluationSet
+) -> None:
+    pairs = OraclePairs(latents, task, count=1000, validation=100, exclude=evaluation)
+    states = latents.logs.columns["state"]
+    expected = task.distance(states[pairs.train.first.numpy()], states[pairs.train.second.numpy()])
+    np.testing.assert_array_equal(pairs.train.gap.numpy(), expected.astype(np.float32))
+    episodes = [latents.logs.episode_of(rows.numpy()) for rows in (pairs.train.first, pairs.train.second)]
+    assert (episodes[0] != episodes[1]).mean() > 0.9
+    assert pairs.record["exclusion"]["overlapping_pairs"] == 0
+    assert not torch.equal(pairs.epoch(1).first, pairs.train.first)

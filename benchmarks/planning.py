@@ -1,0 +1,60 @@
+"""Closed-loop planning on TwoRoom with a bundled model: 100 episodes x 2 plans x 10 iterations x 300 candidates.
+
+Most of it is matrix products of the predictor. Their share of the machine's matmul peak, measured in the same run, says
+how much a better implementation could still gain. Run it with `make bench` on two idle cores; it writes
+`results/benchmarks/planning.json`.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import torch
+
+from benchmarks.machine import matmul_peak, operations, publish
+from reachcost.costs import HeadCost, LatentMSE
+from reachcost.fitting import Recipe
+from reachcost.planning.cem import CEM
+from reachcost.planning.control import control
+from reachcost.protocols import TerminalCost
+from reachcost.tasks.tworoom import TwoRoom
+from reachcost.worldmodels.loading import load_world_model
+
+LIMIT = 30
+"""Seconds on two idle cores."""
+
+
+def main() -> None:
+    """Measure, print and record."""
+    task, model, planner = TwoRoom(), load_world_model("lewm-tworoom-3072"), CEM()
+    evaluation = task.evaluation_set("high-distance")
+    heads = {
+        "trm": Recipe().build(model.latent_dim).eval().requires_grad_(False),
+        "trm-paper": Recipe.paper().build(model.latent_dim).eval().requires_grad_(False),
+    }
+    costs: dict[str, TerminalCost] = {"raw": LatentMSE(), **{name: HeadCost(head) for name, head in heads.items()}}
+    plans = len(evaluation) * task.action_budget // (planner.horizon * model.actions.length)
+    pool = torch.zeros(1, planner.candidates, planner.horizon, model.action_dim)
+    rows: dict[str, dict[str, float]] = {}
+    for name, cost in costs.items():
+        torch.set_num_threads(1)
+        start, goal = torch.zeros(1, 1, model.latent_dim), torch.zeros(1, model.latent_dim)
+        flops = plans * planner.iterations * operations(lambda: cost(model.rollout(start, pool), goal))  # noqa: B023
+        torch.set_num_threads(2)
+        peak, began = matmul_peak(), time.perf_counter()
+        control(task, model, {name: cost}, evaluation, planner)
+        seconds = time.perf_counter() - began
+        rows[name] = {
+            "seconds": round(seconds, 1),
+            "milliseconds_per_plan": round(1000 * seconds / plans, 1),
+            "share_of_matmul_peak": round(flops / seconds / peak, 3),
+        }
+        print(f"{name:12}", "  ".join(f"{key} {value:,}" for key, value in rows[name].items()))
+    publish("planning", rows)
+    if max(rows[name]["seconds"] for name in ("raw", "trm")) > LIMIT:
+        sys.exit(f"slower than promised: 100 episodes within {LIMIT} s on two idle cores")
+
+
+if __name__ == "__main__":
+    main()
