@@ -18,18 +18,20 @@ from reachcost.errors import ReachcostError
 _console = Console()
 
 
-def demo(out: Path = Path("reachcost-demo")) -> None:
+def demo(out: Path = Path("reachcost-demo"), episodes: int = 100, log_episodes: int = 10_000) -> None:
     """Watch a planner fail and be repaired (TwoRoom, a bundled world model, three minutes on two cores).
 
     Args:
         out: Directory for records, table and picture.
+        episodes: Evaluation episodes, at most 100.
+        log_episodes: Logged episodes that the head learns from.
     """
     from reachcost.demo import run_demo
     from reachcost.progress import ConsoleProgress
 
     start = time.perf_counter()
-    table, picture = run_demo(out, ConsoleProgress(_console))
-    _console.print(table.terminal("TwoRoom, 100 episodes: only the terminal cost changes"))
+    table, picture = run_demo(out, ConsoleProgress(_console), episodes=episodes, log_episodes=log_episodes)
+    _console.print(table.terminal(f"TwoRoom, {table.rows[0].n} episodes: only the terminal cost changes"))
     _console.print(
         "raw is plain latent distance: it stops at the wall.\n"
         "trm learned from logged times alone: it goes through the door.\n"

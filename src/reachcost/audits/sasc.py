@@ -72,7 +72,7 @@ def sasc(
     model: WorldModel,
     costs: Mapping[str, TerminalCost],
     evaluation: EvaluationSet,
-    pools: np.ndarray,
+    pools: np.ndarray | None = None,
     *,
     diagnostic: np.ndarray | None = None,
     top_k: int = 10,
@@ -84,12 +84,20 @@ def sasc(
         model: Frozen world model that predicts where they end.
         costs: Terminal costs by name.
         evaluation: E start and goal states.
-        pools: Candidate action sequences [E, S, H, A], in the coordinates of the model.
+        pools: Candidate action sequences [E, S, H, A], in the coordinates of the model; by default `gaussian_pools`
+            for models with action blocks.
         diagnostic: True cost of every candidate [E, S]; by default the oracle distance after executing it.
         top_k: How many of the first-ranked candidates to report.
     """
     if not costs:
         raise ReachcostError("sasc needs at least one terminal cost: pass costs={name: cost}")
+    blocks: ActionBlocks | None = getattr(model, "actions", None)
+    if pools is None and blocks is not None:
+        pools = gaussian_pools(evaluation, blocks.size)
+    if pools is None:
+        raise ReachcostError(
+            f"{model!r} has no action blocks to draw candidates of: pass pools=, as sasc_pool makes them"
+        )
     if pools.ndim != 4 or len(pools) != len(evaluation):
         raise ReachcostError(f"the pools have shape {pools.shape}: give [E = {len(evaluation)}, S, H, A]")
     require_one_model(costs, model)
@@ -101,7 +109,6 @@ def sasc(
     terminal = model.rollout(context, torch.from_numpy(pools))
     scores = {name: score(name, cost, terminal, goal, evaluation.episodes).numpy() for name, cost in costs.items()}
     if diagnostic is None:
-        blocks: ActionBlocks | None = getattr(model, "actions", None)
         diagnostic = execute(task, evaluation, pools if blocks is None else blocks.unroll(pools))
     return SascAudit(evaluation.episodes, scores, diagnostic, compare_rankings(scores, diagnostic, top_k))
 

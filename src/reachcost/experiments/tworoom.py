@@ -11,6 +11,7 @@ from typing import Any, Literal
 from reachcost.audits.probe import LinearProbe, fit_probe
 from reachcost.audits.sasc import gaussian_pools, sasc
 from reachcost.costs import HeadCost, HybridCost, LatentMSE
+from reachcost.errors import ReachcostError
 from reachcost.evaluation import EvaluationSet
 from reachcost.experiments.recorder import Recorder, read_head
 from reachcost.fitting import Recipe
@@ -128,7 +129,7 @@ class Experiment:
         progress: Where to show progress.
         heads: Learned costs by name.
         log_episodes: Logged episodes that heads are trained on.
-        episodes: Keep only so many episodes of every evaluation set.
+        episodes: Keep at most so many episodes of every evaluation set, spread over it.
         pair_seed: Seed of the pairs of all heads; by default each head has its own.
     """
 
@@ -170,10 +171,11 @@ class Experiment:
             whole = replace(whole, name=name)
         else:
             whole = self.task.evaluation_set(name)
-        if self._episodes is None:
+        if self._episodes is None or self._episodes >= len(whole):
             return whole
-        step = -(-len(whole) // self._episodes)
-        return whole.subset(slice(None, None, step))
+        if self._episodes < 1:
+            raise ReachcostError(f"cannot evaluate {self._episodes} episodes: keep at least one")
+        return whole.subset(slice(None, None, -(-len(whole) // self._episodes)))
 
     def _probe(self, model: str) -> LinearProbe:
         """The paper's probe: ridge regression on 16,000 random rows."""

@@ -1,0 +1,189 @@
+"""The TwoRoom tables: made from records, resumable to the same bytes, and published with the promised numbers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reachcost.errors import ReachcostError
+from reachcost.experiments import EXPERIMENTS, GROUPS, tables_of
+from reachcost.experiments.tworoom import HEADS, Experiment, Setting
+from reachcost.experiments.tworoom_recipes import plans
+from reachcost.experiments.tworoom_rows import SEEDS, Line, interval, table_row
+from reachcost.experiments.tworoom_tables import ABLATION, SPECS, reproduce_tworoom
+from reachcost.fitting import Recipe
+from reachcost.progress import Progress
+
+from .test_reproduce import contents
+
+ROOT = Path(__file__).parent.parent
+SMALL = {
+    name: replace(plan, pairs=1000, rows=plan.rows and 4000, recipe=replace(plan.recipe, epochs=1, hidden=16))
+    for name, plan in {**HEADS, **ABLATION}.items()
+}
+
+
+def small_table(name: str, out: Path) -> dict[str, Any]:
+    reproduce_tworoom(name, out, Progress(), SMALL, log_episodes=200, episodes=2)
+    return json.loads((out / "tables" / f"{name}.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("tworoom")
+    small_table("temporal-ablation", out)
+    small_table("exclusion", out)
+    return out
+
+
+def test_a_table_has_the_documented_form_and_its_provenance(finished: Path) -> None:
+    table = json.loads((finished / "tables" / "exclusion.json").read_text())
+    means = [row for row in table["rows"] if row["seed"] is None]
+    assert [row["cost"] for row in means] == ["raw", "trm-paper", "trm", "shuffled", "oracle", "random"]
+    for row in means:
+        assert row["n"] == 6
+        for metric, (low, high) in row["interval"].items():
+            assert low <= row["ours"][metric] <= high
+    assert means[0]["paper"] == {"success": 7.0, "rho_geo": 0.007, "rank": 38.95, "distance": 139.72}
+    assert means[4]["ours"]["rho_geo"] == 1
+    checks = [row for row in table["rows"] if row["seed"] is not None]
+    assert len(checks) == 9
+    assert all(row["ours"]["row_overlap"] == row["ours"]["episode_overlap"] == 0 for row in checks)
+    assert all(row["excluded_episodes"] > 0 for row in checks)
+    assert table["command"] == "reachcost reproduce exclusion"
+    assert table["seconds"] >= 0
+    assert table["machine"]
+    assert table["rows_sha256"].keys() >= {
+        "tworoom-control/lewm-3072-high-distance-raw",
+        "tworoom-sasc/lewm-3072-head3072",
+    }
+
+
+def test_the_same_command_reads_back_what_is_recorded_and_computes_what_is_missing(finished: Path) -> None:
+    before = contents(finished)
+    small_table("temporal-ablation", finished)
+    assert contents(finished) == before
+    run = finished / "runs" / "tworoom-control" / "lewm-3072-distance-controlled-trm"
+    for file in run.iterdir():
+        file.unlink()
+    run.rmdir()
+    small_table("temporal-ablation", finished)
+    after = contents(finished)
+    tables = "tables/temporal-ablation.json"
+    old, new = (json.loads(files.pop(tables)) for files in (before, after))
+    assert after == before
+    assert {**old, "seconds": 0} == {**new, "seconds": 0}
+
+
+def test_a_record_of_another_configuration_is_refused(finished: Path) -> None:
+    with pytest.raises(ReachcostError, match=r"holds a run of another configuration \(head is"):
+        reproduce_tworoom(
+            "temporal-ablation",
+            finished,
+            Progress(),
+            {**SMALL, "trm": replace(SMALL["trm"], recipe=replace(SMALL["trm"].recipe, expectile=0.3))},
+            log_episodes=200,
+            episodes=2,
+        )
+
+
+def test_every_ablation_names_its_pairs(finished: Path) -> None:
+    rows = json.loads((finished / "tables" / "temporal-ablation.json").read_text())["rows"]
+    settings = [row["setting"] for row in rows if row["cost"] == "trm-paper"]
+    assert settings[0] == "random, 5k rows, 20k pairs"
+    assert settings[-1] == "balanced, 100k pairs, gaps to 50"
+    assert [row["paper"]["success"] for row in rows if row["cost"] == "trm-paper"][:3] == [17.5, 25.0, 35.0]
+    assert {row["cost"] for row in rows} >= {"raw", "trm", "oracle", "random"}
+
+
+def test_fresh_sets_are_of_their_own_logs_and_the_same_rule(tmp_path: Path) -> None:
+    experiment = Experiment(tmp_path, Progress())
+    published = experiment.evaluation("high-distance")
+    for name in ("fresh-1", "fresh-2"):
+        fresh = experiment.evaluation(name)
+        assert len(fresh) == 100
+        assert fresh.logs_sha256 != published.logs_sha256
+        assert not np.isin(fresh.starts, published.starts).all(1).any()
+        geodesic = experiment.task.distance(fresh.starts, fresh.goals)
+        assert 120 <= geodesic.min() <= geodesic.max() <= 205
+
+
+def test_runs_of_one_head_seed_are_not_repeated_under_two_names() -> None:
+    assert Setting("lewm-tworoom-3072", "trm").name == Setting("lewm-tworoom-3072", "trm", 3072).name
+    names = {Setting("lewm-tworoom-3072", "trm", seed).name for seed in SEEDS}
+    assert len(names) == 3
+
+
+def test_intervals_contain_the_mean_and_are_never_points() -> None:
+    rng = np.random.default_rng(0)
+    success = 100.0 * (rng.random((3, 100)) < 0.9)
+    low, high = interval("success", success)
+    assert low < success.mean() < high
+    low, high = interval("success", np.full((3, 100), 100.0))
+    assert low == pytest.approx(96.3, abs=0.1)
+    assert high == 100
+
+
+def test_tworoom_stands_for_all_its_tables() -> None:
+    assert set(tables_of("tworoom")) == set(SPECS) == set(GROUPS["tworoom"])
+    assert set(EXPERIMENTS) >= set(SPECS)
+    assert tables_of("horizon") == ("horizon",)
+
+
+def test_our_recipe_is_the_best_of_those_compared_on_held_out_logs() -> None:
+    rows = published("tworoom-recipes")["rows"]
+    best = max(rows, key=lambda row: row["ours"]["rho_logged"])["cost"]
+    assert [row["cost"] for row in rows] == list(plans())
+    chosen = plans()[best].recipe
+    assert chosen == replace(Recipe(), symmetric=chosen.symmetric)  # an embedding head knows no order
+
+
+def published(name: str) -> dict[str, Any]:
+    return json.loads((ROOT / "results" / "tables" / f"{name}.json").read_text())
+
+
+def rows_of(name: str, **wanted: object) -> list[dict[str, Any]]:
+    rows = published(name)["rows"]
+    return [row for row in rows if all(row.get(key) == value for key, value in wanted.items())]
+
+
+def success(name: str, **wanted: object) -> float:
+    (row,) = rows_of(name, **wanted)
+    return row["ours"]["success"]
+
+
+def test_published_headline_keeps_its_promises() -> None:
+    here = {"seed": None, "setting": None}
+    assert success("high-distance", model="lewm", cost="raw", **here) <= 20
+    assert success("high-distance", model="lewm", cost="trm", **here) >= 96.7
+    for number in (1, 2):
+        fresh = success("high-distance", model="lewm", cost="trm", setting=f"fresh set {number}")
+        assert fresh >= 96.7 - 3
+    assert success("high-distance", model="lewm", cost="shuffled", **here) <= 2
+    raw, trm = (success("high-distance", model="pldm", cost=cost, **here) for cost in ("raw", "trm"))
+    assert trm >= 84
+    assert trm >= raw + 30
+    full, short = (success("horizon", cost=cost, seed=None) for cost in ("trm-paper", "trm-gap50"))
+    assert full >= short + 30
+
+
+@pytest.mark.parametrize("name", sorted(SPECS))
+def test_published_tables_hold_every_line_with_floor_and_ceiling(name: str) -> None:
+    table = published(name)
+    assert {row["cost"] for row in table["rows"]} >= {"oracle", "random"}
+    expected = [(line.shown or line.cost, line.setting) for line in SPECS[name].lines()]
+    lines = [(row["cost"], row.get("setting", "")) for row in table["rows"]]
+    assert lines[: len(expected)] == expected
+    assert SPECS[name].note in (ROOT / "results" / "tables" / f"{name}.md").read_text()
+
+
+def test_a_published_run_comes_out_again(tmp_path: Path) -> None:
+    """One line that needs no head: what is published is what this code computes."""
+    line = Line("lewm", "oracle")
+    row = table_row(Experiment(tmp_path, Progress()), line, ("success", "same", "cross"))
+    assert row.ours["success"] == pytest.approx(success("high-distance", cost="oracle", setting=None), abs=2)
