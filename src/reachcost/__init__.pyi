@@ -1,11 +1,15 @@
 """What type checkers see of the lazy exports in `__init__.py`; a test keeps the two in step."""
 
+from reachcost.audits.logged import LoggedPools as LoggedPools
+from reachcost.audits.logged import logged_pools as logged_pools
+from reachcost.audits.logged import logged_ranking as logged_ranking
 from reachcost.audits.probe import LinearProbe as LinearProbe
 from reachcost.audits.probe import fit_probe as fit_probe
 from reachcost.audits.probe import score_probe as score_probe
 from reachcost.audits.sasc import Ranking as Ranking
 from reachcost.audits.sasc import SascAudit as SascAudit
 from reachcost.audits.sasc import compare_rankings as compare_rankings
+from reachcost.audits.sasc import gaussian_pools as gaussian_pools
 from reachcost.audits.sasc import sasc as sasc
 from reachcost.costs import HeadCost as HeadCost
 from reachcost.costs import HybridCost as HybridCost
@@ -14,6 +18,8 @@ from reachcost.errors import ReachcostError as ReachcostError
 from reachcost.evaluation import EvaluationSet as EvaluationSet
 from reachcost.fitting import Recipe as Recipe
 from reachcost.fitting import fit as fit
+from reachcost.heads.base import LearnedHead as LearnedHead
+from reachcost.heads.embedding import EmbeddingHead as EmbeddingHead
 from reachcost.heads.pair import PairHead as PairHead
 from reachcost.heads.storage import load_head as load_head
 from reachcost.heads.storage import save_head as save_head
@@ -23,6 +29,8 @@ from reachcost.logs import Logs as Logs
 from reachcost.logs.hdf5 import open_logs as open_logs
 from reachcost.logs.hdf5 import write_logs as write_logs
 from reachcost.oracle import OracleGeodesic as OracleGeodesic
+from reachcost.oracle_pairs import OraclePairs as OraclePairs
+from reachcost.pairs import Pairs as Pairs
 from reachcost.pairs import TemporalPairs as TemporalPairs
 from reachcost.planning.categorical_cem import CategoricalCEM as CategoricalCEM
 from reachcost.planning.cem import CEM as CEM
