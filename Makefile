@@ -45,6 +45,8 @@ bench-training: .venv/.ready-swm
 pictures: setup
 	$(BIN)/python examples/draw_tworoom.py docs/images
 	$(BIN)/python examples/draw_toponav.py docs/images
+	$(BIN)/reachcost demo --out reachcost-demo
+	cp reachcost-demo/tworoom.png docs/images/repair.png
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

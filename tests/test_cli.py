@@ -23,7 +23,7 @@ def test_the_demo_shows_the_repair(tmp_path: Path, capsys: pytest.CaptureFixture
     command = ["demo", "--episodes", "6", "--log-episodes", "1000", "--out", str(tmp_path / "demo")]
     assert main(command) == 0
     shown = capsys.readouterr().out
-    for word in ("raw", "trm", "shuffled", "oracle", "random", "paper", "tworoom.png"):
+    for word in ("raw", "trm", "trm-shuffled", "oracle", "random", "paper", "tworoom.png"):
         assert word in shown
     picture = (tmp_path / "demo" / "tworoom.png").read_bytes()
     assert picture.startswith(b"\x89PNG")

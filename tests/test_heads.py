@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.fitting import Recipe, evaluate, fit
 from reachcost.heads.kinds import KINDS
 from reachcost.heads.pair import PairHead
@@ -247,3 +247,8 @@ def test_fresh_pairs_are_drawn_for_every_epoch_after_the_first(
 def test_unknown_choices_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ReachcostError, match=message):
         Recipe(**wrong)
+
+
+def test_a_head_that_died_is_reported(pairs: TemporalPairs) -> None:
+    with pytest.warns(ReachcostWarning, match="for every pair, so it ranks nothing: train it with another seed"):
+        fit(pairs, Recipe.paper(hidden=16, scale=1e9, epochs=3, learning_rate=0.3))

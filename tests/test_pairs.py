@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from reachcost.errors import ReachcostError
 from reachcost.evaluation import EvaluationSet
 from reachcost.exclusion import Exclusion
+from reachcost.fitting import Recipe, fit
 from reachcost.latents import Latents, encode_logs
 from reachcost.logs import Logs
 from reachcost.oracle_pairs import OraclePairs
@@ -184,6 +185,8 @@ def test_limited_rows_are_all_that_pairs_use(latents: Latents, rows: int) -> Non
     assert (pairs.train.gap > 0).all()
     with pytest.raises(ReachcostError, match="cannot pair 1 rows of"):
         TemporalPairs(latents, rows=1)
+    with pytest.raises(ReachcostError, match=r"rows 500 and holdout 0.1 do not go together"):
+        TemporalPairs(latents, rows=500, holdout=0.1)
 
 
 def test_fresh_epochs_have_new_pairs_from_the_same_episodes(latents: Latents, evaluation: EvaluationSet) -> None:
@@ -198,6 +201,17 @@ def test_fresh_epochs_have_new_pairs_from_the_same_episodes(latents: Latents, ev
     control = pairs.shuffled()
     assert torch.equal(control.epoch(1).first, pairs.epoch(1).first)
     assert not torch.equal(control.epoch(1).gap, pairs.epoch(1).gap)
+
+
+def test_a_fresh_epoch_that_meets_the_evaluation_set_stops_training(
+    latents: Latents, evaluation: EvaluationSet
+) -> None:
+    pairs = TemporalPairs(latents, count=200, validation=20, exclude=evaluation)
+    seen = logged_pairs(latents, 100)
+    pairs._exclusion = Exclusion(latents.logs, [seen])
+    pairs._draw = lambda epoch: TemporalPairs(latents, count=2000, validation=20, sampling="mostly-endpoints").train
+    with pytest.raises(ReachcostError, match="are evaluation pairs"):
+        fit(pairs, Recipe(hidden=8, epochs=2))
 
 
 def test_oracle_pairs_have_true_distances_between_any_rows(

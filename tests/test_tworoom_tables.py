@@ -11,12 +11,15 @@ import numpy as np
 import pytest
 
 from reachcost.errors import ReachcostError
+from reachcost.exclusion import Exclusion
 from reachcost.experiments import EXPERIMENTS, GROUPS, tables_of
+from reachcost.experiments.recorder import Recorder
 from reachcost.experiments.tworoom import HEADS, Experiment, Setting
 from reachcost.experiments.tworoom_recipes import plans
-from reachcost.experiments.tworoom_rows import SEEDS, Line, interval, table_row
+from reachcost.experiments.tworoom_rows import SEEDS, Line, interval, per_seed, table_row
 from reachcost.experiments.tworoom_tables import ABLATION, SPECS, reproduce_tworoom
 from reachcost.fitting import Recipe
+from reachcost.planning.cem import CEM
 from reachcost.progress import Progress
 
 from .test_reproduce import contents
@@ -108,7 +111,9 @@ def test_fresh_sets_are_of_their_own_logs_and_the_same_rule(tmp_path: Path) -> N
         fresh = experiment.evaluation(name)
         assert len(fresh) == 100
         assert fresh.logs_sha256 != published.logs_sha256
-        assert not np.isin(fresh.starts, published.starts).all(1).any()
+        assert not Exclusion(
+            experiment.logs, [fresh]
+        ).episodes.size  # no episode that heads learn from holds its states
         geodesic = experiment.task.distance(fresh.starts, fresh.goals)
         assert 120 <= geodesic.min() <= geodesic.max() <= 205
 
@@ -183,7 +188,43 @@ def test_published_tables_hold_every_line_with_floor_and_ceiling(name: str) -> N
 
 
 def test_a_published_run_comes_out_again(tmp_path: Path) -> None:
-    """One line that needs no head: what is published is what this code computes."""
-    line = Line("lewm", "oracle")
-    row = table_row(Experiment(tmp_path, Progress()), line, ("success", "same", "cross"))
-    assert row.ours["success"] == pytest.approx(success("high-distance", cost="oracle", setting=None), abs=2)
+    """What is published is what this code computes, on any processor up to a few episodes."""
+    line = Line("lewm", "raw", seeds=(3072,), single=True)
+    row = table_row(Experiment(tmp_path, Progress()), line, ("success", "wrong_room"))
+    (known,) = rows_of("per-seed", model="lewm", cost="raw", seed=3072)
+    for metric in ("success", "wrong_room"):
+        assert row.ours[metric] == pytest.approx(known["ours"][metric], abs=4)
+
+
+def test_heads_on_one_world_model_add_no_certainty(tmp_path: Path) -> None:
+    experiment = Experiment(tmp_path, Progress(), SMALL, log_episodes=200, episodes=20)
+    one = table_row(experiment, Line("lewm", "raw"), ("success",))
+    thrice = table_row(experiment, Line("lewm", "raw", head_seeds=(3072, 3072, 3072)), ("success",))
+    assert thrice.n == 3 * one.n
+    assert thrice.interval == one.interval
+
+
+def test_paper_values_stand_beside_their_own_seed() -> None:
+    line = Line("lewm", "raw")
+    singles = per_seed(line, [{"success": float(seed)} for seed in line.seeds])
+    assert [single.paper for single in singles] == [{"success": float(seed)} for seed in SEEDS]
+    assert [single.seeds for single in singles] == [(seed,) for seed in SEEDS]
+
+
+def test_a_head_never_saw_the_set_it_is_run_on(tmp_path: Path) -> None:
+    experiment = Experiment(tmp_path, Progress(), SMALL, log_episodes=10_000)
+    for name in ("high-distance", "distance-controlled", "balanced"):
+        setting = Setting("lewm-tworoom-3072", "trm", evaluation=name)
+        assert setting.excluded == name
+        goals = experiment.evaluation(name)
+        assert Exclusion(experiment.logs, [goals]).episodes.size > 70
+    assert Setting("lewm-tworoom-3072", "trm", evaluation="fresh-1").excluded == "high-distance"
+
+
+def test_a_name_never_stands_for_two_configurations(tmp_path: Path) -> None:
+    planners = (CEM(), CEM(elites=60), CEM(horizon=4), CEM(candidates=60))
+    assert len({Setting("lewm-tworoom-3072", "raw", planner=planner).name for planner in planners}) == 4
+    recorder = Recorder(tmp_path, Progress())
+    recorder.run("group/run", {"seed": 1}, lambda _: {"x": np.arange(3)})
+    with pytest.raises(ReachcostError, match="holds a run of another configuration"):
+        recorder.run("group/run", {"seed": 2}, lambda _: {"x": np.arange(3)})

@@ -13,7 +13,7 @@ _HOME = {
     "audits.probe": ("LinearProbe", "fit_probe", "score_probe"),
     "audits.sasc": ("Ranking", "SascAudit", "compare_rankings", "gaussian_pools", "sasc"),
     "costs": ("HeadCost", "HybridCost", "LatentMSE"),
-    "errors": ("ReachcostError",),
+    "errors": ("ReachcostError", "ReachcostWarning"),
     "evaluation": ("EvaluationSet",),
     "fitting": ("Recipe", "fit"),
     "heads.base": ("LearnedHead",),

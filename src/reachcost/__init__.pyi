@@ -15,6 +15,7 @@ from reachcost.costs import HeadCost as HeadCost
 from reachcost.costs import HybridCost as HybridCost
 from reachcost.costs import LatentMSE as LatentMSE
 from reachcost.errors import ReachcostError as ReachcostError
+from reachcost.errors import ReachcostWarning as ReachcostWarning
 from reachcost.evaluation import EvaluationSet as EvaluationSet
 from reachcost.fitting import Recipe as Recipe
 from reachcost.fitting import fit as fit

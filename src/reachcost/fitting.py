@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from inspect import signature
@@ -14,7 +15,7 @@ from torch.nn import functional
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import OneCycleLR
 
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.kinds import KINDS
 from reachcost.pairs import Pairs, PairSet
@@ -50,8 +51,8 @@ class Recipe:
     loss: Literal["regression", "ranking"] = "regression"
     """Predict labels, or only which of two pairs has the larger one."""
     expectile: float = 0.05
-    """Weight of a prediction below its label; one above it weighs the rest. 0.5 predicts the mean, less the short
-    times among those that were logged."""
+    """Weight of a prediction below its label; one above it weighs the rest. Below 0.5 the head leans to the short times
+    among those that were logged: to an expectile of labels within `scale` of each other, to a quantile beyond."""
 
     @classmethod
     def paper(cls, **changes: Any) -> Recipe:
@@ -125,6 +126,7 @@ def fit(pairs: Pairs, recipe: Recipe | None = None, *, seed: int = 0, progress: 
         head = recipe.build(pairs.latents.shape[1])
         curve, best = _train(head, pairs, recipe, progress)
     head.load_state_dict(best)
+    _warn_if_constant(head, pairs)
     chosen = min(curve, key=lambda epoch: epoch["validation_loss"])
     head.record = {
         "recipe": asdict(recipe),
@@ -181,6 +183,20 @@ def _train(
             }
         )
     return curve, best
+
+
+@torch.no_grad()
+def _warn_if_constant(head: LearnedHead, pairs: Pairs) -> None:
+    """A softplus pushed far below zero learns no more; a planner must not rank by such a head."""
+    few = slice(0, 1000)
+    predicted = head(pairs.latents[pairs.validation.first[few]], pairs.latents[pairs.validation.second[few]])
+    if len(predicted) > 1 and predicted.std() < 1e-3 * pairs.validation.gap[few].std():
+        warnings.warn(
+            f"the head predicts about {predicted.mean():.2g} for every pair, so it ranks nothing: train it with "
+            "another seed, a smaller scale (Recipe.scale) or a lower learning rate",
+            ReachcostWarning,
+            stacklevel=3,
+        )
 
 
 @torch.no_grad()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from reachcost.errors import ReachcostError
 from reachcost.evaluation import EvaluationSet
 from reachcost.latents import Latents
 from reachcost.pairs import Pairs, PairSet, exclude_from, require_counts
@@ -43,13 +44,18 @@ class OraclePairs(Pairs):
     ) -> None:
         require_counts(count, validation)
         logs, exclusion = latents.logs, exclude_from(latents.logs, exclude)
+        if "state" not in logs.columns:
+            raise ReachcostError("oracle labels are distances of states, but these logs have no column 'state': add it")
         usable = np.flatnonzero(~np.isin(logs.episode_of(np.arange(logs.rows)), exclusion.episodes))
+        if not len(usable):
+            raise ReachcostError("no episode is left to pair: log more episodes or exclude less")
         states = logs.columns["state"]
 
         def draw(number: int, purpose: str, *indices: int) -> PairSet:
-            first, second = generator(seed, purpose, *indices).choice(usable, (2, number))
-            banned = exclusion.bans(first, second)
-            first, second = first[~banned], second[~banned]
+            rng = generator(seed, purpose, *indices)
+            first, second = rng.choice(usable, (2, number))
+            while (banned := exclusion.bans(first, second)).any():
+                first[banned], second[banned] = rng.choice(usable, (2, banned.sum()))
             distance = task.distance(np.asarray(states[first]), np.asarray(states[second])).astype(np.float32)
             return PairSet(torch.from_numpy(first), torch.from_numpy(second), torch.from_numpy(distance))
 

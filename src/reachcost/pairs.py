@@ -82,7 +82,7 @@ class Pairs:
         draw: Draws the training pairs of an epoch, 0 for the first.
         validation: Validation pairs.
         exclusion: What the evaluation sets forbid; every draw is proved to respect it.
-        record: What tells these pairs from others, as JSON values.
+        record: What tells these pairs from others, as JSON values, `seed` among them.
 
     Attributes:
         train: Training pairs of the first epoch, and of all of them unless a recipe asks for fresh ones.
@@ -176,8 +176,10 @@ class TemporalPairs(Pairs):
         holdout: float = 0.0,
         seed: int = 0,
     ) -> None:
-        _require_settings(sampling, max_gap, rows, latents.logs.rows)
         require_counts(count, validation, holdout)
+        _require_settings(sampling, max_gap, rows, latents.logs.rows)
+        if rows is not None and holdout:
+            raise ReachcostError(f"rows {rows} and holdout {holdout} do not go together: limited rows serve both kinds")
         logs, exclusion = latents.logs, exclude_from(latents.logs, exclude)
         usable = np.setdiff1d(np.flatnonzero(logs.lengths >= 2), exclusion.episodes)
         held_out = max(1, round(holdout * len(usable))) if holdout else 0

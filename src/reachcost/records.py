@@ -120,7 +120,6 @@ def read_run(path: Path) -> Run:
     types = {
         "config": dict,
         "versions": dict,
-        "machine": str,
         "rows": int,
         "files": dict,
         "elapsed_seconds": (int, float),

@@ -30,12 +30,12 @@ class Recorder:
 
     def run(self, name: str, config: Mapping[str, Any], compute: Callable[[Path], Columns]) -> Run:
         """Record one run, once; `config` holds everything its rows depend on."""
+        path, title = self.out / "runs" / name, name.partition("/")[2]
         if name not in self._runs:
-            path, title = self.out / "runs" / name, name.partition("/")[2]
             if path.exists():
                 self.progress.reused(title)
             self.progress.step(title)
-            self._runs[name] = record_run(path, config, compute)
+        self._runs[name] = record_run(path, config, compute)
         return self._runs[name]
 
     def used(self) -> list[Run]:

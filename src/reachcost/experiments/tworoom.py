@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
+
+import numpy as np
 
 from reachcost.audits.probe import LinearProbe, fit_probe
-from reachcost.audits.sasc import gaussian_pools, sasc
+from reachcost.audits.sasc import Ranking, compare_rankings, gaussian_pools, sasc
 from reachcost.costs import HeadCost, HybridCost, LatentMSE
 from reachcost.errors import ReachcostError
 from reachcost.evaluation import EvaluationSet
@@ -24,10 +26,10 @@ from reachcost.pairs import Pairs, TemporalPairs
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
 from reachcost.planning.random_policy import RandomPolicy
-from reachcost.probe_costs import DecodedDistance, StandardisedL2, SubspaceCost
+from reachcost.probe_costs import DecodedDistance, StandardisedL2
 from reachcost.progress import Progress
 from reachcost.protocols import Planner, TerminalCost, WorldModel
-from reachcost.records import Columns, Run
+from reachcost.records import Columns, Run, require_rows
 from reachcost.seeding import generator
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
@@ -39,6 +41,7 @@ LOGS_SEED = 0
 FRESH_LOGS = {"fresh-1": 101, "fresh-2": 102}
 """High-distance sets that nothing was chosen on: each from logs of its own, which no model and no head ever saw."""
 SASC_CANDIDATES, SASC_SEED = 300, 123
+VALIDATION_PAIRS = 10_000
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class HeadPlan:
     holdout: float = 0.0
     """Share of episodes kept for validation."""
     exclude: bool = True
-    """Keep the source episodes of the high-distance set out."""
+    """Keep the source episodes of the evaluation set out."""
     shuffled: bool = False
     """Permute the labels, those for validation too."""
 
@@ -73,6 +76,7 @@ HEADS = {
     "trm-complete": replace(PAPER_HEAD, exclude=False),
     "trm-gap50": replace(PAPER_HEAD, max_gap=50),
     "shuffled": replace(PAPER_HEAD, shuffled=True),
+    "trm-shuffled": replace(OUR_HEAD, shuffled=True),
     "linear": HeadPlan(Recipe.paper(head="linear"), labels="oracle"),
     "mahalanobis": HeadPlan(Recipe.paper(head="mahalanobis"), labels="oracle"),
     "geodesic-mlp": HeadPlan(Recipe.paper(), labels="oracle"),
@@ -117,8 +121,13 @@ class Setting:
         parts += [f"head{self.seed_of_head}"] if self.seed_of_head != self.world_model_seed else []
         parts += [f"budget{self.budget}"] if self.budget != 50 else []
         parts += ["unclamped"] if not self.clamp else []
-        parts += [f"{self.planner.candidates}x{self.planner.iterations}"] if self.planner != CEM() else []
+        parts += ["cem", *map(str, astuple(self.planner))] if self.planner != CEM() else []
         return "-".join(parts)
+
+    @property
+    def excluded(self) -> str:
+        """The frozen set whose source episodes the head must not see: its own, as fresh sets have logs of their own."""
+        return "high-distance" if self.evaluation in FRESH_LOGS else self.evaluation
 
 
 class Experiment:
@@ -146,7 +155,7 @@ class Experiment:
         self._log_episodes, self._episodes = log_episodes, episodes
         self._recorder = Recorder(out, progress)
         self.model, self.latents, self.evaluation = cache(self._model), cache(self._latents), cache(self._evaluation)
-        self.probe = cache(self._probe)
+        self.probe, self.rankings = cache(self._probe), cache(self._rankings)
 
     @cached_property
     def task(self) -> TwoRoom:
@@ -175,17 +184,17 @@ class Experiment:
             return whole
         if self._episodes < 1:
             raise ReachcostError(f"cannot evaluate {self._episodes} episodes: keep at least one")
-        return whole.subset(slice(None, None, -(-len(whole) // self._episodes)))
+        return whole.subset(np.linspace(0, len(whole) - 1, self._episodes).astype(int))
 
     def _probe(self, model: str) -> LinearProbe:
         """The paper's probe: ridge regression on 16,000 random rows."""
         rows = generator(0, "probe").permutation(self.logs.rows)[:16_000]
         return fit_probe(self.latents(model).values[rows], self.logs.columns["state"][rows])
 
-    def pairs(self, model: str, plan: HeadPlan, seed: int) -> Pairs:
-        """Draw the pairs of a head, without the source episodes of the high-distance set if the plan says so."""
-        exclude = self.evaluation("high-distance") if plan.exclude else None
-        counts = {"count": plan.pairs, "validation": max(1, plan.pairs // 10), "seed": seed, "exclude": exclude}
+    def pairs(self, model: str, plan: HeadPlan, seed: int, excluded: str = "high-distance") -> Pairs:
+        """Draw the pairs of a head, without the source episodes of an evaluation set if the plan says so."""
+        exclude = self.evaluation(excluded) if plan.exclude else None
+        counts = {"count": plan.pairs, "validation": VALIDATION_PAIRS, "seed": seed, "exclude": exclude}
         if plan.labels == "oracle":
             drawn: Pairs = OraclePairs(self.latents(model), self.task, **counts)
         else:
@@ -193,8 +202,8 @@ class Experiment:
             drawn = TemporalPairs(self.latents(model), **counts, **rules)
         return drawn.shuffled() if plan.shuffled else drawn
 
-    def head_run(self, model: str, name: str, seed: int) -> Run:
-        """Train one head; its rows are the training curve."""
+    def head_run(self, model: str, name: str, seed: int, excluded: str = "high-distance") -> Run:
+        """Train one head, without the episodes of an evaluation set; its rows are the training curve."""
         plan, pair_seed = self.heads[name], seed if self._pair_seed is None else self._pair_seed
         config = {
             **self._inputs(model),
@@ -202,10 +211,11 @@ class Experiment:
             "head": asdict(plan),
             "pair_seed": pair_seed,
             "head_seed": seed,
-            "excluded_set_sha256": self.evaluation("high-distance").fingerprint if plan.exclude else None,
+            "excluded_set_sha256": self.evaluation(excluded).fingerprint if plan.exclude else None,
         }
         run = f"tworoom-heads/{model.replace('-tworoom', '')}-{name}-{seed}"
-        return self._recorder.head(run, config, lambda: self.pairs(model, plan, pair_seed), plan.recipe, seed)
+        run += f"-without-{excluded}" if plan.exclude and excluded != "high-distance" else ""
+        return self._recorder.head(run, config, lambda: self.pairs(model, plan, pair_seed, excluded), plan.recipe, seed)
 
     def head_record(self, model: str, name: str, seed: int) -> dict[str, Any]:
         """How a head was trained."""
@@ -215,25 +225,28 @@ class Experiment:
         """Every run that was asked for, in that order."""
         return self._recorder.used()
 
-    def cost(self, model: str, name: str, seed: int) -> tuple[TerminalCost, dict[str, str]]:
+    def cost(
+        self, model: str, name: str, seed: int, excluded: str = "high-distance"
+    ) -> tuple[TerminalCost, dict[str, str]]:
         """A terminal cost on a world model, and the sha256 of the head behind it."""
         if name == "hybrid":
-            learned, origin = self.cost(model, "trm-paper", seed)
+            learned, origin = self.cost(model, "trm-paper", seed, excluded)
             return HybridCost(LatentMSE(), learned), origin
-        if name in self.heads or name == "trm-symmetric":
-            run = self.head_run(model, name if name in self.heads else "trm-paper", seed)
-            head = read_head(run)
-            if name == "trm-symmetric" and isinstance(head, PairHead):
-                head = head.symmetrised()
+        if name == "trm-symmetric":
+            run = self.head_run(model, "trm-paper", seed, excluded)
+            head = cast(PairHead, read_head(run)).symmetrised()
             return HeadCost(head), {"head_sha256": run.sha256["weights.safetensors"]}
+        if name in self.heads:
+            run = self.head_run(model, name, seed, excluded)
+            return HeadCost(read_head(run)), {"head_sha256": run.sha256["weights.safetensors"]}
         plain: dict[str, Callable[[], TerminalCost]] = {
             "raw": LatentMSE,
             "standardized-l2": lambda: StandardisedL2.of(self.latents(model).values),
             "decoded-xy": lambda: DecodedDistance(self.probe(model)),
             "decoded-geodesic": lambda: DecodedDistance(self.probe(model), self.task.layout),
-            "rowspace": lambda: SubspaceCost(self.probe(model)),
-            "residual": lambda: SubspaceCost(self.probe(model), residual=True),
         }
+        if name not in plain:
+            raise ReachcostError(f"there is no cost {name!r}: choose one of {', '.join((*self.heads, *plain))}")
         return plain[name](), {}
 
     def control_run(self, setting: Setting) -> Run:
@@ -242,14 +255,14 @@ class Experiment:
         world: WorldModel = self.model(setting.model, setting.clamp)
         planner: Planner = setting.planner
         cost: TerminalCost = LatentMSE()
-        origin: dict[str, str] = {}
+        origin: dict[str, Any] = {}
         if setting.cost == "random":
-            planner = RandomPolicy()
+            planner, origin = RandomPolicy(), {"planner": "uniform actions", "head_seed": None}
         elif setting.cost == "oracle":
             world = exact = ExactTwoRoom(self.task, self.model(setting.model).actions)
-            cost = OracleGeodesic(exact)
+            cost, origin = OracleGeodesic(exact), {"dynamics": "simulator", "head_seed": None}
         else:
-            cost, origin = self.cost(setting.model, setting.cost, setting.seed_of_head)
+            cost, origin = self.cost(setting.model, setting.cost, setting.seed_of_head, setting.excluded)
 
         def compute(_: Path) -> Columns:
             runs = control(
@@ -267,8 +280,8 @@ class Experiment:
         config = {
             **self._inputs(setting.model),
             **asdict(setting),
-            **origin,
             "head_seed": setting.seed_of_head,
+            **origin,
             "planner_seed": setting.world_model_seed,
             "evaluation_set_sha256": evaluation.fingerprint,
         }
@@ -293,6 +306,17 @@ class Experiment:
             "evaluation_set_sha256": evaluation.fingerprint,
         }
         return self._recorder.run(f"tworoom-sasc/{model.replace('-tworoom', '')}-head{seed}", config, compute)
+
+    def _rankings(self, model: str, costs: tuple[str, ...], seed: int) -> dict[str, Ranking]:
+        """How every cost, and the oracle, ranks the shared pools of a world model, from their recorded rows."""
+        run = self.sasc_run(model, costs, seed)
+        episodes = self.evaluation("high-distance").episodes.tolist()
+        keys = {"cost": list(costs), "episode": episodes, "candidate": list(range(SASC_CANDIDATES))}
+        rows = require_rows(run, keys, ("score", "diagnostic"))
+        diagnostic = rows["diagnostic"][0]
+        if (rows["diagnostic"] != diagnostic).any():
+            raise ReachcostError(f"{run.path} has several diagnostic costs for one candidate: remove it and run again")
+        return compare_rankings({**dict(zip(costs, rows["score"], strict=True)), "oracle": diagnostic}, diagnostic)
 
     def _inputs(self, model: str) -> dict[str, Any]:
         """What every run depends on, for its manifest."""

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from reachcost.audits.sasc import Ranking, compare_rankings
-from reachcost.errors import ReachcostError
 from reachcost.experiments.tables import TableRow
-from reachcost.experiments.tworoom import SASC_CANDIDATES, Experiment, Setting
+from reachcost.experiments.tworoom import Experiment, Setting
 from reachcost.experiments.tworoom_paper import OUTCOMES
 from reachcost.records import Run, require_rows
 from reachcost.stats import hierarchical_bootstrap, mean_std, wilson
@@ -41,7 +38,7 @@ SASC_COSTS = (
 BOUNDS = ("oracle", "random")
 """Ceiling and floor: they use no world model."""
 Values = dict[str, np.ndarray]
-"""Metric to values [runs, episodes]."""
+"""Metric to values [runs (a model and a head), episodes]."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +67,7 @@ class Line:
 
 def table_row(experiment: Experiment, line: Line, metrics: Sequence[str]) -> TableRow:
     """Run what is missing for a line, and measure it."""
+    seed = line.seeds[0] if line.single else None
     settings = [
         Setting(f"{line.kind}-tworoom-{seed}", line.cost, head_seed, **line.changes)
         for seed in line.seeds
@@ -79,18 +77,22 @@ def table_row(experiment: Experiment, line: Line, metrics: Sequence[str]) -> Tab
     if {"rho_geo", "rank"} & set(metrics) and line.cost != "random":
         values |= _ranked(experiment, line)
     values = {metric: values[metric] for metric in metrics if metric in values}
+    episodes = values["success"].size
     extra: dict[str, Any] = {"runs": [setting.name for setting in settings]}
     if len(settings) > 1:
         extra["per_run"] = {m: [round(float(mean), 4) for mean in v.mean(1)] for m, v in values.items()}
-        extra["std"] = {m: round(mean_std(_by_model(v, line).mean(1))[1], 4) for m, v in values.items()}
+    # Heads on one world model are no independent runs: their mean is one value for each of its episodes.
+    values = {m: v.reshape(len(line.seeds), -1, v.shape[1]).mean(1) for m, v in values.items()}
+    if len(line.seeds) > 1:
+        extra["std"] = {m: round(mean_std(v.mean(1))[1], 4) for m, v in values.items()}
     return TableRow(
         cost=line.shown or line.cost,
         model="simulator" if line.cost in BOUNDS else line.kind,
-        n=values["success"].size if "success" in values else next(iter(values.values())).size,
+        n=episodes,
         ours={metric: float(value.mean()) for metric, value in values.items()},
         interval={metric: interval(metric, value) for metric, value in values.items()},
         paper=line.paper,
-        seed=line.seeds[0] if line.single else None,
+        seed=seed,
         setting=line.setting,
         extra=extra,
     )
@@ -123,17 +125,12 @@ def bounds(lines: Sequence[Line]) -> list[Line]:
 
 
 def interval(metric: str, values: np.ndarray) -> list[float]:
-    """95 % interval of the mean of values [runs, episodes]; Wilson for shares of a single run or without variation."""
+    """95 % interval of the mean of values [models, episodes]; Wilson for shares of one model or without variation."""
     share = metric in OUTCOMES or metric.startswith("geo_")
     if share and (len(values) == 1 or values.min() == values.max()):
-        episodes = values.shape[1]  # runs repeat the same episodes, so they add no trials
+        episodes = values.shape[1]  # models repeat the same episodes, so they add no trials
         return [100 * bound for bound in wilson(round(values.mean() / 100 * episodes), episodes)]
     return hierarchical_bootstrap(values[..., None], resamples=RESAMPLES)[:, 0].tolist()
-
-
-def _by_model(values: np.ndarray, line: Line) -> np.ndarray:
-    """Values [runs, episodes] with the heads of each world model side by side: [models, heads * episodes]."""
-    return values.reshape(len(line.seeds) if len(values) > 1 else 1, -1)
 
 
 def _measured(experiment: Experiment, settings: Sequence[Setting], metrics: Sequence[str]) -> Values:
@@ -149,8 +146,8 @@ def _measured(experiment: Experiment, settings: Sequence[Setting], metrics: Sequ
     categories = np.stack([_categories(run, evaluation.episodes) for run in runs])
     values: Values = {
         "success": success,
-        "same": success[:, same],
-        "cross": success[:, ~same],
+        **({"same": success[:, same]} if same.any() else {}),
+        **({"cross": success[:, ~same]} if not same.all() else {}),
         "wrong_room": 100.0 * (categories == "wrong_room"),
         "stuck": 100.0 * (categories == "stuck"),
         "distance": np.stack([rows["final_distance"][0] for rows in read]),
@@ -171,21 +168,8 @@ def _categories(run: Run, episodes: np.ndarray) -> np.ndarray:
 
 def _ranked(experiment: Experiment, line: Line) -> Values:
     """Ranking metrics of SASC; one head for each world model."""
-    found = [rankings(experiment, f"{line.kind}-tworoom-{seed}", seed)[line.cost] for seed in line.seeds]
+    found = [experiment.rankings(f"{line.kind}-tworoom-{seed}", SASC_COSTS, seed)[line.cost] for seed in line.seeds]
     return {
         "rho_geo": np.stack([ranking.spearman for ranking in found]),
         "rank": np.stack([ranking.oracle_best_rank for ranking in found]),
     }
-
-
-@cache
-def rankings(experiment: Experiment, model: str, seed: int) -> dict[str, Ranking]:
-    """How every cost ranks the shared pools of a world model, with the heads of one seed."""
-    run = experiment.sasc_run(model, SASC_COSTS, seed)
-    episodes = experiment.evaluation("high-distance").episodes.tolist()
-    keys = {"cost": list(SASC_COSTS), "episode": episodes, "candidate": list(range(SASC_CANDIDATES))}
-    rows = require_rows(run, keys, ("score", "diagnostic"))
-    diagnostic = rows["diagnostic"][0]
-    if (rows["diagnostic"] != diagnostic).any():
-        raise ReachcostError(f"{run.path} has different diagnostic costs for one candidate: remove it and run again")
-    return compare_rankings({**dict(zip(SASC_COSTS, rows["score"], strict=True)), "oracle": diagnostic}, diagnostic)
