@@ -197,7 +197,7 @@ def test_a_published_run_comes_out_again(tmp_path: Path) -> None:
 
 
 def test_heads_on_one_world_model_add_no_certainty(tmp_path: Path) -> None:
-    experiment = Experiment(tmp_path, Progress(), SMALL, log_episodes=200, episodes=20)
+    experiment = Experiment(tmp_path, Progress(), SMALL, log_episodes=200, episodes=4)
     one = table_row(experiment, Line("lewm", "raw"), ("success",))
     thrice = table_row(experiment, Line("lewm", "raw", head_seeds=(3072, 3072, 3072)), ("success",))
     assert thrice.n == 3 * one.n

@@ -46,7 +46,9 @@ class Recorder:
         """Train one head; its rows are the training curve."""
 
         def compute(directory: Path) -> Columns:
-            head = fit(pairs(), recipe, seed=seed, progress=self.progress)
+            drawn = pairs()
+            self.progress.step(name.partition("/")[2])  # encoding the logs has announced itself in between
+            head = fit(drawn, recipe, seed=seed, progress=self.progress)
             write_head(head, directory)
             curve = head.record["curve"]
             return {key: np.array([epoch[key] for epoch in curve]) for key in curve[0]}
