@@ -184,5 +184,5 @@ def test_bad_input_is_named(task: TopoNav, model: ExactTopoNav, evaluation: Eval
 
     with pytest.raises(ReachcostError, match="the latent of the goal of episode 0 is not finite"):
         control(task, Blind(task), {"raw": LatentMSE()}, few, CategoricalCEM())
-    with pytest.raises(ReachcostError, match="trained on latents of dimension 192 but z has 10"):
+    with pytest.raises(ReachcostError, match="'foreign' reads latents of dimension 192, but ExactTopoNav makes 10"):
         control(task, model, {"foreign": HeadCost(PairHead(192, hidden=8))}, few, CategoricalCEM())

@@ -43,7 +43,7 @@ def test_a_run_is_recorded_once(tmp_path: Path) -> None:
     again = record_run(tmp_path / "run", {"seed": 1}, count)
     assert len(calls) == 1
     assert first.manifest == again.manifest
-    assert set(first.manifest) == {"format", "config", "versions", "rows", "files", "elapsed_seconds"}
+    assert set(first.manifest) == {"format", "config", "versions", "machine", "rows", "files", "elapsed_seconds"}
     assert set(first.sha256) == {"rows.parquet", "extra.txt"}
     assert first.manifest["versions"]["torch"]
     assert require_rows(again, KEYS, ["success"])["success"].tolist() == [[0, 1, 0], [1, 1, 1]]

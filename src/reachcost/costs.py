@@ -93,18 +93,19 @@ class GroupedCost:
 def require_one_model(costs: Mapping[str, TerminalCost], model: WorldModel) -> None:
     """Refuse costs whose heads were trained on latents of another world model than the planner's."""
     here = model_identity(model)
+    planners = here["name"] if here else type(model).__name__
     for name, cost in costs.items():
         for head in getattr(cost, "heads", ()):
             if head.latent_dim != model.latent_dim:
                 raise ReachcostError(
-                    f"the head of cost {name!r} reads latents of dimension {head.latent_dim}, but {model!r} makes "
+                    f"the head of cost {name!r} reads latents of dimension {head.latent_dim}, but {planners} makes "
                     f"{model.latent_dim}: fit a head on latents of this world model"
                 )
             trained_on = getattr(head, "record", {}).get("pairs", {}).get("model")
             if trained_on and here and trained_on["sha256"] != here["sha256"]:
                 raise ReachcostError(
                     f"the head of cost {name!r} was trained on latents of {trained_on['name']} "
-                    f"({trained_on['sha256'][:12]}), but the planner uses {here['name']} ({here['sha256'][:12]}): "
+                    f"({trained_on['sha256'][:12]}), but the planner uses {planners} ({here['sha256'][:12]}): "
                     "fit a head on latents of this world model"
                 )
 

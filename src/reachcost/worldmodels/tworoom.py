@@ -29,9 +29,6 @@ class ExactTwoRoom:
     def __init__(self, task: TwoRoom, actions: ActionBlocks) -> None:
         self.task, self.actions, self.action_dim = task, actions, actions.size
 
-    def __repr__(self) -> str:
-        return f"ExactTwoRoom({self.task})"
-
     def encode(self, observations: Observations) -> Tensor:
         """Read `state` [N, 2]."""
         return torch.from_numpy(np.array(observations["state"], np.float32))
