@@ -217,9 +217,9 @@ class Experiment:
         run += f"-without-{excluded}" if plan.exclude and excluded != "high-distance" else ""
         return self._recorder.head(run, config, lambda: self.pairs(model, plan, pair_seed, excluded), plan.recipe, seed)
 
-    def head_record(self, model: str, name: str, seed: int) -> dict[str, Any]:
+    def head_record(self, model: str, name: str, seed: int, excluded: str = "high-distance") -> dict[str, Any]:
         """How a head was trained."""
-        return read_head(self.head_run(model, name, seed)).record
+        return read_head(self.head_run(model, name, seed, excluded)).record
 
     def used_runs(self) -> list[Run]:
         """Every run that was asked for, in that order."""

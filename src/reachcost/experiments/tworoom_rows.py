@@ -76,6 +76,8 @@ def table_row(experiment: Experiment, line: Line, metrics: Sequence[str]) -> Tab
     values = _measured(experiment, settings, metrics)
     if {"rho_geo", "rank"} & set(metrics) and line.cost != "random":
         values |= _ranked(experiment, line)
+    if "validation_rmse" in metrics and line.cost in experiment.heads:
+        values["validation_rmse"] = _validation(experiment, settings)
     values = {metric: values[metric] for metric in metrics if metric in values}
     episodes = values["success"].size
     extra: dict[str, Any] = {"runs": [setting.name for setting in settings]}
@@ -90,7 +92,7 @@ def table_row(experiment: Experiment, line: Line, metrics: Sequence[str]) -> Tab
         model="simulator" if line.cost in BOUNDS else line.kind,
         n=episodes,
         ours={metric: float(value.mean()) for metric, value in values.items()},
-        interval={metric: interval(metric, value) for metric, value in values.items()},
+        interval={metric: interval(metric, value) for metric, value in values.items() if value.shape[1] > 1},
         paper=line.paper,
         seed=seed,
         setting=line.setting,
@@ -164,6 +166,12 @@ def _categories(run: Run, episodes: np.ndarray) -> np.ndarray:
     table = run.table()
     by_episode = dict(zip(table["episode"].to_pylist(), table["category"].to_pylist(), strict=True))
     return np.array([by_episode[episode] for episode in episodes.tolist()])
+
+
+def _validation(experiment: Experiment, settings: Sequence[Setting]) -> np.ndarray:
+    """Error of the heads on validation pairs, in steps [runs, 1]."""
+    heads = [(setting.model, setting.cost, setting.seed_of_head, setting.excluded) for setting in settings]
+    return np.array([[experiment.head_record(*head)["validation_rmse"]] for head in heads])
 
 
 def _ranked(experiment: Experiment, line: Line) -> Values:
