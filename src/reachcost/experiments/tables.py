@@ -152,7 +152,11 @@ class ResultTable:
         """The means (or, of a single seed, its rows) as a rich table, with the columns a terminal has room for."""
         rows = [row for row in self.rows if row.seed is None] or self.rows
         several = len({row.model for row in rows}) > 1
-        names = [" ".join(filter(None, (row.model if several else "", row.cost, row.setting))) for row in rows]
+        seeds = len({row.seed for row in rows}) > 1
+        names = [
+            " ".join(filter(None, (row.model if several else "", row.label if seeds else row.cost, row.setting)))
+            for row in rows
+        ]
         columns: list[tuple[str, str, list[str]]] = [("", "", names)]
         for metric in self.metrics:
             columns.append((METRICS[metric][0].removesuffix(" %"), "bold", [row.ours_text(metric) for row in rows]))
