@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.random import Generator, Philox
@@ -62,10 +63,16 @@ class EpisodeStreams:
 
     def normal(self, *shape: int) -> np.ndarray:
         """Draw standard normal float32 numbers of shape [rows, *shape]."""
-        draws = np.stack([stream.standard_normal(shape, np.float32) for stream in self._streams])
+        draws = np.empty((len(self._streams), *shape), np.float32)
+        with ThreadPoolExecutor(2) as pool:  # numpy draws outside the interpreter's lock
+            list(pool.map(_fill_normal, self._streams, draws))
         return draws[self.row_to_stream]
 
     def integers(self, high: int, *shape: int) -> np.ndarray:
         """Draw int64 numbers in [0, high) of shape [rows, *shape]."""
         draws = np.stack([stream.integers(high, size=shape) for stream in self._streams])
         return draws[self.row_to_stream]
+
+
+def _fill_normal(stream: Generator, out: np.ndarray) -> None:
+    stream.standard_normal(dtype=np.float32, out=out)

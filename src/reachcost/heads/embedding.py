@@ -53,6 +53,10 @@ class EmbeddingHead(LearnedHead):
 
     def compare(self, z: Tensor, goal: Tensor) -> Tensor:
         """The MLP's softplus on sum and absolute difference of the embeddings."""
-        one, other = torch.broadcast_tensors(self.embed(z), self.embed(goal))
-        features = torch.cat([one + other, (one - other).abs()], dim=-1)
-        return functional.softplus(self.mlp(features).squeeze(-1))
+        one, other = self.embed(z), self.embed(goal)
+        hidden = torch.cat([one + other, (one - other).abs()], dim=-1)
+        for layer in list(self.mlp)[:-1]:
+            # In place where no gradient needs the input: a pool then stays in the processor's cache.
+            frozen = isinstance(layer, nn.SiLU) and not torch.is_grad_enabled()
+            hidden = functional.silu(hidden, inplace=True) if frozen else layer(hidden)
+        return functional.softplus(self.mlp[-1](hidden).squeeze(-1))

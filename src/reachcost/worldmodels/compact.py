@@ -60,7 +60,7 @@ class CompactParts(nn.Module):
         self.projector = nn.Sequential(
             nn.Linear(architecture.dense_width, architecture.projector_width),
             nn.BatchNorm1d(architecture.projector_width),
-            nn.ReLU(),
+            nn.ReLU(inplace=True),
             nn.Linear(architecture.projector_width, architecture.latent_dim),
         )
         self.action_encoder = nn.Sequential(
@@ -108,10 +108,10 @@ class PatchEncoder(nn.Module):
         tiles = pixels.view(count, side, patch, side, 3 * patch).transpose(2, 3)
         tiles = tiles.reshape(count, side * side, -1).bitwise_not()  # dark on white becomes bright on zero
         x = tiles.float().mul_(1 / 64)  # about unit variance
-        x = functional.relu(self.patches(x))
+        x = functional.relu(self.patches(x), inplace=True)
         x = x.view(count, side // 2, 2, side // 2, 2, -1).transpose(2, 3).reshape(count, (side // 2) ** 2, -1)
-        x = functional.relu(self.merge(x)).flatten(1)
-        return functional.relu(self.dense(x))
+        x = functional.relu(self.merge(x), inplace=True).flatten(1)
+        return functional.relu(self.dense(x), inplace=True)
 
 
 class Predictor(nn.Module):
@@ -124,7 +124,11 @@ class Predictor(nn.Module):
         self.inner = nn.ModuleList(nn.Linear(width, architecture.block_width) for _ in range(architecture.blocks))
         self.outer = nn.ModuleList(nn.Linear(architecture.block_width, width) for _ in range(architecture.blocks))
         self.project = nn.Sequential(
-            nn.LayerNorm(width), nn.Linear(width, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, width)
+            nn.LayerNorm(width),
+            nn.Linear(width, width),
+            nn.BatchNorm1d(width),
+            nn.ReLU(inplace=True),
+            nn.Linear(width, width),
         )
         nn.init.zeros_(self.modulation.weight)
         nn.init.zeros_(self.modulation.bias)
@@ -137,5 +141,5 @@ class Predictor(nn.Module):
         for block, (inner, outer) in enumerate(zip(self.inner, self.outer, strict=True)):
             shift, scale, gate = modulation[3 * block : 3 * block + 3]
             hidden = torch.addcmul(shift, functional.layer_norm(x, (width,)), 1 + scale)
-            x = torch.addcmul(x, gate, outer(functional.relu(inner(hidden))))
-        return latents + self.project(x)
+            x = torch.addcmul(x, gate, outer(functional.relu(inner(hidden), inplace=True)))
+        return self.project(x).add_(latents)
