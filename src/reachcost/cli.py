@@ -33,7 +33,7 @@ def demo(out: Path = Path("reachcost-demo"), episodes: int = 100, log_episodes: 
     table, picture = run_demo(out, ConsoleProgress(_console), episodes=episodes, log_episodes=log_episodes)
     _console.print(table.terminal(f"TwoRoom, {table.rows[0].n} episodes: only the terminal cost changes"))
     _console.print(
-        "raw is plain latent distance: it stops at the wall.\n"
+        "raw is plain latent distance: it loses its way.\n"
         "trm learned from logged times alone: it goes through the door.\n"
         "trm-shuffled learned from permuted times. random: the floor, oracle: the ceiling.\n"
         f"picture {picture or 'none: no episode was repaired, ask for more --episodes'}\n"
