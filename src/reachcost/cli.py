@@ -29,6 +29,8 @@ def demo(out: Path = Path("reachcost-demo"), episodes: int = 100, log_episodes: 
     from reachcost.demo import run_demo
     from reachcost.progress import ConsoleProgress
 
+    if not 1 <= episodes <= 100:
+        raise ReachcostError(f"the evaluation set has 100 episodes, not {episodes}: choose 1 to 100")
     start = time.perf_counter()
     table, picture = run_demo(out, ConsoleProgress(_console), episodes=episodes, log_episodes=log_episodes)
     _console.print(table.terminal(f"TwoRoom, {table.rows[0].n} episodes: only the terminal cost changes"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from reachcost.errors import ReachcostError
 from reachcost.latents import model_identity
@@ -91,10 +91,14 @@ class GroupedCost:
 
 
 def require_one_model(costs: Mapping[str, TerminalCost], model: WorldModel) -> None:
-    """Refuse costs whose heads were trained on latents of another world model than the planner's."""
+    """Refuse what is no mapping of costs, and heads that were trained on latents of another world model."""
+    if not isinstance(costs, Mapping):
+        raise ReachcostError(f"costs is a {type(costs).__name__}: pass a mapping {{name: cost}}")
     here = model_identity(model)
     planners = here["name"] if here else type(model).__name__
     for name, cost in costs.items():
+        if isinstance(cost, nn.Module):
+            raise ReachcostError(f"cost {name!r} is a head: wrap it, HeadCost(head)")
         for head in getattr(cost, "heads", ()):
             if head.latent_dim != model.latent_dim:
                 raise ReachcostError(

@@ -10,7 +10,7 @@ import torch
 from reachcost.errors import ReachcostError
 from reachcost.evaluation import EvaluationSet
 from reachcost.latents import Latents
-from reachcost.pairs import Pairs, PairSet, exclude_from, require_counts
+from reachcost.pairs import Pairs, PairSet, exclude_from, require_counts, require_latents
 from reachcost.protocols import Task
 from reachcost.seeding import generator
 
@@ -42,6 +42,7 @@ class OraclePairs(Pairs):
         exclude: EvaluationSet | Sequence[EvaluationSet] | None = None,
         seed: int = 0,
     ) -> None:
+        require_latents(latents)
         require_counts(count, validation)
         logs, exclusion = latents.logs, exclude_from(latents.logs, exclude)
         if "state" not in logs.columns:

@@ -176,6 +176,7 @@ class TemporalPairs(Pairs):
         holdout: float = 0.0,
         seed: int = 0,
     ) -> None:
+        require_latents(latents)
         require_counts(count, validation, holdout)
         _require_settings(sampling, max_gap, rows, latents.logs.rows)
         if rows is not None and holdout:
@@ -247,7 +248,21 @@ class _Rows:
 
 def exclude_from(logs: Logs, exclude: EvaluationSet | Sequence[EvaluationSet] | None) -> Exclusion:
     """What no, one or several evaluation sets forbid in the logs."""
-    return Exclusion(logs, (exclude,) if isinstance(exclude, EvaluationSet) else tuple(exclude or ()))
+    if isinstance(exclude, EvaluationSet):
+        return Exclusion(logs, (exclude,))
+    if exclude is not None and not isinstance(exclude, list | tuple):
+        raise ReachcostError(f"exclude= takes evaluation sets, not {_short(exclude)}: see task.evaluation_set(name)")
+    return Exclusion(logs, tuple(exclude or ()))
+
+
+def _short(value: object) -> str:
+    return repr(value) if isinstance(value, str | bool | int) else type(value).__name__
+
+
+def require_latents(latents: object) -> None:
+    """Refuse logs that were not encoded."""
+    if not isinstance(latents, Latents):
+        raise ReachcostError(f"pairs are drawn from latents, not from {_short(latents)}: call encode_logs(model, logs)")
 
 
 def require_counts(count: int, validation: int, holdout: float = 0.0) -> None:

@@ -28,9 +28,10 @@ LEGEND = (
     "the complete cache."
 )
 INTERVALS = (
-    "Brackets are 95 % intervals: hierarchical bootstrap over world models, then episodes (20,000 resamples), heads "
-    "on one world model averaged first; Wilson for the shares of a single world model, or where all episodes agree. "
-    "n counts episodes in all runs of a line."
+    "Brackets are 95 % intervals: hierarchical bootstrap over world models (for `oracle` and `random`: their planner "
+    "seeds), then episodes (20,000 resamples), heads on one world model averaged first. Where all episodes agree, "
+    "and for a single world model, shares have the Wilson interval of the distinct episodes, which is wider. n "
+    "counts episodes in all runs of a line."
 )
 ABLATION = {
     "random-5k-20k": replace(PAPER_HEAD, sampling="random-rows", rows=5_000, pairs=20_000),
@@ -199,7 +200,7 @@ SPECS = {
         "closed-loop control, ρ_geo and oracle best rank from SASC; three world models, one head on each. The lines of "
         "single seeds show the check: rows that the pairs of the first epoch and of validation use, their overlap with "
         "the evaluation set (that of later epochs is proved, too), validation RMSE in steps (of `shuffled`, against "
-        "permuted labels); n counts training pairs there.",
+        "permuted labels; of `trm`, which leans to short times, larger by design); n counts training pairs there.",
         RANKING,
         exclusion,
     ),

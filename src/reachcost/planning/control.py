@@ -115,12 +115,12 @@ class _Episodes:
         evaluation: EvaluationSet,
         budget: int,
     ) -> None:
+        require_one_model(costs, model)
+        require_one_world(task, evaluation)
         if not costs:
             raise ReachcostError("control needs at least one terminal cost: pass costs={name: cost}")
         if not len(evaluation):
             raise ReachcostError(f"evaluation set {evaluation.name!r} has no episodes: keep at least one")
-        require_one_model(costs, model)
-        require_one_world(task, evaluation)
         self._task, self._model, self._costs, self._evaluation, self.budget = task, model, costs, evaluation, budget
         self._cost_of = np.repeat(np.arange(len(costs)), len(evaluation))
         self.number = np.tile(evaluation.episodes, len(costs))
