@@ -10,8 +10,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
+from torch import Tensor
 
 from benchmarks.machine import matmul_peak, operations, publish
 from reachcost.costs import HeadCost, LatentMSE
@@ -20,7 +22,7 @@ from reachcost.latents import encode_logs
 from reachcost.pairs import TemporalPairs
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
-from reachcost.protocols import TerminalCost
+from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.loading import load_world_model
 
@@ -33,6 +35,12 @@ def timed(work: Callable[[], object]) -> float:
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
+
+
+def score_pool(model: WorldModel, cost: TerminalCost, pool: Tensor) -> Tensor:
+    """Roll one pool out and score it."""
+    start, goal = torch.zeros(1, 1, model.latent_dim), torch.zeros(1, model.latent_dim)
+    return cost(model.rollout(start, pool), goal)
 
 
 def main() -> None:
@@ -50,10 +58,9 @@ def main() -> None:
     rows: dict[str, dict[str, float]] = {}
     for name, cost in costs.items():
         torch.set_num_threads(1)
-        start, goal = torch.zeros(1, 1, model.latent_dim), torch.zeros(1, model.latent_dim)
-        flops = plans * planner.iterations * operations(lambda: cost(model.rollout(start, pool), goal))  # noqa: B023
+        flops = plans * planner.iterations * operations(partial(score_pool, model, cost, pool))
         torch.set_num_threads(2)
-        seconds = min(timed(lambda: control(task, model, {name: cost}, evaluation, planner)) for _ in range(2))  # noqa: B023
+        seconds = min(timed(partial(control, task, model, {name: cost}, evaluation, planner)) for _ in range(2))
         rows[name] = {
             "seconds": round(seconds, 1),
             "milliseconds_per_plan": round(1000 * seconds / plans, 1),

@@ -52,3 +52,10 @@ class LearnedHead(nn.Module, ABC):
     def forward(self, z: Tensor, goal: Tensor) -> Tensor:
         """Predict the label."""
         return self.scale * self.scaled(z, goal)
+
+
+def two_hidden_layers(inputs: int, hidden: int) -> nn.Sequential:
+    """The paper's MLP: two hidden layers of one width with SiLU, one output."""
+    return nn.Sequential(
+        nn.Linear(inputs, hidden), nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, 1)
+    )

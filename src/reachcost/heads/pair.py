@@ -6,10 +6,10 @@ import copy
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from reachcost.heads.base import LearnedHead
+from reachcost.heads.base import LearnedHead, two_hidden_layers
 
 
 class PairHead(LearnedHead):
@@ -34,13 +34,7 @@ class PairHead(LearnedHead):
     def __init__(self, latent_dim: int, hidden: int = 256, scale: float = 224.0, symmetric: bool = False) -> None:
         super().__init__(latent_dim, scale)
         self.hidden, self.symmetric = hidden, symmetric
-        self.mlp = nn.Sequential(
-            nn.Linear(4 * latent_dim, hidden),
-            nn.SiLU(),
-            nn.Linear(hidden, hidden),
-            nn.SiLU(),
-            nn.Linear(hidden, 1),
-        )
+        self.mlp = two_hidden_layers(4 * latent_dim, hidden)
 
     @property
     def config(self) -> dict[str, Any]:
