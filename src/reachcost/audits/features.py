@@ -1,0 +1,60 @@
+"""What the paper's pair head reads: its features [z, g, z - g, |z - g|] in part, and in the other order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from reachcost.heads.pair import PairHead
+
+BLOCKS = ("z", "goal", "difference", "absolute")
+"""The feature blocks of a pair head, in their order."""
+
+
+@dataclass(frozen=True)
+class FeaturesOnly:
+    """A terminal cost: a fitted pair head that sees some of its feature blocks, zeros instead of the others.
+
+    >>> cost = FeaturesOnly(PairHead(3, hidden=4), ("absolute",))
+    >>> cost(torch.randn(2, 5, 3), torch.randn(2, 3)).shape
+    torch.Size([2, 5])
+    """
+
+    head: PairHead
+    kept: tuple[str, ...]
+
+    @torch.no_grad()
+    def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
+        """Score terminal [B, S, D] against goal [B, D]."""
+        z, target = torch.broadcast_tensors(terminal, goal[:, None])
+        blocks = {"z": z, "goal": target, "difference": z - target, "absolute": (z - target).abs()}
+        features = [block if name in self.kept else torch.zeros_like(block) for name, block in blocks.items()]
+        return self.head.scale * functional.softplus(self.head.mlp(torch.cat(features, dim=-1)).squeeze(-1))
+
+
+@dataclass(frozen=True)
+class SwapConsistency:
+    """How much the order of its inputs matters to a head.
+
+    Attributes:
+        difference: Mean absolute difference between both orders, in the unit of the head.
+        magnitude: Mean of the head's output.
+    """
+
+    difference: float
+    magnitude: float
+
+
+@torch.no_grad()
+def swap_consistency(head: PairHead, terminal: Tensor, goal: Tensor) -> SwapConsistency:
+    """Compare head(terminal, goal) with head(goal, terminal): [B, S, D], [B, D].
+
+    >>> head = PairHead(3, hidden=4, symmetric=True)
+    >>> swap_consistency(head, torch.randn(2, 5, 3), torch.randn(2, 3)).difference < 1e-4
+    True
+    """
+    forward, backward = head(terminal, goal[:, None]), head(goal[:, None], terminal)
+    return SwapConsistency((forward - backward).abs().mean().item(), forward.mean().item())
