@@ -5,7 +5,7 @@ Every cost scores the same candidates; the diagnostic cost says how far from the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,12 +47,14 @@ class SascAudit:
         scores: Cost of every candidate, by name of the cost, each [E, S].
         diagnostic: Diagnostic cost of every candidate [E, S].
         rankings: What each cost makes of the pools, by name.
+        ends: States that the candidates really end in [E, S, ...]; None if `diagnostic` was given.
     """
 
     episodes: np.ndarray
     scores: dict[str, np.ndarray]
     diagnostic: np.ndarray
     rankings: dict[str, Ranking]
+    ends: np.ndarray | None = None
 
     def rows(self) -> dict[str, np.ndarray]:
         """One row per (cost, episode, candidate), as columns."""
@@ -108,9 +110,11 @@ def sasc(
     require_finite(goal, "the goal of episode", evaluation.episodes)
     terminal = model.rollout(context, torch.from_numpy(pools))
     scores = {name: score(name, cost, terminal, goal, evaluation.episodes).numpy() for name, cost in costs.items()}
+    ends = None
     if diagnostic is None:
-        diagnostic = execute(task, evaluation, pools if blocks is None else blocks.unroll(pools))
-    return SascAudit(evaluation.episodes, scores, diagnostic, compare_rankings(scores, diagnostic, top_k))
+        ends = execute(task, evaluation, pools if blocks is None else blocks.unroll(pools))
+        diagnostic = to_goals(task.distance, ends, evaluation)
+    return SascAudit(evaluation.episodes, scores, diagnostic, compare_rankings(scores, diagnostic, top_k), ends)
 
 
 def gaussian_pools(
@@ -121,13 +125,21 @@ def gaussian_pools(
 
 
 def execute(task: Task, evaluation: EvaluationSet, pools: np.ndarray) -> np.ndarray:
-    """Execute actions [E, S, T, a] in the simulator and return their oracle distance to the goal [E, S]."""
+    """Execute actions [E, S, T, a] in the simulator and return the states they end in [E, S, ...]."""
     episodes, samples, horizon, _ = pools.shape
     here = np.repeat(evaluation.starts, samples, axis=0)
     actions = pools.reshape(episodes * samples, horizon, -1)
     for t in range(horizon):
         here = task.step(here, actions[:, t])
-    return task.distance(here, np.repeat(evaluation.goals, samples, axis=0)).reshape(episodes, samples)
+    return here.reshape(episodes, samples, *here.shape[1:])
+
+
+def to_goals(
+    distance: Callable[[np.ndarray, np.ndarray], np.ndarray], ends: np.ndarray, evaluation: EvaluationSet
+) -> np.ndarray:
+    """Distance of the states that candidates end in [E, S, ...] to the goal of their episode [E, S]."""
+    goals = np.repeat(evaluation.goals, ends.shape[1], axis=0)
+    return np.asarray(distance(ends.reshape(-1, *ends.shape[2:]), goals)).reshape(ends.shape[:2])
 
 
 def compare_rankings(scores: Mapping[str, np.ndarray], diagnostic: np.ndarray, top_k: int = 10) -> dict[str, Ranking]:

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from reachcost.audits.probe import LinearProbe, fit_probe
-from reachcost.audits.sasc import Ranking, compare_rankings, gaussian_pools, sasc
+from reachcost.audits.sasc import Ranking, compare_rankings, gaussian_pools, sasc, to_goals
 from reachcost.costs import HeadCost, HybridCost, LatentMSE
 from reachcost.errors import ReachcostError
 from reachcost.evaluation import EvaluationSet
@@ -295,7 +295,9 @@ class Experiment:
         def compute(_: Path) -> Columns:
             world = self.model(model)
             pools = gaussian_pools(evaluation, world.action_dim, candidates=SASC_CANDIDATES, seed=SASC_SEED)
-            return sasc(self.task, world, {name: cost for name, (cost, _) in built.items()}, evaluation, pools).rows()
+            audit = sasc(self.task, world, {name: cost for name, (cost, _) in built.items()}, evaluation, pools)
+            euclidean = to_goals(self.task.euclidean, np.asarray(audit.ends), evaluation)
+            return {**audit.rows(), "euclidean": np.tile(euclidean.ravel(), len(costs))}
 
         config = {
             **self._inputs(model),
