@@ -14,9 +14,10 @@ from reachcost.errors import ReachcostError
 from reachcost.exclusion import Exclusion
 from reachcost.experiments import EXPERIMENTS, GROUPS, tables_of
 from reachcost.experiments.recorder import Recorder
-from reachcost.experiments.tworoom import HEADS, Experiment, Setting
+from reachcost.experiments.tworoom import Experiment
 from reachcost.experiments.tworoom_recipes import plans
 from reachcost.experiments.tworoom_rows import SEEDS, Line, interval, per_seed, table_row
+from reachcost.experiments.tworoom_settings import HEADS, Setting
 from reachcost.experiments.tworoom_tables import ABLATION, SPECS, reproduce_tworoom
 from reachcost.fitting import Recipe
 from reachcost.planning.cem import CEM

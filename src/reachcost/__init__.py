@@ -9,7 +9,7 @@ from reachcost.environments import register_environments
 
 # Name to the module that defines it, imported on first use: `import reachcost` alone does not load torch.
 _HOME = {
-    "audits.logged": ("LoggedPools", "logged_pools", "logged_ranking"),
+    "audits.logged": ("LoggedPools", "logged_audit", "logged_pools"),
     "audits.probe": ("LinearProbe", "fit_probe", "score_probe"),
     "audits.sasc": ("Ranking", "SascAudit", "compare_rankings", "gaussian_pools", "sasc"),
     "costs": ("HeadCost", "HybridCost", "LatentMSE"),

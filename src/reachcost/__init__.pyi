@@ -1,8 +1,8 @@
 """What type checkers see of the lazy exports in `__init__.py`; a test keeps the two in step."""
 
 from reachcost.audits.logged import LoggedPools as LoggedPools
+from reachcost.audits.logged import logged_audit as logged_audit
 from reachcost.audits.logged import logged_pools as logged_pools
-from reachcost.audits.logged import logged_ranking as logged_ranking
 from reachcost.audits.probe import LinearProbe as LinearProbe
 from reachcost.audits.probe import fit_probe as fit_probe
 from reachcost.audits.probe import score_probe as score_probe

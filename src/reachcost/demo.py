@@ -9,9 +9,10 @@ import numpy as np
 import torch
 
 from reachcost.experiments.tables import ResultTable
-from reachcost.experiments.tworoom import OUR_HEAD, Experiment, Setting
+from reachcost.experiments.tworoom import Experiment
 from reachcost.experiments.tworoom_paper import HIGH_DISTANCE, OUTCOMES
 from reachcost.experiments.tworoom_rows import Line, table_row
+from reachcost.experiments.tworoom_settings import OUR_HEAD, Setting
 from reachcost.experiments.tworoom_tables import provenance
 from reachcost.planning.control import control
 from reachcost.progress import Progress

@@ -60,6 +60,10 @@ class Latents:
             )
         require_finite(self.values, "log row")
 
+    def keep(self, rows: np.ndarray) -> Latents:
+        """Some rows, ascending, with their part of the logs."""
+        return Latents(self.values[torch.from_numpy(rows)], self.logs.keep(rows), self.model)
+
 
 def encode_logs(
     model: WorldModel,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ class OraclePairs(Pairs):
         count: Number of training pairs.
         validation: Number of validation pairs.
         exclude: Evaluation sets to keep out, as for `TemporalPairs`.
+        groups: Maps the states of pairs [P, ...], [P, ...] to group numbers [P]; equally many of each group are drawn.
         seed: Seed of the pairs.
 
     >>> from reachcost import ExactTopoNav, encode_logs, make_task
@@ -41,6 +42,7 @@ class OraclePairs(Pairs):
         validation: int = 10_000,
         exclude: EvaluationSet | Sequence[EvaluationSet] | None = None,
         seed: int = 0,
+        groups: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
     ) -> None:
         require_latents(latents)
         require_counts(count, validation)
@@ -54,7 +56,11 @@ class OraclePairs(Pairs):
 
         def draw(number: int, purpose: str, *indices: int) -> PairSet:
             rng = generator(seed, purpose, *indices)
-            first, second = rng.choice(usable, (2, number))
+            # With groups, many more than needed, of which equally many of each group are kept.
+            first, second = rng.choice(usable, (2, number if groups is None else 20 * number))
+            if groups is not None:
+                chosen = _equally_many(groups(states[first], states[second]), number)
+                first, second = first[chosen], second[chosen]
             while (banned := exclusion.bans(first, second)).any():
                 first[banned], second[banned] = rng.choice(usable, (2, banned.sum()))
             distance = task.distance(np.asarray(states[first]), np.asarray(states[second])).astype(np.float32)
@@ -67,3 +73,14 @@ class OraclePairs(Pairs):
             exclusion,
             {"labels": "oracle", "sampling": "any-rows", "seed": seed},
         )
+
+
+def _equally_many(groups: np.ndarray, count: int) -> np.ndarray:
+    """Positions of the first so many members of each group, in their order; the last groups have what is left over."""
+    found = np.unique(groups)
+    wanted = np.diff(np.linspace(0, count, len(found) + 1).astype(int))
+    chosen = [np.flatnonzero(groups == group)[:share] for group, share in zip(found, wanted, strict=True)]
+    if sum(map(len, chosen)) < count:
+        sizes = ", ".join(str(len(part)) for part in chosen)
+        raise ReachcostError(f"the groups hold only {sizes} pairs of {count}: give logs where each is less rare")
+    return np.sort(np.concatenate(chosen))

@@ -98,7 +98,7 @@ class Pairs:
         exclusion: Exclusion,
         record: dict[str, Any],
     ) -> None:
-        self.latents, self.train, self.validation = latents.values, draw(0), validation
+        self.latents, self.logs, self.train, self.validation = latents.values, latents.logs, draw(0), validation
         self._draw, self._exclusion = draw, exclusion
         self.record: dict[str, Any] = {
             **record,

@@ -1,4 +1,4 @@
-"""An audit that needs logs and no simulator: does a head order states by the fastest logged way to a goal?
+"""An audit that needs logs and no simulator: does a cost order states by the fastest logged way to a goal?
 
 For a goal, the episodes that pass by it tell how long each of their earlier states really took. A noisy policy wanders,
 so one such time says little; the second-shortest among a state's neighbours tells how fast one can go from there.
@@ -6,17 +6,18 @@ so one such time says little; the second-shortest among a state's neighbours tel
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.stats import rankdata
 from torch import Tensor
 
-from reachcost.audits.sasc import correlation
+from reachcost.audits.sasc import Ranking, compare_rankings
+from reachcost.costs import score
 from reachcost.errors import ReachcostError
 from reachcost.latents import Latents
-from reachcost.protocols import Head
+from reachcost.protocols import TerminalCost
 from reachcost.seeding import generator
 
 VISITS = 250
@@ -80,12 +81,18 @@ def logged_pools(
 
 
 @torch.no_grad()
-def logged_ranking(head: Head, latents: Tensor, pools: LoggedPools) -> np.ndarray:
-    """Spearman correlation of a head with the fastest logged way, for every goal [G]; `latents` [R, D] of all rows."""
-    scores = [
-        head(latents[pool], latents[goal]).numpy() for goal, pool in zip(pools.goals, pools.candidates, strict=True)
-    ]
-    return correlation(rankdata(np.stack(scores), axis=1), rankdata(pools.fastest, axis=1))
+def logged_audit(costs: Mapping[str, TerminalCost], latents: Latents, pools: LoggedPools) -> dict[str, Ranking]:
+    """How every cost ranks the pools; the fastest logged way, in steps, is the diagnostic cost. As `sasc`, from logs.
+
+    >>> from reachcost import ExactTopoNav, LatentMSE, encode_logs, make_task
+    >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(episodes=300))
+    >>> pools = logged_pools(latents, np.arange(300), goals=2, candidates=50)
+    >>> logged_audit({"raw": LatentMSE()}, latents, pools)["raw"].spearman.shape
+    (2,)
+    """
+    candidates, goals = (latents.values[torch.from_numpy(rows)] for rows in (pools.candidates, pools.goals))
+    scores = {name: score(name, cost, candidates, goals, pools.goals).numpy() for name, cost in costs.items()}
+    return compare_rankings(scores, pools.fastest)
 
 
 def _nearest(points: Tensor, among: Tensor, count: int) -> np.ndarray:

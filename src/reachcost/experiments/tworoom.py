@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -15,18 +15,19 @@ from reachcost.audits.sasc import Ranking, compare_rankings, gaussian_pools, sas
 from reachcost.costs import HeadCost, HybridCost, LatentMSE
 from reachcost.errors import ReachcostError
 from reachcost.evaluation import EvaluationSet
+from reachcost.exclusion import Exclusion
+from reachcost.experiments.doorway import doorway_groups, doorway_rows
 from reachcost.experiments.recorder import Recorder, read_head
-from reachcost.fitting import Recipe
+from reachcost.experiments.tworoom_settings import FRESH_LOGS, HEADS, LAYOUTS, SASC_GROUPS, HeadPlan, Setting
 from reachcost.heads.pair import PairHead
 from reachcost.latents import Latents, encode_logs
 from reachcost.logs import Logs
 from reachcost.oracle import OracleGeodesic
 from reachcost.oracle_pairs import OraclePairs
 from reachcost.pairs import Pairs, TemporalPairs
-from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
 from reachcost.planning.random_policy import RandomPolicy
-from reachcost.probe_costs import DecodedDistance, StandardisedL2
+from reachcost.probe_costs import DecodedDistance, StandardisedL2, SubspaceCost
 from reachcost.progress import Progress
 from reachcost.protocols import Planner, TerminalCost, WorldModel
 from reachcost.records import Columns, Run, require_rows
@@ -38,96 +39,10 @@ from reachcost.worldmodels.tworoom import ExactTwoRoom
 
 PROTOCOL = 1  # raise it when a change of code changes results, so that old records are refused
 LOGS_SEED = 0
-FRESH_LOGS = {"fresh-1": 101, "fresh-2": 102}
-"""High-distance sets that nothing was chosen on: each from logs of its own, which no model and no head ever saw."""
 SASC_CANDIDATES, SASC_SEED = 300, 123
+HYBRIDS = {"hybrid": "trm-paper", "geodesic-hybrid": "geodesic-mlp"}
+"""Latent MSE plus a learned cost."""
 VALIDATION_PAIRS = 10_000
-
-
-@dataclass(frozen=True)
-class HeadPlan:
-    """How the head behind a terminal cost comes about."""
-
-    recipe: Recipe
-    """How it is trained."""
-    labels: Literal["temporal", "oracle"] = "temporal"
-    """Logged times, or the true distance for diagnostic heads."""
-    pairs: int = 100_000
-    """Training pairs (of an epoch)."""
-    sampling: str = "balanced"
-    """How temporal pairs are drawn."""
-    max_gap: int | None = None
-    """Largest gap of temporal pairs."""
-    rows: int | None = None
-    """Log rows that temporal pairs may use."""
-    holdout: float = 0.0
-    """Share of episodes kept for validation."""
-    exclude: bool = True
-    """Keep the source episodes of the evaluation set out."""
-    shuffled: bool = False
-    """Permute the labels, those for validation too."""
-
-
-PAPER_HEAD = HeadPlan(Recipe.paper())
-OUR_HEAD = HeadPlan(Recipe(), holdout=0.1)
-HEADS = {
-    "trm": OUR_HEAD,
-    "trm-paper": PAPER_HEAD,
-    "trm-complete": replace(PAPER_HEAD, exclude=False),
-    "trm-gap50": replace(PAPER_HEAD, max_gap=50),
-    "shuffled": replace(PAPER_HEAD, shuffled=True),
-    "trm-shuffled": replace(OUR_HEAD, shuffled=True),
-    "linear": HeadPlan(Recipe.paper(head="linear"), labels="oracle"),
-    "mahalanobis": HeadPlan(Recipe.paper(head="mahalanobis"), labels="oracle"),
-    "geodesic-mlp": HeadPlan(Recipe.paper(), labels="oracle"),
-    "geodesic-ranking": HeadPlan(Recipe.paper(loss="ranking"), labels="oracle"),
-}
-"""Learned costs by name."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One closed-loop run: a world model, a terminal cost and the protocol around them."""
-
-    model: str
-    """A bundled world model."""
-    cost: str
-    """Name of the terminal cost."""
-    head_seed: int | None = None
-    """Seed of its head and pairs; by default that of the world model."""
-    evaluation: str = "high-distance"
-    """Name of the evaluation set."""
-    budget: int = 50
-    """Actions of an episode."""
-    clamp: bool = True
-    """Whether the world model sees actions clamped to the logged range."""
-    planner: CEM = field(default_factory=CEM)
-    """The planner."""
-
-    @property
-    def world_model_seed(self) -> int:
-        """Seed of the world model, which also seeds the planner."""
-        return int(self.model.rpartition("-")[2])
-
-    @property
-    def seed_of_head(self) -> int:
-        """Seed of the head."""
-        return self.world_model_seed if self.head_seed is None else self.head_seed
-
-    @property
-    def name(self) -> str:
-        """Name of the run: what differs from the defaults."""
-        parts = [self.model.replace("-tworoom", ""), self.evaluation, self.cost]
-        parts += [f"head{self.seed_of_head}"] if self.seed_of_head != self.world_model_seed else []
-        parts += [f"budget{self.budget}"] if self.budget != 50 else []
-        parts += ["unclamped"] if not self.clamp else []
-        parts += ["cem", *map(str, astuple(self.planner))] if self.planner != CEM() else []
-        return "-".join(parts)
-
-    @property
-    def excluded(self) -> str:
-        """The frozen set whose source episodes the head must not see: its own, as fresh sets have logs of their own."""
-        return "high-distance" if self.evaluation in FRESH_LOGS else self.evaluation
 
 
 class Experiment:
@@ -153,14 +68,18 @@ class Experiment:
     ) -> None:
         self.out, self.progress, self.heads, self._pair_seed = out, progress, heads, pair_seed
         self._log_episodes, self._episodes = log_episodes, episodes
-        self._recorder = Recorder(out, progress)
+        self.recorder = Recorder(out, progress)
         self.model, self.latents, self.evaluation = cache(self._model), cache(self._latents), cache(self._evaluation)
         self.probe, self.rankings = cache(self._probe), cache(self._rankings)
 
     @cached_property
     def task(self) -> TwoRoom:
-        """The simulated world."""
+        """The world that logs, models and heads are of."""
         return TwoRoom()
+
+    def world(self, evaluation: str) -> TwoRoom:
+        """The world that an evaluation set is of."""
+        return TwoRoom(LAYOUTS[evaluation]) if evaluation in LAYOUTS else self.task
 
     @cached_property
     def logs(self) -> Logs:
@@ -178,6 +97,9 @@ class Experiment:
             seed = FRESH_LOGS[name]
             whole = self.task.draw_evaluation_set("high-distance", self.task.generate_logs(seed=seed), seed)
             whole = replace(whole, name=name)
+        elif name in LAYOUTS:
+            world = self.world(name)
+            whole = replace(world.draw_evaluation_set("high-distance", world.generate_logs(seed=0), 0), name=name)
         else:
             whole = self.task.evaluation_set(name)
         if self._episodes is None or self._episodes >= len(whole):
@@ -195,18 +117,29 @@ class Experiment:
         """Draw the pairs of a head, without the source episodes of an evaluation set if the plan says so."""
         exclude = self.evaluation(excluded) if plan.exclude else None
         counts = {"count": plan.pairs, "validation": VALIDATION_PAIRS, "seed": seed, "exclude": exclude}
+        latents, sampling, rows = self.latents(model), plan.sampling, plan.rows
+        if sampling.startswith("doorway-"):
+            latents, sampling, rows = self._near_and_far(latents, plan, seed, excluded), "balanced", None
         if plan.labels == "oracle":
-            drawn: Pairs = OraclePairs(self.latents(model), self.task, **counts)
+            groups = doorway_groups(plan.sampling, self.task.layout)
+            drawn: Pairs = OraclePairs(latents, self.task, **counts, groups=groups)
         else:
-            rules = {"sampling": plan.sampling, "max_gap": plan.max_gap, "rows": plan.rows, "holdout": plan.holdout}
-            drawn = TemporalPairs(self.latents(model), **counts, **rules)
+            rules = {"sampling": sampling, "max_gap": plan.max_gap, "rows": rows, "holdout": plan.holdout}
+            drawn = TemporalPairs(latents, **counts, **rules)
         return drawn.shuffled() if plan.shuffled else drawn
+
+    def _near_and_far(self, latents: Latents, plan: HeadPlan, seed: int, excluded: str) -> Latents:
+        """The part of the logs that a coverage setting keeps, without the episodes of an evaluation set."""
+        banned = Exclusion(latents.logs, [self.evaluation(excluded)]).episodes
+        usable = np.flatnonzero(~np.isin(latents.logs.episode_of(np.arange(latents.logs.rows)), banned))
+        states, rng = latents.logs.columns["state"][usable], generator(seed, "coverage")
+        return latents.keep(usable[doorway_rows(plan.sampling, states, self.task.layout, plan.rows, rng)])
 
     def head_run(self, model: str, name: str, seed: int, excluded: str = "high-distance") -> Run:
         """Train one head, without the episodes of an evaluation set; its rows are the training curve."""
         plan, pair_seed = self.heads[name], seed if self._pair_seed is None else self._pair_seed
         config = {
-            **self._inputs(model),
+            **self.inputs(model),
             "cost": name,
             "head": asdict(plan),
             "pair_seed": pair_seed,
@@ -215,7 +148,7 @@ class Experiment:
         }
         run = f"tworoom-heads/{model.replace('-tworoom', '')}-{name}-{seed}"
         run += f"-without-{excluded}" if plan.exclude and excluded != "high-distance" else ""
-        return self._recorder.head(run, config, lambda: self.pairs(model, plan, pair_seed, excluded), plan.recipe, seed)
+        return self.recorder.head(run, config, lambda: self.pairs(model, plan, pair_seed, excluded), plan.recipe, seed)
 
     def head_record(self, model: str, name: str, seed: int, excluded: str = "high-distance") -> dict[str, Any]:
         """How a head was trained."""
@@ -223,14 +156,14 @@ class Experiment:
 
     def used_runs(self) -> list[Run]:
         """Every run that was asked for, in that order."""
-        return self._recorder.used()
+        return self.recorder.used()
 
     def cost(
         self, model: str, name: str, seed: int, excluded: str = "high-distance"
     ) -> tuple[TerminalCost, dict[str, str]]:
         """A terminal cost on a world model, and the sha256 of the head behind it."""
-        if name == "hybrid":
-            learned, origin = self.cost(model, "trm-paper", seed, excluded)
+        if name in HYBRIDS:
+            learned, origin = self.cost(model, HYBRIDS[name], seed, excluded)
             return HybridCost(LatentMSE(), learned), origin
         if name == "trm-symmetric":
             run = self.head_run(model, "trm-paper", seed, excluded)
@@ -244,6 +177,8 @@ class Experiment:
             "standardized-l2": lambda: StandardisedL2.of(self.latents(model).values),
             "decoded-xy": lambda: DecodedDistance(self.probe(model)),
             "decoded-geodesic": lambda: DecodedDistance(self.probe(model), self.task.layout),
+            "rowspace": lambda: SubspaceCost(self.probe(model)),
+            "residual": lambda: SubspaceCost(self.probe(model), residual=True),
         }
         if name not in plain:
             raise ReachcostError(f"there is no cost {name!r}: choose one of {', '.join((*self.heads, *plain))}")
@@ -251,7 +186,7 @@ class Experiment:
 
     def control_run(self, setting: Setting) -> Run:
         """Closed loop under one cost; rows are episodes."""
-        evaluation = self.evaluation(setting.evaluation)
+        task, evaluation = self.world(setting.evaluation), self.evaluation(setting.evaluation)
         world: WorldModel = self.model(setting.model, setting.clamp)
         planner: Planner = setting.planner
         cost: TerminalCost = LatentMSE()
@@ -259,14 +194,14 @@ class Experiment:
         if setting.cost == "random":
             planner, origin = RandomPolicy(), {"planner": "uniform actions", "head_seed": None}
         elif setting.cost == "oracle":
-            world = exact = ExactTwoRoom(self.task, self.model(setting.model).actions)
+            world = exact = ExactTwoRoom(task, self.model(setting.model).actions)
             cost, origin = OracleGeodesic(exact), {"dynamics": "simulator", "head_seed": None}
         else:
             cost, origin = self.cost(setting.model, setting.cost, setting.seed_of_head, setting.excluded)
 
         def compute(_: Path) -> Columns:
             runs = control(
-                self.task,
+                task,
                 world,
                 {setting.cost: cost},
                 evaluation,
@@ -278,49 +213,59 @@ class Experiment:
             return runs.rows()
 
         config = {
-            **self._inputs(setting.model),
+            **self.inputs(setting.model),
             **asdict(setting),
             "head_seed": setting.seed_of_head,
             **origin,
             "planner_seed": setting.world_model_seed,
             "evaluation_set_sha256": evaluation.fingerprint,
         }
-        return self._recorder.run(f"tworoom-control/{setting.name}", config, compute)
+        return self.recorder.run(f"tworoom-control/{setting.name}", config, compute)
 
-    def sasc_run(self, model: str, costs: tuple[str, ...], seed: int) -> Run:
-        """Score the shared pools of the high-distance set with several costs; rows are (cost, episode, candidate)."""
-        evaluation = self.evaluation("high-distance")
+    def sasc_run(self, model: str, group: str, seed: int, evaluation_name: str = "high-distance") -> Run:
+        """Score shared pools with a group of costs, rolled out once; rows are (cost, episode, candidate)."""
+        task, evaluation = self.world(evaluation_name), self.evaluation(evaluation_name)
+        costs = SASC_GROUPS[group]
         built = {name: self.cost(model, name, seed) for name in costs}
 
         def compute(_: Path) -> Columns:
             world = self.model(model)
             pools = gaussian_pools(evaluation, world.action_dim, candidates=SASC_CANDIDATES, seed=SASC_SEED)
-            audit = sasc(self.task, world, {name: cost for name, (cost, _) in built.items()}, evaluation, pools)
-            euclidean = to_goals(self.task.euclidean, np.asarray(audit.ends), evaluation)
+            audit = sasc(task, world, {name: cost for name, (cost, _) in built.items()}, evaluation, pools)
+            euclidean = to_goals(task.euclidean, np.asarray(audit.ends), evaluation)
             return {**audit.rows(), "euclidean": np.tile(euclidean.ravel(), len(costs))}
 
         config = {
-            **self._inputs(model),
+            **self.inputs(model),
             "costs": {name: origin for name, (_, origin) in built.items()},
             "head_seed": seed,
             "candidates": SASC_CANDIDATES,
             "candidate_seed": SASC_SEED,
             "evaluation_set_sha256": evaluation.fingerprint,
         }
-        return self._recorder.run(f"tworoom-sasc/{model.replace('-tworoom', '')}-head{seed}", config, compute)
+        name = f"{model.replace('-tworoom', '')}-{evaluation_name}-{group}-head{seed}"
+        return self.recorder.run(f"tworoom-sasc/{name}", config, compute)
 
-    def _rankings(self, model: str, costs: tuple[str, ...], seed: int) -> dict[str, Ranking]:
-        """How every cost, and the oracle, ranks the shared pools of a world model, from their recorded rows."""
-        run = self.sasc_run(model, costs, seed)
-        episodes = self.evaluation("high-distance").episodes.tolist()
+    def _rankings(
+        self,
+        model: str,
+        group: str,
+        seed: int,
+        evaluation: str = "high-distance",
+        diagnostic_cost: Literal["diagnostic", "euclidean"] = "diagnostic",
+    ) -> dict[str, Ranking]:
+        """How a group of costs, and the oracle, rank the shared pools of a world model, from their recorded rows."""
+        run, costs = self.sasc_run(model, group, seed, evaluation), SASC_GROUPS[group]
+        episodes = self.evaluation(evaluation).episodes.tolist()
         keys = {"cost": list(costs), "episode": episodes, "candidate": list(range(SASC_CANDIDATES))}
-        rows = require_rows(run, keys, ("score", "diagnostic"))
-        diagnostic = rows["diagnostic"][0]
-        if (rows["diagnostic"] != diagnostic).any():
+        rows = require_rows(run, keys, ("score", "diagnostic", "euclidean"))
+        diagnostic = rows[diagnostic_cost][0]
+        if (rows[diagnostic_cost] != diagnostic).any():
             raise ReachcostError(f"{run.path} has several diagnostic costs for one candidate: remove it and run again")
-        return compare_rankings({**dict(zip(costs, rows["score"], strict=True)), "oracle": diagnostic}, diagnostic)
+        scores = {**dict(zip(costs, rows["score"], strict=True)), "oracle": rows["diagnostic"][0]}
+        return compare_rankings(scores, diagnostic)
 
-    def _inputs(self, model: str) -> dict[str, Any]:
+    def inputs(self, model: str) -> dict[str, Any]:
         """What every run depends on, for its manifest."""
         return {
             "experiment": "tworoom",

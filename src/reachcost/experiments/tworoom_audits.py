@@ -1,113 +1,67 @@
-"""The paper's audit tables of TwoRoom: candidate ranking, probe, subspace, attribution, features, labels."""
+"""Lines of the paper's audit tables that look at rankings, the representation and the labels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.audits.features import FeaturesOnly, swap_consistency
+from reachcost.audits.logged import logged_audit, logged_pools
 from reachcost.audits.probe import fit_probe, score_probe
-from reachcost.audits.sasc import compare_rankings, execute, gaussian_pools, to_goals
-from reachcost.audits.subspace import attribute, rowspace_share
+from reachcost.audits.sasc import correlation, execute, gaussian_pools, to_goals
 from reachcost.audits.temporal import label_quality
-from reachcost.costs import HeadCost
 from reachcost.experiments import tworoom_audits_paper as paper
-from reachcost.experiments.recorder import read_head
-from reachcost.experiments.tables import ResultTable, TableRow
-from reachcost.experiments.tworoom import HEADS, Experiment
-from reachcost.experiments.tworoom_rows import SASC_COSTS, SEEDS, Line, bounds, interval, table_row
-from reachcost.experiments.tworoom_tables import CONTROLLED, INTERVALS, provenance
-from reachcost.heads.pair import PairHead
-from reachcost.progress import Progress
-from reachcost.records import exclusive, require_intact_runs
+from reachcost.experiments.tables import TableRow
+from reachcost.experiments.tworoom import Experiment
+from reachcost.experiments.tworoom_rows import SEEDS, Line, interval, table_row
+from reachcost.experiments.tworoom_settings import HEADS, SASC_GROUPS
+from reachcost.latents import encode_logs
+from reachcost.records import Columns, Run, require_rows
 from reachcost.seeding import generator
+from reachcost.stats import paired_bootstrap, sign_flip_test
 
 Rows = list[TableRow]
+BASELINES = SASC_GROUPS["baselines"]
+HELD_OUT_LOGS = {"seed": 201, "episodes": 1_000}
+"""Logs that no model and no head ever saw."""
+GOALS = 200
 
 
-@dataclass(frozen=True)
-class AuditSpec:
-    """A table: what it is about, its columns, and what makes its lines."""
-
-    note: str
-    metrics: tuple[str, ...]
-    rows: Callable[[Experiment], Rows]
-
-
-def _row(cost: str, seed: int | None, values: dict[str, np.ndarray], printed: dict[str, float] | None, n: int) -> TableRow:
-    """A line from values of each metric [models, episodes]."""
+def audit_row(
+    cost: str,
+    seed: int | None,
+    values: Mapping[str, np.ndarray],
+    printed: Mapping[str, float] | None,
+    setting: str = "",
+) -> TableRow:
+    """A line from the values of each metric [models, episodes]."""
     return TableRow(
         cost=cost,
         model="lewm",
-        n=n,
+        n=max(value.size for value in values.values()),
         ours={metric: float(value.mean()) for metric, value in values.items()},
         interval={metric: interval(metric, value) for metric, value in values.items() if value.size > 1},
         paper=printed,
         seed=seed,
+        setting=setting,
     )
 
 
-def sasc_rows(experiment: Experiment) -> Rows:
-    """Every cost on the shared pools: seed 3072 as in the paper, then the mean over world models."""
-    rankings = {seed: experiment.rankings(_model(seed), SASC_COSTS, seed) for seed in SEEDS}
-    euclidean = {seed: experiment.rankings(_model(seed), SASC_COSTS, seed, "euclidean") for seed in SEEDS}
-    rows = []
-    for seeds in (SEEDS[:1], SEEDS):
-        for cost in (*SASC_COSTS, "oracle"):
-            values = {
-                "rho_euclid": np.stack([euclidean[seed][cost].spearman for seed in seeds]),
-                "rho_geo": np.stack([rankings[seed][cost].spearman for seed in seeds]),
-                "rank": np.stack([rankings[seed][cost].oracle_best_rank for seed in seeds]),
-                "selected": np.stack([rankings[seed][cost].selected_distance for seed in seeds]),
-            }
-            single = len(seeds) == 1
-            printed = paper.SASC.get(cost) if single else None
-            rows.append(_row(cost, seeds[0] if single else None, values, printed, values["rank"].size))
-    return rows
-
-
-def probe_rows(experiment: Experiment) -> Rows:
-    """The paper's split of rows, and one of whole episodes."""
-    rows, logs = [], experiment.logs
-    for split in ("rows", "episodes"):
-        for seed in SEEDS:
-            latents = experiment.latents(_model(seed)).values
-            order = generator(0, "probe").permutation(logs.rows)[:20_000]
-            if split == "episodes":
-                episodes = generator(0, "probe-episodes").permutation(len(logs))
-                held_out = np.isin(logs.episode_of(order), episodes[: len(episodes) // 5])
-                order = np.concatenate([order[~held_out], order[held_out]])
-            fitted, held = order[:16_000], order[16_000:]
-            states = logs.columns["state"]
-            score = score_probe(fit_probe(latents[fitted], states[fitted]), latents[held], states[held])
-            rows.append(
-                TableRow(
-                    cost="probe",
-                    model="lewm",
-                    n=len(held),
-                    ours={"rmse": score.rmse, "r2": score.r2},
-                    interval={},
-                    paper=dict(zip(("rmse", "r2"), paper.PROBE[seed], strict=True)) if split == "rows" else None,
-                    seed=seed,
-                    setting=f"{split} split",
-                )
-            )
-    return rows
-
-
-def _model(seed: int) -> str:
+def lewm(seed: int) -> str:
+    """The bundled LeWM of a seed."""
     return f"lewm-tworoom-{seed}"
 
 
-def _pool(experiment: Experiment, seed: int) -> tuple[Tensor, Tensor, np.ndarray]:
+@lru_cache(maxsize=len(SEEDS))
+@torch.no_grad()
+def shared_pool(experiment: Experiment, seed: int) -> tuple[Tensor, Tensor, np.ndarray]:
     """Predicted ends [E, S, D], goals [E, D] and true geodesic distances [E, S] of the shared pools."""
-    task, model, evaluation = experiment.task, experiment.model(_model(seed)), experiment.evaluation("high-distance")
+    task, model, evaluation = experiment.task, experiment.model(lewm(seed)), experiment.evaluation("high-distance")
     pools = gaussian_pools(evaluation, model.action_dim)
     start, goal = (model.encode(task.observe(states)) for states in (evaluation.starts, evaluation.goals))
     terminal = model.rollout(start[:, None], torch.from_numpy(pools))
@@ -115,105 +69,199 @@ def _pool(experiment: Experiment, seed: int) -> tuple[Tensor, Tensor, np.ndarray
     return terminal, goal, to_goals(task.distance, ends, evaluation)
 
 
-def subspace_rows(experiment: Experiment) -> Rows:
-    """Planning with the rowspace or the residual alone, and how little of the distance lies in the rowspace."""
-    lines = [
-        Line("lewm", cost, {"success": printed[number]}, (seed,), changes=CONTROLLED, single=True)
-        for number, seed in enumerate(SEEDS)
-        for cost, printed in paper.SUBSPACE.items()
-    ]
-    rows = [table_row(experiment, line, ("success",)) for line in (*lines, *bounds([Line("lewm", "raw", changes=CONTROLLED)]))]
-    for number, seed in enumerate(SEEDS):
-        terminal, goal, _ = _pool(experiment, seed)
-        share = rowspace_share(experiment.probe(_model(seed)), terminal, goal).numpy()[None]
-        rows.append(_row("rowspace", seed, {"mse_share": share}, {"mse_share": paper.MSE_SHARE[number]}, share.size))
+def sasc_rows(experiment: Experiment) -> Rows:
+    """Every cost on the shared pools: seed 3072 as in the paper, then the mean over world models."""
+    geodesic = {seed: experiment.rankings(lewm(seed), "baselines", seed) for seed in SEEDS}
+    euclidean = {
+        seed: experiment.rankings(lewm(seed), "baselines", seed, diagnostic_cost="euclidean") for seed in SEEDS
+    }
+    rows = []
+    for seeds in (SEEDS[:1], SEEDS):
+        single = len(seeds) == 1
+        for cost in (*BASELINES, "oracle"):
+            values = {
+                "rho_euclid": np.stack([euclidean[seed][cost].spearman for seed in seeds]),
+                "rho_geo": np.stack([geodesic[seed][cost].spearman for seed in seeds]),
+                "rank": np.stack([geodesic[seed][cost].oracle_best_rank for seed in seeds]),
+                "selected": np.stack([geodesic[seed][cost].selected_distance for seed in seeds]),
+            }
+            printed = paper.SASC.get(cost) if single else None
+            rows.append(audit_row(cost, seeds[0] if single else None, values, printed))
     return rows
 
 
-def attribution_rows(experiment: Experiment) -> Rows:
-    """What a head makes of the projected differences, and where its gradient points."""
-    rows = []
+def statistics_rows(experiment: Experiment) -> Rows:
+    """Paired differences: of rankings over the episodes of one world model, of success over world models."""
+    seed = SEEDS[0]
+    rankings = experiment.rankings(lewm(seed), "baselines", seed)
+    measured = {
+        cost: {"rho_geo": found.spearman, "rank": found.oracle_best_rank, "selected": found.selected_distance}
+        for cost, found in rankings.items()
+    }
+    rows = [_bootstrapped("raw", seed, measured["raw"], "raw")]
+    for cost in ("trm-complete", "trm-paper", "trm"):
+        difference = {metric: values - measured["raw"][metric] for metric, values in measured[cost].items()}
+        rows.append(_bootstrapped(cost, seed, measured[cost], "trm" if cost == "trm-complete" else None))
+        printed = "difference" if cost == "trm-complete" else None
+        rows.append(_bootstrapped(f"{cost} minus raw", seed, difference, printed))
     for cost in ("trm-paper", "trm"):
-        for number, seed in enumerate(SEEDS):
-            terminal, goal, geodesic = _pool(experiment, seed)
-            head = read_head(experiment.head_run(_model(seed), cost, seed))
-            found = attribute(head, experiment.probe(_model(seed)), terminal, goal)
-            scores = {"full": found.full, "rowspace": found.rowspace, "residual": found.residual}
-            ranked = compare_rankings({name: score.numpy() for name, score in scores.items()}, geodesic)
-            printed = paper.ATTRIBUTION[number] if cost == "trm-paper" else None
-            for name, ranking in ranked.items():
-                values = {"rho_geo": ranking.spearman[None], "rank": ranking.oracle_best_rank[None]}
-                if name == "full":
-                    values["gradient_share"] = 100 * found.gradient_share.numpy()[None]
-                row = _row(cost, seed, values, printed and printed[name], geodesic.shape[0])
-                rows.append(_with_setting(row, f"{name} difference"))
+        raw, repaired = (
+            [table_row(experiment, Line("lewm", name, None, (seed,)), ("success",)) for seed in SEEDS]
+            for name in ("raw", cost)
+        )
+        before, after = (np.array([row.ours["success"] for row in lines]) for lines in (raw, repaired))
+        gains = after - before
+        ours = {"success": float(gains.mean()), "p_value": sign_flip_test(gains)}
+        printed = {"success": float(np.mean(paper.SUCCESS_DIFFERENCES)), "p_value": paper.SIGN_FLIP}
+        rows.append(
+            TableRow(
+                cost=f"{cost} minus raw",
+                model="lewm",
+                n=sum(row.n for row in repaired),
+                ours=ours,
+                interval={},
+                paper=printed if cost == "trm-paper" else None,
+                extra={"per_model": gains.tolist()},
+            )
+        )
     return rows
 
 
-def features_rows(experiment: Experiment) -> Rows:
-    """The paper's head with some of its features, and in both orders."""
-    rows = []
-    for number, seed in enumerate(SEEDS):
-        terminal, goal, geodesic = _pool(experiment, seed)
-        head = cast(PairHead, read_head(experiment.head_run(_model(seed), "trm-paper", seed)))
-        costs = {
-            "|z - g| only": FeaturesOnly(head, ("absolute",)),
-            "z - g and |z - g| only": FeaturesOnly(head, ("difference", "absolute")),
-            "all features": HeadCost(head),
-            "all features, both orders averaged": HeadCost(head.symmetrised()),
+def _bootstrapped(cost: str, seed: int, values: Mapping[str, np.ndarray], printed: str | None) -> TableRow:
+    """A line from values of each metric [episodes], resampled together, as the paper does it."""
+    low, high = paired_bootstrap(np.stack(list(values.values()), axis=1))
+    bounds = {metric: [float(low[place]), float(high[place])] for place, metric in enumerate(values)}
+    row = audit_row(cost, seed, {metric: value[None] for metric, value in values.items()}, None)
+    if printed is None:
+        return replace(row, interval=bounds)
+    known = {metric: paper.STATISTICS[metric][printed] for metric in values}
+    return replace(
+        row,
+        interval=bounds,
+        paper={metric: mean for metric, (mean, _, _) in known.items()},
+        extra={"paper_interval": {metric: [below, above] for metric, (_, below, above) in known.items()}},
+    )
+
+
+def logged_rows(experiment: Experiment) -> Rows:
+    """The audit that needs no simulator beside SASC, cost by cost, and how far both agree about their order."""
+    metrics = ("rho_logged", "rho_geo", "rank_logged", "rank")
+    audits = [_both_audits(experiment, seed) for seed in SEEDS]
+    found = {
+        cost: {metric: np.stack([audit[cost][metric] for audit in audits]) for metric in metrics} for cost in BASELINES
+    }
+    rows = [audit_row(cost, None, values, None) for cost, values in found.items()]
+    orders = {metric: np.stack([values[metric].mean(1) for values in found.values()], axis=1) for metric in metrics}
+    agreement = {
+        "rho_logged": correlation(_ranked(orders["rho_logged"]), _ranked(orders["rho_geo"])),
+        "rank_logged": correlation(_ranked(orders["rank_logged"]), _ranked(orders["rank"])),
+    }
+    rows.append(
+        TableRow(
+            cost="agreement of the two audits",
+            model="lewm",
+            n=len(BASELINES),
+            ours={metric: float(values.mean()) for metric, values in agreement.items()},
+            interval={},
+            paper=None,
+            extra={"per_model": {metric: values.round(4).tolist() for metric, values in agreement.items()}},
+        )
+    )
+    return rows
+
+
+def _ranked(values: np.ndarray) -> np.ndarray:
+    """Places of the values of each row [N, C]."""
+    return values.argsort(1).argsort(1).astype(float)
+
+
+def _both_audits(experiment: Experiment, seed: int) -> dict[str, dict[str, np.ndarray]]:
+    """Metric to values [goals] or [episodes], by cost."""
+    rankings = experiment.rankings(lewm(seed), "baselines", seed)
+    keys = {"cost": list(BASELINES), "goal": list(range(GOALS))}
+    rows = require_rows(logged_run(experiment, seed), keys, ("rho_logged", "rank_logged"))
+    return {
+        cost: {
+            "rho_logged": rows["rho_logged"][place],
+            "rank_logged": rows["rank_logged"][place],
+            "rho_geo": rankings[cost].spearman,
+            "rank": rankings[cost].oracle_best_rank,
         }
-        scores = {name: cost(terminal, goal).numpy() for name, cost in costs.items()}
-        swap = swap_consistency(head, terminal, goal)
-        for place, (name, ranking) in enumerate(compare_rankings(scores, geodesic).items()):
-            values = {"rho_geo": ranking.spearman[None], "rank": ranking.oracle_best_rank[None]}
-            printed: dict[str, float] = dict(paper.FEATURES[place][number])
-            if name == "all features":
-                values["swap_steps"] = np.array([[swap.difference]])
-                values["swap_percent"] = np.array([[100 * swap.difference / swap.magnitude]])
-                printed |= paper.SWAP[number]
-            rows.append(_with_setting(_row("trm-paper", seed, values, printed, geodesic.shape[0]), name))
+        for place, cost in enumerate(BASELINES)
+    }
+
+
+def logged_run(experiment: Experiment, seed: int) -> Run:
+    """Rank logged states of unseen logs with every cost; rows are (cost, goal)."""
+    built = {cost: experiment.cost(lewm(seed), cost, seed) for cost in BASELINES}
+
+    def compute(_: Path) -> Columns:
+        logs = experiment.task.generate_logs(**HELD_OUT_LOGS)
+        latents = encode_logs(experiment.model(lewm(seed)), logs, progress=experiment.progress)
+        pools = logged_pools(latents, np.arange(len(logs)), GOALS)
+        rankings = logged_audit({name: cost for name, (cost, _) in built.items()}, latents, pools)
+        return {
+            "cost": np.repeat(BASELINES, GOALS),
+            "goal": np.tile(np.arange(GOALS), len(BASELINES)),
+            "rho_logged": np.concatenate([found.spearman for found in rankings.values()]),
+            "rank_logged": np.concatenate([found.oracle_best_rank for found in rankings.values()]),
+        }
+
+    costs = {name: origin for name, (_, origin) in built.items()}
+    config = {**experiment.inputs(lewm(seed)), "costs": costs, "held_out_logs": HELD_OUT_LOGS, "goals": GOALS}
+    return experiment.recorder.run(f"tworoom-logged/lewm-{seed}-head{seed}", config, compute)
+
+
+def probe_rows(experiment: Experiment) -> Rows:
+    """The paper's split of rows, and one of whole episodes."""
+    rows, logs = [], experiment.logs
+    states, drawn = logs.columns["state"], generator(0, "probe").permutation(logs.rows)[:20_000]
+    unseen = generator(0, "probe-episodes").permutation(len(logs))[: len(logs) // 5]
+    by_episode = np.isin(logs.episode_of(drawn), unseen)
+    splits = {
+        "split by rows": (drawn[: len(drawn) * 4 // 5], drawn[len(drawn) * 4 // 5 :]),
+        "split by episodes": (drawn[~by_episode], drawn[by_episode]),
+    }
+    for split, (fitted, held) in splits.items():
+        for seed in SEEDS:
+            latents = experiment.latents(lewm(seed)).values
+            score = score_probe(fit_probe(latents[fitted], states[fitted]), latents[held], states[held])
+            printed = paper.PROBE[seed] if split == "split by rows" else None
+            rows.append(
+                TableRow(
+                    cost="probe",
+                    model="lewm",
+                    n=len(held),
+                    ours={"rmse": score.rmse, "r2": score.r2},
+                    interval={},
+                    paper=printed,
+                    seed=seed,
+                    setting=split,
+                )
+            )
     return rows
 
 
 def temporal_rows(experiment: Experiment) -> Rows:
     """Logged gaps against the true distance."""
-    pairs = experiment.pairs(_model(SEEDS[0]), HEADS["trm-paper"], SEEDS[0]).train
-    states = experiment.logs.columns["state"]
+    pairs = experiment.pairs(lewm(SEEDS[0]), HEADS["trm-paper"], SEEDS[0]).train
+    states, task = experiment.logs.columns["state"], experiment.task
     first, second = (states[rows.numpy()] for rows in (pairs.first, pairs.second))
-    layout = experiment.task.layout
-    quality = label_quality(
-        pairs.gap.numpy().astype(float), experiment.task.distance(first, second), layout.doorway_required(first, second)
-    )
+    needs_door = task.layout.doorway_required(first, second)
+    quality = label_quality(pairs.gap.numpy().astype(float), task.distance(first, second), needs_door)
+    printed = {
+        name: {"pairs": 100 * count / 100_000, "pearson": pearson, "spearman": spearman}
+        for name, (count, pearson, spearman) in paper.TEMPORAL_GEODESIC.items()
+    }
     return [
         TableRow(
             cost="temporal labels",
             model="logs",
             n=found.pairs,
-            ours={"pearson": found.pearson, "spearman": found.spearman},
+            ours={"pairs": 100 * found.pairs / len(pairs), "pearson": found.pearson, "spearman": found.spearman},
             interval={},
-            paper=dict(zip(("pairs", "pearson", "spearman"), paper.TEMPORAL_GEODESIC[name], strict=True)),
+            paper=printed[name],
             setting=name,
         )
         for name, found in quality.items()
     ]
-
-
-def _with_setting(row: TableRow, setting: str) -> TableRow:
-    return TableRow(**{**row.__dict__, "setting": setting})
-
-
-AUDITS: dict[str, AuditSpec] = {}
-"""Filled with the tables when their figures and verdicts are in."""
-
-
-def reproduce_audit(name: str, out: Path, progress: Progress, **smaller: Any) -> ResultTable:
-    """Run what is missing in `out`, then write one audit table."""
-    spec, command = AUDITS[name], f"reachcost reproduce {name}"
-    experiment = Experiment(out, progress, **smaller)
-    with exclusive(out):
-        require_intact_runs(out)
-        rows: Sequence[TableRow] = spec.rows(experiment)
-        note = f"{spec.note} {INTERVALS} Made by `{command}`."
-        table = ResultTable(name, note, spec.metrics, rows, provenance(experiment, command))
-        table.write(out)
-    return table

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-_RANKING = ("rho_euclid", "rho_geo", "rank")
+
+def _named(metrics: tuple[str, ...], values: tuple[float, ...]) -> dict[str, float]:
+    return dict(zip(metrics, values, strict=True))
+
+
 SASC = {
-    cost: dict(zip(_RANKING, values, strict=True))
+    cost: _named(("rho_euclid", "rho_geo", "rank"), values)
     for cost, values in {
         "raw": (0.021, 0.018, 31.71),
         "decoded-xy": (0.876, 0.860, 0.59),
@@ -16,13 +20,22 @@ SASC = {
 STATISTICS = {
     "rho_geo": {"raw": (0.018, -0.053, 0.088), "trm": (0.729, 0.695, 0.759), "difference": (0.711, 0.644, 0.779)},
     "rank": {"raw": (31.71, 26.49, 37.11), "trm": (3.86, 2.37, 5.62), "difference": (-27.85, -33.63, -22.16)},
-    "selected": {"raw": (168.81, 163.02, 174.64), "trm": (134.79, 130.41, 139.40), "difference": (-34.02, -39.40, -28.69)},
+    "selected": {
+        "raw": (168.81, 163.02, 174.64),
+        "trm": (134.79, 130.41, 139.40),
+        "difference": (-34.02, -39.40, -28.69),
+    },
 }
 """Mean and interval."""
 SUCCESS_DIFFERENCES = (83.0, 91.0, 95.0)
-"""TRM minus raw by seed, evaluation episodes excluded; the sign-flip test gives 0.25."""
-PROBE = {3072: (1.776, 0.99818), 3073: (1.870, 0.99802), 3074: (1.855, 0.99801)}
-"""RMSE in pixels and R2 of rows that were held out."""
+"""TRM minus raw by seed, evaluation episodes excluded."""
+SIGN_FLIP = 0.25
+PROBE = {
+    3072: {"rmse": 1.776, "r2": 0.99818},
+    3073: {"rmse": 1.870, "r2": 0.99802},
+    3074: {"rmse": 1.855, "r2": 0.99801},
+}
+"""Of rows that were held out."""
 SUBSPACE = {
     "raw": (2.5, 2.5, 0.0),
     "decoded-xy": (95.0, 95.0, 92.5),
@@ -32,7 +45,7 @@ SUBSPACE = {
 """Success by seed on the distance-controlled set."""
 MSE_SHARE = (0.006, 0.0069, 0.005)
 """Share of the squared latent difference in the rowspace, by seed."""
-ATTRIBUTION = (
+ATTRIBUTION: tuple[dict[str, dict[str, float]], ...] = (
     {
         "full": {"rho_geo": 0.615, "rank": 9.44, "gradient_share": 3.49},
         "rowspace": {"rho_geo": 0.569, "rank": 14.90},
@@ -74,17 +87,25 @@ TEMPORAL_GEODESIC = {
     "gap 76-100": (9_036, 0.203, 0.203),
 }
 """Pairs, Pearson and Spearman correlation of logged gaps with the geodesic distance."""
-COVERAGE = {"limited": (0.0, 34.62), "balanced": (100.0, 0.49), "mixed": (100.0, 0.43), "random": (100.0, 0.45)}
-"""Success and oracle best rank of geodesic heads, seed 3072."""
-LAYOUT = {
-    ("door 88", "raw"): (7.0, 0.130, 40.46, 128.04),
-    ("door 88", "geodesic-mlp"): (70.0, 0.777, 10.11, 26.08),
-    ("door 88", "hybrid"): (20.0, 0.571, 13.81, 79.60),
-    ("door 150", "raw"): (4.0, 0.016, 51.28, 109.94),
-    ("door 150", "geodesic-mlp"): (44.0, 0.461, 27.11, 41.11),
-    ("door 150", "hybrid"): (20.0, 0.317, 30.95, 73.07),
-    ("horizontal 88", "raw"): (0.0, 0.052, 47.96, 124.53),
-    ("horizontal 88", "geodesic-mlp"): (0.0, 0.124, 70.32, 126.64),
-    ("horizontal 88", "hybrid"): (0.0, 0.108, 60.90, 123.04),
+COVERAGE: dict[str, dict[str, float]] = {
+    "limited": {"success": 0.0, "rank": 34.62, "cross_pairs": 49.8, "near_pairs": 0.0},
+    "balanced": {"success": 100.0, "rank": 0.49, "cross_pairs": 50.0, "near_pairs": 50.0},
+    "mixed": {"success": 100.0, "rank": 0.43, "cross_pairs": 50.0},
+    "random": {"success": 100.0, "rank": 0.45, "cross_pairs": 50.0},
 }
-"""Success, rank correlation, oracle best rank and final distance, seed 3072."""
+"""Geodesic heads, seed 3072."""
+LAYOUT = {
+    key: _named(("success", "rho_geo", "rank", "distance"), values)
+    for key, values in {
+        ("door 88", "raw"): (7.0, 0.130, 40.46, 128.04),
+        ("door 88", "geodesic-mlp"): (70.0, 0.777, 10.11, 26.08),
+        ("door 88", "geodesic-hybrid"): (20.0, 0.571, 13.81, 79.60),
+        ("door 150", "raw"): (4.0, 0.016, 51.28, 109.94),
+        ("door 150", "geodesic-mlp"): (44.0, 0.461, 27.11, 41.11),
+        ("door 150", "geodesic-hybrid"): (20.0, 0.317, 30.95, 73.07),
+        ("horizontal 88", "raw"): (0.0, 0.052, 47.96, 124.53),
+        ("horizontal 88", "geodesic-mlp"): (0.0, 0.124, 70.32, 126.64),
+        ("horizontal 88", "geodesic-hybrid"): (0.0, 0.108, 60.90, 123.04),
+    }.items()
+}
+"""By layout and cost, seed 3072."""

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from reachcost.audits.logged import logged_pools, logged_ranking
+from reachcost.audits.logged import logged_audit, logged_pools
+from reachcost.costs import HeadCost
 from reachcost.experiments.recorder import read_head
 from reachcost.experiments.tables import ResultTable, TableRow
-from reachcost.experiments.tworoom import OUR_HEAD, PAPER_HEAD, Experiment, HeadPlan
+from reachcost.experiments.tworoom import Experiment
+from reachcost.experiments.tworoom_settings import OUR_HEAD, PAPER_HEAD, HeadPlan
 from reachcost.experiments.tworoom_tables import provenance
 from reachcost.fitting import evaluate
 from reachcost.pairs import TemporalPairs
@@ -78,7 +80,7 @@ def reproduce_recipes(out: Path, progress: Progress) -> ResultTable:
         for name in experiment.heads:
             runs = [experiment.head_run(MODEL, name, seed) for seed in SEEDS]
             heads = [read_head(run) for run in runs]
-            rho = np.stack([logged_ranking(head, latents.values, pools) for head in heads])
+            rho = np.stack([logged_audit({name: HeadCost(head)}, latents, pools)[name].spearman for head in heads])
             errors = np.array([evaluate(head, latents.values, pairs.validation)[1] for head in heads])
             low, high = paired_bootstrap(rho.mean(0)[:, None], resamples=20_000)
             weights |= {run.path.name: run.sha256["weights.safetensors"] for run in runs}

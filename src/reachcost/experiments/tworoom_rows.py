@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from reachcost.experiments.tables import TableRow
-from reachcost.experiments.tworoom import Experiment, Setting
+from reachcost.experiments.tworoom import Experiment
 from reachcost.experiments.tworoom_paper import OUTCOMES
+from reachcost.experiments.tworoom_settings import Setting
 from reachcost.records import Run, require_rows
 from reachcost.stats import hierarchical_bootstrap, mean_std, wilson
 
@@ -18,23 +19,6 @@ SEEDS = (3072, 3073, 3074)
 RESAMPLES = 20_000
 BINS = ((120, 140), (140, 160), (160, 180), (180, 205))
 """Geodesic distance from start to goal, in pixels."""
-SASC_COSTS = (
-    "raw",
-    "standardized-l2",
-    "linear",
-    "mahalanobis",
-    "decoded-xy",
-    "decoded-geodesic",
-    "trm",
-    "trm-paper",
-    "trm-complete",
-    "trm-symmetric",
-    "hybrid",
-    "geodesic-mlp",
-    "geodesic-ranking",
-    "shuffled",
-)
-"""Costs that score the shared pools."""
 BOUNDS = ("oracle", "random")
 """Ceiling and floor: they use no world model."""
 Values = dict[str, np.ndarray]
@@ -61,6 +45,8 @@ class Line:
     """What the table says about it."""
     shown: str = ""
     """What the table calls the cost, if it is another name."""
+    group: str = "baselines"
+    """The costs that score shared pools with it."""
     single: bool = False
     """Whether the line stands for its one seed, not for a mean."""
 
@@ -119,6 +105,7 @@ def bounds(lines: Sequence[Line]) -> list[Line]:
             seeds=line.seeds,
             changes={key: line.changes[key] for key in kept if key in line.changes},
             setting=line.setting if len(protocols) > 1 else "",
+            group=line.group,
             single=line.single,
         )
         for line in protocols.values()
@@ -138,9 +125,9 @@ def interval(metric: str, values: np.ndarray) -> list[float]:
 def _measured(experiment: Experiment, settings: Sequence[Setting], metrics: Sequence[str]) -> Values:
     """Outcome metrics of closed-loop runs."""
     evaluation = experiment.evaluation(settings[0].evaluation)
-    layout, starts, goals = experiment.task.layout, evaluation.starts, evaluation.goals
-    same = np.asarray(layout.room(starts) == layout.room(goals))
-    distance = experiment.task.distance(starts, goals)
+    world, starts, goals = experiment.world(settings[0].evaluation), evaluation.starts, evaluation.goals
+    same = np.asarray(world.layout.room(starts) == world.layout.room(goals))
+    distance = world.distance(starts, goals)
     runs = [experiment.control_run(setting) for setting in settings]
     keys = {"cost": [settings[0].cost], "episode": evaluation.episodes.tolist()}
     read = [require_rows(run, keys, ("success", "final_distance")) for run in runs]
@@ -176,7 +163,11 @@ def _validation(experiment: Experiment, settings: Sequence[Setting]) -> np.ndarr
 
 def _ranked(experiment: Experiment, line: Line) -> Values:
     """Ranking metrics of SASC; one head for each world model."""
-    found = [experiment.rankings(f"{line.kind}-tworoom-{seed}", SASC_COSTS, seed)[line.cost] for seed in line.seeds]
+    evaluation = line.changes.get("evaluation", "high-distance")
+    found = [
+        experiment.rankings(f"{line.kind}-tworoom-{seed}", line.group, seed, evaluation)[line.cost]
+        for seed in line.seeds
+    ]
     return {
         "rho_geo": np.stack([ranking.spearman for ranking in found]),
         "rank": np.stack([ranking.oracle_best_rank for ranking in found]),

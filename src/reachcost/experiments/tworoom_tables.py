@@ -10,8 +10,9 @@ import numpy as np
 
 from reachcost.experiments import tworoom_paper as paper
 from reachcost.experiments.tables import ResultTable, TableRow
-from reachcost.experiments.tworoom import HEADS, PAPER_HEAD, Experiment, HeadPlan
+from reachcost.experiments.tworoom import Experiment
 from reachcost.experiments.tworoom_rows import BINS, SEEDS, Line, bounds, per_seed, table_row
+from reachcost.experiments.tworoom_settings import HEADS, PAPER_HEAD, HeadPlan
 from reachcost.planning.cem import CEM
 from reachcost.progress import Progress
 from reachcost.records import exclusive, require_intact_runs

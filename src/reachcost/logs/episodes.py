@@ -69,6 +69,19 @@ class Logs:
         names = names if "state" in self.columns else sorted(self.columns)
         return fingerprint_arrays(self.lengths, np.array(names), *(self.columns[name] for name in names))
 
+    def keep(self, rows: np.ndarray) -> Logs:
+        """Some rows, ascending, as logs of their own: those that follow each other in an episode stay one.
+
+        >>> logs = Logs({"state": np.arange(6.0)[:, None]}, lengths=np.array([4, 2]))
+        >>> logs.keep(np.array([0, 1, 3, 4])).lengths.tolist()
+        [2, 1, 1]
+        """
+        if not len(rows) or (np.diff(rows) < 1).any() or rows[0] < 0 or rows[-1] >= self.rows:
+            raise ReachcostError(f"cannot keep these rows: give one or more of 0 to {self.rows - 1}, ascending")
+        starts = np.flatnonzero((np.diff(rows, prepend=-2) > 1) | (np.diff(self.episode_of(rows), prepend=-1) > 0))
+        columns = {name: column[rows] for name, column in self.columns.items()}
+        return Logs(columns, np.diff(starts, append=len(rows)), self.observe)
+
     def episode(self, number: int) -> dict[str, np.ndarray]:
         """Columns of one episode, and no row of another."""
         if not 0 <= number < len(self):

@@ -92,6 +92,12 @@ class Layout:
             inside |= (along >= centre - half - margin) & (along <= centre + half + margin)
         return inside
 
+    def door_distance(self, points: np.ndarray) -> np.ndarray:
+        """Straight distance to the centre of the nearest door: [..., 2] -> [...]."""
+        across = points[..., self.across].astype(np.float64) - CENTRE
+        along = points[..., self.along].astype(np.float64)
+        return np.min([np.hypot(across, along - centre) for centre, _ in self.doors], axis=0)
+
     def doorway_required(self, starts: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """Whether the points are in different rooms and the straight segment meets solid wall: bool [N]."""
         start, goal = starts.astype(np.float64), goals.astype(np.float64)
