@@ -10,6 +10,7 @@ from reachcost.errors import ReachcostError
 from reachcost.experiments import toponav_recipes, tworoom_recipes
 from reachcost.experiments.tables import ResultTable
 from reachcost.experiments.toponav_tables import reproduce_readings, reproduce_toponav
+from reachcost.experiments.tworoom_audit_tables import AUDITS, reproduce_audit
 from reachcost.experiments.tworoom_tables import SPECS, reproduce_tworoom
 from reachcost.progress import Progress
 
@@ -18,9 +19,10 @@ EXPERIMENTS: dict[str, Callable[[Path, Progress], ResultTable]] = {
     "toponav-readings": reproduce_readings,
     "toponav-recipes": toponav_recipes.reproduce_recipes,
     **{name: partial(reproduce_tworoom, name) for name in SPECS},
+    **{name: partial(reproduce_audit, name) for name in AUDITS},
     "tworoom-recipes": tworoom_recipes.reproduce_recipes,
 }
-GROUPS = {"tworoom": tuple(SPECS)}
+GROUPS = {"tworoom": tuple(SPECS), "audits": tuple(AUDITS)}
 """Names that stand for several tables."""
 
 

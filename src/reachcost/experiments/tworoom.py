@@ -10,13 +10,12 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from reachcost.audits.doorway import doorway_groups, doorway_latents
 from reachcost.audits.probe import LinearProbe, fit_probe
 from reachcost.audits.sasc import Ranking, compare_rankings, gaussian_pools, sasc, to_goals
 from reachcost.costs import HeadCost, HybridCost, LatentMSE
 from reachcost.errors import ReachcostError
 from reachcost.evaluation import EvaluationSet
-from reachcost.exclusion import Exclusion
-from reachcost.experiments.doorway import doorway_groups, doorway_rows
 from reachcost.experiments.recorder import Recorder, read_head
 from reachcost.experiments.tworoom_settings import FRESH_LOGS, HEADS, LAYOUTS, SASC_GROUPS, HeadPlan, Setting
 from reachcost.heads.pair import PairHead
@@ -118,22 +117,18 @@ class Experiment:
         exclude = self.evaluation(excluded) if plan.exclude else None
         counts = {"count": plan.pairs, "validation": VALIDATION_PAIRS, "seed": seed, "exclude": exclude}
         latents, sampling, rows = self.latents(model), plan.sampling, plan.rows
-        if sampling.startswith("doorway-"):
-            latents, sampling, rows = self._near_and_far(latents, plan, seed, excluded), "balanced", None
+        doorway = sampling.removeprefix("doorway-") if sampling.startswith("doorway-") else ""
+        if doorway:
+            goals = self.evaluation(excluded)
+            latents = doorway_latents(latents, doorway, self.task.layout, rows, goals, seed)
+            sampling, rows = "balanced", None
         if plan.labels == "oracle":
-            groups = doorway_groups(plan.sampling, self.task.layout)
+            groups = doorway_groups(doorway, self.task.layout)
             drawn: Pairs = OraclePairs(latents, self.task, **counts, groups=groups)
         else:
             rules = {"sampling": sampling, "max_gap": plan.max_gap, "rows": rows, "holdout": plan.holdout}
             drawn = TemporalPairs(latents, **counts, **rules)
         return drawn.shuffled() if plan.shuffled else drawn
-
-    def _near_and_far(self, latents: Latents, plan: HeadPlan, seed: int, excluded: str) -> Latents:
-        """The part of the logs that a coverage setting keeps, without the episodes of an evaluation set."""
-        banned = Exclusion(latents.logs, [self.evaluation(excluded)]).episodes
-        usable = np.flatnonzero(~np.isin(latents.logs.episode_of(np.arange(latents.logs.rows)), banned))
-        states, rng = latents.logs.columns["state"][usable], generator(seed, "coverage")
-        return latents.keep(usable[doorway_rows(plan.sampling, states, self.task.layout, plan.rows, rng)])
 
     def head_run(self, model: str, name: str, seed: int, excluded: str = "high-distance") -> Run:
         """Train one head, without the episodes of an evaluation set; its rows are the training curve."""

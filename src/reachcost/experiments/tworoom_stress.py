@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from reachcost.audits.doorway import near_door
 from reachcost.experiments import tworoom_audits_paper as paper
-from reachcost.experiments.doorway import near_door
 from reachcost.experiments.tables import TableRow
 from reachcost.experiments.tworoom import Experiment
 from reachcost.experiments.tworoom_audits import Rows, lewm

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from reachcost.atomic import write_file
+from reachcost.report.canvas import TITLE_SIZE, new_figure, write_picture
 
 
 @dataclass(frozen=True)
@@ -48,17 +45,12 @@ def draw_cost_fields(
         path: The file to write.
         heading: A line above the panels.
     """
-    with mpl.rc_context({"font.size": 10, "axes.titlesize": 11}):
-        figure = Figure(figsize=(5.2 * len(panels), 5.9), layout="constrained")
-        FigureCanvasAgg(figure)
-        figure.suptitle(heading)
-        for number, panel in enumerate(panels, start=1):
-            _draw(figure.add_subplot(1, len(panels), number), goal, panel, extent)
-        handles, labels = figure.axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-        picture = BytesIO()
-        figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
-    write_file(path, picture.getvalue())
+    figure = new_figure(5.2 * len(panels), 5.9, heading)
+    for number, panel in enumerate(panels, start=1):
+        _draw(figure.add_subplot(1, len(panels), number), goal, panel, extent)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    write_picture(figure, path)
 
 
 def _draw(axes: Axes, goal: np.ndarray, panel: Panel, extent: tuple[float, float]) -> None:
@@ -77,4 +69,5 @@ def _draw(axes: Axes, goal: np.ndarray, panel: Panel, extent: tuple[float, float
         marks.append(("end", panel.path[-1], "X", "crimson", 9))
     for label, place, marker, colour, size in marks:
         axes.plot(*place, marker, color=colour, markeredgecolor="black", markersize=size, label=label, linestyle="")
-    axes.set(title=panel.title, xticks=[], yticks=[], xlim=(low, high), ylim=(high, low))
+    axes.set_title(panel.title, fontsize=TITLE_SIZE)
+    axes.set(xticks=[], yticks=[], xlim=(low, high), ylim=(high, low))

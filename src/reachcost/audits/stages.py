@@ -1,0 +1,113 @@
+"""The stages of a planner, what is measured of each, and when it passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a stage is judged."""
+
+    measured: str
+    """What is measured."""
+    threshold: float
+    """Where passing begins."""
+    higher: bool
+    """Whether larger values are better."""
+    advice: str
+    """What to do when it fails."""
+
+
+RULES = {
+    "representation": Rule(
+        "R2 of a linear probe of the state, on unseen episodes",
+        0.95,
+        True,
+        "the latent does not tell the state, and no terminal cost can: train the world model longer or otherwise",
+    ),
+    "dynamics": Rule(
+        "prediction skill (1 is perfect, 0 no better than no change)",
+        0.5,
+        True,
+        "predicted ends are wrong: train the predictor on such actions, or clamp them to the logged range",
+    ),
+    "coverage": Rule(
+        "% of places to judge that the head's logs do not cover",
+        10.0,
+        False,
+        "log episodes where the planner has to judge (doors, bottlenecks), then fit the head again",
+    ),
+    "sampling": Rule(
+        "% success with true dynamics and true distance",
+        80.0,
+        True,
+        "this planner misses its goals even if it knows everything: more candidates, iterations or horizon",
+    ),
+    "ranking": Rule(
+        "% of candidates put before the truly best one",
+        10.0,
+        False,
+        "the terminal cost buries good candidates: fit a head on the logs (reachcost fit) and audit it with --head",
+    ),
+    "execution": Rule(
+        "% success in closed loop",
+        80.0,
+        True,
+        "each stage passes but episodes fail: replan more often, and look at how they fail",
+    ),
+}
+"""In causal order: a stage can only work if those before it do."""
+LOGGED_RANKING = Rule(
+    "rank correlation with the fastest logged way, on unseen logs", 0.9, True, RULES["ranking"].advice
+)
+"""The rule of ranking without a simulator."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage, judged.
+
+    Attributes:
+        name: Which stage.
+        outcome: Whether it passes; unknown if it could not be measured.
+        measured: What was measured.
+        value: The measured number.
+        threshold: Where passing begins.
+        advice: What to do next, if it fails or is unknown.
+    """
+
+    name: str
+    outcome: Literal["pass", "fail", "unknown"]
+    measured: str
+    value: float | None
+    threshold: float
+    advice: str
+
+
+def judge(name: str, value: float | str, rule: Rule | None = None, threshold: float | None = None) -> Stage:
+    """Compare a measured value with the rule of its stage; a text says why nothing could be measured.
+
+    >>> judge("dynamics", 0.98).outcome, judge("dynamics", -0.2).outcome, judge("dynamics", "give logs").outcome
+    ('pass', 'fail', 'unknown')
+    """
+    rule = rule or RULES[name]
+    threshold = rule.threshold if threshold is None else threshold
+    if isinstance(value, str):
+        return Stage(name, "unknown", rule.measured, None, threshold, value)
+    # A value that is no number passes nothing.
+    passes = value >= threshold if rule.higher else value <= threshold
+    return Stage(name, "pass" if passes else "fail", rule.measured, value, threshold, "" if passes else rule.advice)
+
+
+def verdict(stages: list[Stage]) -> str:
+    """The first stage that fails, in causal order; `none` if episodes succeed or nothing fails.
+
+    >>> verdict([judge("dynamics", 0.98), judge("ranking", 27.0), judge("execution", 14.0)])
+    'ranking'
+    """
+    outcomes = {stage.name: stage.outcome for stage in stages}
+    if outcomes.get("execution") == "pass":
+        return "none"
+    return next((name for name in RULES if outcomes.get(name) == "fail"), "none")

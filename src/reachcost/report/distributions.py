@@ -1,0 +1,31 @@
+"""How values are distributed, one line per cost: its name stands at the line, so colour is not needed to read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import cycle
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+
+from reachcost.report.canvas import new_figure, write_picture
+
+STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
+
+
+def draw_distributions(values: Mapping[str, np.ndarray], path: Path, heading: str, unit: str) -> None:
+    """Write a PNG of the share of values [N] of each name that are at most so large."""
+    figure = new_figure(8.0, 5.2, heading)
+    axes = figure.add_subplot()
+    shades = mpl.colormaps["cividis"](np.linspace(0, 0.85, len(values)))
+    order = sorted(values, key=lambda name: values[name].mean())
+    for name, shade, style in zip(order, shades, cycle(STYLES), strict=False):
+        x = np.sort(values[name])
+        share = 100 * np.arange(1, len(x) + 1) / len(x)
+        label = f"{name} (mean {x.mean():.1f})"
+        axes.step([0, *x], [0, *share], where="post", color=shade, linestyle=style, linewidth=2, label=label)
+    axes.set(xlabel=unit, ylabel="% of episodes at most so large", ylim=(0, 101), xlim=(0, 100))
+    axes.grid(color="0.9")
+    figure.legend(loc="outside right center", frameon=False)
+    write_picture(figure, path)
