@@ -9,9 +9,12 @@ from reachcost.environments import register_environments
 
 # Name to the module that defines it, imported on first use: `import reachcost` alone does not load torch.
 _HOME = {
+    "audits.falsification": ("Criterion", "check_criteria"),
     "audits.logged": ("LoggedPools", "logged_audit", "logged_pools"),
+    "audits.planner": ("PlannerAudit",),
     "audits.probe": ("LinearProbe", "fit_probe", "score_probe"),
     "audits.sasc": ("Ranking", "SascAudit", "compare_rankings", "gaussian_pools", "sasc"),
+    "audits.stages": ("Stage",),
     "costs": ("HeadCost", "HybridCost", "LatentMSE"),
     "errors": ("ReachcostError", "ReachcostWarning"),
     "evaluation": ("EvaluationSet",),

@@ -1,8 +1,11 @@
 """What type checkers see of the lazy exports in `__init__.py`; a test keeps the two in step."""
 
+from reachcost.audits.falsification import Criterion as Criterion
+from reachcost.audits.falsification import check_criteria as check_criteria
 from reachcost.audits.logged import LoggedPools as LoggedPools
 from reachcost.audits.logged import logged_audit as logged_audit
 from reachcost.audits.logged import logged_pools as logged_pools
+from reachcost.audits.planner import PlannerAudit as PlannerAudit
 from reachcost.audits.probe import LinearProbe as LinearProbe
 from reachcost.audits.probe import fit_probe as fit_probe
 from reachcost.audits.probe import score_probe as score_probe
@@ -11,6 +14,7 @@ from reachcost.audits.sasc import SascAudit as SascAudit
 from reachcost.audits.sasc import compare_rankings as compare_rankings
 from reachcost.audits.sasc import gaussian_pools as gaussian_pools
 from reachcost.audits.sasc import sasc as sasc
+from reachcost.audits.stages import Stage as Stage
 from reachcost.costs import HeadCost as HeadCost
 from reachcost.costs import HybridCost as HybridCost
 from reachcost.costs import LatentMSE as LatentMSE

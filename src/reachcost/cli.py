@@ -6,7 +6,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from rich import box
@@ -14,6 +14,12 @@ from rich.console import Console
 from rich.table import Table
 
 from reachcost.errors import ReachcostError
+
+if TYPE_CHECKING:
+    from reachcost.latents import Latents
+    from reachcost.progress import Progress
+    from reachcost.tasks.tworoom import TwoRoom
+    from reachcost.worldmodels.jepa import JepaWorldModel
 
 _console = Console()
 
@@ -186,7 +192,140 @@ def check(model: Annotated[str, tyro.conf.Positional], logs: Path | None = None,
     _console.print(table)
 
 
-COMMANDS = {"demo": demo, "reproduce": reproduce, "logs": logs, "train-model": train_model, "check": check}
+def fit(
+    model: str,
+    logs: Path,
+    out: Path,
+    task: Literal["tworoom"] | None = None,
+    pairs: int = 100_000,
+    seed: int = 0,
+    shuffled: bool = False,
+    trust_pickle: bool = False,
+) -> None:
+    """Fit a head on logged times: the repaired terminal cost of a world model. A minute or two on a laptop.
+
+    Args:
+        model: A bundled model, a directory of `reachcost train-model`, or a checkpoint of stable-worldmodel.
+        logs: HDF5 file with frames, or with states alone if --task draws them.
+        out: Directory for the head.
+        task: Draws frames of logged states, and keeps the episodes of its evaluation sets out of training.
+        pairs: Training pairs of an epoch.
+        seed: Of pairs and head.
+        shuffled: Permute the labels: the control that must fail.
+        trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
+    """
+    from reachcost.fitting import fit as fit_head
+    from reachcost.heads.storage import save_head
+    from reachcost.pairs import TemporalPairs
+    from reachcost.progress import ConsoleProgress
+
+    if out.exists():
+        raise ReachcostError(f"{out} exists already: choose another --out, or remove it first")
+    progress = ConsoleProgress(_console)
+    world, _, latents = _encoded(model, logs, task, trust_pickle, progress)
+    sets = [] if world is None else [world.evaluation_set(name) for name in world.evaluation_sets]
+    drawn = TemporalPairs(latents, pairs, exclude=sets, holdout=0.1, seed=seed)
+    progress.step("head")
+    head = fit_head(drawn.shuffled() if shuffled else drawn, seed=seed, progress=progress)
+    save_head(head, out)
+    excluded = drawn.record.get("exclusion", {}).get("excluded_episodes", 0)
+    _console.print(
+        f"{out}: a head on {drawn.record['train_pairs']:,} pairs an epoch, {excluded} evaluation episodes kept out\n"
+        f"next: reachcost audit --model {model} --logs {logs} --head {out}{f' --task {task}' if task else ''}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def audit(
+    model: str,
+    logs: Path,
+    task: Literal["tworoom"] | None = None,
+    head: Path | None = None,
+    held_out: Path | None = None,
+    evaluation: str = "high-distance",
+    episodes: int = 100,
+    candidates: int = 300,
+    iterations: int = 10,
+    criteria: bool = True,
+    logs_only: bool = False,
+    out: Path | None = None,
+    trust_pickle: bool = False,
+) -> None:
+    """Find out which stage of a planner is at fault: representation, dynamics, coverage, sampling, ranking, execution.
+
+    Args:
+        model: A bundled model, a directory of `reachcost train-model`, or a checkpoint of stable-worldmodel.
+        logs: HDF5 file that the head was fitted on (or would be), with frames, or with states if --task draws them.
+        task: The simulated world. Without it the audit uses logs alone.
+        head: Directory of the head behind the terminal cost; without it latent distance is audited.
+        held_out: HDF5 file that the head has not seen, for an audit without simulator.
+        evaluation: Evaluation set of the task.
+        episodes: Episodes of it, spread over the set.
+        candidates: Candidate action sequences of the planner; a tenth are elites.
+        iterations: Rounds of the planner.
+        criteria: Check the paper's falsification criteria, too: minutes more.
+        logs_only: Let the task draw frames but leave its simulator alone, as with a real robot.
+        out: JSON file for stages, verdict and criteria.
+        trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
+    """
+    import numpy as np
+
+    from reachcost.audits.falsification import check_criteria
+    from reachcost.audits.planner import PlannerAudit
+    from reachcost.costs import HeadCost, LatentMSE
+    from reachcost.heads.storage import load_head
+    from reachcost.planning.cem import CEM
+    from reachcost.progress import ConsoleProgress
+    from reachcost.report.planner_audit import show_audit, show_criteria, write_audit
+
+    progress = ConsoleProgress(_console)
+    cost = LatentMSE() if head is None else HeadCost(load_head(head))
+    planner = CEM(candidates=candidates, iterations=iterations, elites=max(2, candidates // 10))
+    world, loaded, latents = _encoded(model, logs, task, trust_pickle, progress)
+    unseen = None if held_out is None else _encoded(model, held_out, task, trust_pickle, progress)[2]
+    goals = None
+    if world is not None and not logs_only:
+        whole = world.evaluation_set(evaluation)
+        if not 1 <= episodes <= len(whole):
+            raise ReachcostError(f"evaluation set {evaluation!r} has {len(whole)} episodes, not {episodes}")
+        goals = whole.subset(np.linspace(0, len(whole) - 1, episodes).astype(int))
+    audited = PlannerAudit(
+        loaded, latents, cost, None if goals is None else world, goals, planner, unseen, progress=progress
+    )
+    show_audit(audited, _console)
+    checked = check_criteria(audited) if criteria and goals is not None else []
+    if checked:
+        show_criteria(checked, _console)
+    if out is not None:
+        write_audit(audited, checked, out)
+
+
+COMMANDS = {
+    "demo": demo,
+    "audit": audit,
+    "fit": fit,
+    "reproduce": reproduce,
+    "logs": logs,
+    "train-model": train_model,
+    "check": check,
+}
+
+
+def _encoded(
+    model: str, logs: Path, task: Literal["tworoom"] | None, trust_pickle: bool, progress: Progress
+) -> tuple[TwoRoom | None, JepaWorldModel, Latents]:
+    """The task if there is one, the world model, and its latents of the logs."""
+    from reachcost.latents import encode_logs
+    from reachcost.logs.hdf5 import open_logs
+    from reachcost.tasks import make_task
+    from reachcost.worldmodels.loading import load_world_model
+
+    world = None if task is None else make_task(task)
+    opened = open_logs(logs, observe=None if world is None else world.observe)
+    loaded = load_world_model(model, logs=opened, trust_pickle=trust_pickle)
+    progress.step("latents")
+    return world, loaded, encode_logs(loaded, opened, progress=progress)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -5,6 +5,7 @@ All intervals are 95 % percentile intervals unless `level` says otherwise.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from statistics import NormalDist
 
@@ -59,6 +60,29 @@ def hierarchical_bootstrap(
         means.append(counts @ flat / (seeds * episodes))
     tail = 50 * (1 - level)
     return np.percentile(np.concatenate(means), [tail, 100 - tail], axis=0).reshape(2, *values.shape[2:])
+
+
+def cluster_bootstrap(
+    sums: np.ndarray,
+    statistic: Callable[[np.ndarray], np.ndarray],
+    *,
+    resamples: int = 2000,
+    seed: int = ANALYSIS_SEED,
+    level: float = 0.95,
+) -> np.ndarray:
+    """Interval of a statistic of sums over rows, when clusters of rows are resampled: [C, K] -> [2, ...].
+
+    Rows of one episode resemble each other; give the K sums of each of C episodes, and what to make of their totals
+    [resamples, K] -> [resamples, ...].
+
+    >>> sums = np.stack([np.arange(100.0), np.ones(100)], axis=1)  # total and number of rows of each episode
+    >>> low, high = cluster_bootstrap(sums, lambda totals: totals[:, 0] / totals[:, 1])
+    >>> bool(low < 49.5 < high)
+    True
+    """
+    counts = generator(seed, "cluster-bootstrap").multinomial(len(sums), np.full(len(sums), 1 / len(sums)), resamples)
+    tail = 50 * (1 - level)
+    return np.percentile(statistic(counts @ np.asarray(sums, float)), [tail, 100 - tail], axis=0)
 
 
 def sign_flip_test(differences: np.ndarray) -> float:

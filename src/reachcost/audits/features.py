@@ -40,12 +40,12 @@ class SwapConsistency:
     """How much the order of its inputs matters to a head.
 
     Attributes:
-        difference: Mean absolute difference between both orders, in the unit of the head.
-        magnitude: Mean of the head's output.
+        difference: Mean absolute difference between both orders of each pool, in the unit of the head [B].
+        magnitude: Mean of the head's output in each pool [B].
     """
 
-    difference: float
-    magnitude: float
+    difference: Tensor
+    magnitude: Tensor
 
 
 @torch.no_grad()
@@ -53,8 +53,8 @@ def swap_consistency(head: PairHead, terminal: Tensor, goal: Tensor) -> SwapCons
     """Compare head(terminal, goal) with head(goal, terminal): [B, S, D], [B, D].
 
     >>> head = PairHead(3, hidden=4, symmetric=True)
-    >>> swap_consistency(head, torch.randn(2, 5, 3), torch.randn(2, 3)).difference < 1e-4
+    >>> bool((swap_consistency(head, torch.randn(2, 5, 3), torch.randn(2, 3)).difference < 1e-4).all())
     True
     """
     forward, backward = head(terminal, goal[:, None]), head(goal[:, None], terminal)
-    return SwapConsistency((forward - backward).abs().mean().item(), forward.mean().item())
+    return SwapConsistency((forward - backward).abs().mean(1), forward.mean(1))

@@ -75,6 +75,7 @@ class Stage:
         measured: What was measured.
         value: The measured number.
         threshold: Where passing begins.
+        higher: Whether larger values are better.
         advice: What to do next, if it fails or is unknown.
     """
 
@@ -83,6 +84,7 @@ class Stage:
     measured: str
     value: float | None
     threshold: float
+    higher: bool
     advice: str
 
 
@@ -95,10 +97,11 @@ def judge(name: str, value: float | str, rule: Rule | None = None, threshold: fl
     rule = rule or RULES[name]
     threshold = rule.threshold if threshold is None else threshold
     if isinstance(value, str):
-        return Stage(name, "unknown", rule.measured, None, threshold, value)
+        return Stage(name, "unknown", rule.measured, None, threshold, rule.higher, value)
     # A value that is no number passes nothing.
     passes = value >= threshold if rule.higher else value <= threshold
-    return Stage(name, "pass" if passes else "fail", rule.measured, value, threshold, "" if passes else rule.advice)
+    outcome, advice = ("pass", "") if passes else ("fail", rule.advice)
+    return Stage(name, outcome, rule.measured, value, threshold, rule.higher, advice)
 
 
 def verdict(stages: list[Stage]) -> str:

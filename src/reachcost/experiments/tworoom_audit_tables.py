@@ -28,13 +28,15 @@ POOLS = (
 
 @dataclass(frozen=True)
 class AuditSpec:
-    """A table: what it is about, its columns, what makes its lines, and which columns are drawn."""
+    """A table: what it is about, its columns, what makes its lines, and which columns are drawn under which title."""
 
     note: str
     metrics: tuple[str, ...]
     rows: Callable[[Experiment], Rows]
+    title: str = ""
     drawn: tuple[str, ...] = ()
     references: Mapping[str, tuple[float, str]] = field(default_factory=dict)
+    own_intervals: bool = False
 
 
 AUDITS = {
@@ -52,6 +54,7 @@ AUDITS = {
         "sign-flip test, which cannot fall below 0.25 with three of them.",
         ("rho_geo", "rank", "selected", "success", "p_value"),
         tworoom_audits.statistics_rows,
+        own_intervals=True,
     ),
     "logged-audit": AuditSpec(
         "Ranking judged without a simulator (ρ logged: correlation with the fastest logged way to 200 goals, 300 "
@@ -59,13 +62,16 @@ AUDITS = {
         "candidates. The last line is the rank correlation of both over the costs, mean of three world models.",
         ("rho_logged", "rho_geo", "rank", "agreement"),
         tworoom_audits.logged_rows,
+        "Ranking judged from logs alone (left) and with the simulator (right)",
         ("rho_logged", "rho_geo"),
     ),
     "probe": AuditSpec(
         "A ridge regression (alpha 1) reads the position out of latents: 16,000 of 20,000 logged rows to fit, the "
-        "others to score. Rows of one episode resemble each other, so the second split keeps whole episodes apart.",
+        "others to score. Rows of one episode resemble each other, so the second split keeps whole episodes apart, "
+        "and intervals resample episodes.",
         ("rmse", "r2"),
         tworoom_audits.probe_rows,
+        own_intervals=True,
     ),
     "subspace": AuditSpec(
         "Planning with the latent distance inside the rowspace of the probe alone, and with the rest alone: single "
@@ -74,7 +80,8 @@ AUDITS = {
         "share of the squared latent difference between predicted ends and goals of the shared pools.",
         ("success", "mse_share"),
         tworoom_subspace.subspace_rows,
-        ("success",),
+        "Two of 192 dimensions: a small share of the distance, most of the control",
+        ("success", "mse_share"),
     ),
     "attribution": AuditSpec(
         "What a head makes of the part of a predicted difference d in the probe's rowspace (goal + P d) and of the "
@@ -82,6 +89,7 @@ AUDITS = {
         "rowspace, 2 of 192 dimensions: 1.04 % if no direction mattered more.",
         ("rho_geo", "rank", "gradient_share"),
         tworoom_subspace.attribution_rows,
+        "What a head makes of parts of the difference",
         ("rho_geo", "rank", "gradient_share"),
         {"gradient_share": (100 * 2 / 192, "isotropic: 1.04 %")},
     ),
@@ -93,10 +101,12 @@ AUDITS = {
     ),
     "temporal-geodesic": AuditSpec(
         "What logged times tell about the true distance: correlation over the 100,000 training pairs of `trm-paper`, "
-        "by whether a door lies between, and by gap.",
+        "by whether a door lies between, and by gap. Intervals resample episodes.",
         ("pairs", "pearson", "spearman"),
         tworoom_audits.temporal_rows,
+        "Correlation of logged times with the true distance",
         ("pearson", "spearman"),
+        own_intervals=True,
     ),
     "coverage": AuditSpec(
         "Which states a head's pairs are of; LeWM 3072, high-distance set. `geodesic-mlp` has oracle labels, as in "
@@ -107,6 +117,7 @@ AUDITS = {
         "pairs of the same kind, in px for oracle labels, else in steps.",
         tworoom_stress.COVERAGE_METRICS,
         tworoom_stress.coverage_rows,
+        "Heads by the states they were trained on",
         ("success", "rank"),
     ),
     "layout": AuditSpec(
@@ -116,6 +127,7 @@ AUDITS = {
         "heads here.",
         tworoom_stress.LAYOUT_METRICS,
         tworoom_stress.layout_rows,
+        "Worlds that nothing was trained on",
         ("success", "rho_geo"),
     ),
 }
@@ -130,13 +142,14 @@ def reproduce_audit(
     with exclusive(out):
         require_intact_runs(out)
         rows = spec.rows(experiment)
-        note = f"{spec.note} {INTERVALS}\n\nMade by `{command}`."
+        note = f"{spec.note}{'' if spec.own_intervals else f' {INTERVALS}'}\n\nMade by `{command}`."
         table = ResultTable(name, note, spec.metrics, rows, provenance(experiment, command))
         table.write(out)
         picture = out / "figures" / f"{name}.png"
         if spec.drawn:
             headings = {metric: METRICS[metric][0] for metric in spec.drawn}
-            draw_dots([_dot(row) for row in rows], headings, picture, name, spec.references)
+            dots = [_dot(row) for row in rows if set(spec.drawn) & {*row.ours}]
+            draw_dots(dots, headings, picture, spec.title, spec.references)
         if name == "sasc":
             draw_distributions(_ranks(experiment), picture, "Where each cost ranks the truly best candidate", "rank %")
     return table

@@ -19,13 +19,13 @@ from reachcost.audits.temporal import label_quality
 from reachcost.experiments import tworoom_audits_paper as paper
 from reachcost.experiments.tables import TableRow
 from reachcost.experiments.tworoom import Experiment
-from reachcost.experiments.tworoom_rows import SEEDS, Line, interval, table_row
-from reachcost.experiments.tworoom_settings import HEADS, SASC_GROUPS
+from reachcost.experiments.tworoom_rows import SEEDS, interval, measured
+from reachcost.experiments.tworoom_settings import HEADS, SASC_GROUPS, Setting
 from reachcost.experiments.tworoom_tables import baselines
 from reachcost.latents import encode_logs
 from reachcost.records import Columns, Run, require_rows
 from reachcost.seeding import generator
-from reachcost.stats import paired_bootstrap, sign_flip_test
+from reachcost.stats import cluster_bootstrap, paired_bootstrap, sign_flip_test
 
 Rows = list[TableRow]
 BASELINES = SASC_GROUPS["baselines"]
@@ -96,36 +96,25 @@ def statistics_rows(experiment: Experiment) -> Rows:
     """Paired differences: of rankings over the episodes of one world model, of success over world models."""
     seed = SEEDS[0]
     rankings = experiment.rankings(lewm(seed), "baselines", seed)
-    measured = {
+    ranked = {
         cost: {"rho_geo": found.spearman, "rank": found.oracle_best_rank, "selected": found.selected_distance}
         for cost, found in rankings.items()
     }
-    rows = [_bootstrapped("raw", seed, measured["raw"], "raw")]
+    rows = [_bootstrapped("raw", seed, ranked["raw"], "raw")]
     for cost in ("trm-complete", "trm-paper", "trm"):
-        difference = {metric: values - measured["raw"][metric] for metric, values in measured[cost].items()}
-        rows.append(_bootstrapped(cost, seed, measured[cost], "trm" if cost == "trm-complete" else None))
+        difference = {metric: values - ranked["raw"][metric] for metric, values in ranked[cost].items()}
+        rows.append(_bootstrapped(cost, seed, ranked[cost], "trm" if cost == "trm-complete" else None))
         printed = "difference" if cost == "trm-complete" else None
         rows.append(_bootstrapped(f"{cost} minus raw", seed, difference, printed))
     for cost in ("trm-paper", "trm"):
         raw, repaired = (
-            [table_row(experiment, Line("lewm", name, None, (seed,)), ("success",)) for seed in SEEDS]
-            for name in ("raw", cost)
+            measured(experiment, [Setting(lewm(seed), name) for seed in SEEDS])["success"] for name in ("raw", cost)
         )
-        before, after = (np.array([row.ours["success"] for row in lines]) for lines in (raw, repaired))
-        gains = after - before
-        ours = {"success": float(gains.mean()), "p_value": sign_flip_test(gains)}
+        gains = repaired - raw
         printed = {"success": float(np.mean(paper.SUCCESS_DIFFERENCES)), "p_value": paper.SIGN_FLIP}
-        rows.append(
-            TableRow(
-                cost=f"{cost} minus raw",
-                model="lewm",
-                n=sum(row.n for row in repaired),
-                ours=ours,
-                interval={},
-                paper=printed if cost == "trm-paper" else None,
-                extra={"per_model": gains.tolist()},
-            )
-        )
+        row = audit_row(f"{cost} minus raw", None, {"success": gains}, printed if cost == "trm-paper" else None)
+        p_value = {"p_value": sign_flip_test(gains.mean(1))}
+        rows.append(replace(row, ours={**row.ours, **p_value}, extra={"per_model": gains.mean(1).tolist()}))
     return rows
 
 
@@ -220,7 +209,8 @@ def probe_rows(experiment: Experiment) -> Rows:
     for split, (fitted, held) in splits.items():
         for seed in SEEDS:
             latents = experiment.latents(lewm(seed)).values
-            score = score_probe(fit_probe(latents[fitted], states[fitted]), latents[held], states[held])
+            probe = fit_probe(latents[fitted], states[fitted])
+            score = score_probe(probe, latents[held], states[held])
             printed = paper.PROBE[seed] if split == "split by rows" else None
             rows.append(
                 TableRow(
@@ -228,7 +218,9 @@ def probe_rows(experiment: Experiment) -> Rows:
                     model="lewm",
                     n=len(held),
                     ours={"rmse": score.rmse, "r2": score.r2},
-                    interval={},
+                    interval=_probe_interval(
+                        probe(latents[held]).numpy() - states[held], states[held], logs.episode_of(held)
+                    ),
                     paper=printed,
                     seed=seed,
                     setting=split,
@@ -237,13 +229,29 @@ def probe_rows(experiment: Experiment) -> Rows:
     return rows
 
 
+def _probe_interval(error: np.ndarray, states: np.ndarray, episodes: np.ndarray) -> dict[str, list[float]]:
+    """Intervals of RMSE and R2 when episodes of the scored rows [N] are resampled: errors [N, 2], states [N, 2]."""
+    spread = (states - states.mean(0)) ** 2
+    columns = np.concatenate([np.ones((len(error), 1)), error**2, spread], axis=1)
+    owner = np.unique(episodes, return_inverse=True)[1]
+    sums = np.stack([np.bincount(owner, weights=column) for column in columns.T], axis=1)
+
+    def scores(totals: np.ndarray) -> np.ndarray:
+        rmse = np.sqrt(totals[:, 1:3].mean(1) / totals[:, 0])
+        return np.stack([rmse, (1 - totals[:, 1:3] / totals[:, 3:]).mean(1)], axis=1)
+
+    low, high = cluster_bootstrap(sums, scores)
+    return {metric: [float(low[place]), float(high[place])] for place, metric in enumerate(("rmse", "r2"))}
+
+
 def temporal_rows(experiment: Experiment) -> Rows:
     """Logged gaps against the true distance."""
     pairs = experiment.pairs(lewm(SEEDS[0]), HEADS["trm-paper"], SEEDS[0]).train
     states, task = experiment.logs.columns["state"], experiment.task
     first, second = (states[rows.numpy()] for rows in (pairs.first, pairs.second))
     needs_door = task.layout.doorway_required(first, second)
-    quality = label_quality(pairs.gap.numpy().astype(float), task.distance(first, second), needs_door)
+    gaps, episodes = pairs.gap.numpy().astype(float), experiment.logs.episode_of(pairs.first.numpy())
+    quality = label_quality(gaps, task.distance(first, second), needs_door, episodes)
     printed = {
         name: {"pairs": 100 * count / 100_000, "pearson": pearson, "spearman": spearman}
         for name, (count, pearson, spearman) in paper.TEMPORAL_GEODESIC.items()
@@ -254,7 +262,7 @@ def temporal_rows(experiment: Experiment) -> Rows:
             model="logs",
             n=found.pairs,
             ours={"pairs": 100 * found.pairs / len(pairs), "pearson": found.pearson, "spearman": found.spearman},
-            interval={},
+            interval={"pearson": found.pearson_interval, "spearman": found.spearman_interval},
             paper=printed[name],
             setting=name,
         )

@@ -59,7 +59,7 @@ def table_row(experiment: Experiment, line: Line, metrics: Sequence[str]) -> Tab
         for seed in line.seeds
         for head_seed in line.head_seeds
     ]
-    values = _measured(experiment, settings, metrics)
+    values = measured(experiment, settings)
     if {"rho_geo", "rank"} & set(metrics) and line.cost != "random":
         values |= _ranked(experiment, line)
     if "validation_rmse" in metrics and line.cost in experiment.heads:
@@ -122,7 +122,7 @@ def interval(metric: str, values: np.ndarray) -> list[float]:
     return hierarchical_bootstrap(values[..., None], resamples=RESAMPLES)[:, 0].tolist()
 
 
-def _measured(experiment: Experiment, settings: Sequence[Setting], metrics: Sequence[str]) -> Values:
+def measured(experiment: Experiment, settings: Sequence[Setting]) -> Values:
     """Outcome metrics of closed-loop runs."""
     evaluation = experiment.evaluation(settings[0].evaluation)
     world, starts, goals = experiment.world(settings[0].evaluation), evaluation.starts, evaluation.goals

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import cast
 
-import numpy as np
-
 from reachcost.audits.features import FeaturesOnly, swap_consistency
 from reachcost.audits.sasc import compare_rankings
 from reachcost.audits.subspace import attribute, rowspace_share
@@ -74,8 +72,8 @@ def features_rows(experiment: Experiment) -> Rows:
             values = {"rho_geo": ranking.spearman[None], "rank": ranking.oracle_best_rank[None]}
             printed = dict(paper.FEATURES[place][number])
             if name == "all features":
-                values["swap_steps"] = np.array([[swap.difference]])
-                values["swap_percent"] = np.array([[100 * swap.difference / swap.magnitude]])
+                values["swap_steps"] = swap.difference.numpy()[None]
+                values["swap_percent"] = 100 * values["swap_steps"] / swap.magnitude.mean().item()
                 printed |= paper.SWAP[number]
             rows.append(audit_row("trm-paper", seed, values, printed, name))
     return rows

@@ -11,7 +11,9 @@ import numpy as np
 
 from reachcost.report.canvas import new_figure, write_picture
 
-STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
+STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)))
+
+TICKS = (0, 1, 3, 10, 30, 100)
 
 
 def draw_distributions(values: Mapping[str, np.ndarray], path: Path, heading: str, unit: str) -> None:
@@ -25,6 +27,9 @@ def draw_distributions(values: Mapping[str, np.ndarray], path: Path, heading: st
         share = 100 * np.arange(1, len(x) + 1) / len(x)
         label = f"{name} (mean {x.mean():.1f})"
         axes.step([0, *x], [0, *share], where="post", color=shade, linestyle=style, linewidth=2, label=label)
+    # Good costs differ near zero, bad ones far from it.
+    axes.set_xscale("symlog", linthresh=1)
+    axes.set_xticks(TICKS, [str(tick) for tick in TICKS])
     axes.set(xlabel=unit, ylabel="% of episodes at most so large", ylim=(0, 101), xlim=(0, 100))
     axes.grid(color="0.9")
     figure.legend(loc="outside right center", frameon=False)

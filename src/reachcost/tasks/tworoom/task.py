@@ -47,6 +47,7 @@ class TwoRoom:
     name = "tworoom"
     action_budget = 50
     stops_at_success = False
+    evaluation_sets = tuple(evaluation_sets.RULES)
 
     def __init__(
         self,

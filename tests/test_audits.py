@@ -1,0 +1,197 @@
+"""The small audits: probe rowspace, features, labels, coverage, dynamics, doorway settings."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reachcost.audits.coverage import uncovered
+from reachcost.audits.doorway import doorway_groups, doorway_latents, doorway_rows
+from reachcost.audits.dynamics import logged_skill, prediction_skill
+from reachcost.audits.features import BLOCKS, FeaturesOnly, swap_consistency
+from reachcost.audits.probe import LinearProbe
+from reachcost.audits.subspace import attribute, rowspace_share
+from reachcost.audits.temporal import label_quality
+from reachcost.costs import HeadCost
+from reachcost.errors import ReachcostError
+from reachcost.exclusion import Exclusion
+from reachcost.heads.pair import PairHead
+from reachcost.latents import Latents, encode_logs
+from reachcost.logs import Logs
+from reachcost.oracle_pairs import OraclePairs
+from reachcost.stats import cluster_bootstrap
+from reachcost.tasks.tworoom import Layout, TwoRoom
+from reachcost.worldmodels.loading import load_world_model
+from reachcost.worldmodels.toponav import ExactTopoNav
+
+
+def random(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@given(st.integers(0, 1000), st.integers(1, 4))
+def test_the_rowspace_share_is_that_of_an_orthonormal_basis(seed: int, targets: int) -> None:
+    probe = LinearProbe(random(6, targets, seed=seed), torch.zeros(targets))
+    terminal, goal = random(2, 5, 6, seed=seed + 1), random(2, 6, seed=seed + 2)
+    basis = torch.linalg.qr(probe.weight).Q
+    difference = terminal - goal[:, None]
+    expected = (difference @ basis).square().sum((1, 2)) / difference.square().sum((1, 2))
+    assert torch.allclose(rowspace_share(probe, terminal, goal), expected, atol=1e-4)
+
+
+class FirstCoordinate:
+    """A head that looks at the first number alone."""
+
+    latent_dim = 4
+
+    def __call__(self, z: torch.Tensor, goal: torch.Tensor) -> torch.Tensor:
+        return (z - goal)[..., 0].square()
+
+
+def test_attribution_finds_where_a_head_looks() -> None:
+    terminal, goal = random(3, 20, 4), random(3, 4, seed=1)
+    first, second = (LinearProbe(torch.eye(4)[:, [axis]], torch.zeros(1)) for axis in (0, 1))
+    seeing, blind = (attribute(FirstCoordinate(), probe, terminal, goal) for probe in (first, second))
+    assert torch.allclose(seeing.gradient_share, torch.ones(3))
+    assert torch.allclose(blind.gradient_share, torch.zeros(3))
+    assert torch.allclose(seeing.rowspace, seeing.full, atol=1e-5)
+    assert torch.allclose(seeing.residual, torch.zeros(3, 20), atol=1e-5)
+    assert torch.allclose(blind.residual, blind.full, atol=1e-5)
+
+
+def test_a_head_without_preferences_has_the_isotropic_gradient_share() -> None:
+    """2 of 32 dimensions, on average over heads."""
+    probe = LinearProbe(random(32, 2), torch.zeros(2))
+    shares = []
+    for seed in range(30):
+        torch.manual_seed(seed)
+        shares.append(attribute(PairHead(32, hidden=32), probe, random(4, 10, 32), random(4, 32)).gradient_share.mean())
+    assert torch.stack(shares).mean().item() == pytest.approx(2 / 32, rel=0.35)
+
+
+def test_all_features_are_the_head_and_a_symmetric_head_does_not_mind_the_order() -> None:
+    head = PairHead(5, hidden=8, scale=10.0)
+    terminal, goal = random(3, 7, 5), random(3, 5, seed=1)
+    whole = HeadCost(head)(terminal, goal)
+    assert torch.allclose(FeaturesOnly(head, BLOCKS)(terminal, goal), whole, atol=1e-4)
+    for block in BLOCKS:
+        kept = tuple(name for name in BLOCKS if name != block)
+        assert not torch.allclose(FeaturesOnly(head, kept)(terminal, goal), whole, atol=1e-4)
+    assert (swap_consistency(head, terminal, goal).difference > 0).all()
+    assert (swap_consistency(head.symmetrised(), terminal, goal).difference < 1e-4).all()
+
+
+def test_labels_are_judged_by_band_and_door_with_honest_intervals() -> None:
+    rng = np.random.default_rng(0)
+    gaps = rng.integers(1, 101, 4000).astype(float)
+    distances = gaps + rng.normal(0, 10, 4000)
+    quality = label_quality(gaps, distances, gaps > 60, np.arange(4000) // 4)
+    assert quality["all"].pearson == pytest.approx(np.corrcoef(gaps, distances)[0, 1])
+    assert quality["gap 1-10"].pearson < quality["all"].pearson
+    for found in quality.values():
+        low, high = found.pearson_interval
+        assert low < found.pearson < high
+    one_door = np.zeros(4000, bool)
+    one_door[0] = True
+    with pytest.raises(ReachcostError, match="only 1 pairs are 'doorway required': draw more pairs"):
+        label_quality(gaps, distances, one_door, np.arange(4000))
+
+
+def test_rows_of_one_episode_add_no_certainty() -> None:
+    values = np.random.default_rng(0).normal(size=50)
+    once = np.stack([values, np.ones(50)], axis=1)
+    mean = lambda totals: totals[:, 0] / totals[:, 1]  # noqa: E731
+    assert cluster_bootstrap(10 * once, mean) == pytest.approx(cluster_bootstrap(once, mean))
+
+
+def test_places_away_from_the_logs_are_uncovered() -> None:
+    logged, inside = (torch.rand(count, 2, generator=torch.Generator().manual_seed(count)) for count in (5000, 200))
+    outside = inside + 3
+    assert uncovered(inside, logged).float().mean() < 0.05
+    assert uncovered(outside, logged).all()
+    with pytest.raises(ReachcostError, match="1 logged latents cover nothing"):
+        uncovered(inside, logged[:1])
+
+
+@given(st.floats(0, 1))
+def test_prediction_skill_falls_with_the_error(error: float) -> None:
+    start, true = torch.zeros(10, 3), torch.ones(10, 3)
+    predicted = true + error * (start - true)
+    assert prediction_skill(start, predicted, true) == pytest.approx(1 - error**2, abs=1e-5)
+
+
+def test_skill_on_logs_needs_actions_and_long_episodes() -> None:
+    task, model = TwoRoom(), load_world_model("lewm-tworoom-3072")
+    latents = encode_logs(model, task.generate_logs(20))
+    assert logged_skill(model, latents, count=100) > 0.9
+    with pytest.raises(ReachcostError, match="no logged episode has 501 rows"):
+        logged_skill(model, latents, horizon=100)
+    with pytest.raises(ReachcostError, match="needs a model with action blocks"):
+        logged_skill(ExactTopoNav(), latents)
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.data())
+def test_kept_rows_stay_together_only_if_they_followed_each_other(lengths: list[int], data: st.DataObject) -> None:
+    total = sum(lengths)
+    logs = Logs({"state": np.arange(total)[:, None]}, np.array(lengths))
+    rows = np.array(sorted(data.draw(st.sets(st.integers(0, total - 1), min_size=1))))
+    kept = logs.keep(rows)
+    assert kept.columns["state"][:, 0].tolist() == rows.tolist()
+    for number in range(len(kept)):
+        part = kept.episode(number)["state"][:, 0]
+        assert (np.diff(part) == 1).all()
+        assert len(np.unique(logs.episode_of(part))) == 1
+    assert len(kept) == 1 + sum(
+        after != before + 1 or logs.episode_of(np.array([before])) != logs.episode_of(np.array([after]))
+        for before, after in pairwise(rows)
+    )
+
+
+@pytest.mark.parametrize("rows", [[], [3, 2], [1, 1], [-1, 2], [5]])
+def test_rows_that_cannot_be_kept_are_refused(rows: list[int]) -> None:
+    logs = Logs({"state": np.arange(5.0)[:, None]}, np.array([5]))
+    with pytest.raises(ReachcostError, match="cannot keep these rows: give one or more of 0 to 4, ascending"):
+        logs.keep(np.array(rows, int))
+
+
+def states_as_latents(episodes: int) -> tuple[TwoRoom, Latents]:
+    task = TwoRoom()
+    logs = task.generate_logs(episodes)
+    return task, Latents(torch.from_numpy(logs.columns["state"]), logs)
+
+
+def test_doorway_settings_hold_what_the_paper_says() -> None:
+    task, latents = states_as_latents(10_000)
+    layout, goals = task.layout, task.evaluation_set("high-distance")
+    banned = Exclusion(latents.logs, [goals])
+    limited = doorway_latents(latents, "limited", layout, 25_000, goals, seed=0)
+    assert limited.logs.rows == 25_000
+    assert layout.door_distance(limited.logs.columns["state"]).min() >= 95
+    balanced = doorway_latents(latents, "balanced", layout, 25_000, goals, seed=0)
+    assert (layout.door_distance(balanced.logs.columns["state"]) <= 70).sum() == 12_500
+    assert not np.isin(balanced.logs.columns["episode_idx"], banned.episodes).any()
+    options: dict[str, Any] = {"count": 5_000, "validation": 100, "exclude": goals}
+    pairs = OraclePairs(balanced, task, **options, groups=doorway_groups("balanced", layout)).train
+    ends = [balanced.logs.columns["state"][rows.numpy()] for rows in (pairs.first, pairs.second)]
+    near = np.minimum(*(layout.door_distance(end) for end in ends)) <= 70
+    assert near.mean() == pytest.approx(0.5, abs=0.001)
+    assert (layout.room(ends[0]) != layout.room(ends[1])).mean() == pytest.approx(0.5, abs=0.001)
+    assert doorway_groups("limited", layout) is None
+
+
+def test_unknown_doorway_settings_and_groups_that_are_too_rare_are_refused() -> None:
+    with pytest.raises(ReachcostError, match="unknown doorway coverage 'none': choose one of limited, balanced"):
+        doorway_rows(np.zeros((3, 2)), "none", Layout(), None, np.random.default_rng(0))
+    task, latents = states_as_latents(20)
+
+    def rare(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        return (np.arange(len(first)) == 0).astype(int)
+
+    with pytest.raises(ReachcostError, match="the groups hold only 50, 1 pairs of 100"):
+        OraclePairs(latents, task, count=100, validation=100, groups=rare)
