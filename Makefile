@@ -31,12 +31,13 @@ test: lint
 
 # Makes every published table; what is recorded in results/runs is not computed again.
 results: setup
-	for table in toponav toponav-readings toponav-recipes tworoom tworoom-recipes; do $(BIN)/reachcost reproduce $$table --out results || exit 1; done
+	for table in toponav toponav-readings toponav-recipes tworoom audits tworoom-recipes; do $(BIN)/reachcost reproduce $$table --out results || exit 1; done
 
 bench: .venv/.ready-swm
 	$(BIN)/python -m benchmarks.tworoom
 	$(BIN)/python -m benchmarks.world_models
 	$(BIN)/python -m benchmarks.planning
+	$(BIN)/python -m benchmarks.audits
 
 # Trains a whole LeWM by the default plan: under ten minutes on two idle cores.
 bench-training: .venv/.ready-swm

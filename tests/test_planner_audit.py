@@ -121,7 +121,9 @@ def test_a_damaged_predictor_fails_at_dynamics(
 def test_a_latent_that_forgets_the_state_fails_at_representation(lewm: JepaWorldModel, logged: Latents) -> None:
     order = torch.randperm(len(logged.values), generator=torch.Generator().manual_seed(0))
     forgetful = Latents(logged.values[order], logged.logs, logged.model)
-    assert PlannerAudit(lewm, forgetful).verdict == "representation"
+    audit = PlannerAudit(lewm, forgetful)
+    assert outcomes(audit)["representation"] == "fail"
+    assert audit.verdict == "representation"
 
 
 def test_logs_alone_tell_latent_distance_from_a_repaired_cost(

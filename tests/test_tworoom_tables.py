@@ -63,7 +63,7 @@ def test_a_table_has_the_documented_form_and_its_provenance(finished: Path) -> N
     assert table["machine"]
     assert table["rows_sha256"].keys() >= {
         "tworoom-control/lewm-3072-high-distance-raw",
-        "tworoom-sasc/lewm-3072-head3072",
+        "tworoom-sasc/lewm-3072-high-distance-baselines-head3072",
     }
 
 

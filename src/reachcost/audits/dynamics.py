@@ -24,7 +24,7 @@ def prediction_skill(start: Tensor, predicted: Tensor, true: Tensor) -> float:
 
 
 @torch.no_grad()
-def logged_skill(model: WorldModel, latents: Latents, horizon: int = 5, count: int = 2_000, seed: int = 0) -> float:
+def logged_skill(model: WorldModel, latents: Latents, horizon: int = 5, count: int = 500, seed: int = 0) -> float:
     """Prediction skill over `horizon` action blocks, on windows of the logs: needs no simulator.
 
     >>> from reachcost import encode_logs, load_world_model, make_task

@@ -97,4 +97,7 @@ def logged_audit(costs: Mapping[str, TerminalCost], latents: Latents, pools: Log
 
 def _nearest(points: Tensor, among: Tensor, count: int) -> np.ndarray:
     """Positions [N, count] of the nearest latents, nearest first."""
-    return torch.cdist(points, among).topk(min(count, len(among)), largest=False).indices.numpy()
+    # As a matrix product, one point would cost a copy of all the others.
+    mode = "donot_use_mm_for_euclid_dist" if len(points) == 1 else "use_mm_for_euclid_dist_if_necessary"
+    distance = torch.cdist(points, among, compute_mode=mode)
+    return distance.topk(min(count, len(among)), largest=False).indices.numpy()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 from reachcost.experiments import tworoom_audits, tworoom_stress, tworoom_subspace
-from reachcost.experiments.tables import METRICS, ResultTable, TableRow
+from reachcost.experiments.tables import METRICS, ResultTable
 from reachcost.experiments.tworoom import Experiment
 from reachcost.experiments.tworoom_audits import Rows, lewm
 from reachcost.experiments.tworoom_rows import SEEDS
@@ -148,16 +149,30 @@ def reproduce_audit(
         picture = out / "figures" / f"{name}.png"
         if spec.drawn:
             headings = {metric: METRICS[metric][0] for metric in spec.drawn}
-            dots = [_dot(row) for row in rows if set(spec.drawn) & {*row.ours}]
-            draw_dots(dots, headings, picture, spec.title, spec.references)
+            drawn = [row for row in rows if set(spec.drawn) & {*row.ours}]
+            draw_dots(_dots(drawn), headings, picture, spec.title, spec.references)
         if name == "sasc":
             draw_distributions(_ranks(experiment), picture, "Where each cost ranks the truly best candidate", "rank %")
     return table
 
 
-def _dot(row: TableRow) -> Dot:
-    label = " · ".join(filter(None, (row.label, row.setting)))
-    return Dot(label, row.ours, row.interval, row.paper or {})
+def _dots(rows: Rows) -> list[Dot]:
+    """The lines as a picture shows them, grouped by cost or by setting, whichever changes less often."""
+    changes = {
+        name: sum(getattr(a, name) != getattr(b, name) for a, b in pairwise(rows)) for name in ("cost", "setting")
+    }
+    group = min(changes, key=lambda name: changes[name] or len(rows))
+    several = len({row.seed for row in rows}) > 1
+    return [
+        Dot(
+            " · ".join(filter(None, (row.label if several else row.cost, row.setting))),
+            getattr(row, group),
+            row.ours,
+            row.interval,
+            row.paper or {},
+        )
+        for row in rows
+    ]
 
 
 def _ranks(experiment: Experiment) -> dict[str, np.ndarray]:

@@ -19,13 +19,14 @@ from reachcost.heads.pair import PairHead
 
 def subspace_rows(experiment: Experiment) -> Rows:
     """Planning with the rowspace or the residual alone, and how little of the distance lies in the rowspace."""
+    near = "distance-controlled set"
     lines = [
-        Line("lewm", cost, {"success": printed[number]}, (seed,), changes=CONTROLLED, single=True)
+        Line("lewm", cost, {"success": printed[number]}, (seed,), changes=CONTROLLED, setting=near, single=True)
         for cost, printed in paper.SUBSPACE.items()
         for number, seed in enumerate(SEEDS)
     ]
     far = [Line("lewm", cost, setting="high-distance set") for cost in paper.SUBSPACE]
-    lines += [*far, *bounds([Line("lewm", "raw", changes=CONTROLLED, setting="distance-controlled set"), far[0]])]
+    lines += [*far, *bounds([Line("lewm", "raw", changes=CONTROLLED, setting=near), far[0]])]
     rows = [table_row(experiment, line, ("success",)) for line in lines]
     for number, seed in enumerate(SEEDS):
         terminal, goal, _ = shared_pool(experiment, seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -19,12 +20,14 @@ class Dot:
 
     Attributes:
         label: What the line is about.
+        group: Lines of one group that follow each other share a background.
         ours: Our value by metric.
         interval: Its interval by metric.
         paper: The paper's value by metric.
     """
 
     label: str
+    group: str
     ours: Mapping[str, float]
     interval: Mapping[str, Sequence[float]] = field(default_factory=dict)
     paper: Mapping[str, float] = field(default_factory=dict)
@@ -63,6 +66,10 @@ def draw_dots(
 
 def _draw(axes: Axes, dots: Sequence[Dot], metric: str) -> None:
     places = range(len(dots))
+    for number, (_, members) in enumerate(groupby(enumerate(dots), key=lambda dot: dot[1].group)):
+        first, *others = [place for place, _ in members]
+        if number % 2:
+            axes.axhspan(first - 0.5, [first, *others][-1] + 0.5, color="0.95", zorder=0)
     axes.hlines(places, *_ends(dots, metric), color=OURS, linewidth=2.2)
     ours = [(dot.ours[metric], place) for place, dot in enumerate(dots) if metric in dot.ours]
     paper = [(dot.paper[metric], place) for place, dot in enumerate(dots) if metric in dot.paper]
