@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from reachcost.audits.coverage import uncovered
 from reachcost.audits.doorway import doorway_groups, doorway_latents, doorway_rows
-from reachcost.audits.dynamics import logged_skill, prediction_skill
+from reachcost.audits.dynamics import logged_moves, prediction_skill
 from reachcost.audits.features import BLOCKS, FeaturesOnly, swap_consistency
 from reachcost.audits.probe import LinearProbe
 from reachcost.audits.subspace import attribute, rowspace_share
@@ -85,9 +85,12 @@ def test_all_features_are_the_head_and_a_symmetric_head_does_not_mind_the_order(
         assert not torch.allclose(FeaturesOnly(head, kept)(terminal, goal), whole, atol=1e-4)
     assert (swap_consistency(head, terminal, goal).difference > 0).all()
     assert (swap_consistency(head.symmetrised(), terminal, goal).difference < 1e-4).all()
+    for wrong in ((head.symmetrised(), BLOCKS), (head, ("colour",))):
+        with pytest.raises(ReachcostError, match="give a pair head of one input order"):
+            FeaturesOnly(*wrong)
 
 
-def test_labels_are_judged_by_band_and_door_with_honest_intervals() -> None:
+def test_labels_are_judged_by_band_and_room_with_honest_intervals() -> None:
     rng = np.random.default_rng(0)
     gaps = rng.integers(1, 101, 4000).astype(float)
     distances = gaps + rng.normal(0, 10, 4000)
@@ -99,15 +102,19 @@ def test_labels_are_judged_by_band_and_door_with_honest_intervals() -> None:
         assert low < found.pearson < high
     one_door = np.zeros(4000, bool)
     one_door[0] = True
-    with pytest.raises(ReachcostError, match="only 1 pairs are 'doorway required': draw more pairs"):
+    with pytest.raises(ReachcostError, match="only 1 pairs are 'across the wall': draw more pairs"):
         label_quality(gaps, distances, one_door, np.arange(4000))
 
 
 def test_rows_of_one_episode_add_no_certainty() -> None:
     values = np.random.default_rng(0).normal(size=50)
     once = np.stack([values, np.ones(50)], axis=1)
-    mean = lambda totals: totals[:, 0] / totals[:, 1]  # noqa: E731
-    assert cluster_bootstrap(10 * once, mean) == pytest.approx(cluster_bootstrap(once, mean))
+
+    def mean(sums: np.ndarray) -> np.ndarray:
+        return sums[:, 0] / sums[:, 1]
+
+    ten_times = cluster_bootstrap(np.repeat(once, 10, axis=0), np.repeat(np.arange(50), 10), mean)
+    assert ten_times == pytest.approx(cluster_bootstrap(once, np.arange(50), mean))
 
 
 def test_places_away_from_the_logs_are_uncovered() -> None:
@@ -129,11 +136,11 @@ def test_prediction_skill_falls_with_the_error(error: float) -> None:
 def test_skill_on_logs_needs_actions_and_long_episodes() -> None:
     task, model = TwoRoom(), load_world_model("lewm-tworoom-3072")
     latents = encode_logs(model, task.generate_logs(20))
-    assert logged_skill(model, latents, count=100) > 0.9
+    assert prediction_skill(*logged_moves(model, latents, count=100)) > 0.9
     with pytest.raises(ReachcostError, match="no logged episode has 501 rows"):
-        logged_skill(model, latents, horizon=100)
+        logged_moves(model, latents, horizon=100)
     with pytest.raises(ReachcostError, match="needs a model with action blocks"):
-        logged_skill(ExactTopoNav(), latents)
+        logged_moves(ExactTopoNav(), latents)
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.data())

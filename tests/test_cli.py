@@ -45,7 +45,7 @@ def message(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_mistakes_get_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "there is no table 'mars': choose one of tworoom, toponav," in message(["reproduce", "mars"], capsys)
+    assert "there is no table 'mars': choose one of tworoom, audits, toponav," in message(["reproduce", "mars"], capsys)
     file = tmp_path / "file"
     file.write_text("mine")
     assert "is a file: choose another --out" in message(["reproduce", "toponav", "--out", str(file)], capsys)

@@ -84,3 +84,14 @@ def test_wilson_contains_the_share_and_mirrors(trials: int, data: st.DataObject)
 
 def test_wilson_example() -> None:
     assert wilson(50, 100) == pytest.approx((0.4038, 0.5962), abs=1e-4)
+
+
+def test_models_that_share_their_episodes_add_no_certainty_about_episodes() -> None:
+    one = np.random.default_rng(0).normal(size=(1, 100))
+    thrice = np.repeat(one, 3, axis=0)
+    alone, apart, shared = (
+        float(np.diff(hierarchical_bootstrap(values, resamples=4000, shared=together), axis=0)[0])
+        for values, together in ((one, False), (thrice, False), (thrice, True))
+    )
+    assert shared == pytest.approx(alone, rel=0.1)
+    assert apart < 0.7 * alone

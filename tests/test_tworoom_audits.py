@@ -101,10 +101,11 @@ def test_published_stress_tests_agree_with_the_paper() -> None:
 
 
 def test_the_audit_of_logs_orders_costs_as_the_simulator_does() -> None:
-    (both,) = rows_of("logged-audit", cost="both audits")
-    assert both["ours"]["agreement"] >= 0.8
-    assert min(both["per_model"]) >= 0.8
-    assert both["n"] == len(published("logged-audit")["rows"]) - 1 >= 14
+    for judges in ("logs and SASC", "logs and success"):
+        (both,) = rows_of("logged-audit", cost=judges)
+        assert both["ours"]["agreement"] >= 0.8
+        assert min(both["per_model"]) >= 0.8
+        assert both["n"] == len(published("logged-audit")["rows"]) - 3 >= 14
 
 
 def test_every_layout_has_an_evaluation_set_of_its_own(tmp_path: Path) -> None:

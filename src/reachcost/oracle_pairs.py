@@ -58,11 +58,11 @@ class OraclePairs(Pairs):
             rng = generator(seed, purpose, *indices)
             # With groups, many more than needed, of which equally many of each group are kept.
             first, second = rng.choice(usable, (2, number if groups is None else 20 * number))
+            while (banned := exclusion.bans(first, second)).any():
+                first[banned], second[banned] = rng.choice(usable, (2, banned.sum()))
             if groups is not None:
                 chosen = _equally_many(groups(states[first], states[second]), number)
                 first, second = first[chosen], second[chosen]
-            while (banned := exclusion.bans(first, second)).any():
-                first[banned], second[banned] = rng.choice(usable, (2, banned.sum()))
             distance = task.distance(np.asarray(states[first]), np.asarray(states[second])).astype(np.float32)
             return PairSet(torch.from_numpy(first), torch.from_numpy(second), torch.from_numpy(distance))
 

@@ -196,7 +196,7 @@ class TemporalPairs(Pairs):
             return training.pair(count, sampler, exclusion, generator(seed, "train-pairs", *([epoch] if epoch else [])))
 
         record: dict[str, Any] = {"labels": "temporal", "sampling": sampling, "held_out_episodes": held_out}
-        record |= {name: value for name, value in (("max_gap", max_gap), ("rows", rows)) if value is not None}
+        record |= {"holdout": holdout, "max_gap": max_gap, "rows": rows}
         super().__init__(
             latents,
             draw,

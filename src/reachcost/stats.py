@@ -38,9 +38,17 @@ def paired_bootstrap(
 
 
 def hierarchical_bootstrap(
-    values: np.ndarray, *, resamples: int = RESAMPLES, seed: int = ANALYSIS_SEED, level: float = 0.95
+    values: np.ndarray,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = ANALYSIS_SEED,
+    level: float = 0.95,
+    shared: bool = False,
 ) -> np.ndarray:
     """Interval of the mean when seeds are resampled first, then episodes inside each: [K, E, ...] -> [2, ...].
+
+    With `shared`, all seeds met the same episodes, so a resample draws episodes once for all of them: repeating an
+    episode under more seeds then adds no certainty about other episodes.
 
     >>> constant = np.ones((3, 120, 2))
     >>> hierarchical_bootstrap(constant, resamples=100).shape
@@ -54,7 +62,8 @@ def hierarchical_bootstrap(
     for start in range(0, resamples, 2000):
         size = min(2000, resamples - start)
         chosen_seed = rng.integers(seeds, size=(size, seeds, 1), dtype=np.int32)
-        chosen = chosen_seed * episodes + rng.integers(episodes, size=(size, seeds, episodes), dtype=np.int32)
+        draws = rng.integers(episodes, size=(size, 1 if shared else seeds, episodes), dtype=np.int32)
+        chosen = chosen_seed * episodes + draws
         chosen += np.arange(size, dtype=np.int32)[:, None, None] * (seeds * episodes)
         counts = np.bincount(chosen.ravel(), minlength=size * seeds * episodes).reshape(size, -1)
         means.append(counts @ flat / (seeds * episodes))
@@ -63,26 +72,34 @@ def hierarchical_bootstrap(
 
 
 def cluster_bootstrap(
-    sums: np.ndarray,
+    columns: np.ndarray,
+    clusters: np.ndarray,
     statistic: Callable[[np.ndarray], np.ndarray],
     *,
     resamples: int = 2000,
     seed: int = ANALYSIS_SEED,
     level: float = 0.95,
 ) -> np.ndarray:
-    """Interval of a statistic of sums over rows, when clusters of rows are resampled: [C, K] -> [2, ...].
+    """Interval of a statistic of column sums when whole clusters of rows (episodes) are resampled: -> [2, ...].
 
-    Rows of one episode resemble each other; give the K sums of each of C episodes, and what to make of their totals
-    [resamples, K] -> [resamples, ...].
+    Args:
+        columns: What is summed, rows [N, K].
+        clusters: The cluster of each row [N].
+        statistic: What to make of sums [resamples, K] -> [resamples, ...].
+        resamples: How often to draw as many clusters as there are.
+        seed: Of the draws.
+        level: Of the interval.
 
-    >>> sums = np.stack([np.arange(100.0), np.ones(100)], axis=1)  # total and number of rows of each episode
-    >>> low, high = cluster_bootstrap(sums, lambda totals: totals[:, 0] / totals[:, 1])
+    >>> columns = np.stack([np.arange(100.0), np.ones(100)], axis=1)
+    >>> low, high = cluster_bootstrap(columns, np.arange(100) // 2, lambda sums: sums[:, 0] / sums[:, 1])
     >>> bool(low < 49.5 < high)
     True
     """
+    cluster = np.unique(clusters, return_inverse=True)[1]
+    sums = np.stack([np.bincount(cluster, weights=column) for column in np.asarray(columns, float).T], axis=1)
     counts = generator(seed, "cluster-bootstrap").multinomial(len(sums), np.full(len(sums), 1 / len(sums)), resamples)
     tail = 50 * (1 - level)
-    return np.percentile(statistic(counts @ np.asarray(sums, float)), [tail, 100 - tail], axis=0)
+    return np.percentile(statistic(counts @ sums), [tail, 100 - tail], axis=0)
 
 
 def sign_flip_test(differences: np.ndarray) -> float:

@@ -52,7 +52,12 @@ def doorway_rows(states: np.ndarray, setting: str, layout: Layout, count: int | 
     chosen = []
     for part in parts:
         found = rng.permutation(np.flatnonzero(part))
-        chosen.append(found if count is None else found[: count // len(parts)])
+        wanted = len(found) if count is None else count // len(parts)
+        if len(found) < max(wanted, 1):
+            raise ReachcostError(
+                f"only {len(found)} of {max(wanted, 1)} states for {setting} coverage: log more episodes"
+            )
+        chosen.append(found[:wanted])
     return np.sort(np.concatenate(chosen))
 
 

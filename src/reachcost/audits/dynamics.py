@@ -14,7 +14,7 @@ from reachcost.worldmodels.actions import ActionBlocks
 
 
 def prediction_skill(start: Tensor, predicted: Tensor, true: Tensor) -> float:
-    """1 for perfect predictions, 0 for those as wrong as no change at all: latents [N, D] each.
+    """1 for perfect predictions, 0 for those as wrong as no change at all: latents or probed states [N, D] each.
 
     >>> start, true = torch.zeros(4, 2), torch.ones(4, 2)
     >>> prediction_skill(start, true, true), prediction_skill(start, start, true)
@@ -24,12 +24,15 @@ def prediction_skill(start: Tensor, predicted: Tensor, true: Tensor) -> float:
 
 
 @torch.no_grad()
-def logged_skill(model: WorldModel, latents: Latents, horizon: int = 5, count: int = 500, seed: int = 0) -> float:
-    """Prediction skill over `horizon` action blocks, on windows of the logs: needs no simulator.
+def logged_moves(
+    model: WorldModel, latents: Latents, horizon: int = 5, count: int = 500, seed: int = 0
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Start, predicted and true latents [N, D] of windows of `horizon` action blocks in the logs: needs no simulator.
 
     >>> from reachcost import encode_logs, load_world_model, make_task
     >>> model = load_world_model("lewm-tworoom-3072")
-    >>> logged_skill(model, encode_logs(model, make_task("tworoom").generate_logs(10)), count=50) > 0.5
+    >>> latents = encode_logs(model, make_task("tworoom").generate_logs(10))
+    >>> prediction_skill(*logged_moves(model, latents, count=50)) > 0.5
     True
     """
     blocks: ActionBlocks | None = getattr(model, "actions", None)
@@ -39,9 +42,8 @@ def logged_skill(model: WorldModel, latents: Latents, horizon: int = 5, count: i
     starts = latents.logs.window_starts(steps + 1)
     if not len(starts):
         raise ReachcostError(f"no logged episode has {steps + 1} rows: give longer episodes or a shorter horizon")
-    starts = generator(seed, "logged-skill").permutation(starts)[:count]
+    starts = generator(seed, "logged-moves").permutation(starts)[:count]
     actions = np.asarray(latents.logs.columns["action"])[starts[:, None] + np.arange(steps)]
     plans = blocks.standardise(actions.reshape(len(starts), horizon, blocks.length, -1))
     start, true = (latents.values[torch.from_numpy(rows)] for rows in (starts, starts + steps))
-    predicted = model.rollout(start[:, None], torch.from_numpy(plans)[:, None])[:, 0]
-    return prediction_skill(start, predicted, true)
+    return start, model.rollout(start[:, None], torch.from_numpy(plans)[:, None])[:, 0], true

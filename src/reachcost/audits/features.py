@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
+from reachcost.errors import ReachcostError
 from reachcost.heads.pair import PairHead
 
 BLOCKS = ("z", "goal", "difference", "absolute")
@@ -26,13 +26,19 @@ class FeaturesOnly:
     head: PairHead
     kept: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        if self.head.symmetric or set(self.kept) - set(BLOCKS):
+            raise ReachcostError(
+                f"cannot keep {', '.join(self.kept)} of this head: give a pair head of one input order, and some of "
+                f"{', '.join(BLOCKS)}"
+            )
+
     @torch.no_grad()
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
         """Score terminal [B, S, D] against goal [B, D]."""
-        z, target = torch.broadcast_tensors(terminal, goal[:, None])
-        blocks = {"z": z, "goal": target, "difference": z - target, "absolute": (z - target).abs()}
-        features = [block if name in self.kept else torch.zeros_like(block) for name, block in blocks.items()]
-        return self.head.scale * functional.softplus(self.head.mlp(torch.cat(features, dim=-1)).squeeze(-1))
+        kept = torch.tensor([[name in self.kept] for name in BLOCKS])
+        features = self.head.features(terminal, goal[:, None]).unflatten(-1, (len(BLOCKS), -1)) * kept
+        return self.head.scale * self.head.read(features.flatten(-2))
 
 
 @dataclass(frozen=True)

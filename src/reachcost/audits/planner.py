@@ -6,8 +6,10 @@ comes, the sampler with true dynamics and true distance, the cost on candidates 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,15 +17,16 @@ from torch import Tensor
 
 from reachcost.audits import stages
 from reachcost.audits.coverage import uncovered
-from reachcost.audits.dynamics import logged_skill, prediction_skill
+from reachcost.audits.dynamics import logged_moves, prediction_skill
 from reachcost.audits.logged import logged_audit, logged_pools
-from reachcost.audits.probe import LinearProbe, fit_probe, score_probe
-from reachcost.audits.sasc import SascAudit, execute, gaussian_pools, sasc
+from reachcost.audits.probe import LinearProbe, episode_split, fit_probe, score_probe
+from reachcost.audits.sasc import SascAudit, execute, gaussian_pools, roll_out, sasc
 from reachcost.audits.stages import Stage, judge
 from reachcost.costs import LatentMSE, require_one_model
 from reachcost.errors import ReachcostError
 from reachcost.evaluation import EvaluationSet
-from reachcost.latents import Latents
+from reachcost.exclusion import Exclusion
+from reachcost.latents import Latents, model_identity
 from reachcost.oracle import OracleGeodesic
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import ControlRuns, control
@@ -34,7 +37,6 @@ from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.actions import ActionBlocks
 from reachcost.worldmodels.tworoom import ExactTwoRoom
 
-PROBE_ROWS = 20_000
 EXECUTED = 20
 """Candidates of each episode whose real ends are encoded."""
 PLACES = 2_000
@@ -76,13 +78,19 @@ class PlannerAudit:
         if (self.task is None) != (self.evaluation is None):
             raise ReachcostError("a task goes with an evaluation set: give both, or neither for an audit from logs")
         require_one_model({"audited": self.cost}, self.model)
-        for head in getattr(self.cost, "heads", ()):
-            trained_on = getattr(head, "record", {}).get("pairs", {}).get("logs_sha256")
-            if trained_on and trained_on != self.latents.logs.fingerprint:
-                raise ReachcostError(
-                    "the head was fitted on other logs than these, so their coverage tells nothing about it: "
-                    "give the logs it was fitted on"
-                )
+        here = model_identity(self.model)
+        for latents in filter(None, (self.latents, self.held_out)):
+            if here and latents.model and here["sha256"] != latents.model["sha256"]:
+                made_by = latents.model["name"]
+                raise ReachcostError(f"the latents are of {made_by}, not of {here['name']}: encode with this model")
+        logged = self.latents.logs.fingerprint
+        if self.held_out is not None and self.held_out.logs.fingerprint == logged:
+            raise ReachcostError("the held-out logs are the ones heads learn from: give logs that no head has seen")
+        if any(pairs["logs_sha256"] != logged for pairs in self._records):
+            raise ReachcostError(
+                "the head was fitted on other logs than these, so their coverage tells nothing about it: "
+                "give the logs it was fitted on"
+            )
 
     @cached_property
     def stages(self) -> list[Stage]:
@@ -108,130 +116,161 @@ class PlannerAudit:
 
     @property
     def learned(self) -> bool:
-        """Whether the cost has learned from the logs."""
+        """Whether the cost has learned from logs."""
         return bool(getattr(self.cost, "heads", ()))
+
+    @property
+    def _records(self) -> list[dict[str, Any]]:
+        """How the pairs of the heads came about, where they tell."""
+        records = [getattr(head, "record", {}).get("pairs") for head in getattr(self.cost, "heads", ())]
+        return [record for record in records if record]
+
+    @property
+    def caveats(self) -> list[str]:
+        """What a reader of the stages must know."""
+        found = []
+        if self._evaluated_episodes.size and any("exclusion" not in record for record in self._records):
+            found.append("the head was fitted on episodes of the evaluation set, so success flatters it")
+        if self._executed is None and self.held_out is None:
+            found.append("dynamics were measured on the logs given, which the world model may have been trained on")
+        return found
+
+    @cached_property
+    def _evaluated_episodes(self) -> np.ndarray:
+        """Logged episodes that hold a start or goal of the evaluation set."""
+        logs = self.latents.logs
+        if self.evaluation is None or "state" not in logs.columns:
+            return np.empty(0, np.int64)
+        return Exclusion(logs, [self.evaluation]).episodes
 
     @cached_property
     def probe(self) -> LinearProbe | None:
-        """A linear probe of the state, if the logs have it, fitted on four fifths of the episodes."""
+        """A linear probe of the state, fitted on four fifths of the episodes, if the logs allow one."""
         return None if self._split is None else fit_probe(*self._split[0])
 
     @cached_property
     def _split(self) -> list[tuple[Tensor, np.ndarray]] | None:
         """Latents and states of rows to fit on, and of rows of other episodes."""
         logs = self.latents.logs
-        if "state" not in logs.columns or len(logs) < 5:
+        parts = episode_split(logs)
+        if "state" not in logs.columns or min(map(len, parts)) < 2:
             return None
-        rows = np.sort(generator(0, "probe").permutation(logs.rows)[:PROBE_ROWS])
-        unseen = generator(0, "probe-episodes").permutation(len(logs))[: len(logs) // 5]
-        held = np.isin(logs.episode_of(rows), unseen)
-        parts = [rows[~held], rows[held]]
-        return [
-            (self.latents.values[torch.from_numpy(part)], np.asarray(logs.columns["state"])[part]) for part in parts
-        ]
+        states = np.asarray(logs.columns["state"])
+        return [(self.latents.values[torch.from_numpy(rows)], states[rows]) for rows in parts]
 
     def _representation(self) -> Stage:
-        if self._split is None or self.probe is None or min(len(states) for _, states in self._split) < 2:
+        if self._split is None or self.probe is None:
             return judge("representation", "log the state of every row (column `state`), of five or more episodes")
         return judge("representation", score_probe(self.probe, *self._split[1]).r2)
 
     def _dynamics(self) -> Stage:
-        if self._ends is not None:
-            return judge("dynamics", prediction_skill(*self._ends))
+        """Latents count most what matters least, so the skill is that of the probed state where there is a probe."""
         try:
-            return judge("dynamics", logged_skill(self.model, self.held_out or self.latents, self.planner.horizon))
+            moved = self._executed or logged_moves(self.model, self.held_out or self.latents, self.planner.horizon)
         except ReachcostError as error:
             return judge("dynamics", str(error))
+        return judge("dynamics", prediction_skill(*(self.probe(part) for part in moved) if self.probe else moved))
 
     def _coverage(self) -> Stage:
         if not self.learned:
             return judge("coverage", "nothing to cover: this cost has learned from no logs")
-        if self._ends is not None:
-            places = torch.cat([self._ends[2], self._encode(self._simulated()[1].goals)])
+        if self._executed is not None:
+            places = torch.cat([self._executed[2], self._goal_latents])
         elif self.held_out is not None:
             chosen = generator(0, "coverage").permutation(len(self.held_out.values))[:PLACES]
             places = self.held_out.values[torch.from_numpy(chosen)]
         else:
             return judge("coverage", "give logs that the head has not seen (--held-out), or a task")
-        return judge("coverage", 100 * uncovered(places, self.latents.values).float().mean().item())
+        logs = self.latents.logs
+        learned = ~np.isin(logs.episode_of(np.arange(logs.rows)), self._evaluated_episodes)
+        return judge("coverage", 100.0 * uncovered(places, self.latents.values[torch.from_numpy(learned)]).numpy())
 
     def _sampling(self) -> Stage:
-        if self.task is None or self.exact is None:
-            return judge("sampling", "needs a simulator: give a task whose dynamics are known")
-        _, evaluation = self._simulated()
-        runs = control(
-            self.task, self.exact, {"oracle": OracleGeodesic(self.exact)}, evaluation, self.planner, seed=self.seed
-        )
-        return judge("sampling", 100 * float(runs.success.mean()))
+        if self.oracle_runs is None:
+            return judge("sampling", "needs a simulator whose dynamics are known (TwoRoom)")
+        return judge("sampling", 100.0 * self.oracle_runs.success[0])
 
     def _ranking(self) -> Stage:
-        if self.task is not None:
+        if self._simulated:
             elites = 100 * self.planner.elites / self.planner.candidates
-            return judge("ranking", float(self.sasc.rankings["audited"].oracle_best_rank.mean()), threshold=elites)
+            return judge("ranking", self.sasc.rankings["audited"].oracle_best_rank, threshold=elites)
         unseen = self.held_out if self.learned else self.held_out or self.latents
-        if unseen is None:
-            return judge(
-                "ranking", "give logs that the head has not seen (--held-out), or a task", stages.LOGGED_RANKING
-            )
+        missing = "give logs that the head has not seen (--held-out), or a task"
         try:
-            pools = logged_pools(unseen, np.arange(len(unseen.logs)), LOGGED_GOALS)
+            pools = None if unseen is None else logged_pools(unseen, np.arange(len(unseen.logs)), LOGGED_GOALS)
         except ReachcostError as error:
-            return judge("ranking", str(error), stages.LOGGED_RANKING)
+            pools, missing = None, str(error)
+        if unseen is None or pools is None:
+            return judge("ranking", missing, stages.LOGGED_RANKING)
         found = logged_audit({"audited": self.cost}, unseen, pools)["audited"]
-        return judge("ranking", float(found.spearman.mean()), stages.LOGGED_RANKING)
+        return judge("ranking", found.spearman, stages.LOGGED_RANKING)
 
     def _execution(self) -> Stage:
-        if self.task is None:
+        if not self._simulated:
             return judge("execution", "needs a simulator, or trials on the robot")
-        return judge("execution", 100 * float(self.runs.success.mean()))
+        return judge("execution", 100.0 * self.runs.success[0])
 
-    def _simulated(self) -> tuple[Task, EvaluationSet]:
-        """Task and evaluation set, where there must be both."""
-        if self.task is None or self.evaluation is None:
-            raise ReachcostError("this part of the audit needs a simulator: give a task and an evaluation set")
-        return self.task, self.evaluation
-
-    @cached_property
-    def exact(self) -> ExactTwoRoom | None:
-        """The world's own dynamics as a world model, where they are known."""
-        blocks = self._blocks
-        return ExactTwoRoom(self.task, blocks) if isinstance(self.task, TwoRoom) and blocks else None
+    @property
+    def _simulated(self) -> bool:
+        """Whether the planner can act: a simulator, and a model whose action blocks it understands."""
+        return self.task is not None and self._blocks is not None
 
     @property
     def _blocks(self) -> ActionBlocks | None:
         return getattr(self.model, "actions", None)
 
+    def _world(self) -> tuple[Task, EvaluationSet, ActionBlocks]:
+        """Task, evaluation set and action blocks, where there must be all of them."""
+        if self.task is None or self.evaluation is None or self._blocks is None:
+            raise ReachcostError("this part of the audit needs a task and a model with action blocks (`actions`)")
+        return self.task, self.evaluation, self._blocks
+
+    @cached_property
+    def oracle_runs(self) -> ControlRuns | None:
+        """The planner with true dynamics and true distance, where they are known."""
+        if not isinstance(self.task, TwoRoom) or not self._simulated:
+            return None
+        _, evaluation, blocks = self._world()
+        exact = ExactTwoRoom(self.task, blocks)
+        return control(self.task, exact, {"oracle": OracleGeodesic(exact)}, evaluation, self.planner, seed=self.seed)
+
     def pools(self, candidates: int) -> np.ndarray:
         """Gaussian candidates of the planner's horizon [E, S, H, A]."""
-        return gaussian_pools(self._simulated()[1], self.model.action_dim, self.planner.horizon, candidates)
+        return gaussian_pools(self._world()[1], self.model.action_dim, self.planner.horizon, candidates)
 
     @cached_property
     def sasc(self) -> SascAudit:
         """The audited cost and latent MSE on the same candidates, as many as the planner samples."""
+        task, evaluation, _ = self._world()
         costs = {"raw": LatentMSE(), "audited": self.cost}
-        task, evaluation = self._simulated()
         return sasc(task, self.model, costs, evaluation, self.pools(self.planner.candidates))
 
     @cached_property
     def runs(self) -> ControlRuns:
         """The planner in closed loop."""
-        task, evaluation = self._simulated()
-        costs = {"audited": self.cost}
-        return control(task, self.model, costs, evaluation, self.planner, seed=self.seed, progress=self.progress)
+        return self.control({"audited": self.cost})
+
+    def control(
+        self, costs: Mapping[str, TerminalCost], evaluation: EvaluationSet | None = None, planner: CEM | None = None
+    ) -> ControlRuns:
+        """The planner in closed loop under other costs, on other episodes, or with another search."""
+        task, whole, _ = self._world()
+        episodes, search = evaluation or whole, planner or self.planner
+        return control(task, self.model, costs, episodes, search, seed=self.seed, progress=self.progress)
 
     @cached_property
-    @torch.no_grad()
-    def _ends(self) -> tuple[Tensor, Tensor, Tensor] | None:
+    def _executed(self) -> tuple[Tensor, Tensor, Tensor] | None:
         """Start, predicted and true latents [N, D] of candidates that were executed; None without a simulator."""
-        if self.task is None or self.evaluation is None:
+        if not self._simulated:
             return None
+        task, evaluation, blocks = self._world()
         pools = self.pools(EXECUTED)
-        start = self._encode(self.evaluation.starts)
-        predicted = self.model.rollout(start[:, None], torch.from_numpy(pools)).flatten(0, 1)
-        blocks = self._blocks
-        ends = execute(self.task, self.evaluation, blocks.unroll(pools) if blocks else pools)
-        true = self._encode(ends.reshape(-1, *self.evaluation.goals.shape[1:]))
-        return start.repeat_interleave(EXECUTED, 0), predicted, true
+        start, predicted, _ = roll_out(task, self.model, evaluation, pools)
+        ends = execute(task, evaluation, blocks.unroll(pools))
+        true = self.model.encode(task.observe(ends.reshape(-1, *evaluation.goals.shape[1:])))
+        return start.repeat_interleave(EXECUTED, 0), predicted.flatten(0, 1), true
 
-    def _encode(self, states: np.ndarray) -> Tensor:
-        return self.model.encode(self._simulated()[0].observe(states))
+    @property
+    def _goal_latents(self) -> Tensor:
+        task, evaluation, _ = self._world()
+        return self.model.encode(task.observe(evaluation.goals))

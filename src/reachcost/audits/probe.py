@@ -9,6 +9,11 @@ import torch
 from torch import Tensor
 
 from reachcost.errors import ReachcostError
+from reachcost.logs import Logs
+from reachcost.seeding import generator
+
+PROBE_ROWS = 20_000
+"""Logged rows of the paper's probe; four fifths are fitted on."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,14 @@ class ProbeScore:
 
     rmse: float
     r2: float
+
+
+def episode_split(logs: Logs, rows: int = PROBE_ROWS) -> tuple[np.ndarray, np.ndarray]:
+    """Some random rows: those to fit on, and those of another fifth of the episodes to score on."""
+    drawn = generator(0, "probe").permutation(logs.rows)[:rows]
+    unseen = generator(0, "probe-episodes").permutation(len(logs))[: len(logs) // 5]
+    held_out = np.isin(logs.episode_of(drawn), unseen)
+    return drawn[~held_out], drawn[held_out]
 
 
 def fit_probe(latents: Tensor, targets: np.ndarray, alpha: float = 1.0) -> LinearProbe:

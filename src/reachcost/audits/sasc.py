@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from scipy.stats import rankdata
+from torch import Tensor
 
 from reachcost.costs import require_one_model, score
 from reachcost.errors import ReachcostError
@@ -104,11 +105,7 @@ def sasc(
         raise ReachcostError(f"the pools have shape {pools.shape}: give [E = {len(evaluation)}, S, H, A]")
     require_one_model(costs, model)
     require_one_world(task, evaluation)
-    context = model.encode(task.observe(evaluation.starts))[:, None]
-    goal = model.encode(task.observe(evaluation.goals))
-    require_finite(context, "the start of episode", evaluation.episodes)
-    require_finite(goal, "the goal of episode", evaluation.episodes)
-    terminal = model.rollout(context, torch.from_numpy(pools))
+    _, terminal, goal = roll_out(task, model, evaluation, pools)
     scores = {name: score(name, cost, terminal, goal, evaluation.episodes).numpy() for name, cost in costs.items()}
     ends = None
     if diagnostic is None:
@@ -122,6 +119,17 @@ def gaussian_pools(
 ) -> np.ndarray:
     """The pools of TwoRoom: standard normal action blocks, E episodes of them [E, S, H, A]."""
     return EpisodeStreams(seed, "sasc", evaluation.episodes, 0).normal(candidates, horizon, action_dim)
+
+
+@torch.no_grad()
+def roll_out(
+    task: Task, model: WorldModel, evaluation: EvaluationSet, pools: np.ndarray
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Latents of starts [E, D], of where candidates [E, S, H, A] are predicted to end [E, S, D], of goals [E, D]."""
+    start, goal = (model.encode(task.observe(states)) for states in (evaluation.starts, evaluation.goals))
+    require_finite(start, "the start of episode", evaluation.episodes)
+    require_finite(goal, "the goal of episode", evaluation.episodes)
+    return start, model.rollout(start[:, None], torch.from_numpy(pools)), goal
 
 
 def execute(task: Task, evaluation: EvaluationSet, pools: np.ndarray) -> np.ndarray:

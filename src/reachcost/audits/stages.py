@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
+from reachcost.stats import paired_bootstrap, wilson
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -25,10 +29,10 @@ RULES = {
         "R2 of a linear probe of the state, on unseen episodes",
         0.95,
         True,
-        "the latent does not tell the state, and no terminal cost can: train the world model longer or otherwise",
+        "the state cannot be read linearly from the latent: look at the world model first (a head may still read it)",
     ),
     "dynamics": Rule(
-        "prediction skill (1 is perfect, 0 no better than no change)",
+        "skill of predicting the probed state (1 perfect, 0 no better than no change)",
         0.5,
         True,
         "predicted ends are wrong: train the predictor on such actions, or clamp them to the logged range",
@@ -55,7 +59,7 @@ RULES = {
         "% success in closed loop",
         80.0,
         True,
-        "each stage passes but episodes fail: replan more often, and look at how they fail",
+        "no stage that was measured explains the failures: replan more often, and look at how episodes fail",
     ),
 }
 """In causal order: a stage can only work if those before it do."""
@@ -74,6 +78,8 @@ class Stage:
         outcome: Whether it passes; unknown if it could not be measured.
         measured: What was measured.
         value: The measured number.
+        interval: Its 95 % interval over episodes, where it is a mean over them.
+        n: Episodes (goals, places) behind it.
         threshold: Where passing begins.
         higher: Whether larger values are better.
         advice: What to do next, if it fails or is unknown.
@@ -83,29 +89,46 @@ class Stage:
     outcome: Literal["pass", "fail", "unknown"]
     measured: str
     value: float | None
+    interval: tuple[float, float] | None
+    n: int
     threshold: float
     higher: bool
     advice: str
 
 
-def judge(name: str, value: float | str, rule: Rule | None = None, threshold: float | None = None) -> Stage:
-    """Compare a measured value with the rule of its stage; a text says why nothing could be measured.
+def judge(
+    name: str, values: np.ndarray | float | str, rule: Rule | None = None, threshold: float | None = None
+) -> Stage:
+    """Compare a value, or the mean of values [N], with the rule of its stage; a text says why there is none.
 
     >>> judge("dynamics", 0.98).outcome, judge("dynamics", -0.2).outcome, judge("dynamics", "give logs").outcome
     ('pass', 'fail', 'unknown')
     """
     rule = rule or RULES[name]
     threshold = rule.threshold if threshold is None else threshold
-    if isinstance(value, str):
-        return Stage(name, "unknown", rule.measured, None, threshold, rule.higher, value)
-    # A value that is no number passes nothing.
+    if isinstance(values, str) or not np.isfinite(values).all():
+        advice = values if isinstance(values, str) else "the measurement is not finite: look for states that never vary"
+        return Stage(name, "unknown", rule.measured, None, None, 0, threshold, rule.higher, advice)
+    value, each = float(np.mean(values)), np.atleast_1d(values)
     passes = value >= threshold if rule.higher else value <= threshold
     outcome, advice = ("pass", "") if passes else ("fail", rule.advice)
-    return Stage(name, outcome, rule.measured, value, threshold, rule.higher, advice)
+    interval = _interval(each) if len(each) > 1 else None
+    return Stage(name, outcome, rule.measured, value, interval, len(each), threshold, rule.higher, advice)
+
+
+def _interval(values: np.ndarray) -> tuple[float, float]:
+    """95 % interval of the mean of values [N]; Wilson for shares, which are 0 or 100."""
+    if np.isin(values, (0, 100)).all():
+        low, high = wilson(int((values == 100).sum()), len(values))
+        return 100 * low, 100 * high
+    low, high = paired_bootstrap(values[:, None], resamples=10_000)[:, 0]
+    return float(low), float(high)
 
 
 def verdict(stages: list[Stage]) -> str:
-    """The first stage that fails, in causal order; `none` if episodes succeed or nothing fails.
+    """The first stage that fails, in causal order.
+
+    `none` if episodes succeed; `unknown` if nothing fails but success was not measured.
 
     >>> verdict([judge("dynamics", 0.98), judge("ranking", 27.0), judge("execution", 14.0)])
     'ranking'
@@ -113,4 +136,4 @@ def verdict(stages: list[Stage]) -> str:
     outcomes = {stage.name: stage.outcome for stage in stages}
     if outcomes.get("execution") == "pass":
         return "none"
-    return next((name for name in RULES if outcomes.get(name) == "fail"), "none")
+    return next((name for name in RULES if outcomes.get(name) == "fail"), "unknown")

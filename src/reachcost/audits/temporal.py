@@ -1,4 +1,4 @@
-"""What the labels are worth: how logged gaps relate to the true distance, by length and by doorway."""
+"""What the labels are worth: how logged gaps relate to the true distance, by length and by room."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class LabelQuality:
 
 
 def label_quality(
-    gaps: np.ndarray, distances: np.ndarray, needs_door: np.ndarray, episodes: np.ndarray
+    gaps: np.ndarray, distances: np.ndarray, crosses: np.ndarray, episodes: np.ndarray
 ) -> dict[str, LabelQuality]:
-    """Compare gaps [P] with distances [P]: all pairs, with and without a door between, and by band of the gap.
+    """Compare gaps [P] with distances [P]: all pairs, in one room or across the wall, and by band of the gap.
 
     Args:
         gaps: Steps between the rows of each pair.
         distances: True distance of their states.
-        needs_door: Whether the way leads through a door.
+        crosses: Whether they are in different rooms.
         episodes: The episode that each pair is of.
 
     >>> gaps = np.arange(1.0, 101)
@@ -41,7 +41,7 @@ def label_quality(
     >>> quality["all"].pairs, round(quality["gap 1-10"].pearson, 6)
     (100, 1.0)
     """
-    subsets = {"all": np.ones(len(gaps), bool), "no door": ~needs_door, "doorway required": needs_door}
+    subsets = {"all": np.ones(len(gaps), bool), "same room": ~crosses, "across the wall": crosses}
     subsets |= {f"gap {low}-{high}": (gaps >= low) & (gaps <= high) for low, high in BANDS}
     quality = {}
     for name, chosen in subsets.items():
@@ -57,11 +57,9 @@ def label_quality(
 def _correlated(x: np.ndarray, y: np.ndarray, episodes: np.ndarray) -> tuple[float, tuple[float, float]]:
     """Pearson correlation of x [P] and y [P], and its interval when episodes are resampled."""
     x, y = (x - x.mean()) / x.std(), (y - y.mean()) / y.std()
-    owner = np.unique(episodes, return_inverse=True)[1]
     moments = np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y], axis=1)
-    sums = np.stack([np.bincount(owner, weights=column) for column in moments.T], axis=1)
-    low, high = cluster_bootstrap(sums, _pearson)
-    return float(_pearson(sums.sum(0, keepdims=True))[0]), (float(low), float(high))
+    low, high = cluster_bootstrap(moments, episodes, _pearson)
+    return float(_pearson(moments.sum(0, keepdims=True))[0]), (float(low), float(high))
 
 
 def _pearson(totals: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from reachcost.audits.doorway import doorway_groups, doorway_latents
-from reachcost.audits.probe import LinearProbe, fit_probe
+from reachcost.audits.probe import PROBE_ROWS, LinearProbe, fit_probe
 from reachcost.audits.sasc import Ranking, compare_rankings, gaussian_pools, sasc, to_goals
 from reachcost.costs import HeadCost, HybridCost, LatentMSE
 from reachcost.errors import ReachcostError
@@ -109,7 +109,7 @@ class Experiment:
 
     def _probe(self, model: str) -> LinearProbe:
         """The paper's probe: ridge regression on 16,000 random rows."""
-        rows = generator(0, "probe").permutation(self.logs.rows)[:16_000]
+        rows = generator(0, "probe").permutation(self.logs.rows)[: PROBE_ROWS * 4 // 5]
         return fit_probe(self.latents(model).values[rows], self.logs.columns["state"][rows])
 
     def pairs(self, model: str, plan: HeadPlan, seed: int, excluded: str = "high-distance") -> Pairs:

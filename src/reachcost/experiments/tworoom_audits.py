@@ -13,8 +13,8 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 from reachcost.audits.logged import logged_audit, logged_pools
-from reachcost.audits.probe import fit_probe, score_probe
-from reachcost.audits.sasc import correlation, execute, gaussian_pools, to_goals
+from reachcost.audits.probe import PROBE_ROWS, episode_split, fit_probe, score_probe
+from reachcost.audits.sasc import correlation, execute, gaussian_pools, roll_out, to_goals
 from reachcost.audits.temporal import label_quality
 from reachcost.experiments import tworoom_audits_paper as paper
 from reachcost.experiments.tables import TableRow
@@ -25,7 +25,7 @@ from reachcost.experiments.tworoom_tables import baselines
 from reachcost.latents import encode_logs
 from reachcost.records import Columns, Run, require_rows
 from reachcost.seeding import generator
-from reachcost.stats import cluster_bootstrap, paired_bootstrap, sign_flip_test
+from reachcost.stats import cluster_bootstrap, hierarchical_bootstrap, paired_bootstrap, sign_flip_test
 
 Rows = list[TableRow]
 BASELINES = SASC_GROUPS["baselines"]
@@ -65,10 +65,8 @@ def shared_pool(experiment: Experiment, seed: int) -> tuple[Tensor, Tensor, np.n
     """Predicted ends [E, S, D], goals [E, D] and true geodesic distances [E, S] of the shared pools."""
     task, model, evaluation = experiment.task, experiment.model(lewm(seed)), experiment.evaluation("high-distance")
     pools = gaussian_pools(evaluation, model.action_dim)
-    start, goal = (model.encode(task.observe(states)) for states in (evaluation.starts, evaluation.goals))
-    terminal = model.rollout(start[:, None], torch.from_numpy(pools))
-    ends = execute(task, evaluation, model.actions.unroll(pools))
-    return terminal, goal, to_goals(task.distance, ends, evaluation)
+    _, terminal, goal = roll_out(task, model, evaluation, pools)
+    return terminal, goal, to_goals(task.distance, execute(task, evaluation, model.actions.unroll(pools)), evaluation)
 
 
 def sasc_rows(experiment: Experiment) -> Rows:
@@ -112,9 +110,17 @@ def statistics_rows(experiment: Experiment) -> Rows:
         )
         gains = repaired - raw
         printed = {"success": float(np.mean(paper.SUCCESS_DIFFERENCES)), "p_value": paper.SIGN_FLIP}
-        row = audit_row(f"{cost} minus raw", None, {"success": gains}, printed if cost == "trm-paper" else None)
-        p_value = {"p_value": sign_flip_test(gains.mean(1))}
-        rows.append(replace(row, ours={**row.ours, **p_value}, extra={"per_model": gains.mean(1).tolist()}))
+        rows.append(
+            TableRow(
+                cost=f"{cost} minus raw",
+                model="lewm",
+                n=gains.size,
+                ours={"success": float(gains.mean()), "p_value": sign_flip_test(gains.mean(1))},
+                interval={"success": hierarchical_bootstrap(gains, shared=True).tolist()},
+                paper=printed if cost == "trm-paper" else None,
+                extra={"per_model": gains.mean(1).tolist()},
+            )
+        )
     return rows
 
 
@@ -135,44 +141,40 @@ def _bootstrapped(cost: str, seed: int, values: Mapping[str, np.ndarray], printe
 
 
 def logged_rows(experiment: Experiment) -> Rows:
-    """The audit that needs no simulator beside SASC, cost by cost, and how far both agree about their order."""
+    """The audit that needs no simulator beside SASC and success, cost by cost, and how far their orders agree."""
     costs = [line.cost for line in baselines() if line.cost in BASELINES]
-    metrics = ("rho_logged", "rho_geo", "rank")
     audits = [_both_audits(experiment, seed) for seed in SEEDS]
-    found = {
-        cost: {metric: np.stack([audit[cost][metric] for audit in audits]) for metric in metrics} for cost in costs
-    }
+    found: dict[str, dict[str, np.ndarray]] = {}
+    for cost in costs:
+        ranked = {metric: np.stack([audit[cost][metric] for audit in audits]) for metric in ("rho_logged", "rho_geo")}
+        success = measured(experiment, [Setting(lewm(seed), cost) for seed in SEEDS])["success"]
+        found[cost] = {**ranked, "success": success}
     rows = [audit_row(cost, None, values, None) for cost, values in found.items()]
-    logged, oracle = (
-        np.stack([values[metric].mean(1) for values in found.values()], axis=1) for metric in ("rho_logged", "rho_geo")
-    )
-    agreement = correlation(rankdata(logged, axis=1), rankdata(oracle, axis=1))
-    rows.append(
-        TableRow(
-            cost="both audits",
-            model="lewm",
-            n=len(costs),
-            ours={"agreement": float(agreement.mean())},
-            interval={},
-            paper=None,
-            extra={"per_model": agreement.round(4).tolist()},
+    judged = {"logs": "rho_logged", "SASC": "rho_geo", "success": "success"}
+    for one, other in (("logs", "SASC"), ("logs", "success"), ("SASC", "success")):
+        means = [np.stack([values[judged[name]].mean(1) for values in found.values()], axis=1) for name in (one, other)]
+        agreement = correlation(*(rankdata(values, axis=1) for values in means))
+        rows.append(
+            TableRow(
+                cost=f"{one} and {other}",
+                model="lewm",
+                n=len(costs),
+                ours={"agreement": float(agreement.mean())},
+                interval={},
+                paper=None,
+                extra={"per_model": agreement.round(4).tolist()},
+            )
         )
-    )
     return rows
 
 
 def _both_audits(experiment: Experiment, seed: int) -> dict[str, dict[str, np.ndarray]]:
-    """Metric to values [goals] or [episodes], by cost."""
+    """Rank correlations with the fastest logged way [goals] and the true distance [episodes], by cost."""
     rankings = experiment.rankings(lewm(seed), "baselines", seed)
     keys = {"cost": list(BASELINES), "goal": list(range(GOALS))}
     logged = require_rows(logged_run(experiment, seed), keys, ("rho_logged",))["rho_logged"]
     return {
-        cost: {
-            "rho_logged": logged[place],
-            "rho_geo": rankings[cost].spearman,
-            "rank": rankings[cost].oracle_best_rank,
-        }
-        for place, cost in enumerate(BASELINES)
+        cost: {"rho_logged": logged[place], "rho_geo": rankings[cost].spearman} for place, cost in enumerate(BASELINES)
     }
 
 
@@ -199,12 +201,10 @@ def logged_run(experiment: Experiment, seed: int) -> Run:
 def probe_rows(experiment: Experiment) -> Rows:
     """The paper's split of rows, and one of whole episodes."""
     rows, logs = [], experiment.logs
-    states, drawn = logs.columns["state"], generator(0, "probe").permutation(logs.rows)[:20_000]
-    unseen = generator(0, "probe-episodes").permutation(len(logs))[: len(logs) // 5]
-    by_episode = np.isin(logs.episode_of(drawn), unseen)
+    states, drawn = logs.columns["state"], generator(0, "probe").permutation(logs.rows)[:PROBE_ROWS]
     splits = {
         "split by rows": (drawn[: len(drawn) * 4 // 5], drawn[len(drawn) * 4 // 5 :]),
-        "split by episodes": (drawn[~by_episode], drawn[by_episode]),
+        "split by episodes": episode_split(logs, PROBE_ROWS),
     }
     for split, (fitted, held) in splits.items():
         for seed in SEEDS:
@@ -233,14 +233,12 @@ def _probe_interval(error: np.ndarray, states: np.ndarray, episodes: np.ndarray)
     """Intervals of RMSE and R2 when episodes of the scored rows [N] are resampled: errors [N, 2], states [N, 2]."""
     spread = (states - states.mean(0)) ** 2
     columns = np.concatenate([np.ones((len(error), 1)), error**2, spread], axis=1)
-    owner = np.unique(episodes, return_inverse=True)[1]
-    sums = np.stack([np.bincount(owner, weights=column) for column in columns.T], axis=1)
 
     def scores(totals: np.ndarray) -> np.ndarray:
         rmse = np.sqrt(totals[:, 1:3].mean(1) / totals[:, 0])
         return np.stack([rmse, (1 - totals[:, 1:3] / totals[:, 3:]).mean(1)], axis=1)
 
-    low, high = cluster_bootstrap(sums, scores)
+    low, high = cluster_bootstrap(columns, episodes, scores)
     return {metric: [float(low[place]), float(high[place])] for place, metric in enumerate(("rmse", "r2"))}
 
 
@@ -249,9 +247,9 @@ def temporal_rows(experiment: Experiment) -> Rows:
     pairs = experiment.pairs(lewm(SEEDS[0]), HEADS["trm-paper"], SEEDS[0]).train
     states, task = experiment.logs.columns["state"], experiment.task
     first, second = (states[rows.numpy()] for rows in (pairs.first, pairs.second))
-    needs_door = task.layout.doorway_required(first, second)
+    crosses = task.layout.room(first) != task.layout.room(second)
     gaps, episodes = pairs.gap.numpy().astype(float), experiment.logs.episode_of(pairs.first.numpy())
-    quality = label_quality(gaps, task.distance(first, second), needs_door, episodes)
+    quality = label_quality(gaps, task.distance(first, second), crosses, episodes)
     printed = {
         name: {"pairs": 100 * count / 100_000, "pearson": pearson, "spearman": spearman}
         for name, (count, pearson, spearman) in paper.TEMPORAL_GEODESIC.items()

@@ -119,7 +119,7 @@ def interval(metric: str, values: np.ndarray) -> list[float]:
     if share and (len(values) == 1 or values.min() == values.max()):
         episodes = values.shape[1]  # models repeat the same episodes, so they add no trials
         return [100 * bound for bound in wilson(round(values.mean() / 100 * episodes), episodes)]
-    return hierarchical_bootstrap(values[..., None], resamples=RESAMPLES)[:, 0].tolist()
+    return hierarchical_bootstrap(values[..., None], resamples=RESAMPLES, shared=True)[:, 0].tolist()
 
 
 def measured(experiment: Experiment, settings: Sequence[Setting]) -> Values:

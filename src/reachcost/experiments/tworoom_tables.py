@@ -29,9 +29,9 @@ LEGEND = (
     "the complete cache."
 )
 INTERVALS = (
-    "Brackets are 95 % intervals: hierarchical bootstrap over world models (for `oracle` and `random`: their planner "
-    "seeds), then episodes (20,000 resamples), heads on one world model averaged first. Where all episodes agree, "
-    "and for a single world model, shares have the Wilson interval of the distinct episodes, which is wider. n "
+    "Brackets are 95 % intervals: bootstrap over world models (for `oracle` and `random`: their planner seeds) and "
+    "over episodes, which all models share (20,000 resamples), heads on one world model averaged first. Where all "
+    "episodes agree, and for a single world model, shares have the Wilson interval of the distinct episodes. n "
     "counts episodes in all runs of a line."
 )
 ABLATION = {

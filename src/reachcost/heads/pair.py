@@ -43,14 +43,19 @@ class PairHead(LearnedHead):
 
     def compare(self, z: Tensor, goal: Tensor) -> Tensor:
         """The MLP's softplus on the features of the pair, or its mean over both orders."""
+        if self.symmetric:
+            return self.read(torch.stack([self.features(z, goal), self.features(goal, z)])).mean(0)
+        return self.read(self.features(z, goal))
+
+    def features(self, z: Tensor, goal: Tensor) -> Tensor:
+        """What the MLP sees of a pair: z, goal, difference and absolute difference, one after the other [..., 4 D]."""
         z, goal = torch.broadcast_tensors(z, goal)
         difference = z - goal
-        features = torch.cat([z, goal, difference, difference.abs()], dim=-1)
-        if self.symmetric:
-            swapped = torch.cat([goal, z, -difference, difference.abs()], dim=-1)
-            features = torch.stack([features, swapped])
-        steps = functional.softplus(self.mlp(features).squeeze(-1))
-        return steps.mean(0) if self.symmetric else steps
+        return torch.cat([z, goal, difference, difference.abs()], dim=-1)
+
+    def read(self, features: Tensor) -> Tensor:
+        """What the MLP makes of features [..., 4 D] -> [...]."""
+        return functional.softplus(self.mlp(features).squeeze(-1))
 
     def symmetrised(self) -> PairHead:
         """The same weights with both input orders averaged."""

@@ -1,4 +1,4 @@
-"""How values are distributed, one line per cost: its name stands at the line, so colour is not needed to read it."""
+"""How values are distributed, one line per cost; dashes tell the lines apart, so colour is not needed to read it."""
 
 from __future__ import annotations
 

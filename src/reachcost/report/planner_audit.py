@@ -47,6 +47,7 @@ def write_audit(audit: PlannerAudit, criteria: Sequence[Criterion], path: Path) 
         "verdict": audit.verdict,
         "stages": [asdict(stage) for stage in audit.stages],
         "criteria": [asdict(criterion) for criterion in criteria],
+        "caveats": audit.caveats,
         "model": model_identity(audit.model),
         "cost": type(audit.cost).__name__,
         "head_seeds": [record.get("seed") for record in heads],
@@ -56,7 +57,7 @@ def write_audit(audit: PlannerAudit, criteria: Sequence[Criterion], path: Path) 
         "evaluation_set_sha256": audit.evaluation.fingerprint if audit.evaluation else None,
         "episodes": len(audit.evaluation) if audit.evaluation else 0,
     }
-    write_file(path, json.dumps(document, indent=2) + "\n")
+    write_file(path, json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
 def _stages(stages: Sequence[Stage]) -> Table:
@@ -64,10 +65,13 @@ def _stages(stages: Sequence[Stage]) -> Table:
     for heading in ("stage", "", "measured", "passes", "what was measured"):
         table.add_column(heading, justify="right" if heading in ("measured", "passes") else "left")
     for stage in stages:
+        value = "–" if stage.value is None else f"{stage.value:.3g}"
+        if stage.interval is not None:
+            value += f" [{stage.interval[0]:.3g}, {stage.interval[1]:.3g}]"
         table.add_row(
             stage.name,
             Text(stage.outcome, style=STYLES.get(stage.outcome, "dim")),
-            "–" if stage.value is None else f"{stage.value:.3g}",
+            value,
             f"{'≥' if stage.higher else '≤'} {stage.threshold:g}",
             stage.measured if stage.outcome != "unknown" else Text(stage.advice, style="dim"),
         )
@@ -83,8 +87,8 @@ def _verdict(audit: PlannerAudit) -> RenderableType:
         lines = [f"next: {advice}"]
         later = [name for name in failing if name != audit.verdict]
         lines += [f"{', '.join(later)} may follow from it: audit again once it is mended"] if later else []
-    elif "execution" in unknown:
-        lines = [f"nothing that could be measured fails; unknown: {', '.join(unknown)}"]
+    elif audit.verdict == "unknown":
+        lines = [f"nothing that could be measured fails; not measured: {', '.join(unknown)}"]
     else:
         lines = ["episodes reach their goals" + (f", although {', '.join(failing)} is weak" if failing else "")]
-    return Group(text, *lines)
+    return Group(text, *lines, *(f"note: {caveat}" for caveat in audit.caveats))

@@ -1,0 +1,185 @@
+"""Watch, fit, audit, reproduce."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from reachcost.commands import console
+from reachcost.errors import ReachcostError
+
+
+def demo(out: Path = Path("reachcost-demo"), episodes: int = 100, log_episodes: int = 10_000) -> None:
+    """Watch a planner fail and be repaired (TwoRoom, a bundled world model, three minutes on two cores).
+
+    Args:
+        out: Directory for records, table and picture.
+        episodes: Evaluation episodes, at most 100.
+        log_episodes: Logged episodes that the head learns from.
+    """
+    from reachcost.demo import run_demo
+    from reachcost.progress import ConsoleProgress
+
+    if not 1 <= episodes <= 100:
+        raise ReachcostError(f"the evaluation set has 100 episodes, not {episodes}: choose 1 to 100")
+    start = time.perf_counter()
+    table, picture = run_demo(out, ConsoleProgress(console), episodes=episodes, log_episodes=log_episodes)
+    console.print(table.terminal(f"TwoRoom, {table.rows[0].n} episodes: only the terminal cost changes"))
+    console.print(
+        "raw is plain latent distance: it loses its way.\n"
+        "trm learned from logged times alone: it goes through the door.\n"
+        "trm-shuffled learned from permuted times; random is floor, oracle ceiling.\n"
+        f"picture {picture or 'none: no episode was repaired, ask for more --episodes'}\n"
+        f"table   {out / 'tables' / 'demo.md'}\n({time.perf_counter() - start:.0f} s)",
+        highlight=False,
+    )
+
+
+def fit(
+    model: str,
+    logs: Path,
+    out: Path,
+    task: Literal["tworoom"] | None = None,
+    pairs: int = 100_000,
+    seed: int = 0,
+    shuffled: bool = False,
+    trust_pickle: bool = False,
+) -> None:
+    """Fit a head on logged times: the repaired terminal cost of a world model. A minute or two on a laptop.
+
+    Args:
+        model: A bundled model, a directory of `reachcost train-model`, or a checkpoint of stable-worldmodel.
+        logs: HDF5 file with frames, or with states alone if --task draws them.
+        out: Directory for the head.
+        task: Draws frames of logged states, and keeps the episodes of its evaluation sets out of training.
+        pairs: Training pairs of an epoch.
+        seed: Of pairs and head.
+        shuffled: Permute the labels: the control that must fail.
+        trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
+    """
+    from reachcost.fitting import fit as fit_head
+    from reachcost.heads.storage import save_head
+    from reachcost.latents import encode_logs
+    from reachcost.logs.hdf5 import open_logs
+    from reachcost.pairs import TemporalPairs
+    from reachcost.progress import ConsoleProgress
+    from reachcost.tasks import make_task
+    from reachcost.worldmodels.loading import load_world_model
+
+    if out.exists():
+        raise ReachcostError(f"{out} exists already: choose another --out, or remove it first")
+    progress = ConsoleProgress(console)
+    world = None if task is None else make_task(task)
+    opened = open_logs(logs, observe=None if world is None else world.observe)
+    progress.step("latents")
+    latents = encode_logs(load_world_model(model, logs=opened, trust_pickle=trust_pickle), opened, progress=progress)
+    sets = [] if world is None else [world.evaluation_set(name) for name in world.evaluation_sets]
+    drawn = TemporalPairs(latents, pairs, exclude=sets, holdout=0.1, seed=seed)
+    progress.step("head")
+    head = fit_head(drawn.shuffled() if shuffled else drawn, seed=seed, progress=progress)
+    save_head(head, out)
+    excluded = drawn.record.get("exclusion", {}).get("excluded_episodes", 0)
+    console.print(
+        f"{out}: a head on {drawn.record['train_pairs']:,} pairs an epoch, {excluded} evaluation episodes kept out\n"
+        f"next: reachcost audit --model {model} --logs {logs} --head {out}{f' --task {task}' if task else ''}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def audit(
+    model: str,
+    logs: Path,
+    task: Literal["tworoom"] | None = None,
+    head: Path | None = None,
+    held_out: Path | None = None,
+    evaluation: str = "high-distance",
+    episodes: int = 100,
+    candidates: int = 300,
+    iterations: int = 10,
+    criteria: bool = True,
+    logs_only: bool = False,
+    out: Path | None = None,
+    trust_pickle: bool = False,
+) -> None:
+    """Find out which stage of a planner is at fault: representation, dynamics, coverage, sampling, ranking, execution.
+
+    Args:
+        model: A bundled model, a directory of `reachcost train-model`, or a checkpoint of stable-worldmodel.
+        logs: HDF5 file that the head was fitted on (or would be), with frames, or with states if --task draws them.
+        task: The simulated world. Without it the audit uses logs alone.
+        head: Directory of the head behind the terminal cost; without it latent distance is audited.
+        held_out: HDF5 file that the head has not seen, for an audit without simulator.
+        evaluation: Evaluation set of the task.
+        episodes: Episodes of it, spread over the set.
+        candidates: Candidate action sequences of the planner; a tenth are elites.
+        iterations: Rounds of the planner.
+        criteria: Check the paper's falsification criteria, too: minutes more.
+        logs_only: Let the task draw frames but leave its simulator alone, as with a real robot.
+        out: JSON file for stages, verdict and criteria.
+        trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
+    """
+    import numpy as np
+
+    from reachcost.audits.falsification import check_criteria
+    from reachcost.audits.planner import PlannerAudit
+    from reachcost.costs import HeadCost, LatentMSE
+    from reachcost.heads.storage import load_head
+    from reachcost.latents import encode_logs
+    from reachcost.logs.hdf5 import open_logs
+    from reachcost.planning.cem import CEM
+    from reachcost.progress import ConsoleProgress
+    from reachcost.report.planner_audit import show_audit, show_criteria, write_audit
+    from reachcost.tasks import make_task
+    from reachcost.worldmodels.loading import load_world_model
+
+    progress = ConsoleProgress(console)
+    cost = LatentMSE() if head is None else HeadCost(load_head(head))
+    planner = CEM(candidates=candidates, iterations=iterations, elites=max(2, candidates // 10))
+    world = None if task is None else make_task(task)
+    observe = None if world is None else world.observe
+    opened = open_logs(logs, observe=observe)
+    loaded = load_world_model(model, logs=opened, trust_pickle=trust_pickle)
+    progress.step("latents")
+    latents = encode_logs(loaded, opened, progress=progress)
+    unseen = None if held_out is None else encode_logs(loaded, open_logs(held_out, observe=observe), progress=progress)
+    goals = None
+    if world is not None and not logs_only:
+        whole = world.evaluation_set(evaluation)
+        if not 1 <= episodes <= len(whole):
+            raise ReachcostError(f"evaluation set {evaluation!r} has {len(whole)} episodes, not {episodes}")
+        goals = whole.subset(np.linspace(0, len(whole) - 1, episodes).astype(int))
+    audited = PlannerAudit(
+        loaded, latents, cost, None if goals is None else world, goals, planner, unseen, progress=progress
+    )
+    show_audit(audited, console)
+    checked = check_criteria(audited) if criteria else []
+    if criteria:
+        show_criteria(checked, console)
+    if out is not None:
+        write_audit(audited, checked, out)
+
+
+def reproduce(name: Annotated[str, tyro.conf.Positional], out: Path = Path("results")) -> None:
+    """Reproduce tables of the paper, with the paper's numbers beside ours. Interrupt and repeat at will.
+
+    Args:
+        name: `toponav`, `tworoom` (all its tables) or any single table; a wrong name lists them.
+        out: Directory for records and tables.
+    """
+    from reachcost.experiments import reproduce as make_table
+    from reachcost.experiments import tables_of
+    from reachcost.progress import ConsoleProgress
+
+    for table_name in tables_of(name):
+        start, cpu = time.perf_counter(), time.process_time()
+        table = make_table(table_name, out, ConsoleProgress(console))
+        console.print(table.terminal(table_name))
+        console.print(
+            f"{out / 'tables' / table_name}.md\n{out / 'tables' / table_name}.json\n"
+            f"({time.perf_counter() - start:.0f} s, {time.process_time() - cpu:.0f} s of CPU time)",
+            highlight=False,
+        )
