@@ -176,7 +176,7 @@ def test_what_cannot_be_judged_says_what_is_missing(lewm: JepaWorldModel, logged
     frames = Logs({"pixels_64": np.zeros((40, 8), np.uint8)}, np.array([20, 20]))
     audit = PlannerAudit(lewm, Latents(logged.values[:40], frames))
     advice = {stage.name: stage.advice for stage in audit.stages if stage.outcome == "unknown"}
-    assert "column `state`" in advice["representation"]
+    assert "a column `state`" in advice["representation"]
     assert "column 'action'" in advice["dynamics"]
     assert "goals have 300 logged states" in advice["ranking"]
     assert audit.verdict == "unknown"

@@ -160,7 +160,7 @@ class PlannerAudit:
 
     def _representation(self) -> Stage:
         if self._split is None or self.probe is None:
-            return judge("representation", "log the state of every row (column `state`), of five or more episodes")
+            return judge("representation", "needs logs with a column `state`, of five or more episodes")
         return judge("representation", score_probe(self.probe, *self._split[1]).r2)
 
     def _dynamics(self) -> Stage:
@@ -173,21 +173,21 @@ class PlannerAudit:
 
     def _coverage(self) -> Stage:
         if not self.learned:
-            return judge("coverage", "nothing to cover: this cost has learned from no logs")
+            return judge("coverage", "this cost learned from no logs")
         if self._executed is not None:
             places = torch.cat([self._executed[2], self._goal_latents])
         elif self.held_out is not None:
             chosen = generator(0, "coverage").permutation(len(self.held_out.values))[:PLACES]
             places = self.held_out.values[torch.from_numpy(chosen)]
         else:
-            return judge("coverage", "give logs that the head has not seen (--held-out), or a task")
+            return judge("coverage", "needs unseen logs (--held-out) or a task")
         logs = self.latents.logs
         learned = ~np.isin(logs.episode_of(np.arange(logs.rows)), self._evaluated_episodes)
         return judge("coverage", 100.0 * uncovered(places, self.latents.values[torch.from_numpy(learned)]).numpy())
 
     def _sampling(self) -> Stage:
         if self.oracle_runs is None:
-            return judge("sampling", "needs a simulator whose dynamics are known (TwoRoom)")
+            return judge("sampling", "needs a simulator (TwoRoom)")
         return judge("sampling", 100.0 * self.oracle_runs.success[0])
 
     def _ranking(self) -> Stage:
@@ -195,7 +195,7 @@ class PlannerAudit:
             elites = 100 * self.planner.elites / self.planner.candidates
             return judge("ranking", self.sasc.rankings["audited"].oracle_best_rank, threshold=elites)
         unseen = self.held_out if self.learned else self.held_out or self.latents
-        missing = "give logs that the head has not seen (--held-out), or a task"
+        missing = "needs unseen logs (--held-out) or a task"
         try:
             pools = None if unseen is None else logged_pools(unseen, np.arange(len(unseen.logs)), LOGGED_GOALS)
         except ReachcostError as error:
@@ -207,7 +207,7 @@ class PlannerAudit:
 
     def _execution(self) -> Stage:
         if not self._simulated:
-            return judge("execution", "needs a simulator, or trials on the robot")
+            return judge("execution", "needs a simulator or trials")
         return judge("execution", 100.0 * self.runs.success[0])
 
     @property

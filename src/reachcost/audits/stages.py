@@ -26,31 +26,31 @@ class Rule:
 
 RULES = {
     "representation": Rule(
-        "R2 of a linear probe of the state, on unseen episodes",
+        "R2 of a probe of the state",
         0.95,
         True,
         "the state cannot be read linearly from the latent: look at the world model first (a head may still read it)",
     ),
     "dynamics": Rule(
-        "skill of predicting the probed state (1 perfect, 0 no better than no change)",
+        "skill of predicting the state",
         0.5,
         True,
         "predicted ends are wrong: train the predictor on such actions, or clamp them to the logged range",
     ),
     "coverage": Rule(
-        "% of places to judge that the head's logs do not cover",
+        "% of places the logs do not cover",
         10.0,
         False,
         "log episodes where the planner has to judge (doors, bottlenecks), then fit the head again",
     ),
     "sampling": Rule(
-        "% success with true dynamics and true distance",
+        "% success if it knew everything",
         80.0,
         True,
         "this planner misses its goals even if it knows everything: more candidates, iterations or horizon",
     ),
     "ranking": Rule(
-        "% of candidates put before the truly best one",
+        "% put before the best candidate",
         10.0,
         False,
         "the terminal cost buries good candidates: fit a head on the logs (reachcost fit) and audit it with --head",
@@ -63,9 +63,7 @@ RULES = {
     ),
 }
 """In causal order: a stage can only work if those before it do."""
-LOGGED_RANKING = Rule(
-    "rank correlation with the fastest logged way, on unseen logs", 0.9, True, RULES["ranking"].advice
-)
+LOGGED_RANKING = Rule("rank correlation with logged times", 0.9, True, RULES["ranking"].advice)
 """The rule of ranking without a simulator."""
 
 

@@ -61,17 +61,15 @@ def write_audit(audit: PlannerAudit, criteria: Sequence[Criterion], path: Path) 
 
 
 def _stages(stages: Sequence[Stage]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    for heading in ("stage", "", "measured", "passes", "what was measured"):
-        table.add_column(heading, justify="right" if heading in ("measured", "passes") else "left")
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for heading in ("stage", "", "value", "95 %", "passes", "what was measured"):
+        table.add_column(heading, justify="right" if heading in ("value", "95 %", "passes") else "left")
     for stage in stages:
-        value = "–" if stage.value is None else f"{stage.value:.3g}"
-        if stage.interval is not None:
-            value += f" [{stage.interval[0]:.3g}, {stage.interval[1]:.3g}]"
         table.add_row(
             stage.name,
             Text(stage.outcome, style=STYLES.get(stage.outcome, "dim")),
-            value,
+            "–" if stage.value is None else f"{stage.value:.3g}",
+            "" if stage.interval is None else f"{stage.interval[0]:.3g}–{stage.interval[1]:.3g}",
             f"{'≥' if stage.higher else '≤'} {stage.threshold:g}",
             stage.measured if stage.outcome != "unknown" else Text(stage.advice, style="dim"),
         )
