@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import json
 import pkgutil
 import re
 from pathlib import Path
@@ -70,3 +71,12 @@ def in_order(cells: list[str], row: list[str]) -> bool:
     """Whether the cells stand in the row in this order, with or without their intervals."""
     remaining = iter(row)
     return all(any(cell in (found, found.split(" [")[0]) for found in remaining) for cell in cells)
+
+
+def test_the_audit_in_the_readme_is_the_recorded_one() -> None:
+    recorded = json.loads((ROOT / "results" / "audits" / "raw.json").read_text())
+    text = (ROOT / "README.md").read_text()
+    for stage in recorded["stages"]:
+        (line,) = re.findall(rf"^{stage['name']} +{stage['outcome']} .*$", text, re.MULTILINE)
+        assert "–" in line if stage["value"] is None else f" {stage['value']:.3g} " in line
+    assert f"verdict: {recorded['verdict']}" in text
