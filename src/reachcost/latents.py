@@ -134,7 +134,7 @@ def _encode(model: WorldModel, logs: Logs, rows: slice | np.ndarray) -> np.ndarr
     except KeyError as error:
         raise ReachcostError(
             f"the model reads a column {error} that these logs do not have (they have {', '.join(observations)}): "
-            "logs of states alone offer pixels when opened with the task's `observe`"
+            "a task draws them from states (--task, or open_logs(path, task.observe)), or log them (--pixels 64)"
         ) from error
 
 

@@ -7,7 +7,7 @@ comes, the sampler with true dynamics and true distance, the cost on candidates 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,19 +15,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.audits import stages
 from reachcost.audits.coverage import uncovered
 from reachcost.audits.dynamics import logged_moves, prediction_skill
 from reachcost.audits.logged import logged_audit, logged_pools
 from reachcost.audits.probe import LinearProbe, episode_split, fit_probe, score_probe
 from reachcost.audits.sasc import SascAudit, execute, gaussian_pools, roll_out, sasc
-from reachcost.audits.stages import Stage, judge
+from reachcost.audits.stages import LEARNED_RANKING, LOGGED_RANKING, RULES, Rule, Stage, judge, verdict
 from reachcost.costs import LatentMSE, require_one_model
 from reachcost.errors import ReachcostError
 from reachcost.evaluation import EvaluationSet
 from reachcost.exclusion import Exclusion
 from reachcost.latents import Latents, model_identity
+from reachcost.logs import Logs
 from reachcost.oracle import OracleGeodesic
+from reachcost.pairs import require_latents
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import ControlRuns, control
 from reachcost.progress import Progress
@@ -44,7 +45,7 @@ PLACES = 2_000
 LOGGED_GOALS = 100
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PlannerAudit:
     """A planner under audit. Without a task it is judged from logs alone, as far as they tell.
 
@@ -74,7 +75,14 @@ class PlannerAudit:
     progress: Progress = field(default_factory=Progress)
     """Where to show progress."""
 
+    def __repr__(self) -> str:
+        where = "logs alone" if self.evaluation is None else repr(self.evaluation)
+        return f"PlannerAudit({self.model!r}, {type(self.cost).__name__}, {where})"
+
     def __post_init__(self) -> None:
+        require_latents(self.latents)
+        if self.evaluation is not None and not isinstance(self.evaluation, EvaluationSet):
+            raise ReachcostError(f"evaluation is {self.evaluation!r}: give a set, task.evaluation_set(name)")
         if (self.task is None) != (self.evaluation is None):
             raise ReachcostError("a task goes with an evaluation set: give both, or neither for an audit from logs")
         require_one_model({"audited": self.cost}, self.model)
@@ -84,8 +92,10 @@ class PlannerAudit:
                 made_by = latents.model["name"]
                 raise ReachcostError(f"the latents are of {made_by}, not of {here['name']}: encode with this model")
         logged = self.latents.logs.fingerprint
-        if self.held_out is not None and self.held_out.logs.fingerprint == logged:
-            raise ReachcostError("the held-out logs are the ones heads learn from: give logs that no head has seen")
+        if self.held_out is not None and (shared := _shared_episodes(self.latents.logs, self.held_out.logs)):
+            raise ReachcostError(
+                f"{shared} of the held-out episodes are in the logs that heads learn from: give others"
+            )
         if any(pairs["logs_sha256"] != logged for pairs in self._records):
             raise ReachcostError(
                 "the head was fitted on other logs than these, so their coverage tells nothing about it: "
@@ -112,7 +122,7 @@ class PlannerAudit:
     @property
     def verdict(self) -> str:
         """The stage at fault, or `none`."""
-        return stages.verdict(self.stages)
+        return verdict(self.stages)
 
     @property
     def learned(self) -> bool:
@@ -128,11 +138,17 @@ class PlannerAudit:
     @property
     def caveats(self) -> list[str]:
         """What a reader of the stages must know."""
-        found = []
+        found = [
+            f"the interval of {stage.name} holds its threshold: more episodes may change the outcome"
+            for stage in self.stages
+            if stage.near
+        ]
         if self._evaluated_episodes.size and any("exclusion" not in record for record in self._records):
             found.append("the head was fitted on episodes of the evaluation set, so success flatters it")
         if self._executed is None and self.held_out is None:
             found.append("dynamics were measured on the logs given, which the world model may have been trained on")
+        if self._executed is not None and self.held_out is not None:
+            found.append("the held-out logs were not used, as there is a simulator")
         return found
 
     @cached_property
@@ -173,14 +189,14 @@ class PlannerAudit:
 
     def _coverage(self) -> Stage:
         if not self.learned:
-            return judge("coverage", "this cost learned from no logs")
+            return judge("coverage", "no logs were learned from")
         if self._executed is not None:
             places = torch.cat([self._executed[2], self._goal_latents])
         elif self.held_out is not None:
             chosen = generator(0, "coverage").permutation(len(self.held_out.values))[:PLACES]
             places = self.held_out.values[torch.from_numpy(chosen)]
         else:
-            return judge("coverage", "needs unseen logs (--held-out) or a task")
+            return judge("coverage", "needs --held-out or --task")
         logs = self.latents.logs
         learned = ~np.isin(logs.episode_of(np.arange(logs.rows)), self._evaluated_episodes)
         return judge("coverage", 100.0 * uncovered(places, self.latents.values[torch.from_numpy(learned)]).numpy())
@@ -191,27 +207,32 @@ class PlannerAudit:
         return judge("sampling", 100.0 * self.oracle_runs.success[0])
 
     def _ranking(self) -> Stage:
-        if self._simulated:
+        if self.simulated:
             elites = 100 * self.planner.elites / self.planner.candidates
-            return judge("ranking", self.sasc.rankings["audited"].oracle_best_rank, threshold=elites)
+            return judge("ranking", self.sasc.rankings["audited"].oracle_best_rank, self._ranking_rule, elites)
         unseen = self.held_out if self.learned else self.held_out or self.latents
-        missing = "needs unseen logs (--held-out) or a task"
+        missing = "needs --held-out or --task"
         try:
             pools = None if unseen is None else logged_pools(unseen, np.arange(len(unseen.logs)), LOGGED_GOALS)
         except ReachcostError as error:
             pools, missing = None, str(error)
         if unseen is None or pools is None:
-            return judge("ranking", missing, stages.LOGGED_RANKING)
+            return judge("ranking", missing, self._ranking_rule)
         found = logged_audit({"audited": self.cost}, unseen, pools)["audited"]
-        return judge("ranking", found.spearman, stages.LOGGED_RANKING)
+        return judge("ranking", found.spearman, self._ranking_rule)
+
+    @property
+    def _ranking_rule(self) -> Rule:
+        rule = RULES["ranking"] if self.simulated else LOGGED_RANKING
+        return replace(rule, advice=LEARNED_RANKING) if self.learned else rule
 
     def _execution(self) -> Stage:
-        if not self._simulated:
+        if not self.simulated:
             return judge("execution", "needs a simulator or trials")
         return judge("execution", 100.0 * self.runs.success[0])
 
     @property
-    def _simulated(self) -> bool:
+    def simulated(self) -> bool:
         """Whether the planner can act: a simulator, and a model whose action blocks it understands."""
         return self.task is not None and self._blocks is not None
 
@@ -228,7 +249,7 @@ class PlannerAudit:
     @cached_property
     def oracle_runs(self) -> ControlRuns | None:
         """The planner with true dynamics and true distance, where they are known."""
-        if not isinstance(self.task, TwoRoom) or not self._simulated:
+        if not isinstance(self.task, TwoRoom) or not self.simulated:
             return None
         _, evaluation, blocks = self._world()
         exact = ExactTwoRoom(self.task, blocks)
@@ -261,7 +282,7 @@ class PlannerAudit:
     @cached_property
     def _executed(self) -> tuple[Tensor, Tensor, Tensor] | None:
         """Start, predicted and true latents [N, D] of candidates that were executed; None without a simulator."""
-        if not self._simulated:
+        if not self.simulated:
             return None
         task, evaluation, blocks = self._world()
         pools = self.pools(EXECUTED)
@@ -274,3 +295,16 @@ class PlannerAudit:
     def _goal_latents(self) -> Tensor:
         task, evaluation, _ = self._world()
         return self.model.encode(task.observe(evaluation.goals))
+
+
+def _shared_episodes(logs: Logs, others: Logs) -> int:
+    """How many episodes two logs share, as far as their lengths, first and last states tell."""
+    if "state" not in logs.columns or "state" not in others.columns:
+        return len(others) if logs.fingerprint == others.fingerprint else 0
+
+    def keys(one: Logs) -> list[tuple[int, bytes, bytes]]:
+        states, last = np.asarray(one.columns["state"]), one.offsets + one.lengths - 1
+        ends = zip(one.lengths.tolist(), one.offsets.tolist(), last.tolist(), strict=True)
+        return [(length, states[first].tobytes(), states[end].tobytes()) for length, first, end in ends if length > 1]
+
+    return len(set(keys(logs)) & set(keys(others)))

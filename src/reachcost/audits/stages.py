@@ -32,25 +32,25 @@ RULES = {
         "the state cannot be read linearly from the latent: look at the world model first (a head may still read it)",
     ),
     "dynamics": Rule(
-        "skill of predicting the state",
+        "skill of predicting states",
         0.5,
         True,
         "predicted ends are wrong: train the predictor on such actions, or clamp them to the logged range",
     ),
     "coverage": Rule(
-        "% of places the logs do not cover",
+        "% of places not in the logs",
         10.0,
         False,
         "log episodes where the planner has to judge (doors, bottlenecks), then fit the head again",
     ),
     "sampling": Rule(
-        "% success if it knew everything",
+        "% success, oracle planner",
         80.0,
         True,
         "this planner misses its goals even if it knows everything: more candidates, iterations or horizon",
     ),
     "ranking": Rule(
-        "% put before the best candidate",
+        "% ranked before the best",
         10.0,
         False,
         "the terminal cost buries good candidates: fit a head on the logs (reachcost fit) and audit it with --head",
@@ -59,12 +59,16 @@ RULES = {
         "% success in closed loop",
         80.0,
         True,
-        "no stage that was measured explains the failures: replan more often, and look at how episodes fail",
+        "no stage explains the failures: try more episodes, a better head (more logs, more pairs), a longer budget",
     ),
 }
 """In causal order: a stage can only work if those before it do."""
-LOGGED_RANKING = Rule("rank correlation with logged times", 0.9, True, RULES["ranking"].advice)
-"""The rule of ranking without a simulator."""
+LOGGED_RANKING = Rule("correlation, logged times", 0.9, True, RULES["ranking"].advice)
+"""The rule of ranking without a simulator: rank correlation with the fastest logged way."""
+
+
+LEARNED_RANKING = "this head ranks candidates badly: fit it on more logs or pairs, and on true labels"
+"""What to do when the cost is a head already."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class Stage:
         n: Episodes (goals, places) behind it.
         threshold: Where passing begins.
         higher: Whether larger values are better.
-        advice: What to do next, if it fails or is unknown.
+        advice: What to do if it fails, or why it is unknown.
     """
 
     name: str
@@ -92,6 +96,11 @@ class Stage:
     threshold: float
     higher: bool
     advice: str
+
+    @property
+    def near(self) -> bool:
+        """Whether its interval holds the threshold, so that more episodes may change the outcome."""
+        return self.interval is not None and self.interval[0] <= self.threshold <= self.interval[1]
 
 
 def judge(

@@ -81,10 +81,12 @@ def fit(
     progress.step("head")
     head = fit_head(drawn.shuffled() if shuffled else drawn, seed=seed, progress=progress)
     save_head(head, out)
-    excluded = drawn.record.get("exclusion", {}).get("excluded_episodes", 0)
+    kept_out = f", {drawn.record['exclusion']['excluded_episodes']} evaluation episodes kept out" if sets else ""
+    labels = "shuffled labels" if shuffled else "logged times"
     console.print(
-        f"{out}: a head on {drawn.record['train_pairs']:,} pairs an epoch, {excluded} evaluation episodes kept out\n"
-        f"next: reachcost audit --model {model} --logs {logs} --head {out}{f' --task {task}' if task else ''}",
+        f"{out}: a head on {labels}, {pairs:,} pairs an epoch{kept_out}\n"
+        f"next: reachcost audit --model {model} --logs {logs} --head {out} "
+        f"{f'--task {task}' if task else '--held-out UNSEEN_LOGS'}",
         highlight=False,
         soft_wrap=True,
     )
@@ -126,7 +128,7 @@ def audit(
 
     from reachcost.audits.falsification import check_criteria
     from reachcost.audits.planner import PlannerAudit
-    from reachcost.costs import HeadCost, LatentMSE
+    from reachcost.costs import HeadCost, LatentMSE, require_one_model
     from reachcost.heads.storage import load_head
     from reachcost.latents import encode_logs
     from reachcost.logs.hdf5 import open_logs
@@ -136,6 +138,12 @@ def audit(
     from reachcost.tasks import make_task
     from reachcost.worldmodels.loading import load_world_model
 
+    if out is not None and out.exists():
+        raise ReachcostError(f"{out} exists already: choose another --out, or remove it first")
+    if min(candidates, iterations) < 1 or candidates < 2:
+        raise ReachcostError(f"--candidates {candidates} --iterations {iterations}: give at least 2 and 1")
+    if head is not None and not head.is_dir():
+        raise ReachcostError(f"there is no head at {head}: make one with reachcost fit")
     progress = ConsoleProgress(console)
     cost = LatentMSE() if head is None else HeadCost(load_head(head))
     planner = CEM(candidates=candidates, iterations=iterations, elites=max(2, candidates // 10))
@@ -143,6 +151,7 @@ def audit(
     observe = None if world is None else world.observe
     opened = open_logs(logs, observe=observe)
     loaded = load_world_model(model, logs=opened, trust_pickle=trust_pickle)
+    require_one_model({"head": cost}, loaded)
     progress.step("latents")
     latents = encode_logs(loaded, opened, progress=progress)
     unseen = None if held_out is None else encode_logs(loaded, open_logs(held_out, observe=observe), progress=progress)
@@ -150,7 +159,7 @@ def audit(
     if world is not None and not logs_only:
         whole = world.evaluation_set(evaluation)
         if not 1 <= episodes <= len(whole):
-            raise ReachcostError(f"evaluation set {evaluation!r} has {len(whole)} episodes, not {episodes}")
+            raise ReachcostError(f"{evaluation!r} has {len(whole)} episodes, not {episodes}: choose 1 to {len(whole)}")
         goals = whole.subset(np.linspace(0, len(whole) - 1, episodes).astype(int))
     audited = PlannerAudit(
         loaded, latents, cost, None if goals is None else world, goals, planner, unseen, progress=progress
@@ -161,6 +170,7 @@ def audit(
         show_criteria(checked, console)
     if out is not None:
         write_audit(audited, checked, out)
+        console.print(f"record: {out}", highlight=False)
 
 
 def reproduce(name: Annotated[str, tyro.conf.Positional], out: Path = Path("results")) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from reachcost.audits.logged import logged_audit, logged_pools
 from reachcost.audits.probe import PROBE_ROWS, episode_split, fit_probe, score_probe
 from reachcost.audits.sasc import correlation, execute, gaussian_pools, roll_out, to_goals
+from reachcost.audits.stages import LOGGED_RANKING
 from reachcost.audits.temporal import label_quality
 from reachcost.experiments import tworoom_audits_paper as paper
 from reachcost.experiments.tables import TableRow
@@ -149,23 +150,33 @@ def logged_rows(experiment: Experiment) -> Rows:
         ranked = {metric: np.stack([audit[cost][metric] for audit in audits]) for metric in ("rho_logged", "rho_geo")}
         success = measured(experiment, [Setting(lewm(seed), cost) for seed in SEEDS])["success"]
         found[cost] = {**ranked, "success": success}
+    found = dict(sorted(found.items(), key=lambda item: item[1]["rho_logged"].mean()))
     rows = [audit_row(cost, None, values, None) for cost, values in found.items()]
-    judged = {"logs": "rho_logged", "SASC": "rho_geo", "success": "success"}
-    for one, other in (("logs", "SASC"), ("logs", "success"), ("SASC", "success")):
-        means = [np.stack([values[judged[name]].mean(1) for values in found.values()], axis=1) for name in (one, other)]
-        agreement = correlation(*(rankdata(values, axis=1) for values in means))
-        rows.append(
-            TableRow(
-                cost=f"{one} and {other}",
-                model="lewm",
-                n=len(costs),
-                ours={"agreement": float(agreement.mean())},
-                interval={},
-                paper=None,
-                extra={"per_model": agreement.round(4).tolist()},
-            )
-        )
+    good = [cost for cost, values in found.items() if values["rho_logged"].mean() >= LOGGED_RANKING.threshold]
+    rows += [
+        _agreement("logs and SASC", found, ("rho_logged", "rho_geo")),
+        _agreement("logs and success", found, ("rho_logged", "success")),
+        _agreement("SASC and success", found, ("rho_geo", "success")),
+        _agreement(
+            "logs and success, costs that pass", {cost: found[cost] for cost in good}, ("rho_logged", "success")
+        ),
+    ]
     return rows
+
+
+def _agreement(title: str, found: Mapping[str, Mapping[str, np.ndarray]], judges: tuple[str, str]) -> TableRow:
+    """A line with the rank correlation of two judges over some costs, mean of the world models."""
+    means = [np.stack([values[judge].mean(1) for values in found.values()], axis=1) for judge in judges]
+    agreement = correlation(*(rankdata(values, axis=1) for values in means))
+    return TableRow(
+        cost=title,
+        model="lewm",
+        n=len(found),
+        ours={"agreement": float(agreement.mean())},
+        interval={},
+        paper=None,
+        extra={"per_model": agreement.round(4).tolist()},
+    )
 
 
 def _both_audits(experiment: Experiment, seed: int) -> dict[str, dict[str, np.ndarray]]:

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from itertools import cycle
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 
 from reachcost.report.canvas import new_figure, write_picture
 
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)))
 
+COLOURS = ("#000000", "#0072b2", "#d55e00", "#56b4e9", "#009e73", "#cc79a7", "#e69f00")
+"""Okabe and Ito's, told apart by colour-blind readers."""
 TICKS = (0, 1, 3, 10, 30, 100)
 
 
@@ -20,9 +21,8 @@ def draw_distributions(values: Mapping[str, np.ndarray], path: Path, heading: st
     """Write a PNG of the share of values [N] of each name that are at most so large."""
     figure = new_figure(8.0, 5.2, heading)
     axes = figure.add_subplot()
-    shades = mpl.colormaps["cividis"](np.linspace(0, 0.85, len(values)))
     order = sorted(values, key=lambda name: values[name].mean())
-    for name, shade, style in zip(order, shades, cycle(STYLES), strict=False):
+    for name, shade, style in zip(order, cycle(COLOURS), cycle(STYLES), strict=False):
         x = np.sort(values[name])
         share = 100 * np.arange(1, len(x) + 1) / len(x)
         label = f"{name} (mean {x.mean():.1f})"
@@ -30,7 +30,7 @@ def draw_distributions(values: Mapping[str, np.ndarray], path: Path, heading: st
     # Good costs differ near zero, bad ones far from it.
     axes.set_xscale("symlog", linthresh=1)
     axes.set_xticks(TICKS, [str(tick) for tick in TICKS])
-    axes.set(xlabel=unit, ylabel="% of episodes at most so large", ylim=(0, 101), xlim=(0, 100))
+    axes.set(xlabel=unit, ylabel="% of episodes with so few or fewer", ylim=(0, 101), xlim=(0, 100))
     axes.grid(color="0.9")
     figure.legend(loc="outside right center", frameon=False)
     write_picture(figure, path)

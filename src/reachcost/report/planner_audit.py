@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -17,12 +18,15 @@ from reachcost.audits.falsification import Criterion
 from reachcost.audits.planner import PlannerAudit
 from reachcost.audits.stages import Stage
 from reachcost.latents import model_identity
+from reachcost.records import versions
 
 STYLES = {"pass": "green", "survives": "green", "fail": "bold red", "refuted": "bold red"}
 
 
 def show_audit(audit: PlannerAudit, console: Console) -> None:
     """Print every stage and the verdict."""
+    where = f"{len(audit.evaluation)} episodes of {audit.evaluation.name}" if audit.evaluation else "logs alone"
+    console.print(f"judged on {where}", highlight=False)
     console.print(_stages(audit.stages))
     console.print(_verdict(audit))
 
@@ -42,7 +46,9 @@ def show_criteria(criteria: Sequence[Criterion], console: Console) -> None:
 
 def write_audit(audit: PlannerAudit, criteria: Sequence[Criterion], path: Path) -> None:
     """Write stages, verdict and criteria as one JSON object."""
-    heads = [getattr(head, "record", {}) for head in getattr(audit.cost, "heads", ())]
+    records = [dict(getattr(head, "record", {})) for head in getattr(audit.cost, "heads", ())]
+    for record in records:
+        record.pop("curve", None)
     document = {
         "verdict": audit.verdict,
         "stages": [asdict(stage) for stage in audit.stages],
@@ -50,12 +56,14 @@ def write_audit(audit: PlannerAudit, criteria: Sequence[Criterion], path: Path) 
         "caveats": audit.caveats,
         "model": model_identity(audit.model),
         "cost": type(audit.cost).__name__,
-        "head_seeds": [record.get("seed") for record in heads],
+        "heads": records,
         "planner": asdict(audit.planner),
         "planner_seed": audit.seed,
         "logs_sha256": audit.latents.logs.fingerprint,
+        "evaluation_set": audit.evaluation.name if audit.evaluation else None,
         "evaluation_set_sha256": audit.evaluation.fingerprint if audit.evaluation else None,
         "episodes": len(audit.evaluation) if audit.evaluation else 0,
+        "versions": versions(),
     }
     write_file(path, json.dumps(document, indent=2, allow_nan=False) + "\n")
 
@@ -79,14 +87,17 @@ def _stages(stages: Sequence[Stage]) -> Table:
 def _verdict(audit: PlannerAudit) -> RenderableType:
     advice = {stage.name: stage.advice for stage in audit.stages}.get(audit.verdict)
     failing = [stage.name for stage in audit.stages if stage.outcome == "fail"]
-    unknown = [stage.name for stage in audit.stages if stage.outcome == "unknown"]
     text = Text("verdict: ").append(audit.verdict, style="bold")
     if advice:
         lines = [f"next: {advice}"]
         later = [name for name in failing if name != audit.verdict]
         lines += [f"{', '.join(later)} may follow from it: audit again once it is mended"] if later else []
+        if audit.simulated and "execution" in failing:
+            names, counts = np.unique(audit.runs.category[0], return_counts=True)
+            lines.append("episodes: " + ", ".join(f"{count} {name}" for name, count in zip(names, counts, strict=True)))
     elif audit.verdict == "unknown":
-        lines = [f"nothing that could be measured fails; not measured: {', '.join(unknown)}"]
+        lines = ["nothing that was measured fails; next: measure"]
+        lines += [f"  {stage.name}: {stage.advice}" for stage in audit.stages if stage.outcome == "unknown"]
     else:
         lines = ["episodes reach their goals" + (f", although {', '.join(failing)} is weak" if failing else "")]
     return Group(text, *lines, *(f"note: {caveat}" for caveat in audit.caveats))
