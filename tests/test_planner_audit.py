@@ -193,8 +193,10 @@ def test_a_head_that_saw_the_evaluation_says_so(
     lewm: JepaWorldModel, logged: Latents, trm: HeadCost, world: TwoRoom, goals: EvaluationSet
 ) -> None:
     cheat = HeadCost(fit(TemporalPairs(logged, 2_000), Recipe(epochs=1, hidden=8)))
-    assert any("success flatters it" in caveat for caveat in PlannerAudit(lewm, logged, cheat, world, goals).caveats)
-    assert not any("flatters" in caveat for caveat in PlannerAudit(lewm, logged, trm, world, goals).caveats)
+    quick = CEM(candidates=8, iterations=1, elites=2)
+    for cost, flattered in ((cheat, True), (trm, False)):
+        caveats = PlannerAudit(lewm, logged, cost, world, goals, quick).caveats
+        assert any("success flatters it" in caveat for caveat in caveats) == flattered
     assert "may have been trained on" in PlannerAudit(lewm, logged, trm).caveats[0]
 
 

@@ -49,7 +49,7 @@ def draw_dots(
         heading: A line above the panels.
         references: A value of a metric that deserves a line, and its name.
     """
-    figure = new_figure(2.6 + 2.9 * len(metrics), 1.3 + 0.27 * len(dots), heading)
+    figure = new_figure(max(8.0, 2.6 + 2.9 * len(metrics)), 1.3 + 0.27 * len(dots), heading)
     panels = [figure.add_subplot(1, len(metrics), place) for place in range(1, len(metrics) + 1)]
     for axes, (metric, title) in zip(panels, metrics.items(), strict=True):
         _draw(axes, dots, metric)
