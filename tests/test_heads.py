@@ -129,8 +129,11 @@ def edit_config(directory: Path, **changes: object) -> None:
 
 
 def test_other_damage_is_named(head: PairHead, tmp_path: Path) -> None:
-    with pytest.raises(ReachcostError, match=r"config.json cannot be read \(No such file"):
+    with pytest.raises(ReachcostError, match=r"there is no head at .*nothing: make one with reachcost fit"):
         load_head(tmp_path / "nothing")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ReachcostError, match=r"config.json cannot be read \(No such file"):
+        load_head(tmp_path / "empty")
     cases = {
         "format": ({"format": "other"}, "of format 'other', not"),
         "arguments": ({"arguments": {"latent_dim": "ten"}}, "valid `arguments`"),

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from reachcost.audits import falsification
 from reachcost.audits.doorway import doorway_latents
 from reachcost.audits.dynamics import logged_moves, prediction_skill
 from reachcost.audits.falsification import check_criteria
@@ -248,8 +249,16 @@ def test_intervals_of_a_stage_hold_its_value(success: list[bool]) -> None:
 
 
 def test_the_criteria_are_checked_and_everything_is_shown(
-    lewm: JepaWorldModel, logged: Latents, trm: HeadCost, world: TwoRoom, goals: EvaluationSet, tmp_path: Path
+    lewm: JepaWorldModel,
+    logged: Latents,
+    trm: HeadCost,
+    world: TwoRoom,
+    goals: EvaluationSet,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(falsification, "LARGER", 4)
+    monkeypatch.setattr(falsification, "COVERAGE_PAIRS", 15_000)
     audit = PlannerAudit(lewm, logged, trm, world, goals)
     criteria = check_criteria(audit)
     buried, decoded, shuffled, larger, coverage = (criterion.outcome for criterion in criteria)

@@ -66,6 +66,12 @@ class EvaluationSet:
         }
         return replace(self, starts=self.starts[rows], goals=self.goals[rows], episodes=self.episodes[rows], **sources)
 
+    def spread(self, count: int) -> EvaluationSet:
+        """Keep so many episodes, spread over the set."""
+        if not 1 <= count <= len(self):
+            raise ReachcostError(f"{self.name!r} has {len(self)} episodes, not {count}: choose 1 to {len(self)}")
+        return self.subset(np.linspace(0, len(self) - 1, count).astype(int))
+
 
 def require_one_world(task: object, evaluation: EvaluationSet) -> None:
     """Refuse an evaluation set of another world (another layout, say) than the task's, where both tell theirs."""

@@ -120,12 +120,11 @@ def _larger_search(audit: PlannerAudit) -> Criterion:
     best = audit.runs if audit.learned else audit.oracle_runs
     if audit.evaluation is None or best is None:
         raise ReachcostError("needs a head (--head), or a simulator whose dynamics are known")
-    rows = np.unique(np.linspace(0, len(audit.evaluation) - 1, LARGER).astype(int))
-    few, usual = audit.evaluation.subset(rows), audit.planner
+    few, usual = audit.evaluation.spread(min(LARGER, len(audit.evaluation))), audit.planner
     larger = CEM(usual.horizon, 10 * usual.candidates // 3, 2 * usual.iterations, 10 * usual.elites // 3)
     (before,) = 100.0 * audit.control({"raw": LatentMSE()}, few).success
     (after,) = 100.0 * audit.control({"raw": LatentMSE()}, few, larger).success
-    target = 100.0 * best.success[0][rows]
+    target = 100.0 * best.success[0][np.isin(best.episodes, few.episodes)]
     text = (
         f"success: {usual.candidates} x {usual.iterations} {before.mean():.0f} %, {larger.candidates} x "
         f"{larger.iterations} {after.mean():.0f} %, {'head' if audit.learned else 'oracle'} {target.mean():.0f} %; "

@@ -69,8 +69,7 @@ def fit(
     from reachcost.tasks import make_task
     from reachcost.worldmodels.loading import load_world_model
 
-    if out.exists():
-        raise ReachcostError(f"{out} exists already: choose another --out, or remove it first")
+    _require_new(out)
     progress = ConsoleProgress(console)
     world = None if task is None else make_task(task)
     opened = open_logs(logs, observe=None if world is None else world.observe)
@@ -124,8 +123,6 @@ def audit(
         out: JSON file for stages, verdict and criteria.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
     """
-    import numpy as np
-
     from reachcost.audits.falsification import check_criteria
     from reachcost.audits.planner import PlannerAudit
     from reachcost.costs import HeadCost, LatentMSE, require_one_model
@@ -138,12 +135,10 @@ def audit(
     from reachcost.tasks import make_task
     from reachcost.worldmodels.loading import load_world_model
 
-    if out is not None and out.exists():
-        raise ReachcostError(f"{out} exists already: choose another --out, or remove it first")
-    if min(candidates, iterations) < 1 or candidates < 2:
+    if out is not None:
+        _require_new(out)
+    if candidates < 2 or iterations < 1:
         raise ReachcostError(f"--candidates {candidates} --iterations {iterations}: give at least 2 and 1")
-    if head is not None and not head.is_dir():
-        raise ReachcostError(f"there is no head at {head}: make one with reachcost fit")
     progress = ConsoleProgress(console)
     cost = LatentMSE() if head is None else HeadCost(load_head(head))
     planner = CEM(candidates=candidates, iterations=iterations, elites=max(2, candidates // 10))
@@ -155,15 +150,9 @@ def audit(
     progress.step("latents")
     latents = encode_logs(loaded, opened, progress=progress)
     unseen = None if held_out is None else encode_logs(loaded, open_logs(held_out, observe=observe), progress=progress)
-    goals = None
-    if world is not None and not logs_only:
-        whole = world.evaluation_set(evaluation)
-        if not 1 <= episodes <= len(whole):
-            raise ReachcostError(f"{evaluation!r} has {len(whole)} episodes, not {episodes}: choose 1 to {len(whole)}")
-        goals = whole.subset(np.linspace(0, len(whole) - 1, episodes).astype(int))
-    audited = PlannerAudit(
-        loaded, latents, cost, None if goals is None else world, goals, planner, unseen, progress=progress
-    )
+    simulator = None if logs_only else world
+    goals = None if simulator is None else simulator.evaluation_set(evaluation).spread(episodes)
+    audited = PlannerAudit(loaded, latents, cost, simulator, goals, planner, unseen, progress=progress)
     show_audit(audited, console)
     checked = check_criteria(audited) if criteria else []
     if criteria:
@@ -193,3 +182,8 @@ def reproduce(name: Annotated[str, tyro.conf.Positional], out: Path = Path("resu
             f"({time.perf_counter() - start:.0f} s, {time.process_time() - cpu:.0f} s of CPU time)",
             highlight=False,
         )
+
+
+def _require_new(out: Path) -> None:
+    if out.exists():
+        raise ReachcostError(f"{out} exists already: choose another --out, or remove it first")

@@ -101,11 +101,7 @@ class Experiment:
             whole = replace(world.draw_evaluation_set("high-distance", world.generate_logs(seed=0), 0), name=name)
         else:
             whole = self.task.evaluation_set(name)
-        if self._episodes is None or self._episodes >= len(whole):
-            return whole
-        if self._episodes < 1:
-            raise ReachcostError(f"cannot evaluate {self._episodes} episodes: keep at least one")
-        return whole.subset(np.linspace(0, len(whole) - 1, self._episodes).astype(int))
+        return whole if self._episodes is None else whole.spread(min(self._episodes, len(whole)))
 
     def _probe(self, model: str) -> LinearProbe:
         """The paper's probe: ridge regression on 16,000 random rows."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from reachcost.atomic import new_directory
+from reachcost.errors import ReachcostError
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.kinds import KINDS
 from reachcost.storage import StoredModule, write_module
@@ -29,6 +30,8 @@ def write_head(head: LearnedHead, directory: Path) -> None:
 
 def load_head(directory: str | Path) -> LearnedHead:
     """Load a head that `save_head` wrote, bit for bit, after checking both files."""
+    if not Path(directory).is_dir():
+        raise ReachcostError(f"there is no head at {directory}: make one with reachcost fit or save_head")
     stored = StoredModule(
         Path(directory), "the head", "fit the head again, or restore the directory from where it was copied"
     )
