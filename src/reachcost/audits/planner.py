@@ -121,7 +121,7 @@ class PlannerAudit:
 
     @property
     def verdict(self) -> str:
-        """The stage at fault, or `none`."""
+        """The stage at fault; `none` if episodes succeed, `unknown` if nothing fails but success was not measured."""
         return verdict(self.stages)
 
     @property
