@@ -14,6 +14,9 @@ from reachcost.heads.pair import PairHead
 from reachcost.latents import Latents, encode_logs
 from reachcost.pairs import TemporalPairs
 from reachcost.tasks.toponav import TopoNav
+from reachcost.tasks.tworoom import TwoRoom
+from reachcost.worldmodels.jepa import JepaWorldModel
+from reachcost.worldmodels.loading import load_world_model
 from reachcost.worldmodels.toponav import ExactTopoNav
 
 # A busy machine is not a failure.
@@ -58,3 +61,13 @@ def pairs(latents: Latents, evaluation: EvaluationSet) -> TemporalPairs:
 def head(pairs: TemporalPairs) -> PairHead:
     recipe = Recipe.paper(hidden=32, scale=29, epochs=3, batch_size=256, learning_rate=1e-2)
     return cast(PairHead, fit(pairs, recipe, seed=1))
+
+
+@pytest.fixture(scope="session")
+def world() -> TwoRoom:
+    return TwoRoom()
+
+
+@pytest.fixture(scope="session")
+def lewm() -> JepaWorldModel:
+    return load_world_model("lewm-tworoom-3072")

@@ -83,16 +83,6 @@ def test_impossible_budgets_are_refused(wrong: dict[str, int]) -> None:
 
 
 @pytest.fixture(scope="module")
-def world() -> TwoRoom:
-    return TwoRoom()
-
-
-@pytest.fixture(scope="module")
-def lewm() -> JepaWorldModel:
-    return load_world_model("lewm-tworoom-3072")
-
-
-@pytest.fixture(scope="module")
 def goals(world: TwoRoom) -> EvaluationSet:
     return world.evaluation_set("balanced").subset(slice(0, 4))
 

@@ -44,16 +44,6 @@ QUICK = Recipe(epochs=3)
 
 
 @pytest.fixture(scope="module")
-def world() -> TwoRoom:
-    return TwoRoom()
-
-
-@pytest.fixture(scope="module")
-def lewm() -> JepaWorldModel:
-    return load_world_model("lewm-tworoom-3072")
-
-
-@pytest.fixture(scope="module")
 def goals(world: TwoRoom) -> EvaluationSet:
     return world.evaluation_set("high-distance").subset(np.arange(0, 100, 12))
 
