@@ -32,7 +32,8 @@ def each(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Resul
     with one_thread():
         if threads == 1:
             return [alone(piece) for piece in pieces]
-        with ThreadPoolExecutor(threads) as pool:
+        # The number belongs to a thread, too: one that starts anew may still have the old one.
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
             return list(pool.map(alone, pieces))
 
 
