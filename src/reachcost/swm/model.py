@@ -1,0 +1,76 @@
+"""A world model of ours with the interface of stable-worldmodel 0.1.1: `encode`, `rollout`, `criterion`, `get_cost`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from reachcost.errors import ReachcostError
+from reachcost.observations import frames
+from reachcost.swm.costs import goal_of
+from reachcost.worldmodels.jepa import JepaWorldModel
+
+
+class SwmModel(nn.Module):
+    """One of our models as theirs; candidates are in the standardised coordinates of the logs.
+
+    Args:
+        model: A bundled model, one of `reachcost train-model`, or a public checkpoint with history 1.
+
+    >>> from reachcost import load_world_model
+    >>> model = SwmModel(load_world_model("lewm-tworoom-3072"))
+    >>> frames = torch.zeros(2, 4, 1, 64, 64, 3, dtype=torch.uint8)
+    >>> info = {"pixels": frames, "goal": frames, "action": torch.zeros(2, 4, 1, 10)}
+    >>> model.get_cost(info, torch.zeros(2, 4, 5, 10)).shape
+    torch.Size([2, 4])
+    """
+
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, model: JepaWorldModel) -> None:
+        super().__init__()
+        if model.history != 1:
+            raise ReachcostError(f"{model!r} reads {model.history} frames: only models with history 1 plan this way")
+        self.parts: Any = model.parts
+        self.clamp = model.clamp
+        low, high = model.actions.bounds()
+        self.register_buffer("low", low)
+        self.register_buffer("high", high)
+
+    def encode(self, info: dict[str, Any]) -> dict[str, Any]:
+        """Add `emb` [N, T, D] to frames `pixels` uint8 [N, T, height, width, 3] (or [N, T, 3, height, width])."""
+        pixels: Tensor = info["pixels"]
+        if pixels.shape[-1] != 3:
+            pixels = pixels.movedim(-3, -1)
+        small = frames({"pixels": pixels.flatten(0, 1).cpu().numpy()}, self.parts.pixels)
+        latents = self.parts.embed(torch.from_numpy(small).to(self.parts.device))
+        return {**info, "emb": latents.unflatten(0, pixels.shape[:2])}
+
+    def rollout(self, info: dict[str, Any], action_sequence: Tensor) -> dict[str, Any]:
+        """Add `predicted_emb` [B, S, 1 + H, D]: the start, then the latent after each block of [B, S, H, A]."""
+        batch, samples = action_sequence.shape[:2]
+        with torch.no_grad():
+            start = self.encode({"pixels": info["pixels"][:, 0, -1:]})["emb"][:, 0]
+        actions = action_sequence.to(start.dtype)
+        if self.clamp:
+            actions = torch.minimum(torch.maximum(actions, self.low), self.high)
+        embedded = self.parts.embed_actions(actions.flatten(0, 1))
+        latent = start.repeat_interleave(samples, 0)
+        path = [latent]
+        for step in range(actions.shape[2]):
+            path.append(self.parts.predict(path[-1][:, None], embedded[:, step : step + 1])[:, 0])
+        return {**info, "predicted_emb": torch.stack(path, dim=1).unflatten(0, (batch, samples))}
+
+    def criterion(self, info_dict: dict[str, Any]) -> Tensor:
+        """Latent distance of the last predicted step to the goal [B, S], as their models have it."""
+        terminal = info_dict["predicted_emb"][:, :, -1]
+        return (terminal - goal_of(info_dict["goal_emb"], terminal)[:, None]).square().sum(-1)
+
+    def get_cost(self, info_dict: dict[str, Any], action_candidates: Tensor) -> Tensor:
+        """Latent distance of candidates [B, S, H, A] to the goal [B, S]."""
+        with torch.no_grad():
+            goal = self.encode({"pixels": info_dict["goal"][:, 0]})["emb"]
+        return self.criterion({**self.rollout(info_dict, action_candidates), "goal_emb": goal})
