@@ -51,7 +51,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "goals.h5"
         rc.write_logs(logs, path, render=task.render)
-        dataset = HDF5Dataset(path)
+        dataset = HDF5Dataset(path=path)
         world = swm.World("swm/TwoRoom-v1", num_envs=len(goals), image_shape=(224, 224))
         for name, costs in {"raw": SwmModel(model), "trm": RepairedModel(SwmModel(model), head)}.items():
             plan = PlanConfig(horizon=5, receding_horizon=5, action_block=5)

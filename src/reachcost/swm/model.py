@@ -46,7 +46,7 @@ class SwmModel(nn.Module):
         if pixels.shape[-1] != 3:
             pixels = pixels.movedim(-3, -1)
         small = frames({"pixels": pixels.flatten(0, 1).cpu().numpy()}, self.parts.pixels)
-        latents = self.parts.embed(torch.from_numpy(small).to(self.parts.device))
+        latents = self.parts.embed(torch.from_numpy(small).contiguous().to(self.parts.device))
         return {**info, "emb": latents.unflatten(0, pixels.shape[:2])}
 
     def rollout(self, info: dict[str, Any], action_sequence: Tensor) -> dict[str, Any]:
