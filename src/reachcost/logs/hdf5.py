@@ -121,16 +121,20 @@ class ColumnOnDisk:
 
 
 def open_logs(path: str | Path, observe: Callable[[np.ndarray], Observations] | None = None) -> Logs:
-    """Open a file in the layout of stable-worldmodel, whoever wrote it.
+    """Open a dataset of stable-worldmodel, whoever wrote it: HDF5, or a Lance table (`pip install 'reachcost[swm]'`).
 
     Released names (`pos_agent`, `ep_idx`) become ours (`state`, `episode_idx`). Small columns are read and checked;
     `pixels` stay on disk and are read by slices.
 
     Args:
-        path: The file.
+        path: The file, or the directory of the table.
         observe: Makes missing columns from states, for files of states alone; a task's `observe`.
     """
     path = Path(path)
+    if path.is_dir():
+        from reachcost.logs.lance import open_lance
+
+        return open_lance(path, observe)
     if not path.is_file():
         raise ReachcostError(f"there are no logs at {path}: make them with `reachcost logs generate`")
     try:
@@ -159,7 +163,7 @@ def _read(path: Path, file: h5py.File, observe: Callable[[np.ndarray], Observati
                 f"{path}: column {stored!r} has {len(dataset)} rows, but the episode lengths add up to {lengths.sum()}"
             )
         columns[name] = _column(path, stored, dataset)
-    _require_columns(path, columns, lengths, offsets)
+    require_columns(path, columns, lengths, offsets)
     return Logs(columns, lengths, None if "pixels" in columns else observe)
 
 
@@ -195,7 +199,8 @@ def _require_offsets(path: Path, lengths: np.ndarray, offsets: np.ndarray) -> No
         )
 
 
-def _require_columns(path: Path, columns: dict[str, Any], lengths: np.ndarray, offsets: np.ndarray) -> None:
+def require_columns(path: Path, columns: dict[str, Any], lengths: np.ndarray, offsets: np.ndarray) -> None:
+    """Refuse columns of the wrong kind or shape, and values that are not finite."""
     if "state" not in columns and "pixels" not in columns:
         raise ReachcostError(f"{path} has neither `state` (or `pos_agent`) nor `pixels`, only {sorted(columns)}")
     for name in ("state", "action", "proprio"):
