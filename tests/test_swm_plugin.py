@@ -26,6 +26,7 @@ from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model
 
 from .swm_shim import import_stable_worldmodel
+from .test_public_checkpoints import SIZE, config_tree, real_model
 
 import_stable_worldmodel()
 from gymnasium.spaces import Box  # noqa: E402
@@ -200,3 +201,21 @@ def test_the_objective_fits_their_next_release(head: LearnedHead) -> None:
     assert costs.shape == (4, 4)
     assert torch.allclose(costs.mean(1), torch.zeros(4), atol=1e-4)
     assert next(ReachObjective(head).parameters()).dtype == torch.float32  # solvers read it
+
+
+@pytest.mark.parametrize("family", ["lewm", "pldm"])
+def test_a_model_of_theirs_is_repaired(family: str) -> None:
+    """Their own LeWM and PLDM, small: with several episodes its own cost crashes, ours does not."""
+    theirs, pool = real_model(config_tree(family)), torch.randn(3, 5, 4, 10, requires_grad=True)
+    frames = torch.rand(2, 3, 1, 1, 3, SIZE, SIZE).expand(2, 3, 5, 1, 3, SIZE, SIZE)
+    given = {"pixels": frames[0], "goal": frames[1], "action": torch.zeros(3, 5, 1, 10)}
+    with pytest.raises(RuntimeError):
+        theirs.get_cost(dict(given), pool)
+    model = RepairedModel(theirs, PairHead(24, hidden=8), weight=1.0)
+    costs = model.get_cost(given, pool)
+    assert costs.shape == (3, 5)
+    assert costs.requires_grad
+    assert set(given) == {"pixels", "goal", "action"}
+    for episode in range(3):
+        alone = {key: value[episode : episode + 1] for key, value in given.items()}
+        assert torch.allclose(model.get_cost(alone, pool[episode : episode + 1]), costs[[episode]], atol=1e-4)

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from reachcost.errors import ReachcostError
 from reachcost.observations import frames
 from reachcost.swm.costs import goal_of
 from reachcost.worldmodels.jepa import JepaWorldModel
@@ -17,7 +16,7 @@ class SwmModel(nn.Module):
     """One of our models as theirs; candidates are in the standardised coordinates of the logs.
 
     Args:
-        model: A bundled model, one of `reachcost train-model`, or a public checkpoint with history 1.
+        model: A bundled model, one of `reachcost train-model`, or a public checkpoint; it plans from one frame.
 
     >>> from reachcost import load_world_model
     >>> model = SwmModel(load_world_model("lewm-tworoom-3072"))
@@ -32,8 +31,6 @@ class SwmModel(nn.Module):
 
     def __init__(self, model: JepaWorldModel) -> None:
         super().__init__()
-        if model.history != 1:
-            raise ReachcostError(f"{model!r} reads {model.history} frames: only models with history 1 plan this way")
         self.parts: Any = model.parts
         self.clamp = model.clamp
         low, high = model.actions.bounds()
@@ -61,7 +58,9 @@ class SwmModel(nn.Module):
         latent = start.repeat_interleave(samples, 0)
         path = [latent]
         for step in range(actions.shape[2]):
-            path.append(self.parts.predict(path[-1][:, None], embedded[:, step : step + 1])[:, 0])
+            window = torch.stack(path[-self.parts.history :], dim=1)
+            past = embedded[:, step + 1 - window.shape[1] : step + 1]
+            path.append(self.parts.predict(window, past)[:, -1])
         return {**info, "predicted_emb": torch.stack(path, dim=1).unflatten(0, (batch, samples))}
 
     def criterion(self, info_dict: dict[str, Any]) -> Tensor:
