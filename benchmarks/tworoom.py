@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from benchmarks.machine import per_second, publish
+from reachcost.swm.package import import_stable_worldmodel
 from reachcost.tasks.tworoom import TwoRoom
-from tests.swm_shim import import_stable_worldmodel
 
 
 def main() -> None:

@@ -7,18 +7,20 @@ import sys
 import tyro
 from rich.console import Console
 
-from reachcost.commands.repair import audit, demo, fit, reproduce
-from reachcost.commands.worlds import check, logs, train_model
+from reachcost.commands.repair import audit, demo, evaluate, fit, reproduce
+from reachcost.commands.worlds import check, logs, push, train_model
 from reachcost.errors import ReachcostError
 
 COMMANDS = {
     "demo": demo,
     "audit": audit,
     "fit": fit,
+    "evaluate": evaluate,
     "reproduce": reproduce,
     "logs": logs,
     "train-model": train_model,
     "check": check,
+    "push": push,
 }
 
 

@@ -71,9 +71,12 @@ class HybridCost:
 
 
 def standardise(costs: Tensor, epsilon: float = 1e-6) -> Tensor:
-    """Zero mean and unit standard deviation over the candidates of each pool [B, S]."""
-    centred = costs - costs.mean(-1, keepdim=True)
-    return centred / (centred.square().mean(-1, keepdim=True).sqrt() + epsilon)
+    """Zero mean and unit standard deviation over the candidates of each pool [B, S].
+
+    Mean and deviation carry no gradient: a planner that descends it moves each candidate by its own cost alone.
+    """
+    centred = costs - costs.detach().mean(-1, keepdim=True)
+    return centred / (centred.detach().square().mean(-1, keepdim=True).sqrt() + epsilon)
 
 
 @dataclass(frozen=True)

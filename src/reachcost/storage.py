@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from reachcost.atomic import write_file
 from reachcost.errors import ReachcostError
 
+FILES = ("config.json", "weights.safetensors")
 Module = TypeVar("Module", bound=nn.Module)
 
 
@@ -32,6 +33,15 @@ def write_module(directory: Path, module: nn.Module, config: dict[str, Any]) -> 
     config = {**config, "sha256": _checksum(config, weights)}
     write_file(directory / "weights.safetensors", weights)
     write_file(directory / "config.json", json.dumps(config, indent=2) + "\n")
+
+
+def stored_format(directory: Path) -> str | None:
+    """The format that `config.json` in a directory names, if it does."""
+    try:
+        config = json.loads((directory / "config.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return config.get("format") if isinstance(config, dict) else None
 
 
 class StoredModule:

@@ -1,15 +1,18 @@
-"""Watch, fit, audit, reproduce."""
+"""Watch, fit, audit, evaluate, reproduce."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from reachcost.commands import console
 from reachcost.errors import ReachcostError
+
+if TYPE_CHECKING:
+    from reachcost.planning.cem import CEM
 
 
 def demo(out: Path = Path("reachcost-demo"), episodes: int = 100, log_episodes: int = 10_000) -> None:
@@ -52,7 +55,8 @@ def fit(
 
     Args:
         model: A bundled model, a directory of `reachcost train-model`, or a checkpoint of stable-worldmodel.
-        logs: HDF5 file with frames, or with states alone if --task draws them.
+        logs: Dataset of stable-worldmodel: an HDF5 file or a Lance table, with frames, or with states alone if --task
+            draws them.
         out: Directory for the head.
         task: Draws frames of logged states, and keeps the episodes of its evaluation sets out of training.
         pairs: Training pairs of an epoch.
@@ -95,7 +99,7 @@ def audit(
     model: str,
     logs: Path,
     task: Literal["tworoom"] | None = None,
-    head: Path | None = None,
+    head: str | None = None,
     held_out: Path | None = None,
     evaluation: str = "high-distance",
     episodes: int = 100,
@@ -110,10 +114,11 @@ def audit(
 
     Args:
         model: A bundled model, a directory of `reachcost train-model`, or a checkpoint of stable-worldmodel.
-        logs: HDF5 file that the head was fitted on (or would be), with frames, or with states if --task draws them.
+        logs: Dataset (HDF5 file or Lance table) that the head was fitted on (or would be), with frames, or with states
+            if --task draws them.
         task: The simulated world. Without it the audit uses logs alone.
-        head: Directory of the head behind the terminal cost; without it latent distance is audited.
-        held_out: HDF5 file that the head has not seen, for an audit without simulator.
+        head: Directory of the head behind the terminal cost, or hf://user/name; without it latent distance is audited.
+        held_out: Dataset that the head has not seen, for an audit without simulator.
         evaluation: Evaluation set of the task.
         episodes: Episodes of it, spread over the set.
         candidates: Candidate action sequences of the planner; a tenth are elites.
@@ -129,7 +134,6 @@ def audit(
     from reachcost.heads.storage import load_head
     from reachcost.latents import encode_logs
     from reachcost.logs.hdf5 import open_logs
-    from reachcost.planning.cem import CEM
     from reachcost.progress import ConsoleProgress
     from reachcost.report.planner_audit import show_audit, show_criteria, write_audit
     from reachcost.tasks import make_task
@@ -137,11 +141,9 @@ def audit(
 
     if out is not None:
         _require_new(out)
-    if candidates < 2 or iterations < 1:
-        raise ReachcostError(f"--candidates {candidates} --iterations {iterations}: give at least 2 and 1")
     progress = ConsoleProgress(console)
     cost = LatentMSE() if head is None else HeadCost(load_head(head))
-    planner = CEM(candidates=candidates, iterations=iterations, elites=max(2, candidates // 10))
+    planner = _planner(candidates, iterations)
     world = None if task is None else make_task(task)
     observe = None if world is None else world.observe
     opened = open_logs(logs, observe=observe)
@@ -160,6 +162,69 @@ def audit(
     if out is not None:
         write_audit(audited, checked, out)
         console.print(f"record: {out}", highlight=False)
+
+
+def evaluate(
+    model: str,
+    head: str,
+    logs: Path | None = None,
+    held_out: Path | None = None,
+    goal_offset: int = 25,
+    evaluation: str = "high-distance",
+    episodes: int = 50,
+    weight: float | None = None,
+    candidates: int = 300,
+    iterations: int = 10,
+    seed: int = 0,
+    out: Path | None = None,
+    trust_pickle: bool = False,
+) -> None:
+    """Compare success before and after a repair in stable-worldmodel's own World.evaluate, on its TwoRoom.
+
+    Args:
+        model: A bundled model, a directory of `reachcost train-model`, or a checkpoint of stable-worldmodel.
+        head: Directory of the head, or hf://user/name.
+        logs: Dataset the head was fitted on. A public checkpoint needs it for the statistics of its actions.
+        held_out: Dataset that the head has not seen, to take starts and goals from, in place of an evaluation set.
+        goal_offset: Steps between start and goal in it.
+        evaluation: Evaluation set of TwoRoom.
+        episodes: Starts and goals.
+        weight: Add that much of the head to latent distance, each standardised, in place of replacing it.
+        candidates: Candidate action sequences of the planner; a tenth are elites.
+        iterations: Rounds of the planner.
+        seed: Of the planner, and of starts and goals taken from a dataset.
+        out: Directory for the table, as JSON and Markdown.
+        trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
+    """
+    from reachcost.heads.storage import load_head
+    from reachcost.logs.goals import logged_goals
+    from reachcost.logs.hdf5 import open_logs
+    from reachcost.progress import ConsoleProgress
+    from reachcost.swm.comparison import compare_in_world, doubt
+    from reachcost.tasks import make_task
+    from reachcost.worldmodels.loading import load_world_model
+
+    world, planner, fitted = make_task("tworoom"), _planner(candidates, iterations), load_head(head)
+    opened = None if logs is None else open_logs(logs, observe=world.observe)
+    loaded = load_world_model(model, logs=opened, trust_pickle=trust_pickle)
+    if held_out is None:
+        complete = world.evaluation_set(evaluation)
+        goals = complete.spread(episodes)
+    else:
+        complete = goals = logged_goals(open_logs(held_out, observe=world.observe), goal_offset, episodes, seed)
+    table = compare_in_world(loaded, fitted, goals, weight, planner, seed, ConsoleProgress(console))
+    console.print(table.terminal(f"World.evaluate on {len(goals)} episodes of {goals.name}"))
+    change = table.provenance["change"]
+    console.print(
+        f"the repair changes success by {change['points']:+.0f} points, {change['interval'][0]:+.0f} to "
+        f"{change['interval'][1]:+.0f}: {change['gained']} episodes gained, {change['lost']} lost",
+        highlight=False,
+    )
+    if (note := doubt(fitted, complete, opened)) is not None:
+        console.print(f"note: {note}", highlight=False)
+    if out is not None:
+        table.write(out)
+        console.print(f"{out / 'tables' / table.name}.md", highlight=False, soft_wrap=True)
 
 
 def reproduce(name: Annotated[str, tyro.conf.Positional], out: Path = Path("results")) -> None:
@@ -182,6 +247,14 @@ def reproduce(name: Annotated[str, tyro.conf.Positional], out: Path = Path("resu
             f"({time.perf_counter() - start:.0f} s, {time.process_time() - cpu:.0f} s of CPU time)",
             highlight=False,
         )
+
+
+def _planner(candidates: int, iterations: int) -> CEM:
+    from reachcost.planning.cem import CEM
+
+    if candidates < 2 or iterations < 1:
+        raise ReachcostError(f"--candidates {candidates} --iterations {iterations}: give at least 2 and 1")
+    return CEM(candidates=candidates, iterations=iterations, elites=max(2, candidates // 10))
 
 
 def _require_new(out: Path) -> None:

@@ -67,7 +67,7 @@ def train_model(
 
     Args:
         kind: The objective: prediction with SIGReg (lewm), or with variance, covariance and alignment (pldm).
-        logs: HDF5 file of states or frames with actions, as `reachcost logs generate` writes it.
+        logs: Dataset (HDF5 file or Lance table) of states or frames with actions; `reachcost logs generate` writes one.
         out: Directory for weights, configuration, training curve and model card.
         seed: Of initial weights, windows and projections.
         size: `compact` for two CPU cores; `paper` is the public ViT-tiny at 224 px, for a GPU.
@@ -100,7 +100,7 @@ def check(model: Annotated[str, tyro.conf.Positional], logs: Path | None = None,
 
     Args:
         model: A bundled model, a directory of `reachcost train-model`, or a checkpoint of stable-worldmodel.
-        logs: HDF5 file the model was trained on; a public checkpoint needs it for the statistics of its actions.
+        logs: Dataset the model was trained on; a public checkpoint needs it for the statistics of its actions.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
     """
     import numpy as np
@@ -131,3 +131,19 @@ def check(model: Annotated[str, tyro.conf.Positional], logs: Path | None = None,
     for name, fact in facts.items():
         table.add_row(name, fact)
     console.print(table)
+
+
+def push(
+    directory: Annotated[Path, tyro.conf.Positional], repo: Annotated[str, tyro.conf.Positional], private: bool = False
+) -> None:
+    """Publish a head or a world model on the Hugging Face Hub, with a card (pip install 'reachcost[hub]').
+
+    Args:
+        directory: What `reachcost fit` or `reachcost train-model` wrote.
+        repo: user/name; a second time updates it.
+        private: Make a new repository visible to its owner only.
+    """
+    from reachcost.sharing import push as push_directory
+
+    loading = push_directory(directory, repo, private=private)
+    console.print(f"published as {repo}; load it with {loading}", highlight=False, soft_wrap=True)

@@ -10,7 +10,8 @@ from reachcost.atomic import new_directory
 from reachcost.errors import ReachcostError
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.kinds import KINDS
-from reachcost.storage import StoredModule, write_module
+from reachcost.hub import Hub, download, repository
+from reachcost.storage import FILES, StoredModule, write_module
 
 FORMAT = "reachcost-head/1"
 _TYPES = {"int": int, "float": (int, float), "bool": bool}
@@ -28,8 +29,15 @@ def write_head(head: LearnedHead, directory: Path) -> None:
     write_module(directory, head, config)
 
 
-def load_head(directory: str | Path) -> LearnedHead:
-    """Load a head that `save_head` wrote, bit for bit, after checking both files."""
+def load_head(directory: str | Path, hub: Hub | None = None) -> LearnedHead:
+    """Load a head that `save_head` wrote, bit for bit, after checking both files.
+
+    Args:
+        directory: Where it was saved, or `hf://user/name` on the Hugging Face Hub.
+        hub: Where to look for the latter; by default the hub itself.
+    """
+    if (repo := repository(directory)) is not None:
+        directory = download(repo, FILES, hub)
     if not Path(directory).is_dir():
         raise ReachcostError(f"there is no head at {directory}: make one with reachcost fit or save_head")
     stored = StoredModule(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pyarrow import types
 
 from reachcost.errors import ReachcostError
 from reachcost.logs.episodes import Logs
@@ -59,13 +60,14 @@ def open_lance(path: Path, observe: Callable[[np.ndarray], Observations] | None 
     if len(tables) != 1:
         raise ReachcostError(f"{path} holds {len(tables)} Lance tables: name one of them, its directory ends in .lance")
     table = _table(tables[0])
-    names = [field.name for field in table.schema]
+    names: list[str] = [field.name for field in table.schema]
     index = next((name for name in ("episode_idx", "ep_idx") if name in names), None)
     if index is None:
         raise ReachcostError(f"{path} has no column episode_idx: it must say where its episodes are")
     columns: dict[str, Any] = {}
-    small = table.to_table(columns=[name for name in names if not name.startswith(FRAMES)])
-    for name in small.column_names:
+    stored: list[str] = [field.name for field in table.schema if not types.is_binary(field.type)]  # images
+    small = table.to_table(columns=stored)
+    for name in stored:
         values = small[name].combine_chunks()
         size = getattr(values.type, "list_size", None)
         numbers = (values.flatten() if size else values).to_numpy(zero_copy_only=False)

@@ -1,6 +1,6 @@
 """A head as the cost of stable-worldmodel's planners.
 
-Shapes: B episodes, S candidates, T predicted steps, G goal frames, D latent size.
+Shapes: B episodes, S candidates, H action blocks of A numbers, T predicted steps, G goal frames, D latent size.
 """
 
 from __future__ import annotations
@@ -10,20 +10,26 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from reachcost.costs import HeadCost, LatentMSE, require_one_model, standardise
 from reachcost.errors import ReachcostError
 from reachcost.heads.base import LearnedHead
+from reachcost.swm.model import SwmModel, goal_of
 
-EPSILON = 1e-6
+LEFT_BY_OTHERS = ("emb", "goal_emb", "predicted_emb")
+"""What an earlier call, for other episodes or candidates, may have left in an info dictionary."""
 
 
 class ReachObjective(nn.Module):
     """What git main calls an objective: `info_dict -> costs [B, S]`, from `predicted_emb` and `goal_emb`.
 
+    It computes where the predictions are, in the head's precision, and prints nothing.
+
     Args:
-        head: A fitted head; moved with the module, so its device is the planner's.
-        weight: None replaces latent distance; a number adds the head to it, each standardised within its pool.
-        pred_key: Where the rollout is.
-        goal_key: Where the goal is.
+        head: A fitted head; it is frozen.
+        weight: None replaces latent distance; a number adds that much of the head to it, each standardised within its
+            pool of candidates.
+        pred_key: Where the rollout [B, S, T, D] is.
+        goal_key: Where the goal [B, G, D] is.
 
     >>> from reachcost import PairHead
     >>> objective = ReachObjective(PairHead(8, hidden=4))
@@ -39,33 +45,57 @@ class ReachObjective(nn.Module):
         goal_key: str = "goal_emb",
     ) -> None:
         super().__init__()
-        self.head, self.weight, self.pred_key, self.goal_key = head, weight, pred_key, goal_key
+        self.head = head.eval().requires_grad_(False)
+        self.weight, self.pred_key, self.goal_key = weight, pred_key, goal_key
 
     def forward(self, info_dict: dict[str, Any]) -> Tensor:
         """Score the last predicted step of every candidate against the last goal frame."""
-        terminal = _require(info_dict, self.pred_key, 4)[:, :, -1]
-        goal = goal_of(info_dict.get(self.goal_key), terminal)
+        terminal = self._terminal(info_dict.get(self.pred_key))
+        goal = goal_of(info_dict.get(self.goal_key), terminal).to(terminal)
         learned = self.head(terminal, goal[:, None])
         if self.weight is None:
             return learned
-        raw = (terminal - goal[:, None]).square().sum(-1)
-        return _standardise(raw) + self.weight * _standardise(learned)
+        return standardise(LatentMSE()(terminal, goal)) + self.weight * standardise(learned)
+
+    def _terminal(self, predicted: Any) -> Tensor:
+        """The last step of predictions [B, S, T, D], with the head beside it."""
+        if not isinstance(predicted, Tensor) or predicted.ndim != 4 or predicted.shape[-1] != self.head.latent_dim:
+            found = tuple(predicted.shape) if isinstance(predicted, Tensor) else type(predicted).__name__
+            raise ReachcostError(
+                f"{self.pred_key} is {found}: roll candidates out with the world model of this head, to "
+                f"[B, S, T, D = {self.head.latent_dim}]"
+            )
+        weight = next(self.head.parameters())
+        if weight.device != predicted.device:
+            self.head.to(predicted.device)
+        return predicted[:, :, -1].to(weight.dtype)
 
 
 class RepairedModel(nn.Module):
     """A world model of release 0.1.1 whose `get_cost` asks a head: give it to any solver in place of the model.
 
-    It encodes the goal itself, once for each call, so that nothing cached for other episodes is compared, and gives the
-    goal its candidate axis, which the release forgets.
+    The release forgets the candidate axis of the goal, so that several episodes crash, or, with as many candidates as
+    episodes, meet each other's goals; it reuses latents that an earlier call left in the dictionary; and it takes the
+    first candidate actions for past ones when there are several past frames. Here every call encodes its own goals,
+    gives each episode its own, leaves the dictionary alone, and rolls out from the newest frame.
 
     Args:
         model: A model of stable-worldmodel 0.1.1 (`encode`, `rollout`), or one of ours as `SwmModel`.
-        head: A fitted head.
-        weight: None replaces latent distance; a number adds the head to it, each standardised within its pool.
+        head: A head fitted on latents of this model.
+        weight: None replaces latent distance; a number adds that much of the head to it, each standardised within its
+            pool of candidates.
+
+    >>> from reachcost import PairHead, load_world_model
+    >>> model = RepairedModel(SwmModel(load_world_model("lewm-tworoom-3072")), PairHead(192, hidden=4))
+    >>> frames = torch.zeros(2, 4, 1, 64, 64, 3, dtype=torch.uint8)
+    >>> model.get_cost({"pixels": frames, "goal": frames}, torch.zeros(2, 4, 5, 10)).shape
+    torch.Size([2, 4])
     """
 
     def __init__(self, model: nn.Module, head: LearnedHead, weight: float | None = None) -> None:
         super().__init__()
+        if isinstance(model, SwmModel):
+            require_one_model({"repaired": HeadCost(head)}, model.source)
         self.model, self.objective = model, ReachObjective(head, weight)
 
     def criterion(self, info_dict: dict[str, Any], action_candidates: Tensor | None = None) -> Tensor:
@@ -73,42 +103,29 @@ class RepairedModel(nn.Module):
         return self.objective(info_dict)
 
     def get_cost(self, info_dict: dict[str, Any], action_candidates: Tensor) -> Tensor:
-        """Roll candidates [B, S, H, A] out and score them -> [B, S]; the given dictionary is not changed."""
+        """Roll candidates [B, S, H, A] out and score them [B, S]."""
         model: Any = self.model
-        fresh = {key: value for key, value in info_dict.items() if key not in ("emb", "goal_emb", "predicted_emb")}
-        goal = {key: value[:, 0] for key, value in fresh.items() if torch.is_tensor(value)}
-        if "goal" not in goal:
+        fresh = {key: value for key, value in info_dict.items() if key not in LEFT_BY_OTHERS}
+        if not isinstance(fresh.get("goal"), Tensor):
             raise ReachcostError("the info dictionary has no 'goal' to reach: evaluate with goals")
-        for key in [key for key in goal if key.startswith("goal_")]:
-            goal[key.removeprefix("goal_")] = goal.pop(key)
-        goal["pixels"] = goal.pop("goal")
-        goal.pop("action", None)
         with torch.no_grad():
-            goal_latents = model.encode(goal)["emb"]
-        rolled = dict(model.rollout(dict(fresh), action_candidates))
-        return self.objective({**rolled, "goal_emb": goal_latents})
+            goal = model.encode(_goal_as_observation(fresh))["emb"]
+        rolled = model.rollout(_newest(fresh), action_candidates)
+        return self.objective({**rolled, "goal_emb": goal})
 
 
-def goal_of(goal: Tensor | None, terminal: Tensor) -> Tensor:
-    """Goal latents [B, D] of terminal [B, S, D], from [B, G, D] or [B, S, G, D]; without gradient."""
-    batch, _, size = terminal.shape
-    if goal is None or goal.ndim not in (3, 4) or len(goal) != batch or goal.shape[-1] != size:
-        found = "missing" if goal is None else tuple(goal.shape)
-        raise ReachcostError(f"goal_emb is {found}: give latents [B = {batch}, frames, D = {size}]")
-    return (goal[:, -1] if goal.ndim == 3 else goal[:, 0, -1]).detach()
+def _goal_as_observation(info: dict[str, Any]) -> dict[str, Tensor]:
+    """What `encode` reads [B, G, ...], with `goal` as the frames and `goal_x` as x; candidates share their goal."""
+    first = {key: value[:, 0] for key, value in info.items() if isinstance(value, Tensor)}
+    named = {key.removeprefix("goal_"): value for key, value in first.items() if key.startswith("goal_")}
+    observed = {**first, **named, "pixels": first["goal"]}
+    return {key: value for key, value in observed.items() if key != "action" and not key.startswith("goal")}
 
 
-def _standardise(costs: Tensor) -> Tensor:
-    """Zero mean and unit deviation within each pool [B, S]; their gradient is that of the costs alone."""
-    with torch.no_grad():
-        mean = costs.mean(-1, keepdim=True)
-        deviation = (costs - mean).square().mean(-1, keepdim=True).sqrt()
-    return (costs - mean) / (deviation + EPSILON)
-
-
-def _require(info_dict: dict[str, Any], key: str, dimensions: int) -> Tensor:
-    found = info_dict.get(key)
-    if not isinstance(found, Tensor) or found.ndim != dimensions:
-        shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-        raise ReachcostError(f"{key} is {shape}: roll the candidates out first, [B, S, T, D]")
-    return found
+def _newest(info: dict[str, Any]) -> dict[str, Any]:
+    """The dictionary with the last of several frames [B, S, T, ...] only."""
+    frames = info["pixels"].shape[2]
+    return {
+        key: value[:, :, -1:] if isinstance(value, Tensor) and value.ndim > 2 and value.shape[2] == frames else value
+        for key, value in info.items()
+    }

@@ -1,21 +1,26 @@
-"""Our evaluation sets in stable-worldmodel's own `World.evaluate`: the before and after of a repair, in their words.
+"""A repair judged by stable-worldmodel itself: its environment, solver, policy and `World.evaluate`.
 
 Needs the extra `swm`; tested with release 0.1.1.
 """
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import nn
 
-from reachcost.evaluation import EvaluationSet
+from reachcost.evaluation import EvaluationSet, require_one_world
 from reachcost.logs import Logs
 from reachcost.logs.hdf5 import write_logs
 from reachcost.planning.cem import CEM
+from reachcost.progress import Progress
+from reachcost.seeding import generator
+from reachcost.swm.package import import_stable_worldmodel, silence
 from reachcost.tasks.tworoom import TwoRoom
+from reachcost.tasks.tworoom.layout import SIZE
 from reachcost.worldmodels.actions import ActionBlocks
 
 ENVIRONMENT = "swm/TwoRoom-v1"
@@ -26,7 +31,12 @@ PUT_AGENT_AND_GOAL = [
 
 
 class Standardiser:
-    """Actions as a model's logs have them, in the form that their policies expect of a process."""
+    """Actions as a model's logs have them, in the form that a policy of theirs expects of a `process`.
+
+    >>> blocks = ActionBlocks(mean=(0.0, 1.0), std=(1.0, 2.0), low=(-1.0, -1.0), high=(1.0, 1.0), length=5)
+    >>> Standardiser(blocks).inverse_transform(np.array([0.5, 0.5])).tolist()
+    [0.5, 2.0]
+    """
 
     def __init__(self, blocks: ActionBlocks) -> None:
         self.mean, self.std = np.array(blocks.mean, np.float32), np.array(blocks.std, np.float32)
@@ -40,45 +50,82 @@ class Standardiser:
         return actions * self.std + self.mean
 
 
-def goals_dataset(evaluation: EvaluationSet, task: TwoRoom, path: Path) -> Any:
-    """The set as one of their datasets: an episode is two rows, start and goal, so its goal offset is 1."""
+def goals_dataset(goals: EvaluationSet, path: Path) -> Any:
+    """Starts and goals in the public TwoRoom as one of their datasets, kept in an HDF5 file.
+
+    An episode is two rows, start and goal, so `World.evaluate` takes `start_steps` 0 and `goal_offset` 1.
+    """
+    import_stable_worldmodel()
     from stable_worldmodel.data import HDF5Dataset
 
-    states = np.stack([evaluation.starts, evaluation.goals], axis=1).reshape(-1, *evaluation.starts.shape[1:])
-    logs = Logs({"state": states, "action": np.zeros_like(states)}, np.full(len(evaluation), 2), task.observe)
+    task = TwoRoom()
+    require_one_world(task, goals)
+    states = np.stack([goals.starts, goals.goals], axis=1).reshape(-1, *goals.starts.shape[1:])
+    logs = Logs({"state": states, "action": np.zeros_like(states)}, np.full(len(goals), 2), task.observe)
     write_logs(logs, path, render=task.render)
     return HDF5Dataset(path=path)
 
 
 def evaluate_in_world(
-    costs: nn.Module, blocks: ActionBlocks, dataset: Any, episodes: int, planner: CEM | None = None, seed: int = 0
+    cost: nn.Module | None,
+    blocks: ActionBlocks,
+    goals: EvaluationSet,
+    planner: CEM | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> np.ndarray:
-    """Success bool [E] of their CEM, policy and world with a cost model on the first episodes of `goals_dataset`."""
-    import stable_worldmodel as swm
-    from stable_worldmodel.policy import PlanConfig, WorldModelPolicy
+    """Run their CEM, policy and `World.evaluate` with a cost on every start and goal -> success bool [E].
+
+    Their generator is shared by all episodes of a batch. So each episode is evaluated by itself, with its own seed: it
+    ends the same alone or among others.
+
+    Args:
+        cost: What a solver plans with: a model of theirs, `SwmModel` or `RepairedModel`. None acts at random.
+        blocks: How the model's action blocks relate to actions, `model.actions`.
+        goals: Starts and goals in the public TwoRoom.
+        planner: Size of the search; `CEM()` is that of the paper.
+        seed: Of the planner.
+        progress: Where to show progress.
+    """
+    swm, planner = import_stable_worldmodel(), planner or CEM()
+    success = np.zeros(len(goals), bool)
+    with tempfile.TemporaryDirectory() as folder:
+        dataset = goals_dataset(goals, Path(folder) / "goals.h5")
+        with silence():
+            world = swm.World(ENVIRONMENT, num_envs=1, image_shape=(SIZE, SIZE))
+        try:
+            for row in (progress or Progress()).track(range(len(goals)), "episodes"):
+                own_seed = int(generator(seed, "stable-worldmodel", int(goals.episodes[row])).integers(2**31))
+                with silence():
+                    world.set_policy(_policy(cost, blocks, planner, own_seed))
+                    found = world.evaluate(
+                        dataset=dataset,
+                        episodes_idx=[row],
+                        start_steps=[0],
+                        goal_offset=1,
+                        eval_budget=TwoRoom.action_budget,
+                        callables=PUT_AGENT_AND_GOAL,
+                    )
+                success[row] = found["episode_successes"][0]
+        finally:
+            world.close()
+    return success
+
+
+def _policy(cost: Any, blocks: ActionBlocks, planner: CEM, seed: int) -> Any:
+    from stable_worldmodel.policy import PlanConfig, RandomPolicy, WorldModelPolicy
     from stable_worldmodel.solver import CEMSolver
 
-    planner = planner or CEM()
+    if cost is None:
+        return RandomPolicy(seed=seed)
     solver = CEMSolver(
-        costs,
-        batch_size=episodes,
+        cost,
         num_samples=planner.candidates,
         n_steps=planner.iterations,
         topk=planner.elites,
+        device=str(next(cost.parameters()).device),
         seed=seed,
     )
     plan = PlanConfig(planner.horizon, planner.executed, action_block=blocks.length)
-    world = swm.World(ENVIRONMENT, num_envs=episodes, image_shape=(224, 224))
-    try:
-        world.set_policy(WorldModelPolicy(solver, plan, process={"action": Standardiser(blocks)}))
-        result = world.evaluate(
-            dataset=dataset,
-            episodes_idx=list(range(episodes)),
-            start_steps=[0] * episodes,
-            goal_offset=1,
-            eval_budget=TwoRoom.action_budget,
-            callables=PUT_AGENT_AND_GOAL,
-        )
-    finally:
-        world.close()
-    return np.asarray(result["episode_successes"], bool)
+    process: Any = {"action": Standardiser(blocks)}
+    return WorldModelPolicy(solver, plan, process=process)

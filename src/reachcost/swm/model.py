@@ -1,4 +1,7 @@
-"""A world model of ours with the interface of stable-worldmodel 0.1.1: `encode`, `rollout`, `criterion`, `get_cost`."""
+"""A world model of ours with the interface of stable-worldmodel 0.1.1: `encode`, `rollout`, `criterion`, `get_cost`.
+
+Shapes: B episodes, S candidates, H action blocks of A numbers, T frames, D latent size.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,25 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from reachcost.errors import ReachcostError
 from reachcost.observations import frames
-from reachcost.swm.costs import goal_of
 from reachcost.worldmodels.jepa import JepaWorldModel
 
 
 class SwmModel(nn.Module):
-    """One of our models as theirs; candidates are in the standardised coordinates of the logs.
+    """One of our models as one of theirs.
+
+    It reads the frames of a `World` as they come (a policy needs no `transform`) and plans from the newest of them.
+    Candidates are action blocks in the standardised coordinates of the logs, for which a policy needs a `process`:
+    `reachcost.swm.Standardiser(model.actions)`.
 
     Args:
-        model: A bundled model, one of `reachcost train-model`, or a public checkpoint; it plans from one frame.
+        model: A bundled model, one of `reachcost train-model`, or a public checkpoint.
 
     >>> from reachcost import load_world_model
     >>> model = SwmModel(load_world_model("lewm-tworoom-3072"))
     >>> frames = torch.zeros(2, 4, 1, 64, 64, 3, dtype=torch.uint8)
-    >>> info = {"pixels": frames, "goal": frames, "action": torch.zeros(2, 4, 1, 10)}
-    >>> model.get_cost(info, torch.zeros(2, 4, 5, 10)).shape
+    >>> model.get_cost({"pixels": frames, "goal": frames}, torch.zeros(2, 4, 5, 10)).shape
     torch.Size([2, 4])
     """
 
@@ -31,15 +37,19 @@ class SwmModel(nn.Module):
 
     def __init__(self, model: JepaWorldModel) -> None:
         super().__init__()
-        self.parts: Any = model.parts
-        self.clamp = model.clamp
+        self.source, self.parts = model, model.parts
         low, high = model.actions.bounds()
-        self.register_buffer("low", low)
-        self.register_buffer("high", high)
+        self.register_buffer("low", low.to(model.device))
+        self.register_buffer("high", high.to(model.device))
 
     def encode(self, info: dict[str, Any]) -> dict[str, Any]:
         """Add `emb` [N, T, D] to frames `pixels` uint8 [N, T, height, width, 3] (or [N, T, 3, height, width])."""
         pixels: Tensor = info["pixels"]
+        if pixels.dtype != torch.uint8 or pixels.ndim != 5:
+            raise ReachcostError(
+                f"pixels are {pixels.dtype} {tuple(pixels.shape)}: give uint8 frames [N, T, height, width, 3] as the "
+                "world draws them, without the policy's transform"
+            )
         if pixels.shape[-1] != 3:
             pixels = pixels.movedim(-3, -1)
         small = frames({"pixels": pixels.flatten(0, 1).cpu().numpy()}, self.parts.pixels)
@@ -47,16 +57,15 @@ class SwmModel(nn.Module):
         return {**info, "emb": latents.unflatten(0, pixels.shape[:2])}
 
     def rollout(self, info: dict[str, Any], action_sequence: Tensor) -> dict[str, Any]:
-        """Add `predicted_emb` [B, S, 1 + H, D]: the start, then the latent after each block of [B, S, H, A]."""
+        """Add `predicted_emb` [B, S, 1 + H, D]: the newest frame, then the latent after each block of [B, S, H, A]."""
         batch, samples = action_sequence.shape[:2]
         with torch.no_grad():
             start = self.encode({"pixels": info["pixels"][:, 0, -1:]})["emb"][:, 0]
-        actions = action_sequence.to(start.dtype)
-        if self.clamp:
+        actions = action_sequence.to(start)
+        if self.source.clamp:
             actions = torch.minimum(torch.maximum(actions, self.low), self.high)
         embedded = self.parts.embed_actions(actions.flatten(0, 1))
-        latent = start.repeat_interleave(samples, 0)
-        path = [latent]
+        path = [start.repeat_interleave(samples, 0)]
         for step in range(actions.shape[2]):
             window = torch.stack(path[-self.parts.history :], dim=1)
             past = embedded[:, step + 1 - window.shape[1] : step + 1]
@@ -66,10 +75,19 @@ class SwmModel(nn.Module):
     def criterion(self, info_dict: dict[str, Any]) -> Tensor:
         """Latent distance of the last predicted step to the goal [B, S], as their models have it."""
         terminal = info_dict["predicted_emb"][:, :, -1]
-        return (terminal - goal_of(info_dict["goal_emb"], terminal)[:, None]).square().sum(-1)
+        return (terminal - goal_of(info_dict.get("goal_emb"), terminal)[:, None]).square().sum(-1)
 
     def get_cost(self, info_dict: dict[str, Any], action_candidates: Tensor) -> Tensor:
         """Latent distance of candidates [B, S, H, A] to the goal [B, S]."""
         with torch.no_grad():
             goal = self.encode({"pixels": info_dict["goal"][:, 0]})["emb"]
         return self.criterion({**self.rollout(info_dict, action_candidates), "goal_emb": goal})
+
+
+def goal_of(goal: Tensor | None, terminal: Tensor) -> Tensor:
+    """Goal latents [B, D] of terminal [B, S, D], from [B, T, D] or [B, S, T, D]; without gradient."""
+    batch, _, size = terminal.shape
+    if goal is None or goal.ndim not in (3, 4) or len(goal) != batch or goal.shape[-1] != size:
+        found = "missing" if goal is None else tuple(goal.shape)
+        raise ReachcostError(f"goal_emb is {found}: give latents [B = {batch}, frames, D = {size}]")
+    return (goal[:, -1] if goal.ndim == 3 else goal[:, 0, -1]).detach()

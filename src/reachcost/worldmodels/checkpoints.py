@@ -19,6 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from reachcost.errors import ReachcostError
+from reachcost.hub import Hub, download
 from reachcost.logs import Logs
 from reachcost.worldmodels.actions import ActionBlocks
 from reachcost.worldmodels.jepa import JepaWorldModel
@@ -44,6 +46,7 @@ def load_checkpoint(
     clamp: bool = False,
     device: str = "cpu",
     trust_pickle: bool = False,
+    hub: Hub | None = None,
 ) -> JepaWorldModel:
     """Load a public LeWM or PLDM checkpoint as a frozen world model.
 
@@ -55,8 +58,9 @@ def load_checkpoint(
         clamp: See `JepaWorldModel`. The public planner lets the predictor see whatever it samples.
         device: Where it computes.
         trust_pickle: Load a pickled model although it can run any code; needs the packages it was written with.
+        hub: Where to look for an id; by default the Hugging Face Hub.
     """
-    files = _find(source)
+    files = _find(source, hub)
     if files.config is None:
         config, state = _unpickle(files.weights, trust_pickle)
         family, architecture = read_architecture(files.weights, config)
@@ -79,7 +83,7 @@ class _Files(NamedTuple):
     """None for a pickled model, which needs no config."""
 
 
-def _find(source: str | Path) -> _Files:
+def _find(source: str | Path, hub: Hub | None) -> _Files:
     """The files of a checkpoint: on disk, in stable-worldmodel's cache, or on the hub."""
     here, name = Path(source).expanduser(), str(source)
     # The rule of stable-worldmodel: its environment variable, or a directory in the home.
@@ -104,8 +108,12 @@ def _find(source: str | Path) -> _Files:
             return files._replace(name=name)
     if not hub_id:
         refuse(source, f"there is no such directory, nor one in {cache}, and it is no Hugging Face id (user/repo)")
-    config, weights = _fetch(name, cache)
-    return _Files(name, weights, config)
+    try:
+        downloaded = download(name, ("config.json", "weights.pt"), hub)
+    except ReachcostError as error:
+        place = cache / f"models--{name.replace('/', '--')}"
+        raise ReachcostError(f"{error}, or put its config.json and weights.pt into {place}") from error
+    return _Files(name, downloaded / "weights.pt", downloaded / "config.json")
 
 
 def _from_file(path: Path) -> _Files:
@@ -122,25 +130,6 @@ def _from_directory(directory: Path) -> _Files | None:
         names = ", ".join(path.name for path in weights[:4])
         refuse(directory, f"the directory holds {len(weights)} .pt files ({names}): name the one you want")
     return _Files(directory.resolve().name, weights[0], directory / "config.json") if weights else None
-
-
-def _fetch(repo: str, cache: Path) -> tuple[Path, Path]:
-    """Download config and weights of a Hugging Face id."""
-    by_hand = f"put its config.json and weights.pt into {cache / ('models--' + repo.replace('/', '--'))}"
-    try:
-        return _download(repo, "config.json"), _download(repo, "weights.pt")
-    except ImportError as error:
-        refuse(repo, f"it is not on this machine: pip install huggingface_hub to download it, or {by_hand}", error)
-    except Exception as error:  # the hub's client raises its own, HTTP's and the system's exceptions
-        reason = str(error).partition("\n")[0]
-        refuse(repo, f"it cannot be downloaded ({type(error).__name__}: {reason}): check the id, or {by_hand}", error)
-
-
-def _download(repo: str, name: str) -> Path:
-    """Fetch one file of a repository from the Hugging Face hub, or from its cache."""
-    from huggingface_hub import hf_hub_download
-
-    return Path(hf_hub_download(repo, name))
 
 
 def _read_config(path: Path) -> object:

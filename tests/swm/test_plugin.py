@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,25 +12,32 @@ from torch import Tensor
 
 from reachcost.costs import HeadCost, HybridCost, LatentMSE
 from reachcost.errors import ReachcostError
+from reachcost.evaluation import EvaluationSet
 from reachcost.fitting import Recipe, fit
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.pair import PairHead
 from reachcost.latents import encode_logs
 from reachcost.pairs import TemporalPairs
 from reachcost.planning.cem import CEM
-from reachcost.swm import ReachObjective, RepairedModel, SwmModel
-from reachcost.swm.evaluation import evaluate_in_world, goals_dataset
+from reachcost.swm import (
+    ReachObjective,
+    RepairedModel,
+    Standardiser,
+    SwmModel,
+    evaluate_in_world,
+    goals_dataset,
+)
+from reachcost.swm.evaluation import PUT_AGENT_AND_GOAL
+from reachcost.swm.package import import_stable_worldmodel, silence
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model
+from tests.swm.test_public_checkpoints import SIZE, config_tree, real_model
 
-from .swm_shim import import_stable_worldmodel
-from .test_public_checkpoints import SIZE, config_tree, real_model
-
-import_stable_worldmodel()
+stable_worldmodel = import_stable_worldmodel()
 from gymnasium.spaces import Box  # noqa: E402
 from stable_worldmodel import solver as solvers  # noqa: E402
-from stable_worldmodel.policy import PlanConfig  # noqa: E402
+from stable_worldmodel.policy import PlanConfig, WorldModelPolicy  # noqa: E402
 
 HORIZON = 5
 
@@ -45,6 +51,10 @@ def lewm() -> JepaWorldModel:
 def head(lewm: JepaWorldModel) -> LearnedHead:
     latents = encode_logs(lewm, TwoRoom().generate_logs(300))
     return fit(TemporalPairs(latents, 20_000, 1_000), Recipe(epochs=2))
+
+
+def four_goals() -> EvaluationSet:
+    return TwoRoom().evaluation_set("high-distance").spread(4)
 
 
 def info(episodes: int, samples: int | None = None) -> dict[str, Tensor]:
@@ -110,8 +120,15 @@ def test_statistics_of_the_hybrid_carry_no_gradient() -> None:
 
 def test_mistakes_are_named(head: LearnedHead, lewm: JepaWorldModel) -> None:
     objective = ReachObjective(head)
-    with pytest.raises(ReachcostError, match="predicted_emb is NoneType: roll the candidates out first"):
+    with pytest.raises(ReachcostError, match="predicted_emb is NoneType: roll candidates out"):
         objective({})
+    with pytest.raises(ReachcostError, match="D = 192"):
+        objective({"predicted_emb": torch.zeros(2, 3, 1, 24)})
+    with pytest.raises(ReachcostError, match="reads latents of dimension 24, but JepaWorldModel"):
+        RepairedModel(SwmModel(lewm), PairHead(24, hidden=8))
+    floats = torch.zeros(1, 1, 1, 64, 64, 3)
+    with pytest.raises(ReachcostError, match="without the policy's transform"):
+        SwmModel(lewm).get_cost({"pixels": floats, "goal": floats}, torch.zeros(1, 1, 5, 10))
     with pytest.raises(ReachcostError, match="goal_emb is missing"):
         objective({"predicted_emb": torch.zeros(2, 3, 1, 192)})
     with pytest.raises(ReachcostError, match="has no 'goal' to reach"):
@@ -130,19 +147,53 @@ SOLVERS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def in_world(lewm: JepaWorldModel, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Any], np.ndarray]:
+    """Their world with four episodes: a solver to success [4], through their policy and `World.evaluate`."""
+    dataset = goals_dataset(four_goals(), tmp_path_factory.mktemp("goals") / "goals.h5")
+    process: Any = {"action": Standardiser(lewm.actions)}
+
+    def evaluate(solver: Any) -> np.ndarray:
+        with silence():
+            world = stable_worldmodel.World("swm/TwoRoom-v1", num_envs=4, image_shape=(224, 224))
+            world.set_policy(WorldModelPolicy(solver, PlanConfig(HORIZON, HORIZON, action_block=5), process=process))
+            found = world.evaluate(
+                dataset=dataset,
+                episodes_idx=[0, 1, 2, 3],
+                start_steps=[0] * 4,
+                goal_offset=1,
+                eval_budget=25,  # one plan: their Lagrangian solver cannot plan again once an episode has ended
+                callables=PUT_AGENT_AND_GOAL,
+            )
+            world.close()
+        return found["episode_successes"]
+
+    return evaluate
+
+
 @pytest.mark.parametrize("batch", [1, 4])
 @pytest.mark.parametrize("weight", [None, 1.0])
 @pytest.mark.parametrize("name", SOLVERS)
 def test_every_solver_plans_with_the_repaired_cost(
     name: str, weight: float | None, batch: int, lewm: JepaWorldModel, head: LearnedHead
 ) -> None:
-    solver = getattr(solvers, name)(RepairedModel(SwmModel(lewm), head, weight), batch_size=batch, **SOLVERS[name])
+    model = RepairedModel(SwmModel(lewm), head, weight)
+    solver = getattr(solvers, name)(model, batch_size=batch, **SOLVERS[name])
     space = Box(-1, 1, (4, 2), np.float32)
     solver.configure(action_space=space, n_envs=4, config=PlanConfig(HORIZON, HORIZON, action_block=5))
     plan = solver.solve(info(4))["actions"]
     assert plan.shape == (4, HORIZON, 10)
-    assert torch.isfinite(plan).all()
-    assert plan.abs().sum() > 0
+    costs = model.get_cost(info(4, 2), torch.stack([plan, torch.zeros_like(plan)], dim=1))
+    assert (costs[:, 0] < costs[:, 1]).float().mean() > 0.5  # it found something better than to stand still
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_every_solver_drives_their_world(
+    name: str, batch: int, lewm: JepaWorldModel, head: LearnedHead, in_world: Callable[[Any], np.ndarray]
+) -> None:
+    solver = getattr(solvers, name)(RepairedModel(SwmModel(lewm), head), batch_size=batch, **SOLVERS[name])
+    assert in_world(solver).shape == (4,)
 
 
 class TheirNumbers:
@@ -170,17 +221,20 @@ def test_both_cems_choose_the_same_plan(lewm: JepaWorldModel, head: LearnedHead)
     assert torch.allclose(ours, theirs, atol=1e-4)
 
 
-def test_their_policy_and_world_run_the_repaired_cost(lewm: JepaWorldModel, head: LearnedHead, tmp_path: Path) -> None:
-    task = TwoRoom()
-    goals = task.evaluation_set("high-distance").spread(4)
-    dataset = goals_dataset(goals, task, tmp_path / "goals.h5")
-    model, search = RepairedModel(SwmModel(lewm), head), CEM(candidates=100, iterations=5, elites=10)
-    for episodes in (1, 4):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # their environment returns tensors where Gymnasium expects arrays
-            success = evaluate_in_world(model, lewm.actions, dataset, episodes, search)
-        assert success.shape == (episodes,)
-    assert success.any()
+def test_an_episode_in_their_world_ends_the_same_alone_and_among_others(
+    lewm: JepaWorldModel, head: LearnedHead, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, search, goals = (
+        RepairedModel(SwmModel(lewm), head),
+        CEM(candidates=100, iterations=5, elites=10),
+        four_goals(),
+    )
+    together = evaluate_in_world(model, lewm.actions, goals, search)
+    assert together.any()
+    alone = [evaluate_in_world(model, lewm.actions, goals.subset(slice(row, row + 1)), search) for row in range(4)]
+    assert np.concatenate(alone).tolist() == together.tolist()
+    assert not evaluate_in_world(None, lewm.actions, goals).any()  # random actions, the floor
+    assert capsys.readouterr() == ("", "")
 
 
 class Objective(Protocol):
@@ -219,3 +273,17 @@ def test_a_model_of_theirs_is_repaired(family: str) -> None:
     for episode in range(3):
         alone = {key: value[episode : episode + 1] for key, value in given.items()}
         assert torch.allclose(model.get_cost(alone, pool[episode : episode + 1]), costs[[episode]], atol=1e-4)
+    longer = {**given, "pixels": torch.cat([torch.rand_like(frames[0]), frames[0]], dim=2)}
+    assert torch.allclose(model.get_cost(longer, pool), costs, atol=1e-4)  # plans from the newest of several frames
+
+
+def test_costs_are_where_the_predictions_are(lewm: JepaWorldModel) -> None:
+    head = PairHead(192, hidden=8)
+    predicted, goal = torch.zeros(2, 3, 1, 192, device="meta"), torch.zeros(2, 1, 192)
+    assert ReachObjective(head, weight=1.0)({"predicted_emb": predicted, "goal_emb": goal}).device.type == "meta"
+    half = ReachObjective(PairHead(192, hidden=8))(
+        {"predicted_emb": torch.zeros(2, 3, 1, 192).half(), "goal_emb": goal}
+    )
+    assert half.dtype == torch.float32
+    moved = RepairedModel(SwmModel(load_world_model("lewm-tworoom-3072")), PairHead(192, hidden=8)).to("meta")
+    assert {tensor.device.type for tensor in (*moved.parameters(), *moved.buffers())} == {"meta"}

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn import functional
 
+from reachcost.swm.package import import_stable_worldmodel
 from reachcost.worldmodels.objectives import lewm_loss, pldm_loss, sigreg
-from tests.swm_shim import import_stable_worldmodel
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pickle
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -22,31 +22,20 @@ from torch import Tensor, nn
 
 from reachcost.errors import ReachcostError
 from reachcost.logs import Logs
-from reachcost.worldmodels import checkpoints
 from reachcost.worldmodels.actions import ActionBlocks
 from reachcost.worldmodels.check import check_world_model
 from reachcost.worldmodels.checkpoints import VIT_RENAMED, load_checkpoint
 from reachcost.worldmodels.jepa import JepaWorldModel
+from reachcost.worldmodels.loading import load_world_model
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 from reachcost.worldmodels.public_config import read_architecture
-
-from .swm_shim import import_stable_worldmodel
+from tests.hubs import Folder
 
 BLOCKS = ActionBlocks(mean=(0.0, 0.1), std=(1.0, 0.5), low=(-1.0, -1.0), high=(1.0, 1.0), length=5)
 SIZE = 56
 ENCODER = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 96}
 FRAMES = np.random.default_rng(0).integers(0, 256, (3, 3, SIZE, SIZE, 3), dtype=np.uint8)  # [B, T, height, width, 3]
 ACTIONS = torch.randn(3, 4, 6, 10, generator=torch.Generator().manual_seed(1))  # [B, S, T - 1 + H, A]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def real_package() -> Iterator[None]:
-    import_stable_worldmodel()
-    from loguru import logger
-
-    logger.disable("stable_worldmodel")
-    yield
-    logger.enable("stable_worldmodel")
 
 
 def config_tree(family: str = "lewm", history: int = 3, width: int = 24, norm: str | None = "BatchNorm1d") -> Any:
@@ -536,13 +525,8 @@ def test_damaged_and_missing_files_are_told(copied: Path, tmp_path: Path) -> Non
 
 @pytest.fixture
 def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache of stable-worldmodel, and a network that fails."""
-
-    def fail(repo: str, name: str) -> Path:
-        raise OSError(f"no network for {repo}/{name}\nand more")
-
+    """An empty cache of stable-worldmodel."""
     monkeypatch.setenv("STABLEWM_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(checkpoints, "_download", fail)
     return tmp_path / "home" / "checkpoints"
 
 
@@ -556,25 +540,18 @@ def test_hub_ids_are_found_in_the_cache_of_stable_worldmodel(offline: Path, save
         assert load_checkpoint(source, actions=BLOCKS).latent_dim == 24
 
 
-def test_hub_ids_are_downloaded(offline: Path, saved: tuple[Any, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_ids_are_downloaded(offline: Path, saved: tuple[Any, Path], tmp_path: Path) -> None:
     (offline / "models--someone--lewm-small").mkdir(parents=True)  # what an interrupted download leaves
-    asked = []
-
-    def serve(repo: str, name: str) -> Path:
-        asked.append((repo, name))
-        return saved[1] / name
-
-    monkeypatch.setattr(checkpoints, "_download", serve)
-    assert load_checkpoint("someone/lewm-small", actions=BLOCKS).card["name"] == "someone/lewm-small"
-    assert asked == [("someone/lewm-small", "config.json"), ("someone/lewm-small", "weights.pt")]
+    hub = Folder(tmp_path / "hub")
+    hub.upload(saved[1], "someone/lewm-small", private=False)
+    for source in ("someone/lewm-small", "hf://someone/lewm-small"):
+        assert load_world_model(source, actions=BLOCKS, hub=hub).card["name"] == "someone/lewm-small"
 
 
 def test_failed_downloads_say_what_to_do(offline: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = re.escape(str(offline / "models--someone--lewm-small"))
-    with pytest.raises(ReachcostError, match=rf"\(OSError: no network for someone/lewm-small/config\.json\).*{place}"):
-        load_checkpoint("someone/lewm-small", actions=BLOCKS)
-    monkeypatch.undo()
-    monkeypatch.setenv("STABLEWM_HOME", str(offline.parent))
+    with pytest.raises(ReachcostError, match=rf"\(FileNotFoundError: .*config\.json.*\): check its name.*{place}"):
+        load_checkpoint("someone/lewm-small", actions=BLOCKS, hub=Folder(offline))
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(ReachcostError, match=rf"pip install huggingface_hub to download it, or put .* into {place}"):
+    with pytest.raises(ReachcostError, match=rf"pip install 'reachcost\[hub\]', or put .* into {place}"):
         load_checkpoint("someone/lewm-small", actions=BLOCKS)

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from reachcost.logs.hdf5 import open_logs, write_logs
+from reachcost.swm.package import import_stable_worldmodel
 from reachcost.tasks.tworoom import Layout, TwoRoom
 from reachcost.tasks.tworoom.policy import expert_direction
-
-from .swm_shim import import_stable_worldmodel
 
 VARIED = ("agent.radius", "agent.speed", "wall.thickness", "wall.axis", "door.number", "door.size", "door.position")
 

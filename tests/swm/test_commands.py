@@ -1,0 +1,98 @@
+"""From a checkpoint and a dataset of stable-worldmodel to a head, and to a table of its own `World.evaluate`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reachcost.cli import main
+from reachcost.evaluation import EvaluationSet
+from reachcost.heads.pair import PairHead
+from reachcost.heads.storage import load_head
+from reachcost.logs.goals import logged_goals
+from reachcost.logs.hdf5 import open_logs
+from reachcost.swm.comparison import doubt
+from reachcost.swm.package import import_stable_worldmodel, silence
+from reachcost.tasks.tworoom import TwoRoom
+from tests.swm.test_public_checkpoints import config_tree, save
+
+FEW = ("--episodes", "2", "--candidates", "8", "--iterations", "1")
+
+
+@pytest.fixture(scope="module", params=["hdf5", "lance"])
+def dataset(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Episodes that their own world collected."""
+    swm = import_stable_worldmodel()
+    from stable_worldmodel.envs.two_room.expert_policy import ExpertPolicy
+
+    path = tmp_path_factory.mktemp("data") / {"hdf5": "tworoom.h5", "lance": "tworoom.lance"}[request.param]
+    with silence():
+        world = swm.World("swm/TwoRoom-v1", num_envs=2, image_shape=(64, 64))
+        world.set_policy(ExpertPolicy(action_noise=2.0, seed=1))
+        world.collect(path, episodes=12, seed=0, format=request.param, progress=False)
+        world.close()
+    return path
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small LeWM as they save it."""
+    return save(config_tree(), tmp_path_factory.mktemp("home"), "lewm-small")[1]
+
+
+@pytest.mark.filterwarnings("ignore::reachcost.errors.ReachcostWarning")  # few pairs, untrained weights
+def test_a_checkpoint_and_a_dataset_become_a_head_and_a_table(
+    checkpoint: Path, dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head, out = tmp_path / "head", tmp_path / "results"
+    given = ["--model", str(checkpoint), "--logs", str(dataset)]
+    assert main(["fit", *given, "--task", "tworoom", "--pairs", "500", "--out", str(head)]) == 0
+    assert load_head(head).latent_dim == 24
+    capsys.readouterr()
+    assert main(["evaluate", *given, "--head", str(head), *FEW, "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "the repair changes success by" in printed
+    assert "solve" not in printed.lower()  # their solvers print how long they took
+    assert "note:" not in printed  # fit kept the evaluation sets out
+    table = json.loads((out / "tables" / "stable-worldmodel.json").read_text())
+    assert [(row["cost"], row["n"]) for row in table["rows"]] == [("raw", 2), ("repaired", 2), ("random", 2)]
+    assert table["head"]["pairs"]["logs_sha256"] == open_logs(dataset).fingerprint
+
+
+@pytest.mark.filterwarnings("ignore::reachcost.errors.ReachcostWarning")
+def test_goals_can_come_from_a_dataset(
+    checkpoint: Path, dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = tmp_path / "head"
+    given = ["--model", str(checkpoint), "--logs", str(dataset)]
+    assert main(["fit", *given, "--pairs", "500", "--out", str(head)]) == 0
+    evaluate = ["evaluate", *given, "--head", str(head), *FEW, "--goal-offset", "10"]
+    assert main([*evaluate, "--held-out", str(dataset), "--weight", "1"]) == 0
+    assert "note: the head was fitted on 2 episodes that hold these goals" in " ".join(capsys.readouterr().out.split())
+    unseen = tmp_path / "unseen.h5"
+    assert main(["logs", "generate", "tworoom", "--episodes", "20", "--seed", "9", "--out", str(unseen)]) == 0
+    assert main([*evaluate, "--held-out", str(unseen)]) == 0
+    assert "note:" not in capsys.readouterr().out
+    assert main([*evaluate, "--held-out", str(unseen), "--goal-offset", "1000"]) == 1
+    assert "only 0 rows have another 1000 steps later" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_head_that_may_have_seen_the_goals_is_doubted(dataset: Path) -> None:
+    task, logs = TwoRoom(), open_logs(dataset)
+    goals = logged_goals(logs, offset=5, count=3)
+    assert goals.source_rows is not None
+    assert np.array_equal(goals.starts, logs.columns["state"][goals.source_rows[:, 0]])
+    assert (np.diff(goals.source_rows) == 5).all()
+
+    head = PairHead(8, hidden=4)
+    head.record = {"pairs": {"logs_sha256": logs.fingerprint}}
+
+    def doubted(goals: EvaluationSet, given: bool) -> str | None:
+        return doubt(head, goals, logs if given else None)
+
+    assert "give the --logs" in str(doubted(goals, given=False))
+    assert "which flatters it" in str(doubted(goals, given=True))
+    assert doubted(logged_goals(task.generate_logs(5, seed=3), 5, 3), given=True) is None
