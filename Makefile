@@ -1,9 +1,9 @@
-# make setup | demo | test | results | bench | bench-training | pictures. Needs Python 3.11 (or newer) and make; everything else goes into .venv.
+# make setup | demo | test | test-swm | results | bench | bench-training | pictures. Needs Python 3.11 (or newer) and make; everything else goes into .venv.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test lint results bench bench-training pictures clean
+.PHONY: setup demo test test-swm results bench bench-training pictures clean
 
 setup: $(READY)
 
@@ -16,18 +16,19 @@ $(READY): pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/reachcost demo
 
-# The tests compare our TwoRoom with the real stable-worldmodel.
+test: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m pytest --ignore tests/swm
+
 .venv/.ready-swm: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,swm]'
 	touch $@
 
-lint: .venv/.ready-swm
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+# Everything that needs the real stable-worldmodel; types, too, as they are read from every package that is imported.
+test-swm: .venv/.ready-swm
 	$(BIN)/pyright
-
-test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest tests/swm
 
 # Makes every published table; what is recorded in results/runs is not computed again.
 results: setup

@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import sys
 
+import tyro
+
 import reachcost as rc
 from reachcost.swm import RepairedModel, SwmModel, evaluate_in_world
 
 
 def main(episodes: int = 20, log_episodes: int = 3000) -> dict[str, float]:
-    """Success in percent with latent distance and with a head."""
+    """Success in percent with latent distance, with a head, and of random actions.
+
+    Args:
+        episodes: Of the high-distance evaluation set, at most 100.
+        log_episodes: Logged episodes that the head learns from.
+    """
     task, model = rc.make_task("tworoom"), rc.load_world_model("lewm-tworoom-3072")
     goals = task.evaluation_set("high-distance")
     head = rc.fit(rc.TemporalPairs(rc.encode_logs(model, task.generate_logs(log_episodes)), exclude=goals))
@@ -27,5 +34,5 @@ def main(episodes: int = 20, log_episodes: int = 3000) -> dict[str, float]:
 
 if __name__ == "__main__":
     sys.path.pop(0)  # the directory of this file, which has the name of the package it shows
-    for name, success in main().items():
+    for name, success in tyro.cli(main).items():
         print(f"{name:<8} {success:3.0f} %")

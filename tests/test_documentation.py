@@ -73,6 +73,11 @@ def in_order(cells: list[str], row: list[str]) -> bool:
     return all(any(cell in (found, found.split(" [")[0]) for found in remaining) for cell in cells)
 
 
+def test_the_example_in_the_readme_printed_that() -> None:
+    printed = (ROOT / "results" / "examples" / "stable_worldmodel.txt").read_text()
+    assert f"$ python examples/stable_worldmodel.py\n{printed}```" in (ROOT / "README.md").read_text()
+
+
 def test_the_audit_in_the_readme_is_the_recorded_one() -> None:
     recorded = json.loads((ROOT / "results" / "audits" / "raw.json").read_text())
     text = (ROOT / "README.md").read_text()

@@ -28,9 +28,11 @@ from reachcost.heads.embedding import EmbeddingHead as EmbeddingHead
 from reachcost.heads.pair import PairHead as PairHead
 from reachcost.heads.storage import load_head as load_head
 from reachcost.heads.storage import save_head as save_head
+from reachcost.hub import Hub as Hub
 from reachcost.latents import Latents as Latents
 from reachcost.latents import encode_logs as encode_logs
 from reachcost.logs import Logs as Logs
+from reachcost.logs.goals import logged_goals as logged_goals
 from reachcost.logs.hdf5 import open_logs as open_logs
 from reachcost.logs.hdf5 import write_logs as write_logs
 from reachcost.oracle import OracleGeodesic as OracleGeodesic
@@ -50,6 +52,7 @@ from reachcost.protocols import Planner as Planner
 from reachcost.protocols import Task as Task
 from reachcost.protocols import TerminalCost as TerminalCost
 from reachcost.protocols import WorldModel as WorldModel
+from reachcost.sharing import push as push
 from reachcost.tasks import make_task as make_task
 from reachcost.tasks.toponav import RouteProposal as RouteProposal
 from reachcost.tasks.toponav import TopoNav as TopoNav

@@ -57,7 +57,7 @@ def test_a_checkpoint_and_a_dataset_become_a_head_and_a_table(
     assert "the repair changes success by" in printed
     assert "solve" not in printed.lower()  # their solvers print how long they took
     assert "note:" not in printed  # fit kept the evaluation sets out
-    table = json.loads((out / "tables" / "stable-worldmodel.json").read_text())
+    table = json.loads((out / "tables" / "stable-worldmodel-high-distance.json").read_text())
     assert [(row["cost"], row["n"]) for row in table["rows"]] == [("raw", 2), ("repaired", 2), ("random", 2)]
     assert table["head"]["pairs"]["logs_sha256"] == open_logs(dataset).fingerprint
 

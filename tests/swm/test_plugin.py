@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pytest
@@ -237,24 +237,54 @@ def test_an_episode_in_their_world_ends_the_same_alone_and_among_others(
     assert capsys.readouterr() == ("", "")
 
 
+@runtime_checkable
 class Objective(Protocol):
-    """Their git main's protocol, as its text has it."""
+    """Git main's protocol of a cost, as its text has it."""
 
-    def __call__(self, info_dict: dict[str, Any]) -> Tensor: ...
+    def __call__(self, info_dict: dict) -> Tensor: ...
 
 
-def test_the_objective_fits_their_next_release(head: LearnedHead) -> None:
-    """There an evaluator stores `predicted_emb` [B, S, H + T, D] and `goal_emb` [B, G, D] without candidate axis."""
-    objective: Objective = ReachObjective(head, weight=1.0)
-    info_dict = {
-        "predicted_emb": torch.randn(4, 4, 6, 192),
-        "goal_emb": torch.randn(4, 2, 192),
-        "action_candidates": torch.zeros(4, 4, 5, 10),
-    }
-    costs = objective(info_dict)
-    assert costs.shape == (4, 4)
-    assert torch.allclose(costs.mean(1), torch.zeros(4), atol=1e-4)
-    assert next(ReachObjective(head).parameters()).dtype == torch.float32  # solvers read it
+@runtime_checkable
+class Dynamics(Protocol):
+    """Git main's protocol of a world model."""
+
+    def encode(self, x: dict) -> dict: ...
+
+    def rollout(self, info_dict: dict, action_candidates: Tensor) -> dict: ...
+
+
+def test_objective_and_model_fit_the_protocols_of_git_main(lewm: JepaWorldModel, head: LearnedHead) -> None:
+    """Its evaluator stores the goal without candidate axis, rolls out, adds the candidates, and asks the objective."""
+    model, objective = SwmModel(lewm), ReachObjective(head)
+    assert isinstance(objective, Objective)
+    assert isinstance(model, Dynamics)
+    given, pool = info(4, 4), torch.randn(4, 4, HORIZON, 10, generator=torch.Generator().manual_seed(2))
+    given["goal_emb"] = model.encode({"pixels": given["goal"][:, 0]})["emb"]
+    rolled = model.rollout(given, pool)
+    assert rolled["predicted_emb"].shape == (4, 4, 1 + HORIZON, 192)
+    assert rolled["goal_emb"].shape == (4, 1, 192)
+    costs = objective({**rolled, "action_candidates": pool})
+    assert torch.equal(costs, RepairedModel(model, head).get_cost(info(4, 4), pool))
+    assert torch.allclose(ReachObjective(head, weight=1.0)(rolled).mean(1), torch.zeros(4), atol=1e-4)
+
+
+class Constrained(SwmModel):
+    asked = 0
+
+    def get_constraints(self, info_dict: dict[str, Any], action_candidates: Tensor) -> Tensor:
+        self.asked += 1
+        return action_candidates.square().mean((2, 3))[..., None] - 1
+
+
+def test_constraints_of_the_model_stay_in_force(lewm: JepaWorldModel, head: LearnedHead) -> None:
+    model = Constrained(lewm)
+    solver = solvers.LagrangianSolver(RepairedModel(model, head), num_samples=2, n_steps=1)
+    solver.configure(
+        action_space=Box(-1, 1, (2, 2), np.float32), n_envs=2, config=PlanConfig(HORIZON, HORIZON, action_block=5)
+    )
+    solver.solve(info(2))
+    assert model.asked > 0
+    assert not hasattr(RepairedModel(SwmModel(lewm), head), "get_constraints")
 
 
 @pytest.mark.parametrize("family", ["lewm", "pldm"])

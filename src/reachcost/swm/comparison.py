@@ -22,8 +22,6 @@ from reachcost.swm.model import SwmModel
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
 
-NAME = "stable-worldmodel"
-
 
 def compare_in_world(
     model: JepaWorldModel,
@@ -71,7 +69,8 @@ def compare_in_world(
         "versions": versions(),
     }
     rows = [_row(name, model, found, across) for name, found in success.items()]
-    return ResultTable(NAME, _note(goals, planner, change), ("success", "same", "cross"), rows, provenance)
+    name = f"stable-worldmodel-{goals.name}"
+    return ResultTable(name, _note(goals, planner, change), ("success", "same", "cross"), rows, provenance)
 
 
 def doubt(head: LearnedHead, goals: EvaluationSet, logs: Logs | None) -> str | None:

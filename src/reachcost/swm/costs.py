@@ -98,6 +98,13 @@ class RepairedModel(nn.Module):
             require_one_model({"repaired": HeadCost(head)}, model.source)
         self.model, self.objective = model, ReachObjective(head, weight)
 
+    def __getattr__(self, name: str) -> Any:
+        """Whatever else a solver asks for, such as `get_constraints`, is the model's."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("model"), name)
+
     def criterion(self, info_dict: dict[str, Any], action_candidates: Tensor | None = None) -> Tensor:
         """Score what was rolled out already."""
         return self.objective(info_dict)

@@ -72,7 +72,7 @@ class SwmModel(nn.Module):
             path.append(self.parts.predict(window, past)[:, -1])
         return {**info, "predicted_emb": torch.stack(path, dim=1).unflatten(0, (batch, samples))}
 
-    def criterion(self, info_dict: dict[str, Any]) -> Tensor:
+    def criterion(self, info_dict: dict[str, Any], action_candidates: Tensor | None = None) -> Tensor:
         """Latent distance of the last predicted step to the goal [B, S], as their models have it."""
         terminal = info_dict["predicted_emb"][:, :, -1]
         return (terminal - goal_of(info_dict.get("goal_emb"), terminal)[:, None]).square().sum(-1)
