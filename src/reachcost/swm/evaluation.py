@@ -15,6 +15,7 @@ from torch import nn
 from reachcost.evaluation import EvaluationSet, require_one_world
 from reachcost.logs import Logs
 from reachcost.logs.hdf5 import write_logs
+from reachcost.parallel import one_thread
 from reachcost.planning.cem import CEM
 from reachcost.progress import Progress
 from reachcost.seeding import generator
@@ -76,8 +77,8 @@ def evaluate_in_world(
 ) -> np.ndarray:
     """Run their CEM, policy and `World.evaluate` with a cost on every start and goal -> success bool [E].
 
-    Their generator is shared by all episodes of a batch. So each episode is evaluated by itself, with its own seed: it
-    ends the same alone or among others.
+    Their generator is shared by all episodes of a batch. So each episode is evaluated by itself, with its own seed and
+    on one thread: it ends the same alone or among others.
 
     Args:
         cost: What a solver plans with: a model of theirs, `SwmModel` or `RepairedModel`. None acts at random.
@@ -89,7 +90,7 @@ def evaluate_in_world(
     """
     swm, planner = import_stable_worldmodel(), planner or CEM()
     success = np.zeros(len(goals), bool)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, one_thread():
         dataset = goals_dataset(goals, Path(folder) / "goals.h5")
         with silence():
             world = swm.World(ENVIRONMENT, num_envs=1, image_shape=(SIZE, SIZE))
