@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from reachcost.evaluation import EvaluationSet
 from reachcost.exclusion import Exclusion
 from reachcost.experiments.tables import ResultTable, TableRow
 from reachcost.heads.base import LearnedHead
+from reachcost.latents import model_identity
 from reachcost.logs import Logs
 from reachcost.planning.cem import CEM
 from reachcost.progress import Progress
@@ -59,6 +61,7 @@ def compare_in_world(
     }
     provenance: dict[str, Any] = {
         "environment": ENVIRONMENT,
+        "model": model_identity(model),
         "change": change,
         "evaluation_set": goals.name,
         "evaluation_set_sha256": goals.fingerprint,
@@ -66,7 +69,7 @@ def compare_in_world(
         "seed": seed,
         "weight": weight,
         "head": {key: value for key, value in head.record.items() if key != "curve"},
-        "versions": versions(),
+        "versions": {**versions(), "stable-worldmodel": version("stable-worldmodel")},
     }
     rows = [_row(name, model, found, across) for name, found in success.items()]
     name = f"stable-worldmodel-{goals.name}"
@@ -112,5 +115,5 @@ def _note(goals: EvaluationSet, planner: CEM, change: dict[str, Any]) -> str:
         f"CEM with {planner.candidates} candidates and {planner.iterations} rounds. `raw` is latent distance, "
         "`repaired` the head, `random` its random policy; intervals are Wilson's of 95 %. Success changes by "
         f"{change['points']:+.1f} points [{low:+.1f}, {high:+.1f}] (paired over episodes): {change['gained']} gained, "
-        f"{change['lost']} lost."
+        f"{change['lost']} lost. Made by `reachcost evaluate`."
     )
