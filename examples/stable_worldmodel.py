@@ -10,7 +10,8 @@ import sys
 import tyro
 
 import reachcost as rc
-from reachcost.swm import RepairedModel, SwmModel, evaluate_in_world
+from reachcost.swm import RepairedModel, SwmModel
+from reachcost.swm.evaluation import evaluate_in_world
 
 
 def main(episodes: int = 20, log_episodes: int = 3000) -> dict[str, float]:

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from reachcost.experiments.tables import ResultTable
 from reachcost.experiments.tworoom import Experiment
 from reachcost.experiments.tworoom_paper import HIGH_DISTANCE, OUTCOMES
 from reachcost.experiments.tworoom_rows import Line, table_row
@@ -19,6 +18,7 @@ from reachcost.progress import Progress
 from reachcost.protocols import TerminalCost
 from reachcost.records import exclusive, require_intact_runs, require_rows
 from reachcost.report.cost_fields import Panel, draw_cost_fields
+from reachcost.report.tables import ResultTable
 from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE
 
 SEED = 3072

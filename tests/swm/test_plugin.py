@@ -19,15 +19,8 @@ from reachcost.heads.pair import PairHead
 from reachcost.latents import encode_logs
 from reachcost.pairs import TemporalPairs
 from reachcost.planning.cem import CEM
-from reachcost.swm import (
-    ReachObjective,
-    RepairedModel,
-    Standardiser,
-    SwmModel,
-    evaluate_in_world,
-    goals_dataset,
-)
-from reachcost.swm.evaluation import PUT_AGENT_AND_GOAL
+from reachcost.swm import ReachObjective, RepairedModel, Standardiser, SwmModel
+from reachcost.swm.evaluation import PUT_AGENT_AND_GOAL, evaluate_in_world, goals_dataset
 from reachcost.swm.package import import_stable_worldmodel, silence
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel

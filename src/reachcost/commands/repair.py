@@ -86,10 +86,11 @@ def fit(
     save_head(head, out)
     kept_out = f", {drawn.record['exclusion']['excluded_episodes']} evaluation episodes kept out" if sets else ""
     labels = "shuffled labels" if shuffled else "logged times"
+    given = f"--model {model} --logs {logs} --head {out}"
     console.print(
         f"{out}: a head on {labels}, {pairs:,} pairs an epoch{kept_out}\n"
-        f"next: reachcost audit --model {model} --logs {logs} --head {out} "
-        f"{f'--task {task}' if task else '--held-out UNSEEN_LOGS'}",
+        f"next: reachcost audit {given} {f'--task {task}' if task else '--held-out UNSEEN_LOGS'}"
+        f"{f'{chr(10)}or in stable-worldmodel: reachcost evaluate {given}' if task else ''}",
         highlight=False,
         soft_wrap=True,
     )

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from reachcost.errors import ReachcostError
 from reachcost.experiments import toponav_recipes, tworoom_recipes
-from reachcost.experiments.tables import ResultTable
 from reachcost.experiments.toponav_tables import reproduce_readings, reproduce_toponav
 from reachcost.experiments.tworoom_audit_tables import AUDITS, reproduce_audit
 from reachcost.experiments.tworoom_tables import SPECS, reproduce_tworoom
 from reachcost.progress import Progress
+from reachcost.report.tables import ResultTable
 
 EXPERIMENTS: dict[str, Callable[[Path, Progress], ResultTable]] = {
     "toponav": reproduce_toponav,

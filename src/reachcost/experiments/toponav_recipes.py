@@ -14,13 +14,13 @@ import numpy as np
 from reachcost.evaluation import EvaluationSet
 from reachcost.exclusion import Exclusion
 from reachcost.experiments.recorder import read_head
-from reachcost.experiments.tables import ResultTable, TableRow
 from reachcost.experiments.toponav import MODEL_NAME, OUR_HEAD, PAPER_HEAD, Experiment, HeadPlan, Settings
 from reachcost.fitting import evaluate
 from reachcost.pairs import PairSet, TemporalPairs
 from reachcost.parallel import one_thread
 from reachcost.progress import Progress
 from reachcost.records import exclusive, require_intact_runs
+from reachcost.report.tables import ResultTable, TableRow
 from reachcost.stats import mean_std
 
 COMMAND = "reachcost reproduce toponav-recipes"

@@ -11,11 +11,11 @@ import numpy as np
 
 from reachcost.audits.sasc import compare_rankings
 from reachcost.errors import ReachcostError
-from reachcost.experiments.tables import ResultTable, TableRow
 from reachcost.experiments.toponav import MODEL_NAME, PAPER_HEAD, SHUFFLED_HEAD, Experiment, Settings
 from reachcost.parallel import one_thread
 from reachcost.progress import Progress
 from reachcost.records import Run, exclusive, require_intact_runs, require_rows
+from reachcost.report.tables import ResultTable, TableRow
 from reachcost.stats import hierarchical_bootstrap, mean_std, paired_bootstrap, sign_flip_test, wilson
 
 METRICS = ("success", "rho_geo", "rank", "final_geo")

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from reachcost.experiments import tworoom_audits, tworoom_stress, tworoom_subspace
-from reachcost.experiments.tables import METRICS, ResultTable
 from reachcost.experiments.tworoom import Experiment
 from reachcost.experiments.tworoom_audits import Rows, lewm
 from reachcost.experiments.tworoom_rows import SEEDS
@@ -20,6 +19,7 @@ from reachcost.progress import Progress
 from reachcost.records import exclusive, require_intact_runs
 from reachcost.report.distributions import draw_distributions
 from reachcost.report.dot_plot import Dot, draw_dots
+from reachcost.report.tables import METRICS, ResultTable
 
 POOLS = (
     "300 Gaussian candidates of 25 actions for each of 100 episodes of the high-distance set (candidate seed 123), "

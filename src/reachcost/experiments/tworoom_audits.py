@@ -18,13 +18,13 @@ from reachcost.audits.sasc import correlation, execute, gaussian_pools, roll_out
 from reachcost.audits.stages import LOGGED_RANKING
 from reachcost.audits.temporal import label_quality
 from reachcost.experiments import tworoom_audits_paper as paper
-from reachcost.experiments.tables import TableRow
 from reachcost.experiments.tworoom import Experiment
 from reachcost.experiments.tworoom_rows import SEEDS, interval, measured
 from reachcost.experiments.tworoom_settings import HEADS, SASC_GROUPS, Setting
 from reachcost.experiments.tworoom_tables import baselines
 from reachcost.latents import encode_logs
 from reachcost.records import Columns, Run, require_rows
+from reachcost.report.tables import TableRow
 from reachcost.seeding import generator
 from reachcost.stats import cluster_bootstrap, hierarchical_bootstrap, paired_bootstrap, sign_flip_test
 

@@ -14,7 +14,6 @@ import numpy as np
 from reachcost.audits.logged import logged_audit, logged_pools
 from reachcost.costs import HeadCost
 from reachcost.experiments.recorder import read_head
-from reachcost.experiments.tables import ResultTable, TableRow
 from reachcost.experiments.tworoom import Experiment
 from reachcost.experiments.tworoom_settings import OUR_HEAD, PAPER_HEAD, HeadPlan
 from reachcost.experiments.tworoom_tables import provenance
@@ -22,6 +21,7 @@ from reachcost.fitting import evaluate
 from reachcost.pairs import TemporalPairs
 from reachcost.progress import Progress
 from reachcost.records import exclusive, require_intact_runs
+from reachcost.report.tables import ResultTable, TableRow
 from reachcost.stats import mean_std, paired_bootstrap
 
 MODEL = "lewm-tworoom-3072"

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.experiments.tables import TableRow
 from reachcost.experiments.tworoom import Experiment
 from reachcost.experiments.tworoom_paper import OUTCOMES
 from reachcost.experiments.tworoom_settings import Setting
 from reachcost.records import Run, require_rows
+from reachcost.report.tables import TableRow
 from reachcost.stats import hierarchical_bootstrap, mean_std, wilson
 
 SEEDS = (3072, 3073, 3074)

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from reachcost.audits.doorway import near_door
 from reachcost.experiments import tworoom_audits_paper as paper
-from reachcost.experiments.tables import TableRow
 from reachcost.experiments.tworoom import Experiment
 from reachcost.experiments.tworoom_audits import Rows, lewm
 from reachcost.experiments.tworoom_rows import SEEDS, Line, bounds, table_row
 from reachcost.experiments.tworoom_settings import LAYOUTS, SASC_GROUPS
+from reachcost.report.tables import TableRow
 
 COVERAGE_METRICS = ("success", "rank", "rho_geo", "distance", "cross_pairs", "near_pairs", "validation_rmse")
 LAYOUT_METRICS = ("success", "rho_geo", "rank", "distance")

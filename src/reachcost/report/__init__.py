@@ -1,1 +1,1 @@
-"""Pictures and pages for people who would rather look than read."""
+"""Tables, pictures and pages: what people see of results."""

@@ -10,13 +10,13 @@ import numpy as np
 
 from reachcost.evaluation import EvaluationSet
 from reachcost.exclusion import Exclusion
-from reachcost.experiments.tables import ResultTable, TableRow
 from reachcost.heads.base import LearnedHead
 from reachcost.latents import model_identity
 from reachcost.logs import Logs
 from reachcost.planning.cem import CEM
 from reachcost.progress import Progress
 from reachcost.records import versions
+from reachcost.report.tables import ResultTable, TableRow
 from reachcost.stats import paired_bootstrap, wilson
 from reachcost.swm.costs import RepairedModel
 from reachcost.swm.evaluation import ENVIRONMENT, evaluate_in_world

@@ -19,6 +19,7 @@ from reachcost.parallel import one_thread
 from reachcost.planning.cem import CEM
 from reachcost.progress import Progress
 from reachcost.seeding import generator
+from reachcost.swm.model import Standardiser
 from reachcost.swm.package import import_stable_worldmodel, silence
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.tasks.tworoom.layout import SIZE
@@ -29,26 +30,6 @@ PUT_AGENT_AND_GOAL = [
     {"method": "_set_state", "args": {"state": {"value": "state"}}},
     {"method": "_set_goal_state", "args": {"goal_state": {"value": "goal_state"}}},
 ]
-
-
-class Standardiser:
-    """Actions as a model's logs have them, in the form that a policy of theirs expects of a `process`.
-
-    >>> blocks = ActionBlocks(mean=(0.0, 1.0), std=(1.0, 2.0), low=(-1.0, -1.0), high=(1.0, 1.0), length=5)
-    >>> Standardiser(blocks).inverse_transform(np.array([0.5, 0.5])).tolist()
-    [0.5, 2.0]
-    """
-
-    def __init__(self, blocks: ActionBlocks) -> None:
-        self.mean, self.std = np.array(blocks.mean, np.float32), np.array(blocks.std, np.float32)
-
-    def transform(self, actions: np.ndarray) -> np.ndarray:
-        """Actions [..., a] -> standardised."""
-        return (actions - self.mean) / self.std
-
-    def inverse_transform(self, actions: np.ndarray) -> np.ndarray:
-        """Standardised [..., a] -> actions."""
-        return actions * self.std + self.mean
 
 
 def goals_dataset(goals: EvaluationSet, path: Path) -> Any:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from reachcost.errors import ReachcostError
 from reachcost.observations import frames
+from reachcost.worldmodels.actions import ActionBlocks
 from reachcost.worldmodels.jepa import JepaWorldModel
 
 
@@ -82,6 +84,26 @@ class SwmModel(nn.Module):
         with torch.no_grad():
             goal = self.encode({"pixels": info_dict["goal"][:, 0]})["emb"]
         return self.criterion({**self.rollout(info_dict, action_candidates), "goal_emb": goal})
+
+
+class Standardiser:
+    """Actions as a model's logs have them, in the form that a policy of theirs expects of a `process`.
+
+    >>> blocks = ActionBlocks(mean=(0.0, 1.0), std=(1.0, 2.0), low=(-1.0, -1.0), high=(1.0, 1.0), length=5)
+    >>> Standardiser(blocks).inverse_transform(np.array([0.5, 0.5])).tolist()
+    [0.5, 2.0]
+    """
+
+    def __init__(self, blocks: ActionBlocks) -> None:
+        self.mean, self.std = np.array(blocks.mean, np.float32), np.array(blocks.std, np.float32)
+
+    def transform(self, actions: np.ndarray) -> np.ndarray:
+        """Actions [..., a] -> standardised."""
+        return (actions - self.mean) / self.std
+
+    def inverse_transform(self, actions: np.ndarray) -> np.ndarray:
+        """Standardised [..., a] -> actions."""
+        return actions * self.std + self.mean
 
 
 def goal_of(goal: Tensor | None, terminal: Tensor) -> Tensor:
