@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
-from reachcost.stats import hierarchical_bootstrap, mean_std, paired_bootstrap, sign_flip_test, wilson
+from reachcost.stats import hierarchical_bootstrap, mean_std, newcombe, paired_bootstrap, sign_flip_test, wilson
 
 
 def test_sample_standard_deviation() -> None:
@@ -95,3 +96,19 @@ def test_models_that_share_their_episodes_add_no_certainty_about_episodes() -> N
     )
     assert shared == pytest.approx(alone, rel=0.1)
     assert apart < 0.7 * alone
+
+
+def test_the_paired_interval_is_newcombes() -> None:
+    """His example: 36 succeed both times, 12 only afterwards, 2 only before, none never."""
+    before = np.repeat([True, False, True], [36, 12, 2])
+    after = np.repeat([True, True, False], [36, 12, 2])
+    assert newcombe(before, after) == pytest.approx((0.0569, 0.3404), abs=1e-4)
+    assert newcombe(after, before) == pytest.approx((-0.3404, -0.0569), abs=1e-4)
+
+
+@given(outcomes=arrays(bool, st.tuples(st.integers(1, 60), st.just(2))))
+def test_the_paired_interval_holds_the_change(outcomes: np.ndarray) -> None:
+    low, high = newcombe(*outcomes.T)
+    change = outcomes[:, 1].mean() - outcomes[:, 0].mean()
+    assert -1 - 1e-9 <= low <= change <= high <= 1 + 1e-9
+    assert high - low > 0.01

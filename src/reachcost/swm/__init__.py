@@ -1,7 +1,7 @@
 """Plug a repaired cost into stable-worldmodel: an objective for its git main, a model wrapper for its release 0.1.1.
 
-Both sides meet in plain dictionaries of tensors: nothing here imports that package. `evaluation` and `comparison` run its
-worlds, and import it when they are called.
+Both sides meet in plain dictionaries of tensors: nothing here imports that package. `evaluation` and `comparison` run
+its worlds, and import it when they are called.
 """
 
 from reachcost.swm.costs import ReachObjective, RepairedModel

@@ -17,7 +17,7 @@ from reachcost.planning.cem import CEM
 from reachcost.progress import Progress
 from reachcost.records import versions
 from reachcost.report.tables import ResultTable, TableRow
-from reachcost.stats import paired_bootstrap, wilson
+from reachcost.stats import newcombe, wilson
 from reachcost.swm.costs import RepairedModel
 from reachcost.swm.evaluation import ENVIRONMENT, evaluate_in_world
 from reachcost.swm.model import SwmModel
@@ -52,10 +52,10 @@ def compare_in_world(
         progress.step(name)
         success[name] = evaluate_in_world(cost, model.actions, goals, planner, seed, progress)
     across = np.asarray(task.layout.room(goals.starts) != task.layout.room(goals.goals))
-    low, high = paired_bootstrap(100.0 * success["repaired"] - 100.0 * success["raw"])
+    low, high = newcombe(success["raw"], success["repaired"])
     change = {
         "points": float(100 * (success["repaired"].mean() - success["raw"].mean())),
-        "interval": [round(float(low), 1), round(float(high), 1)],
+        "interval": [round(100 * low, 1), round(100 * high, 1)],
         "gained": int((success["repaired"] & ~success["raw"]).sum()),
         "lost": int((success["raw"] & ~success["repaired"]).sum()),
     }
@@ -114,6 +114,6 @@ def _note(goals: EvaluationSet, planner: CEM, change: dict[str, Any]) -> str:
         f"`World.evaluate` of stable-worldmodel on {ENVIRONMENT}, {len(goals)} starts and goals of {goals.name}, its "
         f"CEM with {planner.candidates} candidates and {planner.iterations} rounds. `raw` is latent distance, "
         "`repaired` the head, `random` its random policy; intervals are Wilson's of 95 %. Success changes by "
-        f"{change['points']:+.1f} points [{low:+.1f}, {high:+.1f}] (paired over episodes): {change['gained']} gained, "
-        f"{change['lost']} lost. Made by `reachcost evaluate`."
+        f"{change['points']:+.1f} points [{low:+.1f}, {high:+.1f}] (Newcombe's paired interval): {change['gained']} "
+        f"gained, {change['lost']} lost. Made by `reachcost evaluate`."
     )
