@@ -39,6 +39,7 @@ bench: .venv/.ready-swm
 	$(BIN)/python -m benchmarks.world_models
 	$(BIN)/python -m benchmarks.planning
 	$(BIN)/python -m benchmarks.audits
+	$(BIN)/python -m benchmarks.stable_worldmodel
 
 # Trains a whole LeWM by the default plan: under ten minutes on two idle cores.
 bench-training: .venv/.ready-swm

@@ -6,6 +6,7 @@ Two minutes on two cores. Needs the extra `swm`: pip install 'reachcost[swm]'.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import tyro
 
@@ -25,7 +26,7 @@ def main(episodes: int = 20, log_episodes: int = 3000) -> dict[str, float]:
     goals = task.evaluation_set("high-distance")
     head = rc.fit(rc.TemporalPairs(rc.encode_logs(model, task.generate_logs(log_episodes)), exclude=goals))
 
-    raw = SwmModel(model)  # or a LeWM or PLDM of stable-worldmodel
+    raw = SwmModel(model)  # a bundled model as one of theirs
     repaired = RepairedModel(raw, head)  # the repair: any solver takes it in place of the model
 
     costs = {"raw": raw, "repaired": repaired, "random": None}
@@ -34,6 +35,7 @@ def main(episodes: int = 20, log_episodes: int = 3000) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # the directory of this file, which has the name of the package it shows
+    # This file has the name of the package it shows: its directory must not be where imports are looked for.
+    sys.path[:] = [place for place in sys.path if Path(place).resolve() != Path(__file__).resolve().parent]
     for name, success in tyro.cli(main).items():
         print(f"{name:<8} {success:3.0f} %")

@@ -23,11 +23,10 @@ class Folder:
     def upload(self, folder: Path, repo: str, private: bool) -> None:
         shutil.copytree(folder, self.root / repo, dirs_exist_ok=True)
 
-    def download(self, repo: str, name: str) -> Path:
-        path = self.root / repo / name
-        if not path.exists():
-            raise FileNotFoundError(f"no {path.name} in {repo}\nand more")
-        return path
+    def download(self, repo: str, names: tuple[str, ...], revision: str | None) -> Path:
+        if not (self.root / repo).exists():
+            raise FileNotFoundError(f"no {repo}\nand more")
+        return self.root / repo
 
 
 @contextmanager
@@ -66,8 +65,18 @@ def serve(root: Path) -> Iterator[str]:
             self._file(send=False)
 
         def do_GET(self) -> None:
-            if self.path.startswith("/api/"):
-                self._answer({"id": "/".join(self.path.split("/")[3:5]), "sha": "0" * 40, "siblings": []})
+            if self.path.startswith("/api/models/"):
+                repo = "/".join(self.path.split("?")[0].split("/")[3:5])
+                if not (root / repo).exists():
+                    self._missing("RepoNotFound")
+                elif "/tree/" in self.path:
+                    files = sorted((root / repo).iterdir())
+                    self._answer([{"type": "file", "path": f.name, "size": f.stat().st_size, "oid": ""} for f in files])
+                else:
+                    private = json.loads((root / "private").read_text())
+                    self._answer({"id": repo, "sha": "0" * 40, "siblings": [], "private": private})
+            elif self.path.startswith("/api/"):
+                self._answer({})
             else:
                 self._file(send=True)
 
@@ -75,10 +84,7 @@ def serve(root: Path) -> Iterator[str]:
             user, name, _, _, path = self.path.split("?")[0].strip("/").split("/")
             file = root / user / name / path
             if not file.exists():
-                self.send_response(404)
-                self.send_header("X-Error-Code", "EntryNotFound" if file.parent.exists() else "RepoNotFound")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
+                self._missing("EntryNotFound")
                 return
             content = file.read_bytes()
             self.send_response(200)
@@ -89,7 +95,13 @@ def serve(root: Path) -> Iterator[str]:
             if send:
                 self.wfile.write(content)
 
-        def _answer(self, document: dict[str, Any]) -> None:
+        def _missing(self, code: str) -> None:
+            self.send_response(404)
+            self.send_header("X-Error-Code", code)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def _answer(self, document: Any) -> None:
             content = json.dumps(document).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -29,21 +30,40 @@ def test_a_head_comes_back_bit_for_bit_with_a_card(head: PairHead, tmp_path: Pat
     assert all(torch.equal(old, new) for old, new in zip(head.parameters(), back.parameters(), strict=True))
     assert back.record == head.record
     card = (hub.root / "me" / "toponav-head" / "README.md").read_text()
-    assert card.startswith("---\nlibrary_name: reachcost\nlicense: mit\n")
+    assert card.startswith("---\nlibrary_name: reachcost\ntags:")
     assert 'rc.load_head("hf://me/toponav-head")' in card
-    assert f"{head.record['validation_rmse']:.2f}" in card
-    assert "6000 pairs an epoch, 3 epochs, seed 1" in card
-    push(tmp_path / "saved", "me/toponav-head", hub=hub)  # a second time is an update
+    assert f"| {head.record['validation_rmse']} |" in card
+    assert "| pairs an epoch | 6000 |\n| epochs | 3 |\n| seed | 1 |" in card
+    assert "unknown" not in card
+    push(tmp_path / "saved", "me/toponav-head", license="mit", hub=hub)  # a second time is an update
+    assert "\nlicense: mit\n" in (hub.root / "me" / "toponav-head" / "README.md").read_text()
 
 
 def test_a_world_model_comes_back_with_its_own_card(tmp_path: Path) -> None:
     hub = Folder(tmp_path)
-    push(ZOO / LEWM, "me/my-lewm", hub=hub)
+    push(LEWM, "me/my-lewm", hub=hub)
     back = load_world_model("hf://me/my-lewm", hub=hub)
     assert back.fingerprint == load_world_model(LEWM).fingerprint
     assert (back.card["name"], back.card["source"]) == ("me/my-lewm", "hf://me/my-lewm")
     card = (tmp_path / "me" / "my-lewm" / "README.md").read_text()
-    assert card.endswith((ZOO / LEWM / "README.md").read_text())
+    assert (ZOO / LEWM / "README.md").read_text() in card
+    assert card.endswith('model = rc.load_world_model("hf://me/my-lewm")\n')
+    push(tmp_path / "me" / "my-lewm", "me/again", hub=hub)  # what came from a hub
+    assert (tmp_path / "me" / "again" / "README.md").read_text().count("---\nlibrary_name") == 1
+    (tmp_path / "me" / "again" / "README.md").unlink()
+    push(tmp_path / "me" / "again", "me/bare", hub=hub)
+
+
+def test_the_hub_is_meant_even_if_a_directory_has_that_name(
+    head: PairHead, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = Folder(tmp_path / "hub")
+    push(LEWM, "me/model", hub=hub)
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ZOO / "lewm-tworoom-3073", tmp_path / "me" / "model")
+    assert load_world_model("hf://me/model", hub=hub).fingerprint == load_world_model(LEWM).fingerprint
+    assert load_world_model(Path("hf://me/model"), hub=hub).card["source"] == "hf://me/model"
+    assert load_world_model("hf://me/model@v1", hub=hub).card["source"] == "hf://me/model@v1"
 
 
 def test_mistakes_are_named(head: PairHead, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,6 +75,8 @@ def test_mistakes_are_named(head: PairHead, tmp_path: Path, monkeypatch: pytest.
         with pytest.raises(ReachcostError, match="is no name on the hub: give user/name"):
             load_head(f"hf://{name}", hub=hub)
     assert not hub.root.exists()
+    with pytest.raises(ReachcostError, match="hf://me/head for one on the hub"):
+        load_head("me/head")
     with pytest.raises(ReachcostError, match="holds no head or world model of reachcost"):
         push(tmp_path, "me/head", hub=hub)
     for load in (load_head, load_world_model):
@@ -63,6 +85,9 @@ def test_mistakes_are_named(head: PairHead, tmp_path: Path, monkeypatch: pytest.
     push(ZOO / LEWM, "me/model", hub=hub)
     with pytest.raises(ReachcostError, match=r"config\.json is of format 'reachcost-world-model/1', not"):
         load_head("hf://me/model", hub=hub)
+    push(tmp_path / "saved", "me/head", hub=hub)
+    with pytest.raises(ReachcostError, match="hf://me/head is a head, not a world model"):
+        load_world_model("hf://me/head", hub=hub)
     (tmp_path / "saved" / "weights.safetensors").write_bytes(b"")
     with pytest.raises(ReachcostError, match="do not belong together"):
         push(tmp_path / "saved", "me/head", hub=hub)
@@ -77,26 +102,38 @@ from reachcost.cli import main
 from reachcost.worldmodels.loading import ZOO
 assert main(["push", str(ZOO / "{LEWM}"), "me/my-lewm", "--private"]) == 0
 assert rc.load_world_model("hf://me/my-lewm").fingerprint == rc.load_world_model("{LEWM}").fingerprint
-assert main(["push", str(ZOO / "{LEWM}"), "me/my-lewm"]) == 0
+assert main(["push", "{LEWM}", "me/my-lewm"]) == 0
+assert rc.load_world_model("hf://me/my-lewm@main").card["source"] == "hf://me/my-lewm@main"
 assert main(["check", "hf://me/nothing"]) == 1
 """
 
 
-def test_the_real_client_uploads_and_downloads(tmp_path: Path) -> None:
-    home = {
-        "HF_HOME": str(tmp_path / "home"),
-        "HF_TOKEN": "hf_test",
-        "HF_HUB_DISABLE_XET": "1",
-        "NO_PROXY": "127.0.0.1",
-    }
-    with serve(tmp_path / "hub") as address:
-        command = [sys.executable, "-W", "ignore", "-c", ROUND_TRIP]
-        ran = subprocess.run(
-            command, env={**os.environ, **home, "HF_ENDPOINT": address}, capture_output=True, text=True
-        )
+ASKED_TOO_LATE = f"""
+from reachcost.cli import main
+assert main(["push", "{LEWM}", "me/open"]) == 0
+assert main(["push", "{LEWM}", "me/open", "--private"]) == 1
+"""
+
+
+def with_the_real_client(code: str, place: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program whose hub is a server on this machine."""
+    own = {"HF_HOME": str(place / "home"), "HF_TOKEN": "hf_test", "HF_HUB_DISABLE_XET": "1", "NO_PROXY": "127.0.0.1"}
+    with serve(place / "hub") as address:
+        environment = {**os.environ, **own, "HF_ENDPOINT": address}
+        command = [sys.executable, "-W", "ignore", "-c", code]
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
+    return ran
+
+
+def test_the_real_client_uploads_and_downloads(tmp_path: Path) -> None:
+    ran = with_the_real_client(ROUND_TRIP, tmp_path)
     assert 'rc.load_world_model("hf://me/my-lewm")' in ran.stdout
     assert "RepositoryNotFoundError" in ran.stderr
     stored = tmp_path / "hub" / "me" / "my-lewm"
     assert sorted(path.name for path in stored.iterdir()) == ["README.md", "config.json", "weights.safetensors"]
     assert (tmp_path / "hub" / "private").read_text() == "true"
+
+
+def test_what_is_to_be_private_does_not_go_where_everyone_sees_it(tmp_path: Path) -> None:
+    assert "me/open is there already, and public" in with_the_real_client(ASKED_TOO_LATE, tmp_path).stderr

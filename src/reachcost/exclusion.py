@@ -79,8 +79,12 @@ class Exclusion:
 
 
 def _keys(logs: Logs, states: np.ndarray) -> np.ndarray:
-    """One comparable value per state [N, D]: its bytes, as the logs store it."""
-    rows = np.ascontiguousarray(states, logs.columns["state"].dtype)
+    """One comparable value per state [N, D]: its bytes, in the kind of number the logs store.
+
+    Of floats those of single precision: a copy of the logs may have gone through it.
+    """
+    stored = logs.columns["state"].dtype
+    rows = np.ascontiguousarray(states, np.float32 if stored.kind == "f" else stored)
     return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
 
 

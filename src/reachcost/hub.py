@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from reachcost.errors import ReachcostError
 
@@ -18,8 +18,8 @@ class Hub(Protocol):
         """Put the files of a folder into a repository, which is made if it is new."""
         ...
 
-    def download(self, repo: str, name: str) -> Path:
-        """One file of a repository on disk; files of one repository are beside each other."""
+    def download(self, repo: str, names: tuple[str, ...], revision: str | None) -> Path:
+        """A directory with those of the named files that the repository holds, all of one revision."""
         ...
 
 
@@ -29,53 +29,73 @@ class HuggingFace:
     def upload(self, folder: Path, repo: str, private: bool) -> None:
         """Put the files of a folder into a repository, which is made if it is new."""
         api = _client().HfApi()
-        api.create_repo(repo, private=private, exist_ok=True)
+        api.create_repo(repo, private=private or None, exist_ok=True)  # None: as the owner's settings have it
+        if private and not api.repo_info(repo).private:
+            raise ReachcostError(f"{repo} is there already, and public: choose another name, or leave out --private")
         api.upload_folder(repo_id=repo, folder_path=folder, commit_message="Upload by reachcost")
 
-    def download(self, repo: str, name: str) -> Path:
-        """One file of a repository, kept by the hub's own cache."""
-        return Path(_client().hf_hub_download(repo, name))
+    def download(self, repo: str, names: tuple[str, ...], revision: str | None) -> Path:
+        """A directory of the hub's own cache."""
+        return Path(_client().snapshot_download(repo, allow_patterns=list(names), revision=revision))
 
 
-def repository(source: object) -> str | None:
-    """The repository that `hf://user/name` names; None for anything else.
+class Repository(NamedTuple):
+    """A repository on the hub, perhaps at a certain revision."""
 
-    >>> repository("hf://me/my-head"), repository("my-head")
-    ('me/my-head', None)
+    name: str
+    revision: str | None
+
+    @classmethod
+    def of(cls, source: object) -> Repository | None:
+        """What `hf://user/name` or `hf://user/name@revision` names; None for anything else.
+
+        >>> Repository.of("hf://me/my-head@v1"), Repository.of("my-head")
+        (Repository(name='me/my-head', revision='v1'), None)
+        """
+        text = str(source)
+        if not text.startswith("hf:/"):  # a Path swallows the second slash
+            return None
+        name, _, revision = text.removeprefix("hf:").lstrip("/").partition("@")
+        return cls(require_name(name), revision or None)
+
+    def __str__(self) -> str:
+        return f"{SCHEME}{self.name}{f'@{self.revision}' if self.revision else ''}"
+
+    def download(self, names: tuple[str, ...], hub: Hub | None = None) -> Path:
+        """A directory with these files, as far as the repository has them."""
+        try:
+            return (hub or HuggingFace()).download(self.name, names, self.revision)
+        except ReachcostError:
+            raise
+        except Exception as error:  # the hub's client raises its own, HTTP's and the system's exceptions
+            raise ReachcostError(f"{self} cannot be read ({_reason(error)}): check its name and your access") from error
+
+    def upload(self, folder: Path, private: bool = False, hub: Hub | None = None) -> None:
+        """Put the files of a folder there."""
+        try:
+            (hub or HuggingFace()).upload(folder, self.name, private)
+        except ReachcostError:
+            raise
+        except Exception as error:  # as above
+            raise ReachcostError(
+                f"{self} cannot be written ({_reason(error)}): check its name, and log in with `hf auth login`"
+            ) from error
+
+
+def is_name(text: str) -> bool:
+    """Whether a text could name a repository: user/name.
+
+    >>> is_name("me/my-head"), is_name("my-head")
+    (True, False)
     """
-    name = str(source)
-    return require_repository(name.removeprefix(SCHEME)) if name.startswith(SCHEME) else None
+    return re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", text, re.ASCII) is not None and ".." not in text
 
 
-def require_repository(repo: str) -> str:
-    """Refuse what is no name of a repository."""
-    if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", repo, re.ASCII) or ".." in repo:
-        raise ReachcostError(f"{repo!r} is no name on the hub: give user/name")
-    return repo
-
-
-def download(repo: str, names: tuple[str, ...], hub: Hub | None = None) -> Path:
-    """The directory with these files of a repository."""
-    try:
-        return [(hub or HuggingFace()).download(repo, name) for name in names][-1].parent
-    except ReachcostError:
-        raise
-    except Exception as error:  # the hub's client raises its own, HTTP's and the system's exceptions
-        raise ReachcostError(
-            f"{SCHEME}{repo} cannot be read ({_reason(error)}): check its name and your access"
-        ) from error
-
-
-def upload(folder: Path, repo: str, private: bool = False, hub: Hub | None = None) -> None:
-    """Put the files of a folder into a repository."""
-    try:
-        (hub or HuggingFace()).upload(folder, require_repository(repo), private)
-    except ReachcostError:
-        raise
-    except Exception as error:  # as above
-        raise ReachcostError(
-            f"{SCHEME}{repo} cannot be written ({_reason(error)}): check its name, and log in with `hf auth login`"
-        ) from error
+def require_name(text: str) -> str:
+    """Refuse what cannot name a repository."""
+    if not is_name(text):
+        raise ReachcostError(f"{text!r} is no name on the hub: give user/name")
+    return text
 
 
 def _reason(error: Exception) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import torch
 
 from reachcost.swm.package import import_stable_worldmodel
 
 
 @pytest.fixture(scope="session", autouse=True)
 def real_package() -> Iterator[None]:
+    torch.set_num_threads(1)  # what its environments draw is too small for two
     import_stable_worldmodel()
     from loguru import logger
 

@@ -12,9 +12,10 @@ from reachcost.cli import main
 from reachcost.evaluation import EvaluationSet
 from reachcost.heads.pair import PairHead
 from reachcost.heads.storage import load_head
+from reachcost.logs import Logs
 from reachcost.logs.goals import logged_goals
 from reachcost.logs.hdf5 import open_logs
-from reachcost.swm.comparison import doubt
+from reachcost.swm.comparison import change_of, doubt_of, row_of
 from reachcost.swm.package import import_stable_worldmodel, silence
 from reachcost.tasks.tworoom import TwoRoom
 from tests.swm.test_public_checkpoints import config_tree, save
@@ -70,14 +71,25 @@ def test_goals_can_come_from_a_dataset(
     given = ["--model", str(checkpoint), "--logs", str(dataset)]
     assert main(["fit", *given, "--pairs", "500", "--out", str(head)]) == 0
     evaluate = ["evaluate", *given, "--head", str(head), *FEW, "--goal-offset", "10"]
-    assert main([*evaluate, "--held-out", str(dataset), "--weight", "1"]) == 0
-    assert "note: the head was fitted on 2 episodes that hold these goals" in " ".join(capsys.readouterr().out.split())
+    out = tmp_path / "results"
+    assert main([*evaluate, "--held-out", str(dataset), "--weight", "0.5", "--out", str(out)]) == 0
+    doubt = "the head was fitted on 2 episodes that hold these goals, which flatters it"
+    assert f"note: {doubt}" in " ".join(capsys.readouterr().out.split())
+    table = json.loads((out / "tables" / "stable-worldmodel-offset-10-hybrid-0.5.json").read_text())
+    assert (table["doubt"], table["weight"]) == (doubt, 0.5)
+    assert [row["cost"] for row in table["rows"]] == ["raw", "hybrid", "random"]
+    assert main([*evaluate, "--held-out", str(dataset), "--weight", "0.5", "--out", str(out)]) == 1
+    assert "exists already: choose another --out" in " ".join(capsys.readouterr().err.split())
     unseen = tmp_path / "unseen.h5"
     assert main(["logs", "generate", "tworoom", "--episodes", "20", "--seed", "9", "--out", str(unseen)]) == 0
     assert main([*evaluate, "--held-out", str(unseen)]) == 0
     assert "note:" not in capsys.readouterr().out
     assert main([*evaluate, "--held-out", str(unseen), "--goal-offset", "1000"]) == 1
     assert "only 0 rows have another 1000 steps later" in " ".join(capsys.readouterr().err.split())
+    assert main([*evaluate]) == 1
+    assert "--goal-offset 10 is within a dataset" in capsys.readouterr().err
+    assert main([*evaluate, "--held-out", str(unseen), "--evaluation", "balanced"]) == 1
+    assert "give one" in capsys.readouterr().err
 
 
 def test_a_head_that_may_have_seen_the_goals_is_doubted(dataset: Path) -> None:
@@ -91,8 +103,30 @@ def test_a_head_that_may_have_seen_the_goals_is_doubted(dataset: Path) -> None:
     head.record = {"pairs": {"logs_sha256": logs.fingerprint}}
 
     def doubted(goals: EvaluationSet, given: bool) -> str | None:
-        return doubt(head, goals, logs if given else None)
+        return doubt_of(head, goals, logs if given else None)
 
     assert "give the --logs" in str(doubted(goals, given=False))
+    assert "it was not fitted on these --logs" in str(doubt_of(head, goals, task.generate_logs(5)))
     assert "which flatters it" in str(doubted(goals, given=True))
     assert doubted(logged_goals(task.generate_logs(5, seed=3), 5, 3), given=True) is None
+    precise = Logs({"state": logs.columns["state"].astype(np.float64) + 1e-12}, logs.lengths)
+    head.record = {"pairs": {"logs_sha256": precise.fingerprint}}
+    assert "which flatters it" in str(doubt_of(head, goals, precise))  # the same episodes, stored more precisely
+
+
+@pytest.mark.parametrize("name", ["high-distance", "offset-25"])
+def test_published_comparisons_follow_from_their_outcomes(name: str) -> None:
+    tables = Path(__file__).parents[2] / "results" / "tables"
+    table = json.loads((tables / f"stable-worldmodel-{name}.json").read_text())
+    outcomes = {cost: np.array(found, bool) for cost, found in table["outcomes"].items()}
+    change = change_of(outcomes["raw"], outcomes["repaired"])
+    assert table["change"] == change
+    low, high = change["interval"]
+    note = (tables / f"stable-worldmodel-{name}.md").read_text()
+    assert f"{change['points']:+.1f} points [{low:+.1f}, {high:+.1f}]" in note
+    assert table["doubt"] is None
+    if name == "high-distance":
+        goals = TwoRoom().evaluation_set(name)
+        assert table["evaluation_set_sha256"] == goals.fingerprint
+        rows = [row_of(cost, "lewm-tworoom-3072", 0, found, goals).as_json() for cost, found in outcomes.items()]
+        assert table["rows"] == rows

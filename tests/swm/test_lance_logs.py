@@ -5,8 +5,11 @@ from __future__ import annotations
 import pickle
 import warnings
 from pathlib import Path
+from typing import Any
 
+import lance
 import numpy as np
+import pyarrow
 import pytest
 
 from reachcost.errors import ReachcostError
@@ -52,10 +55,57 @@ def test_latents_of_a_table_are_near_those_of_its_states(table: Path) -> None:
     assert (seen - drawn).norm(dim=1).median() < 0.5 * drawn.std(0).norm()
 
 
-def test_directories_without_a_table_are_refused(tmp_path: Path) -> None:
+def write(path: Path, **columns: Any) -> Path:
+    """A small table of two episodes of two rows, with other columns in place of its own."""
+    rows = {"episode_idx": [0, 0, 1, 1], "step_idx": [0, 1, 0, 1], "state": positions(0.0), **columns}
+    lance.write_dataset(pyarrow.table({name: values for name, values in rows.items() if values is not None}), str(path))
+    return path
+
+
+def positions(first: float) -> pyarrow.Array:
+    numbers = pyarrow.array(np.arange(8, dtype=np.float32) + first)
+    return pyarrow.FixedSizeListArray.from_arrays(numbers, 2)
+
+
+def test_of_two_names_of_one_column_ours_is_read(tmp_path: Path) -> None:
+    logs = open_logs(write(tmp_path / "both.lance", pos_agent=positions(100.0)))
+    assert logs.lengths.tolist() == [2, 2]
+    assert logs.columns["state"][0].tolist() == [0, 1]
+
+
+def test_images_beside_the_frames_stay_on_disk(tmp_path: Path) -> None:
+    blobs = pyarrow.array([b"a large picture"] * 4, pyarrow.large_binary())
+    assert "goal" not in open_logs(write(tmp_path / "goals.lance", goal=blobs)).columns
+
+
+BROKEN: dict[str, tuple[dict[str, Any], str]] = {
+    "no episodes": ({"episode_idx": None}, "has no column episode_idx"),
+    "mixed episodes": ({"episode_idx": [0, 1, 0, 1]}, "not episode after episode"),
+    "mixed steps": ({"step_idx": [1, 0, 0, 1]}, "not episode after episode and step after step"),
+    "missing numbers": ({"episode_idx": [0, None, 1, 1]}, "column 'episode_idx' has 1 rows without value"),
+    "no image": ({"pixels": [b"?"] * 4}, "a frame is no whole JPEG or PNG image"),
+    "program": ({"pixels": [b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n"] * 4}, "no whole JPEG or PNG image"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_tables_are_refused(case: str, tmp_path: Path) -> None:
+    columns, message = BROKEN[case]
+    with pytest.raises(ReachcostError, match=message):
+        open_logs(write(tmp_path / "broken.lance", **columns))
+
+
+def test_tables_that_are_not_whole_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ReachcostError, match="holds 0 Lance tables"):
         open_logs(tmp_path)
-    broken = tmp_path / "broken.lance"
-    broken.mkdir()
+    (tmp_path / "empty.lance").mkdir()
     with pytest.raises(ReachcostError, match="is not a whole Lance table"):
-        open_logs(broken)
+        open_logs(tmp_path / "empty.lance")
+    cut = write(tmp_path / "cut.lance")
+    (data,) = (cut / "data").iterdir()
+    data.write_bytes(data.read_bytes()[:40])
+    with pytest.raises(ReachcostError, match="is not a whole Lance table"):
+        open_logs(cut)
+    none = write(tmp_path / "none.lance", episode_idx=[], step_idx=[], state=positions(0.0)[:0])
+    with pytest.raises(ReachcostError, match="has no rows: collect episodes first"):
+        open_logs(none)

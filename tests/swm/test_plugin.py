@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from pathlib import Path
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 import pytest
@@ -23,9 +24,10 @@ from reachcost.swm import ReachObjective, RepairedModel, Standardiser, SwmModel
 from reachcost.swm.evaluation import PUT_AGENT_AND_GOAL, evaluate_in_world, goals_dataset
 from reachcost.swm.package import import_stable_worldmodel, silence
 from reachcost.tasks.tworoom import TwoRoom
+from reachcost.worldmodels.checkpoints import load_checkpoint
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model
-from tests.swm.test_public_checkpoints import SIZE, config_tree, real_model
+from tests.swm.test_public_checkpoints import ACTIONS, BLOCKS, FRAMES, SIZE, config_tree, real_model, save
 
 stable_worldmodel = import_stable_worldmodel()
 from gymnasium.spaces import Box  # noqa: E402
@@ -33,6 +35,7 @@ from stable_worldmodel import solver as solvers  # noqa: E402
 from stable_worldmodel.policy import PlanConfig, WorldModelPolicy  # noqa: E402
 
 HORIZON = 5
+PICTURES = ("pixels", "goal")
 
 
 @pytest.fixture(scope="module")
@@ -124,10 +127,12 @@ def test_mistakes_are_named(head: LearnedHead, lewm: JepaWorldModel) -> None:
         SwmModel(lewm).get_cost({"pixels": floats, "goal": floats}, torch.zeros(1, 1, 5, 10))
     with pytest.raises(ReachcostError, match="goal_emb is missing"):
         objective({"predicted_emb": torch.zeros(2, 3, 1, 192)})
-    with pytest.raises(ReachcostError, match="has no 'goal' to reach"):
-        RepairedModel(SwmModel(lewm), head).get_cost(
-            {"pixels": torch.zeros(1, 1, 1, 64, 64, 3)}, torch.zeros(1, 1, 5, 10)
-        )
+    frames = torch.zeros(1, 1, 1, 64, 64, 3, dtype=torch.uint8)
+    for model in (SwmModel(lewm), RepairedModel(SwmModel(lewm), head)):
+        with pytest.raises(ReachcostError, match="has no 'goal': plan in a World with goals"):
+            model.get_cost({"pixels": frames}, torch.zeros(1, 1, 5, 10))
+        with pytest.raises(ReachcostError, match="action_block=5"):
+            model.get_cost({"pixels": frames, "goal": frames}, torch.zeros(1, 1, 5, 2))
 
 
 SOLVERS: dict[str, dict[str, Any]] = {
@@ -141,25 +146,29 @@ SOLVERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def in_world(lewm: JepaWorldModel, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Any], np.ndarray]:
-    """Their world with four episodes: a solver to success [4], through their policy and `World.evaluate`."""
-    dataset = goals_dataset(four_goals(), tmp_path_factory.mktemp("goals") / "goals.h5")
+def in_world(lewm: JepaWorldModel, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Any, int], np.ndarray]:
+    """Their policy and `World.evaluate` with four episodes: a solver to how far each comes nearer to its goal [4]."""
+    goals = four_goals()
+    dataset = goals_dataset(goals, tmp_path_factory.mktemp("goals") / "goals.h5")
     process: Any = {"action": Standardiser(lewm.actions)}
 
-    def evaluate(solver: Any) -> np.ndarray:
+    def evaluate(solver: Any, budget: int) -> np.ndarray:
         with silence():
             world = stable_worldmodel.World("swm/TwoRoom-v1", num_envs=4, image_shape=(224, 224))
-            world.set_policy(WorldModelPolicy(solver, PlanConfig(HORIZON, HORIZON, action_block=5), process=process))
+            world.set_policy(WorldModelPolicy(solver, PlanConfig(HORIZON, 3, action_block=5), process=process))
             found = world.evaluate(
                 dataset=dataset,
                 episodes_idx=[0, 1, 2, 3],
                 start_steps=[0] * 4,
                 goal_offset=1,
-                eval_budget=25,  # one plan: their Lagrangian solver cannot plan again once an episode has ended
+                eval_budget=budget,
                 callables=PUT_AGENT_AND_GOAL,
             )
+            reached = np.stack([np.asarray(env.unwrapped.agent_position) for env in world.envs.envs])
             world.close()
-        return found["episode_successes"]
+        left = TwoRoom().distance(reached, goals.goals)
+        assert ((left < 16) == found["episode_successes"]).all()
+        return TwoRoom().distance(goals.starts, goals.goals) - left
 
     return evaluate
 
@@ -183,10 +192,43 @@ def test_every_solver_plans_with_the_repaired_cost(
 @pytest.mark.parametrize("batch", [1, 4])
 @pytest.mark.parametrize("name", SOLVERS)
 def test_every_solver_drives_their_world(
-    name: str, batch: int, lewm: JepaWorldModel, head: LearnedHead, in_world: Callable[[Any], np.ndarray]
+    name: str, batch: int, lewm: JepaWorldModel, head: LearnedHead, in_world: Callable[[Any, int], np.ndarray]
 ) -> None:
     solver = getattr(solvers, name)(RepairedModel(SwmModel(lewm), head), batch_size=batch, **SOLVERS[name])
-    assert in_world(solver).shape == (4,)
+    # Several plans, each with a warm start, and for fewer episodes once some have ended: their Lagrangian solver cannot.
+    nearer = in_world(solver, 15 if name == "LagrangianSolver" else 45)
+    assert nearer.mean() > 10  # pixels of the way
+
+
+def test_a_hybrid_of_one_candidate_is_refused(lewm: JepaWorldModel, head: LearnedHead) -> None:
+    """With nothing to compare, a deviation of 0 would blow its gradient up; gradient solvers try one by default."""
+    solver = solvers.GradientSolver(RepairedModel(SwmModel(lewm), head, weight=1.0), n_steps=2)
+    solver.configure(action_space=Box(-1, 1, (1, 2), np.float32), n_envs=1, config=PlanConfig(5, 5, action_block=5))
+    with pytest.raises(ReachcostError, match="num_samples of 2 or more"):
+        solver.solve(info(1))
+    with pytest.raises(ReachcostError, match="weight is nan: give a finite number"):
+        ReachObjective(head, weight=float("nan"))
+
+
+def test_a_frozen_copy_of_the_model_is_planned_with(lewm: JepaWorldModel, head: LearnedHead) -> None:
+    model, pool = RepairedModel(SwmModel(lewm), head), torch.randn(2, 3, HORIZON, 10)
+    before = model.get_cost(info(2, 3), pool)
+    assert torch.equal(model.train().get_cost(info(2, 3), pool), before)
+    model.to("meta")
+    assert lewm.encode(TwoRoom().observe(four_goals().starts)).isfinite().all()
+    with pytest.raises(ReachcostError, match="this model computes in float32"):
+        SwmModel(lewm).half().get_cost(info(2, 3), pool)
+
+
+def test_a_gradient_solver_may_come_after_cem() -> None:
+    """CEM plans in inference mode, in which the head may have been moved to its device."""
+    objective = ReachObjective(PairHead(4, hidden=8))
+    given = {"predicted_emb": torch.zeros(1, 2, 1, 4, device="meta"), "goal_emb": torch.zeros(1, 1, 4)}
+    with torch.inference_mode():
+        objective(given)
+    predicted = torch.zeros(1, 2, 1, 4, device="meta", requires_grad=True)
+    objective({**given, "predicted_emb": predicted}).sum().backward()
+    assert predicted.grad is not None
 
 
 class TheirNumbers:
@@ -291,13 +333,44 @@ def test_a_model_of_theirs_is_repaired(family: str) -> None:
     model = RepairedModel(theirs, PairHead(24, hidden=8), weight=1.0)
     costs = model.get_cost(given, pool)
     assert costs.shape == (3, 5)
-    assert costs.requires_grad
+    (gradient,) = torch.autograd.grad(costs[0, 0], pool, retain_graph=True)
+    assert gradient[0, 0].abs().sum() > 0
+    assert gradient[1:].abs().sum() == 0
     assert set(given) == {"pixels", "goal", "action"}
     for episode in range(3):
         alone = {key: value[episode : episode + 1] for key, value in given.items()}
         assert torch.allclose(model.get_cost(alone, pool[episode : episode + 1]), costs[[episode]], atol=1e-4)
+    solver = solvers.CEMSolver(cast(Any, model), batch_size=3, num_samples=5, n_steps=2, topk=2)
+    solver.configure(action_space=Box(-1, 1, (3, 2), np.float32), n_envs=3, config=PlanConfig(4, 4, action_block=5))
+    with silence():
+        assert solver.solve({key: value[:, 0] for key, value in given.items()})["actions"].shape == (3, 4, 10)
     longer = {**given, "pixels": torch.cat([torch.rand_like(frames[0]), frames[0]], dim=2)}
     assert torch.allclose(model.get_cost(longer, pool), costs, atol=1e-4)  # plans from the newest of several frames
+
+
+def test_a_model_of_theirs_is_evaluated_in_their_world() -> None:
+    theirs, blocks = real_model(config_tree()), load_world_model("lewm-tworoom-3072").actions
+    for cost in (theirs, RepairedModel(theirs, PairHead(24, hidden=8))):
+        found = evaluate_in_world(
+            cost,
+            blocks,
+            four_goals().subset(slice(0, 1)),
+            CEM(candidates=4, iterations=1, elites=2),
+            transform={name: lambda frame: frame.float()[..., ::4, ::4] / 255 for name in PICTURES},
+        )
+        assert found.shape == (1,)
+
+
+def test_past_frames_and_actions_are_read_as_git_main_gives_them(tmp_path: Path) -> None:
+    model = load_checkpoint(save(config_tree(history=3), tmp_path)[1], actions=BLOCKS)
+    frames = torch.from_numpy(FRAMES)  # [3, 3, height, width, 3]
+    context = model.encode({"pixels": FRAMES.reshape(-1, *FRAMES.shape[2:])}).unflatten(0, (3, 3))
+    expected = model.rollout(context, ACTIONS)  # the first two of six blocks lie between the frames
+    given = {"pixels": frames[:, None].expand(-1, 4, *frames.shape[1:]), "action_history": ACTIONS[:, :, :2]}
+    predicted = SwmModel(model).rollout(given, ACTIONS[:, :, 2:])["predicted_emb"]
+    assert predicted.shape == (3, 4, 3 + 4, 24)
+    assert torch.allclose(predicted[:, 0, :3], context, atol=1e-4)
+    assert torch.allclose(predicted[:, :, -1], expected, atol=1e-4)
 
 
 def test_costs_are_where_the_predictions_are(lewm: JepaWorldModel) -> None:

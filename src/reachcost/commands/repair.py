@@ -170,8 +170,8 @@ def evaluate(
     head: str,
     logs: Path | None = None,
     held_out: Path | None = None,
-    goal_offset: int = 25,
-    evaluation: str = "high-distance",
+    goal_offset: int | None = None,
+    evaluation: str | None = None,
     episodes: int = 50,
     weight: float | None = None,
     candidates: int = 300,
@@ -187,8 +187,8 @@ def evaluate(
         head: Directory of the head, or hf://user/name.
         logs: Dataset the head was fitted on. A public checkpoint needs it for the statistics of its actions.
         held_out: Dataset that the head has not seen, to take starts and goals from, in place of an evaluation set.
-        goal_offset: Steps between start and goal in it.
-        evaluation: Evaluation set of TwoRoom.
+        goal_offset: Steps between start and goal in it; by default 25.
+        evaluation: Evaluation set of TwoRoom; by default high-distance.
         episodes: Starts and goals.
         weight: Add that much of the head to latent distance, each standardised, in place of replacing it.
         candidates: Candidate action sequences of the planner; a tenth are elites.
@@ -201,19 +201,28 @@ def evaluate(
     from reachcost.logs.goals import logged_goals
     from reachcost.logs.hdf5 import open_logs
     from reachcost.progress import ConsoleProgress
-    from reachcost.swm.comparison import compare_in_world, doubt
+    from reachcost.swm.comparison import compare_in_world, doubt_of, table_name
+    from reachcost.swm.package import import_stable_worldmodel
     from reachcost.tasks import make_task
     from reachcost.worldmodels.loading import load_world_model
 
+    if held_out is None and goal_offset is not None:
+        raise ReachcostError(f"--goal-offset {goal_offset} is within a dataset: give one with --held-out")
+    if held_out is not None and evaluation is not None:
+        raise ReachcostError(f"goals come from --evaluation {evaluation} or from --held-out {held_out}: give one")
     world, planner, fitted = make_task("tworoom"), _planner(candidates, iterations), load_head(head)
     opened = None if logs is None else open_logs(logs, observe=world.observe)
     loaded = load_world_model(model, logs=opened, trust_pickle=trust_pickle)
     if held_out is None:
-        complete = world.evaluation_set(evaluation)
+        complete = world.evaluation_set(evaluation or "high-distance")
         goals = complete.spread(episodes)
     else:
-        complete = goals = logged_goals(open_logs(held_out, observe=world.observe), goal_offset, episodes, seed)
-    table = compare_in_world(loaded, fitted, goals, weight, planner, seed, ConsoleProgress(console))
+        complete = goals = logged_goals(open_logs(held_out, observe=world.observe), goal_offset or 25, episodes, seed)
+    if out is not None:
+        _require_new(out / "tables" / f"{table_name(goals, weight)}.json")
+    import_stable_worldmodel()
+    doubt = doubt_of(fitted, complete, opened)
+    table = compare_in_world(loaded, fitted, goals, weight, planner, seed, doubt, ConsoleProgress(console))
     console.print(table.terminal(f"World.evaluate on {len(goals)} episodes of {goals.name}"))
     change = table.provenance["change"]
     console.print(
@@ -221,8 +230,8 @@ def evaluate(
         f"{change['interval'][1]:+.0f}: {change['gained']} episodes gained, {change['lost']} lost",
         highlight=False,
     )
-    if (note := doubt(fitted, complete, opened)) is not None:
-        console.print(f"note: {note}", highlight=False)
+    if doubt is not None:
+        console.print(f"note: {doubt}", highlight=False)
     if out is not None:
         table.write(out)
         console.print(f"{out / 'tables' / table.name}.md", highlight=False, soft_wrap=True)

@@ -134,16 +134,20 @@ def check(model: Annotated[str, tyro.conf.Positional], logs: Path | None = None,
 
 
 def push(
-    directory: Annotated[Path, tyro.conf.Positional], repo: Annotated[str, tyro.conf.Positional], private: bool = False
+    source: Annotated[str, tyro.conf.Positional],
+    repo: Annotated[str, tyro.conf.Positional],
+    private: bool = False,
+    license: str | None = None,
 ) -> None:
     """Publish a head or a world model on the Hugging Face Hub, with a card (pip install 'reachcost[hub]').
 
     Args:
-        directory: What `reachcost fit` or `reachcost train-model` wrote.
+        source: What `reachcost fit` or `reachcost train-model` wrote, or the name of a bundled model.
         repo: user/name; a second time updates it.
         private: Make a new repository visible to its owner only.
+        license: What the card says of it, such as mit; by default nothing.
     """
-    from reachcost.sharing import push as push_directory
+    from reachcost.sharing import push as push_to_hub
 
-    loading = push_directory(directory, repo, private=private)
+    loading = push_to_hub(source, repo, private=private, license=license)
     console.print(f"published as {repo}; load it with {loading}", highlight=False, soft_wrap=True)

@@ -10,7 +10,7 @@ from reachcost.atomic import new_directory
 from reachcost.errors import ReachcostError
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.kinds import KINDS
-from reachcost.hub import Hub, download, repository
+from reachcost.hub import Hub, Repository, is_name
 from reachcost.storage import FILES, StoredModule, write_module
 
 FORMAT = "reachcost-head/1"
@@ -33,24 +33,37 @@ def load_head(directory: str | Path, hub: Hub | None = None) -> LearnedHead:
     """Load a head that `save_head` wrote, bit for bit, after checking both files.
 
     Args:
-        directory: Where it was saved, or `hf://user/name` on the Hugging Face Hub.
+        directory: Where it was saved, or `hf://user/name` (perhaps with `@revision`) on the Hugging Face Hub.
         hub: Where to look for the latter; by default the hub itself.
     """
-    if (repo := repository(directory)) is not None:
-        directory = download(repo, FILES, hub)
-    if not Path(directory).is_dir():
-        raise ReachcostError(f"there is no head at {directory}: make one with reachcost fit or save_head")
-    stored = StoredModule(
-        Path(directory), "the head", "fit the head again, or restore the directory from where it was copied"
-    )
+    repo = Repository.of(directory)
+    place = Path(directory) if repo is None else repo.download(FILES, hub)
+    if not place.is_dir():
+        on_hub = f", or write hf://{directory} for one on the hub" if is_name(str(directory)) else ""
+        raise ReachcostError(f"there is no head at {directory}: make one with reachcost fit or save_head{on_hub}")
+    stored = StoredModule(place, "the head", "fit the head again, or get its directory again from where it came from")
     config = stored.config(FORMAT)
     if config.get("kind") not in KINDS or not isinstance(config.get("training"), dict):
         stored.refuse(f"config.json needs a kind ({', '.join(KINDS)}) and `training`")
     kind = KINDS[config["kind"]]
     _require_arguments(stored, kind, config.get("arguments"))
     head = stored.fill(lambda: kind(**config["arguments"]), config)
-    head.record = config["training"]
+    head.record = _require_record(stored, config["training"])
     return head
+
+
+def _require_record(stored: StoredModule, record: dict[str, Any]) -> dict[str, Any]:
+    """Refuse a record whose parts others rely on and that are not what `fit` writes."""
+    pairs = record.get("pairs", {})
+    parts = [pairs, record.get("recipe", {})]
+    parts += [pairs.get(name, {}) for name in ("model", "exclusion")] if isinstance(pairs, dict) else []
+    if not all(isinstance(part, dict) for part in parts):
+        stored.refuse("`training` in config.json is not a record of `fit`")
+    model, excluded = pairs.get("model"), pairs.get("exclusion", {}).get("evaluation_sets_sha256", [])
+    named = model is None or all(isinstance(model.get(key), str) for key in ("name", "sha256"))
+    if not named or not isinstance(excluded, list):
+        stored.refuse("`training` in config.json does not name its world model and evaluation sets as `fit` does")
+    return record
 
 
 def _require_arguments(stored: StoredModule, kind: type[LearnedHead], arguments: Any) -> None:

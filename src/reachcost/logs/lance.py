@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,16 +16,19 @@ from reachcost.logs.hdf5 import RENAMED, require_columns
 from reachcost.protocols import Observations
 
 FRAMES = "pixels"
+FORMATS = ("JPEG", "PNG")
+"""Of images; others can make the decoder call programs."""
 
 
 class FramesInLance:
-    """A column of JPEG frames, decoded when rows are read; opens its table in every process anew."""
+    """A column of encoded frames, decoded when rows are read."""
 
     dtype = np.dtype(np.uint8)
     ndim = 4
 
     def __init__(self, path: Path, rows: int) -> None:
-        self.path, self._opened = path, (0, None)
+        self.path: Path = path
+        self._table: Any = None
         self.shape: tuple[int, ...] = (rows,)
         self.shape = (rows, *self[slice(0, 1)].shape[1:])
 
@@ -34,24 +36,26 @@ class FramesInLance:
         return self.shape[0]
 
     def __getitem__(self, rows: Any) -> np.ndarray:
-        from PIL import Image
-
-        if self._opened[0] != os.getpid():
-            self._opened = os.getpid(), _table(self.path)
         wanted = np.arange(len(self))[rows]
         numbers = np.atleast_1d(wanted)
         if not len(numbers):
             return np.empty((0, *self.shape[1:]), np.uint8)
-        table: Any = self._opened[1]
-        blobs = table.take(numbers.tolist(), columns=[FRAMES])[FRAMES].to_pylist()
-        try:
-            frames = np.stack([np.asarray(Image.open(io.BytesIO(blob)).convert("RGB")) for blob in blobs])
-        except (OSError, ValueError) as error:
-            raise ReachcostError(f"{self.path}: a frame cannot be decoded ({error}): copy the table again") from error
+        self._table = self._table or _open(self.path)
+        blobs = _read(self.path, lambda: self._table.take(numbers.tolist(), columns=[FRAMES]))[FRAMES].to_pylist()
+        frames = np.stack([self._decode(blob) for blob in blobs])
         return frames if np.ndim(wanted) else frames[0]
 
+    def _decode(self, blob: bytes) -> np.ndarray:
+        from PIL import Image
+
+        try:
+            with Image.open(io.BytesIO(blob), formats=FORMATS) as image:
+                return np.asarray(image.convert("RGB"))
+        except (OSError, ValueError, TypeError, Image.DecompressionBombError) as error:
+            raise ReachcostError(f"{self.path}: a frame is no whole {' or '.join(FORMATS)} image ({error})") from error
+
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_opened": (0, None)}
+        return {**self.__dict__, "_table": None}
 
 
 def open_lance(path: Path, observe: Callable[[np.ndarray], Observations] | None = None) -> Logs:
@@ -59,36 +63,54 @@ def open_lance(path: Path, observe: Callable[[np.ndarray], Observations] | None 
     tables = [path] if path.suffix == ".lance" else sorted(path.glob("*.lance"))
     if len(tables) != 1:
         raise ReachcostError(f"{path} holds {len(tables)} Lance tables: name one of them, its directory ends in .lance")
-    table = _table(tables[0])
-    names: list[str] = [field.name for field in table.schema]
-    index = next((name for name in ("episode_idx", "ep_idx") if name in names), None)
-    if index is None:
-        raise ReachcostError(f"{path} has no column episode_idx: it must say where its episodes are")
+    table = _open(tables[0])
+    kinds: dict[str, Any] = {field.name: field.type for field in table.schema}
+    images = {name for name, kind in kinds.items() if types.is_binary(kind) or types.is_large_binary(kind)}
+    tabular = sorted(kinds.keys() - images)
+    small = _read(path, lambda: table.to_table(columns=tabular))
     columns: dict[str, Any] = {}
-    stored: list[str] = [field.name for field in table.schema if not types.is_binary(field.type)]  # images
-    small = table.to_table(columns=stored)
-    for name in stored:
-        values = small[name].combine_chunks()
-        size = getattr(values.type, "list_size", None)
-        numbers = (values.flatten() if size else values).to_numpy(zero_copy_only=False)
-        columns[RENAMED.get(name, name)] = numbers.reshape(-1, size) if size else numbers
-    episode = columns["episode_idx"].ravel()
-    if (np.diff(episode) < 0).any():
-        raise ReachcostError(f"{path}: episode_idx goes back, so episodes are not in one piece: write the table again")
-    offsets = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1))
-    lengths = np.diff(offsets, append=len(episode))
-    if FRAMES in names:
-        columns[FRAMES] = FramesInLance(tables[0], len(episode))
-    require_columns(path, columns, lengths, offsets)
+    for name in tabular:
+        if RENAMED.get(name) not in kinds:  # of two names of one thing, ours
+            columns[RENAMED.get(name, name)] = _numbers(path, name, small[name].combine_chunks())
+    lengths = _lengths(path, columns)
+    if FRAMES in images:
+        columns[FRAMES] = FramesInLance(tables[0], int(lengths.sum()))
+    require_columns(path, columns, lengths, np.cumsum(lengths) - lengths)
     return Logs(columns, lengths, None if FRAMES in columns else observe)
 
 
-def _table(path: Path) -> Any:
+def _numbers(path: Path, name: str, values: Any) -> np.ndarray:
+    if values.null_count:
+        raise ReachcostError(f"{path}: column {name!r} has {values.null_count} rows without value: write it again")
+    size = getattr(values.type, "list_size", None)
+    numbers = (values.flatten() if size else values).to_numpy(zero_copy_only=False)
+    return numbers.reshape(-1, size) if size else numbers
+
+
+def _lengths(path: Path, columns: dict[str, Any]) -> np.ndarray:
+    """Rows of each episode, from the number of the episode in each row."""
+    if "episode_idx" not in columns:
+        raise ReachcostError(f"{path} has no column episode_idx: it must say where its episodes are")
+    episode = columns["episode_idx"].ravel()
+    if not len(episode):
+        raise ReachcostError(f"{path} has no rows: collect episodes first")
+    starts = np.diff(episode, prepend=episode[0] - 1) != 0
+    steps = np.diff(columns.get("step_idx", np.arange(len(episode))).ravel(), prepend=0)
+    if (np.diff(episode) < 0).any() or (steps[~starts] != 1).any():
+        raise ReachcostError(f"{path}: its rows are not episode after episode and step after step: write it again")
+    return np.diff(np.flatnonzero(starts), append=len(episode))
+
+
+def _open(path: Path) -> Any:
     try:
         import lance
     except ImportError as error:
         raise ReachcostError(f"{path} is a Lance table: install what reads it, pip install 'reachcost[swm]'") from error
+    return _read(path, lambda: lance.dataset(str(path)))
+
+
+def _read(path: Path, read: Callable[[], Any]) -> Any:
     try:
-        return lance.dataset(str(path))
-    except (OSError, ValueError) as error:
+        return read()
+    except (OSError, ValueError) as error:  # pyarrow's exceptions are of these kinds
         raise ReachcostError(f"{path} is not a whole Lance table: copy or write it again") from error

@@ -25,6 +25,11 @@ from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
 
 
+def table_name(goals: EvaluationSet, weight: float | None = None) -> str:
+    """What the table of a comparison is called."""
+    return f"stable-worldmodel-{goals.name}{'' if weight is None else f'-hybrid-{weight:g}'}"
+
+
 def compare_in_world(
     model: JepaWorldModel,
     head: LearnedHead,
@@ -32,6 +37,7 @@ def compare_in_world(
     weight: float | None = None,
     planner: CEM | None = None,
     seed: int = 0,
+    doubt: str | None = None,
     progress: Progress | None = None,
 ) -> ResultTable:
     """Evaluate latent distance, the repaired cost and random actions on the same starts and goals of TwoRoom.
@@ -43,40 +49,43 @@ def compare_in_world(
         weight: None replaces latent distance by the head; a number adds that much of it.
         planner: Size of their CEM's search.
         seed: Of their CEM.
+        doubt: What a reader must know of head and goals, see `doubt_of`.
         progress: Where to show progress.
     """
-    task, planner, progress = TwoRoom(), planner or CEM(), progress or Progress()
-    raw = SwmModel(model)
-    success = {}
-    for name, cost in (("raw", raw), ("repaired", RepairedModel(raw, head, weight)), ("random", None)):
-        progress.step(name)
-        success[name] = evaluate_in_world(cost, model.actions, goals, planner, seed, progress)
-    across = np.asarray(task.layout.room(goals.starts) != task.layout.room(goals.goals))
-    low, high = newcombe(success["raw"], success["repaired"])
-    change = {
-        "points": float(100 * (success["repaired"].mean() - success["raw"].mean())),
-        "interval": [round(100 * low, 1), round(100 * high, 1)],
-        "gained": int((success["repaired"] & ~success["raw"]).sum()),
-        "lost": int((success["raw"] & ~success["repaired"]).sum()),
+    planner, progress, raw = planner or CEM(), progress or Progress(), SwmModel(model)
+    costs = {
+        "raw": raw,
+        "repaired" if weight is None else "hybrid": RepairedModel(raw, head, weight),
+        "random": None,
     }
+    success = {}
+    for name, cost in costs.items():
+        progress.step(name)
+        success[name] = evaluate_in_world(cost, model.actions, goals, planner, seed, progress=progress)
+    before, after, _ = success.values()
+    change = change_of(before, after)
     provenance: dict[str, Any] = {
+        "command": "reachcost evaluate",
         "environment": ENVIRONMENT,
         "model": model_identity(model),
-        "change": change,
+        "head": {key: value for key, value in head.record.items() if key != "curve"},
+        "weight": weight,
+        "planner": asdict(planner),
         "evaluation_set": goals.name,
         "evaluation_set_sha256": goals.fingerprint,
-        "planner": asdict(planner),
-        "seed": seed,
-        "weight": weight,
-        "head": {key: value for key, value in head.record.items() if key != "curve"},
+        "logs_of_goals_sha256": goals.logs_sha256,
+        "doubt": doubt,
+        "change": change,
+        "episodes": goals.episodes.tolist(),
+        "outcomes": {name: found.astype(int).tolist() for name, found in success.items()},
         "versions": {**versions(), "stable-worldmodel": version("stable-worldmodel")},
     }
-    rows = [_row(name, model, found, across) for name, found in success.items()]
-    name = f"stable-worldmodel-{goals.name}"
-    return ResultTable(name, _note(goals, planner, change), ("success", "same", "cross"), rows, provenance)
+    rows = [row_of(name, model.card["name"], seed, found, goals) for name, found in success.items()]
+    note = _note(goals, planner, weight, change, doubt)
+    return ResultTable(table_name(goals, weight), note, ("success", "same", "cross"), rows, provenance)
 
 
-def doubt(head: LearnedHead, goals: EvaluationSet, logs: Logs | None) -> str | None:
+def doubt_of(head: LearnedHead, goals: EvaluationSet, logs: Logs | None) -> str | None:
     """What a reader must know if the head may have learned from these goals; None if it is proved that it has not.
 
     Args:
@@ -87,18 +96,36 @@ def doubt(head: LearnedHead, goals: EvaluationSet, logs: Logs | None) -> str | N
     pairs = head.record.get("pairs", {})
     if goals.fingerprint in pairs.get("exclusion", {}).get("evaluation_sets_sha256", []):
         return None
-    if logs is None or logs.fingerprint != pairs.get("logs_sha256"):
-        return "nothing proves that the head has not seen these goals: give the --logs that it was fitted on"
+    unproved = "nothing proves that the head has not seen these goals"
+    if logs is None:
+        return f"{unproved}: give the --logs that it was fitted on"
+    if logs.fingerprint != pairs.get("logs_sha256"):
+        return f"{unproved}: it was not fitted on these --logs, give those"
     shared = len(Exclusion(logs, [goals]).episodes)
     return f"the head was fitted on {shared} episodes that hold these goals, which flatters it" if shared else None
 
 
-def _row(cost: str, model: JepaWorldModel, success: np.ndarray, across: np.ndarray) -> TableRow:
+def change_of(before: np.ndarray, after: np.ndarray) -> dict[str, Any]:
+    """What a repair changed, from success bool [E] before and after it."""
+    low, high = newcombe(before, after)
+    return {
+        "points": round(float(100 * (after.mean() - before.mean())), 1),
+        "interval": [round(100 * low, 1), round(100 * high, 1)],
+        "gained": int((after & ~before).sum()),
+        "lost": int((before & ~after).sum()),
+    }
+
+
+def row_of(cost: str, model: str, seed: int, success: np.ndarray, goals: EvaluationSet) -> TableRow:
+    """Success bool [E] of a cost as a line of the table."""
+    layout = TwoRoom().layout
+    across = np.asarray(layout.room(goals.starts) != layout.room(goals.goals))
     groups = {"success": success, "same": success[~across], "cross": success[across]}
     shown = {name: found for name, found in groups.items() if len(found)}
     return TableRow(
         cost=cost,
-        model=model.card["name"],
+        model=model,
+        seed=seed,
         n=len(success),
         ours={name: float(100 * found.mean()) for name, found in shown.items()},
         interval={
@@ -108,12 +135,13 @@ def _row(cost: str, model: JepaWorldModel, success: np.ndarray, across: np.ndarr
     )
 
 
-def _note(goals: EvaluationSet, planner: CEM, change: dict[str, Any]) -> str:
+def _note(goals: EvaluationSet, planner: CEM, weight: float | None, change: dict[str, Any], doubt: str | None) -> str:
     low, high = change["interval"]
+    repair = "`repaired` the head" if weight is None else f"`hybrid` its standardised sum with {weight:g} of the head"
     return (
         f"`World.evaluate` of stable-worldmodel on {ENVIRONMENT}, {len(goals)} starts and goals of {goals.name}, its "
         f"CEM with {planner.candidates} candidates and {planner.iterations} rounds. `raw` is latent distance, "
-        "`repaired` the head, `random` its random policy; intervals are Wilson's of 95 %. Success changes by "
+        f"{repair}, `random` its random policy; brackets are Wilson intervals of 95 %. The repair changes success by "
         f"{change['points']:+.1f} points [{low:+.1f}, {high:+.1f}] (Newcombe's paired interval): {change['gained']} "
-        f"gained, {change['lost']} lost. Made by `reachcost evaluate`."
+        f"episodes gained, {change['lost']} lost. {f'Note: {doubt}. ' if doubt else ''}Made by `reachcost evaluate`."
     )

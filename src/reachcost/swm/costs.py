@@ -5,6 +5,8 @@ Shapes: B episodes, S candidates, H action blocks of A numbers, T predicted step
 
 from __future__ import annotations
 
+import copy
+import math
 from typing import Any
 
 import torch
@@ -25,9 +27,9 @@ class ReachObjective(nn.Module):
     It computes where the predictions are, in the head's precision, and prints nothing.
 
     Args:
-        head: A fitted head; it is frozen.
+        head: A fitted head, of which it keeps a frozen copy.
         weight: None replaces latent distance; a number adds that much of the head to it, each standardised within its
-            pool of candidates.
+            pool of candidates, which must be two or more.
         pred_key: Where the rollout [B, S, T, D] is.
         goal_key: Where the goal [B, G, D] is.
 
@@ -45,7 +47,9 @@ class ReachObjective(nn.Module):
         goal_key: str = "goal_emb",
     ) -> None:
         super().__init__()
-        self.head = head.eval().requires_grad_(False)
+        if weight is not None and not math.isfinite(weight):
+            raise ReachcostError(f"weight is {weight}: give a finite number, or None to replace latent distance")
+        self.head = copy.deepcopy(head).eval().requires_grad_(False)
         self.weight, self.pred_key, self.goal_key = weight, pred_key, goal_key
 
     def forward(self, info_dict: dict[str, Any]) -> Tensor:
@@ -55,6 +59,11 @@ class ReachObjective(nn.Module):
         learned = self.head(terminal, goal[:, None])
         if self.weight is None:
             return learned
+        if learned.shape[1] < 2:
+            raise ReachcostError(
+                "a hybrid weighs its two costs by how they vary among candidates, and there is one: give the solver "
+                "num_samples of 2 or more, or leave weight out"
+            )
         return standardise(LatentMSE()(terminal, goal)) + self.weight * standardise(learned)
 
     def _terminal(self, predicted: Any) -> Tensor:
@@ -65,25 +74,27 @@ class ReachObjective(nn.Module):
                 f"{self.pred_key} is {found}: roll candidates out with the world model of this head, to "
                 f"[B, S, T, D = {self.head.latent_dim}]"
             )
-        weight = next(self.head.parameters())
-        if weight.device != predicted.device:
-            self.head.to(predicted.device)
-        return predicted[:, :, -1].to(weight.dtype)
+        parameter = next(self.head.parameters())
+        if parameter.device != predicted.device:
+            with torch.inference_mode(False):  # CEM runs in that mode, and a gradient solver may come after it
+                self.head.to(predicted.device)
+        return predicted[:, :, -1].to(parameter.dtype)
 
 
 class RepairedModel(nn.Module):
     """A world model of release 0.1.1 whose `get_cost` asks a head: give it to any solver in place of the model.
 
-    The release forgets the candidate axis of the goal, so that several episodes crash, or, with as many candidates as
-    episodes, meet each other's goals; it reuses latents that an earlier call left in the dictionary; and it takes the
-    first candidate actions for past ones when there are several past frames. Here every call encodes its own goals,
-    gives each episode its own, leaves the dictionary alone, and rolls out from the newest frame.
+    Models of the release forget the candidate axis of the goal, so that several episodes crash, or, with as many
+    candidates as episodes, meet each other's goals; LeWM takes latents that it finds in the dictionary, whoever left
+    them there; and where a wrapper stacks frames, the first candidate actions are taken for past ones. Here every call
+    encodes its own goals, gives each episode its own, leaves the dictionary alone, and rolls out from the newest frame.
+    Both are put into eval mode, and stay there.
 
     Args:
         model: A model of stable-worldmodel 0.1.1 (`encode`, `rollout`), or one of ours as `SwmModel`.
         head: A head fitted on latents of this model.
         weight: None replaces latent distance; a number adds that much of the head to it, each standardised within its
-            pool of candidates.
+            pool of candidates, which must be two or more.
 
     >>> from reachcost import PairHead, load_world_model
     >>> model = RepairedModel(SwmModel(load_world_model("lewm-tworoom-3072")), PairHead(192, hidden=4))
@@ -97,6 +108,11 @@ class RepairedModel(nn.Module):
         if isinstance(model, SwmModel):
             require_one_model({"repaired": HeadCost(head)}, model.source)
         self.model, self.objective = model, ReachObjective(head, weight)
+        self.eval()
+
+    def train(self, mode: bool = True) -> RepairedModel:
+        """Stay in eval mode: a model that is planned with is frozen."""
+        return super().train(False)
 
     def __getattr__(self, name: str) -> Any:
         """Whatever else a solver asks for, such as `get_constraints`, is the model's."""
@@ -113,11 +129,15 @@ class RepairedModel(nn.Module):
         """Roll candidates [B, S, H, A] out and score them [B, S]."""
         model: Any = self.model
         fresh = {key: value for key, value in info_dict.items() if key not in LEFT_BY_OTHERS}
-        if not isinstance(fresh.get("goal"), Tensor):
-            raise ReachcostError("the info dictionary has no 'goal' to reach: evaluate with goals")
+        for key in ("pixels", "goal"):
+            if not isinstance(fresh.get(key), Tensor):
+                raise ReachcostError(
+                    f"the info dictionary has no {key!r}: plan in a World with goals, see World.evaluate"
+                )
         with torch.no_grad():
             goal = model.encode(_goal_as_observation(fresh))["emb"]
-        rolled = model.rollout(_newest(fresh), action_candidates)
+        newest = {**fresh, "pixels": fresh["pixels"][:, :, -1:]}
+        rolled = model.rollout(newest, action_candidates)
         return self.objective({**rolled, "goal_emb": goal})
 
 
@@ -127,12 +147,3 @@ def _goal_as_observation(info: dict[str, Any]) -> dict[str, Tensor]:
     named = {key.removeprefix("goal_"): value for key, value in first.items() if key.startswith("goal_")}
     observed = {**first, **named, "pixels": first["goal"]}
     return {key: value for key, value in observed.items() if key != "action" and not key.startswith("goal")}
-
-
-def _newest(info: dict[str, Any]) -> dict[str, Any]:
-    """The dictionary with the last of several frames [B, S, T, ...] only."""
-    frames = info["pixels"].shape[2]
-    return {
-        key: value[:, :, -1:] if isinstance(value, Tensor) and value.ndim > 2 and value.shape[2] == frames else value
-        for key, value in info.items()
-    }

@@ -6,11 +6,12 @@ Needs the extra `swm`; tested with release 0.1.1.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 from reachcost.evaluation import EvaluationSet, require_one_world
 from reachcost.logs import Logs
@@ -54,6 +55,7 @@ def evaluate_in_world(
     goals: EvaluationSet,
     planner: CEM | None = None,
     seed: int = 0,
+    transform: dict[str, Callable[[Any], Tensor]] | None = None,
     progress: Progress | None = None,
 ) -> np.ndarray:
     """Run their CEM, policy and `World.evaluate` with a cost on every start and goal -> success bool [E].
@@ -67,6 +69,7 @@ def evaluate_in_world(
         goals: Starts and goals in the public TwoRoom.
         planner: Size of the search; `CEM()` is that of the paper.
         seed: Of the planner.
+        transform: What the policy does to `pixels` and `goal` before a model of theirs sees them; ours need nothing.
         progress: Where to show progress.
     """
     swm, planner = import_stable_worldmodel(), planner or CEM()
@@ -79,7 +82,7 @@ def evaluate_in_world(
             for row in (progress or Progress()).track(range(len(goals)), "episodes"):
                 own_seed = int(generator(seed, "stable-worldmodel", int(goals.episodes[row])).integers(2**31))
                 with silence():
-                    world.set_policy(_policy(cost, blocks, planner, own_seed))
+                    world.set_policy(_policy(cost, blocks, planner, own_seed, transform))
                     found = world.evaluate(
                         dataset=dataset,
                         episodes_idx=[row],
@@ -94,7 +97,7 @@ def evaluate_in_world(
     return success
 
 
-def _policy(cost: Any, blocks: ActionBlocks, planner: CEM, seed: int) -> Any:
+def _policy(cost: Any, blocks: ActionBlocks, planner: CEM, seed: int, transform: Any) -> Any:
     from stable_worldmodel.policy import PlanConfig, RandomPolicy, WorldModelPolicy
     from stable_worldmodel.solver import CEMSolver
 
@@ -110,4 +113,4 @@ def _policy(cost: Any, blocks: ActionBlocks, planner: CEM, seed: int) -> Any:
     )
     plan = PlanConfig(planner.horizon, planner.executed, action_block=blocks.length)
     process: Any = {"action": Standardiser(blocks)}
-    return WorldModelPolicy(solver, plan, process=process)
+    return WorldModelPolicy(solver, plan, process=process, transform=transform)

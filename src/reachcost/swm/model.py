@@ -1,10 +1,11 @@
-"""A world model of ours with the interface of stable-worldmodel 0.1.1: `encode`, `rollout`, `criterion`, `get_cost`.
+"""A world model of ours with the interface of stable-worldmodel: `encode`, `rollout`, and, for 0.1.1, `get_cost`.
 
 Shapes: B episodes, S candidates, H action blocks of A numbers, T frames, D latent size.
 """
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,14 @@ from torch import Tensor, nn
 from reachcost.errors import ReachcostError
 from reachcost.observations import frames
 from reachcost.worldmodels.actions import ActionBlocks
-from reachcost.worldmodels.jepa import JepaWorldModel
+from reachcost.worldmodels.jepa import JepaWorldModel, predicted_path
 
 
 class SwmModel(nn.Module):
-    """One of our models as one of theirs.
+    """One of our models as one of theirs: a frozen copy, always in eval mode and float32.
 
-    It reads the frames of a `World` as they come (a policy needs no `transform`) and plans from the newest of them.
-    Candidates are action blocks in the standardised coordinates of the logs, for which a policy needs a `process`:
-    `reachcost.swm.Standardiser(model.actions)`.
+    It reads the frames of a `World` as they come (a policy needs no `transform`). Candidates are action blocks in the
+    standardised coordinates of the logs, for which a policy needs a `process`: `Standardiser(model.actions)`.
 
     Args:
         model: A bundled model, one of `reachcost train-model`, or a public checkpoint.
@@ -39,39 +39,45 @@ class SwmModel(nn.Module):
 
     def __init__(self, model: JepaWorldModel) -> None:
         super().__init__()
-        self.source, self.parts = model, model.parts
+        self.source, self.parts = model, copy.deepcopy(model.parts)
         low, high = model.actions.bounds()
         self.register_buffer("low", low.to(model.device))
         self.register_buffer("high", high.to(model.device))
+        self.eval()
+
+    def train(self, mode: bool = True) -> SwmModel:
+        """Stay in eval mode: normalisation layers would learn from candidates."""
+        return super().train(False)
 
     def encode(self, info: dict[str, Any]) -> dict[str, Any]:
         """Add `emb` [N, T, D] to frames `pixels` uint8 [N, T, height, width, 3] (or [N, T, 3, height, width])."""
-        pixels: Tensor = info["pixels"]
-        if pixels.dtype != torch.uint8 or pixels.ndim != 5:
-            raise ReachcostError(
-                f"pixels are {pixels.dtype} {tuple(pixels.shape)}: give uint8 frames [N, T, height, width, 3] as the "
-                "world draws them, without the policy's transform"
-            )
+        pixels = _require_frames(info, "pixels", 5)
+        if next(self.parts.parameters()).dtype != torch.float32:
+            raise ReachcostError("this model computes in float32: undo .half(), .bfloat16() or .double()")
         if pixels.shape[-1] != 3:
             pixels = pixels.movedim(-3, -1)
         small = frames({"pixels": pixels.flatten(0, 1).cpu().numpy()}, self.parts.pixels)
-        latents = self.parts.embed(torch.from_numpy(small).contiguous().to(self.parts.device))
+        latents = self.parts.embed(torch.from_numpy(small).contiguous().to(self.low.device))
         return {**info, "emb": latents.unflatten(0, pixels.shape[:2])}
 
     def rollout(self, info: dict[str, Any], action_sequence: Tensor) -> dict[str, Any]:
-        """Add `predicted_emb` [B, S, 1 + H, D]: the newest frame, then the latent after each block of [B, S, H, A]."""
-        batch, samples = action_sequence.shape[:2]
+        """Add `predicted_emb` [B, S, T + H, D]: the frames, then the latent after each block of [B, S, H, A].
+
+        With `action_history` [B, S, T - 1, A], as git main gives it, all T frames are read; without, the newest alone.
+        """
+        self._require_blocks(action_sequence)
+        pixels, blocks = _require_frames(info, "pixels", 6), action_sequence
+        if "action_history" in info:
+            blocks = torch.cat([info["action_history"].to(blocks), blocks], dim=2)
+        else:
+            pixels = pixels[:, :, -1:]
         with torch.no_grad():
-            start = self.encode({"pixels": info["pixels"][:, 0, -1:]})["emb"][:, 0]
-        actions = action_sequence.to(start)
+            context = self.encode({"pixels": pixels[:, 0]})["emb"]
+        blocks = blocks.to(context)
         if self.source.clamp:
-            actions = torch.minimum(torch.maximum(actions, self.low), self.high)
-        embedded = self.parts.embed_actions(actions.flatten(0, 1))
-        path = [start.repeat_interleave(samples, 0)]
-        for step in range(actions.shape[2]):
-            window = torch.stack(path[-self.parts.history :], dim=1)
-            past = embedded[:, step + 1 - window.shape[1] : step + 1]
-            path.append(self.parts.predict(window, past)[:, -1])
+            blocks = torch.minimum(torch.maximum(blocks, self.low), self.high)
+        batch, samples = blocks.shape[:2]
+        path = predicted_path(self.parts, context.repeat_interleave(samples, 0), blocks.flatten(0, 1))
         return {**info, "predicted_emb": torch.stack(path, dim=1).unflatten(0, (batch, samples))}
 
     def criterion(self, info_dict: dict[str, Any], action_candidates: Tensor | None = None) -> Tensor:
@@ -82,8 +88,16 @@ class SwmModel(nn.Module):
     def get_cost(self, info_dict: dict[str, Any], action_candidates: Tensor) -> Tensor:
         """Latent distance of candidates [B, S, H, A] to the goal [B, S]."""
         with torch.no_grad():
-            goal = self.encode({"pixels": info_dict["goal"][:, 0]})["emb"]
+            goal = self.encode({"pixels": _require_frames(info_dict, "goal", 6)[:, 0]})["emb"]
         return self.criterion({**self.rollout(info_dict, action_candidates), "goal_emb": goal})
+
+    def _require_blocks(self, candidates: Tensor) -> None:
+        size = self.source.action_dim
+        if candidates.ndim != 4 or candidates.shape[3] != size:
+            raise ReachcostError(
+                f"action candidates are {tuple(candidates.shape)}: give [B, S, H, A = {size}], that is "
+                f"PlanConfig(..., action_block={self.source.actions.length})"
+            )
 
 
 class Standardiser:
@@ -113,3 +127,15 @@ def goal_of(goal: Tensor | None, terminal: Tensor) -> Tensor:
         found = "missing" if goal is None else tuple(goal.shape)
         raise ReachcostError(f"goal_emb is {found}: give latents [B = {batch}, frames, D = {size}]")
     return (goal[:, -1] if goal.ndim == 3 else goal[:, 0, -1]).detach()
+
+
+def _require_frames(info: dict[str, Any], key: str, dimensions: int) -> Tensor:
+    found = info.get(key)
+    if not isinstance(found, Tensor):
+        raise ReachcostError(f"the info dictionary has no {key!r}: plan in a World with goals, see World.evaluate")
+    if found.dtype != torch.uint8 or found.ndim != dimensions:
+        raise ReachcostError(
+            f"{key} are {found.dtype} {tuple(found.shape)}: give uint8 frames [..., T, height, width, 3] as the world "
+            "draws them, without the policy's transform"
+        )
+    return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import sys
 import warnings
 from collections.abc import Iterator
@@ -28,10 +27,25 @@ def import_stable_worldmodel() -> Any:
 
 @contextlib.contextmanager
 def silence() -> Iterator[None]:
-    """Keep what its solvers print, and what its environments make Gymnasium warn of, from the user."""
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        yield
+    """Give its solvers a `print` that prints nothing, and ignore what its environments make Gymnasium warn of.
+
+    Standard output itself is left alone: progress is shown there meanwhile.
+    """
+    package = "stable_worldmodel.solver."
+    solvers: list[Any] = [module for name, module in sys.modules.items() if name.startswith(package)]
+    for module in solvers:
+        module.print = _print_nothing
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for module in solvers:
+            module.__dict__.pop("print", None)
+
+
+def _print_nothing(*values: object, **options: object) -> None:
+    """Take what `print` takes."""
 
 
 def _import_torchvision() -> None:

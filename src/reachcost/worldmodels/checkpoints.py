@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from reachcost.errors import ReachcostError
-from reachcost.hub import Hub, download
+from reachcost.hub import Hub, Repository, is_name
 from reachcost.logs import Logs
 from reachcost.worldmodels.actions import ActionBlocks
 from reachcost.worldmodels.jepa import JepaWorldModel
@@ -101,7 +101,7 @@ def _find(source: str | Path, hub: Hub | None) -> _Files:
         return files
     if here.suffix in (".pt", ".ckpt"):
         refuse(source, f"there is no such file, nor one in {cache}: check the path")
-    hub_id = re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name, re.ASCII) is not None
+    hub_id = is_name(name)
     for directory in (cache / name, *([cache / f"models--{name.replace('/', '--')}"] if hub_id else [])):
         # A directory without weights is what an interrupted download leaves behind.
         if (files := _from_directory(directory)) is not None:
@@ -109,11 +109,13 @@ def _find(source: str | Path, hub: Hub | None) -> _Files:
     if not hub_id:
         refuse(source, f"there is no such directory, nor one in {cache}, and it is no Hugging Face id (user/repo)")
     try:
-        downloaded = download(name, ("config.json", "weights.pt"), hub)
+        downloaded = _from_directory(Repository(name, None).download(("config.json", "weights.pt"), hub))
     except ReachcostError as error:
         place = cache / f"models--{name.replace('/', '--')}"
         raise ReachcostError(f"{error}, or put its config.json and weights.pt into {place}") from error
-    return _Files(name, downloaded / "weights.pt", downloaded / "config.json")
+    if downloaded is None:
+        refuse(source, f"that repository has no weights.pt: for one of reachcost write hf://{name}")
+    return downloaded._replace(name=name)
 
 
 def _from_file(path: Path) -> _Files:

@@ -51,6 +51,19 @@ class Parts(Protocol):
         ...
 
 
+def predicted_path(parts: Parts, context: Tensor, blocks: Tensor) -> list[Tensor]:
+    """Latents [N, D] of the context [N, T, D] and of what follows it, one after each of the last H of T - 1 + H blocks.
+
+    The first T - 1 of the blocks [N, T - 1 + H, A] lie between the frames of the context.
+    """
+    embedded = parts.embed_actions(blocks)
+    path = list(context.unbind(1))
+    for step in range(len(path), blocks.shape[1] + 1):
+        window = torch.stack(path[-parts.history :], dim=1)
+        path.append(parts.predict(window, embedded[:, step - window.shape[1] : step])[:, -1])
+    return path
+
+
 class JepaWorldModel:
     """The parts as a frozen `WorldModel`.
 
@@ -135,13 +148,7 @@ class JepaWorldModel:
     def _roll(self, episode: tuple[Tensor, Tensor]) -> Tensor:
         """Window [T, D] and candidates [S, T - 1 + H, A] -> terminal latents [S, D]."""
         start, pool = (part.to(self.device) for part in episode)
-        embedded = self.parts.embed_actions(pool)
-        window = start.expand(len(pool), *start.shape)
-        for step in range(window.shape[1], pool.shape[1] + 1):
-            window = window[:, -self.history :]
-            ahead = self.parts.predict(window, embedded[:, step - window.shape[1] : step])[:, -1:]
-            window = torch.cat([window, ahead], dim=1) if self.history > 1 else ahead
-        return window[:, -1].cpu()
+        return predicted_path(self.parts, start.expand(len(pool), *start.shape), pool)[-1].cpu()
 
     def blocks(self, actions: np.ndarray) -> Tensor:
         """Environment actions [..., length, a] as this model's action blocks [..., A]."""

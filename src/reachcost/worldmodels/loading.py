@@ -6,7 +6,8 @@ from pathlib import Path
 
 from reachcost.devices import choose_device
 from reachcost.errors import ReachcostError
-from reachcost.hub import Hub, download, repository
+from reachcost.heads.storage import FORMAT as HEAD
+from reachcost.hub import Hub, Repository
 from reachcost.logs import Logs
 from reachcost.storage import FILES, stored_format
 from reachcost.worldmodels.actions import ActionBlocks
@@ -52,12 +53,8 @@ def load_world_model(
     device = choose_device(device)
     if source in zoo():
         return read_world_model(ZOO / source, clamp is not False, device, name=str(source))
-    if (repo := repository(source)) is not None:
-        if stored_format(download(repo, FILES[:1], hub)) == FORMAT:
-            model = read_world_model(download(repo, FILES, hub), clamp is not False, device, name=repo)
-            model.card["source"] = source
-            return model
-        source = repo
+    if (repo := Repository.of(source)) is not None:
+        return _from_hub(repo, clamp, device, logs, actions, hub)
     directory = Path(source).expanduser()
     if is_world_model(directory):
         return read_world_model(directory, clamp is not False, device)
@@ -69,3 +66,20 @@ def load_world_model(
         if directory.exists():
             raise
         raise ReachcostError(f"{error}; bundled models are {', '.join(zoo())}") from error
+
+
+def _from_hub(
+    repo: Repository, clamp: bool | None, device: str, logs: Logs | None, actions: ActionBlocks | None, hub: Hub | None
+) -> JepaWorldModel:
+    """A model of ours or a public checkpoint, whatever the repository holds."""
+    config = FILES[:1]
+    kind = stored_format(repo.download(config, hub))
+    if kind == HEAD:
+        raise ReachcostError(f"{repo} is a head, not a world model: rc.load_head loads it, --head takes it")
+    if kind == FORMAT:
+        model = read_world_model(repo.download(FILES, hub), clamp is not False, device)
+    else:
+        directory = repo.download((*config, "weights.pt"), hub)
+        model = load_checkpoint(directory, logs=logs, actions=actions, clamp=bool(clamp), device=device)
+    model.card |= {"name": repo.name, "source": str(repo)}
+    return model
