@@ -195,7 +195,7 @@ def test_every_solver_drives_their_world(
     name: str, batch: int, lewm: JepaWorldModel, head: LearnedHead, in_world: Callable[[Any, int], np.ndarray]
 ) -> None:
     solver = getattr(solvers, name)(RepairedModel(SwmModel(lewm), head), batch_size=batch, **SOLVERS[name])
-    # Several plans, each with a warm start, and for fewer episodes once some have ended: their Lagrangian solver cannot.
+    # Several plans with warm starts, and for fewer episodes once some have ended, which their Lagrangian cannot.
     nearer = in_world(solver, 15 if name == "LagrangianSolver" else 45)
     assert nearer.mean() > 10  # pixels of the way
 
