@@ -12,7 +12,9 @@ from reachcost.commands import console
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
+    from reachcost.evaluation import EvaluationSet
     from reachcost.planning.cem import CEM
+    from reachcost.tasks.tworoom import TwoRoom
 
 
 def demo(out: Path = Path("reachcost-demo"), episodes: int = 100, log_episodes: int = 10_000) -> None:
@@ -198,7 +200,6 @@ def evaluate(
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
     """
     from reachcost.heads.storage import load_head
-    from reachcost.logs.goals import logged_goals
     from reachcost.logs.hdf5 import open_logs
     from reachcost.progress import ConsoleProgress
     from reachcost.swm.comparison import compare_in_world, doubt_of, table_name
@@ -206,21 +207,13 @@ def evaluate(
     from reachcost.tasks import make_task
     from reachcost.worldmodels.loading import load_world_model
 
-    if held_out is None and goal_offset is not None:
-        raise ReachcostError(f"--goal-offset {goal_offset} is within a dataset: give one with --held-out")
-    if held_out is not None and evaluation is not None:
-        raise ReachcostError(f"goals come from --evaluation {evaluation} or from --held-out {held_out}: give one")
     world, planner, fitted = make_task("tworoom"), _planner(candidates, iterations), load_head(head)
-    opened = None if logs is None else open_logs(logs, observe=world.observe)
-    loaded = load_world_model(model, logs=opened, trust_pickle=trust_pickle)
-    if held_out is None:
-        complete = world.evaluation_set(evaluation or "high-distance")
-        goals = complete.spread(episodes)
-    else:
-        complete = goals = logged_goals(open_logs(held_out, observe=world.observe), goal_offset or 25, episodes, seed)
+    complete, goals = _goals(world, evaluation, held_out, goal_offset, episodes, seed)
     if out is not None:
         _require_new(out / "tables" / f"{table_name(goals, weight)}.json")
     import_stable_worldmodel()
+    opened = None if logs is None else open_logs(logs, observe=world.observe)
+    loaded = load_world_model(model, logs=opened, trust_pickle=trust_pickle)
     doubt = doubt_of(fitted, complete, opened)
     table = compare_in_world(loaded, fitted, goals, weight, planner, seed, doubt, ConsoleProgress(console))
     console.print(table.terminal(f"World.evaluate on {len(goals)} episodes of {goals.name}"))
@@ -257,6 +250,25 @@ def reproduce(name: Annotated[str, tyro.conf.Positional], out: Path = Path("resu
             f"({time.perf_counter() - start:.0f} s, {time.process_time() - cpu:.0f} s of CPU time)",
             highlight=False,
         )
+
+
+def _goals(
+    world: TwoRoom, evaluation: str | None, held_out: Path | None, offset: int | None, episodes: int, seed: int
+) -> tuple[EvaluationSet, EvaluationSet]:
+    """The whole set that starts and goals come from, and those of it that are wanted."""
+    from reachcost.logs.goals import logged_goals
+    from reachcost.logs.hdf5 import open_logs
+
+    if held_out is None:
+        if offset is not None:
+            raise ReachcostError(f"--goal-offset {offset} is within a dataset: give one with --held-out")
+        complete = world.evaluation_set(evaluation or "high-distance")
+        return complete, complete.spread(episodes)
+    if evaluation is not None:
+        raise ReachcostError(f"goals come from --evaluation {evaluation} or from --held-out {held_out}: give one")
+    logs = open_logs(held_out, observe=world.observe)
+    drawn = logged_goals(logs, 25 if offset is None else offset, episodes, seed)
+    return drawn, drawn
 
 
 def _planner(candidates: int, iterations: int) -> CEM:
