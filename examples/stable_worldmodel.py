@@ -9,33 +9,42 @@ import sys
 from pathlib import Path
 
 import tyro
+from rich.console import Console
 
 import reachcost as rc
+from reachcost.progress import ConsoleProgress
 from reachcost.swm import RepairedModel, SwmModel
 from reachcost.swm.evaluation import evaluate_in_world
+from reachcost.swm.package import import_stable_worldmodel
 
 
-def main(episodes: int = 20, log_episodes: int = 3000) -> dict[str, float]:
-    """Success in percent with latent distance, with a head, and of random actions.
+def main(episodes: int = 20, log_episodes: int = 3000) -> None:
+    """Print success with latent distance, with a head, and of random actions.
 
     Args:
         episodes: Of the high-distance evaluation set, at most 100.
         log_episodes: Logged episodes that the head learns from.
     """
+    import_stable_worldmodel()
+    progress = ConsoleProgress(Console(stderr=True))
     task, model = rc.make_task("tworoom"), rc.load_world_model("lewm-tworoom-3072")
     goals = task.evaluation_set("high-distance")
-    head = rc.fit(rc.TemporalPairs(rc.encode_logs(model, task.generate_logs(log_episodes)), exclude=goals))
+    few = goals.spread(episodes)
+
+    progress.step("head")
+    latents = rc.encode_logs(model, task.generate_logs(log_episodes), progress=progress)
+    head = rc.fit(rc.TemporalPairs(latents, exclude=goals), progress=progress)
 
     raw = SwmModel(model)  # a bundled model as one of theirs
     repaired = RepairedModel(raw, head)  # the repair: any solver takes it in place of the model
 
-    costs = {"raw": raw, "repaired": repaired, "random": None}
-    few = goals.spread(episodes)
-    return {name: 100 * evaluate_in_world(cost, model.actions, few).mean() for name, cost in costs.items()}
+    for name, cost in {"raw": raw, "repaired": repaired, "random": None}.items():
+        progress.step(name)
+        success = evaluate_in_world(cost, model.actions, few, progress=progress)
+        print(f"{name:<8} {100 * success.mean():3.0f} %", flush=True)
 
 
 if __name__ == "__main__":
     # This file has the name of the package it shows: its directory must not be where imports are looked for.
     sys.path[:] = [place for place in sys.path if Path(place).resolve() != Path(__file__).resolve().parent]
-    for name, success in tyro.cli(main).items():
-        print(f"{name:<8} {success:3.0f} %")
+    tyro.cli(main)

@@ -68,6 +68,14 @@ def test_documentation_and_card_give_the_numbers_of_the_record(name: str) -> Non
     assert f"| probe_r2 | {metrics['probe_r2']:.5g} |" in (ZOO / name / "README.md").read_text()
 
 
+@pytest.mark.parametrize("size", [96, 128, 224])
+def test_a_whole_group_of_stored_frames_is_encoded(size: int) -> None:
+    """Whole groups are not filled up, so they come as the shrinking leaves them."""
+    model, states = load_world_model("lewm-tworoom-3072"), TwoRoom().generate_logs(10).columns["state"][:128]
+    stored = model.encode({"pixels": TwoRoom().render(states, size)})
+    assert torch.allclose(stored[:100], model.encode({"pixels": TwoRoom().render(states[:100], size)}))
+
+
 def test_frames_shrunk_from_224_px_encode_like_frames_drawn_at_64_px(fresh: Logs) -> None:
     model, states = load_world_model("lewm-tworoom-3072"), fresh.columns["state"]
     probe = fit_probe(model.encode(fresh.observations(slice(None))), states)

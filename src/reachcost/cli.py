@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         Console(stderr=True).print(
-            "reachcost: interrupted; what is saved is whole, run the same command again to go on", style="yellow"
+            "reachcost: interrupted; what is saved is whole, and the same command uses it", style="yellow"
         )
         return 130
     return 0

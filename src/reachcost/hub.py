@@ -68,7 +68,8 @@ class Repository(NamedTuple):
         except ReachcostError:
             raise
         except Exception as error:  # the hub's client raises its own, HTTP's and the system's exceptions
-            raise ReachcostError(f"{self} cannot be read ({_reason(error)}): check its name and your access") from error
+            advice = "check its name and your access"
+            raise ReachcostError(f"{self} cannot be read ({_reason(error)}): {_advice(error, advice)}") from error
 
     def upload(self, folder: Path, private: bool = False, hub: Hub | None = None) -> None:
         """Put the files of a folder there."""
@@ -77,9 +78,8 @@ class Repository(NamedTuple):
         except ReachcostError:
             raise
         except Exception as error:  # as above
-            raise ReachcostError(
-                f"{self} cannot be written ({_reason(error)}): check its name, and log in with `hf auth login`"
-            ) from error
+            advice = "check its name, and log in with `hf auth login`"
+            raise ReachcostError(f"{self} cannot be written ({_reason(error)}): {_advice(error, advice)}") from error
 
 
 def is_name(text: str) -> bool:
@@ -100,6 +100,11 @@ def require_name(text: str) -> str:
 
 def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+
+
+def _advice(error: Exception, otherwise: str) -> str:
+    unreachable = ("ConnectError", "ConnectTimeout", "LocalEntryNotFoundError", "OfflineModeIsEnabled")
+    return "the hub cannot be reached, try again later" if type(error).__name__ in unreachable else otherwise
 
 
 def _client() -> Any:

@@ -56,7 +56,7 @@ def frames(observations: Mapping[str, np.ndarray], size: int) -> np.ndarray:
         raise ReachcostError(f"frames of {pixels.shape[1]} x {pixels.shape[2]} px: the model reads {size} px or more")
     rows, columns = area_weights(size, pixels.shape[1]), area_weights(size, pixels.shape[2])
     small = np.einsum("ih,nhwc,jw->nijc", rows, pixels.astype(np.float32), columns, optimize=True)
-    return np.rint(small).astype(np.uint8)
+    return np.ascontiguousarray(np.rint(small), np.uint8)
 
 
 @lru_cache(maxsize=16)

@@ -10,7 +10,7 @@ from pathlib import Path
 from reachcost.errors import ReachcostError
 from reachcost.heads import storage as heads
 from reachcost.heads.base import LearnedHead
-from reachcost.hub import Hub, Repository, require_name
+from reachcost.hub import SCHEME, Hub, Repository, require_name
 from reachcost.storage import FILES, stored_format
 from reachcost.worldmodels import storage as worldmodels
 from reachcost.worldmodels.loading import ZOO, zoo
@@ -30,7 +30,8 @@ def push(
         license: What the card says of it, such as `mit`; by default nothing.
         hub: Where to; by default the Hugging Face Hub.
     """
-    place = Repository(require_name(repo), None)
+    repo = require_name(repo.removeprefix(SCHEME))
+    place = Repository(repo, None)
     directory = ZOO / source if source in zoo() else Path(source)
     kind = stored_format(directory)
     if kind == heads.FORMAT:

@@ -11,13 +11,13 @@ import pytest
 from reachcost.cli import main
 from reachcost.evaluation import EvaluationSet
 from reachcost.heads.pair import PairHead
-from reachcost.heads.storage import load_head
+from reachcost.heads.storage import load_head, save_head
 from reachcost.logs import Logs
 from reachcost.logs.goals import logged_goals
-from reachcost.logs.hdf5 import open_logs
+from reachcost.logs.hdf5 import open_logs, write_logs
 from reachcost.swm.comparison import change_of, doubt_of, row_of
 from reachcost.swm.package import import_stable_worldmodel, silence
-from reachcost.tasks.tworoom import TwoRoom
+from reachcost.tasks.tworoom import Layout, TwoRoom
 from tests.swm.test_public_checkpoints import config_tree, save
 
 FEW = ("--episodes", "2", "--candidates", "8", "--iterations", "1")
@@ -71,7 +71,11 @@ def test_goals_can_come_from_a_dataset(
     given = ["--model", str(checkpoint), "--logs", str(dataset)]
     assert main(["fit", *given, "--pairs", "500", "--out", str(head)]) == 0
     evaluate = ["evaluate", *given, "--head", str(head), *FEW, "--goal-offset", "10"]
-    out = tmp_path / "results"
+    out, control = tmp_path / "results", tmp_path / "control"
+    assert main(["fit", *given, "--pairs", "500", "--shuffled", "--out", str(control)]) == 0
+    shuffled = ["evaluate", *given, "--head", str(control), *FEW]
+    assert main([*shuffled, "--held-out", str(dataset), "--goal-offset", "10"]) == 0
+    assert "shuffled " in capsys.readouterr().out.partition("episodes of")[2]
     assert main([*evaluate, "--held-out", str(dataset), "--weight", "0.5", "--out", str(out)]) == 0
     doubt = "the head was fitted on 2 episodes that hold these goals, which flatters it"
     assert f"note: {doubt}" in " ".join(capsys.readouterr().out.split())
@@ -85,11 +89,20 @@ def test_goals_can_come_from_a_dataset(
     assert main([*evaluate, "--held-out", str(unseen)]) == 0
     assert "note:" not in capsys.readouterr().out
     assert main([*evaluate, "--held-out", str(unseen), "--goal-offset", "1000"]) == 1
-    assert "only 0 rows have another 1000 steps later" in " ".join(capsys.readouterr().err.split())
+    assert "only 0 episodes last longer than 1000 steps" in " ".join(capsys.readouterr().err.split())
     assert main([*evaluate]) == 1
     assert "--goal-offset 10 is within a dataset" in capsys.readouterr().err
     assert main([*evaluate, "--held-out", str(unseen), "--evaluation", "balanced"]) == 1
     assert "give one" in capsys.readouterr().err
+
+
+def test_goals_of_another_layout_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other, head = TwoRoom(layout=Layout(wall="horizontal")), tmp_path / "head"
+    write_logs(other.generate_logs(20), tmp_path / "other.h5", render=lambda states: other.render(states, 64))
+    save_head(PairHead(192, hidden=4), head)
+    given = ["--model", "lewm-tworoom-3072", "--head", str(head), "--held-out", str(tmp_path / "other.h5")]
+    assert main(["evaluate", *given]) == 1
+    assert "differ from the public TwoRoom" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_head_that_may_have_seen_the_goals_is_doubted(dataset: Path) -> None:
@@ -98,6 +111,7 @@ def test_a_head_that_may_have_seen_the_goals_is_doubted(dataset: Path) -> None:
     assert goals.source_rows is not None
     assert np.array_equal(goals.starts, logs.columns["state"][goals.source_rows[:, 0]])
     assert (np.diff(goals.source_rows) == 5).all()
+    assert len(np.unique(logs.episode_of(goals.source_rows))) == 3  # one from each episode
 
     head = PairHead(8, hidden=4)
     head.record = {"pairs": {"logs_sha256": logs.fingerprint}}

@@ -122,6 +122,14 @@ def test_mistakes_are_named(head: LearnedHead, lewm: JepaWorldModel) -> None:
         objective({"predicted_emb": torch.zeros(2, 3, 1, 24)})
     with pytest.raises(ReachcostError, match="reads latents of dimension 24, but JepaWorldModel"):
         RepairedModel(SwmModel(lewm), PairHead(24, hidden=8))
+    wrong: Any = HeadCost(head)
+    with pytest.raises(ReachcostError, match="the head is a HeadCost: give what"):
+        RepairedModel(SwmModel(lewm), wrong)
+    for model in (lewm, RepairedModel(SwmModel(lewm), head)):
+        with pytest.raises(ReachcostError, match=r"give one of theirs, or SwmModel\(model\)"):
+            RepairedModel(cast(Any, model), head)
+    with pytest.raises(ReachcostError, match="the model is a str: give what"):
+        SwmModel(cast(Any, "lewm-tworoom-3072"))
     floats = torch.zeros(1, 1, 1, 64, 64, 3)
     with pytest.raises(ReachcostError, match="without the policy's transform"):
         SwmModel(lewm).get_cost({"pixels": floats, "goal": floats}, torch.zeros(1, 1, 5, 10))

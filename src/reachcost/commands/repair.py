@@ -13,6 +13,7 @@ from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
     from reachcost.evaluation import EvaluationSet
+    from reachcost.logs import Logs
     from reachcost.planning.cem import CEM
     from reachcost.tasks.tworoom import TwoRoom
 
@@ -196,7 +197,7 @@ def evaluate(
         candidates: Candidate action sequences of the planner; a tenth are elites.
         iterations: Rounds of the planner.
         seed: Of the planner, and of starts and goals taken from a dataset.
-        out: Directory for the table, as JSON and Markdown.
+        out: Directory for the table, as tables/*.json and .md in it.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
     """
     from reachcost.heads.storage import load_head
@@ -211,16 +212,17 @@ def evaluate(
     complete, goals = _goals(world, evaluation, held_out, goal_offset, episodes, seed)
     if out is not None:
         _require_new(out / "tables" / f"{table_name(goals, weight)}.json")
+        (out / "tables").mkdir(parents=True, exist_ok=True)
     import_stable_worldmodel()
     opened = None if logs is None else open_logs(logs, observe=world.observe)
     loaded = load_world_model(model, logs=opened, trust_pickle=trust_pickle)
     doubt = doubt_of(fitted, complete, opened)
     table = compare_in_world(loaded, fitted, goals, weight, planner, seed, doubt, ConsoleProgress(console))
-    console.print(table.terminal(f"World.evaluate on {len(goals)} episodes of {goals.name}"))
+    console.print(table.terminal(f"{len(goals)} episodes of {goals.name}"))
     change = table.provenance["change"]
     console.print(
         f"the repair changes success by {change['points']:+.0f} points, {change['interval'][0]:+.0f} to "
-        f"{change['interval'][1]:+.0f}: {change['gained']} episodes gained, {change['lost']} lost",
+        f"{change['interval'][1]:+.0f}: {change['gained']} gained, {change['lost']} lost",
         highlight=False,
     )
     if doubt is not None:
@@ -267,8 +269,27 @@ def _goals(
     if evaluation is not None:
         raise ReachcostError(f"goals come from --evaluation {evaluation} or from --held-out {held_out}: give one")
     logs = open_logs(held_out, observe=world.observe)
+    _require_public_frames(world, logs, held_out)
     drawn = logged_goals(logs, 25 if offset is None else offset, episodes, seed)
     return drawn, drawn
+
+
+def _require_public_frames(world: TwoRoom, logs: Logs, path: Path) -> None:
+    """Refuse a dataset of another layout, where starts and goals would not be what they were."""
+    import numpy as np
+
+    from reachcost.observations import frames
+
+    if "pixels" not in logs.columns or "state" not in logs.columns:
+        return
+    rows = np.linspace(0, logs.rows - 1, 8).astype(int)
+    stored = np.stack([logs.columns["pixels"][row] for row in rows])
+    # Means over areas as wide as a wall: what compressing and shrinking change is small there.
+    coarse = [frames({"pixels": some}, 16).astype(int) for some in (stored, world.render(logs.columns["state"][rows]))]
+    if (difference := np.abs(coarse[0] - coarse[1]).max()) > 40:
+        raise ReachcostError(
+            f"{path}: its frames differ from the public TwoRoom by {difference} of 255: give logs of that layout"
+        )
 
 
 def _planner(candidates: int, iterations: int) -> CEM:

@@ -11,7 +11,9 @@ from reachcost.seeding import generator
 
 
 def logged_goals(logs: Logs, offset: int, count: int, seed: int = 0) -> EvaluationSet:
-    """Draw random rows as starts; the goal of each is `offset` steps later in the same episode.
+    """Draw a random start from each of some episodes; its goal is `offset` steps later in the same episode.
+
+    One from each, so that outcomes are independent.
 
     >>> from reachcost import make_task
     >>> logged_goals(make_task("tworoom").generate_logs(20), offset=25, count=10)
@@ -21,12 +23,14 @@ def logged_goals(logs: Logs, offset: int, count: int, seed: int = 0) -> Evaluati
         raise ReachcostError("these logs have no column 'state' to put the world into: goals need one")
     if offset < 1 or count < 1:
         raise ReachcostError(f"{count} goals {offset} steps later: ask for one or more of each")
-    rows = np.arange(logs.rows)
-    episode = logs.episode_of(rows)
-    starts = rows[rows + offset < (logs.offsets + logs.lengths)[episode]]
-    if len(starts) < count:
-        raise ReachcostError(f"only {len(starts)} rows have another {offset} steps later, not {count}: ask for fewer")
-    chosen = np.sort(generator(seed, "logged-goals").choice(starts, count, replace=False))
+    long_enough = np.flatnonzero(logs.lengths > offset)
+    if len(long_enough) < count:
+        raise ReachcostError(
+            f"only {len(long_enough)} episodes last longer than {offset} steps, not {count}: ask for fewer or nearer"
+        )
+    rng = generator(seed, "logged-goals")
+    episodes = np.sort(rng.choice(long_enough, count, replace=False))
+    chosen = logs.offsets[episodes] + rng.integers(0, logs.lengths[episodes] - offset)
     source = np.stack([chosen, chosen + offset], axis=1)
     return EvaluationSet(
         name=f"offset-{offset}",

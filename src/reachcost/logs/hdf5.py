@@ -48,7 +48,7 @@ def write_logs(
     """
     path = Path(path)
     if path.is_dir() or (path.exists() and not overwrite):
-        raise ReachcostError(f"{path} exists already: choose another name, or overwrite the file")
+        raise ReachcostError(f"{path} exists already: choose another name, or replace it (overwrite=True, --overwrite)")
     try:
         _write(logs, path, render, progress or Progress())
     except OSError as error:
@@ -136,7 +136,9 @@ def open_logs(path: str | Path, observe: Callable[[np.ndarray], Observations] | 
 
         return open_lance(path, observe)
     if not path.is_file():
-        raise ReachcostError(f"there are no logs at {path}: make them with `reachcost logs generate`")
+        raise ReachcostError(
+            f"there are no logs at {path}: check the name, or make some with `reachcost logs generate`"
+        )
     try:
         with h5py.File(path, "r") as file:
             return _read(path, file, observe)
@@ -149,7 +151,9 @@ def open_logs(path: str | Path, observe: Callable[[np.ndarray], Observations] | 
 def _read(path: Path, file: h5py.File, observe: Callable[[np.ndarray], Observations] | None) -> Logs:
     missing = [name for name in BOOKKEEPING if name not in file]
     if missing:
-        raise ReachcostError(f"{path} has no {' and no '.join(missing)}: both must say where its episodes are")
+        raise ReachcostError(
+            f"{path} has no {' and no '.join(missing)}: ep_len and ep_offset must say where its episodes are"
+        )
     lengths, offsets = (_dataset(path, file, name)[:] for name in BOOKKEEPING)
     _require_offsets(path, lengths, offsets)
     lengths, offsets = lengths.astype(np.int64), offsets.astype(np.int64)

@@ -46,8 +46,10 @@ class FramesInLance:
         return frames if np.ndim(wanted) else frames[0]
 
     def _decode(self, blob: bytes) -> np.ndarray:
-        from PIL import Image
-
+        try:
+            from PIL import Image
+        except ImportError as error:
+            raise ReachcostError(f"{self.path} holds images: pip install 'reachcost[swm]' to read them") from error
         try:
             with Image.open(io.BytesIO(blob), formats=FORMATS) as image:
                 return np.asarray(image.convert("RGB"))

@@ -53,11 +53,9 @@ def compare_in_world(
         progress: Where to show progress.
     """
     planner, progress, raw = planner or CEM(), progress or Progress(), SwmModel(model)
-    costs = {
-        "raw": raw,
-        "repaired" if weight is None else "hybrid": RepairedModel(raw, head, weight),
-        "random": None,
-    }
+    labels = head.record.get("pairs", {}).get("labels", "unknown")
+    repair = "hybrid" if weight is not None else "shuffled" if labels == "shuffled" else "repaired"
+    costs = {"raw": raw, repair: RepairedModel(raw, head, weight), "random": None}
     success = {}
     for name, cost in costs.items():
         progress.step(name)
@@ -81,7 +79,8 @@ def compare_in_world(
         "versions": {**versions(), "stable-worldmodel": version("stable-worldmodel")},
     }
     rows = [row_of(name, model.card["name"], seed, found, goals) for name, found in success.items()]
-    note = _note(goals, planner, weight, change, doubt)
+    formula = "the head" if weight is None else f"latent distance and {weight:g} of the head, both standardised"
+    note = _note(goals, planner, f"`{repair}` {formula} (labels {labels})", change, doubt)
     return ResultTable(table_name(goals, weight), note, ("success", "same", "cross"), rows, provenance)
 
 
@@ -135,9 +134,8 @@ def row_of(cost: str, model: str, seed: int, success: np.ndarray, goals: Evaluat
     )
 
 
-def _note(goals: EvaluationSet, planner: CEM, weight: float | None, change: dict[str, Any], doubt: str | None) -> str:
+def _note(goals: EvaluationSet, planner: CEM, repair: str, change: dict[str, Any], doubt: str | None) -> str:
     low, high = change["interval"]
-    repair = "`repaired` the head" if weight is None else f"`hybrid` its standardised sum with {weight:g} of the head"
     return (
         f"`World.evaluate` of stable-worldmodel on {ENVIRONMENT}, {len(goals)} starts and goals of {goals.name}, its "
         f"CEM with {planner.candidates} candidates and {planner.iterations} rounds. `raw` is latent distance, "

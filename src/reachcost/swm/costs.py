@@ -47,6 +47,8 @@ class ReachObjective(nn.Module):
         goal_key: str = "goal_emb",
     ) -> None:
         super().__init__()
+        if not isinstance(head, LearnedHead):
+            raise ReachcostError(f"the head is a {type(head).__name__}: give what rc.fit or rc.load_head returns")
         if weight is not None and not math.isfinite(weight):
             raise ReachcostError(f"weight is {weight}: give a finite number, or None to replace latent distance")
         self.head = copy.deepcopy(head).eval().requires_grad_(False)
@@ -105,9 +107,11 @@ class RepairedModel(nn.Module):
 
     def __init__(self, model: nn.Module, head: LearnedHead, weight: float | None = None) -> None:
         super().__init__()
+        if not isinstance(model, nn.Module) or isinstance(model, RepairedModel):
+            raise ReachcostError(f"the model is a {type(model).__name__}: give one of theirs, or SwmModel(model)")
+        self.model, self.objective = model, ReachObjective(head, weight)
         if isinstance(model, SwmModel):
             require_one_model({"repaired": HeadCost(head)}, model.source)
-        self.model, self.objective = model, ReachObjective(head, weight)
         self.eval()
 
     def train(self, mode: bool = True) -> RepairedModel:

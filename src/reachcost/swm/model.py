@@ -39,6 +39,8 @@ class SwmModel(nn.Module):
 
     def __init__(self, model: JepaWorldModel) -> None:
         super().__init__()
+        if not isinstance(model, JepaWorldModel):
+            raise ReachcostError(f"the model is a {type(model).__name__}: give what rc.load_world_model returns")
         self.source, self.parts = model, copy.deepcopy(model.parts)
         low, high = model.actions.bounds()
         self.register_buffer("low", low.to(model.device))
@@ -57,7 +59,7 @@ class SwmModel(nn.Module):
         if pixels.shape[-1] != 3:
             pixels = pixels.movedim(-3, -1)
         small = frames({"pixels": pixels.flatten(0, 1).cpu().numpy()}, self.parts.pixels)
-        latents = self.parts.embed(torch.from_numpy(small).contiguous().to(self.low.device))
+        latents = self.parts.embed(torch.from_numpy(small).to(self.low.device))
         return {**info, "emb": latents.unflatten(0, pixels.shape[:2])}
 
     def rollout(self, info: dict[str, Any], action_sequence: Tensor) -> dict[str, Any]:

@@ -241,8 +241,8 @@ def _action_blocks(where: object, size: int, logs: Logs | None, actions: ActionB
     if logs is None:
         refuse(
             where,
-            "a checkpoint does not hold the statistics of the actions it was trained on: pass the logs (`logs=`) to "
-            "measure them, or `actions=ActionBlocks(...)`",
+            "a checkpoint does not hold the statistics of the actions it was trained on: pass the logs "
+            "(`logs=`, --logs) to measure them, or `actions=ActionBlocks(...)`",
         )
     components = np.shape(logs.columns["action"][:1])[-1] if "action" in logs.columns else 1
     if size % components:

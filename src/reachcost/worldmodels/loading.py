@@ -56,6 +56,8 @@ def load_world_model(
     if (repo := Repository.of(source)) is not None:
         return _from_hub(repo, clamp, device, logs, actions, hub)
     directory = Path(source).expanduser()
+    if stored_format(directory) == HEAD:
+        raise ReachcostError(f"{directory} is a head, not a world model: rc.load_head loads it, --head takes it")
     if is_world_model(directory):
         return read_world_model(directory, clamp is not False, device)
     try:
