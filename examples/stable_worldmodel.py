@@ -31,8 +31,8 @@ def main(episodes: int = 20, log_episodes: int = 3000) -> None:
     goals = task.evaluation_set("high-distance")
     few = goals.spread(episodes)
 
-    progress.step("head")
     latents = rc.encode_logs(model, task.generate_logs(log_episodes), progress=progress)
+    progress.step("head")
     head = rc.fit(rc.TemporalPairs(latents, exclude=goals), progress=progress)
 
     raw = SwmModel(model)  # a bundled model as one of theirs
