@@ -16,10 +16,11 @@ $(READY): pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/reachcost demo
 
+# Two workers with one thread each: what is trained in tests would not use a second one.
 test: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest --ignore tests/swm
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --ignore tests/swm -n 2 --dist worksteal
 
 .venv/.ready-swm: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,swm]'

@@ -41,6 +41,7 @@ def demo(out: Path = Path("reachcost-demo"), episodes: int = 100, log_episodes: 
         f"picture {picture or 'none: no episode was repaired, ask for more --episodes'}\n"
         f"table   {out / 'tables' / 'demo.md'}\n({time.perf_counter() - start:.0f} s)",
         highlight=False,
+        soft_wrap=True,
     )
 
 
