@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from loguru import logger
 
 from reachcost.swm.package import import_stable_worldmodel
+
+import_stable_worldmodel()  # before any test module imports it by itself
 
 
 @pytest.fixture(scope="session", autouse=True)
 def real_package() -> Iterator[None]:
     torch.set_num_threads(1)  # what its environments draw is too small for two
-    import_stable_worldmodel()
-    from loguru import logger
-
     logger.disable("stable_worldmodel")
     yield
     logger.enable("stable_worldmodel")

@@ -8,7 +8,11 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 import pytest
+import stable_worldmodel
 import torch
+from gymnasium.spaces import Box
+from stable_worldmodel import solver as solvers
+from stable_worldmodel.policy import PlanConfig, WorldModelPolicy
 from torch import Tensor
 
 from reachcost.costs import HeadCost, HybridCost, LatentMSE
@@ -22,25 +26,15 @@ from reachcost.pairs import TemporalPairs
 from reachcost.planning.cem import CEM
 from reachcost.swm import ReachObjective, RepairedModel, Standardiser, SwmModel
 from reachcost.swm.evaluation import PUT_AGENT_AND_GOAL, evaluate_in_world, goals_dataset
-from reachcost.swm.package import import_stable_worldmodel, silence
+from reachcost.swm.package import silence
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.checkpoints import load_checkpoint
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model
 from tests.swm.test_public_checkpoints import ACTIONS, BLOCKS, FRAMES, SIZE, config_tree, real_model, save
 
-stable_worldmodel = import_stable_worldmodel()
-from gymnasium.spaces import Box  # noqa: E402
-from stable_worldmodel import solver as solvers  # noqa: E402
-from stable_worldmodel.policy import PlanConfig, WorldModelPolicy  # noqa: E402
-
 HORIZON = 5
 PICTURES = ("pixels", "goal")
-
-
-@pytest.fixture(scope="module")
-def lewm() -> JepaWorldModel:
-    return load_world_model("lewm-tworoom-3072")
 
 
 @pytest.fixture(scope="module")

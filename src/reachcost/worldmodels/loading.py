@@ -56,8 +56,7 @@ def load_world_model(
     if (repo := Repository.of(source)) is not None:
         return _from_hub(repo, clamp, device, logs, actions, hub)
     directory = Path(source).expanduser()
-    if stored_format(directory) == HEAD:
-        raise ReachcostError(f"{directory} is a head, not a world model: rc.load_head loads it, --head takes it")
+    _require_no_head(directory, stored_format(directory))
     if is_world_model(directory):
         return read_world_model(directory, clamp is not False, device)
     try:
@@ -76,8 +75,7 @@ def _from_hub(
     """A model of ours or a public checkpoint, whatever the repository holds."""
     config = FILES[:1]
     kind = stored_format(repo.download(config, hub))
-    if kind == HEAD:
-        raise ReachcostError(f"{repo} is a head, not a world model: rc.load_head loads it, --head takes it")
+    _require_no_head(repo, kind)
     if kind == FORMAT:
         model = read_world_model(repo.download(FILES, hub), clamp is not False, device)
     else:
@@ -85,3 +83,8 @@ def _from_hub(
         model = load_checkpoint(directory, logs=logs, actions=actions, clamp=bool(clamp), device=device)
     model.card |= {"name": repo.name, "source": str(repo)}
     return model
+
+
+def _require_no_head(where: object, kind: str | None) -> None:
+    if kind == HEAD:
+        raise ReachcostError(f"{where} is a head, not a world model: rc.load_head loads it, --head takes it")
