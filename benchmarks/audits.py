@@ -14,14 +14,16 @@ import torch
 
 from benchmarks.machine import publish
 from benchmarks.planning import timed
-from reachcost.audits.probe import fit_probe
 from reachcost.audits.sasc import sasc
-from reachcost.costs import HeadCost, HybridCost, LatentMSE
-from reachcost.fitting import Recipe, fit
-from reachcost.latents import encode_logs
-from reachcost.pairs import TemporalPairs
-from reachcost.probe_costs import DecodedDistance, StandardisedL2, SubspaceCost
+from reachcost.costs.head import HeadCost
+from reachcost.costs.hybrid import HybridCost
+from reachcost.costs.latent import LatentMSE
+from reachcost.costs.probe import DecodedDistance, StandardisedL2, SubspaceCost
+from reachcost.data.latents import encode_logs
+from reachcost.data.probe import fit_probe
 from reachcost.protocols import TerminalCost
+from reachcost.repair.fitting import Recipe, fit
+from reachcost.repair.temporal import TemporalPairs
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.loading import load_world_model
 

@@ -11,9 +11,8 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from reachcost.atomic import write_file
-from reachcost.machine import processor
-from reachcost.records import versions
+from reachcost.base.atomic import write_file
+from reachcost.base.machine import processor, versions
 
 RESULTS = Path(__file__).parent.parent / "results" / "benchmarks"
 

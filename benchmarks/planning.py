@@ -16,13 +16,14 @@ import torch
 from torch import Tensor
 
 from benchmarks.machine import matmul_peak, operations, publish
-from reachcost.costs import HeadCost, LatentMSE
-from reachcost.fitting import Recipe, fit
-from reachcost.latents import encode_logs
-from reachcost.pairs import TemporalPairs
+from reachcost.costs.head import HeadCost
+from reachcost.costs.latent import LatentMSE
+from reachcost.data.latents import encode_logs
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
 from reachcost.protocols import TerminalCost, WorldModel
+from reachcost.repair.fitting import Recipe, fit
+from reachcost.repair.temporal import TemporalPairs
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.loading import load_world_model
 

@@ -16,13 +16,14 @@ from gymnasium.spaces import Box
 from torch import nn
 
 from benchmarks.machine import per_second, publish
-from reachcost.costs import HeadCost, LatentMSE
-from reachcost.fitting import Recipe, fit
-from reachcost.latents import encode_logs
-from reachcost.pairs import TemporalPairs
+from reachcost.base.seeding import EpisodeStreams
+from reachcost.costs.head import HeadCost
+from reachcost.costs.latent import LatentMSE
+from reachcost.data.latents import encode_logs
 from reachcost.planning.cem import CEM
 from reachcost.protocols import TerminalCost
-from reachcost.seeding import EpisodeStreams
+from reachcost.repair.fitting import Recipe, fit
+from reachcost.repair.temporal import TemporalPairs
 from reachcost.swm import RepairedModel, SwmModel
 from reachcost.swm.package import import_stable_worldmodel, silence
 from reachcost.tasks.tworoom import TwoRoom

@@ -16,13 +16,13 @@ from pathlib import Path
 import torch
 
 from benchmarks.machine import matmul_peak, operations, per_second, publish
-from reachcost.latents import encode_logs
+from reachcost.data.latents import encode_logs
 from reachcost.swm.package import import_stable_worldmodel
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.loading import load_world_model
-from reachcost.worldmodels.objectives import sigreg
-from reachcost.worldmodels.plan import TrainingPlan
-from reachcost.worldmodels.training import Training, train_world_model
+from reachcost.worldmodels.training.objectives import sigreg
+from reachcost.worldmodels.training.plan import TrainingPlan
+from reachcost.worldmodels.training.train import Training, train_world_model
 
 CACHE_ROWS = 632_749
 """Frames of the public cache."""

@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from reachcost.base.parallel import one_thread
+from reachcost.base.progress import Progress
 from reachcost.experiments.toponav import Experiment, Settings
-from reachcost.parallel import one_thread
 from reachcost.planning.categorical_cem import CategoricalCEM
-from reachcost.progress import Progress
 from reachcost.protocols import TerminalCost
-from reachcost.records import exclusive, require_rows
-from reachcost.report.cost_fields import Panel, draw_cost_fields
-from reachcost.tasks.toponav import SIZE
+from reachcost.results.figures.cost_fields import Panel, draw_cost_fields
+from reachcost.results.records import exclusive, require_rows
+from reachcost.tasks.toponav.task import SIZE
 
 SEED = 3072
 

@@ -8,16 +8,16 @@ from typing import cast
 import pytest
 from hypothesis import HealthCheck, settings
 
-from reachcost.evaluation import EvaluationSet
-from reachcost.fitting import Recipe, fit
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.latents import Latents, encode_logs
 from reachcost.heads.pair import PairHead
-from reachcost.latents import Latents, encode_logs
-from reachcost.pairs import TemporalPairs
-from reachcost.tasks.toponav import TopoNav
+from reachcost.repair.fitting import Recipe, fit
+from reachcost.repair.temporal import TemporalPairs
+from reachcost.tasks.toponav.features import ExactTopoNav
+from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model
-from reachcost.worldmodels.toponav import ExactTopoNav
 
 # A busy machine is not a failure.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])

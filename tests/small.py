@@ -6,9 +6,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from reachcost.base.progress import Progress
 from reachcost.experiments.toponav import OUR_HEAD, PAPER_HEAD, SHUFFLED_HEAD, HeadPlan, Settings
 from reachcost.experiments.toponav_tables import reproduce_toponav
-from reachcost.progress import Progress
 
 
 def shorter(plan: HeadPlan) -> HeadPlan:

@@ -15,20 +15,20 @@ from reachcost.audits.coverage import uncovered
 from reachcost.audits.doorway import doorway_groups, doorway_latents, doorway_rows
 from reachcost.audits.dynamics import logged_moves, prediction_skill
 from reachcost.audits.features import BLOCKS, FeaturesOnly, swap_consistency
-from reachcost.audits.probe import LinearProbe
 from reachcost.audits.subspace import attribute, rowspace_share
 from reachcost.audits.temporal import label_quality
-from reachcost.costs import HeadCost
+from reachcost.costs.head import HeadCost
+from reachcost.data.latents import Latents, encode_logs
+from reachcost.data.logs import Logs
+from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
-from reachcost.exclusion import Exclusion
 from reachcost.heads.pair import PairHead
-from reachcost.latents import Latents, encode_logs
-from reachcost.logs import Logs
-from reachcost.oracle_pairs import OraclePairs
-from reachcost.stats import cluster_bootstrap
+from reachcost.repair.exclusion import Exclusion
+from reachcost.repair.oracle import OraclePairs
+from reachcost.results.stats import cluster_bootstrap
+from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.tworoom import Layout, TwoRoom
 from reachcost.worldmodels.loading import load_world_model
-from reachcost.worldmodels.toponav import ExactTopoNav
 
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -9,28 +9,30 @@ import pytest
 import torch
 from torch import Tensor
 
-from reachcost.audits.probe import LinearProbe
 from reachcost.audits.sasc import gaussian_pools, sasc
-from reachcost.costs import HeadCost, HybridCost, LatentMSE
+from reachcost.base.seeding import EpisodeStreams
+from reachcost.costs.head import HeadCost
+from reachcost.costs.hybrid import HybridCost
+from reachcost.costs.latent import LatentMSE
+from reachcost.costs.oracle import OracleGeodesic
+from reachcost.costs.probe import DecodedDistance
+from reachcost.data.actions import ActionBlocks
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.latents import encode_logs
+from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
-from reachcost.evaluation import EvaluationSet
-from reachcost.fitting import Recipe, fit
 from reachcost.heads.pair import PairHead
-from reachcost.latents import encode_logs
-from reachcost.oracle import OracleGeodesic
-from reachcost.pairs import TemporalPairs
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
 from reachcost.planning.random_policy import RandomPolicy
-from reachcost.probe_costs import DecodedDistance
 from reachcost.protocols import Observations
-from reachcost.seeding import EpisodeStreams
-from reachcost.tasks.toponav import TopoNav
+from reachcost.repair.fitting import Recipe, fit
+from reachcost.repair.temporal import TemporalPairs
+from reachcost.tasks.exact import ExactTwoRoom
+from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import Layout, TwoRoom
-from reachcost.worldmodels.actions import ActionBlocks
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model
-from reachcost.worldmodels.tworoom import ExactTwoRoom
 
 
 class Summing:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from reachcost.cli import main
-from reachcost.logs.hdf5 import open_logs
+from reachcost.data.logs.hdf5 import open_logs
 from reachcost.tasks import make_task
 
 

@@ -8,12 +8,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reachcost.costs import GroupedCost, HeadCost, HybridCost, LatentMSE, score, standardise
+from reachcost.costs.checks import score
+from reachcost.costs.grouped import GroupedCost
+from reachcost.costs.head import HeadCost
+from reachcost.costs.hybrid import HybridCost, standardise
+from reachcost.costs.latent import LatentMSE
+from reachcost.costs.oracle import OracleGeodesic
 from reachcost.errors import ReachcostError
 from reachcost.heads.pair import PairHead
-from reachcost.oracle import OracleGeodesic
 from reachcost.protocols import TerminalCost
-from reachcost.worldmodels.toponav import ExactTopoNav
+from reachcost.tasks.toponav.features import ExactTopoNav
 
 TERMINAL = torch.randn(4, 30, 10, generator=torch.Generator().manual_seed(0))
 GOAL = torch.randn(4, 10, generator=torch.Generator().manual_seed(1))

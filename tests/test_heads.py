@@ -13,16 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
+from reachcost.base.modules import _checksum
+from reachcost.data.latents import Latents
+from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, ReachcostWarning
-from reachcost.fitting import Recipe, evaluate, fit
 from reachcost.heads.kinds import KINDS
 from reachcost.heads.pair import PairHead
 from reachcost.heads.storage import load_head, save_head
-from reachcost.latents import Latents
-from reachcost.logs import Logs
-from reachcost.pairs import PairSet, TemporalPairs
 from reachcost.protocols import Head
-from reachcost.storage import _checksum
+from reachcost.repair.fitting import Recipe, evaluate, fit
+from reachcost.repair.pairs import PairSet
+from reachcost.repair.temporal import TemporalPairs
 
 QUICK = Recipe.paper(hidden=16, scale=29, epochs=3, batch_size=256)
 

@@ -13,9 +13,9 @@ from filelock import FileLock
 from torch import Tensor
 
 from reachcost import latents as module
+from reachcost.data.latents import encode_logs
+from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.latents import encode_logs
-from reachcost.logs import Logs
 from reachcost.protocols import Observations
 from reachcost.tasks.tworoom import Layout, TwoRoom
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from reachcost.audits.logged import logged_audit, logged_pools
+from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
-from reachcost.latents import Latents
 from reachcost.tasks.tworoom import TwoRoom
 
 

@@ -10,9 +10,9 @@ import h5py
 import numpy as np
 import pytest
 
+from reachcost.data.logs import Logs
+from reachcost.data.logs.hdf5 import ColumnOnDisk, open_logs, write_logs
 from reachcost.errors import ReachcostError
-from reachcost.logs import Logs
-from reachcost.logs.hdf5 import ColumnOnDisk, open_logs, write_logs
 from reachcost.tasks.tworoom import TwoRoom
 
 TASK = TwoRoom(pixels=32)

@@ -10,17 +10,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reachcost.base.seeding import generator
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.latents import Latents, encode_logs
+from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.evaluation import EvaluationSet
-from reachcost.exclusion import Exclusion
-from reachcost.fitting import Recipe, fit
-from reachcost.latents import Latents, encode_logs
-from reachcost.logs import Logs
-from reachcost.oracle_pairs import OraclePairs
-from reachcost.pairs import SAMPLERS, TemporalPairs, balanced, mostly_endpoints
 from reachcost.protocols import Observations
-from reachcost.seeding import generator
-from reachcost.tasks.toponav import TopoNav
+from reachcost.repair.exclusion import Exclusion
+from reachcost.repair.fitting import Recipe, fit
+from reachcost.repair.oracle import OraclePairs
+from reachcost.repair.temporal import SAMPLERS, TemporalPairs, balanced, mostly_endpoints
+from reachcost.tasks.toponav.task import TopoNav
 
 
 @given(st.lists(st.integers(2, 200), min_size=1, max_size=50), st.sampled_from(sorted(SAMPLERS)))

@@ -18,27 +18,28 @@ from reachcost.audits.doorway import doorway_latents
 from reachcost.audits.dynamics import logged_moves, prediction_skill
 from reachcost.audits.falsification import check_criteria
 from reachcost.audits.planner import PlannerAudit
-from reachcost.audits.probe import LinearProbe
+from reachcost.audits.show import show_audit, show_criteria, write_audit
 from reachcost.audits.stages import RULES, judge, verdict
 from reachcost.cli import main
-from reachcost.costs import HeadCost, LatentMSE
+from reachcost.costs.head import HeadCost
+from reachcost.costs.latent import LatentMSE
+from reachcost.costs.probe import SubspaceCost
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.latents import Latents, encode_logs
+from reachcost.data.logs import Logs
+from reachcost.data.logs.hdf5 import write_logs
+from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
-from reachcost.evaluation import EvaluationSet
-from reachcost.fitting import Recipe, fit
-from reachcost.latents import Latents, encode_logs
-from reachcost.logs import Logs
-from reachcost.logs.hdf5 import write_logs
-from reachcost.oracle_pairs import OraclePairs
-from reachcost.pairs import TemporalPairs
 from reachcost.planning.cem import CEM
-from reachcost.probe_costs import SubspaceCost
 from reachcost.protocols import Observations
-from reachcost.report.planner_audit import show_audit, show_criteria, write_audit
-from reachcost.tasks.toponav import TopoNav
+from reachcost.repair.fitting import Recipe, fit
+from reachcost.repair.oracle import OraclePairs
+from reachcost.repair.temporal import TemporalPairs
+from reachcost.tasks.toponav.features import ExactTopoNav
+from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model
-from reachcost.worldmodels.toponav import ExactTopoNav
 
 QUICK = Recipe(epochs=3)
 

@@ -12,20 +12,21 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from torch import Tensor
 
-from reachcost.costs import HeadCost, LatentMSE
+from reachcost.base.seeding import EpisodeStreams, generator
+from reachcost.costs.head import HeadCost
+from reachcost.costs.latent import LatentMSE
+from reachcost.costs.oracle import OracleGeodesic
+from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
-from reachcost.evaluation import EvaluationSet
 from reachcost.heads.pair import PairHead
-from reachcost.oracle import OracleGeodesic
 from reachcost.planning.categorical_cem import CategoricalCEM, sample
 from reachcost.planning.control import ControlRuns, control
 from reachcost.planning.elites import lowest
 from reachcost.planning.random_policy import RandomPolicy
+from reachcost.planning.tabular import tabulate
 from reachcost.protocols import Planner, TerminalCost
-from reachcost.seeding import EpisodeStreams, generator
-from reachcost.tasks.toponav import RouteProposal, TopoNav
-from reachcost.worldmodels.tabular import tabulate
-from reachcost.worldmodels.toponav import ExactTopoNav
+from reachcost.tasks.toponav.features import ExactTopoNav
+from reachcost.tasks.toponav.task import RouteProposal, TopoNav
 
 
 @given(arrays.arrays(np.float32, (3, 20), elements=st.floats(-5, 5, width=16)), st.integers(1, 20))

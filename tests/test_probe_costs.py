@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from reachcost.audits.probe import LinearProbe, fit_probe, score_probe
-from reachcost.costs import LatentMSE
+from reachcost.costs.latent import LatentMSE
+from reachcost.costs.probe import DecodedDistance, StandardisedL2, SubspaceCost
+from reachcost.data.probe import LinearProbe, fit_probe, score_probe
 from reachcost.errors import ReachcostError
-from reachcost.probe_costs import DecodedDistance, StandardisedL2, SubspaceCost
 from reachcost.tasks.tworoom import Layout
 
 

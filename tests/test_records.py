@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from reachcost.atomic import new_directory, write_file
+from reachcost.base.atomic import new_directory, write_file
 from reachcost.errors import ReachcostError
-from reachcost.records import Columns, Run, _sha256, exclusive, read_run, record_run, require_rows
+from reachcost.results.records import Columns, Run, _sha256, exclusive, read_run, record_run, require_rows
 
 KEYS = {"cost": ["raw", "trm"], "episode": [0, 1, 2]}
 

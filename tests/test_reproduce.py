@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
+from reachcost.base.progress import Progress
 from reachcost.errors import ReachcostError
 from reachcost.experiments.toponav import OUR_HEAD
 from reachcost.experiments.toponav_recipes import NOTE, plans
 from reachcost.experiments.toponav_tables import READINGS_LEGEND, TOPONAV_LEGEND, reproduce_toponav
-from reachcost.progress import Progress
 
 from .small import SMALL
 

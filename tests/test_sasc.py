@@ -11,12 +11,12 @@ from hypothesis.extra import numpy as arrays
 from scipy.stats import spearmanr
 
 from reachcost.audits.sasc import compare_rankings, sasc
-from reachcost.costs import LatentMSE
+from reachcost.costs.latent import LatentMSE
+from reachcost.costs.oracle import OracleGeodesic
+from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
-from reachcost.evaluation import EvaluationSet
-from reachcost.oracle import OracleGeodesic
-from reachcost.tasks.toponav import TopoNav, sasc_pool
-from reachcost.worldmodels.toponav import ExactTopoNav
+from reachcost.tasks.toponav.features import ExactTopoNav
+from reachcost.tasks.toponav.task import TopoNav, sasc_pool
 
 COSTS = arrays.arrays(np.float64, (4, 12), elements=st.integers(0, 6))
 

@@ -14,7 +14,7 @@ import torch
 from reachcost.errors import ReachcostError
 from reachcost.heads.pair import PairHead
 from reachcost.heads.storage import load_head, save_head
-from reachcost.sharing import push
+from reachcost.hub.sharing import push
 from reachcost.worldmodels.loading import ZOO, load_world_model
 
 from .hubs import Folder, serve

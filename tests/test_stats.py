@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from reachcost.stats import hierarchical_bootstrap, mean_std, newcombe, paired_bootstrap, sign_flip_test, wilson
+from reachcost.results.stats import hierarchical_bootstrap, mean_std, newcombe, paired_bootstrap, sign_flip_test, wilson
 
 
 def test_sample_standard_deviation() -> None:

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reachcost
+from reachcost.base.seeding import EpisodeStreams
+from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
-from reachcost.evaluation import EvaluationSet
 from reachcost.protocols import Task
-from reachcost.seeding import EpisodeStreams
 from reachcost.tasks import make_task
-from reachcost.tasks.toponav import MOVES, RouteProposal, TopoNav, sasc_pool
+from reachcost.tasks.toponav.task import MOVES, RouteProposal, TopoNav, sasc_pool
 
 
 def test_map_has_677_free_cells_two_walls_and_two_doors(task: TopoNav) -> None:

@@ -13,23 +13,23 @@ import numpy as np
 import pytest
 import torch
 
+from reachcost.base.modules import _checksum
+from reachcost.base.progress import Progress
+from reachcost.base.seeding import generator
 from reachcost.cli import main
+from reachcost.data.actions import ActionBlocks
+from reachcost.data.logs import Logs
+from reachcost.data.logs.hdf5 import open_logs, write_logs
 from reachcost.errors import ReachcostError
-from reachcost.logs import Logs
-from reachcost.logs.hdf5 import open_logs, write_logs
-from reachcost.progress import Progress
-from reachcost.seeding import generator
-from reachcost.storage import _checksum
 from reachcost.tasks.tworoom import TwoRoom
-from reachcost.worldmodels import training
-from reachcost.worldmodels.actions import ActionBlocks
 from reachcost.worldmodels.check import check_world_model
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model
-from reachcost.worldmodels.phases import BATCH_NORM_BATCHES
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
-from reachcost.worldmodels.training import Training, TrainingPlan, train_world_model
-from reachcost.worldmodels.windows import Windows
+from reachcost.worldmodels.training import train as training
+from reachcost.worldmodels.training.phases import BATCH_NORM_BATCHES
+from reachcost.worldmodels.training.train import Training, TrainingPlan, train_world_model
+from reachcost.worldmodels.training.windows import Windows
 
 TINY = TrainingPlan(
     seed=5, steps=4, refinement=4, windows=8, transitions=32, validate_every=2, holdout=0.2, threads=1, projections=16
@@ -252,9 +252,9 @@ def test_the_command_trains_and_names_its_mistakes(
 
 CHILD = """
 import sys
-from reachcost.logs.hdf5 import open_logs
+from reachcost.data.logs.hdf5 import open_logs
 from reachcost.tasks.tworoom import TwoRoom
-from reachcost.worldmodels.training import train_world_model
+from reachcost.worldmodels.training.train import train_world_model
 from tests.test_training import LONG
 train_world_model(open_logs(sys.argv[1], TwoRoom().observe), sys.argv[2], LONG)
 """

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reachcost.base.progress import Progress
 from reachcost.experiments import GROUPS, tables_of
 from reachcost.experiments.tworoom import Experiment
 from reachcost.experiments.tworoom_audit_tables import AUDITS, reproduce_audit
 from reachcost.experiments.tworoom_settings import LAYOUTS, Setting
-from reachcost.progress import Progress
-from reachcost.report.distributions import draw_distributions
-from reachcost.report.dot_plot import Dot, draw_dots
+from reachcost.results.figures.distributions import draw_distributions
+from reachcost.results.figures.dot_plot import Dot, draw_dots
 
 from .test_reproduce import contents
 from .test_tworoom_tables import SMALL, published, rows_of

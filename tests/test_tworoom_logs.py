@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import reachcost
+from reachcost.data.latents import Latents
+from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.exclusion import Exclusion
-from reachcost.latents import Latents
-from reachcost.logs import Logs
-from reachcost.pairs import TemporalPairs
+from reachcost.repair.exclusion import Exclusion
+from reachcost.repair.temporal import TemporalPairs
 from reachcost.tasks.tworoom import Layout, TwoRoom
 from reachcost.tasks.tworoom.evaluation_sets import RULES, draw, freeze, from_manifest, to_manifest
 from reachcost.tasks.tworoom.statistics import PUBLIC_CACHE, log_statistics

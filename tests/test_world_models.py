@@ -10,16 +10,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from reachcost.costs import HeadCost, HybridCost, LatentMSE
+from reachcost.costs.head import HeadCost
+from reachcost.costs.hybrid import HybridCost
+from reachcost.costs.latent import LatentMSE
+from reachcost.costs.oracle import OracleGeodesic
+from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
-from reachcost.evaluation import EvaluationSet
 from reachcost.heads.pair import PairHead
-from reachcost.oracle import OracleGeodesic
+from reachcost.planning.tabular import tabulate
 from reachcost.protocols import Observations, TerminalCost, WorldModel
-from reachcost.tasks.toponav import TopoNav
+from reachcost.tasks.toponav.features import ExactTopoNav
+from reachcost.tasks.toponav.task import TopoNav
 from reachcost.worldmodels.check import check_world_model
-from reachcost.worldmodels.tabular import tabulate
-from reachcost.worldmodels.toponav import ExactTopoNav
 
 
 def test_features_are_the_papers_ten_numbers(model: ExactTopoNav) -> None:

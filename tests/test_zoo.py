@@ -12,11 +12,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from reachcost.audits.probe import fit_probe, score_probe
+from reachcost.data.actions import ActionBlocks
+from reachcost.data.logs import Logs
+from reachcost.data.probe import fit_probe, score_probe
 from reachcost.errors import ReachcostError
-from reachcost.logs import Logs
 from reachcost.tasks.tworoom import TwoRoom
-from reachcost.worldmodels.actions import ActionBlocks
 from reachcost.worldmodels.check import check_world_model
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import ZOO, load_world_model, zoo

@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from reachcost.base.progress import Progress
 from reachcost.experiments.tworoom import Experiment
 from reachcost.experiments.tworoom_paper import HIGH_DISTANCE, OUTCOMES
 from reachcost.experiments.tworoom_rows import Line, table_row
 from reachcost.experiments.tworoom_settings import OUR_HEAD, Setting
 from reachcost.experiments.tworoom_tables import provenance
 from reachcost.planning.control import control
-from reachcost.progress import Progress
 from reachcost.protocols import TerminalCost
-from reachcost.records import exclusive, require_intact_runs, require_rows
-from reachcost.report.cost_fields import Panel, draw_cost_fields
-from reachcost.report.tables import ResultTable
+from reachcost.results.figures.cost_fields import Panel, draw_cost_fields
+from reachcost.results.records import exclusive, require_intact_runs, require_rows
+from reachcost.results.tables import ResultTable
 from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE
 
 SEED = 3072

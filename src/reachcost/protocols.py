@@ -14,8 +14,8 @@ import numpy as np
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from reachcost.evaluation import EvaluationSet
-    from reachcost.seeding import EpisodeStreams
+    from reachcost.base.seeding import EpisodeStreams
+    from reachcost.data.evaluation import EvaluationSet
 
 Observations = Mapping[str, np.ndarray]
 """Column name to array [N, ...], for example `{"pixels": uint8 [N, height, width, 3]}`."""

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow
 import pytest
 
+from reachcost.data.latents import encode_logs
+from reachcost.data.logs.hdf5 import open_logs
 from reachcost.errors import ReachcostError
-from reachcost.latents import encode_logs
-from reachcost.logs.hdf5 import open_logs
 from reachcost.swm.package import import_stable_worldmodel
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.loading import load_world_model

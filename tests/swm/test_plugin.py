@@ -15,15 +15,17 @@ from stable_worldmodel import solver as solvers
 from stable_worldmodel.policy import PlanConfig, WorldModelPolicy
 from torch import Tensor
 
-from reachcost.costs import HeadCost, HybridCost, LatentMSE
+from reachcost.costs.head import HeadCost
+from reachcost.costs.hybrid import HybridCost
+from reachcost.costs.latent import LatentMSE
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.latents import encode_logs
 from reachcost.errors import ReachcostError
-from reachcost.evaluation import EvaluationSet
-from reachcost.fitting import Recipe, fit
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.pair import PairHead
-from reachcost.latents import encode_logs
-from reachcost.pairs import TemporalPairs
 from reachcost.planning.cem import CEM
+from reachcost.repair.fitting import Recipe, fit
+from reachcost.repair.temporal import TemporalPairs
 from reachcost.swm import ReachObjective, RepairedModel, Standardiser, SwmModel
 from reachcost.swm.evaluation import PUT_AGENT_AND_GOAL, evaluate_in_world, goals_dataset
 from reachcost.swm.package import silence

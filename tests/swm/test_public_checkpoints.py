@@ -20,9 +20,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from reachcost.data.actions import ActionBlocks
+from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.logs import Logs
-from reachcost.worldmodels.actions import ActionBlocks
 from reachcost.worldmodels.check import check_world_model
 from reachcost.worldmodels.checkpoints import VIT_RENAMED, load_checkpoint
 from reachcost.worldmodels.jepa import JepaWorldModel

@@ -11,11 +11,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.random import Generator
 
+from reachcost.base.seeding import generator
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
-from reachcost.evaluation import EvaluationSet
-from reachcost.exclusion import Exclusion
-from reachcost.latents import Latents
-from reachcost.seeding import generator
+from reachcost.repair.exclusion import Exclusion
 from reachcost.tasks.tworoom.layout import Layout
 
 FAR, NEAR = 95.0, 70.0

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reachcost.base.seeding import generator
+from reachcost.data.actions import ActionBlocks
+from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
-from reachcost.latents import Latents
 from reachcost.protocols import WorldModel
-from reachcost.seeding import generator
-from reachcost.worldmodels.actions import ActionBlocks
 
 
 def prediction_skill(start: Tensor, predicted: Tensor, true: Tensor) -> float:

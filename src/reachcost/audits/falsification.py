@@ -15,15 +15,16 @@ import numpy as np
 from reachcost.audits.doorway import doorway_groups, doorway_latents
 from reachcost.audits.planner import PlannerAudit
 from reachcost.audits.sasc import sasc
-from reachcost.costs import HeadCost, LatentMSE
+from reachcost.costs.head import HeadCost
+from reachcost.costs.latent import LatentMSE
+from reachcost.costs.probe import DecodedDistance, SubspaceCost
 from reachcost.errors import ReachcostError
-from reachcost.fitting import Recipe, evaluate, fit
 from reachcost.heads.base import LearnedHead
-from reachcost.oracle_pairs import OraclePairs
-from reachcost.pairs import TemporalPairs
 from reachcost.planning.cem import CEM
-from reachcost.probe_costs import DecodedDistance, SubspaceCost
-from reachcost.stats import paired_bootstrap
+from reachcost.repair.fitting import Recipe, evaluate, fit
+from reachcost.repair.oracle import OraclePairs
+from reachcost.repair.temporal import TemporalPairs
+from reachcost.results.stats import paired_bootstrap
 from reachcost.tasks.tworoom import TwoRoom
 
 LARGER = 30

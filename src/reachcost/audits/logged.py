@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from reachcost.audits.sasc import Ranking, compare_rankings
-from reachcost.costs import score
+from reachcost.base.seeding import generator
+from reachcost.costs.checks import score
+from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
-from reachcost.latents import Latents
 from reachcost.protocols import TerminalCost
-from reachcost.seeding import generator
 
 VISITS = 250
 """Rows nearest to a goal, by latent distance; the episodes they belong to pass by it."""

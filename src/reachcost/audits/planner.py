@@ -18,25 +18,26 @@ from torch import Tensor
 from reachcost.audits.coverage import uncovered
 from reachcost.audits.dynamics import logged_moves, prediction_skill
 from reachcost.audits.logged import logged_audit, logged_pools
-from reachcost.audits.probe import LinearProbe, episode_split, fit_probe, score_probe
 from reachcost.audits.sasc import SascAudit, execute, gaussian_pools, roll_out, sasc
 from reachcost.audits.stages import LEARNED_RANKING, LOGGED_RANKING, RULES, Rule, Stage, judge, verdict
-from reachcost.costs import LatentMSE, require_one_model
+from reachcost.base.progress import Progress
+from reachcost.base.seeding import generator
+from reachcost.costs.checks import require_one_model
+from reachcost.costs.latent import LatentMSE
+from reachcost.costs.oracle import OracleGeodesic
+from reachcost.data.actions import ActionBlocks
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.latents import Latents, model_identity
+from reachcost.data.logs import Logs
+from reachcost.data.probe import LinearProbe, episode_split, fit_probe, score_probe
 from reachcost.errors import ReachcostError
-from reachcost.evaluation import EvaluationSet
-from reachcost.exclusion import Exclusion
-from reachcost.latents import Latents, model_identity
-from reachcost.logs import Logs
-from reachcost.oracle import OracleGeodesic
-from reachcost.pairs import require_latents
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import ControlRuns, control
-from reachcost.progress import Progress
 from reachcost.protocols import Task, TerminalCost, WorldModel
-from reachcost.seeding import generator
+from reachcost.repair.exclusion import Exclusion
+from reachcost.repair.pairs import require_latents
+from reachcost.tasks.exact import ExactTwoRoom
 from reachcost.tasks.tworoom import TwoRoom
-from reachcost.worldmodels.actions import ActionBlocks
-from reachcost.worldmodels.tworoom import ExactTwoRoom
 
 EXECUTED = 20
 """Candidates of each episode whose real ends are encoded."""

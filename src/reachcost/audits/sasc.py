@@ -13,13 +13,13 @@ import torch
 from scipy.stats import rankdata
 from torch import Tensor
 
-from reachcost.costs import require_one_model, score
+from reachcost.base.seeding import EpisodeStreams
+from reachcost.costs.checks import require_one_model, score
+from reachcost.data.actions import ActionBlocks
+from reachcost.data.evaluation import EvaluationSet, require_one_world
+from reachcost.data.latents import require_finite
 from reachcost.errors import ReachcostError
-from reachcost.evaluation import EvaluationSet, require_one_world
-from reachcost.latents import require_finite
 from reachcost.protocols import Task, TerminalCost, WorldModel
-from reachcost.seeding import EpisodeStreams
-from reachcost.worldmodels.actions import ActionBlocks
 
 
 @dataclass(frozen=True)

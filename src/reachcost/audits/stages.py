@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from reachcost.stats import paired_bootstrap, wilson
+from reachcost.results.stats import paired_bootstrap, wilson
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reachcost.audits.probe import LinearProbe
-from reachcost.probe_costs import SubspaceCost
+from reachcost.costs.probe import SubspaceCost
+from reachcost.data.probe import LinearProbe
 from reachcost.protocols import Head
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from reachcost.errors import ReachcostError
-from reachcost.stats import cluster_bootstrap
+from reachcost.results.stats import cluster_bootstrap
 
 BANDS = ((1, 10), (11, 25), (26, 50), (51, 75), (76, 100))
 """Gaps in steps, both ends included."""

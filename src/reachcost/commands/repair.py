@@ -12,8 +12,8 @@ from reachcost.commands import console
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
-    from reachcost.evaluation import EvaluationSet
-    from reachcost.logs import Logs
+    from reachcost.data.evaluation import EvaluationSet
+    from reachcost.data.logs import Logs
     from reachcost.planning.cem import CEM
     from reachcost.tasks.tworoom import TwoRoom
 
@@ -26,8 +26,8 @@ def demo(out: Path = Path("reachcost-demo"), episodes: int = 100, log_episodes: 
         episodes: Evaluation episodes, at most 100.
         log_episodes: Logged episodes that the head learns from.
     """
+    from reachcost.base.progress import ConsoleProgress
     from reachcost.demo import run_demo
-    from reachcost.progress import ConsoleProgress
 
     if not 1 <= episodes <= 100:
         raise ReachcostError(f"the evaluation set has 100 episodes, not {episodes}: choose 1 to 100")
@@ -68,12 +68,12 @@ def fit(
         shuffled: Permute the labels: the control that must fail.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
     """
-    from reachcost.fitting import fit as fit_head
+    from reachcost.base.progress import ConsoleProgress
+    from reachcost.data.latents import encode_logs
+    from reachcost.data.logs.hdf5 import open_logs
     from reachcost.heads.storage import save_head
-    from reachcost.latents import encode_logs
-    from reachcost.logs.hdf5 import open_logs
-    from reachcost.pairs import TemporalPairs
-    from reachcost.progress import ConsoleProgress
+    from reachcost.repair.fitting import fit as fit_head
+    from reachcost.repair.temporal import TemporalPairs
     from reachcost.tasks import make_task
     from reachcost.worldmodels.loading import load_world_model
 
@@ -135,12 +135,14 @@ def audit(
     """
     from reachcost.audits.falsification import check_criteria
     from reachcost.audits.planner import PlannerAudit
-    from reachcost.costs import HeadCost, LatentMSE, require_one_model
+    from reachcost.audits.show import show_audit, show_criteria, write_audit
+    from reachcost.base.progress import ConsoleProgress
+    from reachcost.costs.checks import require_one_model
+    from reachcost.costs.head import HeadCost
+    from reachcost.costs.latent import LatentMSE
+    from reachcost.data.latents import encode_logs
+    from reachcost.data.logs.hdf5 import open_logs
     from reachcost.heads.storage import load_head
-    from reachcost.latents import encode_logs
-    from reachcost.logs.hdf5 import open_logs
-    from reachcost.progress import ConsoleProgress
-    from reachcost.report.planner_audit import show_audit, show_criteria, write_audit
     from reachcost.tasks import make_task
     from reachcost.worldmodels.loading import load_world_model
 
@@ -201,9 +203,9 @@ def evaluate(
         out: Directory for the table, as tables/*.json and .md in it.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
     """
+    from reachcost.base.progress import ConsoleProgress
+    from reachcost.data.logs.hdf5 import open_logs
     from reachcost.heads.storage import load_head
-    from reachcost.logs.hdf5 import open_logs
-    from reachcost.progress import ConsoleProgress
     from reachcost.swm.comparison import compare_in_world, doubt_of, table_name
     from reachcost.swm.package import import_stable_worldmodel
     from reachcost.tasks import make_task
@@ -240,9 +242,9 @@ def reproduce(name: Annotated[str, tyro.conf.Positional], out: Path = Path("resu
         name: `toponav`, `tworoom` (all its tables) or any single table; a wrong name lists them.
         out: Directory for records and tables.
     """
+    from reachcost.base.progress import ConsoleProgress
     from reachcost.experiments import reproduce as make_table
     from reachcost.experiments import tables_of
-    from reachcost.progress import ConsoleProgress
 
     for table_name in tables_of(name):
         start, cpu = time.perf_counter(), time.process_time()
@@ -259,8 +261,8 @@ def _goals(
     world: TwoRoom, evaluation: str | None, held_out: Path | None, offset: int | None, episodes: int, seed: int
 ) -> tuple[EvaluationSet, EvaluationSet]:
     """The whole set that starts and goals come from, and those of it that are wanted."""
-    from reachcost.logs.goals import logged_goals
-    from reachcost.logs.hdf5 import open_logs
+    from reachcost.data.logs.goals import logged_goals
+    from reachcost.data.logs.hdf5 import open_logs
 
     if held_out is None:
         if offset is not None:
@@ -279,7 +281,7 @@ def _require_public_frames(world: TwoRoom, logs: Logs, path: Path) -> None:
     """Refuse a dataset of another layout, where starts and goals would not be what they were."""
     import numpy as np
 
-    from reachcost.observations import frames
+    from reachcost.data.observations import frames
 
     if "pixels" not in logs.columns or "state" not in logs.columns:
         return

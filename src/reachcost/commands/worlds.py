@@ -33,8 +33,8 @@ def logs(
         pixels: Side of the frames to store, 8 to 224; 0 stores states alone, and frames are drawn when read.
         overwrite: Replace the file if it exists.
     """
-    from reachcost.logs.hdf5 import write_logs
-    from reachcost.progress import ConsoleProgress
+    from reachcost.base.progress import ConsoleProgress
+    from reachcost.data.logs.hdf5 import write_logs
     from reachcost.tasks import make_task
     from reachcost.tasks.tworoom.statistics import PUBLIC_CACHE, log_statistics
 
@@ -76,10 +76,10 @@ def train_model(
         threads: CPU threads; more or fewer round differently.
         device: Where to train: cpu or cuda.
     """
-    from reachcost.logs.hdf5 import open_logs
-    from reachcost.progress import ConsoleProgress
+    from reachcost.base.progress import ConsoleProgress
+    from reachcost.data.logs.hdf5 import open_logs
     from reachcost.tasks import make_task
-    from reachcost.worldmodels.training import TrainingPlan, train_world_model
+    from reachcost.worldmodels.training.train import TrainingPlan, train_world_model
 
     sized = TrainingPlan.paper() if size == "paper" else TrainingPlan()
     counts = {name: count for name, count in (("steps", steps), ("refinement", refinement)) if count is not None}
@@ -106,7 +106,7 @@ def check(model: Annotated[str, tyro.conf.Positional], logs: Path | None = None,
     import numpy as np
     import torch
 
-    from reachcost.logs.hdf5 import open_logs
+    from reachcost.data.logs.hdf5 import open_logs
     from reachcost.tasks import make_task
     from reachcost.worldmodels.check import check_world_model
     from reachcost.worldmodels.loading import load_world_model
@@ -147,7 +147,7 @@ def push(
         private: Make a new repository visible to its owner only.
         license: What the card says of it, such as mit; by default nothing.
     """
-    from reachcost.sharing import push as push_to_hub
+    from reachcost.hub.sharing import push as push_to_hub
 
     loading = push_to_hub(source, repo, private=private, license=license)
     console.print(f"published as {repo}; load it with {loading}", highlight=False, soft_wrap=True)

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from reachcost.base.progress import Progress
 from reachcost.errors import ReachcostError
 from reachcost.experiments import toponav_recipes, tworoom_recipes
 from reachcost.experiments.toponav_tables import reproduce_readings, reproduce_toponav
 from reachcost.experiments.tworoom_audit_tables import AUDITS, reproduce_audit
 from reachcost.experiments.tworoom_tables import SPECS, reproduce_tworoom
-from reachcost.progress import Progress
-from reachcost.report.tables import ResultTable
+from reachcost.results.tables import ResultTable
 
 EXPERIMENTS: dict[str, Callable[[Path, Progress], ResultTable]] = {
     "toponav": reproduce_toponav,

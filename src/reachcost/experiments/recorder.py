@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.fitting import Recipe, fit
+from reachcost.base.progress import Progress
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.storage import load_head, write_head
-from reachcost.pairs import Pairs
-from reachcost.progress import Progress
-from reachcost.records import Columns, Run, record_run
+from reachcost.repair.fitting import Recipe, fit
+from reachcost.repair.pairs import Pairs
+from reachcost.results.records import Columns, Run, record_run
 
 
 class Recorder:

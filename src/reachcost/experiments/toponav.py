@@ -11,20 +11,24 @@ from typing import Any, Literal
 import numpy as np
 
 from reachcost.audits.sasc import sasc
-from reachcost.costs import HeadCost, LatentMSE
-from reachcost.evaluation import EvaluationSet, fingerprint_arrays
+from reachcost.base.hashing import fingerprint_arrays
+from reachcost.base.progress import Progress
+from reachcost.costs.head import HeadCost
+from reachcost.costs.latent import LatentMSE
+from reachcost.costs.oracle import OracleGeodesic
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.latents import Latents, encode_logs
 from reachcost.experiments.recorder import Recorder, read_head
-from reachcost.fitting import Recipe
-from reachcost.latents import Latents, encode_logs
-from reachcost.oracle import OracleGeodesic
-from reachcost.pairs import TemporalPairs
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.control import ControlRuns, control
 from reachcost.planning.random_policy import RandomPolicy
-from reachcost.progress import Progress
+from reachcost.planning.tabular import tabulate
 from reachcost.protocols import Planner, TerminalCost
-from reachcost.records import Columns, Run
-from reachcost.tasks.toponav import (
+from reachcost.repair.fitting import Recipe
+from reachcost.repair.temporal import TemporalPairs
+from reachcost.results.records import Columns, Run
+from reachcost.tasks.toponav.features import ExactTopoNav
+from reachcost.tasks.toponav.task import (
     BASE_SEED,
     SASC_CANDIDATES,
     SASC_HORIZON,
@@ -33,8 +37,6 @@ from reachcost.tasks.toponav import (
     sasc_pool,
     sasc_seed,
 )
-from reachcost.worldmodels.tabular import tabulate
-from reachcost.worldmodels.toponav import ExactTopoNav
 
 MODEL_NAME = "toponav-exact"
 PROTOCOL = 1  # raise it when a change of code changes results, so that old records are refused

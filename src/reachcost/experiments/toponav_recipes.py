@@ -11,17 +11,18 @@ from pathlib import Path
 
 import numpy as np
 
-from reachcost.evaluation import EvaluationSet
-from reachcost.exclusion import Exclusion
+from reachcost.base.parallel import one_thread
+from reachcost.base.progress import Progress
+from reachcost.data.evaluation import EvaluationSet
 from reachcost.experiments.recorder import read_head
 from reachcost.experiments.toponav import MODEL_NAME, OUR_HEAD, PAPER_HEAD, Experiment, HeadPlan, Settings
-from reachcost.fitting import evaluate
-from reachcost.pairs import PairSet, TemporalPairs
-from reachcost.parallel import one_thread
-from reachcost.progress import Progress
-from reachcost.records import exclusive, require_intact_runs
-from reachcost.report.tables import ResultTable, TableRow
-from reachcost.stats import mean_std
+from reachcost.repair.exclusion import Exclusion
+from reachcost.repair.fitting import evaluate
+from reachcost.repair.pairs import PairSet
+from reachcost.repair.temporal import TemporalPairs
+from reachcost.results.records import exclusive, require_intact_runs
+from reachcost.results.stats import mean_std
+from reachcost.results.tables import ResultTable, TableRow
 
 COMMAND = "reachcost reproduce toponav-recipes"
 NOTE = (

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from reachcost.audits.sasc import compare_rankings
+from reachcost.base.parallel import one_thread
+from reachcost.base.progress import Progress
 from reachcost.errors import ReachcostError
 from reachcost.experiments.toponav import MODEL_NAME, PAPER_HEAD, SHUFFLED_HEAD, Experiment, Settings
-from reachcost.parallel import one_thread
-from reachcost.progress import Progress
-from reachcost.records import Run, exclusive, require_intact_runs, require_rows
-from reachcost.report.tables import ResultTable, TableRow
-from reachcost.stats import hierarchical_bootstrap, mean_std, paired_bootstrap, sign_flip_test, wilson
+from reachcost.results.records import Run, exclusive, require_intact_runs, require_rows
+from reachcost.results.stats import hierarchical_bootstrap, mean_std, paired_bootstrap, sign_flip_test, wilson
+from reachcost.results.tables import ResultTable, TableRow
 
 METRICS = ("success", "rho_geo", "rank", "final_geo")
 PAPER = {

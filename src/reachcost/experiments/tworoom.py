@@ -11,30 +11,33 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from reachcost.audits.doorway import doorway_groups, doorway_latents
-from reachcost.audits.probe import PROBE_ROWS, LinearProbe, fit_probe
 from reachcost.audits.sasc import Ranking, compare_rankings, gaussian_pools, sasc, to_goals
-from reachcost.costs import HeadCost, HybridCost, LatentMSE
+from reachcost.base.progress import Progress
+from reachcost.base.seeding import generator
+from reachcost.costs.head import HeadCost
+from reachcost.costs.hybrid import HybridCost
+from reachcost.costs.latent import LatentMSE
+from reachcost.costs.oracle import OracleGeodesic
+from reachcost.costs.probe import DecodedDistance, StandardisedL2, SubspaceCost
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.latents import Latents, encode_logs
+from reachcost.data.logs import Logs
+from reachcost.data.probe import PROBE_ROWS, LinearProbe, fit_probe
 from reachcost.errors import ReachcostError
-from reachcost.evaluation import EvaluationSet
 from reachcost.experiments.recorder import Recorder, read_head
 from reachcost.experiments.tworoom_settings import FRESH_LOGS, HEADS, LAYOUTS, SASC_GROUPS, HeadPlan, Setting
 from reachcost.heads.pair import PairHead
-from reachcost.latents import Latents, encode_logs
-from reachcost.logs import Logs
-from reachcost.oracle import OracleGeodesic
-from reachcost.oracle_pairs import OraclePairs
-from reachcost.pairs import Pairs, TemporalPairs
 from reachcost.planning.control import control
 from reachcost.planning.random_policy import RandomPolicy
-from reachcost.probe_costs import DecodedDistance, StandardisedL2, SubspaceCost
-from reachcost.progress import Progress
 from reachcost.protocols import Planner, TerminalCost, WorldModel
-from reachcost.records import Columns, Run, require_rows
-from reachcost.seeding import generator
+from reachcost.repair.oracle import OraclePairs
+from reachcost.repair.pairs import Pairs
+from reachcost.repair.temporal import TemporalPairs
+from reachcost.results.records import Columns, Run, require_rows
+from reachcost.tasks.exact import ExactTwoRoom
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model
-from reachcost.worldmodels.tworoom import ExactTwoRoom
 
 PROTOCOL = 1  # raise it when a change of code changes results, so that old records are refused
 LOGS_SEED = 0

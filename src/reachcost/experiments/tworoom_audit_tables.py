@@ -9,17 +9,17 @@ from pathlib import Path
 
 import numpy as np
 
+from reachcost.base.progress import Progress
 from reachcost.experiments import tworoom_audits, tworoom_stress, tworoom_subspace
 from reachcost.experiments.tworoom import Experiment
 from reachcost.experiments.tworoom_audits import Rows, lewm
 from reachcost.experiments.tworoom_rows import SEEDS
 from reachcost.experiments.tworoom_settings import HEADS, HeadPlan
 from reachcost.experiments.tworoom_tables import INTERVALS, provenance
-from reachcost.progress import Progress
-from reachcost.records import exclusive, require_intact_runs
-from reachcost.report.distributions import draw_distributions
-from reachcost.report.dot_plot import Dot, draw_dots
-from reachcost.report.tables import METRICS, ResultTable
+from reachcost.results.figures.distributions import draw_distributions
+from reachcost.results.figures.dot_plot import Dot, draw_dots
+from reachcost.results.records import exclusive, require_intact_runs
+from reachcost.results.tables import METRICS, ResultTable
 
 POOLS = (
     "300 Gaussian candidates of 25 actions for each of 100 episodes of the high-distance set (candidate seed 123), "

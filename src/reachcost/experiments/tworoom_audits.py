@@ -13,20 +13,20 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 from reachcost.audits.logged import logged_audit, logged_pools
-from reachcost.audits.probe import PROBE_ROWS, episode_split, fit_probe, score_probe
 from reachcost.audits.sasc import correlation, execute, gaussian_pools, roll_out, to_goals
 from reachcost.audits.stages import LOGGED_RANKING
 from reachcost.audits.temporal import label_quality
+from reachcost.base.seeding import generator
+from reachcost.data.latents import encode_logs
+from reachcost.data.probe import PROBE_ROWS, episode_split, fit_probe, score_probe
 from reachcost.experiments import tworoom_audits_paper as paper
 from reachcost.experiments.tworoom import Experiment
 from reachcost.experiments.tworoom_rows import SEEDS, interval, measured
 from reachcost.experiments.tworoom_settings import HEADS, SASC_GROUPS, Setting
 from reachcost.experiments.tworoom_tables import baselines
-from reachcost.latents import encode_logs
-from reachcost.records import Columns, Run, require_rows
-from reachcost.report.tables import TableRow
-from reachcost.seeding import generator
-from reachcost.stats import cluster_bootstrap, hierarchical_bootstrap, paired_bootstrap, sign_flip_test
+from reachcost.results.records import Columns, Run, require_rows
+from reachcost.results.stats import cluster_bootstrap, hierarchical_bootstrap, paired_bootstrap, sign_flip_test
+from reachcost.results.tables import TableRow
 
 Rows = list[TableRow]
 BASELINES = SASC_GROUPS["baselines"]

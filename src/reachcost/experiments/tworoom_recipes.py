@@ -12,17 +12,17 @@ from pathlib import Path
 import numpy as np
 
 from reachcost.audits.logged import logged_audit, logged_pools
-from reachcost.costs import HeadCost
+from reachcost.base.progress import Progress
+from reachcost.costs.head import HeadCost
 from reachcost.experiments.recorder import read_head
 from reachcost.experiments.tworoom import Experiment
 from reachcost.experiments.tworoom_settings import OUR_HEAD, PAPER_HEAD, HeadPlan
 from reachcost.experiments.tworoom_tables import provenance
-from reachcost.fitting import evaluate
-from reachcost.pairs import TemporalPairs
-from reachcost.progress import Progress
-from reachcost.records import exclusive, require_intact_runs
-from reachcost.report.tables import ResultTable, TableRow
-from reachcost.stats import mean_std, paired_bootstrap
+from reachcost.repair.fitting import evaluate
+from reachcost.repair.temporal import TemporalPairs
+from reachcost.results.records import exclusive, require_intact_runs
+from reachcost.results.stats import mean_std, paired_bootstrap
+from reachcost.results.tables import ResultTable, TableRow
 
 MODEL = "lewm-tworoom-3072"
 SEEDS = (0, 1)

@@ -11,9 +11,9 @@ import numpy as np
 from reachcost.experiments.tworoom import Experiment
 from reachcost.experiments.tworoom_paper import OUTCOMES
 from reachcost.experiments.tworoom_settings import Setting
-from reachcost.records import Run, require_rows
-from reachcost.report.tables import TableRow
-from reachcost.stats import hierarchical_bootstrap, mean_std, wilson
+from reachcost.results.records import Run, require_rows
+from reachcost.results.stats import hierarchical_bootstrap, mean_std, wilson
+from reachcost.results.tables import TableRow
 
 SEEDS = (3072, 3073, 3074)
 RESAMPLES = 20_000

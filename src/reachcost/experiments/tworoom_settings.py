@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass, field, replace
 from typing import Literal
 
-from reachcost.fitting import Recipe
 from reachcost.planning.cem import CEM
+from reachcost.repair.fitting import Recipe
 from reachcost.tasks.tworoom import Layout
 
 FRESH_LOGS = {"fresh-1": 101, "fresh-2": 102}

@@ -10,7 +10,7 @@ from reachcost.experiments.tworoom import Experiment
 from reachcost.experiments.tworoom_audits import Rows, lewm
 from reachcost.experiments.tworoom_rows import SEEDS, Line, bounds, table_row
 from reachcost.experiments.tworoom_settings import LAYOUTS, SASC_GROUPS
-from reachcost.report.tables import TableRow
+from reachcost.results.tables import TableRow
 
 COVERAGE_METRICS = ("success", "rank", "rho_geo", "distance", "cross_pairs", "near_pairs", "validation_rmse")
 LAYOUT_METRICS = ("success", "rho_geo", "rank", "distance")

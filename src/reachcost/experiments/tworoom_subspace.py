@@ -7,7 +7,7 @@ from typing import cast
 from reachcost.audits.features import FeaturesOnly, swap_consistency
 from reachcost.audits.sasc import compare_rankings
 from reachcost.audits.subspace import attribute, rowspace_share
-from reachcost.costs import HeadCost
+from reachcost.costs.head import HeadCost
 from reachcost.experiments import tworoom_audits_paper as paper
 from reachcost.experiments.recorder import read_head
 from reachcost.experiments.tworoom import Experiment

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
+from reachcost.base.progress import Progress
 from reachcost.experiments import tworoom_paper as paper
 from reachcost.experiments.tworoom import Experiment
 from reachcost.experiments.tworoom_rows import BINS, SEEDS, Line, bounds, per_seed, table_row
 from reachcost.experiments.tworoom_settings import HEADS, PAPER_HEAD, HeadPlan
 from reachcost.planning.cem import CEM
-from reachcost.progress import Progress
-from reachcost.records import exclusive, require_intact_runs
-from reachcost.report.tables import ResultTable, TableRow
+from reachcost.results.records import exclusive, require_intact_runs
+from reachcost.results.tables import ResultTable, TableRow
 
 OUTCOMES, RANKING = paper.OUTCOMES, paper.RANKING
 CONTROLLED = {"evaluation": "distance-controlled"}

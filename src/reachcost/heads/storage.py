@@ -6,12 +6,12 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from reachcost.atomic import new_directory
+from reachcost.base.atomic import new_directory
+from reachcost.base.hub import Hub, Repository, is_name
+from reachcost.base.modules import FILES, StoredModule, write_module
 from reachcost.errors import ReachcostError
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.kinds import KINDS
-from reachcost.hub import Hub, Repository, is_name
-from reachcost.storage import FILES, StoredModule, write_module
 
 FORMAT = "reachcost-head/1"
 _TYPES = {"int": int, "float": (int, float), "bool": bool}

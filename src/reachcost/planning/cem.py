@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reachcost.base.seeding import EpisodeStreams
 from reachcost.errors import ReachcostError
 from reachcost.planning.elites import lowest
 from reachcost.protocols import TerminalCost, WorldModel
-from reachcost.seeding import EpisodeStreams
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.costs import GroupedCost, require_one_model
+from reachcost.base.progress import Progress
+from reachcost.base.seeding import EpisodeStreams
+from reachcost.costs.checks import require_one_model
+from reachcost.costs.grouped import GroupedCost
+from reachcost.data.actions import ActionBlocks
+from reachcost.data.evaluation import EvaluationSet, require_one_world
+from reachcost.data.latents import require_finite
 from reachcost.errors import ReachcostError
-from reachcost.evaluation import EvaluationSet, require_one_world
-from reachcost.latents import require_finite
-from reachcost.progress import Progress
 from reachcost.protocols import Planner, Task, TerminalCost, WorldModel
-from reachcost.seeding import EpisodeStreams
-from reachcost.worldmodels.actions import ActionBlocks
 
 Proposal = Callable[[np.ndarray, np.ndarray, EpisodeStreams], np.ndarray]
 """Candidates [B, iterations, K, H] to inject, from states [B, ...], goals [B, ...] and the episodes' streams."""

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reachcost.base.seeding import EpisodeStreams
+from reachcost.data.actions import ActionBlocks
 from reachcost.errors import ReachcostError
 from reachcost.protocols import TerminalCost, WorldModel
-from reachcost.seeding import EpisodeStreams
-from reachcost.worldmodels.actions import ActionBlocks
 
 
 @dataclass(frozen=True)

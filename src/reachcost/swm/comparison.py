@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.evaluation import EvaluationSet
-from reachcost.exclusion import Exclusion
+from reachcost.base.machine import versions
+from reachcost.base.progress import Progress
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.latents import model_identity
+from reachcost.data.logs import Logs
 from reachcost.heads.base import LearnedHead
-from reachcost.latents import model_identity
-from reachcost.logs import Logs
 from reachcost.planning.cem import CEM
-from reachcost.progress import Progress
-from reachcost.records import versions
-from reachcost.report.tables import ResultTable, TableRow
-from reachcost.stats import newcombe, wilson
+from reachcost.repair.exclusion import Exclusion
+from reachcost.results.stats import newcombe, wilson
+from reachcost.results.tables import ResultTable, TableRow
 from reachcost.swm.costs import RepairedModel
 from reachcost.swm.evaluation import ENVIRONMENT, evaluate_in_world
 from reachcost.swm.model import SwmModel

@@ -12,7 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from reachcost.costs import HeadCost, LatentMSE, require_one_model, standardise
+from reachcost.costs.checks import require_one_model
+from reachcost.costs.head import HeadCost
+from reachcost.costs.hybrid import standardise
+from reachcost.costs.latent import LatentMSE
 from reachcost.errors import ReachcostError
 from reachcost.heads.base import LearnedHead
 from reachcost.swm.model import SwmModel, goal_of

@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from reachcost.evaluation import EvaluationSet, require_one_world
-from reachcost.logs import Logs
-from reachcost.logs.hdf5 import write_logs
-from reachcost.parallel import one_thread
+from reachcost.base.parallel import one_thread
+from reachcost.base.progress import Progress
+from reachcost.base.seeding import generator
+from reachcost.data.actions import ActionBlocks
+from reachcost.data.evaluation import EvaluationSet, require_one_world
+from reachcost.data.logs import Logs
+from reachcost.data.logs.hdf5 import write_logs
 from reachcost.planning.cem import CEM
-from reachcost.progress import Progress
-from reachcost.seeding import generator
 from reachcost.swm.model import Standardiser
 from reachcost.swm.package import import_stable_worldmodel, silence
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.tasks.tworoom.layout import SIZE
-from reachcost.worldmodels.actions import ActionBlocks
 
 ENVIRONMENT = "swm/TwoRoom-v1"
 PUT_AGENT_AND_GOAL = [

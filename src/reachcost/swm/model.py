@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from reachcost.data.actions import ActionBlocks
+from reachcost.data.observations import frames
 from reachcost.errors import ReachcostError
-from reachcost.observations import frames
-from reachcost.worldmodels.actions import ActionBlocks
 from reachcost.worldmodels.jepa import JepaWorldModel, predicted_path
 
 

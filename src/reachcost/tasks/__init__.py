@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, overload
 
 from reachcost.errors import ReachcostError
-from reachcost.tasks.toponav import TopoNav
+from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import TwoRoom
 
 TASKS = {"toponav": TopoNav, "tworoom": TwoRoom}

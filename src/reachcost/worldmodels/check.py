@@ -24,7 +24,7 @@ def check_world_model(model: WorldModel, observations: Observations, actions: Te
     not mix, that actions matter.
 
     >>> from reachcost.tasks import make_task
-    >>> from reachcost.worldmodels.toponav import ExactTopoNav
+    >>> from reachcost.tasks.toponav.features import ExactTopoNav
     >>> observations = make_task("toponav").observe(np.array([[1, 1], [27, 3]]))
     >>> check_world_model(ExactTopoNav(), observations, torch.randint(5, (2, 6, 12, 1)))
     """

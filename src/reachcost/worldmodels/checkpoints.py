@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from reachcost.base.hub import Hub, Repository, is_name
+from reachcost.data.actions import ActionBlocks
+from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.hub import Hub, Repository, is_name
-from reachcost.logs import Logs
-from reachcost.worldmodels.actions import ActionBlocks
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 from reachcost.worldmodels.public_config import describe, read_architecture, refuse

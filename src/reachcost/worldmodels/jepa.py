@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from reachcost.base.parallel import each
+from reachcost.data.actions import ActionBlocks
+from reachcost.data.observations import frames
 from reachcost.errors import ReachcostError
-from reachcost.observations import frames
-from reachcost.parallel import each
 from reachcost.protocols import Observations
-from reachcost.worldmodels.actions import ActionBlocks
 
 
 class Parts(Protocol):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reachcost.devices import choose_device
+from reachcost.base.devices import choose_device
+from reachcost.base.hub import Hub, Repository
+from reachcost.base.modules import FILES, stored_format
+from reachcost.data.actions import ActionBlocks
+from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.heads.storage import FORMAT as HEAD
-from reachcost.hub import Hub, Repository
-from reachcost.logs import Logs
-from reachcost.storage import FILES, stored_format
-from reachcost.worldmodels.actions import ActionBlocks
 from reachcost.worldmodels.checkpoints import load_checkpoint
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.storage import FORMAT, is_world_model, read_world_model

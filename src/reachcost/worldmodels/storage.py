@@ -9,14 +9,14 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from reachcost.atomic import write_file
+from reachcost.base.atomic import write_file
+from reachcost.base.modules import StoredModule, write_module
+from reachcost.data.actions import ActionBlocks
 from reachcost.errors import ReachcostError
-from reachcost.storage import StoredModule, write_module
-from reachcost.worldmodels.actions import ActionBlocks
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
 from reachcost.worldmodels.jepa import JepaWorldModel
-from reachcost.worldmodels.plan import TrainingPlan
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
+from reachcost.worldmodels.training.plan import TrainingPlan
 
 FORMAT = "reachcost-world-model/1"
 LARGEST = 4096

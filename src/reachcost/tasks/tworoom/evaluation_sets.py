@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.atomic import write_file
+from reachcost.base.atomic import write_file
+from reachcost.base.seeding import generator
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.evaluation import EvaluationSet
-from reachcost.logs import Logs
-from reachcost.seeding import generator
 from reachcost.tasks.tworoom.layout import SUCCESS_DISTANCE, Layout
 
 BUDGET = 50

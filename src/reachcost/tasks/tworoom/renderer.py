@@ -6,8 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from reachcost.data.observations import area_weights
 from reachcost.errors import ReachcostError
-from reachcost.observations import area_weights
 from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, Layout
 
 BORDER_LINE = 4

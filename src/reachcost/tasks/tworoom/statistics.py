@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reachcost.logs import Logs
+from reachcost.data.logs import Logs
 
 PUBLIC_CACHE = {
     "episodes": 10_000,

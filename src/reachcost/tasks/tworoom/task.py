@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.logs import Logs
+from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
-from reachcost.evaluation import EvaluationSet
-from reachcost.logs import Logs
-from reachcost.observations import LazyColumns
 from reachcost.protocols import Observations
 from reachcost.tasks.tworoom import evaluation_sets, policy, renderer, simulator
 from reachcost.tasks.tworoom.layout import CENTRE, SIZE, SUCCESS_DISTANCE, Layout

@@ -1,0 +1,55 @@
+"""What every terminal cost is asked before and after it ranks candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from reachcost.data.latents import model_identity
+from reachcost.errors import ReachcostError
+from reachcost.protocols import TerminalCost, WorldModel
+
+
+def require_one_model(costs: Mapping[str, TerminalCost], model: WorldModel) -> None:
+    """Refuse what is no mapping of costs, and heads that were trained on latents of another world model."""
+    if not isinstance(costs, Mapping):
+        raise ReachcostError(f"costs is a {type(costs).__name__}: pass a mapping {{name: cost}}")
+    here = model_identity(model)
+    planners = here["name"] if here else type(model).__name__
+    for name, cost in costs.items():
+        if isinstance(cost, nn.Module):
+            raise ReachcostError(f"cost {name!r} is a head: wrap it, HeadCost(head)")
+        for head in getattr(cost, "heads", ()):
+            if head.latent_dim != model.latent_dim:
+                raise ReachcostError(
+                    f"the head of cost {name!r} reads latents of dimension {head.latent_dim}, but {planners} makes "
+                    f"{model.latent_dim}: fit a head on latents of this world model"
+                )
+            trained_on = getattr(head, "record", {}).get("pairs", {}).get("model")
+            if trained_on and here and trained_on["sha256"] != here["sha256"]:
+                raise ReachcostError(
+                    f"the head of cost {name!r} was trained on latents of {trained_on['name']} "
+                    f"({trained_on['sha256'][:12]}), but the planner uses {planners} ({here['sha256'][:12]}): "
+                    "fit a head on latents of this world model"
+                )
+
+
+def score(name: str, cost: TerminalCost, terminal: Tensor, goal: Tensor, episodes: np.ndarray) -> Tensor:
+    """Apply a cost to B episodes, and refuse what is not costs [B, S], all finite, naming cost and episode."""
+    costs = cost(terminal, goal)
+    if not isinstance(costs, Tensor) or costs.shape != terminal.shape[:2]:
+        found = tuple(costs.shape) if isinstance(costs, Tensor) else type(costs).__name__
+        raise ReachcostError(
+            f"terminal cost {name!r} returned {found}: return a torch.Tensor [B, S] = {tuple(terminal.shape[:2])}"
+        )
+    if not torch.isfinite(costs).all():
+        row, candidate = torch.argwhere(~torch.isfinite(costs))[0].tolist()
+        value = costs[row, candidate].item()
+        raise ReachcostError(
+            f"terminal cost {name!r} of candidate {candidate} in episode {episodes[row]} is {value}: "
+            "a cost must be finite to be ranked, check its head and latents"
+        )
+    return costs.float()

@@ -1,0 +1,1 @@
+"""Logs, observations, latents, action blocks, evaluation sets: what heads, audits and planners work on."""

@@ -1,0 +1,92 @@
+"""Action blocks: how the actions a planner chooses relate to those the world executes.
+
+A model step lasts several environment steps (the frameskip). Its action block is the sequence of their actions, each
+standardised by the statistics of the logs. Planners sample in these coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reachcost.data.logs import Logs
+from reachcost.errors import ReachcostError
+
+
+@dataclass(frozen=True)
+class ActionBlocks:
+    """Standardised blocks of actions.
+
+    Attributes:
+        mean: Of each action component in the logs.
+        std: Of each action component in the logs.
+        low: Smallest value of each component in the logs.
+        high: Largest value of each component in the logs.
+        length: Environment steps per block.
+
+    >>> blocks = ActionBlocks(mean=(0.0, 1.0), std=(1.0, 2.0), low=(-1.0, -1.0), high=(1.0, 1.0), length=2)
+    >>> blocks.standardise(np.array([[[0.5, 1.0], [0.5, -1.0]]])).tolist()
+    [[0.5, 0.0, 0.5, -1.0]]
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    length: int
+
+    def __post_init__(self) -> None:
+        for name in ("mean", "std", "low", "high"):
+            values = tuple(float(value) for value in getattr(self, name))
+            object.__setattr__(self, name, values)
+            if len(values) != len(self.mean) or not np.isfinite(values).all():
+                raise ReachcostError(f"action blocks: {name} is {values}: give one finite number per component")
+        if not self.mean or min(self.std) <= 0 or self.length < 1:
+            raise ReachcostError("action blocks: every component must vary, and a block lasts at least one step")
+
+    @classmethod
+    def of(cls, logs: Logs, length: int, taken: np.ndarray | None = None) -> ActionBlocks:
+        """Measure logged actions; `taken` selects rows [R], by default all but the last of each episode."""
+        if "action" not in logs.columns:
+            raise ReachcostError("these logs have no column 'action': a world model of actions needs one")
+        if taken is None:
+            taken = np.ones(logs.rows, bool)
+            taken[(logs.offsets + logs.lengths - 1)[logs.lengths > 0]] = False
+        actions = np.asarray(logs.columns["action"][:], np.float64)[taken]
+        actions = actions[np.isfinite(actions).all(1)]
+        if not len(actions):
+            raise ReachcostError("these logs hold no finite action: nothing to standardise by")
+        mean, std, low, high = (
+            tuple(numbers.tolist()) for numbers in (actions.mean(0), actions.std(0), actions.min(0), actions.max(0))
+        )
+        return cls(mean, std, low, high, length)
+
+    @property
+    def size(self) -> int:
+        """A, the numbers in a block."""
+        return self.length * len(self.mean)
+
+    def standardise(self, actions: np.ndarray) -> np.ndarray:
+        """Environment actions [..., length, a] -> blocks float32 [..., A]."""
+        scaled = (np.asarray(actions, np.float64) - self.mean) / self.std
+        return scaled.reshape(*scaled.shape[:-2], self.size).astype(np.float32)
+
+    def environment(self, blocks: np.ndarray) -> np.ndarray:
+        """Blocks [..., A] -> environment actions float32 [..., length, a]."""
+        shape = (*np.shape(blocks)[:-1], self.length, len(self.mean))
+        return (np.reshape(blocks, shape) * np.array(self.std) + self.mean).astype(np.float32)
+
+    def unroll(self, plans: np.ndarray) -> np.ndarray:
+        """Sequences of blocks [..., H, A] -> the environment actions they stand for, float32 [..., H * length, a]."""
+        return self.environment(plans).reshape(*plans.shape[:-2], -1, len(self.mean))
+
+    def bounds(self) -> tuple[Tensor, Tensor]:
+        """The smallest and largest logged action of each component, as blocks float32 [A]."""
+        return self._bound(self.low), self._bound(self.high)
+
+    def _bound(self, values: Sequence[float]) -> Tensor:
+        return torch.from_numpy(self.standardise(np.tile(values, (self.length, 1))))

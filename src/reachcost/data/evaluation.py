@@ -1,0 +1,83 @@
+"""An evaluation set: fixed start and goal states, with the fingerprint by which records refer to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from reachcost.base.hashing import fingerprint_arrays
+from reachcost.errors import ReachcostError
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """E start and goal states of one task.
+
+    Attributes:
+        name: How the task calls it.
+        starts: Start states [E, ...].
+        goals: Goal states [E, ...].
+        seed: The seed that drew it.
+        episodes: Number of each episode [E]. A subset keeps the numbers, and with them its random streams.
+        source_rows: Log rows that start and goal were taken from [E, 2], if they were.
+        source_episodes: Logged episodes of those rows [E, 2].
+        logs_sha256: Fingerprint of those logs.
+        world: The world the states belong to, as its task describes itself; empty if unknown.
+    """
+
+    name: str
+    starts: np.ndarray
+    goals: np.ndarray
+    seed: int
+    episodes: np.ndarray
+    source_rows: np.ndarray | None = None
+    source_episodes: np.ndarray | None = None
+    logs_sha256: str | None = None
+    world: str = ""
+
+    def __post_init__(self) -> None:
+        if not len(self.starts) == len(self.goals) == len(self.episodes):
+            raise ReachcostError(
+                f"evaluation set {self.name!r} has {len(self.starts)} starts, {len(self.goals)} goals and "
+                f"{len(self.episodes)} episode numbers: give one of each per episode"
+            )
+
+    def __len__(self) -> int:
+        return len(self.episodes)
+
+    def __repr__(self) -> str:
+        return f"EvaluationSet({self.name!r}, {len(self)} episodes, seed {self.seed})"
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 over episode numbers, start and goal states and, if they have one, their source."""
+        arrays = [self.episodes, self.starts, self.goals]
+        if self.source_rows is not None and self.source_episodes is not None:
+            arrays += [self.source_rows, self.source_episodes, np.array([self.seed]), np.array([str(self.logs_sha256)])]
+        return fingerprint_arrays(*arrays)
+
+    def subset(self, rows: np.ndarray | slice) -> EvaluationSet:
+        """Keep some rows only."""
+        sources = {
+            name: values[rows]
+            for name in ("source_rows", "source_episodes")
+            if (values := getattr(self, name)) is not None
+        }
+        return replace(self, starts=self.starts[rows], goals=self.goals[rows], episodes=self.episodes[rows], **sources)
+
+    def spread(self, count: int) -> EvaluationSet:
+        """Keep so many episodes, spread over the set."""
+        if not 1 <= count <= len(self):
+            raise ReachcostError(f"{self.name!r} has {len(self)} episodes, not {count}: choose 1 to {len(self)}")
+        return self.subset(np.linspace(0, len(self) - 1, count).astype(int))
+
+
+def require_one_world(task: object, evaluation: EvaluationSet) -> None:
+    """Refuse an evaluation set of another world (another layout, say) than the task's, where both tell theirs."""
+    world = getattr(task, "world", "")
+    if world and evaluation.world and world != evaluation.world:
+        raise ReachcostError(
+            f"evaluation set {evaluation.name!r} belongs to {evaluation.world}, but the task is {world}: "
+            "draw the set in this world"
+        )

@@ -1,0 +1,213 @@
+"""Encode logs once; everything after that works on latents.
+
+Latents of a model that has a `fingerprint` are kept on disk, in the directory that the environment variable
+`REACHCOST_CACHE` names, by default `~/.cache/reachcost`:
+
+    <cache>/latents/<key>/latents.npy      float32 [R, D], read as a memory map
+    <cache>/latents/<key>/manifest.json    what they were made of; `rows` tells how many rows are encoded
+
+The key covers the fingerprints of model and logs and a sample of rows encoded anew, so that the same states under other
+frames are other latents.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from filelock import FileLock
+from torch import Tensor
+
+from reachcost.base.atomic import write_file
+from reachcost.base.progress import Progress
+from reachcost.data.logs import Logs
+from reachcost.errors import ReachcostError
+from reachcost.protocols import WorldModel
+
+FORMAT = "reachcost-latents/1"
+SAMPLE = 64
+"""Rows that are encoded anew to tell frames apart."""
+SAVE_EVERY = 32
+"""Batches between two points from which an interrupted encoding continues."""
+
+
+@dataclass(frozen=True)
+class Latents:
+    """The latents of every log row, with the logs they came from.
+
+    Attributes:
+        values: float32 [R, D].
+        logs: The logs, R rows.
+        model: Name and sha256 of the world model, if it tells them.
+    """
+
+    values: Tensor
+    logs: Logs
+    model: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(self.values) != self.logs.rows:
+            raise ReachcostError(
+                f"there are {len(self.values)} latents for {self.logs.rows} log rows: encode exactly these rows"
+            )
+        require_finite(self.values, "log row")
+
+    def keep(self, rows: np.ndarray) -> Latents:
+        """Some rows, ascending, with their part of the logs."""
+        return Latents(self.values[torch.from_numpy(rows)], self.logs.keep(rows), self.model)
+
+
+def encode_logs(
+    model: WorldModel,
+    logs: Logs,
+    batch: int = 1024,
+    cache: str | Path | Literal[False] | None = None,
+    progress: Progress | None = None,
+) -> Latents:
+    """Encode every row of the logs, `batch` rows at a time.
+
+    Args:
+        model: The world model. If it has a `fingerprint`, its latents are kept on disk, and an interrupted encoding
+            continues where it stopped.
+        logs: The logs.
+        batch: Rows encoded together.
+        cache: Directory to keep latents in, instead of the default; False keeps nothing.
+        progress: Shows how far it is.
+
+    >>> from reachcost.tasks import make_task
+    >>> from reachcost.tasks.toponav.features import ExactTopoNav
+    >>> encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(episodes=10)).values.shape[1]
+    10
+    """
+    progress = progress or Progress()
+    progress.step("latents")
+    shape = (logs.rows, model.latent_dim)
+    fingerprint = getattr(model, "fingerprint", None)
+    if cache is False or fingerprint is None or not logs.rows:
+        values = np.empty(shape, np.float32)
+        for rows in progress.track(_batches(0, logs.rows, batch), "batches"):
+            values[rows] = _encode(model, logs, rows)
+        return Latents(torch.from_numpy(values), logs, model_identity(model))
+    sample = _encode(model, logs, np.linspace(0, logs.rows - 1, SAMPLE).astype(np.int64))
+    origin = {
+        "format": FORMAT,
+        "model": fingerprint,
+        "logs": logs.fingerprint,
+        "sample": hashlib.sha256(sample.tobytes()).hexdigest(),
+        "shape": list(shape),
+    }
+    stored = _Stored(Path(cache or _default_cache()).expanduser() / "latents", origin)
+    if stored.rows() < logs.rows:
+        with stored.writing() as values:
+            todo = _batches(stored.rows(), logs.rows, batch)
+            for number, rows in enumerate(progress.track(todo, "batches"), start=1):
+                values[rows] = _encode(model, logs, rows)
+                if number % SAVE_EVERY == 0 or number == len(todo):
+                    values.flush()
+                    stored.keep(rows.stop)
+    return Latents(torch.from_numpy(stored.read()), logs, model_identity(model))
+
+
+def model_identity(model: WorldModel) -> dict[str, str]:
+    """Name and sha256 of a world model that has a `fingerprint`; nothing of others."""
+    fingerprint = getattr(model, "fingerprint", None)
+    return {} if fingerprint is None else {"name": repr(model), "sha256": fingerprint}
+
+
+def _batches(first: int, stop: int, size: int) -> list[slice]:
+    return [slice(row, min(row + size, stop)) for row in range(first, stop, size)]
+
+
+@torch.no_grad()
+def _encode(model: WorldModel, logs: Logs, rows: slice | np.ndarray) -> np.ndarray:
+    observations = logs.observations(rows)
+    try:
+        return model.encode(observations).cpu().numpy()
+    except KeyError as error:
+        raise ReachcostError(
+            f"the model reads a column {error} that these logs do not have (they have {', '.join(observations)}): "
+            "a task draws them from states (--task, or open_logs(path, task.observe)), or log them (--pixels 64)"
+        ) from error
+
+
+class _Stored:
+    """Latents on disk, whole up to the number of rows that the manifest names."""
+
+    def __init__(self, cache: Path, origin: dict[str, Any]) -> None:
+        self._origin = origin
+        self._directory = cache / hashlib.sha256(json.dumps(origin).encode()).hexdigest()[:32]
+        self._array, self._manifest = self._directory / "latents.npy", self._directory / "manifest.json"
+
+    def rows(self) -> int:
+        """Rows that are there; 0 if there is nothing that can be trusted."""
+        try:
+            manifest = json.loads(self._manifest.read_text(encoding="utf-8"))
+            rows = manifest.pop("rows")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return 0
+        known = manifest == self._origin and isinstance(rows, int) and 0 < rows <= self._origin["shape"][0]
+        return rows if known and self._array.exists() else 0
+
+    def read(self) -> np.ndarray:
+        """The finished latents; what is written into them stays in memory."""
+        return self._open("c")
+
+    @contextmanager
+    def writing(self) -> Iterator[np.memmap]:
+        """The latents to be filled, once no other process is filling them."""
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            with FileLock(self._directory / ".lock"):
+                if not self.rows():
+                    self._create()
+                yield self._open("r+")
+        except OSError as error:
+            raise ReachcostError(
+                f"cannot keep latents in {self._directory} ({error.strerror or error}): make room there, name another "
+                "directory in REACHCOST_CACHE, or pass cache=False"
+            ) from error
+
+    def keep(self, rows: int) -> None:
+        """Say that the first `rows` are on disk."""
+        write_file(self._manifest, json.dumps({**self._origin, "rows": rows}, indent=2) + "\n")
+
+    def _create(self) -> None:
+        """A new file with all its room reserved, so that a full disk is an error now and not a crash later."""
+        self._manifest.unlink(missing_ok=True)
+        self._array.unlink(missing_ok=True)
+        np.lib.format.open_memmap(self._array, mode="w+", dtype=np.float32, shape=tuple(self._origin["shape"]))
+        with self._array.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, self._array.stat().st_size)
+
+    def _open(self, mode: Literal["c", "r+"]) -> np.memmap:
+        try:
+            values = np.lib.format.open_memmap(self._array, mode=mode)
+        except ValueError as error:
+            raise ReachcostError(f"{self._array} is damaged ({error}): remove {self._directory}") from error
+        if values.shape != tuple(self._origin["shape"]) or values.dtype != np.float32:
+            raise ReachcostError(f"{self._array} is {values.dtype} {values.shape}: remove {self._directory}")
+        return values
+
+
+def _default_cache() -> Path:
+    return Path(os.environ.get("REACHCOST_CACHE") or Path.home() / ".cache" / "reachcost")
+
+
+def require_finite(latents: Tensor, row_name: str, numbers: np.ndarray | None = None) -> None:
+    """Refuse latents [N, D] with NaN or infinity, and say which row (by its number, if rows have any) is the first."""
+    finite = torch.isfinite(latents.reshape(len(latents), -1)).all(1)
+    if not finite.all():
+        row = int((~finite).nonzero()[0])
+        row = row if numbers is None else int(numbers[row])
+        raise ReachcostError(
+            f"the latent of {row_name} {row} is not finite ({int((~finite).sum())} of {len(latents)} are not): "
+            "check that observation and the encoder's weights with reachcost.check_world_model"
+        )

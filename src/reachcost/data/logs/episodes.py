@@ -1,0 +1,107 @@
+"""Logged episodes: every column holds the rows of all episodes, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+
+from reachcost.base.hashing import fingerprint_arrays
+from reachcost.data.observations import LazyColumns
+from reachcost.errors import ReachcostError
+from reachcost.protocols import Observations
+
+
+@dataclass(frozen=True)
+class Logs:
+    """E episodes in R rows.
+
+    Attributes:
+        columns: Column name to array [R, ...]; `state` is the task state of each row.
+        lengths: Rows of each episode [E]; they add up to R.
+        observe: Makes further columns (pixels) from states when they are read, so that logs can hold states alone.
+
+    >>> Logs({"pixels": np.zeros((5, 8, 8, 3), np.uint8)}, lengths=np.array([2, 3])).offsets.tolist()
+    [0, 2]
+    """
+
+    columns: Mapping[str, np.ndarray]
+    lengths: np.ndarray
+    observe: Callable[[np.ndarray], Observations] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lengths", np.asarray(self.lengths))
+        if (self.lengths < 0).any():
+            raise ReachcostError(f"episode {int(np.argmin(self.lengths))} has a negative length: count its rows")
+        for name, column in self.columns.items():
+            if len(column) != self.rows:
+                raise ReachcostError(
+                    f"log column {name!r} has {len(column)} rows but the episode lengths add up to {self.rows}: "
+                    "give every column one row per step"
+                )
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __repr__(self) -> str:
+        return f"Logs({len(self)} episodes, {self.rows} rows, columns {', '.join(sorted(self.columns))})"
+
+    @property
+    def rows(self) -> int:
+        """R, the rows of all episodes."""
+        return int(self.lengths.sum())
+
+    @cached_property
+    def offsets(self) -> np.ndarray:
+        """First row of each episode [E]."""
+        return np.cumsum(self.lengths) - self.lengths
+
+    def episode_of(self, rows: np.ndarray) -> np.ndarray:
+        """Number of the episode that each row belongs to."""
+        return np.searchsorted(self.offsets, rows, side="right") - 1
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 over what happened: episode lengths, states and actions (or all columns, if there are no states)."""
+        names = ["state", *(["action"] if "action" in self.columns else [])]
+        names = names if "state" in self.columns else sorted(self.columns)
+        return fingerprint_arrays(self.lengths, np.array(names), *(self.columns[name] for name in names))
+
+    def keep(self, rows: np.ndarray) -> Logs:
+        """Some rows, ascending, as logs of their own: those that follow each other in an episode stay one.
+
+        >>> logs = Logs({"state": np.arange(6.0)[:, None]}, lengths=np.array([4, 2]))
+        >>> logs.keep(np.array([0, 1, 3, 4])).lengths.tolist()
+        [2, 1, 1]
+        """
+        if not len(rows) or (np.diff(rows) < 1).any() or rows[0] < 0 or rows[-1] >= self.rows:
+            raise ReachcostError(f"cannot keep these rows: give one or more of 0 to {self.rows - 1}, ascending")
+        starts = np.flatnonzero((np.diff(rows, prepend=-2) > 1) | (np.diff(self.episode_of(rows), prepend=-1) > 0))
+        columns = {name: column[rows] for name, column in self.columns.items()}
+        return Logs(columns, np.diff(starts, append=len(rows)), self.observe)
+
+    def episode(self, number: int) -> dict[str, np.ndarray]:
+        """Columns of one episode, and no row of another."""
+        if not 0 <= number < len(self):
+            raise ReachcostError(f"there is no episode {number}: these logs have 0 to {len(self) - 1}")
+        start = int(self.offsets[number])
+        return {name: column[start : start + int(self.lengths[number])] for name, column in self.columns.items()}
+
+    def window_starts(self, span: int) -> np.ndarray:
+        """First rows of all windows of `span` rows that lie within one episode."""
+        if span < 1:
+            raise ReachcostError(f"a window of {span} rows holds nothing: ask for at least one row")
+        windows = np.maximum(self.lengths - span + 1, 0)
+        first = np.repeat(self.offsets, windows)
+        within = np.arange(windows.sum()) - np.repeat(np.cumsum(windows) - windows, windows)
+        return first + within
+
+    def observations(self, rows: slice | np.ndarray) -> Observations:
+        """What a world model may encode of these rows, a slice or row numbers."""
+        logged = {name: partial(column.__getitem__, rows) for name, column in self.columns.items()}
+        if self.observe is None:
+            return LazyColumns(logged)
+        drawn = self.observe(self.columns["state"][rows])
+        return LazyColumns({**{name: partial(drawn.__getitem__, name) for name in drawn}, **logged})

@@ -1,0 +1,118 @@
+"""Logs in the Lance tables of stable-worldmodel: rows of all episodes, frames as JPEG. Needs the extra `swm`."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pyarrow import types
+
+from reachcost.data.logs.episodes import Logs
+from reachcost.data.logs.hdf5 import RENAMED, require_columns
+from reachcost.errors import ReachcostError
+from reachcost.protocols import Observations
+
+FRAMES = "pixels"
+FORMATS = ("JPEG", "PNG")
+"""Of images; others can make the decoder call programs."""
+
+
+class FramesInLance:
+    """A column of encoded frames, decoded when rows are read."""
+
+    dtype = np.dtype(np.uint8)
+    ndim = 4
+
+    def __init__(self, path: Path, rows: int) -> None:
+        self.path: Path = path
+        self._table: Any = None
+        self.shape: tuple[int, ...] = (rows,)
+        self.shape = (rows, *self[slice(0, 1)].shape[1:])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        wanted = np.arange(len(self))[rows]
+        numbers = np.atleast_1d(wanted)
+        if not len(numbers):
+            return np.empty((0, *self.shape[1:]), np.uint8)
+        self._table = self._table or _open(self.path)
+        blobs = _read(self.path, lambda: self._table.take(numbers.tolist(), columns=[FRAMES]))[FRAMES].to_pylist()
+        frames = np.stack([self._decode(blob) for blob in blobs])
+        return frames if np.ndim(wanted) else frames[0]
+
+    def _decode(self, blob: bytes) -> np.ndarray:
+        try:
+            from PIL import Image
+        except ImportError as error:
+            raise ReachcostError(f"{self.path} holds images: pip install 'reachcost[swm]' to read them") from error
+        try:
+            with Image.open(io.BytesIO(blob), formats=FORMATS) as image:
+                return np.asarray(image.convert("RGB"))
+        except (OSError, ValueError, TypeError, Image.DecompressionBombError) as error:
+            raise ReachcostError(f"{self.path}: a frame is no whole {' or '.join(FORMATS)} image ({error})") from error
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_table": None}
+
+
+def open_lance(path: Path, observe: Callable[[np.ndarray], Observations] | None = None) -> Logs:
+    """Open a `.lance` table, or a directory with one in it, as `open_logs` opens HDF5."""
+    tables = [path] if path.suffix == ".lance" else sorted(path.glob("*.lance"))
+    if len(tables) != 1:
+        raise ReachcostError(f"{path} holds {len(tables)} Lance tables: name one of them, its directory ends in .lance")
+    table = _open(tables[0])
+    kinds: dict[str, Any] = {field.name: field.type for field in table.schema}
+    images = {name for name, kind in kinds.items() if types.is_binary(kind) or types.is_large_binary(kind)}
+    tabular = sorted(kinds.keys() - images)
+    small = _read(path, lambda: table.to_table(columns=tabular))
+    columns: dict[str, Any] = {}
+    for name in tabular:
+        if RENAMED.get(name) not in kinds:  # of two names of one thing, ours
+            columns[RENAMED.get(name, name)] = _numbers(path, name, small[name].combine_chunks())
+    lengths = _lengths(path, columns)
+    if FRAMES in images:
+        columns[FRAMES] = FramesInLance(tables[0], int(lengths.sum()))
+    require_columns(path, columns, lengths, np.cumsum(lengths) - lengths)
+    return Logs(columns, lengths, None if FRAMES in columns else observe)
+
+
+def _numbers(path: Path, name: str, values: Any) -> np.ndarray:
+    if values.null_count:
+        raise ReachcostError(f"{path}: column {name!r} has {values.null_count} rows without value: write it again")
+    size = getattr(values.type, "list_size", None)
+    numbers = (values.flatten() if size else values).to_numpy(zero_copy_only=False)
+    return numbers.reshape(-1, size) if size else numbers
+
+
+def _lengths(path: Path, columns: dict[str, Any]) -> np.ndarray:
+    """Rows of each episode, from the number of the episode in each row."""
+    if "episode_idx" not in columns:
+        raise ReachcostError(f"{path} has no column episode_idx: it must say where its episodes are")
+    episode = columns["episode_idx"].ravel()
+    if not len(episode):
+        raise ReachcostError(f"{path} has no rows: collect episodes first")
+    starts = np.diff(episode, prepend=episode[0] - 1) != 0
+    steps = np.diff(columns.get("step_idx", np.arange(len(episode))).ravel(), prepend=0)
+    if (np.diff(episode) < 0).any() or (steps[~starts] != 1).any():
+        raise ReachcostError(f"{path}: its rows are not episode after episode and step after step: write it again")
+    return np.diff(np.flatnonzero(starts), append=len(episode))
+
+
+def _open(path: Path) -> Any:
+    try:
+        import lance
+    except ImportError as error:
+        raise ReachcostError(f"{path} is a Lance table: install what reads it, pip install 'reachcost[swm]'") from error
+    return _read(path, lambda: lance.dataset(str(path)))
+
+
+def _read(path: Path, read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except (OSError, ValueError) as error:  # pyarrow's exceptions are of these kinds
+        raise ReachcostError(f"{path} is not a whole Lance table: copy or write it again") from error

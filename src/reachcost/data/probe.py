@@ -1,0 +1,79 @@
+"""A linear probe: how well a ridge regression reads quantities of the world out of latents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reachcost.base.seeding import generator
+from reachcost.data.logs import Logs
+from reachcost.errors import ReachcostError
+
+PROBE_ROWS = 20_000
+"""Logged rows of the paper's probe; four fifths are fitted on."""
+
+
+@dataclass(frozen=True)
+class LinearProbe:
+    """An affine map from latents to K targets.
+
+    Attributes:
+        weight: float32 [D, K].
+        bias: float32 [K].
+    """
+
+    weight: Tensor
+    bias: Tensor
+
+    def __call__(self, latents: Tensor) -> Tensor:
+        """Decode latents [..., D] -> [..., K]."""
+        if latents.shape[-1] != len(self.weight):
+            raise ReachcostError(
+                f"this probe reads latents of dimension {len(self.weight)}, not {latents.shape[-1]}: fit a probe on "
+                "latents of this world model"
+            )
+        return latents @ self.weight + self.bias
+
+
+@dataclass(frozen=True)
+class ProbeScore:
+    """Error on rows the probe was not fitted on: RMSE over all targets, and the mean coefficient of determination."""
+
+    rmse: float
+    r2: float
+
+
+def episode_split(logs: Logs, rows: int = PROBE_ROWS) -> tuple[np.ndarray, np.ndarray]:
+    """Some random rows: those to fit on, and those of another fifth of the episodes to score on."""
+    drawn = generator(0, "probe").permutation(logs.rows)[:rows]
+    unseen = generator(0, "probe-episodes").permutation(len(logs))[: len(logs) // 5]
+    held_out = np.isin(logs.episode_of(drawn), unseen)
+    return drawn[~held_out], drawn[held_out]
+
+
+def fit_probe(latents: Tensor, targets: np.ndarray, alpha: float = 1.0) -> LinearProbe:
+    """Ridge regression with an unpenalised intercept: latents [N, D], targets [N, K].
+
+    >>> latents = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
+    >>> probe = fit_probe(latents, latents.numpy() @ np.array([[1.0], [2.0], [0.0]]), alpha=1e-6)
+    >>> torch.allclose(probe.weight[:, 0], torch.tensor([1.0, 2.0, 0.0]), atol=1e-4)
+    True
+    """
+    if len(latents) != len(targets) or len(latents) < 2:
+        raise ReachcostError(f"{len(latents)} latents and {len(targets)} targets: a probe needs two or more of both")
+    x, y = latents.double(), torch.as_tensor(np.asarray(targets, np.float64))
+    x_mean, y_mean = x.mean(0), y.mean(0)
+    x, y = x - x_mean, y - y_mean
+    weight = torch.linalg.solve(x.T @ x + alpha * torch.eye(x.shape[1], dtype=x.dtype), x.T @ y)
+    return LinearProbe(weight.float(), (y_mean - x_mean @ weight).float())
+
+
+def score_probe(probe: LinearProbe, latents: Tensor, targets: np.ndarray) -> ProbeScore:
+    """Compare decoded latents [N, D] with targets [N, K]."""
+    targets = np.asarray(targets, np.float64)
+    error = probe(latents).double().numpy() - targets
+    r2 = 1 - (error**2).sum(0) / ((targets - targets.mean(0)) ** 2).sum(0)
+    return ProbeScore(float(np.sqrt((error**2).mean())), float(r2.mean()))

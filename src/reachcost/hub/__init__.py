@@ -1,0 +1,1 @@
+"""Heads and world models on the Hugging Face Hub."""

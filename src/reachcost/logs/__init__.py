@@ -1,5 +1,0 @@
-"""Logged episodes: in memory, and on disk in the HDF5 layout of stable-worldmodel."""
-
-from reachcost.logs.episodes import Logs
-
-__all__ = ["Logs"]

@@ -1,0 +1,71 @@
+"""A world of finitely many states needs no network while planning: latents become indices, costs become tables.
+
+`tabulate` gives the planner an equivalent model and equivalent costs, so nothing else has to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reachcost.costs.hybrid import HybridCost
+from reachcost.errors import ReachcostError
+from reachcost.protocols import Observations, TerminalCost
+from reachcost.tasks.toponav.features import ExactTopoNav, follow
+
+
+class TabularModel:
+    """The same world model, with the number of the state as its latent."""
+
+    latent_dim = 1
+    action_dim = 1
+
+    def __init__(self, model: ExactTopoNav) -> None:
+        self.model = model
+
+    def encode(self, observations: Observations) -> Tensor:
+        """Map N observations to state numbers [N, 1]."""
+        return self.model.cell_index(self.model.encode(observations))[:, None]
+
+    def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
+        """Follow the transitions: context [B, 1, 1], actions [B, S, H, 1] -> terminal [B, S, 1]."""
+        return follow(self.model.task.transitions, context[:, -1, 0], actions)[..., None]
+
+
+class TabularCost:
+    """A terminal cost looked up by (goal, state); the row of a goal is computed when it is first asked for."""
+
+    def __init__(self, cost: TerminalCost, latents: Tensor) -> None:
+        self._cost, self._latents = cost, latents
+        self._table = np.zeros((len(latents), len(latents)), np.float32)  # [goal, state]
+        self._known = np.zeros(len(latents), bool)
+
+    @torch.no_grad()
+    def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
+        """Look up terminal [B, S, 1] against goal [B, 1] -> [B, S]."""
+        goals = goal.numpy()
+        for new in np.unique(goals[~self._known[goals]]):
+            # One goal at a time: equal shapes give equal bits, whatever the other goals are.
+            self._table[new] = self._cost(self._latents[None], self._latents[None, new])[0].numpy()
+            self._known[new] = True
+        return torch.from_numpy(self._table.ravel().take(goals * len(self._table) + terminal[..., 0].numpy()))
+
+
+def tabulate(model: ExactTopoNav, costs: Mapping[str, TerminalCost]) -> tuple[TabularModel, dict[str, TerminalCost]]:
+    """Return model and costs in their tabular form.
+
+    A cost must score each candidate on its own; the hybrid, which standardises over its pool, keeps doing so.
+    """
+    if not isinstance(model, ExactTopoNav):
+        raise ReachcostError(f"only ExactTopoNav, of 677 states, has tables: {type(model).__name__} does not")
+
+    def table(cost: TerminalCost) -> TerminalCost:
+        if isinstance(cost, HybridCost):
+            return replace(cost, base=table(cost.base), learned=table(cost.learned))
+        return TabularCost(cost, model.latents)
+
+    return TabularModel(model), {name: table(cost) for name, cost in costs.items()}

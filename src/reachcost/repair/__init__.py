@@ -1,0 +1,1 @@
+"""From logs to a head: label sources, one file each, the exclusion of evaluation sets, one training loop."""

@@ -1,1 +1,0 @@
-"""Tables, pictures and pages: what people see of results."""

@@ -1,0 +1,1 @@
+"""Records of runs, statistics, tables and pictures."""

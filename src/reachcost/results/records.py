@@ -1,0 +1,221 @@
+"""A result is a record: one directory per run, with a manifest and rows, complete or not there at all.
+
+DIR/runs/<name>/manifest.json   configuration, seeds, sha256 of inputs, versions, machine, seconds, sha256 of files
+DIR/runs/<name>/rows.parquet    one row per episode, candidate or epoch
+DIR/tables/<table>.json, .md    made from the rows alone
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
+
+from reachcost.base.atomic import new_directory, sweep
+from reachcost.base.machine import machine, versions
+from reachcost.errors import ReachcostError
+
+FORMAT = "reachcost-run/1"
+Columns = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run on disk."""
+
+    path: Path
+    manifest: dict[str, Any]
+
+    @property
+    def sha256(self) -> dict[str, str]:
+        """sha256 of every file of the run, by name."""
+        return self.manifest["files"]
+
+    def table(self) -> pa.Table:
+        """Read the rows, after checking that they are the ones the manifest describes."""
+        self.require_intact()
+        table = pq.read_table(self.path / "rows.parquet")
+        if len(table) != self.manifest["rows"]:
+            raise ReachcostError(_damaged(self.path, f"it has {len(table)} rows, its manifest says otherwise"))
+        return table
+
+    def require_intact(self) -> None:
+        """Stop if a file of the run is missing or changed."""
+        for name, expected in self.sha256.items():
+            try:
+                found = _sha256(self.path / name)
+            except OSError as error:
+                raise ReachcostError(_damaged(self.path, f"{name} cannot be read ({error.strerror})")) from error
+            if found != expected:
+                raise ReachcostError(_damaged(self.path, f"{name} is not the file its manifest describes"))
+
+
+@contextmanager
+def exclusive(out: Path) -> Iterator[None]:
+    """Keep other processes from writing into the same directory, and clear what killed ones left."""
+    if out.exists() and not out.is_dir():
+        raise ReachcostError(f"{out} is a file: choose another --out, a directory")
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(out / ".lock", timeout=0):
+            sweep(out)
+            yield
+    except Timeout as error:
+        raise ReachcostError(
+            f"another reachcost process is working in {out}: wait for it, or choose another --out"
+        ) from error
+
+
+def record_run(path: Path, config: Mapping[str, Any], compute: Callable[[Path], Columns]) -> Run:
+    """Return the finished run at `path`, computing it only if it is not there yet.
+
+    Args:
+        path: Directory of the run.
+        config: Everything that determines the result: settings, all seeds, sha256 of inputs. JSON values only.
+        compute: Called with a directory for further files; returns the rows.
+    """
+    config = json.loads(json.dumps(config))
+    if path.exists():
+        run = read_run(path)
+        _require_config(run, config)
+        return run
+    start = time.perf_counter()
+    with new_directory(path) as partial:
+        rows = compute(partial)
+        pq.write_table(pa.table({name: pa.array(column) for name, column in rows.items()}), partial / "rows.parquet")
+        manifest = {
+            "format": FORMAT,
+            "config": config,
+            "versions": versions(),
+            "machine": machine(),
+            "rows": len(next(iter(rows.values()))),
+            "files": {file.name: _sha256(file) for file in sorted(partial.iterdir())},
+            "elapsed_seconds": round(time.perf_counter() - start, 3),
+        }
+        (partial / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    return Run(path, manifest)
+
+
+def read_run(path: Path) -> Run:
+    """Open a finished run and check its manifest."""
+    try:
+        manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ReachcostError(_damaged(path, f"manifest.json cannot be read ({error.strerror})")) from error
+    except ValueError as error:
+        raise ReachcostError(_damaged(path, f"manifest.json is not valid JSON ({error})")) from error
+    types = {
+        "config": dict,
+        "versions": dict,
+        "rows": int,
+        "files": dict,
+        "elapsed_seconds": (int, float),
+    }
+    if (
+        not isinstance(manifest, dict)
+        or manifest.get("format") != FORMAT
+        or not all(isinstance(manifest.get(key), kind) for key, kind in types.items())
+        or "rows.parquet" not in manifest["files"]
+    ):
+        raise ReachcostError(_damaged(path, f"manifest.json is not of format {FORMAT!r}"))
+    return Run(path, manifest)
+
+
+def require_intact_runs(out: Path) -> None:
+    """Check every finished run below `out`, so that damage is found before anything is computed or written."""
+    for run in sorted((out / "runs").glob("*/[!.]*")):
+        read_run(run).require_intact()
+
+
+def require_rows(run: Run, keys: Mapping[str, Sequence[Any]], values: Sequence[str]) -> dict[str, np.ndarray]:
+    """Read rows that must hold every combination of `keys` exactly once and finite `values`.
+
+    Returns the value columns as arrays shaped like the keys, for example [cost, episode, candidate].
+    """
+    table = run.table()
+    missing = [name for name in (*keys, *values) if name not in table.column_names]
+    if missing:
+        raise ReachcostError(_damaged(run.path, f"its rows have no column {', '.join(missing)}"))
+    shape = tuple(len(allowed) for allowed in keys.values())
+    position = np.zeros(len(table), np.int64)
+    for name, allowed in keys.items():
+        index = _index_in(run, table, name, allowed)
+        if (index < 0).any():
+            row = int(np.flatnonzero(index < 0)[0])
+            raise ReachcostError(_damaged(run.path, f"row {row} has an unexpected {name} {table[name][row].as_py()!r}"))
+        position = position * len(allowed) + index
+    count = np.bincount(position, minlength=int(np.prod(shape)))
+    for problem, wrong in (("missing", count == 0), ("duplicate", count > 1)):
+        if wrong.any():
+            where = [int(at) for at in np.unravel_index(int(np.flatnonzero(wrong)[0]), shape)]
+            named = ", ".join(f"{name} {allowed[at]}" for (name, allowed), at in zip(keys.items(), where, strict=True))
+            raise ReachcostError(_damaged(run.path, f"{int(wrong.sum())} rows are {problem}, the first is {named}"))
+    result: dict[str, np.ndarray] = {}
+    for name in values:
+        ordered = np.empty(len(table))
+        ordered[position] = _finite(run, table, name)
+        result[name] = ordered.reshape(shape)
+    return result
+
+
+def _index_in(run: Run, table: pa.Table, name: str, allowed: Sequence[Any]) -> np.ndarray:
+    """Position of each value of a key column among the allowed ones, -1 if it is none of them."""
+    try:
+        value_set = pa.array(allowed, table.schema.field(name).type)
+    except (pa.ArrowException, TypeError) as error:
+        raise ReachcostError(_damaged(run.path, f"its column {name} is of another type ({error})")) from error
+    found = pc.index_in(table[name], value_set=value_set)  # pyright: ignore[reportAttributeAccessIssue] (made at import)
+    return found.fill_null(-1).to_numpy()
+
+
+def _finite(run: Run, table: pa.Table, name: str) -> np.ndarray:
+    try:
+        column = table[name].to_numpy().astype(np.float64)
+    except (ValueError, TypeError) as error:
+        raise ReachcostError(_damaged(run.path, f"its column {name} holds no numbers ({error})")) from error
+    if not np.isfinite(column).all():
+        row = int(np.flatnonzero(~np.isfinite(column))[0])
+        raise ReachcostError(_damaged(run.path, f"row {row} has a malformed {name} ({column[row]})"))
+    return column
+
+
+def _require_config(run: Run, config: Mapping[str, Any]) -> None:
+    recorded = run.manifest["config"]
+    different = sorted(key for key in {*recorded, *config} if recorded.get(key) != config.get(key))
+    if different:
+        key = different[0]
+        raise ReachcostError(
+            f"{run.path} holds a run of another configuration ({key} is {_short(recorded.get(key))} there and "
+            f"{_short(config.get(key))} here): choose another --out, or remove that directory"
+        )
+    made_with, now = run.manifest["versions"], versions()
+    if made_with != now:
+        raise ReachcostError(
+            f"{run.path} was made with other versions ({_short(made_with)}; now {_short(now)}), and one table must not "
+            "mix them: choose another --out, or remove that directory"
+        )
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def _damaged(path: Path, what: str) -> str:
+    return f"the record in {path} is damaged: {what}: remove that directory and run the command again"
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,1 @@
+"""Which runs stand behind which tables."""

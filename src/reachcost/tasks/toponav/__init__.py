@@ -1,0 +1,1 @@
+"""TopoNav: the paper's grid of three rooms, with exact dynamics."""

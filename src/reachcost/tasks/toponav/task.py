@@ -1,0 +1,240 @@
+"""TopoNav: three rooms on a 29 x 29 grid, joined by two single-cell doors at opposite ends.
+
+States are integer cells (x, y), y growing downwards. Actions are indices into stay, up, down, left, right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import shortest_path
+
+from reachcost.base.seeding import EpisodeStreams, generator
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.logs import Logs
+from reachcost.data.observations import LazyColumns
+from reachcost.errors import ReachcostError
+from reachcost.protocols import Observations
+
+SIZE = 29
+WALLS = (9, 19)
+DOORS = ((9, 4), (19, 24))
+MOVES = np.array([(0, 0), (0, -1), (0, 1), (-1, 0), (1, 0)])
+STAY = 0
+CELL_PIXELS = 5
+FREE, WALL, GOAL, AGENT = np.round(
+    255 * np.array([(0.92, 0.92, 0.92), (0.08, 0.08, 0.08), (0.10, 0.75, 0.22), (0.10, 0.32, 0.95)])
+).astype(np.uint8)
+BASE_SEED = 608
+SASC_CANDIDATES, SASC_HORIZON = 256, 12
+
+
+def _free_cells() -> np.ndarray:
+    free = np.zeros((SIZE, SIZE), bool)
+    free[1:-1, 1:-1] = True
+    free[list(WALLS), :] = False
+    for x, y in DOORS:
+        free[x, y] = True
+    return free
+
+
+class TopoNav:
+    """The paper's grid world, with exact graph distances and shortest routes.
+
+    >>> task = TopoNav()
+    >>> len(task.cells), task.step(np.array([[1, 1]]), np.array([[4]])).tolist()
+    (677, [[2, 1]])
+    """
+
+    name = "toponav"
+    world = "TopoNav"
+    action_budget = 90
+    stops_at_success = True
+
+    def __init__(self) -> None:
+        self.free = _free_cells()  # [x, y]
+        self.cells = np.argwhere(self.free).astype(np.int64)  # [677, 2]
+        self._index = np.full((SIZE, SIZE), -1)
+        self._index[tuple(self.cells.T)] = np.arange(len(self.cells))
+        targets = self.cells[:, None] + MOVES
+        stays = ~self.free[targets[..., 0], targets[..., 1]]
+        targets[stays] = np.repeat(self.cells[:, None], len(MOVES), axis=1)[stays]
+        self.transitions = self._index[targets[..., 0], targets[..., 1]]  # [677, 5] cell index after an action
+
+    def index(self, states: np.ndarray) -> np.ndarray:
+        """Number of each cell among the 677 free ones: [N, 2] -> [N]."""
+        states = np.asarray(states)
+        x, y = np.clip(np.moveaxis(states, -1, 0), 0, SIZE - 1)  # beyond the map lies its solid boundary
+        index = self._index[x, y]
+        if (index < 0).any():
+            x, y = states[index < 0][0]
+            raise ReachcostError(f"({x}, {y}) is not a free TopoNav cell: see TopoNav().cells for the 677 that are")
+        return index
+
+    def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """Execute one action index per state; a move into a wall changes nothing."""
+        require_actions(actions)
+        return self.cells[self.transitions[self.index(states), np.asarray(actions)[..., 0]]]
+
+    def render(self, states: np.ndarray, goals: np.ndarray | None = None) -> np.ndarray:
+        """Draw uint8 [N, 145, 145, 3]; the agent covers the goal, and no goal is drawn unless given."""
+        grid = np.where(self.free.T[..., None], FREE, WALL)
+        frames = np.repeat(grid[None], len(states), axis=0)
+        rows = np.arange(len(states))
+        for cells, colour in ((goals, GOAL), (states, AGENT)):
+            if cells is not None:
+                self.index(cells)
+                frames[rows, cells[:, 1], cells[:, 0]] = colour
+        return frames.repeat(CELL_PIXELS, axis=1).repeat(CELL_PIXELS, axis=2)
+
+    def locate(self, pixels: np.ndarray) -> np.ndarray:
+        """Find the agent's cell in rendered frames: uint8 [N, 145, 145, 3] -> [N, 2]."""
+        centre = CELL_PIXELS // 2
+        is_agent = (pixels[:, centre::CELL_PIXELS, centre::CELL_PIXELS] == AGENT).all(-1)
+        found = is_agent.sum((1, 2))
+        if (found != 1).any():
+            frame = int(np.flatnonzero(found != 1)[0])
+            raise ReachcostError(
+                f"frame {frame} shows {found[frame]} agents: encode frames drawn by TopoNav.render, uint8 145 x 145 RGB"
+            )
+        return np.argwhere(is_agent)[:, [2, 1]]
+
+    def observe(self, states: np.ndarray) -> Observations:
+        """The columns `state` and `pixels`; frames are drawn only when read."""
+        return LazyColumns({"state": states, "pixels": lambda: self.render(states)})
+
+    @cached_property
+    def distances(self) -> np.ndarray:
+        """Exact graph distance between all free cells [677, 677]."""
+        sources = np.repeat(np.arange(len(self.cells)), len(MOVES))
+        edges = csr_array((np.ones(len(sources), np.int8), (sources, self.transitions.ravel())))
+        return shortest_path(edges, unweighted=True).astype(np.int64)
+
+    @cached_property
+    def route_actions(self) -> np.ndarray:
+        """Action of the shortest route for [goal, cell]; up and down before left and right, stay at the goal."""
+        after = self.distances[:, self.transitions]  # [goal, cell, action]
+        shorter = after < self.distances[..., None]
+        return np.where(shorter.any(-1), shorter.argmax(-1), STAY)
+
+    def routes(self, states: np.ndarray, goals: np.ndarray, length: int) -> np.ndarray:
+        """First `length` actions of each shortest route, padded by stay: [N, 2], [N, 2] -> [N, length]."""
+        here, goal = self.index(states), self.index(goals)
+        actions = np.empty((len(here), length), np.int64)
+        for t in range(length):
+            actions[:, t] = self.route_actions[goal, here]
+            here = self.transitions[here, actions[:, t]]
+        return actions
+
+    def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """Exact graph distance in steps [N]."""
+        return self.distances[self.index(states), self.index(goals)]
+
+    def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """Whether the agent stands on the exact goal cell."""
+        return (np.asarray(states) == goals).all(-1)
+
+    def room(self, states: np.ndarray) -> np.ndarray:
+        """0, 1 or 2 from left to right; a door cell belongs to the room on its right."""
+        return np.searchsorted(WALLS, np.asarray(states)[..., 0], side="right")
+
+    def category(self, starts: np.ndarray, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """`success`, `wrong_room` or `right_room` (in the goal's room, not on the goal)."""
+        in_room = np.where(self.room(states) == self.room(goals), "right_room", "wrong_room")
+        return np.where(self.success(states, goals), "success", in_room)
+
+    def generate_logs(self, episodes: int = 2500, seed: int = BASE_SEED) -> Logs:
+        """Shortest routes between uniformly drawn pairs of different free cells."""
+        if episodes < 1:
+            raise ReachcostError(f"cannot log {episodes} episodes: ask for at least one")
+        rng = generator(seed, "toponav-logs")
+        start = rng.integers(len(self.cells), size=episodes)
+        goal = (start + rng.integers(1, len(self.cells), size=episodes)) % len(self.cells)
+        lengths = self.distances[start, goal] + 1
+        actions = self.routes(self.cells[start], self.cells[goal], int(lengths.max()))
+        here = [start]
+        for t in range(actions.shape[1] - 1):
+            here.append(self.transitions[here[-1], actions[:, t]])
+        logged = np.arange(actions.shape[1]) < lengths[:, None]
+        states = self.cells[np.stack(here, axis=1)[logged]]
+        return Logs({"state": states, "action": actions[logged][:, None]}, lengths, self.observe)
+
+    def evaluation_set(self, name: str = "detour", seed: int = BASE_SEED, episodes: int = 120) -> EvaluationSet:
+        """120 unordered-distinct pairs whose route is long and far from straight.
+
+        The paper's constraints: graph distance at least 18, at least 1.45 times the Euclidean distance, Manhattan
+        distance at least 12.
+        """
+        if name != "detour":
+            raise ReachcostError(f"TopoNav has no evaluation set {name!r}: the one it has is 'detour'")
+        apart = np.abs(self.cells[:, None] - self.cells[None]).astype(float)
+        eligible = (
+            (self.distances >= 18)
+            & (self.distances >= 1.45 * np.hypot(apart[..., 0], apart[..., 1]))
+            & (apart.sum(-1) >= 12)
+        )
+        unordered = np.argwhere(np.triu(eligible))
+        if not 0 < episodes <= len(unordered):
+            raise ReachcostError(f"TopoNav has {len(unordered)} eligible pairs, not {episodes}: ask for 1 up to that")
+        rng = generator(seed, "toponav-evaluation")
+        chosen = unordered[rng.permutation(len(unordered))[:episodes]]
+        chosen = rng.permuted(chosen, axis=1)
+        starts, goals = self.cells[chosen[:, 0]], self.cells[chosen[:, 1]]
+        return EvaluationSet(name, starts, goals, seed, np.arange(len(chosen)), world=self.world)
+
+
+def require_actions(actions: np.ndarray) -> None:
+    """Refuse action indices that are none of the five."""
+    if actions.size and (actions.min() < 0 or actions.max() >= len(MOVES)):
+        raise ReachcostError(
+            f"TopoNav actions are 0 to {len(MOVES) - 1} (stay, up, down, left, right), "
+            f"but these run from {actions.min()} to {actions.max()}"
+        )
+
+
+@dataclass(frozen=True)
+class RouteProposal:
+    """The 13 candidates that the paper writes into every TopoNav pool: stay, the shortest route, 11 perturbed routes.
+
+    They come from the true map, so they say nothing about a cost: every cost is offered the same ones.
+    """
+
+    task: TopoNav
+    """Whose routes."""
+    iterations: int = 5
+    """Planner iterations; every one gets fresh perturbations."""
+    horizon: int = 12
+    """Actions per candidate."""
+    routes: int = 12
+    """Route candidates; the first is not perturbed."""
+    replacement: float = 0.12
+    """Probability of drawing a new action at a position of a perturbed route."""
+
+    def __call__(self, states: np.ndarray, goals: np.ndarray, streams: EpisodeStreams) -> np.ndarray:
+        """Propose candidates [B, iterations, 1 + routes, horizon] for states [B, 2] and goals [B, 2]."""
+        route = self.task.routes(states, goals, self.horizon).astype(np.uint8)
+        pool = np.full((len(states), self.iterations, 1 + self.routes, self.horizon), STAY, np.uint8)
+        pool[:, :, 1:] = route[:, None, None]
+        perturbed = pool[:, :, 2:]
+        # One draw decides both: below `replacement` a new action is drawn, and how far below says which of the five.
+        draws = streams.uniform16(*perturbed.shape[1:]) / (self.replacement * 65536)
+        replace = draws < 1
+        perturbed[replace] = (draws[replace] * len(MOVES)).astype(np.uint8)
+        return pool
+
+
+def sasc_seed(head_seed: int) -> int:
+    """The paper's candidate seed for a head seed."""
+    return BASE_SEED + 31 * head_seed + 3
+
+
+def sasc_pool(task: TopoNav, evaluation: EvaluationSet, head_seed: int) -> np.ndarray:
+    """The paper's TopoNav pool for SASC: stay, the shortest route, 254 uniform sequences: [E, 256, 12, 1]."""
+    seed, shape = sasc_seed(head_seed), (SASC_CANDIDATES, SASC_HORIZON)
+    pool = np.stack([generator(seed, "sasc-pool", e).integers(len(MOVES), size=shape) for e in evaluation.episodes])
+    pool[:, 0] = STAY
+    pool[:, 1] = task.routes(evaluation.starts, evaluation.goals, SASC_HORIZON)
+    return pool[..., None]

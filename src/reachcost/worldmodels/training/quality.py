@@ -1,0 +1,70 @@
+"""How good a world model is, on episodes it was not trained on: prediction, and what a linear probe reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reachcost.base.seeding import generator
+from reachcost.data.probe import fit_probe, score_probe
+from reachcost.worldmodels.jepa import Parts
+from reachcost.worldmodels.training.windows import Windows
+
+CHUNK = 512
+
+
+@torch.no_grad()
+def prediction_error(parts: Parts, held_out: Windows, count: int = 1000) -> dict[str, float]:
+    """Error of predicted latents relative to their variance, after one action block and after all of a window."""
+    encoded, predicted = _roll_out(parts, held_out, _starts(held_out, count))
+    variance = encoded.var(0).mean()
+    error = (predicted - encoded[:, 1:]).square().mean((0, 2)) / variance
+    return {"one_step": error[0].item(), "rollout": error[-1].item()}
+
+
+@torch.no_grad()
+def state_error(
+    parts: Parts, train: Windows, held_out: Windows, fit_rows: int = 16_000, count: int = 4_000
+) -> dict[str, float]:
+    """Read the logged state out of latents: a probe fitted on training rows, scored on held-out episodes.
+
+    `probe_*` are errors on encoded frames, `rollout_rmse` on the last prediction of a window; units of the state.
+    """
+    states = np.asarray(train.logs.columns["state"])
+    rows = train.rows(_starts(train, -(-fit_rows // train.count))).reshape(-1)
+    probe = fit_probe(_encode(parts, train.frames_of, rows), states[rows])
+    starts = _starts(held_out, count)
+    score = score_probe(probe, _encode(parts, held_out.frames_of, starts), states[starts])
+    ends = held_out.rows(starts[: count // 2])[:, -1]
+    _, predicted = _roll_out(parts, held_out, starts[: count // 2])
+    return {
+        "probe_r2": score.r2,
+        "probe_rmse": score.rmse,
+        "rollout_rmse": score_probe(probe, predicted[:, -1], states[ends]).rmse,
+    }
+
+
+def _starts(windows: Windows, count: int) -> np.ndarray:
+    """A fixed sample of windows."""
+    order = generator(0, "quality").permutation(len(windows.starts))
+    return windows.starts[order[:count]]
+
+
+def _encode(parts: Parts, read: Callable[[np.ndarray], Tensor], rows: np.ndarray) -> Tensor:
+    batches = (read(rows[first : first + CHUNK]).to(parts.device) for first in range(0, len(rows), CHUNK))
+    return torch.cat([parts.embed(batch).cpu() for batch in batches])
+
+
+def _roll_out(parts: Parts, windows: Windows, starts: np.ndarray) -> tuple[Tensor, Tensor]:
+    """Encoded latents [N, T, D] of windows, and those predicted from their first frame [N, T - 1, D]."""
+    rows = windows.rows(starts)
+    encoded = _encode(parts, windows.frames_of, rows.reshape(-1)).view(*rows.shape, -1)
+    actions = parts.embed_actions(windows.actions(starts).to(parts.device))
+    ahead = [encoded[:, :1].to(parts.device)]
+    for step in range(actions.shape[1]):
+        context = torch.cat(ahead[-parts.history :], dim=1)
+        ahead.append(parts.predict(context, actions[:, step + 1 - context.shape[1] : step + 1])[:, -1:])
+    return encoded, torch.cat(ahead[1:], dim=1).cpu()

@@ -1,0 +1,72 @@
+"""Windows of logged frames and the action blocks between them: what a world model is trained on."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reachcost.data.actions import ActionBlocks
+from reachcost.data.logs import Logs
+from reachcost.data.observations import frames
+from reachcost.errors import ReachcostError
+
+
+class Windows:
+    """All windows of some frames, one action block apart, within the first or the last episodes of logs.
+
+    Args:
+        logs: The logs.
+        blocks: Length and statistics of an action block.
+        pixels: Side of the frames.
+        count: T, frames of a window.
+        first: First episode.
+        stop: Episode to stop before.
+
+    >>> from reachcost import make_task
+    >>> logs = make_task("tworoom").generate_logs(episodes=20)
+    >>> windows = Windows(logs, ActionBlocks.of(logs, 5), pixels=64, count=4, first=0, stop=20)
+    >>> [tuple(part.shape) for part in windows.read(windows.starts[:2])]
+    [(8, 64, 64, 3), (2, 3, 10)]
+    """
+
+    def __init__(self, logs: Logs, blocks: ActionBlocks, pixels: int, count: int, first: int, stop: int) -> None:
+        self.logs, self.blocks, self.pixels, self.count = logs, blocks, pixels, count
+        self._episodes = (first, stop)
+        span = (count - 1) * blocks.length + 1
+        self.stop_row = logs.rows if stop >= len(logs) else int(logs.offsets[stop])
+        starts = logs.window_starts(span)
+        self.starts = starts[(starts >= logs.offsets[first]) & (starts < self.stop_row)]
+        if not len(self.starts):
+            raise ReachcostError(
+                f"no episode from {first} to {stop - 1} has the {span} rows of a window of {count} frames "
+                f"{blocks.length} steps apart: log longer or more episodes"
+            )
+
+    def of_frames(self, count: int) -> Windows:
+        """Windows of another number of frames within the same episodes."""
+        return Windows(self.logs, self.blocks, self.pixels, count, *self._episodes)
+
+    def draw(self, size: int, generator: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """Read `size` windows drawn uniformly."""
+        return self.read(self.starts[generator.integers(len(self.starts), size=size)])
+
+    def read(self, starts: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Frames uint8 [N * T, pixels, pixels, 3] and action blocks [N, T - 1, A] of windows that start at rows [N]."""
+        return self.frames_of(self.rows(starts).reshape(-1)), self.actions(starts)
+
+    def rows(self, starts: np.ndarray) -> np.ndarray:
+        """Rows of the frames of each window [N, T]."""
+        return starts[:, None] + self.blocks.length * np.arange(self.count)
+
+    def frames_of(self, rows: slice | np.ndarray) -> Tensor:
+        """Frames of log rows: uint8 [N, pixels, pixels, 3]."""
+        return torch.from_numpy(frames(self.logs.observations(rows), self.pixels))
+
+    def actions(self, starts: np.ndarray) -> Tensor:
+        """Action blocks between the frames of each window [N, T - 1, A]."""
+        rows = starts[:, None] + np.arange((self.count - 1) * self.blocks.length)
+        taken = np.asarray(self.logs.columns["action"])[rows]
+        return torch.from_numpy(
+            self.blocks.standardise(taken.reshape(len(starts), self.count - 1, self.blocks.length, -1))
+        )
