@@ -21,9 +21,10 @@ from reachcost.costs.latent import LatentMSE
 from reachcost.costs.probe import DecodedDistance, StandardisedL2, SubspaceCost
 from reachcost.data.latents import encode_logs
 from reachcost.data.probe import fit_probe
+from reachcost.fitting.fit import fit
+from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.temporal import TemporalPairs
 from reachcost.protocols import TerminalCost
-from reachcost.repair.fitting import Recipe, fit
-from reachcost.repair.temporal import TemporalPairs
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.loading import load_world_model
 

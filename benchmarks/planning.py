@@ -19,11 +19,12 @@ from benchmarks.machine import matmul_peak, operations, publish
 from reachcost.costs.head import HeadCost
 from reachcost.costs.latent import LatentMSE
 from reachcost.data.latents import encode_logs
+from reachcost.fitting.fit import fit
+from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.temporal import TemporalPairs
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
 from reachcost.protocols import TerminalCost, WorldModel
-from reachcost.repair.fitting import Recipe, fit
-from reachcost.repair.temporal import TemporalPairs
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.loading import load_world_model
 

@@ -20,10 +20,11 @@ from reachcost.base.seeding import EpisodeStreams
 from reachcost.costs.head import HeadCost
 from reachcost.costs.latent import LatentMSE
 from reachcost.data.latents import encode_logs
+from reachcost.fitting.fit import fit
+from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.temporal import TemporalPairs
 from reachcost.planning.cem import CEM
 from reachcost.protocols import TerminalCost
-from reachcost.repair.fitting import Recipe, fit
-from reachcost.repair.temporal import TemporalPairs
 from reachcost.swm import RepairedModel, SwmModel
 from reachcost.swm.package import import_stable_worldmodel, silence
 from reachcost.tasks.tworoom import TwoRoom

@@ -10,9 +10,10 @@ from hypothesis import HealthCheck, settings
 
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
+from reachcost.fitting.fit import fit
+from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.temporal import TemporalPairs
 from reachcost.heads.pair import PairHead
-from reachcost.repair.fitting import Recipe, fit
-from reachcost.repair.temporal import TemporalPairs
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import TwoRoom

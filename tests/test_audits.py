@@ -22,9 +22,9 @@ from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
+from reachcost.fitting.exclusion import Exclusion
+from reachcost.fitting.oracle import OraclePairs
 from reachcost.heads.pair import PairHead
-from reachcost.repair.exclusion import Exclusion
-from reachcost.repair.oracle import OraclePairs
 from reachcost.results.stats import cluster_bootstrap
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.tworoom import Layout, TwoRoom

@@ -21,13 +21,14 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import encode_logs
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
+from reachcost.fitting.fit import fit
+from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.temporal import TemporalPairs
 from reachcost.heads.pair import PairHead
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
 from reachcost.planning.random_policy import RandomPolicy
 from reachcost.protocols import Observations
-from reachcost.repair.fitting import Recipe, fit
-from reachcost.repair.temporal import TemporalPairs
 from reachcost.tasks.exact import ExactTwoRoom
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import Layout, TwoRoom

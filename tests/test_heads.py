@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +14,22 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
+from torch import Tensor, nn
 
 from reachcost.base.modules import _checksum
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, ReachcostWarning
-from reachcost.heads.kinds import KINDS
+from reachcost.fitting.fit import evaluate, fit
+from reachcost.fitting.pairs import PairSet
+from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.temporal import TemporalPairs
+from reachcost.heads.base import LearnedHead
+from reachcost.heads.embedding import EmbeddingHead
+from reachcost.heads.kinds import BUILT_IN, KINDS, register_head
 from reachcost.heads.pair import PairHead
 from reachcost.heads.storage import load_head, save_head
 from reachcost.protocols import Head
-from reachcost.repair.fitting import Recipe, evaluate, fit
-from reachcost.repair.pairs import PairSet
-from reachcost.repair.temporal import TemporalPairs
 
 QUICK = Recipe.paper(hidden=16, scale=29, epochs=3, batch_size=256)
 
@@ -139,6 +145,10 @@ def test_other_damage_is_named(head: PairHead, tmp_path: Path) -> None:
         "format": ({"format": "other"}, "of format 'other', not"),
         "arguments": ({"arguments": {"latent_dim": "ten"}}, "valid `arguments`"),
         "scale": ({"arguments": {**head.config, "scale": -5}}, "valid `arguments`"),
+        "nan": ({"arguments": {**head.config, "scale": float("nan")}}, "valid `arguments`"),
+        "text": ({"arguments": {**head.config, "hidden": "32"}}, "valid `arguments`"),
+        "more": ({"arguments": {**head.config, "depth": 2}}, "valid `arguments`.* no 'depth'"),
+        "none": ({"arguments": None}, "needs a kind, its `arguments` and `training`"),
         "symmetric": ({"arguments": {**head.config, "symmetric": True}}, "do not belong together"),
     }
     for name, (change, message) in cases.items():
@@ -171,9 +181,9 @@ def test_non_finite_weights_are_refused(tmp_path: Path) -> None:
         load_head(tmp_path / "head")
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", [head.kind for head in BUILT_IN])
 def test_every_kind_broadcasts_learns_and_comes_back(kind: str, pairs: TemporalPairs, tmp_path: Path) -> None:
-    recipe = Recipe.paper(head=kind, hidden=32, scale=29, epochs=3, batch_size=256, learning_rate=1e-2)
+    recipe = Recipe.paper(head=kind, scale=29, epochs=3, batch_size=256, learning_rate=1e-2)
     head = fit(pairs, recipe, seed=1)
     untrained = evaluate(recipe.build(10), pairs.latents, pairs.validation)[0]
     assert head.kind == kind
@@ -246,6 +256,14 @@ def test_fresh_pairs_are_drawn_for_every_epoch_after_the_first(
         ({"expectile": 1.0}, "expectile is 1.0: choose one between 0 and 1"),
         ({"head": "transformer"}, "unknown head 'transformer': choose one of pair, embedding"),
         ({"loss": "hinge"}, "unknown loss 'hinge'"),
+        ({"symmetric": True}, "the embedding head has no 'symmetric', it knows latent_dim, embedding, hidden, scale"),
+        ({"head": "linear", "hidden": 8}, "the linear head has no 'hidden', it knows latent_dim, scale: leave it out"),
+        ({"options": {"depth": 3}}, "the embedding head has no 'depth'"),
+        ({"options": {"embedding": -1}}, "'embedding' of the embedding head must be a positive number"),
+        ({"head": "pair", "symmetric": 1}, "'symmetric' of the pair head must be a bool"),
+        ({"options": {"scale": 3.0}}, "options repeat 'scale'"),
+        ({"options": {"latent_dim": 3}}, "options repeat 'latent_dim'"),
+        ({"head": "own", "options": {"widths": (1, 2)}}, "'widths' of the own head is no JSON value"),
     ],
 )
 def test_unknown_choices_are_refused(wrong: dict[str, Any], message: str) -> None:
@@ -256,3 +274,220 @@ def test_unknown_choices_are_refused(wrong: dict[str, Any], message: str) -> Non
 def test_a_head_that_died_is_reported(pairs: TemporalPairs) -> None:
     with pytest.warns(ReachcostWarning, match="for every pair, so it ranks nothing: train it with another seed"):
         fit(pairs, Recipe.paper(hidden=16, scale=1e9, epochs=3, learning_rate=0.3))
+
+
+@register_head
+class OwnHead(LearnedHead):
+    """A head of one's own, with an argument of every JSON type."""
+
+    kind = "own"
+
+    def __init__(
+        self,
+        latent_dim: int,
+        scale: float = 10.0,
+        *,
+        activation: str = "relu",
+        widths: list[int] | None = None,
+        dropout: dict[str, float] | None = None,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(latent_dim, scale)
+        self.activation, self.widths, self.dropout, self.bias = activation, widths, dropout, bias
+        layers: list[nn.Module] = []
+        for width in widths or []:
+            layers += [nn.Linear(latent_dim, width, bias), nn.ReLU() if activation == "relu" else nn.Tanh()]
+            latent_dim = width
+        self.network = nn.Sequential(*layers, nn.Dropout((dropout or {}).get("share", 0.0)), nn.Linear(latent_dim, 1))
+
+    @property
+    def config(self) -> dict[str, Any]:
+        own = {"activation": self.activation, "widths": self.widths, "dropout": self.dropout, "bias": self.bias}
+        return {**super().config, **own}
+
+    def compare(self, z: Tensor, goal: Tensor) -> Tensor:
+        return self.network((z - goal).abs()).squeeze(-1)
+
+
+def same_weights(one: LearnedHead, other: LearnedHead) -> bool:
+    weights = other.state_dict()
+    return all(torch.equal(weight, weights[name]) for name, weight in one.state_dict().items())
+
+
+def test_a_head_of_ones_own_is_trained_saved_and_loaded(pairs: TemporalPairs, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    own = OwnHead(10, scale=29, activation="tanh", widths=[16, 8], dropout={"share": 0.1}, bias=False)
+    head = fit(pairs, Recipe.paper(epochs=3, batch_size=256, learning_rate=1e-2), head=own)
+    untrained = evaluate(own.eval(), pairs.latents, pairs.validation)[0]
+    assert head.record["validation_loss"] < 0.5 * untrained
+    # Validation saw no dropout: what it chose is what is used.
+    assert head.record["validation_loss"] == evaluate(head, pairs.latents, pairs.validation)[0]
+    save_head(head, tmp_path / "head")
+    loaded = load_head(tmp_path / "head")
+    assert isinstance(loaded, OwnHead)
+    assert (loaded.config, loaded.record) == (own.config, head.record)
+    assert same_weights(loaded, head)
+
+
+def test_a_given_head_is_trained_from_its_weights_by_its_own_scale_and_left_alone(pairs: TemporalPairs) -> None:
+    built = PairHead(10, hidden=16, scale=29)
+    before = {name: weight.clone() for name, weight in built.state_dict().items()}
+    first, again = (fit(pairs, Recipe(epochs=2), head=built, seed=1) for _ in range(2))
+    assert same_weights(first, again)
+    assert all(torch.equal(weight, before[name]) for name, weight in built.state_dict().items())
+    assert not built.record
+    assert first.scale == 29
+    further = fit(pairs, Recipe(epochs=1, learning_rate=1e-4), head=first)
+    assert further.record["validation_loss"] < first.record["curve"][0]["validation_loss"]
+    assert further.record["started_from"] == first.record
+    still = fit(pairs, Recipe(epochs=1, learning_rate=1e-30, weight_decay=0), head=first)
+    assert same_weights(still, first)
+
+
+def test_what_is_recorded_of_a_given_head_builds_its_like(pairs: TemporalPairs) -> None:
+    for built in (OwnHead(10, widths=[4], scale=29), EmbeddingHead(10, embedding=8, hidden=16)):
+        recorded = fit(pairs, Recipe(epochs=1), head=built).record["recipe"]
+        assert Recipe(**recorded).build(10).config == built.config
+        assert Recipe(**recorded).epochs == 1
+
+
+def test_a_head_that_learned_from_an_evaluation_set_before_cannot_prove_that_it_did_not(
+    latents: Latents, pairs: TemporalPairs
+) -> None:
+    quick, built = Recipe(epochs=1), PairHead(10, hidden=8)
+    leaky = fit(TemporalPairs(latents, 500, 100), quick, head=built)
+    assert "exclusion" not in fit(pairs, quick, head=leaky).record["pairs"]
+    clean = fit(pairs, quick, head=built)
+    assert fit(pairs, quick, head=clean).record["pairs"] == pairs.record
+
+
+class Shapeless(OwnHead):
+    def compare(self, z: Tensor, goal: Tensor) -> Tensor:
+        return self.network((z - goal).abs())
+
+
+class Fixed(LearnedHead):
+    def compare(self, z: Tensor, goal: Tensor) -> Tensor:
+        return (z - goal).norm(dim=-1)
+
+
+@pytest.mark.parametrize(
+    ("head", "recipe", "message"),
+    [
+        (PairHead(10), Recipe(hidden=32), "the recipe sets hidden, but head= is built already"),
+        (PairHead(10), Recipe.paper(scale=5), "the recipe sets scale, but head= is built already"),
+        (PairHead(10), Recipe(options={"embedding": 8}), "the recipe sets options, but"),
+        (PairHead(7), Recipe(), "latents of dimension 7 but z has 10"),
+        (nn.Linear(10, 1), Recipe(), "head= takes a LearnedHead, not Linear"),
+        (Shapeless(10), Recipe(), r"cannot train Shapeless, which makes \(3, 1\) of 3 pairs"),
+        (Fixed(10, 1.0), Recipe(), "cannot train Fixed, .* give it parameters"),
+    ],
+)
+def test_heads_and_recipes_that_do_not_go_together_are_refused(
+    head: Any, recipe: Recipe, message: str, pairs: TemporalPairs
+) -> None:
+    with pytest.raises(ReachcostError, match=message):
+        fit(pairs, recipe, head=head)
+
+
+class Unregistered(OwnHead):
+    pass
+
+
+class Forgetful(OwnHead):
+    kind = "forgetful"
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return {"latent_dim": self.latent_dim, "scale": self.scale}
+
+
+class Lying(OwnHead):
+    kind = "lying"
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return {**super().config, "widths": [3]}
+
+
+class Loose(OwnHead):
+    kind = "loose"
+
+    def __init__(self, latent_dim: int, scale: float = 10.0, **options: Any) -> None:
+        super().__init__(latent_dim, scale, **options)
+        self.offset = torch.ones(3)
+
+
+class Reading(OwnHead):
+    kind = "reading"
+
+    def __init__(self, latent_dim: int, scale: float = 10.0, **options: Any) -> None:
+        super().__init__(latent_dim, scale, **options)
+        self.steepness = torch.linspace(0, 1, 5).tolist()
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Unregistered(4), "its class is not registered: give it a `kind` of its own and the decorator"),
+        (lambda: Forgetful(4), "`config` leaves out 'activation': let `config` return every argument"),
+        (lambda: Lying(4), "`config` builds one with other weights"),
+        (lambda: Loose(4), "tensor 'offset' is not among its weights: make it a parameter or a persistent buffer"),
+        (lambda: Reading(4), "its constructor reads tensors of device 'meta'"),
+        (lambda: OwnHead(4, widths=(8,)), "'widths' of the own head is no JSON value"),  # pyright: ignore
+        (lambda: OwnHead(4, dropout={"share": np.float32(0)}), "'dropout' of the own head is no JSON value"),  # pyright: ignore
+    ],
+)
+def test_what_could_not_be_loaded_again_is_not_saved(
+    build: Callable[[], LearnedHead], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind in (Forgetful, Lying, Loose, Reading):
+        monkeypatch.setitem(KINDS, kind.kind, kind)
+    with pytest.raises(ReachcostError, match=message):
+        save_head(build(), tmp_path / "head")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_kind_that_is_not_registered_here_must_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_head(OwnHead(4), tmp_path / "head")
+    monkeypatch.delitem(KINDS, "own")
+    with pytest.raises(ReachcostError, match=r"of kind 'own', .* import the module that registers it"):
+        load_head(tmp_path / "head")
+    with pytest.raises(ReachcostError, match=r"unknown head 'own': .* import the module that registers yours"):
+        Recipe(head="own")
+
+
+def test_one_kind_is_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KINDS, "own", OwnHead)
+    with pytest.raises(ReachcostError, match="OwnHead is the head of kind 'own' already: give Unregistered another"):
+        register_head(Unregistered)
+    with pytest.raises(ReachcostError, match=r"cannot register .*Fixed.*: give a subclass of LearnedHead that has a"):
+        register_head(Fixed)
+    again = type("OwnHead", (OwnHead,), {"__module__": OwnHead.__module__, "__qualname__": "OwnHead"})
+    assert register_head(again) is KINDS["own"] is again
+
+
+def test_a_recipe_reaches_every_argument_of_its_head() -> None:
+    assert Recipe(hidden=16, options={"embedding": 8}).build(10).config == EmbeddingHead(10, 8, 16, 10.0).config
+    assert Recipe.paper(symmetric=True).build(10).config == PairHead(10, 256, 224.0, symmetric=True).config
+    assert Recipe(head="own", options={"widths": [4], "activation": "tanh"}).build(3).config["widths"] == [4]
+    assert Recipe().build(10).config == EmbeddingHead(10, embedding=64, hidden=256, scale=10.0).config
+    assert Recipe.paper().build(10).config == PairHead(10, hidden=256, scale=224.0, symmetric=False).config
+    assert Recipe.paper(head="linear").build(10).config == {"latent_dim": 10, "scale": 224.0}
+
+
+def test_a_recipe_is_a_value_that_records_can_hold() -> None:
+    recipe = Recipe(options={"embedding": 8})
+    assert recipe == Recipe(options={"embedding": 8}) != Recipe()
+    assert hash(recipe) == hash(Recipe(options={"embedding": 8}))
+    assert Recipe(**json.loads(json.dumps(asdict(recipe)))) == Recipe.recorded(asdict(recipe)) == recipe
+    assert replace(recipe, epochs=2).options == {"embedding": 8}
+
+
+def test_recipes_recorded_before_options_are_understood() -> None:
+    old = {"hidden": 256, "scale": 10.0, "symmetric": True, "epochs": 8}
+    assert Recipe.recorded({"head": "embedding", **old}) == Recipe(hidden=256)
+    assert Recipe.recorded({"head": "linear", **old}) == Recipe(head="linear")
+    assert Recipe.recorded({"head": "pair", **old}) == Recipe(head="pair", hidden=256, symmetric=True)
+    with pytest.raises(ReachcostError, match="unknown head 'lost'"):
+        Recipe.recorded({"head": "lost", **old})

@@ -12,7 +12,7 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
-from reachcost import latents as module
+from reachcost.data import latents as module
 from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,12 +16,15 @@ from reachcost.base.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError
+from reachcost.data.logs.goals import logged_goals
+from reachcost.errors import ReachcostError, ReachcostWarning
+from reachcost.fitting.exclusion import Exclusion
+from reachcost.fitting.fit import fit
+from reachcost.fitting.oracle import OraclePairs
+from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.temporal import SAMPLERS, TemporalPairs, balanced, mostly_endpoints
 from reachcost.protocols import Observations
-from reachcost.repair.exclusion import Exclusion
-from reachcost.repair.fitting import Recipe, fit
-from reachcost.repair.oracle import OraclePairs
-from reachcost.repair.temporal import SAMPLERS, TemporalPairs, balanced, mostly_endpoints
+from reachcost.tasks import make_task
 from reachcost.tasks.toponav.task import TopoNav
 
 
@@ -225,3 +230,93 @@ def test_oracle_pairs_have_true_distances_between_any_rows(
     assert (episodes[0] != episodes[1]).mean() > 0.9
     assert pairs.record["exclusion"]["overlapping_pairs"] == 0
     assert not torch.equal(pairs.epoch(1).first, pairs.train.first)
+
+
+@pytest.fixture(scope="module")
+def driven() -> Logs:
+    """The logs that the frozen evaluation sets were drawn from."""
+    return make_task("tworoom").generate_logs(10_000, 0)
+
+
+@pytest.fixture(scope="module")
+def goals() -> EvaluationSet:
+    return make_task("tworoom").evaluation_set("high-distance")
+
+
+ROUNDED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "float32": lambda states: states,
+    "float64": lambda states: states.astype(np.float64),
+    "0.0001": lambda states: states.round(4),
+    "0.0001 in double": lambda states: states.astype(np.float64).round(4),
+    "0.001": lambda states: states.round(3),
+    "0.001 in double": lambda states: states.astype(np.float64).round(3).astype(np.float32),
+    "0.01": lambda states: states.round(2),
+    "float16": lambda states: states.astype(np.float16),
+    "float16, widened": lambda states: states.astype(np.float16).astype(np.float32),
+    "1": lambda states: states.round(),
+}
+
+
+def stored(logs: Logs, rounding: str) -> Logs:
+    return Logs({"state": ROUNDED[rounding](logs.columns["state"])}, logs.lengths)
+
+
+def reordered(logs: Logs) -> Logs:
+    order = generator(0, "order").permutation(len(logs))
+    rows = np.concatenate([logs.offsets[episode] + np.arange(logs.lengths[episode]) for episode in order])
+    return Logs({"state": logs.columns["state"][rows]}, logs.lengths[order])
+
+
+@pytest.mark.parametrize("rounding", ROUNDED)
+def test_rounding_does_not_hide_the_sources_of_an_evaluation_set(
+    rounding: str, driven: Logs, goals: EvaluationSet
+) -> None:
+    assert goals.source_episodes is not None
+    exclusion = Exclusion(stored(driven, rounding), [goals])
+    np.testing.assert_array_equal(exclusion.episodes, np.unique(goals.source_episodes))
+    assert len(exclusion.episodes) == 199
+    with pytest.raises(ReachcostError, match="200 rows in 199 episodes are sources of high-distance"):
+        exclusion.prove(*np.asarray(goals.source_rows).T)
+    part = stored(driven.keep(np.arange(driven.offsets[9000])), rounding)
+    assert len(Exclusion(part, [goals]).episodes) == len(np.unique(goals.source_episodes[goals.source_episodes < 9000]))
+
+
+@pytest.mark.parametrize("rounding", ["float32", "0.0001", "0.001"])
+def test_fine_rounding_does_not_hide_sources_in_another_order_either(
+    rounding: str, driven: Logs, goals: EvaluationSet
+) -> None:
+    logs = reordered(stored(driven, rounding))
+    # The one more is a state at the wall that two episodes share: one too many rather than one too few.
+    assert len(Exclusion(logs, [goals]).episodes) == 199 + (rounding == "0.001")
+
+
+@pytest.mark.parametrize(("rounding", "step"), [("float16", "float16"), ("0.01", "0.01"), ("1", "1")])
+def test_logs_too_coarse_to_tell_sources_from_coincidences_are_reported(
+    rounding: str, step: str, driven: Logs, goals: EvaluationSet
+) -> None:
+    logs = reordered(stored(driven, rounding))
+    latents = Latents(torch.zeros(logs.rows, 1), logs)
+    with pytest.warns(ReachcostWarning, match=f"'high-distance' but round them to {step}, too coarse to tell which"):
+        proof = TemporalPairs(latents, count=1000, validation=100, exclude=goals).record["exclusion"]
+    assert proof["too_coarse_for"] == {goals.fingerprint: step}
+    assert proof["evaluation_sets_sha256"] == []
+    assert proof["excluded_episodes"] == proof["overlapping_rows"] == 0
+
+
+@pytest.mark.parametrize("rounding", sorted(ROUNDED.keys() - {"1"}))
+def test_coincidences_are_no_overlap(rounding: str, driven: Logs) -> None:
+    task = make_task("tworoom")
+    fresh = task.draw_evaluation_set("high-distance", task.generate_logs(2000, seed=101), seed=101)
+    latents = Latents(torch.zeros(driven.rows, 1), stored(driven, rounding))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        proof = TemporalPairs(latents, count=1000, validation=100, exclude=fresh).record["exclusion"]
+    assert proof["excluded_episodes"] == 0
+    assert "too_coarse_for" not in proof
+
+
+def test_a_set_drawn_from_coarse_logs_is_found_in_them_by_its_states() -> None:
+    coarse = stored(make_task("tworoom").generate_logs(300), "float16")
+    drawn = logged_goals(coarse, offset=20, count=30)
+    assert np.isin(drawn.source_episodes, Exclusion(coarse, [drawn]).episodes).all()
+    assert len(Exclusion(reordered(coarse), [drawn]).episodes) == len(Exclusion(coarse, [drawn]).episodes)

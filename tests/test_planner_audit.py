@@ -11,12 +11,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from reachcost.audits.doorway import doorway_latents
+from reachcost.audits.falsification import check_criteria
 from rich.console import Console
 
 from reachcost.audits import falsification
-from reachcost.audits.doorway import doorway_latents
 from reachcost.audits.dynamics import logged_moves, prediction_skill
-from reachcost.audits.falsification import check_criteria
 from reachcost.audits.planner import PlannerAudit
 from reachcost.audits.show import show_audit, show_criteria, write_audit
 from reachcost.audits.stages import RULES, judge, verdict
@@ -30,11 +30,12 @@ from reachcost.data.logs import Logs
 from reachcost.data.logs.hdf5 import write_logs
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
+from reachcost.fitting.fit import fit
+from reachcost.fitting.oracle import OraclePairs
+from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.temporal import TemporalPairs
 from reachcost.planning.cem import CEM
 from reachcost.protocols import Observations
-from reachcost.repair.fitting import Recipe, fit
-from reachcost.repair.oracle import OraclePairs
-from reachcost.repair.temporal import TemporalPairs
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import TwoRoom

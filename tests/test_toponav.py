@@ -16,8 +16,8 @@ import reachcost
 from reachcost.base.seeding import EpisodeStreams
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
-from reachcost.protocols import Task
 from reachcost.tasks import make_task
+from reachcost.tasks.contract import Task
 from reachcost.tasks.toponav.task import MOVES, RouteProposal, TopoNav, sasc_pool
 
 

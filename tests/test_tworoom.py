@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reachcost.errors import ReachcostError
-from reachcost.protocols import Task
+from reachcost.tasks.contract import Task
 from reachcost.tasks.tworoom import Layout, TwoRoom
 from reachcost.tasks.tworoom.renderer import background
 from reachcost.tasks.tworoom.simulator import solid_intervals

@@ -13,8 +13,8 @@ import reachcost
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.repair.exclusion import Exclusion
-from reachcost.repair.temporal import TemporalPairs
+from reachcost.fitting.exclusion import Exclusion
+from reachcost.fitting.temporal import TemporalPairs
 from reachcost.tasks.tworoom import Layout, TwoRoom
 from reachcost.tasks.tworoom.evaluation_sets import RULES, draw, freeze, from_manifest, to_manifest
 from reachcost.tasks.tworoom.statistics import PUBLIC_CACHE, log_statistics

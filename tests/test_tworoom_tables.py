@@ -9,9 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from reachcost.base.progress import Progress
-from reachcost.errors import ReachcostError
 from reachcost.experiments import EXPERIMENTS, GROUPS, tables_of
 from reachcost.experiments.recorder import Recorder
 from reachcost.experiments.tworoom import Experiment
@@ -19,9 +16,12 @@ from reachcost.experiments.tworoom_recipes import plans
 from reachcost.experiments.tworoom_rows import SEEDS, Line, interval, per_seed, table_row
 from reachcost.experiments.tworoom_settings import HEADS, Setting
 from reachcost.experiments.tworoom_tables import ABLATION, SPECS, reproduce_tworoom
+
+from reachcost.base.progress import Progress
+from reachcost.errors import ReachcostError
+from reachcost.fitting.exclusion import Exclusion
+from reachcost.fitting.recipe import Recipe
 from reachcost.planning.cem import CEM
-from reachcost.repair.exclusion import Exclusion
-from reachcost.repair.fitting import Recipe
 
 from .test_reproduce import contents
 

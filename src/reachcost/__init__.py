@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 from typing import Any
 
-from reachcost.tasks.environments import register_environments
+from reachcost.tasks.registry import register_environments
 
 # Name to the module that defines it, imported on first use: `import reachcost` alone does not load torch.
 _HOME = {
-    "audits.falsification": ("Criterion", "check_criteria"),
+    "audits.criteria": ("Criterion",),
     "audits.logged": ("LoggedPools", "logged_audit", "logged_pools"),
-    "audits.planner": ("PlannerAudit",),
+    "audits.planner": ("Audit", "audit_planner"),
     "data.probe": ("LinearProbe", "fit_probe", "score_probe"),
     "audits.sasc": ("Ranking", "SascAudit", "compare_rankings", "gaussian_pools", "sasc"),
-    "audits.stages": ("Stage",),
+    "audits.stage": ("Stage",),
     "costs.head": ("HeadCost",),
     "costs.hybrid": ("HybridCost",),
     "costs.latent": ("LatentMSE",),
     "errors": ("ReachcostError", "ReachcostWarning"),
     "data.evaluation": ("EvaluationSet",),
-    "repair.fitting": ("Recipe", "fit"),
+    "fitting.default": ("repair",),
+    "fitting.fit": ("fit",),
+    "fitting.recipe": ("Recipe",),
     "heads.base": ("LearnedHead",),
     "heads.embedding": ("EmbeddingHead",),
+    "heads.kinds": ("register_head",),
     "heads.pair": ("PairHead",),
     "heads.storage": ("load_head", "save_head"),
     "base.hub": ("Hub",),
@@ -31,17 +35,19 @@ _HOME = {
     "data.logs.goals": ("logged_goals",),
     "data.logs.hdf5": ("open_logs", "write_logs"),
     "costs.oracle": ("OracleGeodesic",),
-    "repair.oracle": ("OraclePairs",),
-    "repair.pairs": ("Pairs",),
-    "repair.temporal": ("TemporalPairs",),
+    "fitting.oracle": ("OraclePairs",),
+    "fitting.pairs": ("Pairs",),
+    "fitting.temporal": ("TemporalPairs",),
     "planning.categorical_cem": ("CategoricalCEM",),
     "planning.cem": ("CEM",),
     "planning.control": ("ControlRuns", "control"),
     "planning.random_policy": ("RandomPolicy",),
     "costs.probe": ("DecodedDistance", "StandardisedL2", "SubspaceCost"),
-    "protocols": ("Head", "Planner", "Task", "TerminalCost", "WorldModel"),
+    "protocols": ("Head", "Planner", "TerminalCost", "WorldModel"),
     "hub.sharing": ("push",),
-    "tasks": ("make_task",),
+    "tasks.registry": ("make_task",),
+    "tasks.contract": ("PublicEnvironment", "Task"),
+    "tasks.check": ("check_task",),
     "tasks.toponav.task": ("RouteProposal", "TopoNav", "sasc_pool"),
     "tasks.tworoom": ("Layout", "TwoRoom"),
     "data.actions": ("ActionBlocks",),
@@ -49,7 +55,7 @@ _HOME = {
     "worldmodels.loading": ("load_world_model", "zoo"),
     "planning.tabular": ("tabulate",),
     "tasks.toponav.features": ("ExactTopoNav",),
-    "tasks.exact": ("ExactTwoRoom",),
+    "tasks.exact": ("ExactDynamics",),
     "worldmodels.training.train": ("TrainingPlan", "train_world_model"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
@@ -57,6 +63,8 @@ __all__ = sorted(_MODULE_OF)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return importlib.metadata.version("reachcost")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'reachcost' has no attribute {name!r}")
     return getattr(importlib.import_module(f"reachcost.{_MODULE_OF[name]}"), name)

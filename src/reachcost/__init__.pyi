@@ -1,17 +1,17 @@
 """What type checkers see of the lazy exports in `__init__.py`; a test keeps the two in step."""
 
-from reachcost.audits.falsification import Criterion as Criterion
-from reachcost.audits.falsification import check_criteria as check_criteria
+from reachcost.audits.criteria import Criterion as Criterion
 from reachcost.audits.logged import LoggedPools as LoggedPools
 from reachcost.audits.logged import logged_audit as logged_audit
 from reachcost.audits.logged import logged_pools as logged_pools
-from reachcost.audits.planner import PlannerAudit as PlannerAudit
+from reachcost.audits.planner import Audit as Audit
+from reachcost.audits.planner import audit_planner as audit_planner
 from reachcost.audits.sasc import Ranking as Ranking
 from reachcost.audits.sasc import SascAudit as SascAudit
 from reachcost.audits.sasc import compare_rankings as compare_rankings
 from reachcost.audits.sasc import gaussian_pools as gaussian_pools
 from reachcost.audits.sasc import sasc as sasc
-from reachcost.audits.stages import Stage as Stage
+from reachcost.audits.stage import Stage as Stage
 from reachcost.base.hub import Hub as Hub
 from reachcost.costs.head import HeadCost as HeadCost
 from reachcost.costs.hybrid import HybridCost as HybridCost
@@ -33,8 +33,15 @@ from reachcost.data.probe import fit_probe as fit_probe
 from reachcost.data.probe import score_probe as score_probe
 from reachcost.errors import ReachcostError as ReachcostError
 from reachcost.errors import ReachcostWarning as ReachcostWarning
+from reachcost.fitting.default import repair as repair
+from reachcost.fitting.fit import fit as fit
+from reachcost.fitting.oracle import OraclePairs as OraclePairs
+from reachcost.fitting.pairs import Pairs as Pairs
+from reachcost.fitting.recipe import Recipe as Recipe
+from reachcost.fitting.temporal import TemporalPairs as TemporalPairs
 from reachcost.heads.base import LearnedHead as LearnedHead
 from reachcost.heads.embedding import EmbeddingHead as EmbeddingHead
+from reachcost.heads.kinds import register_head as register_head
 from reachcost.heads.pair import PairHead as PairHead
 from reachcost.heads.storage import load_head as load_head
 from reachcost.heads.storage import save_head as save_head
@@ -47,16 +54,13 @@ from reachcost.planning.random_policy import RandomPolicy as RandomPolicy
 from reachcost.planning.tabular import tabulate as tabulate
 from reachcost.protocols import Head as Head
 from reachcost.protocols import Planner as Planner
-from reachcost.protocols import Task as Task
 from reachcost.protocols import TerminalCost as TerminalCost
 from reachcost.protocols import WorldModel as WorldModel
-from reachcost.repair.fitting import Recipe as Recipe
-from reachcost.repair.fitting import fit as fit
-from reachcost.repair.oracle import OraclePairs as OraclePairs
-from reachcost.repair.pairs import Pairs as Pairs
-from reachcost.repair.temporal import TemporalPairs as TemporalPairs
-from reachcost.tasks import make_task as make_task
-from reachcost.tasks.exact import ExactTwoRoom as ExactTwoRoom
+from reachcost.tasks.check import check_task as check_task
+from reachcost.tasks.contract import PublicEnvironment as PublicEnvironment
+from reachcost.tasks.contract import Task as Task
+from reachcost.tasks.exact import ExactDynamics as ExactDynamics
+from reachcost.tasks.registry import make_task as make_task
 from reachcost.tasks.toponav.features import ExactTopoNav as ExactTopoNav
 from reachcost.tasks.toponav.task import RouteProposal as RouteProposal
 from reachcost.tasks.toponav.task import TopoNav as TopoNav
@@ -70,3 +74,4 @@ from reachcost.worldmodels.training.train import TrainingPlan as TrainingPlan
 from reachcost.worldmodels.training.train import train_world_model as train_world_model
 
 __all__: list[str]
+__version__: str

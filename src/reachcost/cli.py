@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import version
 
 import tyro
 from rich.console import Console
 
-from reachcost.commands.repair import audit, demo, evaluate, fit, reproduce
-from reachcost.commands.worlds import check, logs, push, train_model
+from reachcost.commands import console
+from reachcost.commands.audit import audit
+from reachcost.commands.check import check
+from reachcost.commands.demo import demo
+from reachcost.commands.evaluate import evaluate
+from reachcost.commands.fit import fit
+from reachcost.commands.logs import logs
+from reachcost.commands.push import push
+from reachcost.commands.reproduce import reproduce
+from reachcost.commands.train_model import train_model
 from reachcost.errors import ReachcostError
 
 COMMANDS = {
@@ -26,6 +35,10 @@ COMMANDS = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; 0 on success, 1 on a mistake that the message explains."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments == ["--version"]:
+        console.print(f"reachcost {version('reachcost')}", highlight=False)
+        return 0
     try:
         tyro.extras.subcommand_cli_from_dict(COMMANDS, args=arguments, prog="reachcost")
     except ReachcostError as error:

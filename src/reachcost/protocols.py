@@ -1,4 +1,4 @@
-"""The four contracts of reachcost, as structural protocols.
+"""Three contracts of reachcost, as structural protocols; the fourth, `Task`, is a class with optional parts.
 
 Shapes: B batch of episodes, S candidate action sequences, T context frames, H planning horizon (in action
 blocks), A numbers in an action block, D latent dimension, N any batch. The world side (tasks, logs, rows) speaks
@@ -15,7 +15,6 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from reachcost.base.seeding import EpisodeStreams
-    from reachcost.data.evaluation import EvaluationSet
 
 Observations = Mapping[str, np.ndarray]
 """Column name to array [N, ...], for example `{"pixels": uint8 [N, height, width, 3]}`."""
@@ -72,54 +71,6 @@ class Head(Protocol):
 
 
 @runtime_checkable
-class Task(Protocol):
-    """A simulated world, always in batches of N states."""
-
-    @property
-    def name(self) -> str:
-        """The registered name, as `make_task` takes it."""
-        ...
-
-    @property
-    def action_budget(self) -> int:
-        """How many actions an episode may execute."""
-        ...
-
-    @property
-    def stops_at_success(self) -> bool:
-        """Whether an episode ends when it reaches its goal, or goes on to the end of its budget."""
-        ...
-
-    def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """Execute one action per state: [N, ...], [N, A] -> [N, ...]."""
-        ...
-
-    def render(self, states: np.ndarray) -> np.ndarray:
-        """Draw states as uint8 pixels [N, height, width, 3]."""
-        ...
-
-    def observe(self, states: np.ndarray) -> Observations:
-        """Everything a world model may encode, as columns of N rows."""
-        ...
-
-    def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Oracle distance [N] from states to goals; used for diagnosis, never by a terminal cost."""
-        ...
-
-    def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Whether each state counts as having reached its goal: bool [N]."""
-        ...
-
-    def category(self, starts: np.ndarray, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Name how an episode that went from `starts` to `states` came out: str [N]."""
-        ...
-
-    def evaluation_set(self, name: str) -> EvaluationSet:
-        """Return the evaluation set of that name."""
-        ...
-
-
-@runtime_checkable
 class Planner(Protocol):
     """Chooses actions for a batch of episodes; see `reachcost.planning`."""
 
@@ -142,4 +93,29 @@ class Planner(Protocol):
         From context [B, T, D], goal [B, D], the random streams of the B episodes, and candidates
         [B, iterations, K, H] that the protocol of the task puts into every pool.
         """
+        ...
+
+
+@runtime_checkable
+class SamplingPlanner(Planner, Protocol):
+    """A planner that samples candidates and keeps the elites among them; what an audit can enlarge."""
+
+    @property
+    def horizon(self) -> int:
+        """Action blocks of a candidate."""
+        ...
+
+    @property
+    def candidates(self) -> int:
+        """Candidate action sequences of an iteration."""
+        ...
+
+    @property
+    def iterations(self) -> int:
+        """Rounds of sampling and scoring."""
+        ...
+
+    @property
+    def elites(self) -> int:
+        """Candidates that are kept."""
         ...

@@ -21,11 +21,12 @@ from reachcost.costs.latent import LatentMSE
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import encode_logs
 from reachcost.errors import ReachcostError
+from reachcost.fitting.fit import fit
+from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.temporal import TemporalPairs
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.pair import PairHead
 from reachcost.planning.cem import CEM
-from reachcost.repair.fitting import Recipe, fit
-from reachcost.repair.temporal import TemporalPairs
 from reachcost.swm import ReachObjective, RepairedModel, Standardiser, SwmModel
 from reachcost.swm.evaluation import PUT_AGENT_AND_GOAL, evaluate_in_world, goals_dataset
 from reachcost.swm.package import silence

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from reachcost.base.seeding import generator
-from reachcost.data.actions import ActionBlocks
+from reachcost.data.actions import blocks_of
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
 from reachcost.protocols import WorldModel
@@ -35,7 +35,7 @@ def logged_moves(
     >>> prediction_skill(*logged_moves(model, latents, count=50)) > 0.5
     True
     """
-    blocks: ActionBlocks | None = getattr(model, "actions", None)
+    blocks = blocks_of(model)
     if blocks is None or "action" not in latents.logs.columns:
         raise ReachcostError("prediction on logs needs a model with action blocks and logs with a column 'action'")
     steps = horizon * blocks.length

@@ -26,6 +26,10 @@ NEIGHBOURS = 12
 """States near a candidate, itself among them, whose times are compared."""
 
 
+class TooFewGoals(ReachcostError):
+    """The logs do not hold enough goals with enough states that came by them."""
+
+
 @dataclass(frozen=True)
 class LoggedPools:
     """G goals, each with a pool of S logged states that later came by it.
@@ -73,7 +77,7 @@ def logged_pools(
         near = _nearest(latents.values[past[pool]], latents.values[past], NEIGHBOURS)
         found.append((int(rows[goal]), past[pool], np.partition(steps[near], 1, axis=1)[:, 1]))
     if len(found) < goals:
-        raise ReachcostError(
+        raise TooFewGoals(
             f"only {len(found)} of {goals} goals have {candidates} logged states that came by them: "
             "give more episodes, or ask for fewer candidates"
         )

@@ -15,11 +15,12 @@ from torch import Tensor
 
 from reachcost.base.seeding import EpisodeStreams
 from reachcost.costs.checks import require_one_model, score
-from reachcost.data.actions import ActionBlocks
+from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet, require_one_world
 from reachcost.data.latents import require_finite
 from reachcost.errors import ReachcostError
-from reachcost.protocols import Task, TerminalCost, WorldModel
+from reachcost.protocols import TerminalCost, WorldModel
+from reachcost.tasks.contract import Task
 
 
 @dataclass(frozen=True)
@@ -87,37 +88,53 @@ def sasc(
         model: Frozen world model that predicts where they end.
         costs: Terminal costs by name.
         evaluation: E start and goal states.
-        pools: Candidate action sequences [E, S, H, A], in the coordinates of the model; by default `gaussian_pools`
-            for models with action blocks.
+        pools: Candidate action sequences [E, S, H, A], in the coordinates of the model; by default `draw_pools`.
         diagnostic: True cost of every candidate [E, S]; by default the oracle distance after executing it.
         top_k: How many of the first-ranked candidates to report.
     """
     if not costs:
         raise ReachcostError("sasc needs at least one terminal cost: pass costs={name: cost}")
-    blocks: ActionBlocks | None = getattr(model, "actions", None)
-    if pools is None and blocks is not None:
-        pools = gaussian_pools(evaluation, blocks.size)
+    blocks = blocks_of(model)
     if pools is None:
-        raise ReachcostError(
-            f"{model!r} has no action blocks to draw candidates of: pass pools=, as sasc_pool makes them"
-        )
+        pools = draw_pools(task, model, evaluation)
     if pools.ndim != 4 or len(pools) != len(evaluation):
         raise ReachcostError(f"the pools have shape {pools.shape}: give [E = {len(evaluation)}, S, H, A]")
     require_one_model(costs, model)
-    require_one_world(task, evaluation)
+    require_one_world(task.world, evaluation)
     _, terminal, goal = roll_out(task, model, evaluation, pools)
     scores = {name: score(name, cost, terminal, goal, evaluation.episodes).numpy() for name, cost in costs.items()}
     ends = None
     if diagnostic is None:
+        if not task.offers("distance"):
+            raise ReachcostError(f"the task {task.name!r} has no oracle `distance`: write it, or pass diagnostic=")
         ends = execute(task, evaluation, pools if blocks is None else blocks.unroll(pools))
         diagnostic = to_goals(task.distance, ends, evaluation)
     return SascAudit(evaluation.episodes, scores, diagnostic, compare_rankings(scores, diagnostic, top_k), ends)
 
 
+def draw_pools(
+    task: Task,
+    model: WorldModel,
+    evaluation: EvaluationSet,
+    horizon: int = 5,
+    candidates: int = 300,
+    seed: int = 123,
+) -> np.ndarray:
+    """Random candidates [E, S, H, A]: standard normal action blocks, or uniform discrete actions."""
+    if blocks_of(model) is not None:
+        return gaussian_pools(evaluation, model.action_dim, horizon, candidates, seed)
+    if task.discrete_actions is None:
+        raise ReachcostError(
+            f"{model!r} does not say how its actions relate to those of {task.name}: give it `actions`, an ActionBlocks"
+        )
+    streams = EpisodeStreams(seed, "sasc", evaluation.episodes, 0)
+    return streams.integers(task.discrete_actions, candidates, horizon, 1)
+
+
 def gaussian_pools(
     evaluation: EvaluationSet, action_dim: int, horizon: int = 5, candidates: int = 300, seed: int = 123
 ) -> np.ndarray:
-    """The pools of TwoRoom: standard normal action blocks, E episodes of them [E, S, H, A]."""
+    """Pools of standard normal action blocks [E, S, H, A]."""
     return EpisodeStreams(seed, "sasc", evaluation.episodes, 0).normal(candidates, horizon, action_dim)
 
 

@@ -1,38 +1,32 @@
-"""The audit of a planner in words: for the terminal, and as JSON."""
+"""An audit in words: for the terminal."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
 
-import numpy as np
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from reachcost.audits.falsification import Criterion
-from reachcost.audits.planner import PlannerAudit
-from reachcost.audits.stages import Stage
-from reachcost.base.atomic import write_file
-from reachcost.base.machine import versions
-from reachcost.data.latents import model_identity
+from reachcost.audits.criteria import Criterion
+from reachcost.audits.planner import Audit
+from reachcost.audits.stage import Stage
 
 STYLES = {"pass": "green", "survives": "green", "fail": "bold red", "refuted": "bold red"}
 
 
-def show_audit(audit: PlannerAudit, console: Console) -> None:
-    """Print every stage and the verdict."""
-    where = f"{len(audit.evaluation)} episodes of {audit.evaluation.name}" if audit.evaluation else "logs alone"
-    console.print(f"judged on {where}", highlight=False)
+def show_audit(audit: Audit, console: Console) -> None:
+    """Print every stage, the verdict and the criteria."""
+    goals, episodes = audit.settings["evaluation_set"], audit.settings["episodes"]
+    console.print(f"judged on {f'{episodes} episodes of {goals}' if goals else 'logs alone'}", highlight=False)
     console.print(_stages(audit.stages))
     console.print(_verdict(audit))
+    if audit.criteria:
+        console.print(_criteria(audit.criteria))
 
 
-def show_criteria(criteria: Sequence[Criterion], console: Console) -> None:
-    """Print every falsification criterion with its outcome."""
+def _criteria(criteria: Sequence[Criterion]) -> Table:
     table = Table(
         title="The paper's falsification criteria", title_justify="left", box=box.SIMPLE_HEAD, show_edge=False
     )
@@ -41,31 +35,7 @@ def show_criteria(criteria: Sequence[Criterion], console: Console) -> None:
     for criterion in criteria:
         text = Text(f"{criterion.claim}\n").append(criterion.evidence, style="dim")
         table.add_row(Text(criterion.outcome, style=STYLES.get(criterion.outcome, "dim")), text)
-    console.print(table)
-
-
-def write_audit(audit: PlannerAudit, criteria: Sequence[Criterion], path: Path) -> None:
-    """Write stages, verdict and criteria as one JSON object."""
-    records = [dict(getattr(head, "record", {})) for head in getattr(audit.cost, "heads", ())]
-    for record in records:
-        record.pop("curve", None)
-    document = {
-        "verdict": audit.verdict,
-        "stages": [asdict(stage) for stage in audit.stages],
-        "criteria": [asdict(criterion) for criterion in criteria],
-        "caveats": audit.caveats,
-        "model": model_identity(audit.model),
-        "cost": type(audit.cost).__name__,
-        "heads": records,
-        "planner": asdict(audit.planner),
-        "planner_seed": audit.seed,
-        "logs_sha256": audit.latents.logs.fingerprint,
-        "evaluation_set": audit.evaluation.name if audit.evaluation else None,
-        "evaluation_set_sha256": audit.evaluation.fingerprint if audit.evaluation else None,
-        "episodes": len(audit.evaluation) if audit.evaluation else 0,
-        "versions": versions(),
-    }
-    write_file(path, json.dumps(document, indent=2, allow_nan=False) + "\n")
+    return table
 
 
 def _stages(stages: Sequence[Stage]) -> Table:
@@ -84,7 +54,7 @@ def _stages(stages: Sequence[Stage]) -> Table:
     return table
 
 
-def _verdict(audit: PlannerAudit) -> RenderableType:
+def _verdict(audit: Audit) -> RenderableType:
     advice = {stage.name: stage.advice for stage in audit.stages}.get(audit.verdict)
     failing = [stage.name for stage in audit.stages if stage.outcome == "fail"]
     text = Text("verdict: ").append(audit.verdict, style="bold")
@@ -92,9 +62,8 @@ def _verdict(audit: PlannerAudit) -> RenderableType:
         lines = [f"next: {advice}"]
         later = [name for name in failing if name != audit.verdict]
         lines += [f"{', '.join(later)} may follow from it: audit again once it is mended"] if later else []
-        if audit.simulated and "execution" in failing:
-            names, counts = np.unique(audit.runs.category[0], return_counts=True)
-            lines.append("episodes: " + ", ".join(f"{count} {name}" for name, count in zip(names, counts, strict=True)))
+        if "execution" in failing:
+            lines.append("episodes: " + ", ".join(f"{count} {name}" for name, count in audit.categories.items()))
     elif audit.verdict == "unknown":
         lines = ["nothing that was measured fails; next: measure"]
         lines += [f"  {stage.name}: {stage.advice}" for stage in audit.stages if stage.outcome == "unknown"]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.protocols import Task
+from reachcost.tasks.contract import Task
 
 
+@runtime_checkable
 class ExactModel(Protocol):
     """A world model of exact dynamics, whose latents tell the state."""
 

@@ -13,22 +13,22 @@ from torch import Tensor
 
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
-from reachcost.tasks.tworoom.layout import Layout
+from reachcost.tasks.contract import Distance
 
 
 @dataclass(frozen=True)
 class DecodedDistance:
-    """Straight distance between the decoded states, or the way through the doors of a layout if one is given."""
+    """Straight distance between the decoded states, or another one if it is given (a task's oracle distance, say)."""
 
     probe: LinearProbe
-    layout: Layout | None = None
+    distance: Distance | None = None
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
         """Score terminal [B, S, D] against goal [B, D]."""
         ends, goals = self.probe(terminal), self.probe(goal)[:, None].expand(*terminal.shape[:2], -1)
-        if self.layout is None:
+        if self.distance is None:
             return (ends - goals).norm(dim=-1)
-        return torch.from_numpy(self.layout.geodesic(ends.numpy(), goals.numpy())).float()
+        return torch.from_numpy(self.distance(ends.numpy(), goals.numpy())).float()
 
 
 @dataclass(frozen=True)

@@ -90,3 +90,8 @@ class ActionBlocks:
 
     def _bound(self, values: Sequence[float]) -> Tensor:
         return torch.from_numpy(self.standardise(np.tile(values, (self.length, 1))))
+
+
+def blocks_of(model: object) -> ActionBlocks | None:
+    """The action blocks of a world model, its `actions`; None for one that takes the task's actions one at a time."""
+    return getattr(model, "actions", None)

@@ -24,6 +24,7 @@ class EvaluationSet:
         source_episodes: Logged episodes of those rows [E, 2].
         logs_sha256: Fingerprint of those logs.
         world: The world the states belong to, as its task describes itself; empty if unknown.
+        budget: Actions that its episodes may execute, if that is not the task's own number.
     """
 
     name: str
@@ -35,6 +36,7 @@ class EvaluationSet:
     source_episodes: np.ndarray | None = None
     logs_sha256: str | None = None
     world: str = ""
+    budget: int | None = None
 
     def __post_init__(self) -> None:
         if not len(self.starts) == len(self.goals) == len(self.episodes):
@@ -73,10 +75,9 @@ class EvaluationSet:
         return self.subset(np.linspace(0, len(self) - 1, count).astype(int))
 
 
-def require_one_world(task: object, evaluation: EvaluationSet) -> None:
-    """Refuse an evaluation set of another world (another layout, say) than the task's, where both tell theirs."""
-    world = getattr(task, "world", "")
-    if world and evaluation.world and world != evaluation.world:
+def require_one_world(world: str, evaluation: EvaluationSet) -> None:
+    """Refuse an evaluation set of another world (another layout, say) than the task's."""
+    if evaluation.world and world != evaluation.world:
         raise ReachcostError(
             f"evaluation set {evaluation.name!r} belongs to {evaluation.world}, but the task is {world}: "
             "draw the set in this world"

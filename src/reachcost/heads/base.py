@@ -13,6 +13,9 @@ from reachcost.errors import ReachcostError
 class LearnedHead(nn.Module, ABC):
     """A function of two latents whose output, times `scale`, is what its labels count (steps, pixels).
 
+    A head of one's own implements `compare`; `fit(pairs, head=...)` trains it. To be saved it also has a `kind`, a
+    `config` with every argument of its constructor, and the decorator `register_head`.
+
     Args:
         latent_dim: D.
         scale: Units of the label per unit of the network's output; conditions the loss.
@@ -21,18 +24,20 @@ class LearnedHead(nn.Module, ABC):
         z [..., D] and goal [..., D], broadcast against each other, to [...].
     """
 
-    kind: str
+    kind: str = ""
     """How files and recipes call it."""
 
     def __init__(self, latent_dim: int, scale: float) -> None:
         super().__init__()
+        if not 0 < scale < float("inf"):
+            raise ReachcostError(f"the scale of a head is {scale}: make it positive, about as large as its labels")
         self.latent_dim, self.scale = latent_dim, scale
         self.record: dict[str, Any] = {}
         """How the head was trained; saved beside the weights."""
 
     @property
     def config(self) -> dict[str, Any]:
-        """The arguments that build this head."""
+        """The arguments that build this head, as JSON values."""
         return {"latent_dim": self.latent_dim, "scale": self.scale}
 
     def scaled(self, z: Tensor, goal: Tensor) -> Tensor:

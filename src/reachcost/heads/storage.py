@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from inspect import signature
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
 
 from reachcost.base.atomic import new_directory
 from reachcost.base.hub import Hub, Repository, is_name
 from reachcost.base.modules import FILES, StoredModule, write_module
 from reachcost.errors import ReachcostError
 from reachcost.heads.base import LearnedHead
-from reachcost.heads.kinds import KINDS
+from reachcost.heads.kinds import KINDS, is_same_class, refusal
 
 FORMAT = "reachcost-head/1"
-_TYPES = {"int": int, "float": (int, float), "bool": bool}
+VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 def save_head(head: LearnedHead, directory: str | Path) -> None:
-    """Save the head as a new directory; it appears whole or not at all."""
+    """Save the head as a new directory; it appears whole or not at all.
+
+    What could not be loaded again is refused: heads of one's own need `register_head`.
+    """
     with new_directory(Path(directory)) as partial:
         write_head(head, partial)
 
 
 def write_head(head: LearnedHead, directory: Path) -> None:
     """Write the head's two files into an existing directory."""
+    _require_loadable(head)
     config = {"format": FORMAT, "kind": head.kind, "arguments": head.config, "training": head.record}
     write_module(directory, head, config)
 
@@ -43,11 +50,18 @@ def load_head(directory: str | Path, hub: Hub | None = None) -> LearnedHead:
         raise ReachcostError(f"there is no head at {directory}: make one with reachcost fit or save_head{on_hub}")
     stored = StoredModule(place, "the head", "fit the head again, or get its directory again from where it came from")
     config = stored.config(FORMAT)
-    if config.get("kind") not in KINDS or not isinstance(config.get("training"), dict):
-        stored.refuse(f"config.json needs a kind ({', '.join(KINDS)}) and `training`")
-    kind = KINDS[config["kind"]]
-    _require_arguments(stored, kind, config.get("arguments"))
-    head = stored.fill(lambda: kind(**config["arguments"]), config)
+    name, arguments = config.get("kind"), config.get("arguments")
+    if not isinstance(name, str) or not isinstance(arguments, dict) or not isinstance(config.get("training"), dict):
+        stored.refuse("config.json needs a kind, its `arguments` and `training`")
+    if name not in KINDS:
+        raise ReachcostError(
+            f"the head at {directory} is of kind {name!r}, and only {', '.join(KINDS)} are registered: "
+            "import the module that registers it (reachcost.register_head), then load it again"
+        )
+    kind = KINDS[name]
+    if wrong := refusal(kind, arguments):
+        stored.refuse(f"config.json needs valid `arguments`: {wrong}")
+    head = stored.fill(lambda: kind(**arguments), config)
     head.record = _require_record(stored, config["training"])
     return head
 
@@ -66,12 +80,32 @@ def _require_record(stored: StoredModule, record: dict[str, Any]) -> dict[str, A
     return record
 
 
-def _require_arguments(stored: StoredModule, kind: type[LearnedHead], arguments: Any) -> None:
-    wanted = {name: _TYPES[str(given.annotation)] for name, given in signature(kind).parameters.items()}
-    if (
-        not isinstance(arguments, dict)
-        or arguments.keys() != wanted.keys()
-        or not all(isinstance(arguments[name], types) for name, types in wanted.items())
-        or not all(0 < value < float("inf") for name, value in arguments.items() if wanted[name] is not bool)
-    ):
-        stored.refuse(f"config.json needs valid `arguments` of a {kind.kind} head ({', '.join(wanted)})")
+def _require_loadable(head: LearnedHead) -> None:
+    """Refuse a head that `load_head` could not build again from its config and weights."""
+    kind = KINDS.get(head.kind)
+    if kind is None or not is_same_class(kind, type(head)):
+        _refuse(head, "its class is not registered", "give it a `kind` of its own and the decorator register_head")
+    arguments = {name: given for name, given in signature(kind).parameters.items() if given.kind not in VARIADIC}
+    missing = [f"`config` leaves out {name!r}" for name in arguments if name not in head.config]
+    if wrong := "".join(missing[:1]) or refusal(kind, head.config):
+        _refuse(head, wrong, "let `config` return every argument of the constructor, as JSON values")
+    weights = head.state_dict()
+    loose = [name for name, _ in head.named_buffers() if name not in weights]
+    loose += [name for part in head.modules() for name, value in vars(part).items() if isinstance(value, Tensor)]
+    if loose:
+        _refuse(head, f"tensor {loose[0]!r} is not among its weights", "make it a parameter or a persistent buffer")
+    try:
+        with torch.device("meta"):  # as `load_head` builds it
+            again = kind(**head.config)
+    except Exception as error:
+        _refuse(head, f"its constructor reads tensors of device 'meta' ({error})", "let it only make them")
+    if _shapes(again) != _shapes(head):
+        _refuse(head, "`config` builds one with other weights", "let it return what this head was built with")
+
+
+def _refuse(head: LearnedHead, problem: str, remedy: str) -> NoReturn:
+    raise ReachcostError(f"cannot save a {type(head).__name__} that could be loaded again, as {problem}: {remedy}")
+
+
+def _shapes(head: LearnedHead) -> dict[str, tuple[torch.Size, torch.dtype]]:
+    return {name: (tensor.shape, tensor.dtype) for name, tensor in head.state_dict().items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -30,10 +31,15 @@ class CEM:
     """Rounds of sampling and scoring."""
     elites: int = 30
     """Best candidates the Gaussian is fitted to."""
+    execute: Literal["mean", "best"] = "mean"
+    """What is executed: the mean of the last elites, which was never scored, or the best candidate of the last pool.
+    With exact costs the latter is safer; with learned ones it exploits their errors."""
 
     def __post_init__(self) -> None:
         if min(self.horizon, self.iterations) < 1 or not 2 <= self.elites <= self.candidates:
             raise ReachcostError(f"{self}: make every count positive, and 2 <= elites <= candidates")
+        if self.execute not in ("mean", "best"):
+            raise ReachcostError(f"{self}: execute the mean or the best")
 
     @property
     def executed(self) -> int:
@@ -60,18 +66,19 @@ class CEM:
             injected: Not part of this protocol.
 
         Returns:
-            The mean of the last elites [B, H, A].
+            The mean of the last elites, or the best of the last candidates [B, H, A].
         """
         if injected is not None:
             raise ReachcostError("CEM takes no injected candidates: they belong to the protocol of TopoNav")
         mean = torch.zeros(len(goal), self.horizon, model.action_dim)
-        std = torch.ones_like(mean)
+        std, rows = torch.ones_like(mean), torch.arange(len(goal))
+        pool = costs = mean
         for _ in range(self.iterations):
             noise = torch.from_numpy(streams.normal(self.candidates, *mean.shape[1:]))
             pool = torch.addcmul(mean[:, None], std[:, None], noise)
             pool[:, 0] = mean
             costs = cost(model.rollout(context, pool), goal)
             best = torch.from_numpy(lowest(costs.numpy(), self.elites))
-            elites = pool[torch.arange(len(pool))[:, None], best]
+            elites = pool[rows[:, None], best]
             mean, std = elites.mean(1), elites.std(1)
-        return mean
+        return mean if self.execute == "mean" else pool[rows, costs.argmin(1)]

@@ -13,11 +13,12 @@ from reachcost.base.progress import Progress
 from reachcost.base.seeding import EpisodeStreams
 from reachcost.costs.checks import require_one_model
 from reachcost.costs.grouped import GroupedCost
-from reachcost.data.actions import ActionBlocks
+from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet, require_one_world
 from reachcost.data.latents import require_finite
 from reachcost.errors import ReachcostError
-from reachcost.protocols import Planner, Task, TerminalCost, WorldModel
+from reachcost.protocols import Planner, TerminalCost, WorldModel
+from reachcost.tasks.contract import Task
 
 Proposal = Callable[[np.ndarray, np.ndarray, EpisodeStreams], np.ndarray]
 """Candidates [B, iterations, K, H] to inject, from states [B, ...], goals [B, ...] and the episodes' streams."""
@@ -32,7 +33,7 @@ class ControlRuns:
         episodes: Numbers of the episodes in their evaluation set [E].
         success: Whether the goal was reached at any time, bool [C, E].
         steps: Actions until it was, or all that were executed, int [C, E].
-        final_distance: Oracle distance of the last state to the goal [C, E].
+        final_distance: Oracle distance of the last state to the goal [C, E]; NaN where the task has none.
         category: How the episode came out, str [C, E].
         paths: Visited states [C, E, budget + 1, ...]; where a task stops at success, the last state repeats.
     """
@@ -82,12 +83,13 @@ def control(
         evaluation: E start and goal states.
         planner: Chooses action sequences; the blocks it names by `executed` are executed, then it plans anew.
         seed: Seed of the planner.
-        budget: Actions an episode may execute, instead of the task's own number.
+        budget: Actions an episode may execute, instead of the number of the evaluation set or the task.
         proposal: Candidates that every pool contains, if the protocol has any.
         progress: Where to show progress.
     """
-    episodes = _Episodes(task, model, costs, evaluation, task.action_budget if budget is None else budget)
-    blocks: ActionBlocks | None = getattr(model, "actions", None)
+    budget = budget or evaluation.budget or task.action_budget
+    episodes = _Episodes(task, model, costs, evaluation, budget)
+    blocks = blocks_of(model)
     per_plan = planner.executed * (blocks.length if blocks else 1)
     replans = range(0, episodes.budget, per_plan)
     for replan in (progress or Progress()).track(range(len(replans)), "plans"):
@@ -117,7 +119,7 @@ class _Episodes:
         budget: int,
     ) -> None:
         require_one_model(costs, model)
-        require_one_world(task, evaluation)
+        require_one_world(task.world, evaluation)
         if not costs:
             raise ReachcostError("control needs at least one terminal cost: pass costs={name: cost}")
         if not len(evaluation):
@@ -170,7 +172,11 @@ class _Episodes:
             episodes=self._evaluation.episodes,
             success=self._reached.reshape(shape),
             steps=self._steps.reshape(shape),
-            final_distance=self._task.distance(self.states, self.goals).reshape(shape),
+            final_distance=self._final_distance().reshape(shape),
             category=np.where(self._reached, "success", category).reshape(shape),
             paths=paths.reshape(*shape, *paths.shape[1:]),
         )
+
+    def _final_distance(self) -> np.ndarray:
+        known = self._task.offers("distance")
+        return self._task.distance(self.states, self.goals) if known else np.full(len(self.states), np.nan)

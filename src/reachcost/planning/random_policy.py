@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from reachcost.base.seeding import EpisodeStreams
-from reachcost.data.actions import ActionBlocks
+from reachcost.data.actions import blocks_of
 from reachcost.errors import ReachcostError
 from reachcost.protocols import TerminalCost, WorldModel
 
@@ -39,7 +39,7 @@ class RandomPolicy:
         injected: np.ndarray | None = None,
     ) -> Tensor:
         """Return one random block per episode [B, 1, A]; cost, goal and injected candidates are ignored."""
-        blocks: ActionBlocks | None = getattr(model, "actions", None)
+        blocks = blocks_of(model)
         if blocks is None:
             if model.action_dim != 1:
                 raise ReachcostError(f"{model!r} has continuous actions but no `actions` that tell their range")

@@ -15,7 +15,7 @@ from torch import Tensor
 from reachcost.costs.hybrid import HybridCost
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations, TerminalCost
-from reachcost.tasks.toponav.features import ExactTopoNav, follow
+from reachcost.tasks.finite import FiniteModel, follow
 
 
 class TabularModel:
@@ -24,16 +24,16 @@ class TabularModel:
     latent_dim = 1
     action_dim = 1
 
-    def __init__(self, model: ExactTopoNav) -> None:
+    def __init__(self, model: FiniteModel) -> None:
         self.model = model
 
     def encode(self, observations: Observations) -> Tensor:
         """Map N observations to state numbers [N, 1]."""
-        return self.model.cell_index(self.model.encode(observations))[:, None]
+        return self.model.index(self.model.encode(observations))[:, None]
 
     def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
         """Follow the transitions: context [B, 1, 1], actions [B, S, H, 1] -> terminal [B, S, 1]."""
-        return follow(self.model.task.transitions, context[:, -1, 0], actions)[..., None]
+        return follow(self.model.transitions, context[:, -1, 0], actions)[..., None]
 
 
 class TabularCost:
@@ -55,13 +55,13 @@ class TabularCost:
         return torch.from_numpy(self._table.ravel().take(goals * len(self._table) + terminal[..., 0].numpy()))
 
 
-def tabulate(model: ExactTopoNav, costs: Mapping[str, TerminalCost]) -> tuple[TabularModel, dict[str, TerminalCost]]:
+def tabulate(model: FiniteModel, costs: Mapping[str, TerminalCost]) -> tuple[TabularModel, dict[str, TerminalCost]]:
     """Return model and costs in their tabular form.
 
     A cost must score each candidate on its own; the hybrid, which standardises over its pool, keeps doing so.
     """
-    if not isinstance(model, ExactTopoNav):
-        raise ReachcostError(f"only ExactTopoNav, of 677 states, has tables: {type(model).__name__} does not")
+    if not isinstance(model, FiniteModel):
+        raise ReachcostError(f"{type(model).__name__} has no `transitions` and `latents` of finitely many states")
 
     def table(cost: TerminalCost) -> TerminalCost:
         if isinstance(cost, HybridCost):

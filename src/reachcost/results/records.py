@@ -1,18 +1,22 @@
 """A result is a record: one directory per run, with a manifest and rows, complete or not there at all.
 
 DIR/runs/<name>/manifest.json   configuration, seeds, sha256 of inputs, versions, machine, seconds, sha256 of files
-DIR/runs/<name>/rows.parquet    one row per episode, candidate or epoch
+DIR/runs/<name>/rows.parquet    one row per episode or epoch
 DIR/tables/<table>.json, .md    made from the rows alone
+
+Manifest and rows are small and meant to be kept. Larger files of a run (weights) are artefacts: they may be missing
+where rows suffice, and are made again, to the same bytes, where they do not.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +26,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
-from reachcost.base.atomic import new_directory, sweep
+from reachcost.base.atomic import new_directory, sweep, write_file
 from reachcost.base.machine import machine, versions
 from reachcost.errors import ReachcostError
 
-FORMAT = "reachcost-run/1"
+FORMAT = "reachcost-run/2"
 Columns = Mapping[str, np.ndarray]
 
 
@@ -39,8 +43,8 @@ class Run:
 
     @property
     def sha256(self) -> dict[str, str]:
-        """sha256 of every file of the run, by name."""
-        return self.manifest["files"]
+        """sha256 of every file of the run, artefacts too, by name."""
+        return {**self.manifest["files"], **self.manifest["artefacts"]}
 
     def table(self) -> pa.Table:
         """Read the rows, after checking that they are the ones the manifest describes."""
@@ -51,14 +55,30 @@ class Run:
         return table
 
     def require_intact(self) -> None:
-        """Stop if a file of the run is missing or changed."""
-        for name, expected in self.sha256.items():
+        """Stop if a file of the run is missing or changed; artefacts may be missing."""
+        present = {name: sha for name, sha in self.manifest["artefacts"].items() if (self.path / name).exists()}
+        for name, expected in {**self.manifest["files"], **present}.items():
             try:
                 found = _sha256(self.path / name)
             except OSError as error:
                 raise ReachcostError(_damaged(self.path, f"{name} cannot be read ({error.strerror})")) from error
             if found != expected:
                 raise ReachcostError(_damaged(self.path, f"{name} is not the file its manifest describes"))
+
+    def complete(self, compute: Callable[[Path], Columns]) -> Run:
+        """Make missing artefacts again, by the computation that made the run; they must come out the same."""
+        missing = [name for name in self.manifest["artefacts"] if not (self.path / name).exists()]
+        if missing:
+            with tempfile.TemporaryDirectory() as directory:
+                compute(Path(directory))
+                for name in missing:
+                    if _sha256(Path(directory) / name) != self.manifest["artefacts"][name]:
+                        raise ReachcostError(
+                            f"{name} of the run in {self.path} is not kept, and {machine()} makes another one than "
+                            f"{self.manifest['machine']} did: choose another --out, to make all runs here"
+                        )
+                    write_file(self.path / name, (Path(directory) / name).read_bytes())
+        return self
 
 
 @contextmanager
@@ -77,15 +97,18 @@ def exclusive(out: Path) -> Iterator[None]:
         ) from error
 
 
-def record_run(path: Path, config: Mapping[str, Any], compute: Callable[[Path], Columns]) -> Run:
+def record_run(
+    path: Path, config: Mapping[str, Any], compute: Callable[[Path], Columns], artefacts: Sequence[str] = ()
+) -> Run:
     """Return the finished run at `path`, computing it only if it is not there yet.
 
     Args:
         path: Directory of the run.
-        config: Everything that determines the result: settings, all seeds, sha256 of inputs. JSON values only.
+        config: Everything that determines the result: settings, all seeds, sha256 of inputs. JSON values, and frozen
+            dataclasses of them: a field that such a class gained after the run matches if it has its default.
         compute: Called with a directory for further files; returns the rows.
+        artefacts: Names of those files that need not be kept.
     """
-    config = json.loads(json.dumps(config))
     if path.exists():
         run = read_run(path)
         _require_config(run, config)
@@ -93,18 +116,25 @@ def record_run(path: Path, config: Mapping[str, Any], compute: Callable[[Path], 
     start = time.perf_counter()
     with new_directory(path) as partial:
         rows = compute(partial)
-        pq.write_table(pa.table({name: pa.array(column) for name, column in rows.items()}), partial / "rows.parquet")
+        write_rows(rows, partial / "rows.parquet")
+        made = {file.name: _sha256(file) for file in sorted(partial.iterdir())}
         manifest = {
             "format": FORMAT,
-            "config": config,
+            "config": as_json(config),
             "versions": versions(),
             "machine": machine(),
             "rows": len(next(iter(rows.values()))),
-            "files": {file.name: _sha256(file) for file in sorted(partial.iterdir())},
+            "files": {name: sha for name, sha in made.items() if name not in artefacts},
+            "artefacts": {name: sha for name, sha in made.items() if name in artefacts},
             "elapsed_seconds": round(time.perf_counter() - start, 3),
         }
-        (partial / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        (partial / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     return Run(path, manifest)
+
+
+def write_rows(rows: Columns, path: Path) -> None:
+    """Write columns as one small file."""
+    pq.write_table(pa.table({name: pa.array(column) for name, column in rows.items()}), path, compression="zstd")
 
 
 def read_run(path: Path) -> Run:
@@ -118,8 +148,10 @@ def read_run(path: Path) -> Run:
     types = {
         "config": dict,
         "versions": dict,
+        "machine": str,
         "rows": int,
         "files": dict,
+        "artefacts": dict,
         "elapsed_seconds": (int, float),
     }
     if (
@@ -134,8 +166,8 @@ def read_run(path: Path) -> Run:
 
 def require_intact_runs(out: Path) -> None:
     """Check every finished run below `out`, so that damage is found before anything is computed or written."""
-    for run in sorted((out / "runs").glob("*/[!.]*")):
-        read_run(run).require_intact()
+    for manifest in sorted((out / "runs").rglob("manifest.json")):
+        read_run(manifest.parent).require_intact()
 
 
 def require_rows(run: Run, keys: Mapping[str, Sequence[Any]], values: Sequence[str]) -> dict[str, np.ndarray]:
@@ -190,21 +222,44 @@ def _finite(run: Run, table: pa.Table, name: str) -> np.ndarray:
     return column
 
 
+def as_json(value: Any) -> Any:
+    """Settings as JSON values: dataclasses become objects, tuples arrays."""
+    if is_dataclass(value):
+        return {field.name: as_json(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): as_json(item) for key, item in value.items()}
+    return [as_json(item) for item in value] if isinstance(value, list | tuple) else value
+
+
 def _require_config(run: Run, config: Mapping[str, Any]) -> None:
-    recorded = run.manifest["config"]
-    different = sorted(key for key in {*recorded, *config} if recorded.get(key) != config.get(key))
-    if different:
-        key = different[0]
+    for where, recorded, now in _differences(run.manifest["config"], config):
         raise ReachcostError(
-            f"{run.path} holds a run of another configuration ({key} is {_short(recorded.get(key))} there and "
-            f"{_short(config.get(key))} here): choose another --out, or remove that directory"
+            f"{run.path} holds a run of another configuration ({where} is {_short(recorded)} there and {_short(now)} "
+            "here): choose another --out, or remove that directory"
         )
-    made_with, now = run.manifest["versions"], versions()
-    if made_with != now:
-        raise ReachcostError(
-            f"{run.path} was made with other versions ({_short(made_with)}; now {_short(now)}), and one table must not "
-            "mix them: choose another --out, or remove that directory"
-        )
+
+
+def _differences(recorded: Any, now: Any, where: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Where settings differ from those on record: name, then both values."""
+    if (is_dataclass(now) or isinstance(now, Mapping)) and isinstance(recorded, dict):
+        known = {**_defaults(now), **recorded} if is_dataclass(now) else recorded
+        values = {f.name: getattr(now, f.name) for f in fields(now)} if is_dataclass(now) else now
+        for name in sorted({*known, *values}, key=str):
+            inside = f"{where}.{name}" if where else str(name)
+            yield from _differences(known.get(name), values.get(name), inside)
+    elif recorded != (plain := as_json(now)):
+        yield where, recorded, plain
+
+
+def _defaults(settings: Any) -> dict[str, Any]:
+    """The defaults of a dataclass, by field: what a run had before the field was there."""
+    found = {}
+    for field in fields(settings):
+        if field.default is not MISSING:
+            found[field.name] = as_json(field.default)
+        elif field.default_factory is not MISSING:
+            found[field.name] = as_json(field.default_factory())
+    return found
 
 
 def _short(value: Any) -> str:

@@ -115,8 +115,8 @@ def sign_flip_test(differences: np.ndarray) -> float:
     return float((flipped >= abs(differences.sum()) - rounding).mean())
 
 
-def wilson(successes: int, trials: int, level: float = 0.95) -> tuple[float, float]:
-    """Wilson score interval of a proportion.
+def wilson(successes: float, trials: int, level: float = 0.95) -> tuple[float, float]:
+    """Wilson score interval of a proportion; a mean over several raters may be no whole number of successes.
 
     >>> [round(bound, 3) for bound in wilson(0, 100)]
     [0.0, 0.037]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,9 @@ from reachcost.base.atomic import write_file
 
 METRICS = {
     "success": ("success %", 1),
-    "same": ("same room %", 1),
-    "cross": ("cross wall %", 1),
-    "wrong_room": ("wrong room %", 1),
-    "stuck": ("stuck %", 1),
     "rho_geo": ("ρ_geo", 3),
     "rank": ("rank %", 2),
-    "distance": ("distance px", 2),
+    "distance": ("distance", 2),
     "final_geo": ("final geo", 2),
     "rho_logged": ("ρ logged", 4),
     "validation_rmse": ("validation RMSE", 2),
@@ -31,9 +27,9 @@ METRICS = {
     "row_overlap": ("row overlap", 0),
     "episode_overlap": ("episode overlap", 0),
     "rho_euclid": ("ρ_euclid", 3),
-    "selected": ("selected px", 2),
+    "selected": ("selected", 2),
     "p_value": ("p", 2),
-    "rmse": ("RMSE px", 3),
+    "rmse": ("RMSE", 3),
     "r2": ("R²", 5),
     "mse_share": ("MSE share %", 2),
     "gradient_share": ("gradient share %", 2),
@@ -43,14 +39,8 @@ METRICS = {
     "pearson": ("Pearson", 3),
     "spearman": ("Spearman", 3),
     "agreement": ("agreement", 3),
-    "cross_pairs": ("cross-wall pairs %", 1),
-    "near_pairs": ("near-door pairs %", 1),
-    "geo_120_140": ("120-140 px", 1),
-    "geo_140_160": ("140-160 px", 1),
-    "geo_160_180": ("160-180 px", 1),
-    "geo_180_205": ("180-205 px", 1),
 }
-"""Heading and digits of every metric."""
+"""Heading and digits of the metrics that any world has; a study adds its own."""
 WIDTH = 80
 """Columns of a terminal."""
 
@@ -100,21 +90,21 @@ class TableRow:
         """Name of the cost, with the seed if the row is of one seed."""
         return self.cost if self.seed is None else f"{self.cost}, seed {self.seed}"
 
-    def ours_text(self, metric: str) -> str:
+    def ours_text(self, metric: str, digits: int) -> str:
         """Our value as text; a dash where the metric does not apply."""
-        return f"{self.ours[metric]:.{METRICS[metric][1]}f}" if metric in self.ours else "–"
+        return f"{self.ours[metric]:.{digits}f}" if metric in self.ours else "–"
 
-    def interval_text(self, metric: str) -> str:
+    def interval_text(self, metric: str, digits: int) -> str:
         """The interval as text, or nothing."""
         if metric not in self.interval:
             return ""
         low, high = self.interval[metric]
-        return f"[{low:.{METRICS[metric][1]}f}, {high:.{METRICS[metric][1]}f}]"
+        return f"[{low:.{digits}f}, {high:.{digits}f}]"
 
-    def paper_text(self, metric: str) -> str:
+    def paper_text(self, metric: str, digits: int) -> str:
         """The paper's value as text; a dash where it gives none."""
         value = (self.paper or {}).get(metric)
-        return "–" if value is None else f"{value:.{METRICS[metric][1]}f}"
+        return "–" if value is None else f"{value:.{digits}f}"
 
 
 @dataclass(frozen=True)
@@ -127,6 +117,7 @@ class ResultTable:
         metrics: Metrics in the order of the columns.
         rows: The lines.
         provenance: Further entries of the JSON object, such as sha256 of the rows behind the table.
+        headings: Heading and digits of metrics beside those of `METRICS`.
     """
 
     name: str
@@ -134,6 +125,15 @@ class ResultTable:
     metrics: Sequence[str]
     rows: Sequence[TableRow]
     provenance: Mapping[str, Any]
+    headings: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+
+    def heading(self, metric: str) -> str:
+        """What a column is called."""
+        return {**METRICS, **self.headings}[metric][0]
+
+    def digits(self, metric: str) -> int:
+        """Digits after the point in a column."""
+        return {**METRICS, **self.headings}[metric][1]
 
     def write(self, out: Path) -> None:
         """Write `out/tables/<name>.json` and `.md`, each in one step."""
@@ -146,16 +146,16 @@ class ResultTable:
         several = len({row.model for row in self.rows}) > 1
         detailed = any(row.setting for row in self.rows)
         heading = ["cost", *["model"] * several, *["setting"] * detailed, "n"]
-        heading += [text for metric in self.metrics for text in (METRICS[metric][0], "paper")]
+        heading += [text for metric in self.metrics for text in (self.heading(metric), "paper")]
         texts = 1 + several + detailed
         lines = [heading, [*["---"] * texts, *["---:"] * (len(heading) - texts)]]
         for row in self.rows:
             values = [
                 text
-                for metric in self.metrics
+                for metric, digits in ((metric, self.digits(metric)) for metric in self.metrics)
                 for text in (
-                    f"{row.ours_text(metric)} {row.interval_text(metric)}".strip(),
-                    row.paper_text(metric),
+                    f"{row.ours_text(metric, digits)} {row.interval_text(metric, digits)}".strip(),
+                    row.paper_text(metric, digits),
                 )
             ]
             lines.append([row.label, *[row.model] * several, *[row.setting] * detailed, str(row.n), *values])
@@ -174,10 +174,13 @@ class ResultTable:
         ]
         columns: list[tuple[str, str, list[str]]] = [("", "", names)]
         for metric in self.metrics:
-            columns.append((METRICS[metric][0].removesuffix(" %"), "bold", [row.ours_text(metric) for row in rows]))
+            digits = self.digits(metric)
+            ours = [row.ours_text(metric, digits) for row in rows]
+            columns.append((self.heading(metric).removesuffix(" %"), "bold", ours))
             if metric == self.metrics[0]:
-                columns.append(("95 %", "", [row.interval_text(metric).strip("[]").replace(", ", "–") for row in rows]))
-            columns.append(("paper", "dim", [row.paper_text(metric) for row in rows]))
+                spans = [row.interval_text(metric, digits).strip("[]").replace(", ", "–") for row in rows]
+                columns.append(("95 %", "", spans))
+            columns.append(("paper", "dim", [row.paper_text(metric, digits) for row in rows]))
         shown = [column for column in columns if set(column[2]) - {"", "–"}]
         widths = np.cumsum([1 + max(map(len, (heading, *texts))) for heading, _, texts in shown])
         shown = [column for column, width in zip(shown, widths, strict=True) if width <= WIDTH]

@@ -13,15 +13,15 @@ from reachcost.base.progress import Progress
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import model_identity
 from reachcost.data.logs import Logs
+from reachcost.fitting.exclusion import Exclusion
 from reachcost.heads.base import LearnedHead
 from reachcost.planning.cem import CEM
-from reachcost.repair.exclusion import Exclusion
 from reachcost.results.stats import newcombe, wilson
 from reachcost.results.tables import ResultTable, TableRow
 from reachcost.swm.costs import RepairedModel
-from reachcost.swm.evaluation import ENVIRONMENT, evaluate_in_world
+from reachcost.swm.evaluation import evaluate_in_world, public_environment
 from reachcost.swm.model import SwmModel
-from reachcost.tasks.tworoom import TwoRoom
+from reachcost.tasks.contract import Task
 from reachcost.worldmodels.jepa import JepaWorldModel
 
 
@@ -31,6 +31,7 @@ def table_name(goals: EvaluationSet, weight: float | None = None) -> str:
 
 
 def compare_in_world(
+    task: Task,
     model: JepaWorldModel,
     head: LearnedHead,
     goals: EvaluationSet,
@@ -40,9 +41,10 @@ def compare_in_world(
     doubt: str | None = None,
     progress: Progress | None = None,
 ) -> ResultTable:
-    """Evaluate latent distance, the repaired cost and random actions on the same starts and goals of TwoRoom.
+    """Evaluate latent distance, the repaired cost and random actions on the same starts and goals.
 
     Args:
+        task: The world, one that stable-worldmodel has, too.
         model: The frozen world model.
         head: A head fitted on its latents.
         goals: Starts and goals that the head has not seen.
@@ -59,12 +61,12 @@ def compare_in_world(
     success = {}
     for name, cost in costs.items():
         progress.step(name)
-        success[name] = evaluate_in_world(cost, model.actions, goals, planner, seed, progress=progress)
+        success[name] = evaluate_in_world(task, cost, model.actions, goals, planner, seed, progress=progress)
     before, after, _ = success.values()
     change = change_of(before, after)
     provenance: dict[str, Any] = {
         "command": "reachcost evaluate",
-        "environment": ENVIRONMENT,
+        "environment": public_environment(task).name,
         "model": model_identity(model),
         "head": {key: value for key, value in head.record.items() if key != "curve"},
         "weight": weight,
@@ -78,10 +80,13 @@ def compare_in_world(
         "outcomes": {name: found.astype(int).tolist() for name, found in success.items()},
         "versions": {**versions(), "stable-worldmodel": version("stable-worldmodel")},
     }
-    rows = [row_of(name, model.card["name"], seed, found, goals) for name, found in success.items()]
+    rows = [row_of(task, name, model.card["name"], seed, found, goals) for name, found in success.items()]
     formula = "the head" if weight is None else f"latent distance and {weight:g} of the head, both standardised"
-    note = _note(goals, planner, f"`{repair}` {formula} (labels {labels})", change, doubt)
-    return ResultTable(table_name(goals, weight), note, ("success", "same", "cross"), rows, provenance)
+    note = _note(
+        public_environment(task).name, goals, planner, f"`{repair}` {formula} (labels {labels})", change, doubt
+    )
+    kinds = {_metric(name): (f"{name} %", 1) for name in task.groups(goals.starts, goals.goals)}
+    return ResultTable(table_name(goals, weight), note, ("success", *kinds), rows, provenance, kinds)
 
 
 def doubt_of(head: LearnedHead, goals: EvaluationSet, logs: Logs | None) -> str | None:
@@ -115,11 +120,10 @@ def change_of(before: np.ndarray, after: np.ndarray) -> dict[str, Any]:
     }
 
 
-def row_of(cost: str, model: str, seed: int, success: np.ndarray, goals: EvaluationSet) -> TableRow:
+def row_of(task: Task, cost: str, model: str, seed: int, success: np.ndarray, goals: EvaluationSet) -> TableRow:
     """Success bool [E] of a cost as a line of the table."""
-    layout = TwoRoom().layout
-    across = np.asarray(layout.room(goals.starts) != layout.room(goals.goals))
-    groups = {"success": success, "same": success[~across], "cross": success[across]}
+    kinds = task.groups(goals.starts, goals.goals)
+    groups = {"success": success, **{_metric(name): success[mask] for name, mask in kinds.items()}}
     shown = {name: found for name, found in groups.items() if len(found)}
     return TableRow(
         cost=cost,
@@ -134,10 +138,17 @@ def row_of(cost: str, model: str, seed: int, success: np.ndarray, goals: Evaluat
     )
 
 
-def _note(goals: EvaluationSet, planner: CEM, repair: str, change: dict[str, Any], doubt: str | None) -> str:
+def _metric(group: str) -> str:
+    """What a table calls the success of a group of episodes."""
+    return group.partition(" ")[0]
+
+
+def _note(
+    environment: str, goals: EvaluationSet, planner: CEM, repair: str, change: dict[str, Any], doubt: str | None
+) -> str:
     low, high = change["interval"]
     return (
-        f"`World.evaluate` of stable-worldmodel on {ENVIRONMENT}, {len(goals)} starts and goals of {goals.name}, its "
+        f"`World.evaluate` of stable-worldmodel on {environment}, {len(goals)} starts and goals of {goals.name}, its "
         f"CEM with {planner.candidates} candidates and {planner.iterations} rounds. `raw` is latent distance, "
         f"{repair}, `random` its random policy; brackets are Wilson intervals of 95 %. The repair changes success by "
         f"{change['points']:+.1f} points [{low:+.1f}, {high:+.1f}] (Newcombe's paired interval): {change['gained']} "

@@ -20,29 +20,29 @@ from reachcost.data.actions import ActionBlocks
 from reachcost.data.evaluation import EvaluationSet, require_one_world
 from reachcost.data.logs import Logs
 from reachcost.data.logs.hdf5 import write_logs
+from reachcost.errors import ReachcostError
 from reachcost.planning.cem import CEM
 from reachcost.swm.model import Standardiser
 from reachcost.swm.package import import_stable_worldmodel, silence
-from reachcost.tasks.tworoom import TwoRoom
-from reachcost.tasks.tworoom.layout import SIZE
-
-ENVIRONMENT = "swm/TwoRoom-v1"
-PUT_AGENT_AND_GOAL = [
-    {"method": "_set_state", "args": {"state": {"value": "state"}}},
-    {"method": "_set_goal_state", "args": {"goal_state": {"value": "goal_state"}}},
-]
+from reachcost.tasks.contract import PublicEnvironment, Task
 
 
-def goals_dataset(goals: EvaluationSet, path: Path) -> Any:
-    """Starts and goals in the public TwoRoom as one of their datasets, kept in an HDF5 file.
+def public_environment(task: Task) -> PublicEnvironment:
+    """The same world in stable-worldmodel."""
+    if task.public is None:
+        raise ReachcostError(f"stable-worldmodel has no world of ours called {task.name!r}: choose one that it has")
+    return task.public
+
+
+def goals_dataset(task: Task, goals: EvaluationSet, path: Path) -> Any:
+    """Starts and goals as one of their datasets, kept in an HDF5 file.
 
     An episode is two rows, start and goal, so `World.evaluate` takes `start_steps` 0 and `goal_offset` 1.
     """
     import_stable_worldmodel()
     from stable_worldmodel.data import HDF5Dataset
 
-    task = TwoRoom()
-    require_one_world(task, goals)
+    require_one_world(task.world, goals)
     states = np.stack([goals.starts, goals.goals], axis=1).reshape(-1, *goals.starts.shape[1:])
     logs = Logs({"state": states, "action": np.zeros_like(states)}, np.full(len(goals), 2), task.observe)
     write_logs(logs, path, render=task.render)
@@ -50,6 +50,7 @@ def goals_dataset(goals: EvaluationSet, path: Path) -> Any:
 
 
 def evaluate_in_world(
+    task: Task,
     cost: nn.Module | None,
     blocks: ActionBlocks,
     goals: EvaluationSet,
@@ -64,20 +65,21 @@ def evaluate_in_world(
     on one thread: it ends the same alone or among others.
 
     Args:
+        task: The world, one that they have, too.
         cost: What a solver plans with: a model of theirs, `SwmModel` or `RepairedModel`. None acts at random.
         blocks: How the model's action blocks relate to actions, `model.actions`.
-        goals: Starts and goals in the public TwoRoom.
+        goals: Starts and goals in that world.
         planner: Size of the search; `CEM()` is that of the paper.
         seed: Of the planner.
         transform: What the policy does to `pixels` and `goal` before a model of theirs sees them; ours need nothing.
         progress: Where to show progress.
     """
-    swm, planner = import_stable_worldmodel(), planner or CEM()
+    swm, planner, public = import_stable_worldmodel(), planner or CEM(), public_environment(task)
     success = np.zeros(len(goals), bool)
     with tempfile.TemporaryDirectory() as folder, one_thread():
-        dataset = goals_dataset(goals, Path(folder) / "goals.h5")
+        dataset = goals_dataset(task, goals, Path(folder) / "goals.h5")
         with silence():
-            world = swm.World(ENVIRONMENT, num_envs=1, image_shape=(SIZE, SIZE))
+            world = swm.World(public.name, num_envs=1, image_shape=(public.pixels, public.pixels))
         try:
             for row in (progress or Progress()).track(range(len(goals)), "episodes"):
                 own_seed = int(generator(seed, "stable-worldmodel", int(goals.episodes[row])).integers(2**31))
@@ -88,8 +90,8 @@ def evaluate_in_world(
                         episodes_idx=[row],
                         start_steps=[0],
                         goal_offset=1,
-                        eval_budget=TwoRoom.action_budget,
-                        callables=PUT_AGENT_AND_GOAL,
+                        eval_budget=goals.budget or task.action_budget,
+                        callables=[dict(callable_) for callable_ in public.callables],
                     )
                 success[row] = found["episode_successes"][0]
         finally:

@@ -1,4 +1,4 @@
-"""TwoRoom's own dynamics as a world model: the latent is the state. A ceiling for diagnosis, never a repair."""
+"""A task's own dynamics as a world model: the latent is the state. A ceiling for diagnosis, never a repair."""
 
 from __future__ import annotations
 
@@ -7,41 +7,56 @@ import torch
 from torch import Tensor
 
 from reachcost.data.actions import ActionBlocks
+from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
-from reachcost.tasks.tworoom import TwoRoom
+from reachcost.tasks.contract import Task
 
 
-class ExactTwoRoom:
+class ExactDynamics:
     """Encodes a state as itself; a rollout executes the candidates in the simulator.
 
     Args:
-        task: The world.
-        actions: Statistics and length of the action blocks, as the world model it is compared with has them.
+        task: The world; its states are vectors of numbers that float32 holds.
+        actions: Statistics and length of the action blocks, as the world model it is compared with has them; None for
+            discrete actions, one at a time.
 
+    >>> from reachcost.tasks import make_task
     >>> blocks = ActionBlocks((0.0, 0.0), (1.0, 1.0), (-1.0, -1.0), (1.0, 1.0), length=5)
-    >>> model = ExactTwoRoom(TwoRoom(), blocks)
-    >>> model.rollout(torch.tensor([[[60.0, 60.0]]]), torch.ones(1, 1, 1, 10)).tolist()
+    >>> model = ExactDynamics(make_task("tworoom"), blocks)
+    >>> start = model.encode({"state": np.array([[60.0, 60.0]], np.float32)})
+    >>> model.rollout(start[:, None], torch.ones(1, 1, 1, 10)).tolist()
     [[[85.0, 85.0]]]
     """
 
-    latent_dim = 2
+    def __init__(self, task: Task, actions: ActionBlocks | None = None) -> None:
+        if actions is None and task.discrete_actions is None:
+            raise ReachcostError(f"{task.name} has continuous actions: say how blocks stand for them, with actions=")
+        self.task, self.actions = task, actions
+        self.action_dim = 1 if actions is None else actions.size
+        example = self._example()
+        self.latent_dim, self._dtype = example.shape[-1], example.dtype
 
-    def __init__(self, task: TwoRoom, actions: ActionBlocks) -> None:
-        self.task, self.actions, self.action_dim = task, actions, actions.size
+    def _example(self) -> np.ndarray:
+        """A state of the task, to know its size and kind of number."""
+        if self.task.sets:
+            return self.task.evaluation_set(self.task.sets[0]).starts[:1]
+        return np.asarray(self.task.generate_logs(1).columns["state"][:1])
 
     def encode(self, observations: Observations) -> Tensor:
-        """Read `state` [N, 2]."""
+        """Read `state` [N, D]."""
         return torch.from_numpy(np.array(observations["state"], np.float32))
 
     def states(self, latents: Tensor) -> np.ndarray:
-        """The states behind latents [..., 2]."""
-        return latents.numpy()
+        """The states behind latents [..., D]."""
+        return latents.numpy().astype(self._dtype)
 
     def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
-        """Execute candidates: context [B, 1, 2], actions [B, S, H, A] -> terminal [B, S, 2]."""
+        """Execute candidates: context [B, 1, D], actions [B, S, H, A] -> terminal [B, S, D]."""
         batch, samples = actions.shape[:2]
-        here = np.repeat(context[:, -1].numpy(), samples, axis=0)
-        steps = self.actions.unroll(actions.numpy()).reshape(batch * samples, -1, len(self.actions.mean))
+        here = np.repeat(self.states(context[:, -1]), samples, axis=0)
+        plans = actions.numpy()
+        steps = plans if self.actions is None else self.actions.unroll(plans)
+        steps = steps.reshape(batch * samples, -1, steps.shape[-1])
         for step in range(steps.shape[1]):
             here = self.task.step(here, steps[:, step])
-        return torch.from_numpy(here).view(batch, samples, 2)
+        return torch.from_numpy(np.asarray(here, np.float32)).view(batch, samples, self.latent_dim)

@@ -8,9 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reachcost.base.hashing import fingerprint_arrays
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
-from reachcost.tasks.toponav.task import SIZE, TopoNav, require_actions
+from reachcost.tasks.finite import follow
+from reachcost.tasks.toponav.task import SIZE, TopoNav
 
 
 def features(cells: np.ndarray, rooms: np.ndarray) -> np.ndarray:
@@ -40,6 +42,14 @@ class ExactTopoNav:
     def __init__(self, task: TopoNav | None = None) -> None:
         self.task = task or TopoNav()
 
+    def __repr__(self) -> str:
+        return "ExactTopoNav()"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 over the feature map."""
+        return fingerprint_arrays(self.latents.numpy())
+
     @cached_property
     def latents(self) -> Tensor:
         """The latent of every free cell [677, 10]."""
@@ -59,7 +69,12 @@ class ExactTopoNav:
         cells = observations["state"] if "state" in observations else self.task.locate(observations["pixels"])
         return self.latents[torch.from_numpy(self.task.index(cells))]
 
-    def cell_index(self, latents: Tensor) -> Tensor:
+    @property
+    def transitions(self) -> np.ndarray:
+        """Number of the cell after each action [677, 5]."""
+        return self.task.transitions
+
+    def index(self, latents: Tensor) -> Tensor:
         """Invert the feature map: latents [..., 10] -> number of the cell [...]."""
         cells = (latents[..., :2].nan_to_num() * (SIZE - 1)).round().clamp(0, SIZE - 1).long()
         index = self._index[cells[..., 0], cells[..., 1]]
@@ -69,28 +84,9 @@ class ExactTopoNav:
 
     def states(self, latents: Tensor) -> np.ndarray:
         """The cells behind latents: [..., 10] -> [..., 2]."""
-        return self.task.cells[self.cell_index(latents).numpy()]
+        return self.task.cells[self.index(latents).numpy()]
 
     def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
         """Follow the transitions: context [B, 1, 10], actions [B, S, H, 1] -> terminal [B, S, 10]."""
-        start = self.cell_index(context[:, -1])
-        return self.latents[follow(self.task.transitions, start, actions)]
-
-
-def follow(transitions: np.ndarray, start: Tensor, actions: Tensor) -> Tensor:
-    """Execute candidates on a transition table [states, A]: start [B], actions [B, S, H, 1] -> end [B, S].
-
-    numpy, because its `take` is three times as fast as torch indexing on small tables; two moves per look-up.
-    """
-    moves, count = actions[..., 0].numpy(), transitions.shape[1]
-    require_actions(moves)
-    here = np.broadcast_to(start.numpy()[:, None], moves.shape[:2])
-    if moves.shape[2] % 2:
-        here = transitions[here, moves[:, :, 0]]
-        moves = moves[:, :, 1:]
-    pairs = moves[:, :, ::2] * count + moves[:, :, 1::2]
-    twice = transitions[transitions].reshape(len(transitions), count**2) * count**2
-    here = here * count**2
-    for t in range(pairs.shape[2]):
-        here = twice.take(here + pairs[:, :, t])
-    return torch.from_numpy(here // count**2)
+        start = self.index(context[:, -1])
+        return self.latents[follow(self.transitions, start, actions)]

@@ -18,6 +18,7 @@ from reachcost.data.logs import Logs
 from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
+from reachcost.tasks.contract import Task
 
 SIZE = 29
 WALLS = (9, 19)
@@ -41,7 +42,7 @@ def _free_cells() -> np.ndarray:
     return free
 
 
-class TopoNav:
+class TopoNav(Task):
     """The paper's grid world, with exact graph distances and shortest routes.
 
     >>> task = TopoNav()
@@ -50,9 +51,10 @@ class TopoNav:
     """
 
     name = "toponav"
-    world = "TopoNav"
     action_budget = 90
     stops_at_success = True
+    discrete_actions = len(MOVES)
+    sets = ("detour",)
 
     def __init__(self) -> None:
         self.free = _free_cells()  # [x, y]
@@ -63,6 +65,11 @@ class TopoNav:
         stays = ~self.free[targets[..., 0], targets[..., 1]]
         targets[stays] = np.repeat(self.cells[:, None], len(MOVES), axis=1)[stays]
         self.transitions = self._index[targets[..., 0], targets[..., 1]]  # [677, 5] cell index after an action
+
+    @property
+    def world(self) -> str:
+        """There is one map."""
+        return "TopoNav"
 
     def index(self, states: np.ndarray) -> np.ndarray:
         """Number of each cell among the 677 free ones: [N, 2] -> [N]."""

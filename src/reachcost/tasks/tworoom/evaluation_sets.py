@@ -36,9 +36,10 @@ class Rule:
 
 
 RULES = {
+    "high-distance": Rule(each=50, geodesic=(120.0, 205.0), margin=(5.0, 30.0)),
     "balanced": Rule(each=20),
     "distance-controlled": Rule(each=20, euclidean=(60.0, 120.0)),
-    "high-distance": Rule(each=50, geodesic=(120.0, 205.0), margin=(5.0, 30.0)),
+    "distance-controlled-far": Rule(each=20, euclidean=(160.0, 190.0)),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -12,8 +13,12 @@ from reachcost.data.logs import Logs
 from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
-from reachcost.tasks.tworoom import evaluation_sets, policy, renderer, simulator
+from reachcost.tasks.contract import Distance, PublicEnvironment, Task
+from reachcost.tasks.tworoom import evaluation_sets, policy, renderer, simulator, statistics
 from reachcost.tasks.tworoom.layout import CENTRE, SIZE, SUCCESS_DISTANCE, Layout
+
+NEAR, FAR = 70.0, 95.0
+"""Pixels to the nearest door: what the paper calls doorway coverage keeps farther away, or comes nearer, than these."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,7 @@ class Outcome:
     category: np.ndarray
 
 
-class TwoRoom:
+class TwoRoom(Task):
     """The public navigation task `swm/TwoRoom-v1`, batched; states are (x, y) positions, float32.
 
     Args:
@@ -47,7 +52,15 @@ class TwoRoom:
     name = "tworoom"
     action_budget = 50
     stops_at_success = False
-    evaluation_sets = tuple(evaluation_sets.RULES)
+    sets = tuple(evaluation_sets.RULES)
+    public = PublicEnvironment(
+        "swm/TwoRoom-v1",
+        (
+            {"method": "_set_state", "args": {"state": {"value": "state"}}},
+            {"method": "_set_goal_state", "args": {"goal_state": {"value": "goal_state"}}},
+        ),
+        SIZE,
+    )
 
     def __init__(
         self,
@@ -106,6 +119,11 @@ class TwoRoom:
         """Straight distance in pixels [N]."""
         return np.linalg.norm(np.asarray(states, np.float64) - goals, axis=-1)
 
+    @property
+    def further_distances(self) -> Mapping[str, Distance]:
+        """The straight distance beside the geodesic one."""
+        return {"euclidean": self.euclidean}
+
     def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """Whether the goal is nearer than 16 px."""
         return self.euclidean(states, goals) < SUCCESS_DISTANCE
@@ -123,6 +141,16 @@ class TwoRoom:
         name = np.where(stuck, "stuck", near_miss)
         name = np.where(layout.room(states) != layout.room(goals), "wrong_room", name)
         return np.where(self.success(states, goals), "success", name)
+
+    def groups(self, starts: np.ndarray, goals: np.ndarray) -> Mapping[str, np.ndarray]:
+        """Episodes that stay in their room, and those that lead through a door."""
+        same = np.asarray(self.layout.room(starts) == self.layout.room(goals))
+        return {"same room": same, "cross wall": ~same}
+
+    def bottleneck(self, states: np.ndarray) -> np.ndarray:
+        """2 within 70 px of the nearest door, 0 at 95 px and beyond, 1 in between: int [N]."""
+        distance = self.layout.door_distance(np.asarray(states))
+        return np.select([distance <= NEAR, distance < FAR], [2, 1], 0)
 
     def outcome(self, paths: np.ndarray, goals: np.ndarray) -> Outcome:
         """Judge whole paths [N, T + 1, 2] from start to end: success after any of the T steps counts."""
@@ -155,6 +183,10 @@ class TwoRoom:
             "step_idx": np.broadcast_to(np.arange(steps + 1), row.shape)[row],
         }
         return Logs(columns, lengths, self.observe)
+
+    def describe_logs(self, logs: Logs) -> Mapping[str, tuple[float, float | None]]:
+        """Length of episodes and displacement per step, beside those that the paper gives for the public logs."""
+        return {name: (value, statistics.PUBLIC_CACHE[name]) for name, value in statistics.log_statistics(logs).items()}
 
     def evaluation_set(self, name: str) -> EvaluationSet:
         """Return a frozen set of the public layout: `balanced`, `distance-controlled` or `high-distance`."""

@@ -1,0 +1,179 @@
+"""The paper's falsification criteria, one by one: what would speak against blaming the terminal cost.
+
+A claim survives if the 95 % interval of the difference it predicts, over episodes, lies above zero; it is refuted if
+none of the interval does, and undecided in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from reachcost.audits.sasc import sasc
+from reachcost.audits.subject import Subject
+from reachcost.costs.head import HeadCost
+from reachcost.costs.latent import LatentMSE
+from reachcost.costs.probe import DecodedDistance, SubspaceCost
+from reachcost.fitting.coverage import covered_latents, pair_groups
+from reachcost.fitting.fit import evaluate, fit
+from reachcost.fitting.oracle import OraclePairs
+from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.temporal import TemporalPairs
+from reachcost.heads.base import LearnedHead
+from reachcost.results.stats import paired_bootstrap
+
+LARGER = 30
+"""Episodes of the comparison with a larger search."""
+COVERAGE_PAIRS, COVERAGE_ROWS = 50_000, 25_000
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """One criterion, checked.
+
+    Attributes:
+        claim: What the paper's explanation predicts.
+        outcome: Whether it survived; undecided if too few episodes tell, unknown if it could not be tested.
+        evidence: The numbers, or what is missing.
+        rows: The paired differences [E].
+        episodes: Of which episodes they are [E].
+    """
+
+    claim: str
+    outcome: Literal["survives", "refuted", "undecided", "unknown"]
+    evidence: str
+    rows: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+    episodes: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64), repr=False, compare=False)
+
+    def document(self) -> dict[str, Any]:
+        """The criterion as JSON values, without its rows."""
+        return {"claim": self.claim, "outcome": self.outcome, "evidence": self.evidence}
+
+
+def check_criteria(subject: Subject) -> list[Criterion]:
+    """Check every criterion that the audited planner allows."""
+    checks: dict[str, Callable[[Subject], Criterion]] = {
+        "latent distance buries good candidates": _buried,
+        "costs of the decoded position and of the probe's rowspace improve control": _decoded,
+        "a head on shuffled labels does not match the head": _shuffled,
+        "a larger search leaves latent distance with most of its gap": _larger_search,
+        "coverage of the bottleneck improves error and ranking (two heads with oracle labels)": _coverage,
+    }
+    found = []
+    for number, (claim, check) in enumerate(checks.items(), start=1):
+        subject.progress.step(f"criterion {number}")
+        known = subject.place is not None
+        checked = check(subject) if known else _untested("needs a simulator, and a model it understands")
+        found.append(replace(checked, claim=claim))
+    return found
+
+
+def _untested(why: str) -> Criterion:
+    return Criterion("", "unknown", why)
+
+
+def _judged(advantage: np.ndarray, evidence: str, episodes: np.ndarray) -> Criterion:
+    """Whether a paired difference [E] is above zero."""
+    low, high = paired_bootstrap(advantage[:, None].astype(float), resamples=10_000)[:, 0]
+    outcome = "survives" if low > 0 else "refuted" if high <= 0 else "undecided"
+    text = f"{evidence}; difference {advantage.mean():.1f} [{low:.1f}, {high:.1f}], {len(advantage)} episodes"
+    return Criterion("", outcome, text, advantage, episodes)
+
+
+def _buried(subject: Subject) -> Criterion:
+    if subject.sasc is None:
+        return _untested("needs a task with an oracle distance")
+    ranks = subject.sasc.rankings["raw"].oracle_best_rank
+    elites = 100 * subject.planner.elites / subject.planner.candidates
+    text = f"it ranks {ranks.mean():.1f} % before the truly best one, elites are {elites:.0f} %"
+    return _judged(ranks - elites, text, subject.sasc.episodes)
+
+
+def _decoded(subject: Subject) -> Criterion:
+    if subject.probe is None:
+        return _untested("needs a probe of the state: give logs with a column `state`")
+    costs = {"decoded": DecodedDistance(subject.probe), "rowspace": SubspaceCost(subject.probe), "raw": LatentMSE()}
+    runs = subject.control(costs)
+    decoded, rowspace, raw = 100.0 * runs.success
+    text = (
+        f"success: decoded {decoded.mean():.0f} %, rowspace {rowspace.mean():.0f} %, latent distance {raw.mean():.0f} %"
+    )
+    return _judged(min(decoded, rowspace, key=np.mean) - raw, text, runs.episodes)
+
+
+def _shuffled(subject: Subject) -> Criterion:
+    head = subject.cost.head if isinstance(subject.cost, HeadCost) else None
+    known = isinstance(head, LearnedHead) and head.record.get("pairs", {}).get("labels") == "temporal"
+    if not isinstance(head, LearnedHead) or not known or subject.runs is None:
+        return _untested("give a head that was fitted on logged times (--head)")
+    drawn = head.record["pairs"]
+    pairs = TemporalPairs(
+        subject.latents,
+        drawn["train_pairs"],
+        drawn["validation_pairs"],
+        drawn["sampling"],
+        drawn.get("max_gap"),
+        drawn.get("rows"),
+        subject.evaluation,
+        drawn.get("holdout", 0.0),
+        drawn["seed"],
+    )
+    recipe, seed = Recipe.recorded(head.record["recipe"]), head.record["seed"]
+    control = fit(pairs.shuffled(), recipe, seed=seed, progress=subject.progress)
+    (shuffled,) = 100.0 * subject.control({"shuffled": HeadCost(control)}).success
+    repaired = 100.0 * subject.runs.success[0]
+    text = f"success: head {repaired.mean():.0f} %, shuffled {shuffled.mean():.0f} %"
+    return _judged(repaired - shuffled, text, subject.runs.episodes)
+
+
+def _larger_search(subject: Subject) -> Criterion:
+    """Against the head, or for latent MSE itself against a planner that knows everything."""
+    best = subject.runs if subject.learned else subject.oracle_runs
+    if subject.evaluation is None or best is None:
+        return _untested("needs a head (--head), or a task with an oracle distance")
+    few, usual = subject.evaluation.spread(min(LARGER, len(subject.evaluation))), subject.planner
+    sizes = {"candidates": 10 * usual.candidates // 3, "elites": 10 * usual.elites // 3}
+    larger: Any = replace(usual, iterations=2 * usual.iterations, **sizes)  # pyright: ignore[reportArgumentType]
+    (before,) = 100.0 * subject.control({"raw": LatentMSE()}, few).success
+    (after,) = 100.0 * subject.control({"raw": LatentMSE()}, few, larger).success
+    target = 100.0 * best.success[0][np.isin(best.episodes, few.episodes)]
+    text = (
+        f"success: {usual.candidates} x {usual.iterations} {before.mean():.0f} %, {larger.candidates} x "
+        f"{larger.iterations} {after.mean():.0f} %, {'head' if subject.learned else 'oracle'} {target.mean():.0f} %; "
+        "remaining gap minus half of the old one"
+    )
+    return _judged((target - after) - (target - before) / 2, text, few.episodes)
+
+
+def _coverage(subject: Subject) -> Criterion:
+    task, evaluation = subject.require_place()
+    latents = subject.latents
+    known = task.offers("bottleneck") and task.offers("distance")
+    if not known or "state" not in latents.logs.columns:
+        return _untested(
+            "needs a task that tells its bottleneck and an oracle distance, and logs with a column `state`"
+        )
+    anywhere = OraclePairs(latents, task, count=1, exclude=evaluation, seed=subject.seed).validation
+    far_away = covered_latents(latents, "limited", task, None, evaluation, subject.seed)
+    rows = min(COVERAGE_ROWS, far_away.logs.rows)
+    costs, errors = {}, {}
+    for name in ("limited", "balanced"):
+        part = covered_latents(latents, name, task, rows, evaluation, subject.seed)
+        groups = pair_groups(name, task)
+        pairs = OraclePairs(part, task, COVERAGE_PAIRS, exclude=evaluation, seed=subject.seed, groups=groups)
+        head = fit(pairs, Recipe.paper(epochs=8), seed=subject.seed, progress=subject.progress)
+        costs[name] = HeadCost(head)
+        errors[name] = evaluate(head, latents.values, anywhere)[1]
+    if errors["balanced"] >= errors["limited"]:
+        return _untested("coverage of the bottleneck did not lower the error here, so this tells nothing")
+    pools = subject.pools(subject.planner.candidates)
+    found = sasc(task, subject.model, costs, evaluation, pools)
+    limited, balanced = (found.rankings[name].oracle_best_rank for name in ("limited", "balanced"))
+    text = (
+        f"error {errors['limited']:.0f} without the bottleneck, {errors['balanced']:.0f} with it (in the unit of the "
+        f"oracle distance); rank {limited.mean():.1f} % and {balanced.mean():.1f} %"
+    )
+    return _judged(limited - balanced, text, found.episodes)

@@ -1,0 +1,69 @@
+"""What the labels are worth: how logged gaps relate to the true distance, by length and by kind of pair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import rankdata
+
+from reachcost.errors import ReachcostError
+from reachcost.results.stats import cluster_bootstrap
+
+BANDS = ((1, 10), (11, 25), (26, 50), (51, 75), (76, 100))
+"""Gaps in steps, both ends included."""
+
+
+@dataclass(frozen=True)
+class LabelQuality:
+    """Correlation of gaps with the true distance over some pairs, with intervals that resample episodes."""
+
+    pairs: int
+    pearson: float
+    spearman: float
+    pearson_interval: tuple[float, float]
+    spearman_interval: tuple[float, float]
+
+
+def label_quality(
+    gaps: np.ndarray, distances: np.ndarray, groups: Mapping[str, np.ndarray], episodes: np.ndarray
+) -> dict[str, LabelQuality]:
+    """Compare gaps [P] with distances [P]: all pairs, groups of them, and by band of the gap.
+
+    Args:
+        gaps: Steps between the rows of each pair.
+        distances: True distance of their states.
+        groups: Which pairs belong to a group, bool [P] by name.
+        episodes: The episode that each pair is of.
+
+    >>> gaps = np.arange(1.0, 101)
+    >>> quality = label_quality(gaps, 2 * gaps, {"long": gaps > 90}, np.arange(100) // 2)
+    >>> quality["all"].pairs, round(quality["gap 1-10"].pearson, 6)
+    (100, 1.0)
+    """
+    subsets = {"all": np.ones(len(gaps), bool), **groups}
+    subsets |= {f"gap {low}-{high}": (gaps >= low) & (gaps <= high) for low, high in BANDS}
+    quality = {}
+    for name, chosen in subsets.items():
+        if chosen.sum() < 3:
+            raise ReachcostError(f"only {chosen.sum()} pairs are {name!r}: draw more pairs")
+        gap, distance, episode = gaps[chosen], distances[chosen], episodes[chosen]
+        pearson, pearson_interval = _correlated(gap, distance, episode)
+        spearman, spearman_interval = _correlated(rankdata(gap), rankdata(distance), episode)
+        quality[name] = LabelQuality(int(chosen.sum()), pearson, spearman, pearson_interval, spearman_interval)
+    return quality
+
+
+def _correlated(x: np.ndarray, y: np.ndarray, episodes: np.ndarray) -> tuple[float, tuple[float, float]]:
+    """Pearson correlation of x [P] and y [P], and its interval when episodes are resampled."""
+    x, y = (x - x.mean()) / x.std(), (y - y.mean()) / y.std()
+    moments = np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y], axis=1)
+    low, high = cluster_bootstrap(moments, episodes, _pearson)
+    return float(_pearson(moments.sum(0, keepdims=True))[0]), (float(low), float(high))
+
+
+def _pearson(totals: np.ndarray) -> np.ndarray:
+    """Correlation from sums of 1, x, y, x^2, y^2 and x y: [N, 6] -> [N]."""
+    count, x, y, xx, yy, xy = totals.T
+    return (count * xy - x * y) / np.sqrt((count * xx - x * x) * (count * yy - y * y))

@@ -1,0 +1,38 @@
+"""Coverage: do the logs that a head learned from hold the places it has to judge?"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from reachcost.audits.coverage import uncovered
+from reachcost.audits.stage import Rule, Stage, judge, unknown
+from reachcost.audits.subject import Subject
+from reachcost.base.seeding import generator
+
+NAME = "coverage"
+RULE = Rule(
+    "% of places not in the logs",
+    10.0,
+    False,
+    "log episodes where the planner has to judge (doors, bottlenecks), then fit the head again",
+)
+PLACES = 2_000
+"""Held-out rows that the logs are asked to cover."""
+
+
+def measure(subject: Subject) -> Stage:
+    """Share of the places to judge that lie farther from the logs than these do from each other."""
+    if not subject.learned:
+        return unknown(NAME, RULE, "no logs were learned from")
+    if subject.executed is not None:
+        places = torch.cat([subject.executed[2], subject.goal_latents])
+    elif subject.held_out is not None:
+        chosen = generator(0, "coverage").permutation(len(subject.held_out.values))[:PLACES]
+        places = subject.held_out.values[torch.from_numpy(chosen)]
+    else:
+        return unknown(NAME, RULE, "needs --held-out or --task")
+    logs = subject.latents.logs
+    learned = ~np.isin(logs.episode_of(np.arange(logs.rows)), subject.evaluated_episodes)
+    logged = subject.latents.values[torch.from_numpy(learned)]
+    return judge(NAME, RULE, 100.0 * uncovered(places, logged).numpy())

@@ -1,0 +1,21 @@
+"""Execution: does the planner reach its goals?"""
+
+from __future__ import annotations
+
+from reachcost.audits.stage import Rule, Stage, judge, unknown
+from reachcost.audits.subject import Subject
+
+NAME = "execution"
+RULE = Rule(
+    "% success in closed loop",
+    80.0,
+    True,
+    "no stage explains the failures: try more episodes, a better head (more logs, more pairs), a longer budget",
+)
+
+
+def measure(subject: Subject) -> Stage:
+    """Success in closed loop."""
+    if subject.runs is None:
+        return unknown(NAME, RULE, "needs a simulator or trials")
+    return judge(NAME, RULE, 100.0 * subject.runs.success[0], subject.runs.episodes)

@@ -1,0 +1,21 @@
+"""Sampling: would the search find the way if it knew everything?"""
+
+from __future__ import annotations
+
+from reachcost.audits.stage import Rule, Stage, judge, unknown
+from reachcost.audits.subject import Subject
+
+NAME = "sampling"
+RULE = Rule(
+    "% success, oracle planner",
+    80.0,
+    True,
+    "this planner misses its goals even if it knows everything: more candidates, iterations or horizon",
+)
+
+
+def measure(subject: Subject) -> Stage:
+    """Success of the same search with true dynamics and true distance."""
+    if subject.oracle_runs is None:
+        return unknown(NAME, RULE, "needs a simulator with an oracle distance")
+    return judge(NAME, RULE, 100.0 * subject.oracle_runs.success[0], subject.oracle_runs.episodes)

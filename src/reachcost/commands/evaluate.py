@@ -1,0 +1,118 @@
+"""`reachcost evaluate`: before and after a repair, in stable-worldmodel's own evaluation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reachcost.commands import cem, console, require_new
+from reachcost.errors import ReachcostError
+
+if TYPE_CHECKING:
+    from reachcost.data.evaluation import EvaluationSet
+    from reachcost.data.logs import Logs
+    from reachcost.tasks.contract import Task
+
+
+def evaluate(
+    model: str,
+    head: str,
+    logs: Path | None = None,
+    task: str | None = None,
+    held_out: Path | None = None,
+    goal_offset: int | None = None,
+    evaluation: str | None = None,
+    episodes: int = 50,
+    weight: float | None = None,
+    candidates: int = 300,
+    iterations: int = 10,
+    seed: int = 0,
+    out: Path | None = None,
+    trust_pickle: bool = False,
+) -> None:
+    """Compare success before and after a repair in stable-worldmodel's own World.evaluate.
+
+    Args:
+        model: A bundled model, a directory of `reachcost train-model`, or a checkpoint of stable-worldmodel.
+        head: Directory of the head, or hf://user/name.
+        logs: Dataset the head was fitted on. A public checkpoint needs it for the statistics of its actions.
+        task: A world that stable-worldmodel has, too; by default the first of ours.
+        held_out: Dataset that the head has not seen, to take starts and goals from, in place of an evaluation set.
+        goal_offset: Steps between start and goal in it; by default 25.
+        evaluation: Evaluation set of the task; by default its first.
+        episodes: Starts and goals.
+        weight: Add that much of the head to latent distance, each standardised, in place of replacing it.
+        candidates: Candidate action sequences of the planner; a tenth are elites.
+        iterations: Rounds of the planner.
+        seed: Of the planner, and of starts and goals taken from a dataset.
+        out: Directory for the table, as tables/*.json and .md in it.
+        trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
+    """
+    from reachcost.base.progress import ConsoleProgress
+    from reachcost.data.logs.hdf5 import open_logs
+    from reachcost.heads.storage import load_head
+    from reachcost.swm.comparison import compare_in_world, doubt_of, table_name
+    from reachcost.swm.package import import_stable_worldmodel
+    from reachcost.tasks import make_task
+    from reachcost.worldmodels.loading import load_world_model
+
+    world, planner, fitted = make_task(task), cem(candidates, iterations), load_head(head)
+    complete, goals = _goals(world, evaluation, held_out, goal_offset, episodes, seed)
+    if out is not None:
+        require_new(out / "tables" / f"{table_name(goals, weight)}.json")
+        (out / "tables").mkdir(parents=True, exist_ok=True)
+    import_stable_worldmodel()
+    opened = None if logs is None else open_logs(logs, observe=world.observe)
+    loaded = load_world_model(model, logs=opened, trust_pickle=trust_pickle)
+    doubt = doubt_of(fitted, complete, opened)
+    table = compare_in_world(world, loaded, fitted, goals, weight, planner, seed, doubt, ConsoleProgress(console))
+    console.print(table.terminal(f"{len(goals)} episodes of {goals.name}"))
+    change = table.provenance["change"]
+    console.print(
+        f"the repair changes success by {change['points']:+.0f} points, {change['interval'][0]:+.0f} to "
+        f"{change['interval'][1]:+.0f}: {change['gained']} gained, {change['lost']} lost",
+        highlight=False,
+    )
+    if doubt is not None:
+        console.print(f"note: {doubt}", highlight=False)
+    if out is not None:
+        table.write(out)
+        console.print(f"{out / 'tables' / table.name}.md", highlight=False, soft_wrap=True)
+
+
+def _goals(
+    world: Task, evaluation: str | None, held_out: Path | None, offset: int | None, episodes: int, seed: int
+) -> tuple[EvaluationSet, EvaluationSet]:
+    """The whole set that starts and goals come from, and those of it that are wanted."""
+    from reachcost.data.logs.goals import logged_goals
+    from reachcost.data.logs.hdf5 import open_logs
+
+    if held_out is None:
+        if offset is not None:
+            raise ReachcostError(f"--goal-offset {offset} is within a dataset: give one with --held-out")
+        complete = world.evaluation_set(evaluation or world.sets[0])
+        return complete, complete.spread(episodes)
+    if evaluation is not None:
+        raise ReachcostError(f"goals come from --evaluation {evaluation} or from --held-out {held_out}: give one")
+    logs = open_logs(held_out, observe=world.observe)
+    _require_public_frames(world, logs, held_out)
+    drawn = logged_goals(logs, 25 if offset is None else offset, episodes, seed)
+    return drawn, drawn
+
+
+def _require_public_frames(world: Task, logs: Logs, path: Path) -> None:
+    """Refuse a dataset of another world, where starts and goals would not be what they were."""
+    import numpy as np
+
+    from reachcost.data.observations import frames
+
+    if "pixels" not in logs.columns or "state" not in logs.columns:
+        return
+    rows = np.linspace(0, logs.rows - 1, 8).astype(int)
+    stored = np.stack([logs.columns["pixels"][row] for row in rows])
+    # Means over areas as wide as a wall: what compressing and shrinking change is small there.
+    coarse = [frames({"pixels": some}, 16).astype(int) for some in (stored, world.render(logs.columns["state"][rows]))]
+    if (difference := np.abs(coarse[0] - coarse[1]).max()) > 40:
+        raise ReachcostError(
+            f"{path}: its frames differ from those of {world.world} by {difference} of 255: give logs of that world"
+        )

@@ -1,0 +1,50 @@
+"""`reachcost logs`: log the data policy of a task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich import box
+from rich.table import Table
+
+from reachcost.commands import console
+
+
+def logs(
+    action: Annotated[Literal["generate"], tyro.conf.Positional],
+    task: Annotated[str, tyro.conf.Positional],
+    out: Path,
+    episodes: int = 10_000,
+    seed: int = 0,
+    pixels: int = 0,
+    overwrite: bool = False,
+) -> None:
+    """Log the public data policy of a task into an HDF5 file in the layout of stable-worldmodel.
+
+    Args:
+        action: What to do with logs.
+        task: The task whose policy is logged.
+        out: The HDF5 file to write.
+        episodes: How many episodes to log.
+        seed: Of starts, goals and noise.
+        pixels: Side of the frames to store, 8 to 224; 0 stores states alone, and frames are drawn when read.
+        overwrite: Replace the file if it exists.
+    """
+    from reachcost.base.progress import ConsoleProgress
+    from reachcost.data.logs.hdf5 import write_logs
+    from reachcost.tasks import make_task
+
+    world = make_task(task)
+    sized = make_task(task, pixels=pixels) if pixels else world
+    logged = world.generate_logs(episodes, seed)
+    progress = ConsoleProgress(console)
+    progress.step("pixels")
+    render = sized.render if pixels else None
+    write_logs(logged, out, render=render, overwrite=overwrite, progress=progress)
+    table = Table("", "ours", "public", box=box.SIMPLE_HEAD, show_edge=False, title=f"{out}", title_justify="left")
+    for name, (value, public) in world.describe_logs(logged).items():
+        known = "–" if public is None else f"{public:,}"
+        table.add_row(name, f"{value:,.4g}" if value < 1000 else f"{value:,.0f}", known)
+    console.print(table)

@@ -1,0 +1,58 @@
+"""`reachcost train-model`: a world model from logs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich import box
+from rich.table import Table
+
+from reachcost.commands import console
+
+
+def train_model(
+    kind: Annotated[Literal["lewm", "pldm"], tyro.conf.Positional],
+    logs: Path,
+    out: Path,
+    task: str | None = None,
+    seed: int = 3072,
+    size: Literal["compact", "paper"] = "compact",
+    steps: int | None = None,
+    refinement: int | None = None,
+    threads: int = 2,
+    device: str = "cpu",
+) -> None:
+    """Train a world model on logs. Interrupt and repeat at will: the same command continues to the same result.
+
+    Args:
+        kind: The objective: prediction with SIGReg (lewm), or with variance, covariance and alignment (pldm).
+        logs: Dataset (HDF5 file or Lance table) of states or frames with actions; `reachcost logs generate` writes one.
+        out: Directory for weights, configuration, training curve and model card.
+        task: The world that draws frames of logged states; by default the first of ours.
+        seed: Of initial weights, windows and projections.
+        size: `compact` for two CPU cores; `paper` is the public ViT-tiny at 224 px, for a GPU.
+        steps: Updates of all parts together; by default 3,000 (compact) or 50,000 (paper).
+        refinement: Updates of the predictor alone, afterwards; by default 4,000 (compact) or none (paper).
+        threads: CPU threads; more or fewer round differently.
+        device: Where to train: cpu or cuda.
+    """
+    from reachcost.base.progress import ConsoleProgress
+    from reachcost.data.logs.hdf5 import open_logs
+    from reachcost.tasks import make_task
+    from reachcost.worldmodels.training.train import TrainingPlan, train_world_model
+
+    sized = TrainingPlan.paper() if size == "paper" else TrainingPlan()
+    counts = {name: count for name, count in (("steps", steps), ("refinement", refinement)) if count is not None}
+    plan = replace(sized, kind=kind, seed=seed, threads=threads, device=device, **counts)
+    opened = open_logs(logs, observe=make_task(task).observe)
+    model = train_world_model(opened, out, plan, ConsoleProgress(console))
+    table = Table(
+        "on held-out episodes", "", box=box.SIMPLE_HEAD, show_edge=False, title=f"{out}", title_justify="left"
+    )
+    for name, value in model.card["training"]["metrics"].items():
+        table.add_row(name, f"{value:.5g}")
+    console.print(table)
+    console.print(f"{out / 'README.md'} says what they mean ({model.card['training']['seconds']} s)", highlight=False)

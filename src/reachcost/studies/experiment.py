@@ -1,0 +1,356 @@
+"""The one engine: heads, closed loops, SASC and audits of any study, each recorded once and then read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cache, cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reachcost.audits.logged import LoggedPools, logged_audit, logged_pools
+from reachcost.audits.sasc import compare_rankings, execute, roll_out, to_goals
+from reachcost.base.progress import Progress
+from reachcost.base.seeding import generator
+from reachcost.costs.checks import score
+from reachcost.costs.latent import LatentMSE
+from reachcost.costs.oracle import ExactModel, OracleGeodesic
+from reachcost.data.actions import blocks_of
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.latents import Latents, encode_logs
+from reachcost.data.logs import Logs
+from reachcost.data.probe import PROBE_ROWS, LinearProbe, fit_probe
+from reachcost.fitting.coverage import covered_latents, pair_groups
+from reachcost.fitting.fit import fit
+from reachcost.fitting.oracle import OraclePairs
+from reachcost.fitting.pairs import Pairs
+from reachcost.fitting.temporal import TemporalPairs
+from reachcost.heads.base import LearnedHead
+from reachcost.heads.storage import load_head, write_head
+from reachcost.planning.control import control
+from reachcost.planning.random_policy import RandomPolicy
+from reachcost.protocols import Planner, TerminalCost, WorldModel
+from reachcost.results.records import Columns, Run, require_rows
+from reachcost.studies.costs import cost_plan
+from reachcost.studies.recorder import Recorder
+from reachcost.studies.study import HeadPlan, Member, Setting, Study
+from reachcost.tasks.contract import Task
+from reachcost.tasks.exact import ExactDynamics
+
+ORACLE, RANDOM = "oracle", "random"
+"""Ceiling and floor: they use no world model."""
+WEIGHTS = "weights.safetensors"
+
+
+class Experiment:
+    """The runs of a study below one output directory.
+
+    Args:
+        study: What to run.
+        out: The output directory.
+        progress: Where to show progress.
+        episodes: Keep at most so many episodes of every evaluation set, spread over it.
+    """
+
+    def __init__(self, study: Study, out: Path, progress: Progress | None = None, episodes: int | None = None) -> None:
+        self.study, self.progress, self._episodes = study, progress or Progress(), episodes
+        self.recorder = Recorder(out, self.progress)
+        self.model, self.latents, self.probe = cache(self._model), cache(self._latents), cache(self._probe)
+        self._place = cache(self._drawn)
+        self.pool = lru_cache(maxsize=4)(self._pool)
+        self._held_out = lru_cache(maxsize=1)(self._unseen)
+
+    @cached_property
+    def task(self) -> Task:
+        """The world that logs, models and heads are of."""
+        return self.study.task()
+
+    @cached_property
+    def logs(self) -> Logs:
+        """What heads and probes learn from."""
+        return self.task.generate_logs(**self.study.logs)
+
+    def _model(self, name: str, clamp: bool = True) -> WorldModel:
+        return self.study.models[name](self.task, clamp)
+
+    def _latents(self, model: str) -> Latents:
+        return encode_logs(self.model(model), self.logs, progress=self.progress)
+
+    def _probe(self, model: str) -> LinearProbe:
+        """The paper's probe: ridge regression on 16,000 random rows."""
+        rows = generator(0, "probe").permutation(self.logs.rows)[: PROBE_ROWS * 4 // 5]
+        return fit_probe(self.latents(model).values[rows], self.task.coordinates(self.logs.columns["state"][rows]))
+
+    def _drawn(self, name: str | None) -> tuple[Task, EvaluationSet]:
+        name = name or self.study.evaluation
+        foreign = self.study.foreign_sets.get(name)
+        world, whole = foreign() if foreign else (self.task, self.task.evaluation_set(name))
+        return world, whole if self._episodes is None else whole.spread(min(self._episodes, len(whole)))
+
+    def world(self, evaluation: str | None = None) -> Task:
+        """The world that an evaluation set is of."""
+        return self._place(evaluation)[0]
+
+    def evaluation(self, name: str | None = None) -> EvaluationSet:
+        """The evaluation set of that name."""
+        return self._place(name)[1]
+
+    def excluded(self, evaluation: str | None = None) -> str:
+        """The set whose source episodes a head must not see: its own, if it is of the logs that heads learn from."""
+        if evaluation is None or evaluation in self.study.foreign_sets:
+            return self.study.evaluation
+        return evaluation
+
+    def inputs(self, model: str) -> dict[str, Any]:
+        """What every run depends on, for its manifest."""
+        return {
+            "study": self.study.name,
+            "protocol": self.study.protocol,
+            "model": model,
+            "model_sha256": getattr(self.model(model), "fingerprint", None),
+            "logs_sha256": self.logs.fingerprint,
+        }
+
+    def run(
+        self, kind: str, name: str, config: Mapping[str, Any], compute: Callable[[Path], Columns], **options: Any
+    ) -> Run:
+        """Record one run, once."""
+        return self.recorder.run(f"{self.study.name}/{kind}/{name}", config, compute, **options)
+
+    # Heads
+
+    def pairs(self, member: Member, plan: HeadPlan, seed: int, evaluation: str | None = None) -> Pairs:
+        """Draw the pairs of a head, without the source episodes of an evaluation set if the plan says so."""
+        latents, goals = self.latents(member.model), self.evaluation(self.excluded(evaluation))
+        counts = {"count": plan.pairs, "validation": plan.validation, "seed": self._pair_seed(seed)}
+        exclude, rows = goals if plan.exclude else None, plan.rows
+        if plan.coverage:
+            latents = covered_latents(latents, plan.coverage, self.task, rows, goals, self._pair_seed(seed))
+            rows = None
+        if plan.labels == "oracle":
+            groups = pair_groups(plan.coverage, self.task)
+            drawn: Pairs = OraclePairs(latents, self.task, **counts, exclude=exclude, groups=groups)
+        else:
+            rules = {"sampling": plan.sampling, "max_gap": plan.max_gap, "rows": rows, "holdout": plan.holdout}
+            drawn = TemporalPairs(latents, **counts, exclude=exclude, **rules)
+        return drawn if plan.shuffled == "none" else drawn.shuffled(validation=plan.shuffled == "all")
+
+    def _pair_seed(self, seed: int) -> int:
+        return seed if self.study.pair_seed is None else self.study.pair_seed
+
+    def head_run(self, member: Member, name: str, seed: int | None = None, evaluation: str | None = None) -> Run:
+        """Train one head, without the episodes of an evaluation set; its rows are the training curve."""
+        return self._head(member, name, seed, evaluation)[0]
+
+    def head(self, member: Member, name: str, seed: int | None = None, evaluation: str | None = None) -> LearnedHead:
+        """A head, trained if it is not there."""
+        run, train = self._head(member, name, seed, evaluation)
+        run.complete(train).require_intact()
+        return load_head(run.path)
+
+    def head_record(
+        self, member: Member, name: str, seed: int | None = None, evaluation: str | None = None
+    ) -> dict[str, Any]:
+        """How a head was trained."""
+        run = self.head_run(member, name, seed, evaluation)
+        run.require_intact()
+        return json.loads((run.path / "config.json").read_text(encoding="utf-8"))["training"]
+
+    def _head(
+        self, member: Member, name: str, seed: int | None, evaluation: str | None
+    ) -> tuple[Run, Callable[[Path], Columns]]:
+        plan, excluded = self.study.heads[name], self.excluded(evaluation)
+        seed = member.seed if seed is None else seed
+
+        def train(directory: Path) -> Columns:
+            drawn = self.pairs(member, plan, seed, evaluation)
+            self.progress.step(title)  # encoding the logs has announced itself in between
+            head = fit(drawn, plan.recipe, seed=seed, progress=self.progress)
+            write_head(head, directory)
+            curve = head.record["curve"]
+            return {key: np.array([epoch[key] for epoch in curve]) for key in curve[0]}
+
+        title = f"{member.label}-{name}" + (f"-head{seed}" if seed != member.seed else "")
+        title += f"-without-{excluded}" if plan.exclude and excluded != self.study.evaluation else ""
+        config = {
+            **self.inputs(member.model),
+            "head": plan,
+            "pair_seed": self._pair_seed(seed),
+            "head_seed": seed,
+            "excluded_set_sha256": self.evaluation(excluded).fingerprint if plan.exclude else None,
+        }
+        return self.run("heads", title, config, train, artefacts=[WEIGHTS]), train
+
+    def _heads_behind(self, setting: Setting) -> dict[str, str]:
+        """sha256 of the heads behind a cost, by name."""
+        if setting.cost in (ORACLE, RANDOM):
+            return {}
+        return {
+            name: self.head_run(setting.member, name, setting.head_seed, setting.evaluation).sha256[
+                "weights.safetensors"
+            ]
+            for name in cost_plan(self.study, setting.cost).heads
+        }
+
+    def cost(self, setting: Setting) -> TerminalCost:
+        """The terminal cost of a setting."""
+        plan, member = cost_plan(self.study, setting.cost), setting.member
+        heads = {name: self.head(member, name, setting.head_seed, setting.evaluation) for name in plan.heads}
+        return plan.build(self, member.model, heads)
+
+    # Closed loops
+
+    def control_run(self, setting: Setting) -> Run:
+        """Closed loop under one cost; rows are episodes."""
+        task, evaluation = self._place(setting.evaluation)
+        planner = self._planner(setting, task)
+        budget = setting.budget or evaluation.budget or task.action_budget
+        proposal = None if setting.cost == RANDOM or self.study.proposal is None else self.study.proposal(task)
+
+        def compute(_: Path) -> Columns:
+            world, cost = self._planned_with(setting, task)
+            costs: Mapping[str, TerminalCost] = {setting.cost: cost}
+            if self.study.prepare is not None:
+                world, costs = self.study.prepare(world, costs)
+            options = {"seed": setting.member.seed, "budget": budget, "proposal": proposal}
+            return control(task, world, costs, evaluation, planner, **options, progress=self.progress).rows()
+
+        config = {
+            **self.inputs(setting.member.model),
+            "cost": setting.cost,
+            "heads_sha256": self._heads_behind(setting),
+            "head_seed": setting.seed_of_head if self._heads_behind(setting) else None,
+            "evaluation_set": evaluation.name,
+            "evaluation_set_sha256": evaluation.fingerprint,
+            "budget": budget,
+            "clamp": setting.clamp,
+            "dynamics": "simulator" if setting.cost == ORACLE else "world model",
+            "planner": type(planner).__name__,
+            "planner_settings": planner,
+            "planner_seed": setting.member.seed,
+        }
+        return self.run("control", self.study.run_name(setting), config, compute)
+
+    def _planner(self, setting: Setting, task: Task) -> Planner:
+        if setting.cost == RANDOM:
+            return RandomPolicy() if task.discrete_actions is None else RandomPolicy(task.discrete_actions)
+        return setting.planner or self.study.planner
+
+    def _planned_with(self, setting: Setting, task: Task) -> tuple[WorldModel, TerminalCost]:
+        """World model and terminal cost of a setting; the oracle plans with the simulator."""
+        model = self.model(setting.member.model, setting.clamp)
+        if setting.cost == RANDOM:
+            return model, LatentMSE()
+        if setting.cost == ORACLE:
+            exact: Any = model if isinstance(model, ExactModel) else ExactDynamics(task, blocks_of(model))
+            return exact, OracleGeodesic(exact)
+        return model, self.cost(setting)
+
+    def outcomes(self, setting: Setting) -> dict[str, np.ndarray]:
+        """Outcome metrics of a closed-loop run, each [episodes of its group]."""
+        task, evaluation = self._place(setting.evaluation)
+        run = self.control_run(setting)
+        keys = {"cost": [setting.cost], "episode": evaluation.episodes.tolist()}
+        read = require_rows(run, keys, ("success", "final_distance") if task.offers("distance") else ("success",))
+        success, study = 100 * read["success"][0], self.study
+        groups = task.groups(evaluation.starts, evaluation.goals)
+        values = {"success": success}
+        values |= {metric: success[groups[name]] for metric, name in study.groups.items() if groups[name].any()}
+        table = run.table()
+        ended = dict(zip(table["episode"].to_pylist(), table["category"].to_pylist(), strict=True))
+        category = np.array([ended[episode] for episode in evaluation.episodes.tolist()])
+        values |= {name: 100.0 * (category == name) for name in study.categories}
+        if "final_distance" in read:
+            values["distance"] = values["final_geo"] = read["final_distance"][0]
+            far = task.distance(evaluation.starts, evaluation.goals)
+            last = max((high for _, high in study.bins.values()), default=0)
+            for metric, (low, high) in study.bins.items():
+                inside = (far >= low) & ((far < high) | (high == last))
+                values |= {metric: success[inside]} if inside.any() else {}
+        return values
+
+    # SASC
+
+    @torch.no_grad()
+    def _pool(self, member: Member, evaluation: str | None = None) -> tuple[Tensor, Tensor, dict[str, np.ndarray]]:
+        """Predicted ends [E, S, D] of the shared candidates, goals [E, D], and true distances [E, S] by name."""
+        task, goals = self._place(evaluation)
+        model, plan = self.model(member.model), self.study.pools
+        pools = plan.draw(task, model, goals, member.seed)
+        _, terminal, goal = roll_out(task, model, goals, pools)
+        blocks = blocks_of(model)
+        ends = execute(task, goals, pools if blocks is None else blocks.unroll(pools))
+        distances = {"oracle": task.distance, **task.further_distances}
+        return terminal, goal, {name: to_goals(distance, ends, goals) for name, distance in distances.items()}
+
+    def sasc_run(self, setting: Setting) -> Run:
+        """Score the shared pools of a member with one cost; rows are episodes."""
+        member, goals, plan = setting.member, self.evaluation(setting.evaluation), self.study.pools
+        ranked = Setting(member, setting.cost, setting.head_seed, setting.evaluation)  # a pool knows no planner
+
+        @torch.no_grad()
+        def compute(_: Path) -> Columns:
+            terminal, goal, distances = self.pool(member, setting.evaluation)
+            scores = (
+                distances["oracle"]
+                if setting.cost == ORACLE
+                else score(setting.cost, self.cost(setting), terminal, goal, goals.episodes).numpy()
+            )
+            found = compare_rankings({"": scores}, distances["oracle"])[""]
+            further = {
+                f"spearman_{name}": compare_rankings({"": scores}, distance)[""].spearman
+                for name, distance in distances.items()
+                if name != "oracle"
+            }
+            return {
+                "episode": goals.episodes,
+                "spearman": found.spearman,
+                "rank": found.oracle_best_rank,
+                "selected": found.selected_distance,
+                **further,
+            }
+
+        config = {
+            **self.inputs(member.model),
+            "cost": setting.cost,
+            "heads_sha256": self._heads_behind(setting),
+            "evaluation_set_sha256": goals.fingerprint,
+            "candidates": plan.candidates,
+            "candidate_horizon": plan.horizon,
+            "candidate_seed": plan.seed(member.seed),
+        }
+        return self.run("sasc", self.study.run_name(ranked), config, compute)
+
+    def rankings(self, setting: Setting) -> dict[str, np.ndarray]:
+        """How a cost ranks the shared pools, from its recorded rows: each [episodes]."""
+        further = tuple(f"spearman_{name}" for name in self.world(setting.evaluation).further_distances)
+        keys = {"episode": self.evaluation(setting.evaluation).episodes.tolist()}
+        return require_rows(self.sasc_run(setting), keys, ("spearman", "rank", "selected", *further))
+
+    # From logs alone
+
+    def _unseen(self, model: str, logs: tuple[tuple[str, int], ...], goals: int) -> tuple[Latents, LoggedPools]:
+        latents = encode_logs(self.model(model), self.task.generate_logs(**dict(logs)), progress=self.progress)
+        return latents, logged_pools(latents, np.arange(len(latents.logs)), goals)
+
+    def logged_run(self, setting: Setting, logs: Mapping[str, int], goals: int) -> Run:
+        """Rank logged states of unseen logs with one cost; rows are goals."""
+        model = setting.member.model
+
+        def compute(_: Path) -> Columns:
+            latents, pools = self._held_out(model, tuple(logs.items()), goals)
+            found = logged_audit({setting.cost: self.cost(setting)}, latents, pools)[setting.cost]
+            return {"goal": np.arange(goals), "rho_logged": found.spearman}
+
+        config = {
+            **self.inputs(model),
+            "cost": setting.cost,
+            "heads_sha256": self._heads_behind(setting),
+            "held_out_logs": logs,
+            "goals": goals,
+        }
+        return self.run("logged", self.study.run_name(setting), config, compute)

@@ -1,0 +1,170 @@
+"""From recorded runs to lines of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from reachcost.results.stats import hierarchical_bootstrap, mean_std, sign_flip_test, wilson
+from reachcost.results.tables import TableRow
+from reachcost.studies.experiment import ORACLE, RANDOM, Experiment
+from reachcost.studies.study import Setting
+
+RESAMPLES = 20_000
+BOUNDS = (ORACLE, RANDOM)
+RANKED = {"rho_geo": "spearman", "rank": "rank", "selected": "selected", "rho_euclid": "spearman_euclidean"}
+"""Metrics that SASC measures, and their column."""
+PROTOCOL = ("evaluation", "budget")
+"""What floor and ceiling share with the lines they bound."""
+Values = dict[str, np.ndarray]
+"""Metric to values [runs (a member and a head), episodes]."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a table: one cost on some members of a kind."""
+
+    kind: str
+    """A kind of world models of the study."""
+    cost: str
+    """The terminal cost, as the study calls it."""
+    paper: Mapping[str, float] | None = None
+    """What the paper prints."""
+    seeds: tuple[int, ...] | None = None
+    """Seeds of the members; by default all of them."""
+    head_seeds: tuple[int | None, ...] = (None,)
+    """Seeds of the heads on each of them."""
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """What differs from the default `Setting`."""
+    setting: str = ""
+    """What the table says about it."""
+    shown: str = ""
+    """What the table calls the cost, if it is another name."""
+    single: bool = False
+    """Whether the line stands for its one seed, not for a mean."""
+
+    def settings(self, experiment: Experiment) -> list[Setting]:
+        """The closed-loop runs behind the line."""
+        members = experiment.study.members_of(self.kind, self.seeds)
+        return [
+            Setting(member, self.cost, head_seed, **self.changes) for member in members for head_seed in self.head_seeds
+        ]
+
+
+def table_row(experiment: Experiment, line: Line, metrics: Sequence[str]) -> TableRow:
+    """Run what is missing for a line, and measure it."""
+    settings = line.settings(experiment)
+    values = measured(experiment, settings)
+    if set(RANKED) & set(metrics) and line.cost != RANDOM and "planner" not in line.changes:
+        values |= ranked(experiment, settings[:: len(line.head_seeds)])
+    if "validation_rmse" in metrics and line.cost in experiment.study.heads:
+        heads = [(one.member, one.cost, one.head_seed, one.evaluation) for one in settings]
+        values["validation_rmse"] = np.array([[experiment.head_record(*head)["validation_rmse"]] for head in heads])
+    values = {metric: values[metric] for metric in metrics if metric in values}
+    episodes = values["success"].size
+    extra: dict[str, Any] = {"runs": [experiment.study.run_name(setting) for setting in settings]}
+    if len(settings) > 1:
+        extra["per_run"] = {m: [round(float(mean), 4) for mean in v.mean(1)] for m, v in values.items()}
+    # Heads on one world model are no independent runs: their mean is one value for each of its episodes.
+    members = len(settings) // len(line.head_seeds)
+    if len(line.head_seeds) > 1:
+        values = {m: v.reshape(members, -1, v.shape[1]).mean(1) if len(v) > members else v for m, v in values.items()}
+    if members > 1:
+        extra["std"] = {m: round(mean_std(v.mean(1))[1], 4) for m, v in values.items()}
+    return TableRow(
+        cost=line.shown or line.cost,
+        model="simulator" if line.cost in BOUNDS else line.kind,
+        n=episodes,
+        ours={metric: float(value.mean()) for metric, value in values.items()},
+        interval=intervals(experiment, values),
+        paper=line.paper,
+        seed=settings[0].member.seed if line.single else None,
+        setting=line.setting,
+        extra=extra,
+    )
+
+
+def measured(experiment: Experiment, settings: Sequence[Setting]) -> Values:
+    """Outcome metrics of closed-loop runs on one evaluation set."""
+    found = [experiment.outcomes(setting) for setting in settings]
+    return {metric: np.stack([one[metric] for one in found]) for metric in found[0]}
+
+
+def ranked(experiment: Experiment, settings: Sequence[Setting]) -> Values:
+    """Ranking metrics of SASC; one head for each member."""
+    found = [experiment.rankings(setting) for setting in settings]
+    return {metric: np.stack([one[column] for one in found]) for metric, column in RANKED.items() if column in found[0]}
+
+
+def difference_row(
+    experiment: Experiment, line: Line, against: Line, paper: Mapping[str, float] | None = None
+) -> TableRow:
+    """How much more success one line has than another on the same episodes, and the sign-flip test over members."""
+    gains, base = (measured(experiment, one.settings(experiment))["success"] for one in (line, against))
+    gains = gains.reshape(len(base), -1, base.shape[1]).mean(1) - base
+    return TableRow(
+        cost=f"{line.shown or line.cost} minus {against.shown or against.cost}",
+        model=line.kind,
+        n=gains.size,
+        ours={"success": float(gains.mean()), "p_value": sign_flip_test(gains.mean(1))},
+        interval={"success": hierarchical_bootstrap(gains[..., None], shared=True)[:, 0].tolist()},
+        paper=paper,
+        seed=line.settings(experiment)[0].member.seed if line.single else None,
+        setting=line.setting,
+        extra={"per_run": {"success": [round(float(mean), 4) for mean in gains.mean(1)]}},
+    )
+
+
+def per_seed(line: Line, seeds: Sequence[int], papers: Sequence[Mapping[str, float]] | None = None) -> list[Line]:
+    """One line for each member of a line."""
+    return [
+        replace(line, seeds=(seed,), paper=papers[number] if papers else None, single=True)
+        for number, seed in enumerate(seeds)
+    ]
+
+
+def bounds(lines: Sequence[Line]) -> list[Line]:
+    """Floor and ceiling of every protocol among some lines, on the members of the first of them."""
+    protocols = {tuple(line.changes.get(key) for key in PROTOCOL): line for line in reversed(lines)}
+    return [
+        Line(
+            lines[0].kind,
+            cost,
+            seeds=line.seeds,
+            changes={key: line.changes[key] for key in PROTOCOL if key in line.changes},
+            setting=line.setting if len(protocols) > 1 else "",
+            single=line.single,
+        )
+        for line in reversed(protocols.values())
+        for cost in BOUNDS
+    ]
+
+
+def interval(values: np.ndarray, share: bool) -> list[float]:
+    """95 % interval of the mean of values [members, episodes]; a share is 0 or 100 in each of them.
+
+    Members, and the episodes they share, are resampled. A bootstrap of shares is too sure of itself near 0 and 100 %,
+    and has nothing to resample where all agree, so theirs reaches at least as far as Wilson's interval of the episodes:
+    members repeat the same ones, and add no trials.
+    """
+    low, high = hierarchical_bootstrap(values[..., None], resamples=RESAMPLES, shared=True)[:, 0].tolist()
+    if not share:
+        return [low, high]
+    episodes = values.shape[1]
+    below, above = (100 * bound for bound in wilson(values.mean() / 100 * episodes, episodes))
+    return [min(low, below), max(high, above)]
+
+
+def intervals(experiment: Experiment, values: Values) -> dict[str, list[float]]:
+    """Intervals of metrics [members, episodes], where there is more than one episode."""
+    known = shares(experiment)
+    return {metric: interval(value, metric in known) for metric, value in values.items() if value.shape[1] > 1}
+
+
+def shares(experiment: Experiment) -> set[str]:
+    """The metrics that are shares of episodes."""
+    study = experiment.study
+    return {"success", *study.groups, *study.categories, *study.bins}

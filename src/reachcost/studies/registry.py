@@ -1,0 +1,51 @@
+"""The studies that come with reachcost: the one place where a new one is entered."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from pathlib import Path
+
+from reachcost.base.progress import Progress
+from reachcost.errors import ReachcostError
+from reachcost.results.tables import ResultTable
+from reachcost.studies.study import Study
+from reachcost.studies.tables import make_table
+
+STUDIES = ("tworoom", "toponav")
+"""Folders with a `STUDY` each; the first one has the demo."""
+
+
+@cache
+def study_of(name: str) -> Study:
+    """The study of that name."""
+    return importlib.import_module(f"reachcost.studies.{name}").STUDY
+
+
+def all_tables() -> dict[str, Study]:
+    """Every table, and the study that makes it."""
+    return {table: study_of(name) for name in STUDIES for table in study_of(name).tables}
+
+
+def groups() -> dict[str, tuple[str, ...]]:
+    """Names that stand for several tables."""
+    found = {group: tuple(tables) for name in STUDIES for group, tables in study_of(name).table_groups.items()}
+    return {**found, "all": tuple(all_tables())}
+
+
+def tables_of(name: str) -> tuple[str, ...]:
+    """The tables that a name stands for."""
+    if name not in all_tables() and name not in groups():
+        raise ReachcostError(f"there is no table {name!r}: choose one of {', '.join((*groups(), *all_tables()))}")
+    return groups().get(name, (name,))
+
+
+def reproduce(name: str, out: Path, progress: Progress | None = None) -> ResultTable:
+    """Run what is missing in `out` and write `out/tables/<name>.json` and `.md`."""
+    tables_of(name)
+    return make_table(all_tables()[name], name, out, progress)
+
+
+def demo(out: Path, progress: Progress, **smaller: int) -> tuple[ResultTable, Path | None]:
+    """The demo of the first study: its table and, if there is one, its picture."""
+    return importlib.import_module(f"reachcost.studies.{STUDIES[0]}.demo").run_demo(out, progress, **smaller)

@@ -1,0 +1,187 @@
+"""A study, declared: what runs in one world, from which seeds, and which tables are made of it.
+
+Everything here is data. `Experiment` runs and records it, `lines.py` makes lines of tables from the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.errors import ReachcostError
+from reachcost.fitting.default import HOLDOUT
+from reachcost.fitting.recipe import Recipe
+from reachcost.heads.base import LearnedHead
+from reachcost.planning.control import Proposal
+from reachcost.protocols import Planner, TerminalCost, WorldModel
+from reachcost.tasks.contract import Task
+
+if TYPE_CHECKING:
+    from reachcost.studies.experiment import Experiment
+    from reachcost.studies.tables import TablePlan
+
+
+@dataclass(frozen=True)
+class Member:
+    """A world model of a study, with the seed of its planner and pools and, by default, of its heads."""
+
+    model: str
+    """Name of the world model in the study."""
+    seed: int
+    """The seed."""
+    label: str
+    """What its runs are called."""
+
+
+@dataclass(frozen=True)
+class HeadPlan:
+    """How the head behind a terminal cost comes about. The defaults are those of `reachcost.repair`."""
+
+    recipe: Recipe = field(default_factory=Recipe)
+    """How it is trained."""
+    labels: Literal["temporal", "oracle"] = "temporal"
+    """Logged times, or the true distance for diagnostic heads."""
+    pairs: int = 100_000
+    """Training pairs (of an epoch)."""
+    validation: int = 10_000
+    """Validation pairs."""
+    sampling: str = "balanced"
+    """How temporal pairs are drawn."""
+    coverage: str = ""
+    """Which states of the logs pairs are of (see `fitting.coverage`); all, if empty."""
+    max_gap: int | None = None
+    """Largest gap of temporal pairs."""
+    rows: int | None = None
+    """Log rows that pairs may use."""
+    holdout: float = HOLDOUT
+    """Share of episodes kept for validation."""
+    exclude: bool = True
+    """Keep the source episodes of the evaluation set out."""
+    shuffled: Literal["none", "train", "all"] = "none"
+    """Whose labels are permuted: a shuffled control permutes all, so that no true label picks its epoch."""
+
+
+@dataclass(frozen=True)
+class CostPlan:
+    """How a terminal cost comes about."""
+
+    build: Callable[[Experiment, str, Mapping[str, LearnedHead]], TerminalCost]
+    """From the experiment, the name of the world model and the heads."""
+    heads: tuple[str, ...] = ()
+    """Names of the heads it needs."""
+
+
+@dataclass(frozen=True)
+class PoolPlan:
+    """The candidates that all costs of a member rank in SASC."""
+
+    draw: Callable[[Task, WorldModel, EvaluationSet, int], np.ndarray]
+    """Pools [E, S, H, A] of an evaluation set, from the seed of a member."""
+    seed: Callable[[int], int]
+    """The seed that they then have, for records."""
+    candidates: int
+    """S."""
+    horizon: int
+    """H."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One closed-loop run: a member, a terminal cost, and what differs from the study's protocol."""
+
+    member: Member
+    cost: str
+    head_seed: int | None = None
+    """Seed of its head and pairs; by default that of the member."""
+    evaluation: str | None = None
+    """Name of the evaluation set; by default the study's."""
+    budget: int | None = None
+    """Actions of an episode; by default those of the evaluation set."""
+    clamp: bool = True
+    """Whether the world model sees actions clamped to the logged range."""
+    planner: Planner | None = None
+    """The planner; by default the study's."""
+
+    @property
+    def seed_of_head(self) -> int:
+        """Seed of the head."""
+        return self.member.seed if self.head_seed is None else self.head_seed
+
+
+@dataclass(frozen=True)
+class Study:
+    """What runs in one world. A new world is one of these, in a folder of its own."""
+
+    name: str
+    """What its records are called."""
+    protocol: int
+    """Raised when a change of code changes results, so that old records are refused."""
+    task: Callable[[], Task]
+    """The world that logs, models and heads are of."""
+    logs: Mapping[str, Any]
+    """What `task.generate_logs` is called with."""
+    models: Mapping[str, Callable[[Task, bool], WorldModel]]
+    """World models by name; the second argument is whether they see clamped actions."""
+    members: Mapping[str, Sequence[Member]]
+    """Kinds of world models, and who belongs to each."""
+    planner: Planner
+    """The planner."""
+    pools: PoolPlan
+    """Candidates for SASC."""
+    evaluation: str
+    """The evaluation set that is meant where none is named."""
+    tables: Mapping[str, TablePlan]
+    """What is made of the runs, by name."""
+    heads: Mapping[str, HeadPlan] = field(default_factory=dict)
+    """Learned costs by name."""
+    costs: Mapping[str, CostPlan] = field(default_factory=dict)
+    """Costs of its own, beside the heads and those of `studies.costs`."""
+    foreign_sets: Mapping[str, Callable[[], tuple[Task, EvaluationSet]]] = field(default_factory=dict)
+    """Evaluation sets of other logs or worlds; the heads run on them are those of the study's own set."""
+    pair_seed: int | None = None
+    """Seed of the pairs of all heads; by default each head has its own."""
+    proposal: Callable[[Task], Proposal] | None = None
+    """Candidates that the protocol writes into every pool of the planner."""
+    prepare: Callable[[Any, Mapping[str, TerminalCost]], tuple[WorldModel, Mapping[str, TerminalCost]]] | None = None
+    """An equivalent form of model and costs that plans faster."""
+    groups: Mapping[str, str] = field(default_factory=dict)
+    """Metrics that are the success of a group of episodes of the task."""
+    categories: Sequence[str] = ()
+    """Metrics that are the share of a failure category of that name."""
+    bins: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Metrics that are the success of episodes by the oracle distance from start to goal; the last bin is closed."""
+    headings: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """Heading and digits of metrics of its own."""
+    table_groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Names that stand for several tables."""
+    legend: str = ""
+    """What the names of costs mean, at the end of every note."""
+
+    def members_of(self, kind: str, seeds: Sequence[int] | None = None) -> list[Member]:
+        """The members of a kind, or those of some seeds."""
+        found = [member for member in self.members[kind] if seeds is None or member.seed in seeds]
+        if not found:
+            raise ReachcostError(f"the study {self.name} has no {kind} of seeds {seeds}")
+        return found
+
+    def run_name(self, setting: Setting) -> str:
+        """Name of a run: what differs from the protocol of the study."""
+        parts = [setting.member.label, setting.evaluation or self.evaluation, setting.cost]
+        parts += [f"head{setting.seed_of_head}"] if setting.seed_of_head != setting.member.seed else []
+        parts += [f"budget{setting.budget}"] if setting.budget is not None else []
+        parts += ["unclamped"] if not setting.clamp else []
+        if setting.planner is not None:
+            parts += [
+                f"{part.name}{getattr(setting.planner, part.name)}"
+                for part in fields(setting.planner)  # pyright: ignore[reportArgumentType] (planners are dataclasses)
+                if getattr(setting.planner, part.name) != getattr(self.planner, part.name, None)
+            ]
+        return "-".join(parts)
+
+    def smaller(self, heads: Mapping[str, HeadPlan] | None = None, **logs: Any) -> Study:
+        """The same study on fewer logs, perhaps with quicker heads: to try it out."""
+        return replace(self, logs={**self.logs, **logs}, heads=self.heads if heads is None else heads)

@@ -1,0 +1,113 @@
+"""Tables of a study: what they are about, what makes their lines, and how they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from reachcost.base.progress import Progress
+from reachcost.results.figures.dot_plot import Dot, draw_dots
+from reachcost.results.records import exclusive, require_intact_runs
+from reachcost.results.tables import ResultTable, TableRow
+from reachcost.studies.experiment import Experiment
+from reachcost.studies.lines import Line, table_row
+from reachcost.studies.study import Study
+
+INTERVALS = (
+    "Brackets are 95 % intervals: bootstrap over world models (for `oracle` and `random`: their planner seeds) and "
+    "over episodes, which all models share (20,000 resamples), heads on one world model averaged first. Those of "
+    "shares reach at least as far as the Wilson interval of the distinct episodes. n counts episodes in all runs of a "
+    "line."
+)
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """A table, declared."""
+
+    note: str
+    """What it is about."""
+    metrics: tuple[str, ...]
+    """Its columns."""
+    rows: Callable[[Experiment], Sequence[TableRow]]
+    """What makes its lines."""
+    intervals: str = INTERVALS
+    """How its intervals come about; empty if the note says it."""
+    legend: bool = True
+    """Whether the study's legend of costs stands below."""
+    title: str = ""
+    """Of its picture."""
+    drawn: tuple[str, ...] = ()
+    """Columns that are drawn."""
+    references: Mapping[str, tuple[float, str]] = field(default_factory=dict)
+    """Lines across the picture, by column."""
+    picture: Callable[[Experiment, Path], None] | None = None
+    """Draws another picture than dots with intervals."""
+
+
+def of_lines(metrics: tuple[str, ...], lines: Callable[[], Sequence[Line]]) -> Callable[[Experiment], list[TableRow]]:
+    """What makes the rows of a table that is nothing but lines."""
+    return lambda experiment: [table_row(experiment, line, metrics) for line in lines()]
+
+
+def make_table(
+    study: Study,
+    name: str,
+    out: Path,
+    progress: Progress | None = None,
+    episodes: int | None = None,
+    command: str | None = None,
+) -> ResultTable:
+    """Run what is missing in `out`, then write one table, and its picture, from the recorded rows alone."""
+    plan = study.tables[name]
+    with exclusive(out):
+        require_intact_runs(out)
+        experiment = Experiment(study, out, progress, episodes)
+        rows = plan.rows(experiment)
+        command = command or f"reachcost reproduce {name}"
+        parts = [f"{plan.note} {plan.intervals}".strip(), study.legend * plan.legend, f"Made by `{command}`."]
+        note = "\n\n".join(filter(None, parts))
+        table = ResultTable(name, note, plan.metrics, rows, provenance(experiment, command), study.headings)
+        table.write(out)
+        picture = out / "figures" / f"{name}.png"
+        if plan.picture is not None:
+            plan.picture(experiment, picture)
+        elif plan.drawn:
+            headings = {metric: table.heading(metric) for metric in plan.drawn}
+            shown = [row for row in rows if {*plan.drawn} & {*row.ours}]
+            draw_dots(dots(shown), headings, picture, plan.title, plan.references)
+    return table
+
+
+def provenance(experiment: Experiment, command: str) -> dict[str, object]:
+    """What made the table, where, in what time, from which rows."""
+    runs = experiment.recorder.used()
+    return {
+        "command": command,
+        "study": experiment.study.name,
+        "protocol": experiment.study.protocol,
+        "machine": sorted({run.manifest["machine"] for run in runs}),
+        "seconds": round(sum(run.manifest["elapsed_seconds"] for run in runs)),
+        "rows_sha256": {"/".join(run.path.parts[-3:]): run.sha256["rows.parquet"] for run in runs},
+    }
+
+
+def dots(rows: Sequence[TableRow]) -> list[Dot]:
+    """The lines as a picture shows them, grouped by cost or by setting, whichever changes less often."""
+    changes = {
+        name: sum(getattr(a, name) != getattr(b, name) for a, b in pairwise(rows)) for name in ("cost", "setting")
+    }
+    group = min(changes, key=lambda name: changes[name] or len(rows))
+    several = len({row.seed for row in rows}) > 1
+    return [
+        Dot(
+            " · ".join(filter(None, (row.label if several else row.cost, row.setting))),
+            getattr(row, group),
+            row.ours,
+            row.interval,
+            row.paper or {},
+        )
+        for row in rows
+    ]

@@ -1,0 +1,97 @@
+"""The study of TopoNav: the paper's table, and how else its text can be read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+from reachcost.planning.categorical_cem import CategoricalCEM
+from reachcost.planning.tabular import tabulate
+from reachcost.results.tables import TableRow
+from reachcost.studies.experiment import Experiment
+from reachcost.studies.lines import Line, difference_row, per_seed, table_row
+from reachcost.studies.study import Study
+from reachcost.studies.tables import TablePlan
+from reachcost.studies.toponav import paper, recipes
+from reachcost.studies.toponav.settings import HEADS, KIND, LOGS, MEMBERS, POOLS, SEEDS, exact
+from reachcost.tasks.toponav.task import BASE_SEED, RouteProposal, TopoNav
+
+METRICS = (*paper.METRICS, "p_value")
+NOTE = (
+    "TopoNav, 120 start and goal pairs for each head seed (3072, 3073, 3074). Success and final graph distance come "
+    "from closed-loop control, ρ_geo and oracle best rank from SASC on shared pools. Differences are paired by "
+    "episode; p is the exact two-sided sign-flip test, which cannot fall below 0.25 with three seeds."
+)
+LEGEND = (
+    "`trm-paper` is the paper's recipe in our reading of it, `shuffled` its control with permuted labels, `trm` our "
+    "recipe. `+tie-break` is a planner that also weighs the state after the first action, by 0.001. `random` is the "
+    "floor; `oracle`, with the true distance, is a yardstick: ties among candidates cost it what the tie-break returns."
+)
+READINGS_LEGEND = (
+    "How else the text can be read. `trm-paper`: label scale 29 (the grid), batch 1024. `trm-printed`: the printed "
+    "head defaults, scale 224, batch 1024. `trm-printed-256`: scale 224, batch 256. `shuffled`: validation labels "
+    "permuted too. `shuffled-train`: only training labels permuted, so true labels choose the epoch."
+)
+TIE_BREAK = {"planner": CategoricalCEM(tie_break=1e-3)}
+
+
+def lines(*costs: str) -> list[Line]:
+    """A line for each cost; `+tie-break` after its name stands for the other planner."""
+    return [
+        Line(
+            KIND,
+            cost.removesuffix("+tie-break"),
+            paper.RESULTS.get(cost),
+            changes=TIE_BREAK if cost.endswith("+tie-break") else {},
+            shown=cost,
+        )
+        for cost in costs
+    ]
+
+
+def toponav_rows(experiment: Experiment) -> list[TableRow]:
+    """Means, paired differences to latent distance, then single seeds."""
+    means = lines("raw", "trm-paper", "shuffled", "trm", "oracle", "oracle+tie-break", "trm+tie-break", "random")
+    raw, temporal, _, ours, *_ = means
+    rows = [table_row(experiment, line, METRICS) for line in means]
+    rows.append(difference_row(experiment, temporal, raw, paper.DIFFERENCE))
+    rows.append(difference_row(experiment, ours, raw))
+    singles = zip(*(per_seed(line, SEEDS) for line in means), strict=True)
+    rows += [table_row(experiment, line, METRICS) for one_seed in singles for line in one_seed]
+    for number, seed in enumerate(SEEDS):
+        one, base = (replace(line, seeds=(seed,), single=True) for line in (temporal, raw))
+        apart = difference_row(experiment, one, base, {"success": paper.DIFFERENCES[number]})
+        rows.append(replace(apart, ours={"success": apart.ours["success"]}))
+    return rows
+
+
+def readings_rows(experiment: Experiment) -> list[TableRow]:
+    """Means, then single seeds."""
+    means = lines(
+        *("raw", "trm-paper", "trm-printed", "trm-printed-256", "shuffled", "shuffled-train", "oracle", "random")
+    )
+    singles = zip(*(per_seed(line, SEEDS) for line in means), strict=True)
+    every = [*means, *(line for one_seed in singles for line in one_seed)]
+    return [table_row(experiment, line, paper.METRICS) for line in every]
+
+
+STUDY = Study(
+    name="toponav",
+    protocol=2,
+    task=TopoNav,
+    logs=LOGS,
+    models={KIND: exact},
+    members=MEMBERS,
+    planner=CategoricalCEM(),
+    pools=POOLS,
+    evaluation="detour",
+    tables={
+        "toponav": TablePlan(f"{NOTE}\n\n{LEGEND}", METRICS, toponav_rows),
+        "toponav-readings": TablePlan(f"{NOTE}\n\n{READINGS_LEGEND}", paper.METRICS, readings_rows),
+        "toponav-recipes": recipes.TABLE,
+    },
+    heads=HEADS,
+    pair_seed=BASE_SEED,
+    proposal=lambda task: RouteProposal(cast(TopoNav, task)),
+    prepare=tabulate,
+)

@@ -1,0 +1,105 @@
+"""`reachcost demo`: a planner fails under latent distance and is repaired, on TwoRoom with a bundled world model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from reachcost.base.progress import Progress
+from reachcost.planning.control import control
+from reachcost.protocols import TerminalCost
+from reachcost.results.figures.cost_fields import Panel, draw_cost_fields
+from reachcost.results.tables import ResultTable
+from reachcost.studies.experiment import Experiment
+from reachcost.studies.lines import Line
+from reachcost.studies.study import Setting
+from reachcost.studies.tables import TablePlan, make_table, of_lines
+from reachcost.studies.tworoom.paper import HIGH_DISTANCE, OUTCOMES
+from reachcost.studies.tworoom.settings import LEWM, SEEDS
+from reachcost.studies.tworoom.tables import STUDY
+from reachcost.tasks.tworoom import TwoRoom
+from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE
+
+MEMBER = LEWM[0]
+COSTS = ("raw", "trm", "trm-shuffled", "oracle", "random")
+NOTE = (
+    "Closed loop on the high-distance set with the bundled lewm-tworoom-3072: only the terminal cost changes. `raw` "
+    "is latent MSE; `trm` our head, trained on logged times without the episodes of the evaluation set; "
+    "`trm-shuffled` its control with permuted times; `oracle` plans with the simulator and the true distance, "
+    "`random` acts at random. The paper's values are means over its three world models."
+)
+CELL = 4
+"""Pixels between the places whose cost is drawn."""
+
+
+def lines() -> list[Line]:
+    """Every cost on one world model."""
+    return [Line("lewm", cost, HIGH_DISTANCE.get(("lewm", cost)), SEEDS[:1], single=True) for cost in COSTS]
+
+
+def run_demo(
+    out: Path, progress: Progress, episodes: int | None = None, log_episodes: int = 10_000
+) -> tuple[ResultTable, Path | None]:
+    """Train a head and its control, plan, and draw a repaired episode; returns the table and, if any, the picture."""
+    picture = out / "tworoom.png"
+    picture.unlink(missing_ok=True)
+    plan = TablePlan(
+        NOTE,
+        OUTCOMES,
+        of_lines(OUTCOMES, lines),
+        legend=False,
+        picture=lambda experiment, _: draw_repaired_episode(experiment, picture),
+    )
+    study = replace(STUDY, tables={"demo": plan}).smaller(episodes=log_episodes)
+    table = make_table(study, "demo", out, progress, episodes, command="reachcost demo")
+    return table, picture if picture.exists() else None
+
+
+def draw_repaired_episode(experiment: Experiment, path: Path) -> None:
+    """Draw raw and TRM side by side for the first episode (across the wall, if there is one) that only TRM solves."""
+    task, evaluation, model = experiment.task, experiment.evaluation(), experiment.model(MEMBER.model)
+    settings = {name: Setting(MEMBER, name) for name in ("raw", "trm")}
+    raw, trm = (experiment.outcomes(setting)["success"] == 100 for setting in settings.values())
+    across = task.groups(evaluation.starts, evaluation.goals)["cross wall"]
+    repaired = trm & ~raw
+    if not repaired.any():
+        return
+    row = int(np.argmax(repaired & across if (repaired & across).any() else repaired))
+    episode = evaluation.subset(slice(row, row + 1))
+    costs = {name: experiment.cost(setting) for name, setting in settings.items()}
+    # Random streams belong to the episode, so it runs here exactly as it did among all others.
+    runs = control(task, model, costs, episode, STUDY.planner, seed=MEMBER.seed)
+    labels = {"raw": ("raw latent distance", "squared latent difference"), "trm": ("TRM", "predicted steps")}
+    panels = []
+    for number, (name, (title, unit)) in enumerate(labels.items()):
+        reached, steps = bool(runs.success[number, 0]), int(runs.steps[number, 0])
+        end = (
+            f"reached the goal in {steps} steps"
+            if reached
+            else f"still {runs.final_distance[number, 0]:.0f} px away after {steps} steps"
+        )
+        field = cost_field(experiment, costs[name], episode.goals)
+        panels.append(Panel(f"{title}: {end}", unit, field, runs.paths[number, 0, : steps + 1], reached))
+    heading = (
+        f"TwoRoom episode {episode.episodes[0]}, way of {task.distance(episode.starts, episode.goals)[0]:.0f} px: "
+        "same world model, same planner, same random numbers, two terminal costs"
+    )
+    draw_cost_fields(episode.goals[0], panels, (BORDER, SIZE - BORDER), path, heading)
+
+
+@torch.no_grad()
+def cost_field(experiment: Experiment, cost: TerminalCost, goals: np.ndarray) -> np.ndarray:
+    """Cost of ending at places all over the rooms [rows, columns], for one goal [1, 2]; NaN in the wall."""
+    task, model = experiment.task, experiment.model(MEMBER.model)
+    centres = np.arange(BORDER + CELL / 2, SIZE - BORDER, CELL, dtype=np.float32)
+    places = np.stack(np.meshgrid(centres, centres), axis=-1).reshape(-1, 2)
+    latents, goal = model.encode(task.observe(places)), model.encode(task.observe(goals))
+    assert isinstance(task, TwoRoom)
+    layout = task.layout
+    inside = np.abs(places[:, layout.across] - CENTRE) <= layout.half
+    solid = inside & ~np.asarray(layout.in_door(places[:, layout.along]))
+    field = np.where(solid, np.nan, cost(latents[None], goal)[0].numpy())
+    return field.reshape(len(centres), len(centres))

@@ -1,0 +1,99 @@
+"""What the TwoRoom runs are made of: world models, evaluation sets, heads, candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from reachcost.audits.sasc import gaussian_pools
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.fitting.recipe import Recipe
+from reachcost.protocols import WorldModel
+from reachcost.studies.costs import hybrid, symmetrised
+from reachcost.studies.study import HeadPlan, Member, PoolPlan
+from reachcost.tasks.contract import Task
+from reachcost.tasks.tworoom import Layout, TwoRoom
+from reachcost.worldmodels.loading import load_world_model
+
+SEEDS = (3072, 3073, 3074)
+KINDS = ("lewm", "pldm")
+MEMBERS = {kind: tuple(Member(f"{kind}-tworoom-{seed}", seed, f"{kind}-{seed}") for seed in SEEDS) for kind in KINDS}
+LEWM = MEMBERS["lewm"]
+
+
+def _bundled(name: str) -> Callable[[Task, bool], WorldModel]:
+    return lambda task, clamp: load_world_model(name, clamp=clamp)
+
+
+MODELS = {member.model: _bundled(member.model) for kind in KINDS for member in MEMBERS[kind]}
+LOGS = {"episodes": 10_000, "seed": 0}
+SET = "high-distance"
+NEAR_SET, FAR_SET = "distance-controlled", "distance-controlled-far"
+FRESH_LOGS = {"fresh-1": 101, "fresh-2": 102}
+"""High-distance sets that nothing was chosen on: each from logs of its own, which no model and no head ever saw."""
+LAYOUTS = {
+    "door-88": Layout(doors=((88.0, 14.0),)),
+    "door-150": Layout(doors=((150.0, 14.0),)),
+    "horizontal-88": Layout(wall="horizontal", doors=((88.0, 14.0),)),
+}
+"""Worlds that no model and no head ever saw; each has a high-distance set of its own."""
+
+
+def _drawn(name: str, layout: Layout | None, seed: int) -> tuple[Task, EvaluationSet]:
+    world = TwoRoom(layout)
+    return world, replace(world.draw_evaluation_set(SET, world.generate_logs(seed=seed), seed), name=name)
+
+
+FOREIGN_SETS = {
+    **{name: partial(_drawn, name, None, seed) for name, seed in FRESH_LOGS.items()},
+    **{name: partial(_drawn, name, layout, 0) for name, layout in LAYOUTS.items()},
+}
+
+OUR_HEAD = HeadPlan()
+PAPER_HEAD = HeadPlan(Recipe.paper(), holdout=0.0)
+ORACLE_HEAD = replace(PAPER_HEAD, labels="oracle")
+COVERAGE_HEAD = replace(ORACLE_HEAD, pairs=50_000, rows=25_000)
+RANDOM_ROWS = replace(PAPER_HEAD, sampling="random-rows")
+ABLATION = {
+    "random-5k-20k": replace(RANDOM_ROWS, rows=5_000, pairs=20_000),
+    "random-10k-20k": replace(RANDOM_ROWS, rows=10_000, pairs=20_000),
+    "random-20k-20k": replace(RANDOM_ROWS, rows=20_000, pairs=20_000),
+    "random-20k-100k": replace(RANDOM_ROWS, rows=20_000),
+    "random-100k-20k": replace(RANDOM_ROWS, rows=100_000, pairs=20_000),
+    "random-100k-100k": replace(RANDOM_ROWS, rows=100_000),
+    "balanced-20k": replace(PAPER_HEAD, pairs=20_000),
+    "trm-paper": PAPER_HEAD,
+    "gap50-20k": replace(PAPER_HEAD, pairs=20_000, max_gap=50),
+    "trm-gap50": replace(PAPER_HEAD, max_gap=50),
+}
+"""Heads of the temporal ablation, in the order of the paper's table."""
+HEADS = {
+    "trm": OUR_HEAD,
+    "trm-complete": replace(PAPER_HEAD, exclude=False),
+    "shuffled": replace(PAPER_HEAD, shuffled="all"),
+    "trm-shuffled": replace(OUR_HEAD, shuffled="all"),
+    "linear": replace(ORACLE_HEAD, recipe=Recipe.paper(head="linear")),
+    "mahalanobis": replace(ORACLE_HEAD, recipe=Recipe.paper(head="mahalanobis")),
+    "geodesic-mlp": ORACLE_HEAD,
+    "geodesic-ranking": replace(ORACLE_HEAD, recipe=Recipe.paper(loss="ranking")),
+    "geodesic-limited": replace(COVERAGE_HEAD, coverage="limited"),
+    "geodesic-balanced": replace(COVERAGE_HEAD, coverage="balanced"),
+    "geodesic-mixed": replace(COVERAGE_HEAD, coverage="mixed"),
+    "geodesic-random": replace(COVERAGE_HEAD, coverage="random", rows=30_000, pairs=100_000),
+    "trm-paper-limited": replace(PAPER_HEAD, coverage="limited"),
+    "trm-limited": replace(OUR_HEAD, coverage="limited"),
+    **ABLATION,
+}
+"""Learned costs by name."""
+COSTS = {
+    "hybrid": hybrid("trm-paper"),
+    "geodesic-hybrid": hybrid("geodesic-mlp"),
+    "trm-symmetric": symmetrised("trm-paper"),
+}
+POOLS = PoolPlan(
+    draw=lambda task, model, goals, seed: gaussian_pools(goals, model.action_dim, candidates=300),
+    seed=lambda seed: 123,
+    candidates=300,
+    horizon=5,
+)

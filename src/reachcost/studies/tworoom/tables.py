@@ -1,0 +1,181 @@
+"""The study of TwoRoom: its audit tables, and everything put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from reachcost.planning.cem import CEM
+from reachcost.results.tables import TableRow
+from reachcost.studies.experiment import Experiment
+from reachcost.studies.study import Study
+from reachcost.studies.tables import INTERVALS, TablePlan
+from reachcost.studies.tworoom import audits, control, recipes, stress, subspace
+from reachcost.studies.tworoom.settings import (
+    COSTS,
+    FOREIGN_SETS,
+    HEADS,
+    LOGS,
+    MEMBERS,
+    MODELS,
+    POOLS,
+    SET,
+)
+from reachcost.tasks.tworoom import TwoRoom
+
+CANDIDATES = (
+    "300 Gaussian candidates of 25 actions for each of 100 episodes of the high-distance set (candidate seed 123), "
+    "rolled out and executed once for all costs."
+)
+SAME_COSTS = "The costs are those of the table baselines; `rowspace` and `residual` those of subspace."
+
+
+def _plan(
+    note: str,
+    metrics: tuple[str, ...],
+    rows: Callable[[Experiment], list[TableRow]],
+    title: str = "",
+    drawn: tuple[str, ...] = (),
+    own_intervals: bool = False,
+    **more: Any,
+) -> TablePlan:
+    return TablePlan(note, metrics, rows, "" if own_intervals else INTERVALS, False, title, drawn, **more)
+
+
+AUDITS = {
+    "sasc": _plan(
+        f"SASC: every cost ranks the same candidates. {CANDIDATES} ρ_geo and ρ_euclid are rank correlations with the "
+        "true geodesic and straight distance of where a candidate ends, rank the percentage of candidates that a cost puts "
+        "before the truly best one, selected the geodesic distance of the one it puts first. Lines of seed 3072 stand "
+        "beside the paper's, whose temporal head is of the complete cache; the others are means over LeWM 3072-3074. "
+        + SAME_COSTS,
+        ("rho_euclid", "rho_geo", "rank", "selected"),
+        audits.sasc_rows,
+        picture=audits.draw_ranks,
+    ),
+    "statistics": _plan(
+        f"Paired differences. {CANDIDATES} Intervals of rankings resample the episodes of LeWM 3072 (100,000 "
+        "resamples, both costs of an episode together); the paper's are in the JSON file. Success is compared over three world "
+        "models, its interval resamples models and episodes, and by model; p is the exact two-sided "
+        "sign-flip test, which cannot fall below 0.25 with three of them.",
+        ("rho_geo", "rank", "selected", "success", "p_value"),
+        audits.statistics_rows,
+        own_intervals=True,
+    ),
+    "logged-audit": _plan(
+        "Ranking judged without a simulator (ρ logged: correlation with the fastest logged way to 200 goals, 300 "
+        "logged states each, on 1,000 episodes that no model and no head has seen) beside SASC, which executes "
+        f"candidates, and closed-loop success on the high-distance set, 300 episodes each. {SAME_COSTS} Intervals "
+        "resample world models, and goals or episodes once for all models; n counts goals. The last lines are rank "
+        "correlations over n costs, means of three world models: how far two judges agree about their order, over "
+        "all costs and over those with ρ logged of at least 0.9, which the audit lets pass. Some costs are near "
+        "relatives of each other, so fourteen of them are fewer independent trials.",
+        ("rho_logged", "rho_geo", "success", "agreement"),
+        audits.logged_rows,
+        "Costs judged by logs alone, by executed candidates, by closed-loop success",
+        ("rho_logged", "rho_geo", "success"),
+        own_intervals=True,
+    ),
+    "probe": _plan(
+        "A ridge regression (alpha 1) reads the position out of latents: of 20,000 logged rows four fifths to fit, "
+        "the others to score. Rows of one episode resemble each other, so the second split keeps whole episodes apart, "
+        "and intervals resample episodes.",
+        ("rmse", "r2"),
+        audits.probe_rows,
+        own_intervals=True,
+    ),
+    "subspace": _plan(
+        "Planning with the latent distance inside the rowspace of the probe alone, and with the rest alone: single "
+        f"seeds on the distance-controlled sets, as the paper; means on the high-distance set. {control.SETS} The last "
+        "lines: the rowspace's share of the squared latent difference between predicted ends and goals of the shared "
+        "pools, where the paper has it (its distance-controlled set; ours is the near one) and on the high-distance "
+        "set; two of 192 dimensions would hold 1.04 % if all were alike.",
+        ("success", "mse_share"),
+        subspace.subspace_rows,
+        "Planning by two of 192 dimensions (rowspace), or by the other 190 (residual)",
+        ("success",),
+    ),
+    "attribution": _plan(
+        "What a head makes of the part of a predicted difference d in the probe's rowspace (goal + P d) and of the "
+        f"rest. {CANDIDATES} The gradient share is the part of the squared gradient of the cost that lies in the "
+        "rowspace, 2 of 192 dimensions: 1.04 % if no direction mattered more.",
+        ("rho_geo", "rank", "gradient_share"),
+        subspace.attribution_rows,
+        "What a head makes of parts of the difference",
+        ("rho_geo", "rank", "gradient_share"),
+        references={"gradient_share": (100 * 2 / 192, "isotropic: 1.04 %")},
+    ),
+    "features": _plan(
+        f"The paper's head with some of its features [z, g, z - g, |z - g|] set to zero, and with its inputs swapped. "
+        f"{CANDIDATES} swap is the mean absolute difference of both orders, in steps and in percent of the mean cost.",
+        ("rho_geo", "rank", "swap_steps", "swap_percent"),
+        subspace.features_rows,
+    ),
+    "temporal-geodesic": _plan(
+        "What logged times tell about the true distance: correlation over the 100,000 training pairs of `trm-paper`, "
+        "in one room or across the wall, and by gap. What the paper calls doorway required is every pair that is not "
+        "in one room. Intervals resample episodes.",
+        ("pairs", "pearson", "spearman"),
+        audits.temporal_rows,
+        "Correlation of logged times with the true distance",
+        ("pearson", "spearman"),
+        own_intervals=True,
+    ),
+    "coverage": _plan(
+        "Which states a head's pairs are of; LeWM 3072, high-distance set. `geodesic-mlp` has oracle labels, as in "
+        "the paper: limited keeps 95 px from the door (25,000 states, 50,000 pairs); balanced has half of its states "
+        "within 70 px, half of its pairs with an end there, half across the wall; mixed has half of its pairs across "
+        "the wall; random any (30,000 states, 100,000 pairs). The paper does not test logged times: limited keeps "
+        "every stretch of the logs that stays 95 px from the door, so no pair spans the door; that shortens gaps, "
+        "too, which costs success by itself (`trm-gap50` in the table horizon). Validation RMSE is on pairs of the "
+        "same kind, in px for oracle labels, else in steps; that of `trm`, which leans to short times, is larger by "
+        "design. distance is the final geodesic distance.",
+        stress.COVERAGE_METRICS,
+        stress.coverage_rows,
+        "Heads by the states they were trained on",
+        ("success", "rank"),
+    ),
+    "layout": _plan(
+        "Worlds that neither the world model nor a head has seen, LeWM 3072: the door moved along the wall to 88 and "
+        "150 px, and a horizontal wall with its door at 88 px. Each has 100 episodes of its own, drawn by the rule "
+        "of the high-distance set; `hybrid` adds latent MSE to `geodesic-mlp`. The paper does not test temporal "
+        "heads here.",
+        stress.LAYOUT_METRICS,
+        stress.layout_rows,
+        "The public layout, and worlds that nothing was trained on",
+        ("success", "rho_geo"),
+    ),
+}
+
+STUDY = Study(
+    name="tworoom",
+    protocol=2,
+    task=TwoRoom,
+    logs=LOGS,
+    models=MODELS,
+    members=MEMBERS,
+    planner=CEM(),
+    pools=POOLS,
+    evaluation=SET,
+    tables={**control.TABLES, **AUDITS, "tworoom-recipes": recipes.TABLE},
+    heads=HEADS,
+    costs=COSTS,
+    foreign_sets=FOREIGN_SETS,
+    groups={"same": "same room", "cross": "cross wall"},
+    categories=("wrong_room", "stuck"),
+    bins=control.BINS,
+    headings={
+        "same": ("same room %", 1),
+        "cross": ("cross wall %", 1),
+        "wrong_room": ("wrong room %", 1),
+        "stuck": ("stuck %", 1),
+        "distance": ("distance px", 2),
+        "selected": ("selected px", 2),
+        "rmse": ("RMSE px", 3),
+        "cross_pairs": ("cross-wall pairs %", 1),
+        "near_pairs": ("near-door pairs %", 1),
+        **{name: (f"{low}-{high} px", 1) for name, (low, high) in control.BINS.items()},
+    },
+    table_groups={"tworoom": tuple(control.TABLES), "audits": tuple(AUDITS)},
+    legend=control.LEGEND,
+)

@@ -1,0 +1,151 @@
+"""`check_task`: the contract of a simulated world, made executable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.errors import ReachcostError
+from reachcost.tasks.contract import LOST, Task
+
+
+def check_task(task: Task, states: np.ndarray | None = None, actions: np.ndarray | None = None) -> dict[str, str]:
+    """Raise a `ReachcostError` that teaches, if `task` breaks the contract that planning and audits rely on.
+
+    Args:
+        task: The task to check.
+        states: Two or more different states [N, ...]; by default starts of its first evaluation set, or logged ones.
+        actions: One action per state [N, a]; by default random indices, or logged actions.
+
+    Checked: attributes, shapes, that inputs are left alone, determinism, that rows do not mix, that actions matter,
+    that a goal counts as reached, every optional part that the task offers.
+
+    Returns:
+        The optional parts that the task does not offer, and what is lost without each.
+
+    >>> from reachcost.tasks import make_task
+    >>> check_task(make_task("tworoom"))
+    {}
+    """
+    _check_attributes(task)
+    states = _some_states(task) if states is None else np.asarray(states)
+    if len(states) < 2 or (states == states[:1]).all():
+        _fail("the states to check with are fewer than two different ones", "pass states=, two or more")
+    actions = _some_actions(task, len(states)) if actions is None else np.asarray(actions)
+    moved = _check_rows("step", task.step, states, actions)
+    if moved.shape != states.shape or moved.dtype != states.dtype:
+        _fail(
+            f"step made {moved.dtype} {moved.shape} of {states.dtype} {states.shape}", "return states of the same kind"
+        )
+    if np.array_equal(moved, states):
+        _fail("step changes nothing, whatever the actions", "make it follow the actions, or pass other ones")
+    _check_observations(task, states)
+    reached = _check_rows("success", task.success, states, states)
+    if reached.dtype != bool or reached.shape != (len(states),) or not reached.all():
+        _fail(
+            "success does not say that every state has reached itself",
+            "return bool [N], True where goal and state agree",
+        )
+    _check_optional(task, states)
+    return {part: lost for part, lost in LOST.items() if not task.offers(part)}
+
+
+def _check_attributes(task: Task) -> None:
+    if isinstance(task, type) or not isinstance(task, Task):
+        _fail(f"got {task!r}", "pass an instance of a subclass of reachcost.Task")
+    for name, kind in (("name", str), ("action_budget", int), ("stops_at_success", bool)):
+        if not isinstance(getattr(task, name, None), kind):
+            _fail(f"`{name}` is {getattr(task, name, None)!r}", f"make it a class attribute, a {kind.__name__}")
+    if task.discrete_actions is not None and task.discrete_actions < 2:
+        _fail(f"`discrete_actions` is {task.discrete_actions}", "give two or more, or None for continuous actions")
+
+
+def _some_states(task: Task) -> np.ndarray:
+    if task.sets:
+        return task.evaluation_set(task.sets[0]).starts[:8]
+    if task.offers("generate_logs"):
+        columns = task.generate_logs(4).columns
+        return np.asarray(columns["state"][:8])
+    return _fail("it has neither evaluation sets nor logs to take states from", "pass states=, two or more")
+
+
+def _some_actions(task: Task, count: int) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    if task.discrete_actions is not None:
+        return rng.integers(task.discrete_actions, size=(count, 1))
+    if task.offers("generate_logs"):
+        logged = np.asarray(task.generate_logs(4).columns["action"][:count])
+        return np.resize(logged, (count, *logged.shape[1:]))
+    return _fail("its actions are continuous and unknown", "pass actions=, one per state")
+
+
+def _check_rows(name: str, call: Callable[..., np.ndarray], *batch: np.ndarray) -> np.ndarray:
+    """The result for a batch, after asking twice, row by row and in the other order."""
+    kept = [array.copy() for array in batch]
+    whole = np.asarray(_quietly(name, call, *batch))
+    if not all(np.array_equal(before, after) for before, after in zip(kept, batch, strict=True)):
+        _fail(f"{name} changes the arrays it is given", "work on a copy")
+    if len(whole) != len(batch[0]):
+        _fail(f"{name} returned {len(whole)} rows for {len(batch[0])}", "return one row for each state")
+    if not np.array_equal(whole, np.asarray(_quietly(name, call, *batch))):
+        _fail(f"{name} gives different results for the same input", "draw random numbers outside of the task")
+    alone = np.concatenate(
+        [np.asarray(_quietly(name, call, *(part[row : row + 1] for part in batch))) for row in (0, 1)]
+    )
+    backwards = np.asarray(_quietly(name, call, *(part[::-1].copy() for part in batch)))[::-1]
+    if not (np.array_equal(alone, whole[:2]) and np.array_equal(backwards, whole)):
+        _fail(f"{name} of a row changes with the other rows", "treat the first axis as a batch of unrelated states")
+    return whole
+
+
+def _check_observations(task: Task, states: np.ndarray) -> None:
+    columns = _quietly("observe", task.observe, states)
+    if not isinstance(columns, Mapping) or "state" not in columns:
+        _fail("observe returned no column `state`", "return a mapping with `state` and what world models encode")
+    for name in columns:
+        if len(columns[name]) != len(states):
+            _fail(f"observe returned {len(columns[name])} rows of {name!r} for {len(states)}", "return one per state")
+
+
+def _check_optional(task: Task, states: np.ndarray) -> None:
+    goals = states[::-1].copy()
+    if task.offers("distance"):
+        for first, second in ((states, goals), (states, states)):
+            found = _check_rows("distance", task.distance, first, second)
+            if found.shape != (len(states),) or not (found >= 0).all():
+                _fail(f"distance returned {found!r}", "return non-negative numbers [N]")
+    for name, found in _quietly("groups", task.groups, states, goals).items():
+        if np.shape(found) != (len(states),) or np.asarray(found).dtype != bool:
+            _fail(f"the group {name!r} is {found!r}", "return bool [N] for every name")
+    names = np.asarray(_quietly("category", task.category, states, goals, goals))
+    if names.shape != (len(states),) or not (names == "success").all():
+        _fail(f"category returned {names!r} for episodes that ended at their goals", "return str [N], `success` there")
+    if np.asarray(_quietly("coordinates", task.coordinates, states)).shape[:1] != (len(states),):
+        _fail("coordinates does not return one row for each state", "return [N, K]")
+    if task.offers("bottleneck") and not np.isin(_quietly("bottleneck", task.bottleneck, states), (0, 1, 2)).all():
+        _fail("bottleneck returned other numbers than 0, 1 and 2", "return 2 near, 0 far, 1 in between")
+    for name in task.sets:
+        found = _quietly("evaluation_set", task.evaluation_set, name)
+        if not isinstance(found, EvaluationSet) or found.starts.shape[1:] != states.shape[1:]:
+            _fail(f"evaluation_set({name!r}) is {found!r}", "return an EvaluationSet of states of this task")
+    if task.offers("generate_logs") and not {"state", "action"} <= set(_quietly("logs", task.generate_logs, 2).columns):
+        _fail("generate_logs leaves out a column", "log `state` and `action`")
+
+
+def _quietly(name: str, call: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return call(*arguments)
+    except ReachcostError:
+        raise
+    except Exception as error:  # a foreign task may raise anything
+        raise ReachcostError(
+            f"task: {name} failed on a batch of the documented shapes ({type(error).__name__}: {error}): "
+            "see reachcost.Task for the shapes of its parts"
+        ) from error
+
+
+def _fail(what: str, remedy: str) -> NoReturn:
+    raise ReachcostError(f"task: {what}: {remedy}")

@@ -1,0 +1,66 @@
+"""The default repair: one call from a world model and its logs to a head."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+import torch
+
+import reachcost as rc
+from reachcost.base.progress import Progress
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.latents import Latents
+from reachcost.fitting.default import HOLDOUT, repair, repair_latents
+from reachcost.fitting.fit import fit
+from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.temporal import TemporalPairs
+from reachcost.heads.base import LearnedHead
+from reachcost.tasks.toponav.features import ExactTopoNav
+
+QUICK = Recipe(hidden=16, epochs=2, scale=29)
+
+
+def equal(one: LearnedHead, other: LearnedHead) -> bool:
+    same = all(torch.equal(weight, other.state_dict()[name]) for name, weight in one.state_dict().items())
+    return same and one.record == other.record
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_a_repair_is_encoding_pairing_and_fitting(
+    shuffled: bool, model: ExactTopoNav, latents: Latents, evaluation: EvaluationSet
+) -> None:
+    pairs = TemporalPairs(latents, 2000, exclude=evaluation, holdout=HOLDOUT, seed=3)
+    expected = fit(pairs.shuffled() if shuffled else pairs, QUICK, seed=3)
+    settings = {"exclude": evaluation, "pairs": 2000, "recipe": QUICK, "seed": 3, "shuffled": shuffled}
+    assert equal(repair(model, latents.logs, **settings), expected)
+    assert equal(repair_latents(latents, **settings), expected)
+    assert expected.record["pairs"]["holdout"] == 0.1
+    assert expected.record["pairs"]["labels"] == ("shuffled" if shuffled else "temporal")
+
+
+def test_the_default_repair_is_our_recipe(latents: Latents, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = {}
+    default = importlib.import_module("reachcost.fitting.default")
+    monkeypatch.setattr(default, "fit", lambda pairs, recipe, **_: seen.update(pairs=pairs, recipe=recipe))
+    repair_latents(latents)
+    assert seen["recipe"] is None  # what fit takes for Recipe()
+    assert len(seen["pairs"].train) == 100_000
+
+
+def test_progress_is_shown_step_by_step(model: ExactTopoNav, latents: Latents) -> None:
+    class Steps(Progress):
+        def __init__(self) -> None:
+            self.titles: list[str] = []
+
+        def step(self, title: str) -> None:
+            self.titles.append(title)
+
+    steps = Steps()
+    repair(model, latents.logs, pairs=500, recipe=QUICK, progress=steps)
+    assert steps.titles == ["latents", "head"]
+
+
+def test_the_function_is_not_hidden_by_a_package() -> None:
+    assert rc.repair is repair
+    assert callable(rc.fit)
