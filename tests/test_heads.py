@@ -344,6 +344,14 @@ def test_a_given_head_is_trained_from_its_weights_by_its_own_scale_and_left_alon
     assert same_weights(still, first)
 
 
+def test_frozen_weights_of_a_given_head_stay(pairs: TemporalPairs) -> None:
+    built = PairHead(10, hidden=16, scale=29)
+    built.mlp[0].requires_grad_(False)
+    trained = fit(pairs, Recipe(epochs=1), head=built).state_dict()
+    kept = {name for name, weight in built.state_dict().items() if torch.equal(weight, trained[name])}
+    assert kept == {"mlp.0.weight", "mlp.0.bias"}
+
+
 def test_what_is_recorded_of_a_given_head_builds_its_like(pairs: TemporalPairs) -> None:
     for built in (OwnHead(10, widths=[4], scale=29), EmbeddingHead(10, embedding=8, hidden=16)):
         recorded = fit(pairs, Recipe(epochs=1), head=built).record["recipe"]

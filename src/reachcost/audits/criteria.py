@@ -17,7 +17,7 @@ from reachcost.audits.subject import Subject
 from reachcost.costs.head import HeadCost
 from reachcost.costs.latent import LatentMSE
 from reachcost.costs.probe import DecodedDistance, SubspaceCost
-from reachcost.fitting.coverage import covered_latents, pair_groups
+from reachcost.fitting.coverage import TooFewStates, covered_latents, pair_groups
 from reachcost.fitting.fit import evaluate, fit
 from reachcost.fitting.oracle import OraclePairs
 from reachcost.fitting.recipe import Recipe
@@ -157,11 +157,17 @@ def _coverage(subject: Subject) -> Criterion:
             "needs a task that tells its bottleneck and an oracle distance, and logs with a column `state`"
         )
     anywhere = OraclePairs(latents, task, count=1, exclude=evaluation, seed=subject.seed).validation
-    far_away = covered_latents(latents, "limited", task, None, evaluation, subject.seed)
-    rows = min(COVERAGE_ROWS, far_away.logs.rows)
+    try:
+        far_away = covered_latents(latents, "limited", task, None, evaluation, subject.seed)
+        rows = min(COVERAGE_ROWS, far_away.logs.rows)
+        parts = {
+            name: covered_latents(latents, name, task, rows, evaluation, subject.seed)
+            for name in ("limited", "balanced")
+        }
+    except TooFewStates as error:
+        return _untested(str(error))
     costs, errors = {}, {}
-    for name in ("limited", "balanced"):
-        part = covered_latents(latents, name, task, rows, evaluation, subject.seed)
+    for name, part in parts.items():
         groups = pair_groups(name, task)
         pairs = OraclePairs(part, task, COVERAGE_PAIRS, exclude=evaluation, seed=subject.seed, groups=groups)
         head = fit(pairs, Recipe.paper(epochs=8), seed=subject.seed, progress=subject.progress)

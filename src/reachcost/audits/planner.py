@@ -20,9 +20,12 @@ from reachcost.audits.subject import Subject
 from reachcost.base.machine import versions
 from reachcost.base.progress import Progress
 from reachcost.costs.latent import LatentMSE
+from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, model_identity
+from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
+from reachcost.planning.control import Proposal
 from reachcost.protocols import SamplingPlanner, TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 
@@ -84,6 +87,7 @@ def audit_planner(
     *,
     criteria: bool = False,
     seed: int = 0,
+    proposal: Proposal | None = None,
     progress: Progress | None = None,
 ) -> Audit:
     """Measure every stage of a planner; without a task from logs alone, as far as they tell.
@@ -94,10 +98,11 @@ def audit_planner(
         cost: The terminal cost; by default latent MSE.
         task: The world, if there is a simulator of it.
         evaluation: Starts and goals in that world.
-        planner: The sampler; by default `CEM()`.
+        planner: The sampler; by default `CEM()`, or `CategoricalCEM` where actions are discrete.
         held_out: Latents of logs that no head has seen; only needed without a task.
         criteria: Check the paper's falsification criteria, too; minutes, as heads are fitted and episodes run.
         seed: Of the planner.
+        proposal: Candidates that the protocol writes into every pool of the planner, if it has any.
         progress: Where to show progress.
 
     >>> from reachcost import encode_logs, load_world_model, make_task
@@ -112,9 +117,10 @@ def audit_planner(
         LatentMSE() if cost is None else cost,
         task,
         evaluation,
-        CEM() if planner is None else planner,
+        _usual_planner(model, task) if planner is None else planner,
         held_out,
         seed,
+        proposal,
         progress or Progress(),
     )
     stages = []
@@ -126,6 +132,11 @@ def audit_planner(
     return Audit(
         tuple(stages), tuple(checked), _caveats(subject, stages), dict(sorted(ended.items())), _settings(subject)
     )
+
+
+def _usual_planner(model: WorldModel, task: Task | None) -> SamplingPlanner:
+    actions = None if task is None or blocks_of(model) is not None else task.discrete_actions
+    return CEM() if actions is None else CategoricalCEM(actions)
 
 
 def verdict(stages: Sequence[Stage]) -> str:
@@ -153,7 +164,7 @@ def _caveats(subject: Subject, stages: Sequence[Stage]) -> tuple[str, ...]:
         found.append("the head was fitted on episodes of the evaluation set, so success flatters it")
     if subject.executed is None and subject.held_out is None:
         found.append("dynamics were measured on the logs given, which the world model may have been trained on")
-    if subject.executed is not None and subject.held_out is not None:
+    if subject.sasc is not None and subject.held_out is not None:
         found.append("the held-out logs were not used, as there is a simulator")
     return tuple(found)
 

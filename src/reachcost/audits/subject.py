@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from functools import cached_property
 from typing import Any
 
@@ -25,7 +25,7 @@ from reachcost.errors import ReachcostError
 from reachcost.fitting.exclusion import Exclusion
 from reachcost.fitting.pairs import require_latents
 from reachcost.planning.cem import CEM
-from reachcost.planning.control import ControlRuns, control
+from reachcost.planning.control import ControlRuns, Proposal, control
 from reachcost.protocols import SamplingPlanner, TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 from reachcost.tasks.exact import ExactDynamics
@@ -54,6 +54,8 @@ class Subject:
     """Latents of logs that no head has seen; only needed without a task."""
     seed: int = 0
     """Of the planner."""
+    proposal: Proposal | None = None
+    """Candidates that the protocol writes into every pool of the planner, if it has any."""
     progress: Progress = field(default_factory=Progress)
     """Where to show progress."""
 
@@ -63,6 +65,8 @@ class Subject:
             raise ReachcostError(f"evaluation is {self.evaluation!r}: give a set, task.evaluation_set(name)")
         if (self.task is None) != (self.evaluation is None):
             raise ReachcostError("a task goes with an evaluation set: give both, or neither for an audit from logs")
+        if not isinstance(self.planner, SamplingPlanner) or not is_dataclass(self.planner):
+            raise ReachcostError(f"planner is {self.planner!r}: give one that samples, a dataclass as CEM() is")
         require_one_model({"audited": self.cost}, self.model)
         here = model_identity(self.model)
         for latents in filter(None, (self.latents, self.held_out)):
@@ -163,12 +167,13 @@ class Subject:
 
     @cached_property
     def oracle_runs(self) -> ControlRuns | None:
-        """The planner with true dynamics and true distance, where they are known."""
-        if self.place is None or not self.place[0].offers("distance"):
+        """The planner with true dynamics and true distance, where they are known and states are vectors."""
+        if self.place is None or not self.place[0].offers("distance") or self.place[1].starts.ndim != 2:
             return None
         task, evaluation = self.place
-        exact = ExactDynamics(task, self.blocks)
-        return control(task, exact, {"oracle": OracleGeodesic(exact)}, evaluation, self.planner, seed=self.seed)
+        exact = ExactDynamics(task, self.blocks, evaluation.starts)
+        costs = {"oracle": OracleGeodesic(exact)}
+        return control(task, exact, costs, evaluation, self.planner, seed=self.seed, proposal=self.proposal)
 
     @cached_property
     def sasc(self) -> SascAudit | None:
@@ -193,7 +198,9 @@ class Subject:
         """The planner in closed loop under other costs, on other episodes, or with another search."""
         task, whole = self.require_place()
         episodes, search = evaluation or whole, planner or self.planner
-        return control(task, self.model, costs, episodes, search, seed=self.seed, progress=self.progress)
+        proposal = self.proposal if planner is None else None  # it has the size of the usual search
+        options: dict[str, Any] = {"seed": self.seed, "proposal": proposal, "progress": self.progress}
+        return control(task, self.model, costs, episodes, search, **options)
 
 
 def _shared_episodes(logs: Logs, others: Logs) -> int:

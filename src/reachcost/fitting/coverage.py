@@ -25,6 +25,10 @@ Groups = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """States [P, ...] and [P, ...] of pairs to a group number each [P]."""
 
 
+class TooFewStates(ReachcostError):
+    """The logs do not hold the states that a setting keeps."""
+
+
 def covered_latents(
     latents: Latents, setting: str, task: Task, rows: int | None, exclude: EvaluationSet, seed: int
 ) -> Latents:
@@ -53,7 +57,7 @@ def covered_rows(bottleneck: np.ndarray, setting: str, count: int | None, rng: G
         found = rng.permutation(np.flatnonzero(part))
         wanted = len(found) if count is None else count // len(parts)
         if len(found) < max(wanted, 1):
-            raise ReachcostError(
+            raise TooFewStates(
                 f"only {len(found)} of {max(wanted, 1)} states for {setting} coverage: log more episodes"
             )
         chosen.append(found[:wanted])
@@ -64,7 +68,8 @@ def pair_groups(setting: str, task: Task) -> Groups | None:
     """Groups of which the pairs hold equally many, if the setting has any."""
 
     def kind(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        return np.sum([number * mask for number, mask in enumerate(task.groups(first, second).values())], axis=0)
+        masks = task.groups(first, second).values()  # pairs of no group are one of their own
+        return sum((number * mask for number, mask in enumerate(masks, start=1)), start=np.zeros(len(first), np.int64))
 
     def kind_and_nearness(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         return 2 * kind(first, second) + near_bottleneck(task, first, second)

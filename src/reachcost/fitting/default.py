@@ -43,8 +43,8 @@ def repair(
 
     >>> from reachcost import ExactTopoNav, make_task
     >>> task = make_task("toponav")
-    >>> quick = Recipe(hidden=16, epochs=1)
-    >>> head = repair(ExactTopoNav(), task.generate_logs(50), exclude=task.evaluation_set(), pairs=1000, recipe=quick)
+    >>> quick = Recipe(scale=29, epochs=2)
+    >>> head = repair(ExactTopoNav(), task.generate_logs(100), exclude=task.evaluation_set(), pairs=5000, recipe=quick)
     >>> head.record["pairs"]["exclusion"]["overlapping_pairs"]
     0
     """

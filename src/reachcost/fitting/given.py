@@ -46,7 +46,8 @@ def trainable_copy(head: LearnedHead, recipe: Recipe, latents: Tensor) -> Learne
 def record_of_copy(head: LearnedHead, recipe: Recipe, pairs: dict[str, Any]) -> dict[str, Any]:
     """How a copy of the head was trained: by a recipe that builds its like, on pairs, from the given weights."""
     options = {name: value for name, value in head.config.items() if name not in ("latent_dim", "scale")}
-    built = {"head": head.kind, "scale": head.scale, "hidden": None, "symmetric": None, "options": options}
+    kind = head.kind or type(head).__name__
+    built = {"head": kind, "scale": head.scale, "hidden": None, "symmetric": None, "options": options}
     seen_before = head.record.get("pairs")
     return {
         "recipe": {**asdict(recipe), **built},

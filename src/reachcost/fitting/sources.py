@@ -63,7 +63,7 @@ class LoggedStates:
     >>> task = make_task("tworoom")
     >>> logs = task.generate_logs(500)
     >>> goals = task.draw_evaluation_set("balanced", logs, seed=0)
-    >>> bool((np.sort(goals.source_rows.ravel()) == LoggedStates(logs).find(goals).rows).all())
+    >>> np.isin(goals.source_rows, LoggedStates(logs).find(goals).rows).all().item()
     True
     """
 
@@ -82,11 +82,11 @@ class LoggedStates:
             return Sources(ends, rows)
         if len(named := self._named_rows(chosen, keys)):
             return Sources(ends, named)
-        matches = np.array([self._held(keys), len(keys)])
-        these_by_chance, all_by_chance = binom.sf(matches - 1, len(keys), self._crowding) > BY_CHANCE
-        if all_by_chance or (self._crowding > CROWDED and not these_by_chance):
+        held = self._held(keys)
+        by_chance, even_all = binom.sf([held - 1, len(keys) - 1], len(keys), self._crowding) > BY_CHANCE
+        if held and (even_all or (self._crowding > CROWDED and not by_chance)):
             return Sources(ends[:, :0], nothing, too_coarse=rounding)
-        return Sources(ends[:, :0], nothing) if these_by_chance else Sources(ends, rows)
+        return Sources(ends[:, :0], nothing) if by_chance else Sources(ends, rows)
 
     def _keys_of(self, states: np.ndarray) -> np.ndarray:
         """The bytes of each state [N, D], in the kind of number the logs store.
@@ -105,17 +105,18 @@ class LoggedStates:
         few = self._states[:1000]  # most roundings are ruled out by these
         with np.errstate(over="ignore"):
             return [
-                (name, rounded)
-                for name, rounded in ROUNDINGS
-                if all((self._keys_of(rounded(part)) == self._keys_of(part)).all() for part in (few, self._states))
+                (name, rounding)
+                for name, rounding in ROUNDINGS
+                if all((self._keys_of(rounding(part)) == self._keys_of(part)).all() for part in (few, self._states))
             ]
 
     def _as_stored(self, points: np.ndarray) -> tuple[str, np.ndarray]:
-        """Keys of states under the rounding that finds most of them, and its name; as they are, none finds more."""
-        found = [("", self._keys_of(points))]
+        """Keys of states under the rounding that finds most of them, and its name; no name if none changes them."""
+        exact = self._keys_of(points)
         with np.errstate(over="ignore"):
-            found += [(name, self._keys_of(rounded(points))) for name, rounded in self._roundings]
-        return max(found, key=lambda named: self._held(named[1]))
+            rounded = [(name, self._keys_of(rounding(points))) for name, rounding in self._roundings]
+        changed = [(name, keys) for name, keys in rounded if (keys != exact).any()]
+        return max(changed, key=lambda named: self._held(named[1]), default=("", exact))
 
     def _held(self, keys: np.ndarray) -> int:
         """How many of these states the logs hold."""
@@ -139,9 +140,12 @@ class LoggedStates:
 
     @cached_property
     def _crowding(self) -> float:
-        """Share of the rows whose state another episode holds, too: the chance that a match is a coincidence."""
+        """Share of the rows whose state another episode holds, too: the chance that a new state is held by coincidence.
+
+        One is added to both counts, as few rows cannot show that there are no coincidences.
+        """
         first = np.flatnonzero(np.concatenate([[True], self._sorted[1:] != self._sorted[:-1]]))
         sizes = np.diff(first, append=len(self._sorted))
         episode = self._logs.episode_of(self._order)
         shared = episode[first] != episode[first + sizes - 1]  # equal states are sorted by row
-        return float(sizes[shared].sum() / len(self._sorted))
+        return float((sizes[shared].sum() + 1) / (len(self._sorted) + 1))

@@ -1,4 +1,4 @@
-"""The cross-entropy method for discrete actions, as the paper runs it on TopoNav."""
+"""The cross-entropy method for discrete actions, as the paper runs it."""
 
 from __future__ import annotations
 

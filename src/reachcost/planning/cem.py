@@ -1,4 +1,4 @@
-"""The cross-entropy method for continuous actions, as the paper's controller runs it on TwoRoom."""
+"""The cross-entropy method for continuous actions, as the paper's controller runs it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class CEM:
             The mean of the last elites, or the best of the last candidates [B, H, A].
         """
         if injected is not None:
-            raise ReachcostError("CEM takes no injected candidates: they belong to the protocol of TopoNav")
+            raise ReachcostError("CEM takes no injected candidates: plan without a proposal, or with CategoricalCEM")
         mean = torch.zeros(len(goal), self.horizon, model.action_dim)
         std, rows = torch.ones_like(mean), torch.arange(len(goal))
         pool = costs = mean

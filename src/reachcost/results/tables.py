@@ -39,6 +39,12 @@ METRICS = {
     "pearson": ("Pearson", 3),
     "spearman": ("Spearman", 3),
     "agreement": ("agreement", 3),
+    "representation": ("representation R²", 3),
+    "dynamics": ("dynamics skill", 2),
+    "coverage": ("not covered %", 1),
+    "sampling": ("sampling %", 1),
+    "ranking": ("ranked before the best %", 1),
+    "execution": ("execution %", 1),
 }
 """Heading and digits of the metrics that any world has; a study adds its own."""
 WIDTH = 80

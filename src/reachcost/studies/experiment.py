@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from reachcost.audits.logged import LoggedPools, logged_audit, logged_pools
+from reachcost.audits.planner import audit_planner
 from reachcost.audits.sasc import compare_rankings, execute, roll_out, to_goals
 from reachcost.base.progress import Progress
 from reachcost.base.seeding import generator
@@ -330,6 +331,39 @@ class Experiment:
         further = tuple(f"spearman_{name}" for name in self.world(setting.evaluation).further_distances)
         keys = {"episode": self.evaluation(setting.evaluation).episodes.tolist()}
         return require_rows(self.sasc_run(setting), keys, ("spearman", "rank", "selected", *further))
+
+    # Audits
+
+    def audit_run(self, setting: Setting, criteria: bool = False) -> Run:
+        """Audit the planner of a setting; rows are the audit's, `audit.json` holds stages, verdict and criteria."""
+        task, goals = self._place(setting.evaluation)
+        planner = setting.planner or self.study.planner
+
+        def compute(directory: Path) -> Columns:
+            model, latents = self.model(setting.member.model, setting.clamp), self.latents(setting.member.model)
+            options: dict[str, Any] = {
+                "criteria": criteria,
+                "seed": setting.member.seed,
+                "proposal": self.study.proposal and self.study.proposal(task),
+                "progress": self.progress,
+            }
+            audit = audit_planner(model, latents, self.cost(setting), task, goals, cast(Any, planner), **options)
+            text = json.dumps(audit.document(), indent=1, allow_nan=False) + "\n"
+            (directory / "audit.json").write_text(text, encoding="utf-8")
+            return audit.rows
+
+        config = {
+            **self.inputs(setting.member.model),
+            "cost": setting.cost,
+            "heads_sha256": self._heads_behind(setting),
+            "evaluation_set_sha256": goals.fingerprint,
+            "clamp": setting.clamp,
+            "planner": type(planner).__name__,
+            "planner_settings": planner,
+            "planner_seed": setting.member.seed,
+            "criteria": criteria,
+        }
+        return self.run("audits", self.study.run_name(setting), config, compute)
 
     # From logs alone
 

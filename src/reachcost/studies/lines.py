@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -115,6 +116,26 @@ def difference_row(
         seed=line.settings(experiment)[0].member.seed if line.single else None,
         setting=line.setting,
         extra={"per_run": {"success": [round(float(mean), 4) for mean in gains.mean(1)]}},
+    )
+
+
+def audit_row(experiment: Experiment, line: Line) -> TableRow:
+    """The stages of a planner and its verdict, for the first member of a line."""
+    setting = line.settings(experiment)[0]
+    run = experiment.audit_run(setting)
+    run.require_intact()
+    found = json.loads((run.path / "audit.json").read_text(encoding="utf-8"))
+    measured = {stage["name"]: stage for stage in found["stages"] if stage["value"] is not None}
+    return TableRow(
+        cost=line.shown or line.cost,
+        model=line.kind,
+        n=found["episodes"],
+        ours={name: stage["value"] for name, stage in measured.items()},
+        interval={name: stage["interval"] for name, stage in measured.items() if stage["interval"]},
+        paper=None,
+        seed=setting.member.seed,
+        setting=line.setting or f"verdict: {found['verdict']}",
+        extra={"verdict": found["verdict"], "outcomes": {stage["name"]: stage["outcome"] for stage in found["stages"]}},
     )
 
 

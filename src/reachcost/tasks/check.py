@@ -28,7 +28,7 @@ def check_task(task: Task, states: np.ndarray | None = None, actions: np.ndarray
 
     >>> from reachcost.tasks import make_task
     >>> check_task(make_task("tworoom"))
-    {}
+    {'coordinates': 'a probe reads every number of the state, angles and unseen parts too'}
     """
     _check_attributes(task)
     states = _some_states(task) if states is None else np.asarray(states)

@@ -19,6 +19,8 @@ class ExactDynamics:
         task: The world; its states are vectors of numbers that float32 holds.
         actions: Statistics and length of the action blocks, as the world model it is compared with has them; None for
             discrete actions, one at a time.
+        example: States of the task [N, D], to know their size and kind of number; by default logged ones, or starts of
+            its first evaluation set.
 
     >>> from reachcost.tasks import make_task
     >>> blocks = ActionBlocks((0.0, 0.0), (1.0, 1.0), (-1.0, -1.0), (1.0, 1.0), length=5)
@@ -28,19 +30,22 @@ class ExactDynamics:
     [[[85.0, 85.0]]]
     """
 
-    def __init__(self, task: Task, actions: ActionBlocks | None = None) -> None:
+    def __init__(self, task: Task, actions: ActionBlocks | None = None, example: np.ndarray | None = None) -> None:
         if actions is None and task.discrete_actions is None:
             raise ReachcostError(f"{task.name} has continuous actions: say how blocks stand for them, with actions=")
         self.task, self.actions = task, actions
         self.action_dim = 1 if actions is None else actions.size
-        example = self._example()
-        self.latent_dim, self._dtype = example.shape[-1], example.dtype
+        example = self._example() if example is None else example
+        if example.ndim != 2:
+            raise ReachcostError(f"states of {task.name} are {example.shape[1:]} each: exact dynamics need vectors [N, D]")
+        self.latent_dim, self._dtype = example.shape[1], example.dtype
 
     def _example(self) -> np.ndarray:
-        """A state of the task, to know its size and kind of number."""
+        if self.task.offers("generate_logs"):
+            return np.asarray(self.task.generate_logs(1).columns["state"][:1])
         if self.task.sets:
             return self.task.evaluation_set(self.task.sets[0]).starts[:1]
-        return np.asarray(self.task.generate_logs(1).columns["state"][:1])
+        raise ReachcostError(f"{self.task.name} has neither logs nor evaluation sets: pass example=, states of it [N, D]")
 
     def encode(self, observations: Observations) -> Tensor:
         """Read `state` [N, D]."""

@@ -47,6 +47,7 @@ def follow(transitions: np.ndarray, start: Tensor, actions: Tensor) -> Tensor:
     if moves.shape[2] % 2:
         here = transitions[here, moves[:, :, 0]]
         moves = moves[:, :, 1:]
+    moves = moves if count <= 16 else moves.astype(np.intp)  # a planner's uint8 holds 16 x 16 pairs of moves
     pairs = moves[:, :, ::2] * count + moves[:, :, 1::2]
     twice = transitions[transitions].reshape(len(transitions), count**2) * count**2
     here = here * count**2

@@ -71,7 +71,7 @@ class JepaWorldModel:
         parts: Encoder and predictor; put in eval mode, without gradients.
         actions: Statistics of the logs' actions and the length of a block.
         clamp: Let the predictor see actions within the range of the logs only. Exact where the environment clips to
-            that range, as TwoRoom does; the planner still samples and executes what it likes.
+            that range; the planner still samples and executes what it likes.
         card: Where the model comes from, for people and records.
         device: Where it computes; what it takes and returns is on the CPU.
     """

@@ -34,7 +34,7 @@ def measure(subject: Subject) -> Stage:
     rule = replace(LOGGED, advice=advice)
     unseen = subject.held_out if subject.learned else subject.held_out or subject.latents
     if unseen is None:
-        return unknown(NAME, rule, "needs --held-out or --task")
+        return unknown(NAME, rule, "needs --held-out, or a --task with an oracle distance")
     try:
         pools = logged_pools(unseen, np.arange(len(unseen.logs)), GOALS)
     except TooFewGoals as error:

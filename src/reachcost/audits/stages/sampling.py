@@ -17,5 +17,5 @@ RULE = Rule(
 def measure(subject: Subject) -> Stage:
     """Success of the same search with true dynamics and true distance."""
     if subject.oracle_runs is None:
-        return unknown(NAME, RULE, "needs a simulator with an oracle distance")
+        return unknown(NAME, RULE, "needs a simulator with an oracle distance, and states that are vectors")
     return judge(NAME, RULE, 100.0 * subject.oracle_runs.success[0], subject.oracle_runs.episodes)

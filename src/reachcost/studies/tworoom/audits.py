@@ -51,7 +51,7 @@ HELD_OUT_LOGS = {"seed": 201, "episodes": 1_000}
 GOALS = 200
 
 
-def audit_row(
+def metric_row(
     experiment: Experiment,
     cost: str,
     seed: int | None,
@@ -80,7 +80,7 @@ def sasc_rows(experiment: Experiment) -> Rows:
         for cost in (*JUDGED, "oracle"):
             values = ranked(experiment, [Setting(member, cost) for member in members])
             printed = paper.SASC.get(cost) if single else None
-            rows.append(audit_row(experiment, cost, members[0].seed if single else None, values, printed))
+            rows.append(metric_row(experiment, cost, members[0].seed if single else None, values, printed))
     return rows
 
 
@@ -126,7 +126,7 @@ def _bootstrapped(
     """A line from values of each metric [episodes], resampled together, as the paper does it."""
     low, high = paired_bootstrap(np.stack(list(values.values()), axis=1))
     bounds = {metric: [float(low[place]), float(high[place])] for place, metric in enumerate(values)}
-    row = audit_row(experiment, cost, member.seed, {metric: value[None] for metric, value in values.items()}, None)
+    row = metric_row(experiment, cost, member.seed, {metric: value[None] for metric, value in values.items()}, None)
     if printed is None:
         return replace(row, interval=bounds)
     known = {metric: paper.STATISTICS[metric][printed] for metric in values}
@@ -151,7 +151,7 @@ def logged_rows(experiment: Experiment) -> Rows:
             "success": measured(experiment, settings)["success"],
         }
     found = dict(sorted(found.items(), key=lambda item: item[1]["rho_logged"].mean()))
-    rows = [audit_row(experiment, cost, None, values, None) for cost, values in found.items()]
+    rows = [metric_row(experiment, cost, None, values, None) for cost, values in found.items()]
     good = [cost for cost, values in found.items() if values["rho_logged"].mean() >= LOGGED.threshold]
     rows += [
         _agreement("logs and SASC", found, ("rho_logged", "rho_geo")),

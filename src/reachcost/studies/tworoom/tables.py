@@ -45,18 +45,18 @@ def _plan(
 AUDITS = {
     "sasc": _plan(
         f"SASC: every cost ranks the same candidates. {CANDIDATES} ρ_geo and ρ_euclid are rank correlations with the "
-        "true geodesic and straight distance of where a candidate ends, rank the percentage of candidates that a cost puts "
-        "before the truly best one, selected the geodesic distance of the one it puts first. Lines of seed 3072 stand "
-        "beside the paper's, whose temporal head is of the complete cache; the others are means over LeWM 3072-3074. "
-        + SAME_COSTS,
+        "true geodesic and straight distance of where a candidate ends, rank the percentage of candidates that a cost "
+        "puts before the truly best one, selected the geodesic distance of the one it puts first. Lines of seed 3072 "
+        "stand beside the paper's, whose temporal head is of the complete cache; the others are means over LeWM "
+        "3072-3074. " + SAME_COSTS,
         ("rho_euclid", "rho_geo", "rank", "selected"),
         audits.sasc_rows,
         picture=audits.draw_ranks,
     ),
     "statistics": _plan(
         f"Paired differences. {CANDIDATES} Intervals of rankings resample the episodes of LeWM 3072 (100,000 "
-        "resamples, both costs of an episode together); the paper's are in the JSON file. Success is compared over three world "
-        "models, its interval resamples models and episodes, and by model; p is the exact two-sided "
+        "resamples, both costs of an episode together); the paper's are in the JSON file. Success is compared over "
+        "three world models, its interval resamples models and episodes, and by model; p is the exact two-sided "
         "sign-flip test, which cannot fall below 0.25 with three of them.",
         ("rho_geo", "rank", "selected", "success", "p_value"),
         audits.statistics_rows,
