@@ -20,7 +20,7 @@ OF_SOME_HEADS = ("hidden", "symmetric")
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a head is built and trained. The defaults are ours for TwoRoom; `Recipe.paper()` has the paper's."""
+    """How a head is built and trained. The defaults are ours; `Recipe.paper()` has the paper's."""
 
     head: str = "embedding"
     """Kind of the head: embedding, pair, linear, mahalanobis or one that `register_head` added."""

@@ -37,7 +37,7 @@ def random_rows(lengths: np.ndarray, rng: Generator) -> tuple[np.ndarray, np.nda
 
 
 def mostly_endpoints(lengths: np.ndarray, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
-    """The rule of TopoNav: the first and last row with probability 0.85, otherwise two random rows."""
+    """The first and last row with probability 0.85, otherwise two random rows."""
     early, late = random_rows(lengths, rng)
     ends = rng.random(len(lengths)) < 0.85
     return np.where(ends, 0, early), np.where(ends, lengths - 1, late)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, cast
@@ -64,6 +65,12 @@ class Experiment:
         self._place = cache(self._drawn)
         self.pool = lru_cache(maxsize=4)(self._pool)
         self._held_out = lru_cache(maxsize=1)(self._unseen)
+
+    def variant(self, **changes: Any) -> Experiment:
+        """The same with changes of the study, among the same records."""
+        other = Experiment(replace(self.study, **changes), self.recorder.out, self.progress, self._episodes)
+        other.recorder = self.recorder
+        return other
 
     @cached_property
     def task(self) -> Task:

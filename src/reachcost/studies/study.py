@@ -175,6 +175,7 @@ class Study:
         parts += [f"budget{setting.budget}"] if setting.budget is not None else []
         parts += ["unclamped"] if not setting.clamp else []
         if setting.planner is not None:
+            parts += [type(setting.planner).__name__] if type(setting.planner) is not type(self.planner) else []
             parts += [
                 f"{part.name}{getattr(setting.planner, part.name)}"
                 for part in fields(setting.planner)  # pyright: ignore[reportArgumentType] (planners are dataclasses)

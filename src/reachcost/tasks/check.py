@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.tasks.contract import LOST, Task
 
@@ -67,8 +68,7 @@ def _some_states(task: Task) -> np.ndarray:
     if task.sets:
         return task.evaluation_set(task.sets[0]).starts[:8]
     if task.offers("generate_logs"):
-        columns = task.generate_logs(4).columns
-        return np.asarray(columns["state"][:8])
+        return np.asarray(_some_logs(task).columns["state"][:8])
     return _fail("it has neither evaluation sets nor logs to take states from", "pass states=, two or more")
 
 
@@ -77,9 +77,16 @@ def _some_actions(task: Task, count: int) -> np.ndarray:
     if task.discrete_actions is not None:
         return rng.integers(task.discrete_actions, size=(count, 1))
     if task.offers("generate_logs"):
-        logged = np.asarray(task.generate_logs(4).columns["action"][:count])
+        logged = np.asarray(_some_logs(task).columns["action"][:count])
         return np.resize(logged, (count, *logged.shape[1:]))
     return _fail("its actions are continuous and unknown", "pass actions=, one per state")
+
+
+def _some_logs(task: Task) -> Logs:
+    logs = _quietly("generate_logs", task.generate_logs, 4)
+    if not isinstance(logs, Logs) or not {"state", "action"} <= set(logs.columns):
+        _fail("generate_logs leaves out a column", "return Logs with the columns `state` and `action`")
+    return logs
 
 
 def _check_rows(name: str, call: Callable[..., np.ndarray], *batch: np.ndarray) -> np.ndarray:
@@ -88,8 +95,8 @@ def _check_rows(name: str, call: Callable[..., np.ndarray], *batch: np.ndarray) 
     whole = np.asarray(_quietly(name, call, *batch))
     if not all(np.array_equal(before, after) for before, after in zip(kept, batch, strict=True)):
         _fail(f"{name} changes the arrays it is given", "work on a copy")
-    if len(whole) != len(batch[0]):
-        _fail(f"{name} returned {len(whole)} rows for {len(batch[0])}", "return one row for each state")
+    if whole.shape[:1] != (len(batch[0]),):
+        _fail(f"{name} returned {whole.shape} for {len(batch[0])} states", "return one row for each state")
     if not np.array_equal(whole, np.asarray(_quietly(name, call, *batch))):
         _fail(f"{name} gives different results for the same input", "draw random numbers outside of the task")
     alone = np.concatenate(
@@ -106,8 +113,7 @@ def _check_observations(task: Task, states: np.ndarray) -> None:
     if not isinstance(columns, Mapping) or "state" not in columns:
         _fail("observe returned no column `state`", "return a mapping with `state` and what world models encode")
     for name in columns:
-        if len(columns[name]) != len(states):
-            _fail(f"observe returned {len(columns[name])} rows of {name!r} for {len(states)}", "return one per state")
+        _check_rows(f"observe ({name!r})", lambda states, name=name: task.observe(states)[name], states)
 
 
 def _check_optional(task: Task, states: np.ndarray) -> None:
@@ -117,22 +123,32 @@ def _check_optional(task: Task, states: np.ndarray) -> None:
             found = _check_rows("distance", task.distance, first, second)
             if found.shape != (len(states),) or not (found >= 0).all():
                 _fail(f"distance returned {found!r}", "return non-negative numbers [N]")
-    for name, found in _quietly("groups", task.groups, states, goals).items():
+    groups = _quietly("groups", task.groups, states, goals)
+    for name, found in groups.items():
         if np.shape(found) != (len(states),) or np.asarray(found).dtype != bool:
             _fail(f"the group {name!r} is {found!r}", "return bool [N] for every name")
+    if groups and np.max(np.sum(list(groups.values()), axis=0)) > 1:
+        _fail(f"an episode is in several of the groups {', '.join(groups)}", "put it in at most one of them")
     names = np.asarray(_quietly("category", task.category, states, goals, goals))
     if names.shape != (len(states),) or not (names == "success").all():
         _fail(f"category returned {names!r} for episodes that ended at their goals", "return str [N], `success` there")
-    if np.asarray(_quietly("coordinates", task.coordinates, states)).shape[:1] != (len(states),):
-        _fail("coordinates does not return one row for each state", "return [N, K]")
-    if task.offers("bottleneck") and not np.isin(_quietly("bottleneck", task.bottleneck, states), (0, 1, 2)).all():
-        _fail("bottleneck returned other numbers than 0, 1 and 2", "return 2 near, 0 far, 1 in between")
+    read = np.asarray(_quietly("coordinates", task.coordinates, states))
+    if read.ndim != 2 or len(read) != len(states):
+        _fail(f"coordinates returned {read.shape} for {len(states)} states", "return [N, K]")
+    if task.offers("bottleneck"):
+        lies = np.asarray(_quietly("bottleneck", task.bottleneck, states))
+        if lies.shape != (len(states),) or not np.isin(lies, (0, 1, 2)).all():
+            _fail(f"bottleneck returned {lies!r}", "return 2 near, 0 far, 1 in between: int [N]")
+    if task.offers("render"):
+        drawn = np.asarray(_quietly("render", task.render, states))
+        if drawn.dtype != np.uint8 or drawn.ndim != 4 or drawn.shape[::3] != (len(states), 3):
+            _fail(f"render returned {drawn.dtype} {drawn.shape}", "return uint8 pixels [N, height, width, 3]")
     for name in task.sets:
         found = _quietly("evaluation_set", task.evaluation_set, name)
         if not isinstance(found, EvaluationSet) or found.starts.shape[1:] != states.shape[1:]:
             _fail(f"evaluation_set({name!r}) is {found!r}", "return an EvaluationSet of states of this task")
-    if task.offers("generate_logs") and not {"state", "action"} <= set(_quietly("logs", task.generate_logs, 2).columns):
-        _fail("generate_logs leaves out a column", "log `state` and `action`")
+    if task.offers("generate_logs"):
+        _some_logs(task)
 
 
 def _quietly(name: str, call: Callable[..., Any], *arguments: Any) -> Any:

@@ -37,7 +37,9 @@ class ExactDynamics:
         self.action_dim = 1 if actions is None else actions.size
         example = self._example() if example is None else example
         if example.ndim != 2:
-            raise ReachcostError(f"states of {task.name} are {example.shape[1:]} each: exact dynamics need vectors [N, D]")
+            raise ReachcostError(
+                f"states of {task.name} are {example.shape[1:]} each: exact dynamics need vectors [N, D]"
+            )
         self.latent_dim, self._dtype = example.shape[1], example.dtype
 
     def _example(self) -> np.ndarray:
@@ -45,7 +47,9 @@ class ExactDynamics:
             return np.asarray(self.task.generate_logs(1).columns["state"][:1])
         if self.task.sets:
             return self.task.evaluation_set(self.task.sets[0]).starts[:1]
-        raise ReachcostError(f"{self.task.name} has neither logs nor evaluation sets: pass example=, states of it [N, D]")
+        raise ReachcostError(
+            f"{self.task.name} has neither logs nor evaluation sets: pass example=, states of it [N, D]"
+        )
 
     def encode(self, observations: Observations) -> Tensor:
         """Read `state` [N, D]."""

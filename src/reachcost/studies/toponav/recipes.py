@@ -50,9 +50,7 @@ def plans() -> dict[str, HeadPlan]:
 
 def recipe_rows(experiment: Experiment) -> list[TableRow]:
     """Train every recipe, then measure it on pairs that none of them saw."""
-    study = replace(experiment.study, name="toponav-recipes", heads=plans())
-    compared = Experiment(study, experiment.recorder.out, experiment.progress)
-    compared.recorder = experiment.recorder
+    compared = experiment.variant(name="toponav-recipes", heads=plans())
     judge = cache(lambda: unseen_pairs(compared))
     rows = []
     for name in plans():

@@ -68,9 +68,7 @@ def plans() -> dict[str, HeadPlan]:
 
 def recipe_rows(experiment: Experiment) -> list[TableRow]:
     """Train every recipe, then see how it ranks held-out logs."""
-    study = replace(experiment.study, name="tworoom-recipes", heads=plans(), pair_seed=0)
-    compared = Experiment(study, experiment.recorder.out, experiment.progress)
-    compared.recorder, member = experiment.recorder, LEWM[0]
+    compared, member = experiment.variant(name="tworoom-recipes", heads=plans(), pair_seed=0), LEWM[0]
 
     @cache
     def held_out() -> tuple[PairSet, LoggedPools]:
