@@ -44,7 +44,7 @@ def main() -> None:
         "raw": LatentMSE(),
         "standardized-l2": StandardisedL2.of(latents.values),
         "decoded-xy": DecodedDistance(probe),
-        "decoded-geodesic": DecodedDistance(probe, task.layout),
+        "decoded-geodesic": DecodedDistance(probe, task.distance),
         "rowspace": SubspaceCost(probe),
         "residual": SubspaceCost(probe, residual=True),
         "trm": ours,

@@ -11,28 +11,31 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from reachcost.base.parallel import one_thread
-from reachcost.base.progress import Progress
-from reachcost.experiments.toponav import Experiment, Settings
-from reachcost.planning.categorical_cem import CategoricalCEM
+from reachcost.planning.control import control
 from reachcost.protocols import TerminalCost
 from reachcost.results.figures.cost_fields import Panel, draw_cost_fields
-from reachcost.results.records import exclusive, require_rows
-from reachcost.tasks.toponav.task import SIZE
+from reachcost.results.records import exclusive
+from reachcost.studies.experiment import Experiment
+from reachcost.studies.study import Setting
+from reachcost.studies.toponav import STUDY
+from reachcost.studies.toponav.settings import KIND
+from reachcost.tasks.toponav.features import ExactTopoNav
+from reachcost.tasks.toponav.task import SIZE, RouteProposal
 
-SEED = 3072
+MEMBER = STUDY.members_of(KIND)[0]
 
 
 def draw_repaired_episode(experiment: Experiment, path: Path) -> None:
     """Draw raw and TRM side by side for the first episode that only TRM solves."""
-    run = experiment.control_run(SEED)
-    keys = {"cost": run.manifest["config"]["costs"], "episode": experiment.evaluation.episodes.tolist()}
-    success = dict(zip(keys["cost"], require_rows(run, keys, ["success"])["success"], strict=True))
-    row = int(np.argmax((success["trm"] == 1) & (success["raw"] == 0)))
-    episode = experiment.evaluation.subset(slice(row, row + 1))
-    every_cost, _ = experiment.costs(SEED)
-    costs = {name: every_cost[name] for name in ("raw", "trm")}
-    runs = experiment.control(costs, CategoricalCEM(), SEED, episode)
+    settings = {name: Setting(MEMBER, name) for name in ("raw", "trm")}
+    raw, trm = (experiment.outcomes(setting)["success"] == 100 for setting in settings.values())
+    row = int(np.argmax(trm & ~raw))
+    episode = experiment.evaluation().subset(slice(row, row + 1))
+    model, costs = ExactTopoNav(), {name: experiment.cost(setting) for name, setting in settings.items()}
+    task = model.task
+    # Random streams belong to the episode, so it runs here exactly as it did among all others.
+    proposal = RouteProposal(task)
+    runs = control(task, model, costs, episode, STUDY.planner, seed=MEMBER.seed, proposal=proposal)
     panels = []
     labels = {"raw": ("raw latent distance", "squared latent difference"), "trm": ("TRM", "predicted steps")}
     for number, (name, (title, unit)) in enumerate(labels.items()):
@@ -42,27 +45,26 @@ def draw_repaired_episode(experiment: Experiment, path: Path) -> None:
             if reached
             else f"still {runs.final_distance[number, 0]} steps away after {steps}"
         )
-        field = cost_field(experiment, costs[name], episode.goals)
+        field = cost_field(model, costs[name], episode.goals)
         panels.append(Panel(f"{title}: {end}", unit, field, runs.paths[number, 0, : steps + 1], reached))
-    shortest = int(experiment.task.distance(episode.starts, episode.goals)[0])
     heading = (
-        f"TopoNav episode {episode.episodes[0]}, shortest route {shortest} steps: "
-        "same planner, same random numbers, two terminal costs"
+        f"TopoNav episode {episode.episodes[0]}, shortest route {task.distance(episode.starts, episode.goals)[0]} "
+        "steps: same planner, same random numbers, two terminal costs"
     )
     draw_cost_fields(episode.goals[0], panels, (-0.5, SIZE - 0.5), path, heading)
 
 
 @torch.no_grad()
-def cost_field(experiment: Experiment, cost: TerminalCost, goals: np.ndarray) -> np.ndarray:
+def cost_field(model: ExactTopoNav, cost: TerminalCost, goals: np.ndarray) -> np.ndarray:
     """Cost of ending in every cell [29, 29] for one goal [1, 2]; NaN in walls."""
-    goal = experiment.model.encode(experiment.task.observe(goals))
+    goal = model.encode(model.task.observe(goals))
     field = np.full((SIZE, SIZE), np.nan)
-    cells = experiment.task.cells
-    field[cells[:, 1], cells[:, 0]] = cost(experiment.model.latents[None], goal)[0].numpy()
+    cells = model.task.cells
+    field[cells[:, 1], cells[:, 0]] = cost(model.latents[None], goal)[0].numpy()
     return field
 
 
 if __name__ == "__main__":
     out = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images")
-    with exclusive(Path("results")), one_thread():
-        draw_repaired_episode(Experiment(Path("results"), Settings(), Progress()), out / "toponav.png")
+    with exclusive(Path("results")):
+        draw_repaired_episode(Experiment(STUDY, Path("results")), out / "toponav.png")

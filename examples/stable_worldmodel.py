@@ -18,12 +18,13 @@ from reachcost.swm.evaluation import evaluate_in_world
 from reachcost.swm.package import import_stable_worldmodel
 
 
-def main(episodes: int = 20, log_episodes: int = 3000) -> None:
+def main(episodes: int = 20, log_episodes: int = 3000, pairs: int = 100_000) -> None:
     """Print success with latent distance, with a head, and of random actions.
 
     Args:
         episodes: Of the high-distance evaluation set, at most 100.
         log_episodes: Logged episodes that the head learns from.
+        pairs: Pairs of logged states that it learns from in an epoch.
     """
     import_stable_worldmodel()
     progress = ConsoleProgress(Console(stderr=True))
@@ -31,16 +32,15 @@ def main(episodes: int = 20, log_episodes: int = 3000) -> None:
     goals = task.evaluation_set("high-distance")
     few = goals.spread(episodes)
 
-    latents = rc.encode_logs(model, task.generate_logs(log_episodes), progress=progress)
-    progress.step("head")
-    head = rc.fit(rc.TemporalPairs(latents, exclude=goals), progress=progress)
+    progress.step("latents")
+    head = rc.repair(model, task.generate_logs(log_episodes), exclude=goals, pairs=pairs, progress=progress)
 
     raw = SwmModel(model)  # a bundled model as one of theirs
     repaired = RepairedModel(raw, head)  # the repair: any solver takes it in place of the model
 
     for name, cost in {"raw": raw, "repaired": repaired, "random": None}.items():
         progress.step(name)
-        success = evaluate_in_world(cost, model.actions, few, progress=progress)
+        success = evaluate_in_world(task, cost, model.actions, few, progress=progress)
         print(f"{name:<8} {100 * success.mean():3.0f} %", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""The small audits: probe rowspace, features, labels, coverage, dynamics, doorway settings."""
+"""The small audits: probe rowspace, features, labels, coverage, dynamics; settings of coverage."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reachcost.audits.coverage import uncovered
-from reachcost.audits.doorway import doorway_groups, doorway_latents, doorway_rows
 from reachcost.audits.dynamics import logged_moves, prediction_skill
 from reachcost.audits.features import BLOCKS, FeaturesOnly, swap_consistency
+from reachcost.audits.labels import label_quality
 from reachcost.audits.subspace import attribute, rowspace_share
-from reachcost.audits.temporal import label_quality
 from reachcost.costs.head import HeadCost
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
+from reachcost.fitting.coverage import covered_latents, covered_rows, near_bottleneck, pair_groups
 from reachcost.fitting.exclusion import Exclusion
 from reachcost.fitting.oracle import OraclePairs
 from reachcost.heads.pair import PairHead
 from reachcost.results.stats import cluster_bootstrap
 from reachcost.tasks.toponav.features import ExactTopoNav
-from reachcost.tasks.tworoom import Layout, TwoRoom
-from reachcost.worldmodels.loading import load_world_model
+from reachcost.tasks.toponav.task import TopoNav
+from reachcost.tasks.tworoom import TwoRoom
+from reachcost.worldmodels.jepa import JepaWorldModel
 
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -90,20 +91,23 @@ def test_all_features_are_the_head_and_a_symmetric_head_does_not_mind_the_order(
             FeaturesOnly(*wrong)
 
 
-def test_labels_are_judged_by_band_and_room_with_honest_intervals() -> None:
+def test_labels_are_judged_by_band_and_group_with_honest_intervals() -> None:
     rng = np.random.default_rng(0)
-    gaps = rng.integers(1, 101, 4000).astype(float)
-    distances = gaps + rng.normal(0, 10, 4000)
-    quality = label_quality(gaps, distances, gaps > 60, np.arange(4000) // 4)
+    gaps = rng.integers(1, 101, 1200).astype(float)
+    distances = gaps + rng.normal(0, 10, 1200)
+    far = gaps > 60
+    quality = label_quality(gaps, distances, {"near": ~far, "far": far}, np.arange(1200) // 4)
+    assert quality["near"].pairs + quality["far"].pairs == quality["all"].pairs == 1200
+    assert quality["far"].pearson == pytest.approx(np.corrcoef(gaps[far], distances[far])[0, 1])
     assert quality["all"].pearson == pytest.approx(np.corrcoef(gaps, distances)[0, 1])
     assert quality["gap 1-10"].pearson < quality["all"].pearson
     for found in quality.values():
         low, high = found.pearson_interval
         assert low < found.pearson < high
-    one_door = np.zeros(4000, bool)
+    one_door = np.zeros(1200, bool)
     one_door[0] = True
     with pytest.raises(ReachcostError, match="only 1 pairs are 'across the wall': draw more pairs"):
-        label_quality(gaps, distances, one_door, np.arange(4000))
+        label_quality(gaps, distances, {"across the wall": one_door}, np.arange(1200))
 
 
 def test_rows_of_one_episode_add_no_certainty() -> None:
@@ -133,12 +137,11 @@ def test_prediction_skill_falls_with_the_error(error: float) -> None:
     assert prediction_skill(start, predicted, true) == pytest.approx(1 - error**2, abs=1e-5)
 
 
-def test_skill_on_logs_needs_actions_and_long_episodes() -> None:
-    task, model = TwoRoom(), load_world_model("lewm-tworoom-3072")
-    latents = encode_logs(model, task.generate_logs(20))
-    assert prediction_skill(*logged_moves(model, latents, count=100)) > 0.9
+def test_skill_on_logs_needs_actions_and_long_episodes(world: TwoRoom, lewm: JepaWorldModel) -> None:
+    latents = encode_logs(lewm, world.generate_logs(20))
+    assert prediction_skill(*logged_moves(lewm, latents, count=100)) > 0.9
     with pytest.raises(ReachcostError, match="no logged episode has 501 rows"):
-        logged_moves(model, latents, horizon=100)
+        logged_moves(lewm, latents, horizon=100)
     with pytest.raises(ReachcostError, match="needs a model with action blocks"):
         logged_moves(ExactTopoNav(), latents)
 
@@ -167,38 +170,66 @@ def test_rows_that_cannot_be_kept_are_refused(rows: list[int]) -> None:
         logs.keep(np.array(rows, int))
 
 
-def states_as_latents(episodes: int) -> tuple[TwoRoom, Latents]:
-    task = TwoRoom()
+def states_as_latents(task: TwoRoom, episodes: int) -> Latents:
     logs = task.generate_logs(episodes)
-    return task, Latents(torch.from_numpy(logs.columns["state"]), logs)
+    return Latents(torch.from_numpy(logs.columns["state"]), logs)
 
 
-def test_doorway_settings_hold_what_the_paper_says() -> None:
-    task, latents = states_as_latents(10_000)
-    layout, goals = task.layout, task.evaluation_set("high-distance")
+def test_coverage_settings_hold_what_the_paper_says(world: TwoRoom) -> None:
+    latents = states_as_latents(world, 4_000)
+    layout, goals = world.layout, world.evaluation_set("high-distance")
     banned = Exclusion(latents.logs, [goals])
-    limited = doorway_latents(latents, "limited", layout, 25_000, goals, seed=0)
-    assert limited.logs.rows == 25_000
+    limited = covered_latents(latents, "limited", world, 10_000, goals, seed=0)
+    assert limited.logs.rows == 10_000
     assert layout.door_distance(limited.logs.columns["state"]).min() >= 95
-    balanced = doorway_latents(latents, "balanced", layout, 25_000, goals, seed=0)
-    assert (layout.door_distance(balanced.logs.columns["state"]) <= 70).sum() == 12_500
-    assert not np.isin(balanced.logs.columns["episode_idx"], banned.episodes).any()
+    balanced = covered_latents(latents, "balanced", world, 10_000, goals, seed=0)
+    assert (layout.door_distance(balanced.logs.columns["state"]) <= 70).sum() == 5_000
+    for part in (limited, balanced):
+        assert not np.isin(part.logs.columns["episode_idx"], banned.episodes).any()
     options: dict[str, Any] = {"count": 5_000, "validation": 100, "exclude": goals}
-    pairs = OraclePairs(balanced, task, **options, groups=doorway_groups("balanced", layout)).train
-    ends = [balanced.logs.columns["state"][rows.numpy()] for rows in (pairs.first, pairs.second)]
-    near = np.minimum(*(layout.door_distance(end) for end in ends)) <= 70
-    assert near.mean() == pytest.approx(0.5, abs=0.001)
-    assert (layout.room(ends[0]) != layout.room(ends[1])).mean() == pytest.approx(0.5, abs=0.001)
-    assert doorway_groups("limited", layout) is None
+    for setting, groups in (("balanced", 4), ("mixed", 2)):
+        pairs = OraclePairs(balanced, world, **options, groups=pair_groups(setting, world)).train
+        ends = [balanced.logs.columns["state"][rows.numpy()] for rows in (pairs.first, pairs.second)]
+        near = np.minimum(*(layout.door_distance(end) for end in ends)) <= 70
+        crosses = layout.room(ends[0]) != layout.room(ends[1])
+        np.testing.assert_array_equal(near_bottleneck(world, *ends), near)
+        kinds = np.bincount(2 * crosses + near if setting == "balanced" else crosses)
+        assert kinds.tolist() == [5_000 // groups] * groups
+    assert pair_groups("limited", world) is pair_groups("random", world) is None
 
 
-def test_unknown_doorway_settings_and_groups_that_are_too_rare_are_refused() -> None:
-    with pytest.raises(ReachcostError, match="unknown doorway coverage 'none': choose one of limited, balanced"):
-        doorway_rows(np.zeros((3, 2)), "none", Layout(), None, np.random.default_rng(0))
-    task, latents = states_as_latents(20)
+@pytest.mark.parametrize(("setting", "kept"), [("limited", [1, 4]), ("mixed", range(5)), ("random", range(5))])
+def test_all_rows_of_a_setting_are_kept_unless_fewer_are_asked_for(setting: str, kept: list[int]) -> None:
+    bottleneck, rng = np.array([2, 0, 1, 2, 0]), np.random.default_rng(0)
+    assert covered_rows(bottleneck, setting, None, rng).tolist() == list(kept)
+    assert set(covered_rows(bottleneck, setting, 2, rng).tolist()) <= set(kept)
+
+
+def test_pairs_of_no_group_are_a_group_of_their_own(task: TopoNav) -> None:
+    """Neither a world without groups nor one whose groups leave pairs out mixes them with the first group."""
+
+    class OneKind(TopoNav):
+        def groups(self, starts: np.ndarray, goals: np.ndarray) -> dict[str, np.ndarray]:
+            return {"to the right room": self.room(goals) == 2}
+
+    ends = task.cells[:5], task.cells[[0, 1, 2, 675, 676]]
+    for world, expected in ((task, [0, 0, 0, 0, 0]), (OneKind(), [0, 0, 0, 1, 1])):
+        groups = pair_groups("mixed", world)
+        assert groups is not None
+        assert groups(*ends).tolist() == expected
+
+
+def test_unknown_settings_and_what_is_too_rare_are_refused(world: TwoRoom) -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(ReachcostError, match="unknown coverage 'none': choose one of limited, balanced, mixed, random"):
+        covered_rows(np.zeros(3, int), "none", None, rng)
+    with pytest.raises(ReachcostError, match="only 1 of 5 states for balanced coverage: log more episodes"):
+        covered_rows(np.array([2, 0, 0, 0, 0]), "balanced", 10, rng)
+    with pytest.raises(ReachcostError, match="only 0 of 1 states for limited coverage"):
+        covered_rows(np.full(3, 2), "limited", None, rng)
 
     def rare(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         return (np.arange(len(first)) == 0).astype(int)
 
     with pytest.raises(ReachcostError, match="the groups hold only 50, 1 pairs of 100"):
-        OraclePairs(latents, task, count=100, validation=100, groups=rare)
+        OraclePairs(states_as_latents(world, 20), world, count=100, validation=100, groups=rare)

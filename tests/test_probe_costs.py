@@ -37,7 +37,7 @@ def test_decoded_distances_are_those_of_the_decoded_states(probe: LinearProbe) -
     goal = (torch.tensor([[160.0, 170.0]]) - probe.bias) @ inverse
     straight = DecodedDistance(probe)(latents, goal)[0]
     assert straight.tolist() == pytest.approx([100.0, np.hypot(70, 121)], rel=1e-3)
-    around = DecodedDistance(probe, Layout())(latents, goal)[0]
+    around = DecodedDistance(probe, Layout().geodesic)(latents, goal)[0]
     expected = Layout().geodesic(states, np.array([[160.0, 170.0]]))
     assert around.tolist() == pytest.approx(expected.tolist(), rel=1e-3)
     assert around[0] > 200

@@ -1,9 +1,10 @@
-"""Records: whole or absent, never recomputed, never silently wrong."""
+"""Records: whole or absent, never recomputed, never silently wrong, and still good after the code was maintained."""
 
 from __future__ import annotations
 
 import json
 import multiprocessing
+from dataclasses import dataclass, field
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
@@ -13,8 +14,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from reachcost.base.atomic import new_directory, write_file
+from reachcost.base.progress import Progress
 from reachcost.errors import ReachcostError
-from reachcost.results.records import Columns, Run, _sha256, exclusive, read_run, record_run, require_rows
+from reachcost.results.records import (
+    Columns,
+    Run,
+    _sha256,
+    exclusive,
+    read_run,
+    record_run,
+    require_intact_runs,
+    require_rows,
+)
+from reachcost.studies.recorder import NUMERICS, Recorder
 
 KEYS = {"cost": ["raw", "trm"], "episode": [0, 1, 2]}
 
@@ -43,7 +55,9 @@ def test_a_run_is_recorded_once(tmp_path: Path) -> None:
     again = record_run(tmp_path / "run", {"seed": 1}, count)
     assert len(calls) == 1
     assert first.manifest == again.manifest
-    assert set(first.manifest) == {"format", "config", "versions", "machine", "rows", "files", "elapsed_seconds"}
+    assert set(first.manifest) == {
+        *("format", "config", "versions", "machine", "rows", "files", "artefacts", "elapsed_seconds")
+    }
     assert set(first.sha256) == {"rows.parquet", "extra.txt"}
     assert first.manifest["versions"]["torch"]
     assert require_rows(again, KEYS, ["success"])["success"].tolist() == [[0, 1, 0], [1, 1, 1]]
@@ -61,11 +75,115 @@ def snapshot(directory: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
 
 
-def test_records_of_other_versions_are_not_mixed_in(tmp_path: Path) -> None:
-    run = record_run(tmp_path / "run", {}, compute)
-    (run.path / "manifest.json").write_text(json.dumps({**run.manifest, "versions": {"torch": "1.0"}}))
-    with pytest.raises(ReachcostError, match="was made with other versions"):
-        record_run(tmp_path / "run", {}, compute)
+@dataclass(frozen=True)
+class Inner:
+    width: int = 8
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run was made with; the tests below maintain it."""
+
+    rate: float = 0.1
+    inner: Inner = field(default_factory=Inner)
+
+
+@dataclass(frozen=True)
+class Later(Settings):
+    """The same class after it gained a field."""
+
+    depth: int = 2
+
+
+@dataclass(frozen=True)
+class Redefined(Settings):
+    """The same class after a default changed."""
+
+    rate: float = 0.2
+
+
+def test_a_setting_that_was_added_later_matches_if_it_has_its_default(tmp_path: Path) -> None:
+    first = record_run(tmp_path / "run", {"head": Settings()}, compute)
+    assert first.manifest["config"] == {"head": {"rate": 0.1, "inner": {"width": 8}}}
+    assert record_run(tmp_path / "run", {"head": Later()}, compute).manifest == first.manifest
+    with pytest.raises(ReachcostError, match=r"another configuration \(head\.depth is 2 there and 3 here\)"):
+        record_run(tmp_path / "run", {"head": Later(depth=3)}, compute)
+
+
+@pytest.mark.parametrize(
+    ("changed", "where"),
+    [
+        (Settings(rate=0.2), r"head\.rate is 0\.1 there and 0\.2 here"),
+        (Redefined(), r"head\.rate is 0\.1 there and 0\.2 here"),
+        (Settings(inner=Inner(9)), r"head\.inner\.width is 8 there and 9 here"),
+        ({"rate": 0.1}, r"head\.inner is \{.*\} there and null here"),  # the setting is gone
+    ],
+)
+def test_a_changed_setting_or_default_is_refused(tmp_path: Path, changed: object, where: str) -> None:
+    record_run(tmp_path / "run", {"head": Settings()}, compute)
+    with pytest.raises(ReachcostError, match=where):
+        record_run(tmp_path / "run", {"head": changed}, compute)
+
+
+def remade_with(run: Run, **versions: str) -> None:
+    """Say that a run was made with other versions."""
+    manifest = {**run.manifest, "versions": {**run.manifest["versions"], **versions}}
+    (run.path / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_another_version_of_reachcost_may_read_its_records(tmp_path: Path) -> None:
+    remade_with(record_run(tmp_path / "run", {}, compute), reachcost="0.0.1", python="3.99")
+    assert record_run(tmp_path / "run", {}, compute).manifest["versions"]["reachcost"] == "0.0.1"
+
+
+@pytest.mark.parametrize("package", NUMERICS)
+def test_runs_made_with_different_numerics_never_share_a_table(tmp_path: Path, package: str) -> None:
+    for name in ("one", "other"):
+        Recorder(tmp_path, Progress()).run(f"study/{name}", {}, compute)
+    remade_with(read_run(tmp_path / "runs" / "study" / "one"), **{package: "0.1"})
+    recorder = Recorder(tmp_path, Progress())
+    recorder.run("study/one", {}, compute)
+    before = snapshot(tmp_path)
+    for name in ("other", "new"):
+        with pytest.raises(ReachcostError, match=f"was made with {package} 0.1, .* one table must not mix them"):
+            recorder.run(f"study/{name}", {}, compute)
+    assert snapshot(tmp_path) == before
+
+
+def test_a_name_never_stands_for_two_configurations(tmp_path: Path) -> None:
+    Recorder(tmp_path, Progress()).run("study/run", {"seed": 1}, compute)
+    with pytest.raises(ReachcostError, match="holds a run of another configuration"):
+        Recorder(tmp_path, Progress()).run("study/run", {"seed": 2}, compute)
+
+
+def with_weights(directory: Path, content: str = "weights") -> Columns:
+    (directory / "weights").write_text(content)
+    return rows()
+
+
+def test_a_missing_artefact_is_made_again_to_the_same_bytes(tmp_path: Path) -> None:
+    run = record_run(tmp_path / "run", {}, with_weights, artefacts=["weights"])
+    assert set(run.sha256) == {"rows.parquet", "weights"}
+    (run.path / "weights").unlink()
+    run.require_intact()
+    assert len(run.table()) == 6
+    run.complete(with_weights)
+    assert (run.path / "weights").read_text() == "weights"
+
+
+def test_an_artefact_that_comes_out_otherwise_is_refused(tmp_path: Path) -> None:
+    run = record_run(tmp_path / "run", {}, with_weights, artefacts=["weights"])
+    (run.path / "weights").unlink()
+    with pytest.raises(ReachcostError, match=r"weights of the run in .* is not kept.*choose another --out"):
+        run.complete(lambda directory: with_weights(directory, "others"))
+    assert not (run.path / "weights").exists()
+
+
+def test_an_artefact_that_is_there_must_be_the_recorded_one(tmp_path: Path) -> None:
+    run = record_run(tmp_path / "runs" / "run", {}, with_weights, artefacts=["weights"])
+    (run.path / "weights").write_text("others")
+    with pytest.raises(ReachcostError, match="weights is not the file its manifest describes"):
+        require_intact_runs(tmp_path)
 
 
 def test_a_failing_run_leaves_nothing(tmp_path: Path) -> None:
@@ -103,7 +221,16 @@ def test_two_writers_of_one_directory_never_mix(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"config": []}, {"files": []}, {"files": {}}, {"rows": "6"}, {"format": None}, {"versions": None}]
+    "change",
+    [
+        {"config": []},
+        {"files": []},
+        {"files": {}},
+        {"rows": "6"},
+        {"format": None},
+        {"versions": None},
+        {"artefacts": []},
+    ],
 )
 def test_malformed_manifests_are_refused(tmp_path: Path, change: dict[str, object]) -> None:
     run = record_run(tmp_path / "run", {}, compute)

@@ -1,48 +1,46 @@
-"""The reproduction: resumable to the same bytes, refusing what it cannot trust, and published as it comes out."""
+"""The engine: tables from records, resumable to the same bytes, refusing what cannot be trusted."""
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from reachcost.base.progress import Progress
 from reachcost.errors import ReachcostError
-from reachcost.experiments.toponav import OUR_HEAD
-from reachcost.experiments.toponav_recipes import NOTE, plans
-from reachcost.experiments.toponav_tables import READINGS_LEGEND, TOPONAV_LEGEND, reproduce_toponav
+from reachcost.planning.cem import CEM
+from reachcost.results.records import read_run
+from reachcost.studies.costs import cost_plan
+from reachcost.studies.experiment import Experiment
+from reachcost.studies.lines import Line, mean_intervals, per_seed, table_row
+from reachcost.studies.registry import all_tables, groups, study_of, tables_of
+from reachcost.studies.study import Setting
+from reachcost.studies.tables import make_table
 
-from .small import SMALL
+from .small import EPISODES, STUDIES, contents, small_table
 
-ROOT = Path(__file__).parent.parent
-SCRIPT = [sys.executable, "-m", "tests.small"]
+STUDY, MEAN_COSTS = STUDIES["toponav"], ("raw", "trm-paper", "shuffled", "trm", "oracle")
+(KIND,) = STUDY.members
+FIRST = STUDY.members[KIND][0]
 
 
-def contents(out: Path) -> dict[str, bytes]:
-    """Every byte below `out`, but for the seconds it took and the lock."""
-    files = {}
-    for path in sorted(out.rglob("*")):
-        if path.is_file() and path.name != ".lock":
-            data = path.read_bytes()
-            if path.name == "manifest.json":
-                data = json.dumps({**json.loads(data), "elapsed_seconds": None}).encode()
-            files[str(path.relative_to(out))] = data
-    return files
+def toponav(out: Path, **changes: Any) -> dict[str, Any]:
+    make_table(replace(STUDY, **changes), "toponav", out, episodes=EPISODES["toponav"])
+    return json.loads((out / "tables" / "toponav.json").read_text())
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("reproduction")
-    reproduce_toponav(out, Progress(), SMALL)
+    toponav(out)
     return out
 
 
@@ -51,117 +49,230 @@ def copied(finished: Path, tmp_path: Path) -> Path:
     return shutil.copytree(finished, tmp_path / "copy")
 
 
+def run_of(out: Path, name: str) -> dict[str, Any]:
+    return read_run(out / "runs" / "toponav" / name).manifest
+
+
 def test_the_table_has_the_documented_form(finished: Path) -> None:
     table = json.loads((finished / "tables" / "toponav.json").read_text())
     assert table["table"] == "toponav"
     means = [row for row in table["rows"] if row["seed"] is None]
     assert [row["cost"] for row in means] == [
-        *("raw", "trm-paper", "shuffled", "trm", "oracle", "oracle+tie-break", "trm+tie-break", "random")
+        *(*MEAN_COSTS, "oracle+tie-break", "trm+tie-break", "random", "trm-paper minus raw", "trm minus raw")
     ]
-    for row in means:
-        assert row["n"] == 12
+    for row in means[:-2]:
+        assert row["n"] == 18
         assert row["interval"].keys() == row["ours"].keys()
-        for metric, (low, high) in row["interval"].items():
-            assert low <= row["ours"][metric] <= high
         assert (row["paper"] is None) == (row["cost"] not in ("raw", "trm-paper", "shuffled", "oracle"))
+    for row in table["rows"]:
+        for metric, (low, high) in row["interval"].items():
+            assert low - 1e-4 <= row["ours"][metric] <= high + 1e-4
     assert means[0]["paper"] == {"success": 15.0, "rho_geo": 0.496, "rank": 45.03, "final_geo": 36.18}
-    singles = [row for row in table["rows"] if row["seed"] == 2]
-    assert len(singles) == len(means)
-    assert means[1]["per_seed"]["success"][1] == singles[1]["ours"]["success"]
-    assert means[1]["versus_raw"]["sign_flip_p"] in (0.5, 1.0)
+    second = [row for row in table["rows"] if row["seed"] == 3073]
+    assert [row["cost"] for row in second] == [row["cost"] for row in means[:-1]][: len(second)]
+    for mean, single in zip(means[:-2], second, strict=False):
+        for metric, values in mean["per_run"].items():
+            assert values[1] == single["ours"][metric]
+    assert means[-2]["ours"]["p_value"] in (0.25, 0.5, 0.75, 1.0)
     markdown = (finished / "tables" / "toponav.md").read_text()
-    assert "| raw | 12 |" in markdown
-    assert "| trm-paper, seed 1 | 6 |" in markdown
+    assert "| raw | toponav-exact | 18 |" in markdown
+    assert "| trm-paper, seed 3072 | toponav-exact | 6 |" in markdown
+
+
+def test_a_table_says_what_made_it(finished: Path) -> None:
+    table = json.loads((finished / "tables" / "toponav.json").read_text())
+    assert table["command"] == "reachcost reproduce toponav"
+    assert (table["study"], table["protocol"]) == ("toponav", STUDY.protocol)
+    manifests = [read_run(path.parent) for path in (finished / "runs").rglob("manifest.json")]
+    assert table["seconds"] == round(sum(run.manifest["elapsed_seconds"] for run in manifests))
+    assert table["machine"] == sorted({run.manifest["machine"] for run in manifests})
+    sha256 = {str(run.path.relative_to(finished / "runs")): run.sha256["rows.parquet"] for run in manifests}
+    assert table["rows_sha256"] == sha256  # a row of every run, and nothing that was not used
 
 
 def test_manifests_name_every_seed_and_input(finished: Path) -> None:
-    head, control, sasc = (
-        json.loads((finished / "runs" / name / "manifest.json").read_text())["config"]
-        for name in ("toponav-heads/trm-1", "toponav/control-1", "toponav/sasc-1")
-    )
-    assert (head["base_seed"], head["pair_seed"], head["head_seed"]) == (608, 608, 1)
-    assert (control["planner_seed"], sasc["candidate_seed"]) == (1, 608 + 31 + 3)
+    names = ("heads/exact-3073-trm", "control/exact-3073-detour-trm", "sasc/exact-3073-detour-trm")
+    head, control, sasc = (run_of(finished, name)["config"] for name in names)
+    assert (head["pair_seed"], head["head_seed"], control["head_seed"]) == (608, 3073, 3073)
+    assert (control["planner_seed"], sasc["candidate_seed"]) == (3073, 608 + 31 * 3073 + 3)
+    assert control["planner_settings"]["candidates"] == 256
+    assert (control["budget"], control["dynamics"]) == (12, "world model")
+    sets = {head["excluded_set_sha256"], control["evaluation_set_sha256"], sasc["evaluation_set_sha256"]}
+    assert len(sets) == 1
     for config in (head, control, sasc):
+        assert (config["study"], config["protocol"]) == ("toponav", STUDY.protocol)
         assert config["logs_sha256"]
-        assert config["evaluation_set_sha256"]
-    weights = json.loads((finished / "runs/toponav-heads/trm-1/manifest.json").read_text())["files"]
-    assert control["heads_sha256"]["trm"] == sasc["heads_sha256"]["trm"] == weights["weights.safetensors"]
+        assert config["model_sha256"]
+    weights = run_of(finished, names[0])["artefacts"]["weights.safetensors"]
+    assert control["heads_sha256"] == sasc["heads_sha256"] == {"trm": weights}
 
 
 def test_heads_record_their_exclusion(finished: Path) -> None:
-    training = json.loads((finished / "runs/toponav-heads/trm-paper-1/config.json").read_text())["training"]
+    config = finished / "runs" / "toponav" / "heads" / "exact-3072-trm-paper" / "config.json"
+    training = json.loads(config.read_text())["training"]
     assert training["pairs"]["exclusion"]["overlapping_pairs"] == 0
 
 
-def test_a_finished_run_is_never_recomputed(copied: Path) -> None:
-    before = {path: path.stat().st_mtime_ns for path in (copied / "runs").rglob("*.parquet")}
-    reproduce_toponav(copied, Progress(), SMALL)
-    assert {path: path.stat().st_mtime_ns for path in (copied / "runs").rglob("*.parquet")} == before
+def modified(out: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*") if path.is_file()}
+
+
+def test_a_finished_run_is_never_recomputed_and_a_missing_one_is(copied: Path) -> None:
+    before, bytes_before = modified(copied), contents(copied)
+    toponav(copied)
+    assert modified(copied) == before
+    lost = copied / "runs" / "toponav" / "control" / "exact-3073-detour-trm"
+    shutil.rmtree(lost)
+    toponav(copied)
+    after = modified(copied)
+    assert {path for path in before if before[path] != after[path]} == {path for path in before if lost in path.parents}
+    assert contents(copied) == bytes_before
+
+
+def test_a_table_needs_rows_and_no_weights(copied: Path) -> None:
+    before = contents(copied)
+    for weights in copied.rglob("weights.safetensors"):
+        weights.unlink()
+    toponav(copied)
+    assert contents(copied) == {name: data for name, data in before.items() if not name.endswith(".safetensors")}
+
+
+def test_a_head_that_is_not_kept_is_trained_again_to_the_same_bytes(copied: Path) -> None:
+    head = copied / "runs" / "toponav" / "heads" / "exact-3072-trm"
+    weights = (head / "weights.safetensors").read_bytes()
+    (head / "weights.safetensors").unlink()
+    shutil.rmtree(copied / "runs" / "toponav" / "sasc" / "exact-3072-detour-trm")
+    toponav(copied)
+    assert (head / "weights.safetensors").read_bytes() == weights
 
 
 def finished_runs(out: Path) -> int:
-    return len(list(out.glob("runs/*/[!.]*")))
+    return len(list(out.glob("runs/*/*/[!.]*")))
 
 
 def test_killed_at_random_moments_the_same_bytes_come_out(finished: Path, tmp_path: Path) -> None:
     moments, out = random.Random(0), tmp_path / "out"
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.small"])
+    work = ("toponav", "toponav", out)
     for _ in range(3):  # each time one run further, then somewhere inside the next
-        process = subprocess.Popen([*SCRIPT, str(out)], cwd=ROOT)
+        process = context.Process(target=small_table, args=work)
         before = finished_runs(out)
-        while process.poll() is None and not (finished_runs(out) > before and list(out.glob("runs/*/.*.partial"))):
+        process.start()
+        while process.is_alive() and not (finished_runs(out) > before and list(out.glob("runs/*/*/.*.partial"))):
             time.sleep(0.001)
         time.sleep(moments.uniform(0, 0.1))
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-    assert finished_runs(out) < finished_runs(finished)
-    subprocess.run([*SCRIPT, str(out)], cwd=ROOT, check=True)
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+    assert 3 <= finished_runs(out) < finished_runs(finished)
+    process = context.Process(target=small_table, args=work)
+    process.start()
+    process.join()
+    assert process.exitcode == 0
     assert contents(out) == contents(finished)
 
 
-def test_another_configuration_is_refused(copied: Path) -> None:
+def shorter_trm() -> dict[str, Any]:
+    trm = STUDY.heads["trm"]
+    return {**STUDY.heads, "trm": replace(trm, recipe=replace(trm.recipe, epochs=2))}
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({"heads": shorter_trm()}, r"head\.recipe\.epochs is 1 there and 2 here"),
+        ({"logs": {**STUDY.logs, "seed": 5}}, "logs_sha256 is"),
+        ({"protocol": STUDY.protocol + 1}, "protocol is"),
+        ({"planner": replace(STUDY.planner, elites=16)}, r"planner_settings\.elites is 32 there and 16 here"),
+        ({"pair_seed": 1}, "pair_seed is 608 there and 1 here"),
+    ],
+    ids=["recipe", "logs", "protocol", "planner", "pairs"],
+)
+def test_another_configuration_is_refused(copied: Path, changes: dict[str, Any], where: str) -> None:
+    before = contents(copied)
+    with pytest.raises(ReachcostError, match=rf"another configuration \({where}.*choose another --out"):
+        toponav(copied, **changes)
+    assert contents(copied) == before
+
+
+def test_other_episodes_are_another_configuration(copied: Path) -> None:
     before = contents(copied)
     with pytest.raises(ReachcostError, match=r"another configuration \(evaluation_set_sha256 is"):
-        reproduce_toponav(copied, Progress(), replace(SMALL, episodes=5))
+        make_table(STUDY, "toponav", copied, episodes=5)
     assert contents(copied) == before
 
 
-@pytest.mark.parametrize("name", ["toponav/sasc-2/rows.parquet", "toponav-heads/trm-1/weights.safetensors"])
+@pytest.mark.parametrize(
+    "name", ["sasc/exact-3073-detour-raw/rows.parquet", "heads/exact-3072-trm/weights.safetensors"]
+)
 def test_a_truncated_record_is_refused_before_anything_is_done(copied: Path, name: str) -> None:
-    file = copied / "runs" / name
+    file = copied / "runs" / "toponav" / name
     file.write_bytes(file.read_bytes()[:-9])
-    shutil.rmtree(copied / "runs" / "toponav" / "control-1")
+    shutil.rmtree(copied / "runs" / "toponav" / "control" / "exact-3072-detour-raw")
     before = contents(copied)
     with pytest.raises(ReachcostError, match=r"damaged: .* remove that directory and run the command again"):
-        reproduce_toponav(copied, Progress(), SMALL)
+        toponav(copied)
     assert contents(copied) == before
 
 
-def published(name: str) -> dict[tuple[str, int | None], dict[str, Any]]:
-    rows = json.loads((ROOT / "results" / "tables" / f"{name}.json").read_text())["rows"]
-    return {(row["cost"], row["seed"]): row for row in rows}
+def test_a_run_has_one_name_and_a_name_one_configuration() -> None:
+    def name(**changes: Any) -> str:
+        return STUDIES["tworoom"].run_name(Setting(FIRST, "trm", **changes))
+
+    assert name() == name(head_seed=FIRST.seed) == name(evaluation=STUDIES["tworoom"].evaluation)
+    other = [{"head_seed": seed} for seed in (3073, 3074)]
+    other += [{"budget": 150}, {"budget": 75}, {"clamp": False}, {"evaluation": "balanced"}]
+    other += [{"planner": CEM(**size)} for size in ({"elites": 60}, {"horizon": 4}, {"candidates": 60, "elites": 4})]
+    assert len({name(), *(name(**changes) for changes in other)}) == 1 + len(other)
 
 
-def test_published_numbers_reach_what_they_must() -> None:
-    table = published("toponav")
-    ours = {cost: row["ours"] for (cost, seed), row in table.items() if seed is None}
-    assert all(row["n"] == 360 for (_, seed), row in table.items() if seed is None)
-    assert 10 <= ours["raw"]["success"] <= 22
-    assert ours["raw"]["rho_geo"] == pytest.approx(0.5, abs=0.06)
-    assert ours["raw"]["rank"] == pytest.approx(45, abs=6)
-    assert ours["trm-paper"]["success"] >= 85
-    assert ours["trm-paper"]["rho_geo"] >= 0.82
-    assert ours["shuffled"]["success"] <= 4
-    assert ours["oracle"]["success"] >= 95
-    assert ours["trm"]["success"] >= 95
-    assert ours["oracle+tie-break"]["success"] == 100
+def test_unknown_costs_and_members_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ReachcostError, match=r"there is no cost 'gps': choose one of trm-paper, .*raw, "):
+        cost_plan(STUDY, "gps")
+    with pytest.raises(ReachcostError, match="the study toponav has no toponav-exact of seeds"):
+        STUDY.members_of(KIND, (7,))
 
 
-def test_our_recipe_is_the_one_with_the_lowest_held_out_error() -> None:
-    errors = {cost: row["ours"]["validation_rmse"] for (cost, _), row in published("toponav-recipes").items()}
-    assert plans()[min(errors, key=errors.__getitem__)] == OUR_HEAD
+def test_every_table_belongs_to_one_study_and_groups_stand_for_several() -> None:
+    every = all_tables()
+    assert tables_of("all") == tuple(every)
+    assert tables_of("horizon") == ("horizon",)
+    for name, study in ((name, study_of(name)) for name in ("tworoom", "toponav")):
+        assert {table for table, owner in every.items() if owner is study} == {*study.tables}
+        assert study.name == name
+    assert tables_of("tworoom") == groups()["tworoom"]
+    assert {*tables_of("tworoom")}.isdisjoint(tables_of("audits"))
+    assert {*every} - {*tables_of("tworoom"), *tables_of("audits")} == {
+        *("tworoom-recipes", "toponav", "toponav-readings", "toponav-recipes")
+    }
+    with pytest.raises(ReachcostError, match="there is no table 'mars': choose one of"):
+        tables_of("mars")
 
 
-def test_published_notes_are_the_ones_the_code_writes() -> None:
-    assert NOTE in (ROOT / "results" / "tables" / "toponav-recipes.md").read_text()
-    for name, legend in (("toponav", TOPONAV_LEGEND), ("toponav-readings", READINGS_LEGEND)):
-        assert legend in (ROOT / "results" / "tables" / f"{name}.md").read_text()
+def test_intervals_contain_the_mean_and_are_never_points() -> None:
+    rng = np.random.default_rng(0)
+    success = 100.0 * (rng.random((3, 100)) < 0.9)
+    certain, whole = np.full((3, 100), 100.0), np.full((3, 50), 100.0)
+    found = mean_intervals({"some": success, "all": certain, "few": whole}, {"some", "all", "few"})
+    low, high = found["some"]
+    assert low < success.mean() < high
+    assert found["all"] == [pytest.approx(96.3, abs=0.1), 100]
+    assert found["few"][0] < found["all"][0]
+    assert mean_intervals({"distance": success})["distance"][0] >= low  # a share reaches at least as far as Wilson
+    assert mean_intervals({"some": success}, {"some"})["some"] == found["some"]  # whatever is measured beside it
+
+
+def test_heads_on_one_world_model_add_no_certainty(finished: Path) -> None:
+    experiment = Experiment(STUDY, finished, episodes=EPISODES["toponav"])
+    one = table_row(experiment, Line(KIND, "raw"), ("success", "final_geo"))
+    thrice = table_row(experiment, Line(KIND, "raw", head_seeds=(None, None, None)), ("success", "final_geo"))
+    assert thrice.n == 3 * one.n
+    assert thrice.interval == one.interval
+
+
+def test_paper_values_stand_beside_their_own_seed() -> None:
+    seeds = tuple(member.seed for member in STUDY.members[KIND])
+    singles = per_seed(Line(KIND, "raw"), seeds, [{"success": float(seed)} for seed in seeds])
+    assert [single.paper for single in singles] == [{"success": float(seed)} for seed in seeds]
+    assert [single.seeds for single in singles] == [(seed,) for seed in seeds]

@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy.stats import spearmanr
 
-from reachcost.audits.sasc import compare_rankings, sasc
+from reachcost.audits.sasc import compare_rankings, draw_pools, sasc
 from reachcost.costs.latent import LatentMSE
 from reachcost.costs.oracle import OracleGeodesic
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
+from reachcost.tasks.contract import Task
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav, sasc_pool
+from reachcost.tasks.tworoom import TwoRoom
+from reachcost.worldmodels.jepa import JepaWorldModel
 
 COSTS = arrays.arrays(np.float64, (4, 12), elements=st.integers(0, 6))
 
@@ -81,6 +84,41 @@ def test_toponav_pools_are_rolled_out_once_and_the_oracle_is_perfect(
 def test_pools_of_another_shape_are_refused(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet) -> None:
     with pytest.raises(ReachcostError, match=r"give \[E = 120, S, H, A\]"):
         sasc(task, model, {"raw": LatentMSE()}, evaluation, sasc_pool(task, evaluation, 0)[:5])
+
+
+def test_pools_are_drawn_in_the_actions_of_the_model_and_belong_to_their_episodes(
+    task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet, world: TwoRoom, lewm: JepaWorldModel
+) -> None:
+    discrete = draw_pools(task, model, evaluation, horizon=12, candidates=50)
+    assert discrete.shape == (120, 50, 12, 1)
+    assert np.bincount(discrete.ravel()) / discrete.size == pytest.approx([0.2] * 5, abs=0.01)
+    few = evaluation.subset(np.array([7, 3]))
+    np.testing.assert_array_equal(draw_pools(task, model, few, horizon=12, candidates=50), discrete[[7, 3]])
+    drawn, given = (
+        sasc(task, model, {"raw": LatentMSE()}, few, pools) for pools in (None, draw_pools(task, model, few))
+    )
+    np.testing.assert_array_equal(drawn.scores["raw"], given.scores["raw"])
+    goals = world.evaluation_set("high-distance").subset(slice(0, 20))
+    blocks = draw_pools(world, lewm, goals)
+    assert blocks.shape == (20, 300, 5, lewm.action_dim)
+    assert (blocks.mean(), blocks.std()) == pytest.approx((0, 1), abs=0.01)
+    with pytest.raises(
+        ReachcostError, match="does not say how its actions relate to those of tworoom: give it `actions`"
+    ):
+        draw_pools(world, model, goals)
+
+
+def test_a_world_without_distance_needs_a_diagnostic_cost(model: ExactTopoNav, evaluation: EvaluationSet) -> None:
+    class Unmeasured(TopoNav):
+        distance = Task.distance
+
+    few = evaluation.subset(slice(0, 2))
+    with pytest.raises(ReachcostError, match="has no oracle `distance`: write it, or pass diagnostic="):
+        sasc(Unmeasured(), model, {"raw": LatentMSE()}, few)
+    given = np.tile(np.arange(300.0), (2, 1))
+    found = sasc(Unmeasured(), model, {"raw": LatentMSE()}, few, diagnostic=given)
+    assert found.ends is None
+    np.testing.assert_array_equal(found.diagnostic, given)
 
 
 def test_bad_input_is_named() -> None:

@@ -144,7 +144,7 @@ def test_evaluation_set_is_frozen(evaluation: EvaluationSet) -> None:
 
 
 def test_unknown_names_are_refused(task: TopoNav) -> None:
-    with pytest.raises(ReachcostError, match="unknown task 'maze': choose one of toponav"):
+    with pytest.raises(ReachcostError, match="unknown task 'maze': choose one of tworoom, toponav"):
         make_task("maze")
     with pytest.raises(ReachcostError, match="no evaluation set 'hard'"):
         task.evaluation_set("hard")

@@ -54,11 +54,26 @@ def test_an_episode_does_not_depend_on_how_many_are_logged(logs: Logs) -> None:
     np.testing.assert_array_equal(few.columns["state"], logs.columns["state"][: few.rows])
 
 
-@pytest.mark.parametrize("name", RULES)
-def test_frozen_sets_are_the_ones_their_seeds_draw(name: str, logs: Logs, tmp_path: Path) -> None:
+def test_frozen_sets_are_the_ones_their_seeds_draw(logs: Logs, tmp_path: Path) -> None:
     freeze(logs, TASK.layout, tmp_path)
-    shipped = Path(reachcost.__path__[0]) / "tasks" / "tworoom" / "frozen" / f"{name}.json"
-    assert shipped.read_bytes() == (tmp_path / f"{name}.json").read_bytes()
+    shipped = Path(reachcost.__path__[0]) / "tasks" / "tworoom" / "frozen"
+    names = {f"{name}.json" for name in TASK.sets}
+    assert names == {path.name for path in shipped.iterdir()} == {path.name for path in tmp_path.iterdir()}
+    for name in names:
+        assert (shipped / name).read_bytes() == (tmp_path / name).read_bytes(), name
+
+
+def test_the_high_distance_set_is_meant_where_none_is_named() -> None:
+    assert TASK.sets == ("high-distance", "balanced", "distance-controlled", "distance-controlled-far")
+
+
+def test_the_far_set_puts_both_groups_160_to_190_px_apart() -> None:
+    evaluation = TASK.evaluation_set("distance-controlled-far")
+    apart = TASK.euclidean(evaluation.starts, evaluation.goals)
+    kinds = TASK.groups(evaluation.starts, evaluation.goals)
+    assert {name: int(kind.sum()) for name, kind in kinds.items()} == {"same room": 20, "cross wall": 20}
+    for kind in kinds.values():
+        assert 160 <= apart[kind].min() <= apart[kind].max() <= 190
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -56,7 +56,7 @@ def test_foreign_latents_are_refused(model: ExactTopoNav) -> None:
 def test_what_a_model_cannot_read_or_execute_is_refused(model: ExactTopoNav) -> None:
     with pytest.raises(ReachcostError, match=r"reads 'state' or 'pixels', but the columns are \['proprio'\]"):
         model.encode({"proprio": np.zeros((1, 2))})
-    with pytest.raises(ReachcostError, match="TopoNav actions are 0 to 4"):
+    with pytest.raises(ReachcostError, match="actions are 0 to 4 here, but these run from 4 to 9"):
         model.rollout(model.latents[:1, None], torch.tensor([4, 9]).reshape(1, 1, 2, 1))
 
 

@@ -31,9 +31,9 @@ def dataset(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
     path = tmp_path_factory.mktemp("data") / {"hdf5": "tworoom.h5", "lance": "tworoom.lance"}[request.param]
     with silence():
-        world = swm.World("swm/TwoRoom-v1", num_envs=2, image_shape=(64, 64))
+        world = swm.World("swm/TwoRoom-v1", num_envs=2, image_shape=(64, 64), max_episode_steps=30)
         world.set_policy(ExpertPolicy(action_noise=2.0, seed=1))
-        world.collect(path, episodes=12, seed=0, format=request.param, progress=False)
+        world.collect(path, episodes=8, seed=0, format=request.param, progress=False)
         world.close()
     return path
 
@@ -102,7 +102,16 @@ def test_goals_of_another_layout_are_refused(tmp_path: Path, capsys: pytest.Capt
     save_head(PairHead(192, hidden=4), head)
     given = ["--model", "lewm-tworoom-3072", "--head", str(head), "--held-out", str(tmp_path / "other.h5")]
     assert main(["evaluate", *given]) == 1
-    assert "differ from the public TwoRoom" in " ".join(capsys.readouterr().err.split())
+    assert "its frames differ from those of TwoRoom with" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_world_that_is_not_theirs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_head(PairHead(192, hidden=4), tmp_path / "head")
+    evaluate = ["evaluate", "--model", "lewm-tworoom-3072", "--head", str(tmp_path / "head"), "--task"]
+    assert main([*evaluate, "toponav"]) == 1
+    assert "stable-worldmodel has no world of ours called 'toponav'" in " ".join(capsys.readouterr().err.split())
+    assert main([*evaluate, "maze"]) == 1
+    assert "unknown task 'maze': choose one of tworoom, toponav" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_head_that_may_have_seen_the_goals_is_doubted(dataset: Path) -> None:
@@ -142,5 +151,7 @@ def test_published_comparisons_follow_from_their_outcomes(name: str) -> None:
     if name == "high-distance":
         goals = TwoRoom().evaluation_set(name)
         assert table["evaluation_set_sha256"] == goals.fingerprint
-        rows = [row_of(cost, "lewm-tworoom-3072", 0, found, goals).as_json() for cost, found in outcomes.items()]
+        rows = [
+            row_of(TwoRoom(), cost, "lewm-tworoom-3072", 0, found, goals).as_json() for cost, found in outcomes.items()
+        ]
         assert table["rows"] == rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -28,9 +29,10 @@ from reachcost.heads.base import LearnedHead
 from reachcost.heads.pair import PairHead
 from reachcost.planning.cem import CEM
 from reachcost.swm import ReachObjective, RepairedModel, Standardiser, SwmModel
-from reachcost.swm.evaluation import PUT_AGENT_AND_GOAL, evaluate_in_world, goals_dataset
+from reachcost.swm.evaluation import evaluate_in_world, goals_dataset, public_environment
 from reachcost.swm.package import silence
-from reachcost.tasks.tworoom import TwoRoom
+from reachcost.tasks.toponav.task import TopoNav
+from reachcost.tasks.tworoom import Layout, TwoRoom
 from reachcost.worldmodels.checkpoints import load_checkpoint
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model
@@ -153,13 +155,14 @@ SOLVERS: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module")
 def in_world(lewm: JepaWorldModel, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Any, int], np.ndarray]:
     """Their policy and `World.evaluate` with four episodes: a solver to how far each comes nearer to its goal [4]."""
-    goals = four_goals()
-    dataset = goals_dataset(goals, tmp_path_factory.mktemp("goals") / "goals.h5")
+    task, goals = TwoRoom(), four_goals()
+    public = public_environment(task)
+    dataset = goals_dataset(task, goals, tmp_path_factory.mktemp("goals") / "goals.h5")
     process: Any = {"action": Standardiser(lewm.actions)}
 
     def evaluate(solver: Any, budget: int) -> np.ndarray:
         with silence():
-            world = stable_worldmodel.World("swm/TwoRoom-v1", num_envs=4, image_shape=(224, 224))
+            world = stable_worldmodel.World(public.name, num_envs=4, image_shape=(public.pixels, public.pixels))
             world.set_policy(WorldModelPolicy(solver, PlanConfig(HORIZON, 3, action_block=5), process=process))
             found = world.evaluate(
                 dataset=dataset,
@@ -167,13 +170,13 @@ def in_world(lewm: JepaWorldModel, tmp_path_factory: pytest.TempPathFactory) -> 
                 start_steps=[0] * 4,
                 goal_offset=1,
                 eval_budget=budget,
-                callables=PUT_AGENT_AND_GOAL,
+                callables=[dict(one) for one in public.callables],
             )
             reached = np.stack([np.asarray(env.unwrapped.agent_position) for env in world.envs.envs])
             world.close()
-        left = TwoRoom().distance(reached, goals.goals)
+        left = task.distance(reached, goals.goals)
         assert ((left < 16) == found["episode_successes"]).all()
-        return TwoRoom().distance(goals.starts, goals.goals) - left
+        return task.distance(goals.starts, goals.goals) - left
 
     return evaluate
 
@@ -190,7 +193,9 @@ def test_every_solver_plans_with_the_repaired_cost(
     solver.configure(action_space=space, n_envs=4, config=PlanConfig(HORIZON, HORIZON, action_block=5))
     plan = solver.solve(info(4))["actions"]
     assert plan.shape == (4, HORIZON, 10)
-    costs = model.get_cost(info(4, 2), torch.stack([plan, torch.zeros_like(plan)], dim=1))
+    others = torch.randn(4, 20, HORIZON, 10, generator=torch.Generator().manual_seed(3))  # a hybrid needs a pool
+    pool = torch.cat([plan[:, None], torch.zeros_like(plan)[:, None], others], dim=1)
+    costs = model.get_cost(info(4, 22), pool)
     assert (costs[:, 0] < costs[:, 1]).float().mean() > 0.5  # it found something better than to stand still
 
 
@@ -269,12 +274,39 @@ def test_an_episode_in_their_world_ends_the_same_alone_and_among_others(
         CEM(candidates=100, iterations=5, elites=10),
         four_goals(),
     )
-    together = evaluate_in_world(model, lewm.actions, goals, search)
+    task, blocks = TwoRoom(), lewm.actions
+    together = evaluate_in_world(task, model, blocks, goals, search)
     assert together.any()
-    alone = [evaluate_in_world(model, lewm.actions, goals.subset(slice(row, row + 1)), search) for row in range(4)]
+    alone = [evaluate_in_world(task, model, blocks, goals.subset(slice(row, row + 1)), search) for row in range(4)]
     assert np.concatenate(alone).tolist() == together.tolist()
-    assert not evaluate_in_world(None, lewm.actions, goals).any()  # random actions, the floor
+    assert not evaluate_in_world(task, None, blocks, goals).any()  # random actions, the floor
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("own", "expected"), [(None, 50), (7, 7)])
+def test_their_world_ends_an_episode_after_the_budget_of_the_set_else_of_the_task(
+    own: int | None, expected: int, lewm: JepaWorldModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluate, budgets = stable_worldmodel.World.evaluate, []
+
+    def watched(world: Any, **options: Any) -> Any:
+        budgets.append(options["eval_budget"])
+        return evaluate(world, **options)
+
+    monkeypatch.setattr(stable_worldmodel.World, "evaluate", watched)
+    evaluate_in_world(TwoRoom(), None, lewm.actions, replace(four_goals(), budget=own).spread(1))
+    assert budgets == [expected]
+
+
+def test_what_their_world_cannot_do_is_refused(lewm: JepaWorldModel) -> None:
+    model, grid = SwmModel(lewm), TopoNav()
+    with pytest.raises(ReachcostError, match="has no world of ours called 'toponav': choose one that it has"):
+        evaluate_in_world(grid, model, lewm.actions, grid.evaluation_set())
+    with pytest.raises(ReachcostError, match="executes the mean of its elites, not the best"):
+        evaluate_in_world(TwoRoom(), model, lewm.actions, four_goals(), CEM(execute="best"))
+    moved = TwoRoom(Layout(doors=((150.0, 14.0),)))
+    with pytest.raises(ReachcostError, match=r"'high-distance' belongs to .*49.0.*but the task is .*150.0"):
+        evaluate_in_world(moved, model, lewm.actions, four_goals())
 
 
 @runtime_checkable
@@ -357,6 +389,7 @@ def test_a_model_of_theirs_is_evaluated_in_their_world() -> None:
     theirs, blocks = real_model(config_tree()), load_world_model("lewm-tworoom-3072").actions
     for cost in (theirs, RepairedModel(theirs, PairHead(24, hidden=8))):
         found = evaluate_in_world(
+            TwoRoom(),
             cost,
             blocks,
             four_goals().subset(slice(0, 1)),

@@ -87,7 +87,9 @@ def control(
         proposal: Candidates that every pool contains, if the protocol has any.
         progress: Where to show progress.
     """
-    budget = budget or evaluation.budget or task.action_budget
+    budget = next(given for given in (budget, evaluation.budget, task.action_budget) if given is not None)
+    if budget < 1:
+        raise ReachcostError(f"a budget of {budget} actions leaves nothing to control: give at least one")
     episodes = _Episodes(task, model, costs, evaluation, budget)
     blocks = blocks_of(model)
     per_plan = planner.executed * (blocks.length if blocks else 1)

@@ -174,6 +174,7 @@ class Experiment:
         plan, excluded = self.study.heads[name], self.excluded(evaluation)
         seed = member.seed if seed is None else seed
 
+        @torch.enable_grad()  # a head that is not kept is trained again where it is needed, which may be without
         def train(directory: Path) -> Columns:
             drawn = self.pairs(member, plan, seed, evaluation)
             self.progress.step(title)  # encoding the logs has announced itself in between

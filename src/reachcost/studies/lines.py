@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -164,25 +164,29 @@ def bounds(lines: Sequence[Line]) -> list[Line]:
     ]
 
 
-def interval(values: np.ndarray, share: bool) -> list[float]:
-    """95 % interval of the mean of values [members, episodes]; a share is 0 or 100 in each of them.
+def mean_intervals(values: Mapping[str, np.ndarray], shares: Collection[str] = ()) -> dict[str, list[float]]:
+    """95 % intervals of the means of metrics [members, episodes]; a share is 0 or 100 in each of them.
 
-    Members, and the episodes they share, are resampled. A bootstrap of shares is too sure of itself near 0 and 100 %,
-    and has nothing to resample where all agree, so theirs reaches at least as far as Wilson's interval of the episodes:
-    members repeat the same ones, and add no trials.
+    Members, and the episodes they share, are resampled; metrics of one shape together, as their draws are the same. A
+    bootstrap of shares is too sure of itself near 0 and 100 %, and has nothing to resample where all agree, so theirs
+    reaches at least as far as Wilson's interval of the episodes: members repeat the same ones, and add no trials.
     """
-    low, high = hierarchical_bootstrap(values[..., None], resamples=RESAMPLES, shared=True)[:, 0].tolist()
-    if not share:
-        return [low, high]
-    episodes = values.shape[1]
-    below, above = (100 * bound for bound in wilson(values.mean() / 100 * episodes, episodes))
-    return [min(low, below), max(high, above)]
+    found = {}
+    for shape in dict.fromkeys(value.shape for value in values.values()):
+        alike = {metric: value for metric, value in values.items() if value.shape == shape}
+        lows, highs = hierarchical_bootstrap(np.stack([*alike.values()], axis=2), resamples=RESAMPLES, shared=True)
+        for (metric, value), low, high in zip(alike.items(), lows.tolist(), highs.tolist(), strict=True):
+            found[metric] = [low, high]
+            if metric in shares:
+                below, above = (100 * bound for bound in wilson(value.mean() / 100 * shape[1], shape[1]))
+                found[metric] = [min(low, below), max(high, above)]
+    return {metric: found[metric] for metric in values}
 
 
 def intervals(experiment: Experiment, values: Values) -> dict[str, list[float]]:
     """Intervals of metrics [members, episodes], where there is more than one episode."""
-    known = shares(experiment)
-    return {metric: interval(value, metric in known) for metric, value in values.items() if value.shape[1] > 1}
+    several = {metric: value for metric, value in values.items() if value.shape[1] > 1}
+    return mean_intervals(several, shares(experiment))
 
 
 def shares(experiment: Experiment) -> set[str]:

@@ -75,6 +75,8 @@ def evaluate_in_world(
         progress: Where to show progress.
     """
     swm, planner, public = import_stable_worldmodel(), planner or CEM(), public_environment(task)
+    if planner.execute != "mean":
+        raise ReachcostError(f"the CEM of stable-worldmodel executes the mean of its elites, not the {planner.execute}")
     success = np.zeros(len(goals), bool)
     with tempfile.TemporaryDirectory() as folder, one_thread():
         dataset = goals_dataset(task, goals, Path(folder) / "goals.h5")

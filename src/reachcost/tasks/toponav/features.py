@@ -41,6 +41,8 @@ class ExactTopoNav:
 
     def __init__(self, task: TopoNav | None = None) -> None:
         self.task = task or TopoNav()
+        self.latents = torch.from_numpy(features(self.task.cells, self.task.room(self.task.cells)))
+        """The latent of every free cell [677, 10]."""
 
     def __repr__(self) -> str:
         return "ExactTopoNav()"
@@ -49,11 +51,6 @@ class ExactTopoNav:
     def fingerprint(self) -> str:
         """sha256 over the feature map."""
         return fingerprint_arrays(self.latents.numpy())
-
-    @cached_property
-    def latents(self) -> Tensor:
-        """The latent of every free cell [677, 10]."""
-        return torch.from_numpy(features(self.task.cells, self.task.room(self.task.cells)))
 
     @cached_property
     def _index(self) -> Tensor:

@@ -189,7 +189,7 @@ class TwoRoom(Task):
         return {name: (value, statistics.PUBLIC_CACHE[name]) for name, value in statistics.log_statistics(logs).items()}
 
     def evaluation_set(self, name: str) -> EvaluationSet:
-        """Return a frozen set of the public layout: `balanced`, `distance-controlled` or `high-distance`."""
+        """Return a frozen set of the public layout, one of `sets`."""
         if self.layout != Layout():
             raise ReachcostError(
                 "the frozen evaluation sets belong to the public layout: draw one of this layout's own logs with "

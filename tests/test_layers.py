@@ -1,0 +1,58 @@
+"""Rooms import downwards only, and worlds are named in their own folders and in the registries, nowhere else."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import reachcost
+from reachcost.tasks.registry import TASKS
+
+ORDER = (
+    *("errors", "base", "protocols", "results", "data", "tasks", "heads", "worldmodels", "costs", "fitting"),
+    *("planning", "audits", "studies", "hub", "swm", "commands", "cli", "__init__"),
+)
+"""Rooms and top-level modules, from below: `results` are files and statistics, which know nothing of worlds."""
+REGISTRIES = ("__init__", "tasks/registry", "studies/registry")
+ROOT = Path(str(reachcost.__file__)).parent
+MODULES = {str(file.relative_to(ROOT).with_suffix("")): ast.parse(file.read_text()) for file in ROOT.rglob("*.py")}
+
+
+def imports() -> Iterator[tuple[str, str]]:
+    """Every module and what it imports of reachcost, anywhere in it."""
+    for module, tree in MODULES.items():
+        for node in ast.walk(tree):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += ["." * node.level + (node.module or "")] if isinstance(node, ast.ImportFrom) else []
+            for name in (name for name in names if name.split(".")[0] in ("", "reachcost")):
+                yield module, "/".join(name.split(".")[1:]) or "__init__"
+
+
+def room(module: str) -> int:
+    return ORDER.index(module.split("/")[0])
+
+
+def world(module: str) -> str | None:
+    """The world whose folder a module lies in."""
+    top, name, *_ = f"{module}/".split("/")
+    return name if top in ("tasks", "studies") and name in TASKS else None
+
+
+def test_rooms_import_downwards_only() -> None:
+    assert {ORDER[room(module)] for module in MODULES} == {*ORDER}
+    assert [(module, other) for module, other in imports() if room(other) > room(module)] == []
+
+
+def test_worlds_know_nothing_of_each_other() -> None:
+    foreign = [(module, other) for module, other in imports() if world(other) not in (None, world(module))]
+    assert [(module, other) for module, other in foreign if module not in REGISTRIES] == []
+
+
+def test_only_its_own_folders_and_the_registries_name_a_world() -> None:
+    for module, tree in MODULES.items():
+        said = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]  # docstrings, among others
+        code = [node for node in ast.walk(tree) if not (isinstance(node, ast.Constant) and node in said)]
+        words = {value.lower() for node in code for _, value in ast.iter_fields(node) if isinstance(value, str)}
+        named = {name for name in TASKS for word in words if name in word} - {world(module)}
+        assert not named or module in REGISTRIES, module

@@ -1,0 +1,73 @@
+"""A new world needs one file: `toy.py` goes through all that the bundled worlds do; nothing in `src` knows of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import reachcost as rc
+from reachcost.studies.tables import make_table
+
+from .small import contents
+from .toy import METRICS, PLANNER, RECIPE, STUDY, Corridor, Sketch
+
+TASK, MODEL = Corridor(), Sketch(Corridor())
+GOALS = TASK.evaluation_set()
+
+
+@pytest.fixture(scope="module")
+def logs() -> rc.Logs:
+    return TASK.generate_logs(400)
+
+
+@pytest.fixture(scope="module")
+def head(logs: rc.Logs) -> rc.LearnedHead:
+    return rc.repair(MODEL, logs, exclude=GOALS, pairs=12_000, recipe=RECIPE)
+
+
+def test_the_world_and_its_model_keep_their_contracts(logs: rc.Logs) -> None:
+    assert set(rc.check_task(TASK)) == {"render", "coordinates", "groups", "category", "bottleneck"}
+    actions = torch.from_numpy(np.random.default_rng(0).integers(3, size=(2, 8, 5, 1)))
+    rc.check_world_model(MODEL, TASK.observe(GOALS.starts[[0, -1]]), actions)
+
+
+def test_the_repair_turns_back_for_the_key(head: rc.LearnedHead) -> None:
+    costs = {"raw": rc.LatentMSE(), "repaired": rc.HeadCost(head), "oracle": rc.OracleGeodesic(MODEL)}
+    raw, repaired, oracle = rc.control(TASK, MODEL, costs, GOALS, PLANNER).success.mean(1)
+    assert raw < 0.1 < 0.8 < repaired <= oracle == 1
+    found = rc.sasc(TASK, MODEL, costs, GOALS).rankings
+    assert found["raw"].spearman.mean() < 0 < 0.5 < found["repaired"].spearman.mean()
+    assert head.record["pairs"]["exclusion"]["overlapping_pairs"] == 0
+
+
+def test_every_stage_of_its_planner_is_measured(logs: rc.Logs, head: rc.LearnedHead) -> None:
+    latents = rc.encode_logs(MODEL, logs)
+    before = rc.audit_planner(MODEL, latents, None, TASK, GOALS, PLANNER)
+    after = rc.audit_planner(MODEL, latents, rc.HeadCost(head), TASK, GOALS, PLANNER)
+    assert (before.verdict, after.verdict) == ("ranking", "none")
+    assert [stage.name for stage in after.stages] == [
+        *("representation", "dynamics", "coverage", "sampling", "ranking", "execution")
+    ]
+    assert all(stage.value is not None and stage.outcome == "pass" for stage in after.stages)
+    assert {stage.name for stage in before.stages if stage.value is None} == {"coverage"}  # it learned from no logs
+
+
+def test_its_study_is_recorded_tabulated_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make_table(STUDY, "keys", tmp_path)
+    means = {row.cost: row for row in table.rows if row.seed is None}
+    assert list(means) == ["raw", "trm", "oracle", "random", "trm minus raw"]
+    assert all(means[cost].ours.keys() == {*METRICS} for cost in ("raw", "trm", "oracle"))
+    assert means["trm minus raw"].interval["success"][0] > 50
+    audited = json.loads((tmp_path / "tables" / "keys.json").read_text())["rows"][-1]
+    assert set(audited["outcomes"].values()) == {"pass"}
+    kinds = {path.parent.name for path in tmp_path.glob("runs/corridor/*/*")}
+    assert kinds == {"heads", "control", "sasc", "audits"}
+    before = contents(tmp_path)
+    for part in ("fit", "control", "audit_planner", "encode_logs", "roll_out"):
+        monkeypatch.setattr(f"reachcost.studies.experiment.{part}", None)  # nothing is computed a second time
+    make_table(STUDY, "keys", tmp_path)
+    assert contents(tmp_path) == before

@@ -1,0 +1,388 @@
+"""The contract of a task: what is checked, what may be left out, and what its exact dynamics are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from reachcost.audits.planner import Audit, audit_planner
+from reachcost.costs.head import HeadCost
+from reachcost.costs.latent import LatentMSE
+from reachcost.costs.oracle import OracleGeodesic
+from reachcost.data.actions import ActionBlocks
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.latents import encode_logs
+from reachcost.data.logs import Logs
+from reachcost.errors import ReachcostError
+from reachcost.fitting.fit import fit
+from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.temporal import TemporalPairs
+from reachcost.planning.categorical_cem import CategoricalCEM
+from reachcost.planning.control import control
+from reachcost.protocols import Observations
+from reachcost.tasks import make_task
+from reachcost.tasks.check import check_task
+from reachcost.tasks.contract import LOST, Task
+from reachcost.tasks.exact import ExactDynamics
+from reachcost.tasks.finite import follow
+from reachcost.tasks.registry import TASKS
+from reachcost.tasks.toponav.features import ExactTopoNav
+from reachcost.tasks.toponav.task import TopoNav
+from reachcost.tasks.tworoom import Layout, TwoRoom
+from reachcost.worldmodels.check import check_world_model
+from reachcost.worldmodels.jepa import JepaWorldModel
+
+LENGTH = 12
+SEARCH = CategoricalCEM(actions=3, horizon=6, candidates=64, iterations=3, elites=8)
+
+
+class Corridor(Task):
+    """Twelve cells in a row; actions are left, stay and right. Only what every task must have."""
+
+    name = "corridor"
+    action_budget = 30
+    discrete_actions = 3
+
+    def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        return np.clip(states + actions - 1, 0, LENGTH - 1)
+
+    def observe(self, states: np.ndarray) -> Observations:
+        return {"state": states, "brightness": states / LENGTH}
+
+    def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        return (states == goals).reshape(len(states), -1).all(1)
+
+
+class FullCorridor(Corridor):
+    """The same with every optional part."""
+
+    sets = ("ends",)
+
+    def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        return np.abs(states - goals).reshape(len(states), -1).sum(1)
+
+    def generate_logs(self, episodes: int, seed: int = 0) -> Logs:
+        return walks(episodes, seed)
+
+    def evaluation_set(self, name: str) -> EvaluationSet:
+        return EvaluationSet(name, np.array([[0], [11], [3]]), np.array([[11], [0], [8]]), 0, np.arange(3))
+
+    def render(self, states: np.ndarray) -> np.ndarray:
+        frames = np.zeros((len(states), 1, LENGTH, 3), np.uint8)
+        frames[np.arange(len(states)), 0, states[:, 0]] = 255
+        return frames
+
+    def coordinates(self, states: np.ndarray) -> np.ndarray:
+        return np.asarray(states / LENGTH)
+
+    def groups(self, starts: np.ndarray, goals: np.ndarray) -> Mapping[str, np.ndarray]:
+        right = (goals > starts)[:, 0]
+        return {"to the right": right, "to the left": ~right}
+
+    def category(self, starts: np.ndarray, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        return np.where(self.success(states, goals), "success", "lost")
+
+    def bottleneck(self, states: np.ndarray) -> np.ndarray:
+        return np.where(states[:, 0] == LENGTH // 2, 2, 0)
+
+
+def walks(episodes: int, seed: int = 0) -> Logs:
+    """Straight walks to random cells."""
+    rng = np.random.default_rng(seed)
+    ends = rng.permuted(np.tile(np.arange(LENGTH), (episodes, 1)), axis=1)[:, :2]
+    paths = [np.arange(a, b + (d := 1 if b > a else -1), d) for a, b in ends]
+    moves = [np.append(np.diff(path), 0) + 1 for path in paths]
+    columns = {"state": np.concatenate(paths)[:, None], "action": np.concatenate(moves)[:, None]}
+    return Logs(columns, np.array([len(path) for path in paths]))
+
+
+class Continuous(FullCorridor):
+    """Positions on a line; an action says how far to go."""
+
+    discrete_actions = None
+
+    def generate_logs(self, episodes: int, seed: int = 0) -> Logs:
+        logs = walks(episodes, seed)
+        return Logs({name: column.astype(np.float64) for name, column in logs.columns.items()}, logs.lengths)
+
+    def evaluation_set(self, name: str) -> EvaluationSet:
+        cells = super().evaluation_set(name)
+        return replace(cells, starts=cells.starts.astype(float), goals=cells.goals.astype(float))
+
+    def render(self, states: np.ndarray) -> np.ndarray:
+        return super().render(states.astype(int))
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_bundled_tasks_keep_the_contract(name: str) -> None:
+    task = make_task(name)
+    missing = check_task(task)
+    assert missing == {part: lost for part, lost in LOST.items() if not task.offers(part)}
+    assert not {"distance", "generate_logs", "evaluation_set", "render", "category"} & set(missing)
+
+
+def test_parts_left_out_are_told_with_what_is_lost() -> None:
+    assert check_task(FullCorridor()) == check_task(Continuous()) == {}
+    assert check_task(Corridor(), np.array([[2], [7]])) == LOST
+    task = Corridor()
+    for part in ("distance", "bottleneck"):
+        assert not task.offers(part)
+    with pytest.raises(ReachcostError, match=r"'corridor' has no `distance`: no oracle planner, .*; write that method"):
+        task.distance(np.array([[2]]), np.array([[7]]))
+    with pytest.raises(ReachcostError, match="has no `generate_logs`: logs must come from a file"):
+        task.generate_logs(1)
+
+
+def random_step(task: Corridor, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    return np.asarray(states + np.random.default_rng().integers(10**9, size=states.shape))
+
+
+def mutating_step(task: Corridor, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    states += actions - 1
+    return states.copy()
+
+
+def shifted(task: Corridor, states: np.ndarray, *others: np.ndarray) -> np.ndarray:
+    """Looks at the whole batch."""
+    return states - states.max() + 1
+
+
+def failing(task: Corridor, *arrays: np.ndarray) -> np.ndarray:
+    raise IndexError("off the map")
+
+
+def answers(value: Any) -> Callable[..., Any]:
+    """A method that always answers the same."""
+    return lambda task, *arrays: value
+
+
+def set_of_zeros(task: Corridor, name: str) -> EvaluationSet:
+    zeros = np.zeros((3, 1), int)
+    return EvaluationSet(name, zeros, zeros, 0, np.arange(3))
+
+
+def logs_of_states(task: Corridor, episodes: int) -> Logs:
+    return Logs({"state": np.eye(2)}, np.array([2]))
+
+
+def only_ends(task: Corridor, name: str) -> EvaluationSet | None:
+    return FullCorridor().evaluation_set(name) if name == "ends" else None
+
+
+BROKEN: list[tuple[str, dict[str, Any], str]] = [
+    ("no name", {"name": None}, "`name` is None: make it a class attribute, a str"),
+    ("budget in words", {"action_budget": "ninety"}, "`action_budget` is 'ninety': make it a class attribute, a int"),
+    ("vague end", {"stops_at_success": None}, "`stops_at_success` is None: make it a class attribute, a bool"),
+    ("one action", {"discrete_actions": 1}, "`discrete_actions` is 1: give two or more, or None"),
+    ("step mutates", {"step": mutating_step}, "step changes the arrays it is given: work on a copy"),
+    ("step mixes rows", {"step": shifted}, "step of a row changes with the other rows: treat the first axis as a"),
+    ("step is random", {"step": random_step}, "step gives different results for the same input: draw random numbers"),
+    ("step of fewer rows", {"step": lambda _, s, a: s[:1]}, r"step returned \(1, 1\) for 3 states: return one row"),
+    ("step to other shape", {"step": lambda _, s, a: np.hstack([s, s])}, r"made int64 \(3, 2\) of int64 \(3, 1\)"),
+    ("step to other dtype", {"step": lambda _, s, a: s / 2}, "step made float64 .* of int64 .*: return states of"),
+    ("step stands still", {"step": lambda _, s, a: s.copy()}, "step changes nothing, whatever the actions: make it"),
+    ("step fails", {"step": failing}, r"step failed on a batch .* \(IndexError: off the map\): see reachcost.Task"),
+    ("no state observed", {"observe": lambda _, s: {"xy": s}}, "observe returned no column `state`: return a mapping"),
+    ("nothing observed", {"observe": answers(None)}, "observe returned no column `state`"),
+    ("half observed", {"observe": lambda _, s: {"state": s, "xy": s[1:]}}, r"observe \('xy'\) returned .* one row for"),
+    ("observed together", {"observe": lambda _, s: {"state": s - s.max()}}, r"observe \('state'\) of a row changes"),
+    ("success as int", {"success": lambda _, s, g: (s == g)[:, 0] * 1}, r"success does not say .*: return bool \[N\]"),
+    ("success as column", {"success": lambda _, s, g: s == g}, r"success does not say .*: return bool \[N\]"),
+    ("success of all at once", {"success": lambda _, s, g: (s == g).all()}, r"success returned \(\) for 3 states"),
+    ("no success", {"success": lambda _, s, g: (s != g)[:, 0]}, "not say that every state has reached itself"),
+    ("distance below zero", {"distance": lambda _, s, g: (s - g)[:, 0]}, r"distance returned .*: return non-negative"),
+    ("distance is NaN", {"distance": lambda _, s, g: np.full(len(s), np.nan)}, "distance returned .*: return non-nega"),
+    ("distance as column", {"distance": lambda _, s, g: np.abs(s - g)}, r"return non-negative numbers \[N\]"),
+    ("distance mixes rows", {"distance": lambda _, s, g: s[:, 0] * 0 + s.max()}, "distance of a row changes with the"),
+    ("groups as int", {"groups": lambda _, s, g: {"all": (s * 0)[:, 0]}}, r"the group 'all' is .*: return bool \[N\]"),
+    (
+        "groups overlap",
+        {"groups": lambda _, s, g: dict.fromkeys("ab", s[:, 0] >= 0)},
+        "is in several of the groups a, b",
+    ),
+    ("category of one", {"category": answers(np.array("success"))}, "category returned .*: return str"),
+    (
+        "category by mood",
+        {"category": lambda _, a, s, g: np.full(len(s), "fine")},
+        "episodes that ended at their goals",
+    ),
+    ("flat coordinates", {"coordinates": lambda _, s: s[:, 0]}, r"coordinates returned \(3,\) .*: return \[N, K\]"),
+    ("bottleneck 3", {"bottleneck": lambda _, s: np.full(len(s), 3)}, "bottleneck returned .*: return 2 near, 0 far"),
+    ("bottleneck of one", {"bottleneck": answers(2)}, "bottleneck returned .*: return 2 near, 0 far"),
+    ("render in grey", {"render": lambda _, s: np.zeros((len(s), 8, 8), np.uint8)}, "render returned uint8 .*: return"),
+    ("render in floats", {"render": lambda _, s: np.zeros((len(s), 8, 8, 3))}, "render returned float64 .*: return"),
+    ("logs without actions", {"generate_logs": logs_of_states}, "leaves out a column: return Logs with the columns"),
+    ("no logs", {"generate_logs": answers([])}, "generate_logs leaves out a column: return Logs with the columns"),
+    (
+        "no set",
+        {"sets": ("ends", "none"), "evaluation_set": only_ends},
+        r"'none'\) is None: return an EvaluationSet of",
+    ),
+    ("a set it has not", {"evaluation_set": Task.evaluation_set}, "has no `evaluation_set`: starts and goals must be"),
+    ("equal states", {"evaluation_set": set_of_zeros}, "fewer than two different ones: pass states="),
+]
+
+
+@pytest.mark.parametrize(("parts", "message"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
+def test_a_task_that_breaks_a_rule_is_refused_with_the_remedy(parts: dict[str, Any], message: str) -> None:
+    broken = type("Broken", (FullCorridor,), parts)()
+    with pytest.raises(ReachcostError, match=message):
+        check_task(broken)
+
+
+def test_what_cannot_be_checked_asks_for_what_it_needs() -> None:
+    no_tasks: list[Any] = [Corridor, "corridor"]
+    for nothing in no_tasks:
+        with pytest.raises(ReachcostError, match="pass an instance of a subclass"):
+            check_task(nothing)
+    with pytest.raises(ReachcostError, match="neither evaluation sets nor logs to take states from: pass states="):
+        check_task(Corridor())
+    silent = type("Silent", (Continuous,), {"generate_logs": Task.generate_logs})()
+    with pytest.raises(ReachcostError, match="its actions are continuous and unknown: pass actions="):
+        check_task(silent)
+    assert check_task(silent, actions=np.full((3, 1), 1.5)).keys() == {"generate_logs"}
+    with pytest.raises(ReachcostError, match="generate_logs leaves out a column: return Logs with the columns"):
+        check_task(type("Aimless", (Continuous,), {"generate_logs": logs_of_states})())
+
+
+def audited(task: Task, **options: Any) -> Audit:
+    """A small audit of latent distance, which is exact here."""
+    model = ExactDynamics(FullCorridor())
+    cells = FullCorridor().evaluation_set("ends")
+    latents = options.pop("latents", None) or encode_logs(model, walks(40))
+    return audit_planner(model, latents, options.pop("cost", None), task, cells, SEARCH, **options)
+
+
+def test_a_task_without_distance_can_be_run_and_audited() -> None:
+    task, model, cells = Corridor(), ExactDynamics(FullCorridor()), FullCorridor().evaluation_set("ends")
+    runs = control(task, model, {"raw": LatentMSE()}, cells, SEARCH)
+    assert runs.success.all()
+    assert np.isnan(runs.final_distance).all()
+    assert set(runs.category.ravel()) == {"success"}
+    audit = audited(task)
+    found = {stage.name: stage for stage in audit.stages}
+    assert audit.verdict == "none"
+    assert found["representation"].outcome == found["dynamics"].outcome == "pass"
+    assert found["execution"].value == 100
+    assert found["sampling"].outcome == found["ranking"].outcome == "unknown"
+    assert "needs a simulator with an oracle distance" in found["sampling"].advice
+    assert "only 0 of 100 goals have 300 logged states that came by them" in found["ranking"].advice
+    latents = encode_logs(model, walks(40))
+    head = fit(TemporalPairs(latents, 100, validation=10), Recipe(epochs=1, hidden=4))
+    learned = {stage.name: stage for stage in audited(task, latents=latents, cost=HeadCost(head)).stages}
+    assert learned["coverage"].outcome == "pass"
+    assert learned["ranking"].advice == "needs --held-out, or a --task with an oracle distance"
+
+
+def test_logs_that_no_head_has_seen_judge_ranking_where_there_is_no_distance() -> None:
+    audit = audited(Corridor(), held_out=encode_logs(ExactDynamics(FullCorridor()), walks(400, seed=1)))
+    ranking = next(stage for stage in audit.stages if stage.name == "ranking")
+    assert ranking.outcome == "pass"
+    assert ranking.measured == "correlation, logged times"
+    assert not any("held-out logs were not used" in caveat for caveat in audit.caveats)
+
+
+def test_a_task_with_distance_alone_is_audited_in_every_stage() -> None:
+    """Neither sets nor logs of its own: an audit is given both."""
+    audit = audited(type("Measured", (Corridor,), {"distance": FullCorridor.distance})())
+    assert [stage.outcome for stage in audit.stages] == ["pass", "pass", "unknown", "pass", "pass", "pass"]
+
+
+def test_states_that_are_no_vectors_leave_sampling_unknown() -> None:
+    class Boxed:
+        """A world model of states [N, 1, 1]."""
+
+        latent_dim = action_dim = 1
+
+        def encode(self, observations: Observations) -> torch.Tensor:
+            return torch.from_numpy(np.array(observations["state"], np.float32)).flatten(1)
+
+        def rollout(self, context: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+            here = context[:, -1:].expand(-1, actions.shape[1], -1)
+            for step in range(actions.shape[2]):
+                here = (here + actions[:, :, step] - 1.0).clamp(0, LENGTH - 1)
+            return here
+
+    class Boxes(Corridor):
+        distance = FullCorridor.distance
+
+        def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+            return super().step(states, actions[..., None])
+
+    cells, logs = FullCorridor().evaluation_set("ends"), walks(40)
+    boxes = replace(cells, starts=cells.starts[..., None], goals=cells.goals[..., None])
+    boxed = Logs({"state": logs.columns["state"][..., None], "action": logs.columns["action"]}, logs.lengths)
+    found = audit_planner(Boxed(), encode_logs(Boxed(), boxed), None, Boxes(), boxes, SEARCH)
+    assert [stage.name for stage in found.stages if stage.outcome == "unknown"] == ["coverage", "sampling"]
+    assert "states that are vectors" in found.stages[3].advice
+    with pytest.raises(ReachcostError, match=r"states of corridor are \(1, 1\) each: exact dynamics need vectors"):
+        ExactDynamics(Boxes(), example=boxes.starts)
+
+
+def by_hand(task: Task, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    """Execute actions [B, S, T, a] one state at a time."""
+    ends = np.empty((*actions.shape[:2], states.shape[1]), np.float32)
+    for batch, sample in np.ndindex(*actions.shape[:2]):
+        here = states[batch : batch + 1]
+        for action in actions[batch, sample]:
+            here = task.step(here, action[None])
+        ends[batch, sample] = here[0]
+    return ends
+
+
+def test_exact_dynamics_are_the_simulator_s(world: TwoRoom, lewm: JepaWorldModel, task: TopoNav) -> None:
+    rng = torch.Generator().manual_seed(0)
+    plans: list[tuple[Task, ActionBlocks | None, torch.Tensor]] = [
+        (world, lewm.actions, torch.randn(2, 6, 3, lewm.action_dim, generator=rng)),
+        (task, None, torch.randint(5, (2, 6, 12, 1), generator=rng)),
+    ]
+    for place, blocks, pool in plans:
+        model = ExactDynamics(place, blocks)
+        starts = place.evaluation_set(place.sets[0]).starts[:2]
+        observations = {"state": place.observe(starts)["state"]}
+        check_world_model(model, observations, pool)
+        context = model.encode(observations)[:, None]
+        np.testing.assert_array_equal(model.states(context[:, 0]), starts)
+        assert model.states(context).dtype == starts.dtype
+        steps = pool.numpy() if blocks is None else blocks.unroll(pool.numpy())
+        np.testing.assert_array_equal(model.rollout(context, pool).numpy(), by_hand(place, starts, steps))
+
+
+def test_exact_dynamics_agree_with_the_feature_model_of_toponav(task: TopoNav, model: ExactTopoNav) -> None:
+    exact, rng = ExactDynamics(task), np.random.default_rng(0)
+    starts = task.cells[rng.integers(677, size=40)]
+    pool = torch.from_numpy(rng.integers(5, size=(40, 50, 12, 1)))
+    goals = task.observe(task.cells[rng.integers(677, size=40)])
+    states, features = (one.rollout(one.encode(task.observe(starts))[:, None], pool) for one in (exact, model))
+    np.testing.assert_array_equal(exact.states(states), model.states(features))
+    distances = [
+        OracleGeodesic(exact)(states, exact.encode(goals)),
+        OracleGeodesic(model)(features, model.encode(goals)),
+    ]
+    torch.testing.assert_close(*distances)
+
+
+def test_exact_dynamics_need_to_know_actions_and_states(lewm: JepaWorldModel) -> None:
+    with pytest.raises(ReachcostError, match="tworoom has continuous actions: say how blocks stand for them"):
+        ExactDynamics(TwoRoom())
+    with pytest.raises(ReachcostError, match="corridor has neither logs nor evaluation sets: pass example="):
+        ExactDynamics(Corridor())
+    assert ExactDynamics(Corridor(), example=np.array([[4]])).latent_dim == 1
+    elsewhere = TwoRoom(Layout(doors=((88.0, 14.0),)))  # which the frozen evaluation sets do not belong to
+    assert ExactDynamics(elsewhere, lewm.actions).latent_dim == 2
+
+
+def test_a_table_of_many_actions_is_followed_whatever_the_kind_of_integer() -> None:
+    """A planner samples uint8, which does not hold the number of a pair of twenty actions."""
+    table, rng = (np.arange(30)[:, None] + np.arange(20)) % 30, np.random.default_rng(0)
+    start, pool = torch.arange(4), torch.from_numpy(rng.integers(20, size=(4, 10, 7, 1)))
+    ends = (start[:, None] + pool[..., 0].sum(2)) % 30
+    for kind in (torch.uint8, torch.int64):
+        assert torch.equal(follow(table, start, pool.to(kind)), ends)
+    with pytest.raises(ReachcostError, match="actions are 0 to 19 here"):
+        follow(table, start, pool + 1)

@@ -1,0 +1,124 @@
+"""A world of its own in a file of its own: a corridor with a locked door, whose key lies at the other end.
+
+A state is (place, whether the key was found). Who is sent beyond the door must turn back first, and nobody loses the
+key again: the short way is closed, and some ways lead in one direction only.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reachcost.audits.sasc import draw_pools
+from reachcost.base.seeding import generator
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.logs import Logs
+from reachcost.fitting.recipe import Recipe
+from reachcost.planning.categorical_cem import CategoricalCEM
+from reachcost.protocols import Observations, WorldModel
+from reachcost.results.tables import TableRow
+from reachcost.studies.experiment import Experiment
+from reachcost.studies.lines import Line, audit_row, difference_row, table_row
+from reachcost.studies.study import HeadPlan, Member, PoolPlan, Study
+from reachcost.studies.tables import TablePlan
+from reachcost.tasks.contract import Task
+from reachcost.tasks.exact import ExactDynamics
+
+DOOR, LAST, UNREACHABLE = 10, 16, 99
+
+
+class Corridor(Task):
+    """Moves are back, stay and forward; the key is at place 0, the door behind place 10."""
+
+    name = "corridor"
+    action_budget = 40
+    stops_at_success = True
+    discrete_actions = 3
+    sets = ("beyond",)
+
+    def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        place, key = states.T
+        place = np.clip(place + actions[:, 0] - 1, 0, np.where(key, LAST, DOOR))
+        return np.stack([place, key | (place == 0)], axis=1)
+
+    def observe(self, states: np.ndarray) -> Observations:
+        return {"state": states}
+
+    def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        return (states == goals).all(1)
+
+    def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        straight, by_the_key = np.abs(states[:, 0] - goals[:, 0]), states[:, 0] + goals[:, 0]
+        found = goals[:, 1] - states[:, 1]  # -1 is a key that would have to be lost
+        return np.choose(found + 1, [np.full(len(states), UNREACHABLE), straight, by_the_key])
+
+    def generate_logs(self, episodes: int, seed: int = 0) -> Logs:
+        """Walkers who keep their direction for a while."""
+        rng, states, actions = generator(seed, "corridor"), [], []
+        here = np.stack([rng.integers(1, DOOR + 1, episodes), np.zeros(episodes, int)], axis=1)
+        forward = rng.integers(2, size=episodes)
+        for _ in range(self.action_budget):
+            forward = np.where(rng.random(episodes) < 0.03, 1 - forward, forward)
+            states, actions = [*states, here], [*actions, 2 * forward[:, None]]
+            here = self.step(here, actions[-1])
+        columns = {"state": np.stack(states, 1).reshape(-1, 2), "action": np.stack(actions, 1).reshape(-1, 1)}
+        return Logs(columns, np.full(episodes, self.action_budget), self.observe)
+
+    def evaluation_set(self, name: str = "beyond") -> EvaluationSet:
+        """From before the door to behind it."""
+        starts, goals = (ends.ravel() for ends in np.meshgrid(np.arange(3, DOOR + 1), np.arange(DOOR + 2, LAST + 1, 2)))
+        pairs = [np.stack([ends, np.full(len(ends), key)], axis=1) for ends, key in ((starts, 0), (goals, 1))]
+        return EvaluationSet(name, *pairs, seed=0, episodes=np.arange(len(starts)), world=self.world)
+
+
+class Sketch(ExactDynamics):
+    """Exact dynamics whose latents make little of the key."""
+
+    SIZE: ClassVar[Tensor] = torch.tensor([LAST, 4.0])
+
+    def encode(self, observations: Observations) -> Tensor:
+        return super().encode(observations) / self.SIZE
+
+    def states(self, latents: Tensor) -> np.ndarray:
+        return super().states((latents * self.SIZE).round())
+
+    def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
+        return super().rollout(context, actions) / self.SIZE
+
+
+PLANNER = CategoricalCEM(actions=3, horizon=8, candidates=64, iterations=3, elites=8, tie_break=1e-3)
+RECIPE = Recipe(hidden=64, learning_rate=1e-2, epochs=6)
+METRICS = ("success", "rho_geo", "rank", "distance")
+REPAIR = HeadPlan(RECIPE, pairs=12_000, validation=1_000)
+MEMBERS = (Member("sketch", 1, "sketch-1"), Member("sketch", 2, "sketch-2"))
+
+
+def draw(task: Task, model: WorldModel, goals: EvaluationSet, seed: int) -> np.ndarray:
+    return draw_pools(task, model, goals, PLANNER.horizon, PLANNER.candidates, seed)
+
+
+def keys_rows(experiment: Experiment) -> list[TableRow]:
+    raw, repaired, *bounds = (Line("sketch", cost) for cost in ("raw", "trm", "oracle", "random"))
+    return [
+        *(table_row(experiment, line, METRICS) for line in (raw, repaired, *bounds)),
+        difference_row(experiment, repaired, raw),
+        audit_row(experiment, repaired),
+    ]
+
+
+STUDY = Study(
+    name="corridor",
+    protocol=1,
+    task=Corridor,
+    logs={"episodes": 400, "seed": 0},
+    models={"sketch": lambda task, clamp: Sketch(task)},
+    members={"sketch": MEMBERS},
+    planner=PLANNER,
+    pools=PoolPlan(draw, seed=lambda seed: seed, candidates=PLANNER.candidates, horizon=PLANNER.horizon),
+    evaluation="beyond",
+    tables={"keys": TablePlan("Who turns back for the key?", (*METRICS, "p_value", "execution"), keys_rows)},
+    heads={"trm": REPAIR},
+)
