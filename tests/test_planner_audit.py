@@ -62,7 +62,7 @@ GRID_SEARCH = CategoricalCEM(tie_break=0.01)
 
 @pytest.fixture(scope="module")
 def goals(world: TwoRoom) -> EvaluationSet:
-    return world.evaluation_set("high-distance").subset(np.arange(0, 100, 12))
+    return world.evaluation_set("high-distance").subset(np.arange(0, 100, 16))
 
 
 @pytest.fixture(scope="module")
@@ -443,9 +443,9 @@ def test_intervals_of_a_stage_hold_its_value(success: list[bool]) -> None:
 def test_the_criteria_are_checked_and_everything_is_shown(repaired: Audit, goals: EvaluationSet) -> None:
     buried, decoded, shuffled, larger, coverage = (criterion.outcome for criterion in repaired.criteria)
     assert decoded == shuffled == larger == coverage == "survives"
-    assert buried != "refuted"  # nine episodes decide little
+    assert buried != "refuted"  # seven episodes decide little
     rows = repaired.rows
-    for criterion, episodes in zip(repaired.criteria, (9, 9, 9, 2, 9), strict=True):
+    for criterion, episodes in zip(repaired.criteria, (7, 7, 7, 2, 7), strict=True):
         chosen = rows["measurement"] == criterion.claim
         assert set(rows["episode"][chosen].tolist()) <= set(goals.episodes.tolist())
         assert f"difference {rows['value'][chosen].mean():.1f} " in criterion.evidence
@@ -453,7 +453,7 @@ def test_the_criteria_are_checked_and_everything_is_shown(repaired: Audit, goals
     console = Console(record=True, width=80)
     show_audit(repaired, console)
     shown = console.export_text()
-    assert f"judged on 9 episodes of {goals.name}" in shown
+    assert f"judged on 7 episodes of {goals.name}" in shown
     assert all(name in shown for name in STAGES)
     assert "verdict: none" in shown
     assert shown.count("survives") >= 3

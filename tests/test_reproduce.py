@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 from reachcost.errors import ReachcostError
+from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 from reachcost.results.records import read_run
 from reachcost.studies.costs import cost_plan
@@ -184,7 +186,7 @@ def shorter_trm() -> dict[str, Any]:
         ({"heads": shorter_trm()}, r"head\.recipe\.epochs is 1 there and 2 here"),
         ({"logs": {**STUDY.logs, "seed": 5}}, "logs_sha256 is"),
         ({"protocol": STUDY.protocol + 1}, "protocol is"),
-        ({"planner": replace(STUDY.planner, elites=16)}, r"planner_settings\.elites is 32 there and 16 here"),
+        ({"planner": CategoricalCEM(elites=16)}, r"planner_settings\.elites is 32 there and 16 here"),
         ({"pair_seed": 1}, "pair_seed is 608 there and 1 here"),
     ],
     ids=["recipe", "logs", "protocol", "planner", "pairs"],
@@ -203,17 +205,30 @@ def test_other_episodes_are_another_configuration(copied: Path) -> None:
     assert contents(copied) == before
 
 
-@pytest.mark.parametrize(
-    "name", ["sasc/exact-3073-detour-raw/rows.parquet", "heads/exact-3072-trm/weights.safetensors"]
-)
-def test_a_truncated_record_is_refused_before_anything_is_done(copied: Path, name: str) -> None:
-    file = copied / "runs" / "toponav" / name
+def truncate(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:-9])
+
+
+@pytest.mark.parametrize(
+    ("damage", "name"),
+    [
+        (truncate, "sasc/exact-3073-detour-raw/rows.parquet"),
+        (truncate, "heads/exact-3072-trm/weights.safetensors"),
+        (truncate, "control/exact-3074-detour-random/manifest.json"),
+        (Path.unlink, "sasc/exact-3073-detour-raw/rows.parquet"),
+        (Path.unlink, "heads/exact-3072-trm/config.json"),
+        (Path.unlink, "control/exact-3074-detour-random/manifest.json"),
+    ],
+)
+def test_a_damaged_record_is_refused_before_anything_is_done(
+    copied: Path, damage: Callable[[Path], None], name: str
+) -> None:
+    damage(copied / "runs" / "toponav" / name)
     shutil.rmtree(copied / "runs" / "toponav" / "control" / "exact-3072-detour-raw")
-    before = contents(copied)
+    before = modified(copied)
     with pytest.raises(ReachcostError, match=r"damaged: .* remove that directory and run the command again"):
         toponav(copied)
-    assert contents(copied) == before
+    assert modified(copied) == before
 
 
 def test_a_run_has_one_name_and_a_name_one_configuration() -> None:
@@ -223,7 +238,9 @@ def test_a_run_has_one_name_and_a_name_one_configuration() -> None:
     assert name() == name(head_seed=FIRST.seed) == name(evaluation=STUDIES["tworoom"].evaluation)
     other = [{"head_seed": seed} for seed in (3073, 3074)]
     other += [{"budget": 150}, {"budget": 75}, {"clamp": False}, {"evaluation": "balanced"}]
-    other += [{"planner": CEM(**size)} for size in ({"elites": 60}, {"horizon": 4}, {"candidates": 60, "elites": 4})]
+    other += [
+        {"planner": planner} for planner in (CEM(elites=60), CEM(horizon=4), CEM(candidates=60), CEM(iterations=3))
+    ]
     assert len({name(), *(name(**changes) for changes in other)}) == 1 + len(other)
 
 

@@ -146,6 +146,10 @@ def test_evaluation_set_is_frozen(evaluation: EvaluationSet) -> None:
 def test_unknown_names_are_refused(task: TopoNav) -> None:
     with pytest.raises(ReachcostError, match="unknown task 'maze': choose one of tworoom, toponav"):
         make_task("maze")
+    with pytest.raises(ReachcostError, match="the task 'toponav' has no option pixels: it has none"):
+        make_task("toponav", pixels=64)
+    with pytest.raises(ReachcostError, match="the task 'tworoom' has no option size: it has layout, collision, pixels"):
+        make_task("tworoom", size=64)
     with pytest.raises(ReachcostError, match="no evaluation set 'hard'"):
         task.evaluation_set("hard")
     with pytest.raises(ReachcostError, match=r"has \d+ eligible pairs, not 1000000"):

@@ -21,6 +21,7 @@ from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
 from reachcost.data.logs.hdf5 import open_logs, write_logs
 from reachcost.errors import ReachcostError
+from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.check import check_world_model
 from reachcost.worldmodels.jepa import JepaWorldModel
@@ -260,6 +261,23 @@ def test_the_command_trains_and_names_its_mistakes(
     assert "no logs at" in capsys.readouterr().err
     assert main([*command, "--task", "maze"]) == 1
     assert "unknown task 'maze'" in capsys.readouterr().err
+
+
+def test_the_task_that_is_named_draws_the_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Logs] = []
+
+    def look(logs: Logs, *_: object) -> None:
+        given.append(logs)
+        raise ReachcostError("seen enough")
+
+    monkeypatch.setattr(training, "train_world_model", look)
+    for task in (TwoRoom(), TopoNav()):
+        write_logs(task.generate_logs(5), tmp_path / f"{task.name}.h5")
+        files = ["--logs", str(tmp_path / f"{task.name}.h5"), "--out", str(tmp_path / "m")]
+        named = [] if task.name == "tworoom" else ["--task", task.name]
+        assert main(["train-model", "lewm", *files, *named]) == 1
+        drawn = given[-1].observations(slice(0, 3))["pixels"]
+        np.testing.assert_array_equal(drawn, task.render(given[-1].columns["state"][:3]))
 
 
 CHILD = """

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from reachcost.cli import main
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
 from reachcost.data.probe import fit_probe, score_probe
@@ -79,8 +80,8 @@ def test_a_whole_group_of_stored_frames_is_encoded(size: int) -> None:
 def test_frames_shrunk_from_224_px_encode_like_frames_drawn_at_64_px(fresh: Logs) -> None:
     model, states = load_world_model("lewm-tworoom-3072"), fresh.columns["state"]
     probe = fit_probe(model.encode(fresh.observations(slice(None))), states)
-    shrunk = model.encode({"pixels": TwoRoom().render(states[:500])})
-    assert score_probe(probe, shrunk, states[:500]).rmse <= 8
+    shrunk = model.encode({"pixels": TwoRoom().render(states[::40])})
+    assert score_probe(probe, shrunk, states[::40]).rmse <= 8
 
 
 def test_actions_beyond_the_logs_are_clamped_unless_told_otherwise(fresh: Logs) -> None:
@@ -100,6 +101,14 @@ def test_a_rollout_does_not_depend_on_the_other_episodes_of_the_batch(fresh: Log
     for episode in range(3):
         alone = model.rollout(context[episode : episode + 1], pool[episode : episode + 1])
         assert torch.equal(alone[0], together[episode])
+
+
+def test_the_command_checks_with_frames_of_the_task_that_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    for named in ([], ["--task", "toponav"]):
+        assert main(["check", "lewm-tworoom-3072", *named]) == 0
+        assert "holds" in capsys.readouterr().out
+    assert main(["check", "lewm-tworoom-3072", "--task", "maze"]) == 1
+    assert "unknown task 'maze': choose one of tworoom, toponav" in capsys.readouterr().err
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:

@@ -166,8 +166,9 @@ def read_run(path: Path) -> Run:
 
 def require_intact_runs(out: Path) -> None:
     """Check every finished run below `out`, so that damage is found before anything is computed or written."""
-    for manifest in sorted((out / "runs").rglob("manifest.json")):
-        read_run(manifest.parent).require_intact()
+    found = {file.parent for name in ("manifest.json", "rows.parquet") for file in (out / "runs").rglob(name)}
+    for path in sorted(found):
+        read_run(path).require_intact()
 
 
 def require_rows(run: Run, keys: Mapping[str, Sequence[Any]], values: Sequence[str]) -> dict[str, np.ndarray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import gymnasium
@@ -53,7 +54,13 @@ def make_task(name: str | None = None, **options: Any) -> Task:
     if name not in TASKS:
         raise ReachcostError(f"unknown task {name!r}: choose one of {', '.join(TASKS)}")
     module, _, attribute = TASKS[name].task.partition(":")
-    return getattr(importlib.import_module(module), attribute)(**options)
+    made = getattr(importlib.import_module(module), attribute)
+    known = signature(made).parameters
+    if unknown := [option for option in options if option not in known]:
+        raise ReachcostError(
+            f"the task {name!r} has no option {', '.join(unknown)}: it has {', '.join(known) or 'none'}"
+        )
+    return made(**options)
 
 
 def register_environments() -> None:
