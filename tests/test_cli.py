@@ -9,18 +9,30 @@ import pkgutil
 import re
 import subprocess
 import sys
+from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import reachcost
 from reachcost.cli import main
 from reachcost.data.logs.hdf5 import open_logs
+from reachcost.planning.cem import CEM
+from reachcost.studies.registry import all_tables
+from reachcost.studies.tworoom import STUDY
+from reachcost.studies.tworoom.settings import HEADS
 from reachcost.tasks import make_task
 
 
-def test_the_demo_shows_the_repair(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["demo", "--episodes", "6", "--log-episodes", "1000", "--out", str(tmp_path / "demo")]
+def test_the_demo_shows_the_repair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heads = {name: replace(plan, pairs=20_000, recipe=replace(plan.recipe, epochs=3)) for name, plan in HEADS.items()}
+    quicker = replace(STUDY, heads=heads, planner=CEM(candidates=150, elites=15))
+    monkeypatch.setattr("reachcost.studies.tworoom.demo.STUDY", quicker)
+    command = ["demo", "--episodes", "6", "--log-episodes", "300", "--out", str(tmp_path / "demo")]
     assert main(command) == 0
     shown = capsys.readouterr().out
     for word in ("raw", "trm", "trm-shuffled", "oracle", "random", "paper", "tworoom.png"):
@@ -31,7 +43,8 @@ def test_the_demo_shows_the_repair(tmp_path: Path, capsys: pytest.CaptureFixture
     table = tmp_path / "demo" / "tables" / "demo.json"
     made = table.read_bytes()
     success = {row["cost"]: row["ours"]["success"] for row in json.loads(made)["rows"]}
-    assert success["trm"] > success["raw"]
+    assert success["trm"] > max(success["raw"], success["trm-shuffled"])
+    assert success["oracle"] > success["random"]
     assert main(command) == 0
     assert "recorded earlier" in capsys.readouterr().out
     assert table.read_bytes() == made
@@ -45,14 +58,31 @@ def message(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_mistakes_get_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "there is no table 'mars': choose one of tworoom, audits, toponav," in message(["reproduce", "mars"], capsys)
+    known = message(["reproduce", "mars"], capsys)
+    assert "there is no table 'mars': choose one of tworoom, audits, all, " in known
+    assert all(f" {name}" in known for name in all_tables())
     file = tmp_path / "file"
     file.write_text("mine")
     assert "is a file: choose another --out" in message(["reproduce", "toponav", "--out", str(file)], capsys)
     assert file.read_text() == "mine"
-    broken = tmp_path / "out" / "runs" / "toponav-heads" / "trm-paper-3072"
+    broken = tmp_path / "out" / "runs" / "toponav" / "control" / "exact-3072-detour-raw"
     broken.mkdir(parents=True)
     assert "is damaged" in message(["reproduce", "toponav", "--out", str(tmp_path / "out")], capsys)
+    assert [path.name for path in broken.parent.iterdir()] == [broken.name]
+    assert "--episodes 0: give at least one" in message(["demo", "--episodes", "0", "--out", str(file)], capsys)
+    taken = [*("fit", "--model", "lewm-tworoom-3072", "--logs", "none.h5"), "--out", str(file)]
+    assert "exists already: choose another --out" in message(taken, capsys)
+    out = ["--out", str(tmp_path / "mars.h5")]
+    assert "unknown task 'mars': choose one of tworoom, toponav" in message(["logs", "generate", "mars", *out], capsys)
+    missing = ["audit", "--model", "lewm-tworoom-3072", "--logs", str(tmp_path / "none.h5")]
+    assert "none.h5" in message(missing, capsys)
+    assert "--candidates 1" in message([*missing, "--candidates", "1"], capsys)
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == f"reachcost {version('reachcost')}"
+    assert reachcost.__version__ == version("reachcost")
 
 
 def test_logs_are_generated_with_their_statistics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,8 +106,6 @@ def test_importing_reachcost_does_not_load_torch() -> None:
 
 
 def test_public_names_are_what_they_say_whatever_was_imported() -> None:
-    import reachcost
-
     for _, module, _ in pkgutil.walk_packages(reachcost.__path__, "reachcost."):
         importlib.import_module(module)
     for name in reachcost.__all__:

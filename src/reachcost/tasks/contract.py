@@ -56,7 +56,7 @@ class Task(ABC):
     """Whether an episode ends when it reaches its goal, or goes on to the end of its budget."""
     discrete_actions: ClassVar[int | None] = None
     """How many actions there are, given by their index [N, 1]; None where they are continuous."""
-    sets: ClassVar[tuple[str, ...]] = ()
+    sets: tuple[str, ...] = ()
     """Names of its evaluation sets; the first one is meant where none is named."""
     public: ClassVar[PublicEnvironment | None] = None
     """The same world in stable-worldmodel, if it is there."""

@@ -114,7 +114,7 @@ def statistics_rows(experiment: Experiment) -> Rows:
         whole = {"success": float(np.mean(printed)), "p_value": paper.SIGN_FLIP}
         rows.append(difference_row(experiment, line, raw, whole if known else None))
         for number, seed in enumerate(SEEDS):
-            one, base = (replace(part, seeds=(seed,), single=True) for part in (line, raw))
+            one, base = (replace(part, seeds=(seed,), single=True, setting="success") for part in (line, raw))
             apart = difference_row(experiment, one, base, {"success": printed[number]} if known else None)
             rows.append(replace(apart, ours={"success": apart.ours["success"]}))
     return rows

@@ -74,6 +74,8 @@ class TwoRoom(Task):
         if collision not in steps:
             raise ReachcostError(f"unknown collision mode {collision!r}: choose endpoint or swept")
         self.layout, self.pixels = layout or Layout(), pixels
+        if self.layout != Layout():
+            self.sets = ()  # they are frozen for the public layout
         self._step = steps[collision]
 
     def __repr__(self) -> str:
