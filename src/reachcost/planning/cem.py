@@ -33,7 +33,7 @@ class CEM:
     """Best candidates the Gaussian is fitted to."""
     execute: Literal["mean", "best"] = "mean"
     """What is executed: the mean of the last elites, which was never scored, or the best candidate of the last pool.
-    With exact costs the latter is safer; with learned ones it exploits their errors."""
+    The latter is safer where the cost can be trusted."""
 
     def __post_init__(self) -> None:
         if min(self.horizon, self.iterations) < 1 or not 2 <= self.elites <= self.candidates:
