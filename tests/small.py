@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ EPISODES = {"toponav": 6, "tworoom": 2}
 class BriefTopoNav(TopoNav):
     """The same world with episodes of a few actions."""
 
-    action_budget = 12
+    action_budget = 6
 
 
 def quicker(plan: HeadPlan) -> HeadPlan:
@@ -31,15 +32,22 @@ def quicker(plan: HeadPlan) -> HeadPlan:
     return replace(plan, pairs=1000, validation=200, rows=plan.rows and 1000, recipe=recipe)
 
 
+def once(study: Study) -> Study:
+    """The same study, whose world, models and foreign sets are made once for all experiments with it."""
+    models = {name: cache(load) for name, load in study.models.items()}
+    sets = {name: cache(draw) for name, draw in study.foreign_sets.items()}
+    return replace(study, task=cache(study.task), models=models, foreign_sets=sets)
+
+
 def smaller(study: Study, episodes: int, **changes: Any) -> Study:
     """The same study on so many logged episodes, with quicker heads and further changes."""
     heads = {name: quicker(plan) for name, plan in study.heads.items()}
-    return replace(study.smaller(heads, episodes=episodes), **changes)
+    return once(replace(study.smaller(heads, episodes=episodes), **changes))
 
 
 STUDIES = {
     "toponav": smaller(TOPONAV, 60, task=BriefTopoNav),
-    "tworoom": smaller(TWOROOM, 100, planner=CEM(candidates=20, iterations=2, elites=4)),
+    "tworoom": smaller(TWOROOM, 100, planner=CEM(candidates=8, iterations=1, elites=2)),
 }
 
 

@@ -30,9 +30,9 @@ def test_the_demo_shows_the_repair(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     heads = {name: replace(plan, pairs=20_000, recipe=replace(plan.recipe, epochs=3)) for name, plan in HEADS.items()}
-    quicker = replace(STUDY, heads=heads, planner=CEM(candidates=150, elites=15))
+    quicker = replace(STUDY, heads=heads, planner=CEM(candidates=100, elites=10))
     monkeypatch.setattr("reachcost.studies.tworoom.demo.STUDY", quicker)
-    command = ["demo", "--episodes", "6", "--log-episodes", "300", "--out", str(tmp_path / "demo")]
+    command = ["demo", "--episodes", "4", "--log-episodes", "300", "--out", str(tmp_path / "demo")]
     assert main(command) == 0
     shown = capsys.readouterr().out
     for word in ("raw", "trm", "trm-shuffled", "oracle", "random", "paper", "tworoom.png"):

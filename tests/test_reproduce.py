@@ -98,7 +98,7 @@ def test_manifests_name_every_seed_and_input(finished: Path) -> None:
     assert (head["pair_seed"], head["head_seed"], control["head_seed"]) == (608, 3073, 3073)
     assert (control["planner_seed"], sasc["candidate_seed"]) == (3073, 608 + 31 * 3073 + 3)
     assert control["planner_settings"]["candidates"] == 256
-    assert (control["budget"], control["dynamics"]) == (12, "world model")
+    assert (control["budget"], control["dynamics"]) == (6, "world model")
     sets = {head["excluded_set_sha256"], control["evaluation_set_sha256"], sasc["evaluation_set_sha256"]}
     assert len(sets) == 1
     for config in (head, control, sasc):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,14 @@ from reachcost.studies.tworoom import STUDY
 from reachcost.studies.tworoom.settings import LAYOUTS, LEWM
 from reachcost.tasks.tworoom import TwoRoom
 
-from .small import EPISODES, contents, small_table
+from .small import EPISODES, STUDIES, contents, small_table
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     """The published study; nothing of it is run here."""
-    return Experiment(STUDY, tmp_path_factory.mktemp("whole"))
+    sets_drawn_once = replace(STUDY, foreign_sets=STUDIES["tworoom"].foreign_sets)
+    return Experiment(sets_drawn_once, tmp_path_factory.mktemp("whole"))
 
 
 @pytest.fixture(scope="module")
