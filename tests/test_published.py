@@ -32,13 +32,8 @@ from .small import once
 pytestmark = pytest.mark.published
 RESULTS = Path(__file__).parent.parent / "results"
 KNOWN_MISSING: list[str] = [
-    "horizon",
     "temporal-ablation",
-    "baselines",
     "balanced-and-controlled",
-    "solver-budget",
-    "logged-audit",
-    "subspace",
     "coverage",
     "layout",
     "tworoom-recipes",

@@ -21,7 +21,7 @@ from reachcost.studies.study import Member
 from reachcost.studies.tworoom import paper_audits as paper
 from reachcost.studies.tworoom.audits import metric_row
 from reachcost.studies.tworoom.control import CONTROLLED
-from reachcost.studies.tworoom.settings import LEWM, NEAR_SET, SEEDS
+from reachcost.studies.tworoom.settings import FAR_SET, LEWM, NEAR_SET, SEEDS
 
 
 def subspace_rows(experiment: Experiment) -> list[TableRow]:
@@ -40,7 +40,7 @@ def subspace_rows(experiment: Experiment) -> list[TableRow]:
     lines += [*far, *bounds([*raws, far[0]])]
     rows = [table_row(experiment, line, ("success",)) for line in lines]
     for number, member in enumerate(LEWM):
-        for evaluation, place in ((None, "high-distance set"), (NEAR_SET, "distance-controlled set")):
+        for evaluation, place in {None: "high-distance set", NEAR_SET: "near set", FAR_SET: "far set"}.items():
             printed = {"mse_share": 100 * paper.MSE_SHARE[number]} if evaluation else None
             values = {"mse_share": _share(experiment, member, evaluation)}
             rows.append(

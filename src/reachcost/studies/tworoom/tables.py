@@ -88,8 +88,8 @@ AUDITS = {
         "Planning with the latent distance inside the rowspace of the probe alone, and with the rest alone: single "
         f"seeds on the distance-controlled sets, as the paper; means on the high-distance set. {control.SETS} The last "
         "lines: the rowspace's share of the squared latent difference between predicted ends and goals of the shared "
-        "pools, where the paper has it (its distance-controlled set; ours is the near one) and on the high-distance "
-        "set; two of 192 dimensions would hold 1.04 % if all were alike.",
+        "pools, on the high-distance set and on both readings of the distance-controlled one, where the paper has it; "
+        "two of 192 dimensions would hold 1.04 % if all were alike.",
         ("success", "mse_share"),
         subspace.subspace_rows,
         "Planning by two of 192 dimensions (rowspace), or by the other 190 (residual)",
