@@ -31,7 +31,7 @@ from .small import once
 
 pytestmark = pytest.mark.published
 RESULTS = Path(__file__).parent.parent / "results"
-KNOWN_MISSING: list[str] = ["tworoom-recipes"]
+KNOWN_MISSING: list[str] = []
 """Tables whose rows are not kept in `results/runs` yet; the first test below keeps this list true."""
 
 
