@@ -28,7 +28,7 @@ def demo(out: Path = Path("reachcost-demo"), episodes: int = 100, log_episodes: 
     console.print(
         "raw is plain latent distance: it loses its way.\n"
         "trm learned from logged times alone: it goes through the door.\n"
-        "trm-shuffled learned from permuted times; random is floor, oracle ceiling.\n"
+        "trm-shuffled learned from permuted times; random is the floor, oracle a yardstick.\n"
         f"picture {picture or 'none: no episode was repaired, ask for more --episodes'}\n"
         f"table   {out / 'tables' / 'demo.md'}\n({time.perf_counter() - start:.0f} s)",
         highlight=False,
