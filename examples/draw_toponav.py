@@ -15,6 +15,7 @@ from reachcost.planning.control import control
 from reachcost.protocols import TerminalCost
 from reachcost.results.figures.cost_fields import Panel, draw_cost_fields
 from reachcost.results.records import exclusive
+from reachcost.studies.closed_loop import outcomes
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.study import Setting
 from reachcost.studies.toponav import STUDY
@@ -28,7 +29,7 @@ MEMBER = STUDY.members_of(KIND)[0]
 def draw_repaired_episode(experiment: Experiment, path: Path) -> None:
     """Draw raw and TRM side by side for the first episode that only TRM solves."""
     settings = {name: Setting(MEMBER, name) for name in ("raw", "trm")}
-    raw, trm = (experiment.outcomes(setting)["success"] == 100 for setting in settings.values())
+    raw, trm = (outcomes(experiment, setting)["success"] == 100 for setting in settings.values())
     row = int(np.argmax(trm & ~raw))
     episode = experiment.evaluation().subset(slice(row, row + 1))
     model, costs = ExactTopoNav(), {name: experiment.cost(setting) for name, setting in settings.items()}

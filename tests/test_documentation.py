@@ -15,8 +15,6 @@ import pytest
 import reachcost
 from reachcost.studies.registry import all_tables, tables_of
 
-from .test_published import needs_rows
-
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
@@ -70,7 +68,7 @@ WHOLE = [page for page in PAGES if page.name not in (NEEDS_SWM, README.name)]
 @pytest.mark.usefixtures("beside_results")
 @pytest.mark.parametrize(
     "page",
-    [needs_rows("toponav", page) if page.name == "reproduce.md" else page for page in WHOLE],
+    WHOLE,
     ids=[page.name for page in WHOLE],
 )
 def test_python_in_the_documentation_prints_what_stands_there(page: Path, capsys: pytest.CaptureFixture[str]) -> None:

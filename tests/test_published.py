@@ -18,7 +18,9 @@ from reachcost.data.latents import Latents
 from reachcost.fitting.recipe import Recipe
 from reachcost.results.records import Columns, Run, read_run, record_run
 from reachcost.studies import recorder
+from reachcost.studies.closed_loop import control_run, outcomes
 from reachcost.studies.experiment import Experiment
+from reachcost.studies.ranking import rankings
 from reachcost.studies.registry import all_tables
 from reachcost.studies.study import Setting, Study
 from reachcost.studies.tables import make_table
@@ -31,8 +33,6 @@ from .small import once
 
 pytestmark = pytest.mark.published
 RESULTS = Path(__file__).parent.parent / "results"
-KNOWN_MISSING: list[str] = []
-"""Tables whose rows are not kept in `results/runs` yet; the first test below keeps this list true."""
 
 
 def published(name: str) -> dict[str, Any]:
@@ -47,21 +47,13 @@ def kept(name: str) -> bool:
     return bool(runs) and all((RESULTS / "runs" / run / "rows.parquet").exists() for run in runs)
 
 
-def needs_rows(name: str, *values: Any) -> Any:
-    """A parameter of a test that waits for the rows of a table."""
-    waiting = pytest.mark.skipif(name in KNOWN_MISSING, reason=f"the rows of {name} are not kept yet")
-    return pytest.param(*(values or (name,)), marks=waiting)
-
-
-def test_rows_are_missing_where_it_says_so_and_nowhere_else() -> None:
-    assert [name for name in all_tables() if not kept(name)] == KNOWN_MISSING
+def test_every_table_is_published_with_its_rows() -> None:
+    assert [name for name in all_tables() if not kept(name)] == []
 
 
 def test_every_kept_run_is_behind_a_table() -> None:
     kept_runs = {str(path.parent.relative_to(RESULTS / "runs")) for path in (RESULTS / "runs").rglob("rows.parquet")}
-    used = {run for name in all_tables() if kept(name) for run in published(name)["rows_sha256"]}
-    assert used <= kept_runs
-    assert kept_runs == used or KNOWN_MISSING  # those of missing tables may be on their way
+    assert kept_runs == {run for name in all_tables() for run in published(name)["rows_sha256"]}
 
 
 def test_every_published_table_has_a_command() -> None:
@@ -104,7 +96,7 @@ def but_for_seconds(document: str) -> str:
     return re.sub(r'^  "seconds": \d+', "", document, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", [needs_rows(name) for name in all_tables()])
+@pytest.mark.parametrize("name", all_tables())
 def test_a_table_comes_out_of_its_rows_byte_for_byte(
     name: str, rows_alone: Path, drawn_once: Callable[[str], Study], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,7 +154,7 @@ SASC = {"spearman": "rho_geo", "rank": "rank", "selected": "selected", "spearman
 def test_candidates_of_tworoom_are_ranked_as_published(tworoom: Experiment) -> None:
     """What is published is what this code computes; other processors round otherwise."""
     for cost in ("raw", "decoded-geodesic", "rowspace"):
-        found, known = tworoom.rankings(Setting(LEWM, cost)), row_of("sasc", cost=cost, seed=3072)["ours"]
+        found, known = rankings(tworoom, Setting(LEWM, cost)), row_of("sasc", cost=cost, seed=3072)["ours"]
         for column, metric in SASC.items():
             assert found[column].mean() == pytest.approx(known[metric], rel=0.02, abs=0.005)
 
@@ -182,12 +174,12 @@ def test_a_head_of_tworoom_errs_as_published(tmp_path: Path, drawn_once: Callabl
     assert error == pytest.approx(known["validation_rmse"], rel=0.05)
 
 
-@pytest.mark.parametrize("cost", [needs_rows("per-seed", "raw"), needs_rows("baselines", "decoded-geodesic")])
+@pytest.mark.parametrize("cost", ["raw", "decoded-geodesic"])
 def test_episodes_of_tworoom_end_as_on_record(cost: str, tworoom: Experiment) -> None:
     """Episodes do not depend on each other, so some of them tell about all."""
     few = Experiment(tworoom.study, tworoom.recorder.out, episodes=6)
     few.latents = tworoom.latents
-    run = few.control_run(Setting(LEWM, cost))
+    run = control_run(few, Setting(LEWM, cost))
     known = read_run(RESULTS / "runs" / "tworoom" / "control" / run.path.name)
     found, on_record = ({row["episode"]: row for row in one.table().to_pylist()} for one in (run, known))
     assert len(found) == 6
@@ -197,9 +189,9 @@ def test_episodes_of_tworoom_end_as_on_record(cost: str, tworoom: Experiment) ->
 def test_a_head_of_toponav_plans_and_ranks_as_published(tmp_path: Path) -> None:
     experiment, setting = Experiment(TOPONAV, tmp_path), Setting(TOPONAV.members["toponav-exact"][0], "trm")
     known = row_of("toponav", cost="trm", seed=3072)["ours"]
-    assert experiment.outcomes(setting)["success"].mean() == pytest.approx(known["success"], abs=2.5)
-    assert experiment.rankings(setting)["spearman"].mean() == pytest.approx(known["rho_geo"], abs=0.01)
-    assert experiment.rankings(setting)["rank"].mean() == pytest.approx(known["rank"], abs=0.05)
+    assert outcomes(experiment, setting)["success"].mean() == pytest.approx(known["success"], abs=2.5)
+    assert rankings(experiment, setting)["spearman"].mean() == pytest.approx(known["rho_geo"], abs=0.01)
+    assert rankings(experiment, setting)["rank"].mean() == pytest.approx(known["rank"], abs=0.05)
 
 
 # What the tables claim

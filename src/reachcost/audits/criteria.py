@@ -164,12 +164,16 @@ def _coverage(subject: Subject) -> Criterion:
             name: covered_latents(latents, name, task, rows, evaluation, subject.seed)
             for name in ("limited", "balanced")
         }
+        drawn = {
+            name: OraclePairs(
+                part, task, COVERAGE_PAIRS, exclude=evaluation, seed=subject.seed, groups=pair_groups(name, task)
+            )
+            for name, part in parts.items()
+        }
     except TooFewStates as error:
         return _untested(str(error))
     costs, errors = {}, {}
-    for name, part in parts.items():
-        groups = pair_groups(name, task)
-        pairs = OraclePairs(part, task, COVERAGE_PAIRS, exclude=evaluation, seed=subject.seed, groups=groups)
+    for name, pairs in drawn.items():
         head = fit(pairs, Recipe.paper(epochs=8), seed=subject.seed, progress=subject.progress)
         costs[name] = HeadCost(head)
         errors[name] = evaluate(head, latents.values, anywhere)[1]

@@ -11,6 +11,7 @@ from reachcost.base.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
+from reachcost.fitting.coverage import TooFewStates
 from reachcost.fitting.pairs import Pairs, PairSet, exclude_from, require_counts, require_latents
 from reachcost.tasks.contract import Task
 
@@ -82,5 +83,5 @@ def _equally_many(groups: np.ndarray, count: int) -> np.ndarray:
     chosen = [np.flatnonzero(groups == group)[:share] for group, share in zip(found, wanted, strict=True)]
     if sum(map(len, chosen)) < count:
         sizes = ", ".join(str(len(part)) for part in chosen)
-        raise ReachcostError(f"the groups hold only {sizes} pairs of {count}: give logs where each is less rare")
+        raise TooFewStates(f"the groups hold only {sizes} pairs of {count}: give logs where each is less rare")
     return np.sort(np.concatenate(chosen))

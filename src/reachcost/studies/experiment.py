@@ -1,4 +1,4 @@
-"""The one engine: heads, closed loops, SASC and audits of any study, each recorded once and then read back."""
+"""The one engine: what every run of a study shares, and its heads, each recorded once and then read back."""
 
 from __future__ import annotations
 
@@ -7,20 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.audits.logged import LoggedPools, logged_audit, logged_pools
-from reachcost.audits.planner import audit_planner
-from reachcost.audits.sasc import compare_rankings, execute, roll_out, to_goals
+from reachcost.audits.logged import LoggedPools, logged_pools
+from reachcost.audits.sasc import execute, roll_out, to_goals
 from reachcost.base.progress import Progress
 from reachcost.base.seeding import generator
-from reachcost.costs.checks import score
-from reachcost.costs.latent import LatentMSE
-from reachcost.costs.oracle import ExactModel, OracleGeodesic
 from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
@@ -33,15 +29,12 @@ from reachcost.fitting.pairs import Pairs
 from reachcost.fitting.temporal import TemporalPairs
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.storage import load_head, write_head
-from reachcost.planning.control import control
-from reachcost.planning.random_policy import RandomPolicy
-from reachcost.protocols import Planner, TerminalCost, WorldModel
-from reachcost.results.records import Columns, Run, require_rows
+from reachcost.protocols import TerminalCost, WorldModel
+from reachcost.results.records import Columns, Run
 from reachcost.studies.costs import cost_plan
 from reachcost.studies.recorder import Recorder
 from reachcost.studies.study import HeadPlan, Member, Setting, Study
 from reachcost.tasks.contract import Task
-from reachcost.tasks.exact import ExactDynamics
 
 ORACLE, RANDOM = "oracle", "random"
 """Ceiling and floor: they use no world model."""
@@ -62,9 +55,9 @@ class Experiment:
         self.study, self.progress, self._episodes = study, progress or Progress(), episodes
         self.recorder = Recorder(out, self.progress)
         self.model, self.latents, self.probe = cache(self._model), cache(self._latents), cache(self._probe)
-        self._place = cache(self._drawn)
+        self.place = cache(self._drawn)
         self.pool = lru_cache(maxsize=4)(self._pool)
-        self._held_out = lru_cache(maxsize=1)(self._unseen)
+        self.unseen = lru_cache(maxsize=1)(self._unseen)
 
     def variant(self, **changes: Any) -> Experiment:
         """The same with changes of the study, among the same records."""
@@ -101,11 +94,11 @@ class Experiment:
 
     def world(self, evaluation: str | None = None) -> Task:
         """The world that an evaluation set is of."""
-        return self._place(evaluation)[0]
+        return self.place(evaluation)[0]
 
     def evaluation(self, name: str | None = None) -> EvaluationSet:
         """The evaluation set of that name."""
-        return self._place(name)[1]
+        return self.place(name)[1]
 
     def excluded(self, evaluation: str | None = None) -> str:
         """The set whose source episodes a head must not see: its own, if it is of the logs that heads learn from."""
@@ -194,16 +187,16 @@ class Experiment:
         }
         return self.run("heads", title, config, train, artefacts=[WEIGHTS]), train
 
-    def _heads_behind(self, setting: Setting) -> dict[str, str]:
-        """sha256 of the heads behind a cost, by name."""
-        if setting.cost in (ORACLE, RANDOM):
-            return {}
-        return {
-            name: self.head_run(setting.member, name, setting.head_seed, setting.evaluation).sha256[
-                "weights.safetensors"
-            ]
-            for name in cost_plan(self.study, setting.cost).heads
+    def behind(self, setting: Setting, goals: bool = True) -> dict[str, Any]:
+        """What a run of a setting depends on, for its manifest: `inputs`, its cost and heads, and its goals."""
+        names = () if setting.cost in (ORACLE, RANDOM) else cost_plan(self.study, setting.cost).heads
+        heads = {name: self.head_run(setting.member, name, setting.head_seed, setting.evaluation) for name in names}
+        config = {
+            **self.inputs(setting.member.model),
+            "cost": setting.cost,
+            "heads_sha256": {name: run.sha256[WEIGHTS] for name, run in heads.items()},
         }
+        return {**config, "evaluation_set_sha256": self.evaluation(setting.evaluation).fingerprint} if goals else config
 
     def cost(self, setting: Setting) -> TerminalCost:
         """The terminal cost of a setting."""
@@ -211,83 +204,12 @@ class Experiment:
         heads = {name: self.head(member, name, setting.head_seed, setting.evaluation) for name in plan.heads}
         return plan.build(self, member.model, heads)
 
-    # Closed loops
-
-    def control_run(self, setting: Setting) -> Run:
-        """Closed loop under one cost; rows are episodes."""
-        task, evaluation = self._place(setting.evaluation)
-        planner = self._planner(setting, task)
-        budget = setting.budget or evaluation.budget or task.action_budget
-        proposal = None if setting.cost == RANDOM or self.study.proposal is None else self.study.proposal(task)
-
-        def compute(_: Path) -> Columns:
-            world, cost = self._planned_with(setting, task)
-            costs: Mapping[str, TerminalCost] = {setting.cost: cost}
-            if self.study.prepare is not None:
-                world, costs = self.study.prepare(world, costs)
-            options = {"seed": setting.member.seed, "budget": budget, "proposal": proposal}
-            return control(task, world, costs, evaluation, planner, **options, progress=self.progress).rows()
-
-        config = {
-            **self.inputs(setting.member.model),
-            "cost": setting.cost,
-            "heads_sha256": self._heads_behind(setting),
-            "head_seed": setting.seed_of_head if self._heads_behind(setting) else None,
-            "evaluation_set": evaluation.name,
-            "evaluation_set_sha256": evaluation.fingerprint,
-            "budget": budget,
-            "clamp": setting.clamp,
-            "dynamics": "simulator" if setting.cost == ORACLE else "world model",
-            "planner": type(planner).__name__,
-            "planner_settings": planner,
-            "planner_seed": setting.member.seed,
-        }
-        return self.run("control", self.study.run_name(setting), config, compute)
-
-    def _planner(self, setting: Setting, task: Task) -> Planner:
-        if setting.cost == RANDOM:
-            return RandomPolicy() if task.discrete_actions is None else RandomPolicy(task.discrete_actions)
-        return setting.planner or self.study.planner
-
-    def _planned_with(self, setting: Setting, task: Task) -> tuple[WorldModel, TerminalCost]:
-        """World model and terminal cost of a setting; the oracle plans with the simulator."""
-        model = self.model(setting.member.model, setting.clamp)
-        if setting.cost == RANDOM:
-            return model, LatentMSE()
-        if setting.cost == ORACLE:
-            exact: Any = model if isinstance(model, ExactModel) else ExactDynamics(task, blocks_of(model))
-            return exact, OracleGeodesic(exact)
-        return model, self.cost(setting)
-
-    def outcomes(self, setting: Setting) -> dict[str, np.ndarray]:
-        """Outcome metrics of a closed-loop run, each [episodes of its group]."""
-        task, evaluation = self._place(setting.evaluation)
-        run = self.control_run(setting)
-        keys = {"cost": [setting.cost], "episode": evaluation.episodes.tolist()}
-        read = require_rows(run, keys, ("success", "final_distance") if task.offers("distance") else ("success",))
-        success, study = 100 * read["success"][0], self.study
-        groups = task.groups(evaluation.starts, evaluation.goals)
-        values = {"success": success}
-        values |= {metric: success[groups[name]] for metric, name in study.groups.items() if groups[name].any()}
-        table = run.table()
-        ended = dict(zip(table["episode"].to_pylist(), table["category"].to_pylist(), strict=True))
-        category = np.array([ended[episode] for episode in evaluation.episodes.tolist()])
-        values |= {name: 100.0 * (category == name) for name in study.categories}
-        if "final_distance" in read:
-            values["distance"] = values["final_geo"] = read["final_distance"][0]
-            far = task.distance(evaluation.starts, evaluation.goals)
-            last = max((high for _, high in study.bins.values()), default=0)
-            for metric, (low, high) in study.bins.items():
-                inside = (far >= low) & ((far < high) | (high == last))
-                values |= {metric: success[inside]} if inside.any() else {}
-        return values
-
-    # SASC
+    # What rankings share
 
     @torch.no_grad()
     def _pool(self, member: Member, evaluation: str | None = None) -> tuple[Tensor, Tensor, dict[str, np.ndarray]]:
         """Predicted ends [E, S, D] of the shared candidates, goals [E, D], and true distances [E, S] by name."""
-        task, goals = self._place(evaluation)
+        task, goals = self.place(evaluation)
         model, plan = self.model(member.model), self.study.pools
         pools = plan.draw(task, model, goals, member.seed)
         _, terminal, goal = roll_out(task, model, goals, pools)
@@ -296,103 +218,6 @@ class Experiment:
         distances = {"oracle": task.distance, **task.further_distances}
         return terminal, goal, {name: to_goals(distance, ends, goals) for name, distance in distances.items()}
 
-    def sasc_run(self, setting: Setting) -> Run:
-        """Score the shared pools of a member with one cost; rows are episodes."""
-        member, goals, plan = setting.member, self.evaluation(setting.evaluation), self.study.pools
-        ranked = Setting(member, setting.cost, setting.head_seed, setting.evaluation)  # a pool knows no planner
-
-        @torch.no_grad()
-        def compute(_: Path) -> Columns:
-            terminal, goal, distances = self.pool(member, setting.evaluation)
-            scores = (
-                distances["oracle"]
-                if setting.cost == ORACLE
-                else score(setting.cost, self.cost(setting), terminal, goal, goals.episodes).numpy()
-            )
-            found = compare_rankings({"": scores}, distances["oracle"])[""]
-            further = {
-                f"spearman_{name}": compare_rankings({"": scores}, distance)[""].spearman
-                for name, distance in distances.items()
-                if name != "oracle"
-            }
-            return {
-                "episode": goals.episodes,
-                "spearman": found.spearman,
-                "rank": found.oracle_best_rank,
-                "selected": found.selected_distance,
-                **further,
-            }
-
-        config = {
-            **self.inputs(member.model),
-            "cost": setting.cost,
-            "heads_sha256": self._heads_behind(setting),
-            "evaluation_set_sha256": goals.fingerprint,
-            "candidates": plan.candidates,
-            "candidate_horizon": plan.horizon,
-            "candidate_seed": plan.seed(member.seed),
-        }
-        return self.run("sasc", self.study.run_name(ranked), config, compute)
-
-    def rankings(self, setting: Setting) -> dict[str, np.ndarray]:
-        """How a cost ranks the shared pools, from its recorded rows: each [episodes]."""
-        further = tuple(f"spearman_{name}" for name in self.world(setting.evaluation).further_distances)
-        keys = {"episode": self.evaluation(setting.evaluation).episodes.tolist()}
-        return require_rows(self.sasc_run(setting), keys, ("spearman", "rank", "selected", *further))
-
-    # Audits
-
-    def audit_run(self, setting: Setting, criteria: bool = False) -> Run:
-        """Audit the planner of a setting; rows are the audit's, `audit.json` holds stages, verdict and criteria."""
-        task, goals = self._place(setting.evaluation)
-        planner = setting.planner or self.study.planner
-
-        def compute(directory: Path) -> Columns:
-            model, latents = self.model(setting.member.model, setting.clamp), self.latents(setting.member.model)
-            options: dict[str, Any] = {
-                "criteria": criteria,
-                "seed": setting.member.seed,
-                "proposal": self.study.proposal and self.study.proposal(task),
-                "progress": self.progress,
-            }
-            audit = audit_planner(model, latents, self.cost(setting), task, goals, cast(Any, planner), **options)
-            text = json.dumps(audit.document(), indent=1, allow_nan=False) + "\n"
-            (directory / "audit.json").write_text(text, encoding="utf-8")
-            return audit.rows
-
-        config = {
-            **self.inputs(setting.member.model),
-            "cost": setting.cost,
-            "heads_sha256": self._heads_behind(setting),
-            "evaluation_set_sha256": goals.fingerprint,
-            "clamp": setting.clamp,
-            "planner": type(planner).__name__,
-            "planner_settings": planner,
-            "planner_seed": setting.member.seed,
-            "criteria": criteria,
-        }
-        return self.run("audits", self.study.run_name(setting), config, compute)
-
-    # From logs alone
-
     def _unseen(self, model: str, logs: tuple[tuple[str, int], ...], goals: int) -> tuple[Latents, LoggedPools]:
         latents = encode_logs(self.model(model), self.task.generate_logs(**dict(logs)), progress=self.progress)
         return latents, logged_pools(latents, np.arange(len(latents.logs)), goals)
-
-    def logged_run(self, setting: Setting, logs: Mapping[str, int], goals: int) -> Run:
-        """Rank logged states of unseen logs with one cost; rows are goals."""
-        model = setting.member.model
-
-        def compute(_: Path) -> Columns:
-            latents, pools = self._held_out(model, tuple(logs.items()), goals)
-            found = logged_audit({setting.cost: self.cost(setting)}, latents, pools)[setting.cost]
-            return {"goal": np.arange(goals), "rho_logged": found.spearman}
-
-        config = {
-            **self.inputs(model),
-            "cost": setting.cost,
-            "heads_sha256": self._heads_behind(setting),
-            "held_out_logs": logs,
-            "goals": goals,
-        }
-        return self.run("logged", self.study.run_name(setting), config, compute)

@@ -11,7 +11,10 @@ import numpy as np
 
 from reachcost.results.stats import hierarchical_bootstrap, mean_std, sign_flip_test, wilson
 from reachcost.results.tables import TableRow
+from reachcost.studies.audited import audit_run
+from reachcost.studies.closed_loop import outcomes
 from reachcost.studies.experiment import ORACLE, RANDOM, Experiment
+from reachcost.studies.ranking import rankings
 from reachcost.studies.study import Setting
 
 RESAMPLES = 20_000
@@ -90,13 +93,13 @@ def table_row(experiment: Experiment, line: Line, metrics: Sequence[str]) -> Tab
 
 def measured(experiment: Experiment, settings: Sequence[Setting]) -> Values:
     """Outcome metrics of closed-loop runs on one evaluation set."""
-    found = [experiment.outcomes(setting) for setting in settings]
+    found = [outcomes(experiment, setting) for setting in settings]
     return {metric: np.stack([one[metric] for one in found]) for metric in found[0]}
 
 
 def ranked(experiment: Experiment, settings: Sequence[Setting]) -> Values:
     """Ranking metrics of SASC; one head for each member."""
-    found = [experiment.rankings(setting) for setting in settings]
+    found = [rankings(experiment, setting) for setting in settings]
     return {metric: np.stack([one[column] for one in found]) for metric, column in RANKED.items() if column in found[0]}
 
 
@@ -122,7 +125,7 @@ def difference_row(
 def audit_row(experiment: Experiment, line: Line) -> TableRow:
     """The stages of a planner and its verdict, for the first member of a line."""
     setting = line.settings(experiment)[0]
-    run = experiment.audit_run(setting)
+    run = audit_run(experiment, setting)
     run.require_intact()
     found = json.loads((run.path / "audit.json").read_text(encoding="utf-8"))
     measured = {stage["name"]: stage for stage in found["stages"] if stage["value"] is not None}

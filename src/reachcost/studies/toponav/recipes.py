@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -16,10 +15,11 @@ import torch
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.fitting.exclusion import Exclusion
 from reachcost.fitting.pairs import Pairs, PairSet
-from reachcost.results.records import Columns
-from reachcost.results.stats import mean_std
+from reachcost.heads.base import LearnedHead
+from reachcost.results.records import Columns, Run
 from reachcost.results.tables import TableRow
 from reachcost.studies.experiment import Experiment
+from reachcost.studies.recipes import recipe_rows
 from reachcost.studies.study import HeadPlan, Member
 from reachcost.studies.tables import TablePlan
 from reachcost.studies.toponav.settings import KIND, MEMBERS, OUR_HEAD, PAPER_HEAD
@@ -48,47 +48,25 @@ def plans() -> dict[str, HeadPlan]:
     }
 
 
-def recipe_rows(experiment: Experiment) -> list[TableRow]:
+def compared_rows(experiment: Experiment) -> list[TableRow]:
     """Train every recipe, then measure it on pairs that none of them saw."""
     compared = experiment.variant(name="toponav-recipes", heads=plans())
-    judge = cache(lambda: unseen_pairs(compared))
-    rows = []
-    for name in plans():
-        errors, count = [], 0
-        for member in MEMBERS[KIND]:
+    unseen = cache(lambda: unseen_pairs(compared))
 
-            @torch.no_grad()
-            def measure(_: Path, name: str = name, member: Member = member) -> Columns:
-                head, latents, pairs = compared.head(member, name), compared.latents(KIND).values, judge()
-                error = (head(latents[pairs.first], latents[pairs.second]) - pairs.gap).double().square().numpy()
-                episodes, place = np.unique(compared.logs.episode_of(pairs.first.numpy()), return_inverse=True)
-                return {
-                    "episode": episodes,
-                    "pairs": np.bincount(place),
-                    "squared_error": np.bincount(place, weights=error),
-                }
+    @torch.no_grad()
+    def judge(_: Member, head: LearnedHead) -> Columns:
+        latents, pairs = compared.latents(KIND).values, unseen()
+        error = (head(latents[pairs.first], latents[pairs.second]) - pairs.gap).double().square().numpy()
+        episodes, place = np.unique(compared.logs.episode_of(pairs.first.numpy()), return_inverse=True)
+        return {"episode": episodes, "pairs": np.bincount(place), "squared_error": np.bincount(place, weights=error)}
 
-            weights = compared.head_run(member, name).sha256["weights.safetensors"]
-            config = {**compared.inputs(KIND), "head_sha256": weights}
-            table = compared.run("judged", f"{member.label}-{name}", config, measure).table()
-            count = sum(table["pairs"].to_pylist())
-            errors.append(float(np.sqrt(sum(table["squared_error"].to_pylist()) / count)))
-        mean, deviation = mean_std(np.array(errors))
-        rows.append(
-            TableRow(
-                cost=name,
-                model=KIND,
-                n=count,
-                ours={"validation_rmse": mean},
-                interval={},
-                paper=None,
-                extra={
-                    "per_run": {"validation_rmse": [round(error, 4) for error in errors]},
-                    "std": {"validation_rmse": round(deviation, 4)},
-                },
-            )
-        )
-    return rows
+    def read(run: Run) -> tuple[int, dict[str, np.ndarray]]:
+        table = run.table()
+        count = sum(table["pairs"].to_pylist())
+        return count, {"validation_rmse": np.sqrt([sum(table["squared_error"].to_pylist()) / count])}
+
+    heads = {f"{member.label}-{{}}": (member, member.seed) for member in MEMBERS[KIND]}
+    return recipe_rows(compared, heads, judge, read)
 
 
 def unseen_pairs(experiment: Experiment) -> PairSet:
@@ -110,4 +88,4 @@ def _seen(experiment: Experiment, judge: PairSet, trained: Pairs) -> np.ndarray:
     return Exclusion(experiment.logs, [as_set]).bans(judge.first.numpy(), judge.second.numpy())
 
 
-TABLE = TablePlan(NOTE, ("validation_rmse",), recipe_rows, intervals="", legend=False)
+TABLE = TablePlan(NOTE, ("validation_rmse",), compared_rows, intervals="", legend=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +13,14 @@ from reachcost.audits.labels import label_quality
 from reachcost.audits.sasc import correlation
 from reachcost.audits.stages.ranking import LOGGED
 from reachcost.base.seeding import generator
-from reachcost.data.probe import PROBE_ROWS, episode_split, fit_probe
+from reachcost.data.probe import PROBE_ROWS, episode_split, fit_probe, score_readings
 from reachcost.results.figures.distributions import draw_distributions
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.stats import cluster_bootstrap, paired_bootstrap
 from reachcost.results.tables import TableRow
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.lines import Line, difference_row, intervals, measured, ranked
+from reachcost.studies.ranking import logged_run
 from reachcost.studies.study import Member, Setting
 from reachcost.studies.tworoom import paper_audits as paper
 from reachcost.studies.tworoom.control import baselines
@@ -143,7 +144,7 @@ def logged_rows(experiment: Experiment) -> Rows:
     found: dict[str, dict[str, np.ndarray]] = {}
     for cost in (line.cost for line in baselines() if line.cost in JUDGED):
         settings = [Setting(member, cost) for member in LEWM]
-        logged = [experiment.logged_run(setting, HELD_OUT_LOGS, GOALS) for setting in settings]
+        logged = [logged_run(experiment, setting, HELD_OUT_LOGS, GOALS) for setting in settings]
         rho = [require_rows(run, {"goal": list(range(GOALS))}, ("rho_logged",))["rho_logged"] for run in logged]
         found[cost] = {
             "rho_logged": np.stack(rho),
@@ -209,13 +210,12 @@ def probe_rows(experiment: Experiment) -> Rows:
                 np.stack([table[f"{name}_{axis}"].to_numpy() for axis in (0, 1)], 1).astype(np.float64)
                 for name in ("true", "read")
             )
-            scores = _scores(true, read)
             rows.append(
                 TableRow(
                     cost="probe",
                     model="lewm",
                     n=len(table),
-                    ours=dict(zip(("rmse", "r2"), scores, strict=True)),
+                    ours=asdict(score_readings(read, true)),
                     interval=_probe_interval(read - true, true, table["episode"].to_numpy()),
                     paper=paper.PROBE[member.seed] if split == "split by rows" else None,
                     seed=member.seed,
@@ -223,12 +223,6 @@ def probe_rows(experiment: Experiment) -> Rows:
                 )
             )
     return rows
-
-
-def _scores(true: np.ndarray, read: np.ndarray) -> tuple[float, float]:
-    error = read - true
-    r2 = 1 - (error**2).sum(0) / ((true - true.mean(0)) ** 2).sum(0)
-    return float(np.sqrt((error**2).mean())), float(r2.mean())
 
 
 def _probe_interval(error: np.ndarray, states: np.ndarray, episodes: np.ndarray) -> dict[str, list[float]]:

@@ -13,6 +13,7 @@ from reachcost.planning.control import control
 from reachcost.protocols import TerminalCost
 from reachcost.results.figures.cost_fields import Panel, draw_cost_fields
 from reachcost.results.tables import ResultTable
+from reachcost.studies.closed_loop import outcomes
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.lines import Line
 from reachcost.studies.study import Setting
@@ -62,7 +63,7 @@ def draw_repaired_episode(experiment: Experiment, path: Path) -> None:
     """Draw raw and TRM side by side for the first episode (across the wall, if there is one) that only TRM solves."""
     task, evaluation, model = experiment.task, experiment.evaluation(), experiment.model(MEMBER.model)
     settings = {name: Setting(MEMBER, name) for name in ("raw", "trm")}
-    raw, trm = (experiment.outcomes(setting)["success"] == 100 for setting in settings.values())
+    raw, trm = (outcomes(experiment, setting)["success"] == 100 for setting in settings.values())
     across = task.groups(evaluation.starts, evaluation.goals)["cross wall"]
     repaired = trm & ~raw
     if not repaired.any():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
@@ -17,11 +16,12 @@ from reachcost.costs.head import HeadCost
 from reachcost.fitting.fit import evaluate
 from reachcost.fitting.pairs import PairSet
 from reachcost.fitting.temporal import TemporalPairs
-from reachcost.results.records import Columns, require_rows
-from reachcost.results.stats import mean_std, paired_bootstrap
+from reachcost.heads.base import LearnedHead
+from reachcost.results.records import Columns, Run, require_rows
 from reachcost.results.tables import TableRow
 from reachcost.studies.experiment import Experiment
-from reachcost.studies.study import HeadPlan
+from reachcost.studies.recipes import recipe_rows
+from reachcost.studies.study import HeadPlan, Member
 from reachcost.studies.tables import TablePlan
 from reachcost.studies.tworoom.settings import LEWM, OUR_HEAD, PAPER_HEAD
 
@@ -66,7 +66,7 @@ def plans() -> dict[str, HeadPlan]:
     }
 
 
-def recipe_rows(experiment: Experiment) -> list[TableRow]:
+def compared_rows(experiment: Experiment) -> list[TableRow]:
     """Train every recipe, then see how it ranks held-out logs."""
     compared, member = experiment.variant(name="tworoom-recipes", heads=plans(), pair_seed=0), LEWM[0]
 
@@ -76,42 +76,19 @@ def recipe_rows(experiment: Experiment) -> list[TableRow]:
         assert isinstance(pairs, TemporalPairs)
         return pairs.validation, logged_pools(compared.latents(member.model), pairs.held_out, GOALS)
 
-    rows = []
-    for name in plans():
-        rho, errors = [], []
-        for seed in SEEDS:
+    def judge(_: Member, head: LearnedHead) -> Columns:
+        latents, (pairs, pools) = compared.latents(member.model), held_out()
+        found = logged_audit({"head": HeadCost(head)}, latents, pools)["head"].spearman
+        # The error is one number for each head: it stands in every row.
+        error = evaluate(head, latents.values, pairs)[1]
+        return {"goal": np.arange(GOALS), "rho_logged": found, "validation_rmse": np.full(GOALS, error)}
 
-            def judge(_: Path, name: str = name, seed: int = seed) -> Columns:
-                latents, (pairs, pools) = compared.latents(member.model), held_out()
-                head = compared.head(member, name, seed)
-                found = logged_audit({name: HeadCost(head)}, latents, pools)[name].spearman
-                # The error is one number for each head: it stands in every row.
-                error = evaluate(head, latents.values, pairs)[1]
-                return {"goal": np.arange(GOALS), "rho_logged": found, "validation_rmse": np.full(GOALS, error)}
+    def read(run: Run) -> tuple[int, dict[str, np.ndarray]]:
+        found = require_rows(run, {"goal": list(range(GOALS))}, ("rho_logged", "validation_rmse"))
+        return GOALS, {**found, "validation_rmse": found["validation_rmse"][:1]}
 
-            weights = compared.head_run(member, name, seed).sha256["weights.safetensors"]
-            config = {**compared.inputs(member.model), "head_sha256": weights, "goals": GOALS}
-            run = compared.run("judged", f"{name}-{seed}", config, judge)
-            read = require_rows(run, {"goal": list(range(GOALS))}, ("rho_logged", "validation_rmse"))
-            rho.append(read["rho_logged"])
-            errors.append(read["validation_rmse"][0])
-        values = np.stack(rho)
-        low, high = paired_bootstrap(values.mean(0)[:, None], resamples=20_000)
-        rows.append(
-            TableRow(
-                cost=name,
-                model=member.model,
-                n=GOALS,
-                ours={"rho_logged": float(values.mean()), "validation_rmse": float(np.mean(errors))},
-                interval={"rho_logged": [float(low[0]), float(high[0])]},
-                paper=None,
-                extra={
-                    "per_run": {"rho_logged": [round(float(mean), 4) for mean in values.mean(1)]},
-                    "std": {"rho_logged": round(mean_std(values.mean(1))[1], 4)},
-                },
-            )
-        )
-    return rows
+    heads = {f"{{}}-{seed}": (member, seed) for seed in SEEDS}
+    return recipe_rows(compared, heads, judge, read, goals=GOALS)
 
 
-TABLE = TablePlan(NOTE, ("rho_logged", "validation_rmse"), recipe_rows, intervals="", legend=False)
+TABLE = TablePlan(NOTE, ("rho_logged", "validation_rmse"), compared_rows, intervals="", legend=False)

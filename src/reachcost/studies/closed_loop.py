@@ -1,0 +1,91 @@
+"""Closed loops of a study: every episode of a set under one cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reachcost.costs.latent import LatentMSE
+from reachcost.costs.oracle import ExactModel, OracleGeodesic
+from reachcost.data.actions import blocks_of
+from reachcost.planning.control import control
+from reachcost.planning.random_policy import RandomPolicy
+from reachcost.protocols import Planner, TerminalCost, WorldModel
+from reachcost.results.records import Columns, Run, require_rows
+from reachcost.studies.experiment import ORACLE, RANDOM, Experiment
+from reachcost.studies.study import Setting
+from reachcost.tasks.contract import Task
+from reachcost.tasks.exact import ExactDynamics
+
+
+def control_run(experiment: Experiment, setting: Setting) -> Run:
+    """Closed loop under one cost; rows are episodes."""
+    task, evaluation = experiment.place(setting.evaluation)
+    planner = _planner(experiment, setting, task)
+    budget = setting.budget or evaluation.budget or task.action_budget
+    proposal = None if setting.cost == RANDOM or experiment.study.proposal is None else experiment.study.proposal(task)
+
+    def compute(_: Path) -> Columns:
+        world, cost = _planned_with(experiment, setting, task)
+        costs: Mapping[str, TerminalCost] = {setting.cost: cost}
+        if experiment.study.prepare is not None:
+            world, costs = experiment.study.prepare(world, costs)
+        options = {"seed": setting.member.seed, "budget": budget, "proposal": proposal}
+        return control(task, world, costs, evaluation, planner, **options, progress=experiment.progress).rows()
+
+    config = {
+        **(behind := experiment.behind(setting)),
+        "head_seed": setting.seed_of_head if behind["heads_sha256"] else None,
+        "evaluation_set": evaluation.name,
+        "budget": budget,
+        "clamp": setting.clamp,
+        "dynamics": "simulator" if setting.cost == ORACLE else "world model",
+        "planner": type(planner).__name__,
+        "planner_settings": planner,
+        "planner_seed": setting.member.seed,
+    }
+    return experiment.run("control", experiment.study.run_name(setting), config, compute)
+
+
+def _planner(experiment: Experiment, setting: Setting, task: Task) -> Planner:
+    if setting.cost == RANDOM:
+        return RandomPolicy() if task.discrete_actions is None else RandomPolicy(task.discrete_actions)
+    return setting.planner or experiment.study.planner
+
+
+def _planned_with(experiment: Experiment, setting: Setting, task: Task) -> tuple[WorldModel, TerminalCost]:
+    """World model and terminal cost of a setting; the oracle plans with the simulator."""
+    model = experiment.model(setting.member.model, setting.clamp)
+    if setting.cost == RANDOM:
+        return model, LatentMSE()
+    if setting.cost == ORACLE:
+        exact: Any = model if isinstance(model, ExactModel) else ExactDynamics(task, blocks_of(model))
+        return exact, OracleGeodesic(exact)
+    return model, experiment.cost(setting)
+
+
+def outcomes(experiment: Experiment, setting: Setting) -> dict[str, np.ndarray]:
+    """Outcome metrics of a closed-loop run, each [episodes of its group]."""
+    task, evaluation = experiment.place(setting.evaluation)
+    run = control_run(experiment, setting)
+    keys = {"cost": [setting.cost], "episode": evaluation.episodes.tolist()}
+    read = require_rows(run, keys, ("success", "final_distance") if task.offers("distance") else ("success",))
+    success, study = 100 * read["success"][0], experiment.study
+    groups = task.groups(evaluation.starts, evaluation.goals)
+    values = {"success": success}
+    values |= {metric: success[groups[name]] for metric, name in study.groups.items() if groups[name].any()}
+    table = run.table()
+    ended = dict(zip(table["episode"].to_pylist(), table["category"].to_pylist(), strict=True))
+    category = np.array([ended[episode] for episode in evaluation.episodes.tolist()])
+    values |= {name: 100.0 * (category == name) for name in study.categories}
+    if "final_distance" in read:
+        values["distance"] = values["final_geo"] = read["final_distance"][0]
+        far = task.distance(evaluation.starts, evaluation.goals)
+        last = max((high for _, high in study.bins.values()), default=0)
+        for metric, (low, high) in study.bins.items():
+            inside = (far >= low) & ((far < high) | (high == last))
+            values |= {metric: success[inside]} if inside.any() else {}
+    return values
