@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -30,6 +32,7 @@ from reachcost.heads.kinds import BUILT_IN, KINDS, register_head
 from reachcost.heads.pair import PairHead
 from reachcost.heads.storage import load_head, save_head
 from reachcost.protocols import Head
+from reachcost.results.records import as_json
 
 QUICK = Recipe.paper(hidden=16, scale=29, epochs=3, batch_size=256)
 
@@ -490,6 +493,59 @@ def test_a_recipe_is_a_value_that_records_can_hold() -> None:
     assert hash(recipe) == hash(Recipe(options={"embedding": 8}))
     assert Recipe(**json.loads(json.dumps(asdict(recipe)))) == Recipe.recorded(asdict(recipe)) == recipe
     assert replace(recipe, epochs=2).options == {"embedding": 8}
+
+
+def test_what_a_recipe_has_checked_stays_as_it_was() -> None:
+    widths: list[Any] = [4]
+    recipe = Recipe(head="own", options={"widths": widths})
+    widths.append("wide")
+    recipe.arguments["widths"].append("wide")
+    options: Any = recipe.options
+    for change in (
+        lambda: options.update(depth=3),
+        lambda: options.pop("widths"),
+        lambda: options.setdefault("depth", 3),
+        lambda: options.__setitem__("depth", 3),
+        lambda: options.__delitem__("widths"),
+        lambda: options.__ior__({"depth": 3}),
+        options.clear,
+        options.popitem,
+    ):
+        with pytest.raises(ReachcostError, match="options of a recipe cannot be changed: make another one with"):
+            change()
+    assert recipe == Recipe(head="own", options={"widths": [4]})
+    for again in (copy.deepcopy(recipe), pickle.loads(pickle.dumps(recipe)), replace(recipe)):
+        assert again == recipe
+        assert again.build(3).config["widths"] == [4]
+    assert json.dumps(asdict(recipe)["options"]) == json.dumps(as_json(recipe)["options"]) == '{"widths": [4]}'
+
+
+def test_a_ranking_records_no_expectile() -> None:
+    assert Recipe(loss="ranking").expectile == Recipe(loss="ranking", expectile=0.5).expectile == 0.5
+    assert Recipe.recorded({**asdict(Recipe(loss="ranking")), "expectile": 0.05}) == Recipe(loss="ranking")
+    with pytest.raises(ReachcostError, match=r"a ranking has no expectile, but it is 0.2: leave it out"):
+        Recipe(loss="ranking", expectile=0.2)
+
+
+@register_head
+class TiedHead(LearnedHead):
+    """Two names of one weight."""
+
+    kind = "tied"
+
+    def __init__(self, latent_dim: int, scale: float = 10.0) -> None:
+        super().__init__(latent_dim, scale)
+        self.there, self.back = nn.Linear(latent_dim, 1), nn.Linear(latent_dim, 1)
+        self.back.weight = self.there.weight
+
+    def compare(self, z: Tensor, goal: Tensor) -> Tensor:
+        return (self.there(z) - self.back(goal)).abs().squeeze(-1)
+
+
+def test_tied_weights_cannot_be_saved(tmp_path: Path) -> None:
+    with pytest.raises(ReachcostError, match=r"a TiedHead whose weights there.weight, back.weight share memory: keep"):
+        save_head(TiedHead(3), tmp_path / "head")
+    assert not (tmp_path / "head").exists()
 
 
 def test_recipes_recorded_before_options_are_understood() -> None:

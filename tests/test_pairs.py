@@ -107,6 +107,23 @@ def test_exclusion_is_unordered_and_proved(latents: Latents) -> None:
     assert closed.record["exclusion"]["evaluation_sets_sha256"] == [exclude.fingerprint]
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (4,), (3, 3)])
+@pytest.mark.parametrize("kind", [np.int64, np.float32, np.float64])
+def test_states_of_any_shape_are_excluded(shape: tuple[int, ...], kind: type) -> None:
+    values = np.random.default_rng(0).permutation(1000)[:60] + (0 if kind is np.int64 else 1 / 3)
+    states = np.asarray(np.broadcast_to(values.reshape(60, *(1 for _ in shape)), (60, *shape)), kind)
+    logs = Logs({"state": states}, np.full(6, 10))
+    rows = np.array([[3, 7], [25, 21]])
+    chosen = EvaluationSet(
+        "some", states[rows[:, 0]], states[rows[:, 1]], 0, np.arange(2), rows, logs.episode_of(rows), logs.fingerprint
+    )
+    exclusion = Exclusion(logs, [chosen])
+    assert exclusion.episodes.tolist() == [0, 2]
+    assert exclusion.bans(np.array([7, 3, 25]), np.array([3, 8, 21])).tolist() == [True, False, True]
+    pairs = TemporalPairs(Latents(torch.zeros(60, 2), logs), count=200, validation=20, exclude=chosen)
+    assert pairs.record["exclusion"]["overlapping_rows"] == 0
+
+
 def test_logs_that_hold_nothing_but_evaluation_pairs_are_refused() -> None:
     logs = Logs({"state": np.array([[1, 1], [1, 2]])}, np.array([2]))
     exclude = EvaluationSet("all", np.array([[1, 2]]), np.array([[1, 1]]), 0, np.arange(1))

@@ -273,7 +273,7 @@ def test_rows_reproduce_the_stages_episode_by_episode(
     grid: Audit, task: TopoNav, model: ExactTopoNav, cells: EvaluationSet
 ) -> None:
     rows = grid.rows
-    assert set(map(len, rows.values())) == {3 * len(cells) + 2}
+    assert set(map(len, rows.values())) == {4 * len(cells) + 1}
     values = {name: rows["value"][rows["measurement"] == name] for name in STAGES}
     for stage in grid.stages:
         assert len(values[stage.name]) == stage.n

@@ -16,6 +16,7 @@ import torch
 
 from reachcost.data.latents import Latents
 from reachcost.fitting.recipe import Recipe
+from reachcost.planning.control import control
 from reachcost.results.records import Columns, Run, read_run, record_run
 from reachcost.studies import recorder
 from reachcost.studies.closed_loop import control_run, outcomes
@@ -159,7 +160,7 @@ def test_candidates_of_tworoom_are_ranked_as_published(tworoom: Experiment) -> N
             assert found[column].mean() == pytest.approx(known[metric], rel=0.02, abs=0.005)
 
 
-def test_a_head_of_tworoom_errs_as_published(tmp_path: Path, drawn_once: Callable[[str], Study]) -> None:
+def test_a_head_of_tworoom_errs_and_plans_as_published(tmp_path: Path, drawn_once: Callable[[str], Study]) -> None:
     """The head of the ablation that learns from fewest rows: only these are encoded."""
     experiment, name, near = Experiment(drawn_once("sasc"), tmp_path), "random-5k-20k", "distance-controlled"
     values = np.zeros((experiment.logs.rows, experiment.model(LEWM.model).latent_dim), np.float32)
@@ -172,6 +173,12 @@ def test_a_head_of_tworoom_errs_as_published(tmp_path: Path, drawn_once: Callabl
     known = row_of("temporal-ablation", setting="random, 5k rows, 20k pairs")["ours"]
     error = experiment.head_record(LEWM, name, evaluation=near)["validation_rmse"]
     assert error == pytest.approx(known["validation_rmse"], rel=0.05)
+    setting = Setting(LEWM, name, evaluation=near)
+    some, costs = experiment.evaluation(near).spread(8), {name: experiment.cost(setting)}
+    found = control(experiment.task, experiment.model(LEWM.model), costs, some, TWOROOM.planner, seed=LEWM.seed)
+    on_record = read_run(RESULTS / "runs" / "tworoom" / "control" / TWOROOM.run_name(setting)).table().to_pylist()
+    ended = {row["episode"]: row["success"] for row in on_record}
+    assert sum(found.success[0] == [ended[episode] for episode in some.episodes.tolist()]) >= 7
 
 
 @pytest.mark.parametrize("cost", ["raw", "decoded-geodesic"])

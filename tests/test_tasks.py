@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -174,6 +174,39 @@ def only_ends(task: Corridor, name: str) -> EvaluationSet | None:
     return FullCorridor().evaluation_set(name) if name == "ends" else None
 
 
+def a_set(**changes: Any) -> Callable[[Any, str], EvaluationSet]:
+    """A method that makes the set of the corridor with changes."""
+    return lambda task, name: replace(FullCorridor().evaluation_set(name), **changes)
+
+
+def random_set(task: Corridor, name: str) -> EvaluationSet:
+    goals = np.random.default_rng().integers(10**9, size=(3, 1))
+    return replace(FullCorridor().evaluation_set(name), goals=goals)
+
+
+def random_logs(task: Corridor, episodes: int, seed: int = 0) -> Logs:
+    return walks(episodes, seed=int(np.random.default_rng().integers(10**9)))
+
+
+def flat_logs(task: Corridor, episodes: int, seed: int = 0) -> Logs:
+    logs = walks(episodes, seed)
+    return Logs({**logs.columns, "state": logs.columns["state"][:, 0]}, logs.lengths)
+
+
+def failing_call(*arrays: np.ndarray) -> np.ndarray:
+    raise IndexError("off the map")
+
+
+def mutating_coordinates(task: Corridor, states: np.ndarray) -> np.ndarray:
+    states *= 2
+    return states.copy()
+
+
+def rendered_together(task: Corridor, states: np.ndarray) -> np.ndarray:
+    return np.full((len(states), 4, 4, 3), states.max(), np.uint8)
+
+
+SAID = ("lost", "success")
 BROKEN: list[tuple[str, dict[str, Any], str]] = [
     ("no name", {"name": None}, "`name` is None: make it a class attribute, a str"),
     ("budget in words", {"action_budget": "ninety"}, "`action_budget` is 'ninety': make it a class attribute, a int"),
@@ -205,7 +238,12 @@ BROKEN: list[tuple[str, dict[str, Any], str]] = [
         {"groups": lambda _, s, g: dict.fromkeys("ab", s[:, 0] >= 0)},
         "is in several of the groups a, b",
     ),
-    ("category of one", {"category": answers(np.array("success"))}, "category returned .*: return str"),
+    ("category of one", {"category": answers(np.array("success"))}, r"category returned \(\) for 3 states: return one"),
+    (
+        "category column",
+        {"category": lambda _, a, s, g: np.full(s.shape, "success")},
+        r"category returned .*: return str",
+    ),
     (
         "category by mood",
         {"category": lambda _, a, s, g: np.full(len(s), "fine")},
@@ -213,7 +251,11 @@ BROKEN: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("flat coordinates", {"coordinates": lambda _, s: s[:, 0]}, r"coordinates returned \(3,\) .*: return \[N, K\]"),
     ("bottleneck 3", {"bottleneck": lambda _, s: np.full(len(s), 3)}, "bottleneck returned .*: return 2 near, 0 far"),
-    ("bottleneck of one", {"bottleneck": answers(2)}, "bottleneck returned .*: return 2 near, 0 far"),
+    (
+        "bottleneck of one",
+        {"bottleneck": answers(2)},
+        r"bottleneck returned \(\) for 3 states: return one row for each",
+    ),
     ("render in grey", {"render": lambda _, s: np.zeros((len(s), 8, 8), np.uint8)}, "render returned uint8 .*: return"),
     ("render in floats", {"render": lambda _, s: np.zeros((len(s), 8, 8, 3))}, "render returned float64 .*: return"),
     ("logs without actions", {"generate_logs": logs_of_states}, "leaves out a column: return Logs with the columns"),
@@ -225,6 +267,99 @@ BROKEN: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("a set it has not", {"evaluation_set": Task.evaluation_set}, "has no `evaluation_set`: starts and goals must be"),
     ("equal states", {"evaluation_set": set_of_zeros}, "fewer than two different ones: pass states="),
+    ("no budget", {"action_budget": 0}, "`action_budget` is 0: give an episode one action or more"),
+    (
+        "no first set",
+        {"evaluation_set": answers(None)},
+        r"evaluation_set\('ends'\) is None: return an EvaluationSet of",
+    ),
+    (
+        "set by chance",
+        {"evaluation_set": random_set},
+        r"evaluation_set\('ends'\) is another one each time: draw it by a",
+    ),
+    (
+        "set elsewhere",
+        {"evaluation_set": a_set(world="maze")},
+        "'ends' belongs to maze, but the task is corridor: draw",
+    ),
+    (
+        "set of no time",
+        {"evaluation_set": a_set(budget=0)},
+        r"evaluation_set\('ends'\) has a budget of 0 actions: give",
+    ),
+    (
+        "set of pairs",
+        {"evaluation_set": a_set(goals=np.zeros((3, 2), int))},
+        r"are int64 \(2,\) each, others .* \(1,\): gi",
+    ),
+    (
+        "set of floats",
+        {"evaluation_set": a_set(goals=np.zeros((3, 1)))},
+        r"are float64 \(1,\) each, others .* int64 \(1,",
+    ),
+    ("logs of one seed", {"generate_logs": lambda _, e, seed=0: walks(e)}, "gives the same logs for every seed: draw"),
+    (
+        "logs by chance",
+        {"generate_logs": random_logs},
+        "generate_logs gives other logs for the same seed: draw all its",
+    ),
+    ("logs of floats", {"generate_logs": Continuous.generate_logs}, "states of generate_logs are float64 .* int64"),
+    ("logs of columns", {"generate_logs": flat_logs}, r"states of generate_logs are int64 \(\) each, others of this"),
+    (
+        "distance 7",
+        {"distance": lambda _, s, g: np.full(len(s), 7)},
+        "distance of states to themselves is .*7.*: return 0",
+    ),
+    (
+        "no further ones",
+        {"further_distances": property(failing)},
+        r"further_distances failed .*IndexError: off the map",
+    ),
+    ("further ones listed", {"further_distances": ["euclidean"]}, "further_distances is .*: return a mapping of names"),
+    (
+        "further one fails",
+        {"further_distances": {"far": failing_call}},
+        r"further_distances\['far'\] failed .* off the map",
+    ),
+    (
+        "further one below zero",
+        {"further_distances": {"far": lambda s, g: (s - g)[:, 0]}},
+        r"\['far'\] returned .* non-neg",
+    ),
+    (
+        "coordinates mutate",
+        {"coordinates": mutating_coordinates},
+        "coordinates changes the arrays it is given: work on",
+    ),
+    (
+        "coordinates are NaN",
+        {"coordinates": lambda _, s: s * np.nan},
+        "coordinates returned .*nan.*: return finite num",
+    ),
+    (
+        "coordinates in words",
+        {"coordinates": lambda _, s: s.astype(str)},
+        "coordinates returned .*: return finite numbers",
+    ),
+    ("coordinates mix rows", {"coordinates": shifted}, "coordinates of a row changes with the other rows: treat the"),
+    ("no groups", {"groups": answers(None)}, r"groups returned None: return a mapping of names to bool \[N\]"),
+    (
+        "groups mix rows",
+        {"groups": lambda _, s, g: {"far": (s == s.max())[:, 0]}},
+        r"groups \('far'\) of a row changes",
+    ),
+    (
+        "category mixes rows",
+        {"category": lambda _, a, s, g: np.full(len(s), SAID[len(s) > 1])},
+        "category of a row chan",
+    ),
+    (
+        "bottleneck mixes rows",
+        {"bottleneck": lambda _, s: (s == s.max())[:, 0] * 2},
+        "bottleneck of a row changes with",
+    ),
+    ("render mixes rows", {"render": rendered_together}, "render of a row changes with the other rows: treat the fir"),
 ]
 
 
@@ -233,6 +368,32 @@ def test_a_task_that_breaks_a_rule_is_refused_with_the_remedy(parts: dict[str, A
     broken = type("Broken", (FullCorridor,), parts)()
     with pytest.raises(ReachcostError, match=message):
         check_task(broken)
+
+
+class Turning(Task):
+    """Points that turn by a right angle and are pushed; last bits change with the size of a batch, as those of BLAS."""
+
+    name = "turning"
+    action_budget = 10
+
+    def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        turned = states @ np.array([[0, 1], [-1, 0]], np.float32) + actions
+        return turned * np.float32(1 + 2e-7 * len(states))
+
+    def observe(self, states: np.ndarray) -> Observations:
+        return {"state": states}
+
+    def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        return np.linalg.norm(states - goals, axis=1) < 0.1
+
+
+def test_rounding_that_depends_on_the_batch_is_no_mixture_of_rows() -> None:
+    states, actions = np.random.default_rng(1).normal(size=(2, 8, 2)).astype(np.float32)
+    assert not np.array_equal(Turning().step(states, actions)[:1], Turning().step(states[:1], actions[:1]))
+    check_task(Turning(), states, actions)
+    mixing = type("Mixing", (Turning,), {"step": lambda _, s, a: s + a + 1e-3 * s.max()})()
+    with pytest.raises(ReachcostError, match="step of a row changes with the other rows"):
+        check_task(mixing, states, actions)
 
 
 def test_what_cannot_be_checked_asks_for_what_it_needs() -> None:
@@ -351,6 +512,28 @@ def test_exact_dynamics_are_the_simulator_s(world: TwoRoom, lewm: JepaWorldModel
         assert model.states(context).dtype == starts.dtype
         steps = pool.numpy() if blocks is None else blocks.unroll(pool.numpy())
         np.testing.assert_array_equal(model.rollout(context, pool).numpy(), by_hand(place, starts, steps))
+
+
+class Signed(FullCorridor):
+    """Subtracts before it adds, in the kind of integer it is given."""
+
+    kinds: ClassVar[set[str]] = set()
+
+    def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        self.kinds.add(str(actions.dtype))
+        return np.clip(states + (actions - 1), 0, LENGTH - 1)
+
+
+def test_discrete_actions_reach_a_task_as_one_kind_of_integer() -> None:
+    """A planner samples uint8, where 0 - 1 is 255."""
+    task, cells = Signed(), FullCorridor().evaluation_set("ends")
+    model = ExactDynamics(task)
+    check_task(task)
+    runs = control(task, model, {"raw": LatentMSE(), "oracle": OracleGeodesic(model)}, cells, SEARCH)
+    assert runs.success.all()
+    assert Signed.kinds == {"int64"}
+    context = model.encode({"state": np.array([[5]])})[:, None]
+    assert model.rollout(context, torch.zeros(1, 1, 2, 1, dtype=torch.uint8)).item() == 3
 
 
 def test_exact_dynamics_agree_with_the_feature_model_of_toponav(task: TopoNav, model: ExactTopoNav) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +136,24 @@ def test_a_head_that_may_have_seen_the_goals_is_doubted(dataset: Path) -> None:
     precise = Logs({"state": logs.columns["state"].astype(np.float64) + 1e-12}, logs.lengths)
     head.record = {"pairs": {"logs_sha256": precise.fingerprint}}
     assert "which flatters it" in str(doubt_of(head, goals, precise))  # the same episodes, stored more precisely
+
+
+class Grouped(TwoRoom):
+    """Groups whose names begin alike, with each other and with the total."""
+
+    def groups(self, starts: np.ndarray, goals: np.ndarray) -> Mapping[str, np.ndarray]:
+        names = ("far left", "far right", "near", "success by chance", "success")
+        return {name: np.arange(len(starts)) == number for number, name in enumerate(names)}
+
+
+def test_groups_whose_names_begin_alike_have_columns_of_their_own() -> None:
+    task, success = Grouped(), np.array([True, False, True, False, True, False])
+    row = row_of(task, "raw", "lewm", 0, success, task.evaluation_set("high-distance").spread(6))
+    assert (row.ours["success"], row.ours["near"]) == (50, 100)
+    others = ("far left", "far right", "success by chance", "success")
+    assert [row.ours[f"success of {name}"] for name in others] == [100, 0, 0, 100]
+    assert row.interval.keys() == row.ours.keys()
+    assert len(row.ours) == 6
 
 
 @pytest.mark.parametrize("name", ["high-distance", "offset-25"])

@@ -21,6 +21,7 @@ from reachcost.costs.hybrid import HybridCost
 from reachcost.costs.latent import LatentMSE
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import encode_logs
+from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.fitting.fit import fit
 from reachcost.fitting.recipe import Recipe
@@ -179,6 +180,17 @@ def in_world(lewm: JepaWorldModel, tmp_path_factory: pytest.TempPathFactory) -> 
         return task.distance(goals.starts, goals.goals) - left
 
     return evaluate
+
+
+def test_actions_of_goals_are_as_wide_as_actions_not_as_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task, goals = TwoRoom(), four_goals()
+    logs = task.generate_logs(1)
+    wide = Logs({**logs.columns, "action": np.zeros((logs.rows, 5), np.float32)}, logs.lengths)
+    monkeypatch.setattr(task, "generate_logs", lambda episodes: wide)
+    for name, given, width in (("logged", None, 5), ("given", 3, 3)):
+        dataset = goals_dataset(task, goals, tmp_path / f"{name}.h5", given)
+        start = dataset.load_chunk(np.array([0]), np.array([0]), np.array([2]))[0]
+        assert (start["action"].shape, start["state"].shape) == ((2, width), (2, 2))
 
 
 @pytest.mark.parametrize("batch", [1, 4])

@@ -1,7 +1,7 @@
 """The paper's falsification criteria, one by one: what would speak against blaming the terminal cost.
 
 A claim survives if the 95 % interval of the difference it predicts, over episodes, lies above zero; it is refuted if
-none of the interval does, and undecided in between.
+none of the interval does, and undecided in between, or where no episode differs.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from reachcost.fitting.oracle import OraclePairs
 from reachcost.fitting.recipe import Recipe
 from reachcost.fitting.temporal import TemporalPairs
 from reachcost.heads.base import LearnedHead
+from reachcost.heads.kinds import KINDS, is_same_class
 from reachcost.results.stats import paired_bootstrap
 
 LARGER = 30
@@ -36,7 +37,7 @@ class Criterion:
 
     Attributes:
         claim: What the paper's explanation predicts.
-        outcome: Whether it survived; undecided if too few episodes tell, unknown if it could not be tested.
+        outcome: Whether it survived; undecided if too few episodes (or none) tell, unknown if it could not be tested.
         evidence: The numbers, or what is missing.
         rows: The paired differences [E].
         episodes: Of which episodes they are [E].
@@ -78,7 +79,7 @@ def _untested(why: str) -> Criterion:
 def _judged(advantage: np.ndarray, evidence: str, episodes: np.ndarray) -> Criterion:
     """Whether a paired difference [E] is above zero."""
     low, high = paired_bootstrap(advantage[:, None].astype(float), resamples=10_000)[:, 0]
-    outcome = "survives" if low > 0 else "refuted" if high <= 0 else "undecided"
+    outcome = "survives" if low > 0 else "refuted" if high <= 0 and advantage.any() else "undecided"
     text = f"{evidence}; difference {advantage.mean():.1f} [{low:.1f}, {high:.1f}], {len(advantage)} episodes"
     return Criterion("", outcome, text, advantage, episodes)
 
@@ -109,7 +110,12 @@ def _shuffled(subject: Subject) -> Criterion:
     known = isinstance(head, LearnedHead) and head.record.get("pairs", {}).get("labels") == "temporal"
     if not isinstance(head, LearnedHead) or not known or subject.runs is None:
         return _untested("give a head that was fitted on logged times (--head)")
+    if not is_same_class(KINDS.get(head.kind, object), type(head)):
+        return _untested("the head cannot be built anew to learn shuffled labels: add register_head to its class")
     drawn = head.record["pairs"]
+    # A record names what the head kept out by fingerprints alone, from which no set can be rebuilt: the set at hand
+    # then stands for it, so that the pairs of the control may differ in which episodes they leave out.
+    excluded = subject.evaluation if "exclusion" in drawn else None
     pairs = TemporalPairs(
         subject.latents,
         drawn["train_pairs"],
@@ -117,7 +123,7 @@ def _shuffled(subject: Subject) -> Criterion:
         drawn["sampling"],
         drawn.get("max_gap"),
         drawn.get("rows"),
-        subject.evaluation,
+        excluded,
         drawn.get("holdout", 0.0),
         drawn["seed"],
     )
@@ -131,18 +137,21 @@ def _shuffled(subject: Subject) -> Criterion:
 
 def _larger_search(subject: Subject) -> Criterion:
     """Against the head, or for latent MSE itself against a planner that knows everything."""
-    best = subject.runs if subject.learned else subject.oracle_runs
-    if subject.evaluation is None or best is None:
+    _, evaluation = subject.require_place()
+    few, usual = evaluation.spread(min(LARGER, len(evaluation))), subject.planner
+    # Injected candidates have the size of the usual search: only without them do both searches differ in size alone.
+    alone = subject if subject.proposal is None else replace(subject, evaluation=few, proposal=None)
+    best = alone.runs if subject.learned else alone.oracle_runs
+    if best is None:
         return _untested("needs a head (--head), or a task with an oracle distance")
-    few, usual = subject.evaluation.spread(min(LARGER, len(subject.evaluation))), subject.planner
     sizes = {"candidates": 10 * usual.candidates // 3, "elites": 10 * usual.elites // 3}
     larger: Any = replace(usual, iterations=2 * usual.iterations, **sizes)  # pyright: ignore[reportArgumentType]
-    (before,) = 100.0 * subject.control({"raw": LatentMSE()}, few).success
-    (after,) = 100.0 * subject.control({"raw": LatentMSE()}, few, larger).success
+    before, after = (100.0 * alone.control({"raw": LatentMSE()}, few, search).success[0] for search in (usual, larger))
     target = 100.0 * best.success[0][np.isin(best.episodes, few.episodes)]
     text = (
         f"success: {usual.candidates} x {usual.iterations} {before.mean():.0f} %, {larger.candidates} x "
-        f"{larger.iterations} {after.mean():.0f} %, {'head' if subject.learned else 'oracle'} {target.mean():.0f} %; "
+        f"{larger.iterations} {after.mean():.0f} %, {'head' if subject.learned else 'oracle'} {target.mean():.0f} %"
+        f"{'' if subject.proposal is None else ', all without injected candidates'}; "
         "remaining gap minus half of the old one"
     )
     return _judged((target - after) - (target - before) / 2, text, few.episodes)

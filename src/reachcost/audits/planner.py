@@ -55,7 +55,10 @@ class Audit:
 
     @property
     def rows(self) -> dict[str, np.ndarray]:
-        """The numbers behind stages and criteria, one row per episode (goal, place) of each, as columns."""
+        """The numbers behind stages and criteria, one row per episode (goal) of each, as columns.
+
+        Episodes are numbered as in the evaluation set, without one as in the logs; -1 is no single episode.
+        """
         parts = [(stage.name, stage.episodes, stage.rows) for stage in self.stages]
         parts += [(criterion.claim, criterion.episodes, criterion.rows) for criterion in self.criteria]
         return {
@@ -160,8 +163,13 @@ def _caveats(subject: Subject, stages: Sequence[Stage]) -> tuple[str, ...]:
         for stage in stages
         if stage.near
     ]
-    if subject.evaluated_episodes.size and any("exclusion" not in record for record in subject.records):
+    if subject.kept_out is False:
         found.append("the head was fitted on episodes of the evaluation set, so success flatters it")
+    if subject.kept_out is None:
+        found.append(
+            "the head kept other evaluation sets out, so it may have been fitted on episodes of this one: perhaps "
+            "success flatters it"
+        )
     if subject.executed is None and subject.held_out is None:
         found.append("dynamics were measured on the logs given, which the world model may have been trained on")
     if subject.sasc is not None and subject.held_out is not None:

@@ -146,7 +146,9 @@ def roll_out(
     start, goal = (model.encode(task.observe(states)) for states in (evaluation.starts, evaluation.goals))
     require_finite(start, "the start of episode", evaluation.episodes)
     require_finite(goal, "the goal of episode", evaluation.episodes)
-    return start, model.rollout(start[:, None], torch.from_numpy(pools)), goal
+    predicted = model.rollout(start[:, None], torch.from_numpy(pools))
+    require_finite(predicted, "what is predicted in episode", evaluation.episodes)
+    return start, predicted, goal
 
 
 def execute(task: Task, evaluation: EvaluationSet, pools: np.ndarray) -> np.ndarray:

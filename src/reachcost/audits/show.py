@@ -16,8 +16,9 @@ from reachcost.audits.stage import Stage
 STYLES = {"pass": "green", "survives": "green", "fail": "bold red", "refuted": "bold red"}
 
 
-def show_audit(audit: Audit, console: Console) -> None:
+def show_audit(audit: Audit, console: Console | None = None) -> None:
     """Print every stage, the verdict and the criteria."""
+    console = console or Console()
     goals, episodes = audit.settings["evaluation_set"], audit.settings["episodes"]
     console.print(f"judged on {f'{episodes} episodes of {goals}' if goals else 'logs alone'}", highlight=False)
     console.print(_stages(audit.stages))

@@ -9,6 +9,9 @@ import numpy as np
 
 from reachcost.results.stats import paired_bootstrap, wilson
 
+NO_EPISODE = -1
+"""In place of an episode's number, where a measurement belongs to no single one."""
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -22,6 +25,8 @@ class Rule:
     """Whether larger values are better."""
     advice: str
     """What to do when it fails."""
+    share: bool = False
+    """Whether it is a percentage, of episodes or of what happens in each."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +38,13 @@ class Stage:
         outcome: Whether it passes; unknown if it could not be measured.
         measured: What was measured.
         value: The measured number.
-        interval: Its 95 % interval over episodes, where it is a mean over them.
-        n: Episodes (goals, places) behind it.
+        interval: Its 95 % interval over episodes (goals), where there are several.
+        n: Episodes (goals) behind it.
         threshold: Where passing begins.
         higher: Whether larger values are better.
         advice: What to do if it fails, or why it is unknown.
-        rows: The numbers behind it [n], by episode (goal, place).
-        episodes: Which those are [n].
+        rows: The numbers behind it [n], by episode (goal).
+        episodes: Which those are [n]: of the evaluation set, or of the logs; `NO_EPISODE` where it is none of them.
     """
 
     name: str
@@ -78,22 +83,46 @@ def judge(name: str, rule: Rule, values: np.ndarray | float, episodes: np.ndarra
     ('pass', 'train the predictor')
     """
     each = np.atleast_1d(values)
-    if not np.isfinite(each).all():
-        return unknown(name, rule, "the measurement is not finite: look for states that never vary")
     value = float(np.mean(each))
+    interval = _interval(value, each, rule) if len(each) > 1 and np.isfinite(value) else None
+    numbers = np.full(len(each), NO_EPISODE) if episodes is None else episodes
+    return compare(name, rule, value, interval, each, numbers)
+
+
+def judge_grouped(name: str, rule: Rule, values: np.ndarray, episodes: np.ndarray) -> Stage:
+    """Compare the mean of values [N], several of each episode [N], with the rule of a share.
+
+    Values of one episode are no independent trials, so the interval counts episodes alone.
+
+    >>> rule = Rule("% lost", 10.0, False, "log more", share=True)
+    >>> judge_grouped("coverage", rule, np.array([0.0, 100.0, 0.0]), np.array([7, 7, 8])).rows.tolist()
+    [50.0, 0.0]
+    """
+    numbers, group, counts = np.unique(episodes, return_inverse=True, return_counts=True)
+    rows = np.bincount(group, weights=values) / counts
+    value = float(np.mean(values))
+    return compare(name, rule, value, _interval(value, rows, rule) if len(rows) > 1 else None, rows, numbers)
+
+
+def compare(
+    name: str, rule: Rule, value: float, interval: tuple[float, float] | None, rows: np.ndarray, episodes: np.ndarray
+) -> Stage:
+    """Compare a value with the rule of its stage; rows [N] and their episodes [N] are the numbers behind it."""
+    # All that goes into a measurement is finite, so this is 0/0.
+    if not np.isfinite(value):
+        return unknown(name, rule, "the measurement is not finite: look for states that never vary")
     passes = value >= rule.threshold if rule.higher else value <= rule.threshold
     outcome, advice = ("pass", "") if passes else ("fail", rule.advice)
-    interval = _interval(each) if len(each) > 1 else None
-    numbers = np.arange(len(each)) if episodes is None else episodes
     return Stage(
-        name, outcome, rule.measured, value, interval, len(each), rule.threshold, rule.higher, advice, each, numbers
+        name, outcome, rule.measured, value, interval, len(rows), rule.threshold, rule.higher, advice, rows, episodes
     )
 
 
-def _interval(values: np.ndarray) -> tuple[float, float]:
-    """95 % interval of the mean of values [N]; Wilson for shares, which are 0 or 100."""
-    if np.isin(values, (0, 100)).all():
-        low, high = wilson(int((values == 100).sum()), len(values))
+def _interval(value: float, rows: np.ndarray, rule: Rule) -> tuple[float, float]:
+    """95 % interval of the mean of rows [N], which is `value`."""
+    if rule.share:
+        # Shares within an episode vary less than yes and no would: Wilson's interval is then wide enough.
+        low, high = wilson(value / 100 * len(rows), len(rows))
         return 100 * low, 100 * high
-    low, high = paired_bootstrap(values[:, None], resamples=10_000)[:, 0]
+    low, high = paired_bootstrap(rows[:, None], resamples=10_000)[:, 0]
     return float(low), float(high)

@@ -15,10 +15,10 @@ from reachcost.audits.sasc import SascAudit, draw_pools, execute, roll_out, sasc
 from reachcost.base.progress import Progress
 from reachcost.costs.checks import require_one_model
 from reachcost.costs.latent import LatentMSE
-from reachcost.costs.oracle import OracleGeodesic
+from reachcost.costs.oracle import OracleGeodesic, exact_model
 from reachcost.data.actions import ActionBlocks, blocks_of
 from reachcost.data.evaluation import EvaluationSet
-from reachcost.data.latents import Latents, model_identity
+from reachcost.data.latents import Latents, model_identity, require_finite
 from reachcost.data.logs import Logs
 from reachcost.data.probe import LinearProbe, episode_split, fit_probe
 from reachcost.errors import ReachcostError
@@ -28,7 +28,6 @@ from reachcost.planning.cem import CEM
 from reachcost.planning.control import ControlRuns, Proposal, control
 from reachcost.protocols import SamplingPlanner, TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
-from reachcost.tasks.exact import ExactDynamics
 
 EXECUTED = 20
 """Candidates of each episode whose real ends are encoded."""
@@ -121,6 +120,26 @@ class Subject:
         return Exclusion(logs, [self.evaluation]).episodes
 
     @cached_property
+    def kept_out(self) -> bool | None:
+        """Whether the heads' records prove that they never saw the evaluation set; None if they name other sets.
+
+        A record names sets by fingerprint. One that is not this set may still hold it, as a set holds its parts: if
+        the task knows it, the logged episodes that it forbids tell.
+        """
+        if self.evaluation is None or not self.evaluated_episodes.size:
+            return True
+        proofs = [record.get("exclusion", {}).get("evaluation_sets_sha256", []) for record in self.records]
+        if not all(proofs):
+            return False
+        return all(self.evaluation.fingerprint in proof or self._forbidden(proof) for proof in proofs) or None
+
+    def _forbidden(self, proof: list[str]) -> bool:
+        """Whether sets of the task with these fingerprints forbid every logged episode of the evaluation set."""
+        sets = [] if self.task is None else [self.task.evaluation_set(name) for name in self.task.sets]
+        named = [chosen for chosen in sets if chosen.fingerprint in proof]
+        return bool(np.isin(self.evaluated_episodes, Exclusion(self.latents.logs, named).episodes).all())
+
+    @cached_property
     def probe(self) -> LinearProbe | None:
         """A linear probe of the coordinates, fitted on four fifths of the episodes, if the logs allow one."""
         return None if self.split is None else fit_probe(*self.split[0])
@@ -157,6 +176,7 @@ class Subject:
         start, predicted, _ = roll_out(task, self.model, evaluation, pools)
         ends = execute(task, evaluation, pools if self.blocks is None else self.blocks.unroll(pools))
         true = self.model.encode(task.observe(ends.reshape(-1, *evaluation.goals.shape[1:])))
+        require_finite(true, "the end of a candidate in episode", np.repeat(evaluation.episodes, EXECUTED))
         return start.repeat_interleave(EXECUTED, 0), predicted.flatten(0, 1), true
 
     @property
@@ -171,7 +191,7 @@ class Subject:
         if self.place is None or not self.place[0].offers("distance") or self.place[1].starts.ndim != 2:
             return None
         task, evaluation = self.place
-        exact = ExactDynamics(task, self.blocks, evaluation.starts)
+        exact = exact_model(task, self.model, evaluation.starts)
         costs = {"oracle": OracleGeodesic(exact)}
         return control(task, exact, costs, evaluation, self.planner, seed=self.seed, proposal=self.proposal)
 
@@ -198,8 +218,7 @@ class Subject:
         """The planner in closed loop under other costs, on other episodes, or with another search."""
         task, whole = self.require_place()
         episodes, search = evaluation or whole, planner or self.planner
-        proposal = self.proposal if planner is None else None  # it has the size of the usual search
-        options: dict[str, Any] = {"seed": self.seed, "proposal": proposal, "progress": self.progress}
+        options: dict[str, Any] = {"seed": self.seed, "proposal": self.proposal, "progress": self.progress}
         return control(task, self.model, costs, episodes, search, **options)
 
 

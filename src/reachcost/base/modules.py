@@ -29,10 +29,23 @@ def write_module(directory: Path, module: nn.Module, config: dict[str, Any]) -> 
 
     `config.json` comes last: until it is there, nothing can be loaded.
     """
-    weights = save({name: tensor.contiguous() for name, tensor in module.state_dict().items()})
+    weights = _serialise(module)
     config = {**config, "sha256": _checksum(config, weights)}
     write_file(directory / "weights.safetensors", weights)
     write_file(directory / "config.json", json.dumps(config, indent=2) + "\n")
+
+
+def _serialise(module: nn.Module) -> bytes:
+    weights = {name: tensor.contiguous() for name, tensor in module.state_dict().items()}
+    try:
+        return save(weights)
+    except RuntimeError as error:  # safetensors would lose which weights are one
+        storages = [tensor.untyped_storage().data_ptr() for tensor in weights.values()]
+        tied = [name for name, storage in zip(weights, storages, strict=True) if storages.count(storage) > 1]
+        raise ReachcostError(
+            f"cannot save a {type(module).__name__} whose weights {', '.join(tied)} share memory: "
+            "keep them as one parameter, or give each a copy of its own"
+        ) from error
 
 
 def stored_format(directory: Path) -> str | None:

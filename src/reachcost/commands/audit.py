@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from reachcost.commands import cem, console, require_new
+from reachcost.errors import ReachcostError
 
 
 def audit(
@@ -37,14 +38,15 @@ def audit(
         iterations: Rounds of the planner.
         criteria: Check the paper's falsification criteria, too: minutes more.
         logs_only: Let the task draw frames but leave its simulator alone, as with a real robot.
-        out: JSON file for stages, verdict and criteria.
+        out: JSON file for stages, verdict and criteria; the numbers behind them, a row per episode, go beside it,
+            into a file of that name that ends in .parquet.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
     """
     import json
 
     from reachcost.audits.planner import audit_planner
     from reachcost.audits.show import show_audit
-    from reachcost.base.atomic import write_file
+    from reachcost.base.atomic import replaced_file, write_file
     from reachcost.base.progress import ConsoleProgress
     from reachcost.costs.checks import require_one_model
     from reachcost.costs.head import HeadCost
@@ -52,11 +54,16 @@ def audit(
     from reachcost.data.latents import encode_logs
     from reachcost.data.logs.hdf5 import open_logs
     from reachcost.heads.storage import load_head
+    from reachcost.results.records import write_rows
     from reachcost.tasks import make_task
     from reachcost.worldmodels.loading import load_world_model
 
-    if out is not None:
+    rows = None if out is None else out.with_suffix(".parquet")
+    if out is not None and rows is not None:
+        if out == rows:
+            raise ReachcostError(f"--out {out} is where the rows would go: name a JSON file, they are kept beside it")
         require_new(out)
+        require_new(rows)
     progress = ConsoleProgress(console)
     cost = LatentMSE() if head is None else HeadCost(load_head(head))
     planner = cem(candidates, iterations)
@@ -75,6 +82,8 @@ def audit(
         loaded, latents, cost, simulator, goals, planner, unseen, criteria=criteria, progress=progress
     )
     show_audit(found, console)
-    if out is not None:
+    if out is not None and rows is not None:
+        with replaced_file(rows) as partial:
+            write_rows(found.rows, partial)
         write_file(out, json.dumps(found.document(), indent=2, allow_nan=False) + "\n")
-        console.print(f"record: {out}", highlight=False)
+        console.print(f"record: {out}, its rows: {rows}", highlight=False)

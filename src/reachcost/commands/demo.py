@@ -26,8 +26,7 @@ def demo(out: Path = Path("reachcost-demo"), episodes: int = 100, log_episodes: 
     table, picture = run_demo(out, ConsoleProgress(console), episodes=episodes, log_episodes=log_episodes)
     console.print(table.terminal(f"{table.rows[0].n} episodes: only the terminal cost changes"))
     console.print(
-        "raw is plain latent distance: it loses its way.\n"
-        "trm learned from logged times alone: it goes through the door.\n"
+        "raw is plain latent distance; trm learned from logged times alone.\n"
         "trm-shuffled learned from permuted times; random is the floor, oracle a yardstick.\n"
         f"picture {picture or 'none: no episode was repaired, ask for more --episodes'}\n"
         f"table   {out / 'tables' / 'demo.md'}\n({time.perf_counter() - start:.0f} s)",

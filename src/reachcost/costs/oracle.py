@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from reachcost.data.actions import blocks_of
 from reachcost.tasks.contract import Task
+from reachcost.tasks.exact import ExactDynamics
 
 
 @runtime_checkable
@@ -24,6 +26,18 @@ class ExactModel(Protocol):
     def states(self, latents: Tensor) -> np.ndarray:
         """The states behind latents: [..., D] -> [..., state]."""
         ...
+
+
+def exact_model(task: Task, model: object, starts: np.ndarray) -> Any:
+    """The world model that an oracle plans with: `model` if it is exact about this very world, or the simulator.
+
+    Args:
+        task: The world.
+        model: The planner's world model, which says how its actions are made.
+        starts: Some states, which tell the simulator their kind [N, ...].
+    """
+    exact = isinstance(model, ExactModel) and model.task.world == task.world
+    return model if exact else ExactDynamics(task, blocks_of(model), starts)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from reachcost.base.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
-from reachcost.fitting.exclusion import Exclusion
+from reachcost.fitting.pairs import exclude_from
 from reachcost.tasks.contract import Task
 
 SETTINGS = ("limited", "balanced", "mixed", "random")
@@ -30,11 +30,11 @@ class TooFewStates(ReachcostError):
 
 
 def covered_latents(
-    latents: Latents, setting: str, task: Task, rows: int | None, exclude: EvaluationSet, seed: int
+    latents: Latents, setting: str, task: Task, rows: int | None, exclude: EvaluationSet | None, seed: int
 ) -> Latents:
-    """The part of the logs that a setting keeps: so many rows, or all; without the episodes of an evaluation set."""
+    """The part of the logs that a setting keeps: so many rows, or all; without the episodes of an excluded set."""
     logs = latents.logs
-    banned = Exclusion(logs, [exclude]).episodes
+    banned = exclude_from(logs, exclude).episodes
     usable = np.flatnonzero(~np.isin(logs.episode_of(np.arange(logs.rows)), banned))
     states = np.asarray(logs.columns["state"])[usable]
     return latents.keep(usable[covered_rows(task.bottleneck(states), setting, rows, generator(seed, "coverage"))])

@@ -1,4 +1,6 @@
-"""The default repair: from a world model and its logs to a head. Tables and commands call it `trm`."""
+"""The default repair: from a world model and its logs to a head. Commands, and tables of worlds with pixels, call it
+`trm`; a study may choose a recipe of its own by held-out logs, as that of TopoNav does, and then says so.
+"""
 
 from __future__ import annotations
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from inspect import signature
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import torch
 from torch import Tensor
@@ -16,6 +17,20 @@ from reachcost.heads.base import LearnedHead
 from reachcost.heads.kinds import KINDS, refusal
 
 OF_SOME_HEADS = ("hidden", "symmetric")
+
+
+class _Options(dict[str, Any]):
+    """Options that stay as they were checked; a dict, as `asdict` and JSON know no other mapping."""
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise ReachcostError("the options of a recipe cannot be changed: make another one with dataclasses.replace")
+
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = _refuse
+    setdefault = update = _refuse  # pyright: ignore[reportAssignmentType]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle by construction, as both would set the items."""
+        return _Options, (dict(self),)
 
 
 @dataclass(frozen=True)
@@ -48,7 +63,8 @@ class Recipe:
     """Predict labels, or only which of two pairs has the larger one."""
     expectile: float = 0.05
     """Weight of a prediction below its label; one above it weighs the rest. Below 0.5 the head leans to the short times
-    among those that were logged: to an expectile of labels within `scale` of each other, to a quantile beyond."""
+    among those that were logged: to an expectile of labels within `scale` of each other, to a quantile beyond. Of a
+    ranking, which predicts no label, it is always 0.5."""
 
     @classmethod
     def paper(cls, **changes: Any) -> Recipe:
@@ -83,7 +99,7 @@ class Recipe:
         return cls(**{name: value for name, value in record.items() if name in known or name not in OF_SOME_HEADS})
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "options", dict(self.options))
+        object.__setattr__(self, "options", _Options(copy.deepcopy(dict(self.options))))
         for name in ("scale", "epochs", "batch_size", "learning_rate"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ReachcostError(f"recipe: {name} is {getattr(self, name)}: make it positive")
@@ -99,9 +115,17 @@ class Recipe:
                 raise ReachcostError(
                     f"recipe: unknown {name} {getattr(self, name)!r}: choose one of {', '.join(choices)}{own}"
                 )
+        if self.loss == "ranking":
+            self._forget_expectile()
         twice = [name for name in ("latent_dim", *self._named) if name in self.options]
         if wrong := f"options repeat {twice[0]!r}" if twice else refusal(KINDS[self.head], self.arguments):
             raise ReachcostError(f"recipe: {wrong}: leave it out, or choose another head")
+
+    def _forget_expectile(self) -> None:
+        """Record no leaning of a loss that has none, and refuse to be asked for one."""
+        if self.expectile not in (Recipe.expectile, 0.5):
+            raise ReachcostError(f"recipe: a ranking has no expectile, but it is {self.expectile}: leave it out")
+        object.__setattr__(self, "expectile", 0.5)
 
     @property
     def _named(self) -> dict[str, Any]:
@@ -112,7 +136,7 @@ class Recipe:
     @property
     def arguments(self) -> dict[str, Any]:
         """What the head is built with beside the latent dimension; the rest are its own defaults."""
-        return {**self._named, **self.options}
+        return {**self._named, **copy.deepcopy(dict(self.options))}
 
     def build(self, latent_dim: int) -> LearnedHead:
         """A new head of this kind, with random weights."""

@@ -6,6 +6,7 @@ coincidences there (a small part of such logs, in another order).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -89,13 +90,14 @@ class LoggedStates:
         return Sources(ends[:, :0], nothing) if by_chance else Sources(ends, rows)
 
     def _keys_of(self, states: np.ndarray) -> np.ndarray:
-        """The bytes of each state [N, D], in the kind of number the logs store.
+        """The bytes of each state [N, ...], in the kind of number the logs store.
 
         Of floats those of single precision: a copy of the logs may have gone through it.
         """
         stored = self._states.dtype
         rows = np.ascontiguousarray(states, np.float32 if stored.kind == "f" else stored)
-        return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+        size = math.prod(rows.shape[1:])
+        return rows.reshape(len(rows), size).view(np.dtype((np.void, rows.dtype.itemsize * size))).ravel()
 
     @cached_property
     def _roundings(self) -> list[tuple[str, Callable[[np.ndarray], np.ndarray]]]:

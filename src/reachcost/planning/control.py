@@ -58,6 +58,14 @@ class ControlRuns:
         }
 
 
+def budget_of(task: Task, evaluation: EvaluationSet, given: int | None = None) -> int:
+    """Actions that an episode may execute: those given, or those of the evaluation set, or of the task."""
+    budget = next(number for number in (given, evaluation.budget, task.action_budget) if number is not None)
+    if budget < 1:
+        raise ReachcostError(f"a budget of {budget} actions leaves nothing to control: give at least one")
+    return budget
+
+
 @torch.no_grad()
 def control(
     task: Task,
@@ -87,10 +95,7 @@ def control(
         proposal: Candidates that every pool contains, if the protocol has any.
         progress: Where to show progress.
     """
-    budget = next(given for given in (budget, evaluation.budget, task.action_budget) if given is not None)
-    if budget < 1:
-        raise ReachcostError(f"a budget of {budget} actions leaves nothing to control: give at least one")
-    episodes = _Episodes(task, model, costs, evaluation, budget)
+    episodes = _Episodes(task, model, costs, evaluation, budget_of(task, evaluation, budget))
     blocks = blocks_of(model)
     per_plan = planner.executed * (blocks.length if blocks else 1)
     replans = range(0, episodes.budget, per_plan)

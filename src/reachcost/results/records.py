@@ -111,7 +111,7 @@ def record_run(
     """
     if path.exists():
         run = read_run(path)
-        _require_config(run, config)
+        require_config(run, config)
         return run
     start = time.perf_counter()
     with new_directory(path) as partial:
@@ -232,7 +232,8 @@ def as_json(value: Any) -> Any:
     return [as_json(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _require_config(run: Run, config: Mapping[str, Any]) -> None:
+def require_config(run: Run, config: Mapping[str, Any]) -> None:
+    """Stop if a run was made by another configuration."""
     for where, recorded, now in _differences(run.manifest["config"], config):
         raise ReachcostError(
             f"{run.path} holds a run of another configuration ({where} is {_short(recorded)} there and {_short(now)} "

@@ -130,7 +130,7 @@ def wilson(successes: float, trials: int, level: float = 0.95) -> tuple[float, f
 
 
 def newcombe(before: np.ndarray, after: np.ndarray, level: float = 0.95) -> tuple[float, float]:
-    """Interval of the change of a proportion between two outcomes bool [E], [E] of the same episodes.
+    """Interval of the change of a proportion between outcomes [E], [E] of the same episodes: bool, or shares of raters.
 
     Newcombe's method 10 (1998): Wilson intervals of both, joined by their correlation. Unlike a bootstrap, it does not
     become certain when few episodes all change alike.
@@ -138,9 +138,9 @@ def newcombe(before: np.ndarray, after: np.ndarray, level: float = 0.95) -> tupl
     >>> [round(bound, 2) for bound in newcombe(np.array([False, False]), np.array([True, True]))]
     [0.07, 1.0]
     """
-    before, after = np.asarray(before, bool), np.asarray(after, bool)
+    before, after = np.asarray(before, float), np.asarray(after, float)
     trials, share_before, share_after = len(before), before.mean(), after.mean()
-    together = trials * (before & after).sum() - before.sum() * after.sum()
+    together = trials * (before * after).sum() - before.sum() * after.sum()
     if together > 0:
         together = max(together - trials / 2, 0)  # his correction for continuity
     spread = trials**2 * np.sqrt(share_before * (1 - share_before) * share_after * (1 - share_after))
@@ -149,8 +149,8 @@ def newcombe(before: np.ndarray, after: np.ndarray, level: float = 0.95) -> tupl
     def join(one: float, other: float) -> float:
         return float(np.sqrt(one**2 - 2 * correlation * one * other + other**2))
 
-    low_before, high_before = wilson(int(before.sum()), trials, level)
-    low_after, high_after = wilson(int(after.sum()), trials, level)
+    low_before, high_before = wilson(before.sum(), trials, level)
+    low_after, high_after = wilson(after.sum(), trials, level)
     change = float(share_after - share_before)
     return (
         change - join(share_after - low_after, high_before - share_before),

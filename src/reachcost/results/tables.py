@@ -39,12 +39,6 @@ METRICS = {
     "pearson": ("Pearson", 3),
     "spearman": ("Spearman", 3),
     "agreement": ("agreement", 3),
-    "representation": ("representation R²", 3),
-    "dynamics": ("dynamics skill", 2),
-    "coverage": ("not covered %", 1),
-    "sampling": ("sampling %", 1),
-    "ranking": ("ranked before the best %", 1),
-    "execution": ("execution %", 1),
 }
 """Heading and digits of the metrics that any world has; a study adds its own."""
 WIDTH = 80
@@ -135,11 +129,14 @@ class ResultTable:
 
     def heading(self, metric: str) -> str:
         """What a column is called."""
-        return {**METRICS, **self.headings}[metric][0]
+        return self._shown(metric)[0]
 
     def digits(self, metric: str) -> int:
         """Digits after the point in a column."""
-        return {**METRICS, **self.headings}[metric][1]
+        return self._shown(metric)[1]
+
+    def _shown(self, metric: str) -> tuple[str, int]:
+        return {**METRICS, **self.headings}.get(metric, (metric.replace("_", " "), 2))
 
     def write(self, out: Path) -> None:
         """Write `out/tables/<name>.json` and `.md`, each in one step."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from reachcost.audits.planner import audit_planner
+from reachcost.planning.control import budget_of
 from reachcost.results.records import Columns, Run
+from reachcost.studies.costs import cost_plan
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.study import Setting
 
@@ -15,10 +18,14 @@ from reachcost.studies.study import Setting
 def audit_run(experiment: Experiment, setting: Setting, criteria: bool = False) -> Run:
     """Audit the planner of a setting; rows are the audit's, `audit.json` holds stages, verdict and criteria."""
     task, goals = experiment.place(setting.evaluation)
+    goals = replace(goals, budget=budget_of(task, goals, setting.budget))
     planner = setting.planner or experiment.study.planner
 
     def compute(directory: Path) -> Columns:
-        model, latents = experiment.model(setting.member.model, setting.clamp), experiment.latents(setting.member.model)
+        member, study = setting.member, experiment.study
+        model, latents = experiment.model(member.model, setting.clamp), experiment.latents(member.model)
+        for name in cost_plan(study, setting.cost).heads:
+            latents = experiment.learned_from(member, study.heads[name], setting.seed_of_head, setting.evaluation)
         options: dict[str, Any] = {
             "criteria": criteria,
             "seed": setting.member.seed,
@@ -30,12 +37,14 @@ def audit_run(experiment: Experiment, setting: Setting, criteria: bool = False) 
         (directory / "audit.json").write_text(text, encoding="utf-8")
         return audit.rows
 
+    name = experiment.study.run_name(setting) + ("-criteria" if criteria else "")
     config = {
         **experiment.behind(setting),
+        "budget": goals.budget,
         "clamp": setting.clamp,
         "planner": type(planner).__name__,
         "planner_settings": planner,
         "planner_seed": setting.member.seed,
         "criteria": criteria,
     }
-    return experiment.run("audits", experiment.study.run_name(setting), config, compute)
+    return experiment.run("audits", name, config, compute)

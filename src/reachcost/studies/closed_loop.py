@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from reachcost.costs.latent import LatentMSE
-from reachcost.costs.oracle import ExactModel, OracleGeodesic
-from reachcost.data.actions import blocks_of
-from reachcost.planning.control import control
+from reachcost.costs.oracle import OracleGeodesic, exact_model
+from reachcost.planning.control import budget_of, control
 from reachcost.planning.random_policy import RandomPolicy
 from reachcost.protocols import Planner, TerminalCost, WorldModel
 from reachcost.results.records import Columns, Run, require_rows
 from reachcost.studies.experiment import ORACLE, RANDOM, Experiment
 from reachcost.studies.study import Setting
 from reachcost.tasks.contract import Task
-from reachcost.tasks.exact import ExactDynamics
 
 
 def control_run(experiment: Experiment, setting: Setting) -> Run:
     """Closed loop under one cost; rows are episodes."""
     task, evaluation = experiment.place(setting.evaluation)
     planner = _planner(experiment, setting, task)
-    budget = setting.budget or evaluation.budget or task.action_budget
+    budget = budget_of(task, evaluation, setting.budget)
     proposal = None if setting.cost == RANDOM or experiment.study.proposal is None else experiment.study.proposal(task)
 
     def compute(_: Path) -> Columns:
@@ -62,7 +59,7 @@ def _planned_with(experiment: Experiment, setting: Setting, task: Task) -> tuple
     if setting.cost == RANDOM:
         return model, LatentMSE()
     if setting.cost == ORACLE:
-        exact: Any = model if isinstance(model, ExactModel) else ExactDynamics(task, blocks_of(model))
+        exact = exact_model(task, model, experiment.evaluation(setting.evaluation).starts)
         return exact, OracleGeodesic(exact)
     return model, experiment.cost(setting)
 
@@ -86,6 +83,6 @@ def outcomes(experiment: Experiment, setting: Setting) -> dict[str, np.ndarray]:
         far = task.distance(evaluation.starts, evaluation.goals)
         last = max((high for _, high in study.bins.values()), default=0)
         for metric, (low, high) in study.bins.items():
-            inside = (far >= low) & ((far < high) | (high == last))
+            inside = (far >= low) & ((far < high) | ((high == last) & (far == high)))
             values |= {metric: success[inside]} if inside.any() else {}
     return values

@@ -54,9 +54,9 @@ class Experiment:
     def __init__(self, study: Study, out: Path, progress: Progress | None = None, episodes: int | None = None) -> None:
         self.study, self.progress, self._episodes = study, progress or Progress(), episodes
         self.recorder = Recorder(out, self.progress)
-        self.model, self.latents, self.probe = cache(self._model), cache(self._latents), cache(self._probe)
-        self.place = cache(self._drawn)
-        self.pool = lru_cache(maxsize=4)(self._pool)
+        self.latents, self.probe = cache(self._latents), cache(self._probe)
+        self._built, self._drawn = cache(self._build), cache(self._draw)
+        self._rolled_out = lru_cache(maxsize=4)(self._roll_out)
         self.unseen = lru_cache(maxsize=1)(self._unseen)
 
     def variant(self, **changes: Any) -> Experiment:
@@ -75,7 +75,11 @@ class Experiment:
         """What heads and probes learn from."""
         return self.task.generate_logs(**self.study.logs)
 
-    def _model(self, name: str, clamp: bool = True) -> WorldModel:
+    def model(self, name: str, clamp: bool = True) -> WorldModel:
+        """The world model of that name."""
+        return self._built(name, clamp)
+
+    def _build(self, name: str, clamp: bool) -> WorldModel:
         return self.study.models[name](self.task, clamp)
 
     def _latents(self, model: str) -> Latents:
@@ -86,8 +90,11 @@ class Experiment:
         rows = generator(0, "probe").permutation(self.logs.rows)[: PROBE_ROWS * 4 // 5]
         return fit_probe(self.latents(model).values[rows], self.task.coordinates(self.logs.columns["state"][rows]))
 
-    def _drawn(self, name: str | None) -> tuple[Task, EvaluationSet]:
-        name = name or self.study.evaluation
+    def place(self, evaluation: str | None = None) -> tuple[Task, EvaluationSet]:
+        """An evaluation set, by default the study's, and the world it is of."""
+        return self._drawn(evaluation or self.study.evaluation)
+
+    def _draw(self, name: str) -> tuple[Task, EvaluationSet]:
         foreign = self.study.foreign_sets.get(name)
         world, whole = foreign() if foreign else (self.task, self.task.evaluation_set(name))
         return world, whole if self._episodes is None else whole.spread(min(self._episodes, len(whole)))
@@ -126,19 +133,27 @@ class Experiment:
 
     def pairs(self, member: Member, plan: HeadPlan, seed: int, evaluation: str | None = None) -> Pairs:
         """Draw the pairs of a head, without the source episodes of an evaluation set if the plan says so."""
-        latents, goals = self.latents(member.model), self.evaluation(self.excluded(evaluation))
+        latents = self.learned_from(member, plan, seed, evaluation)
         counts = {"count": plan.pairs, "validation": plan.validation, "seed": self._pair_seed(seed)}
-        exclude, rows = goals if plan.exclude else None, plan.rows
-        if plan.coverage:
-            latents = covered_latents(latents, plan.coverage, self.task, rows, goals, self._pair_seed(seed))
-            rows = None
+        exclude = self._kept_out(plan, evaluation)
         if plan.labels == "oracle":
             groups = pair_groups(plan.coverage, self.task)
             drawn: Pairs = OraclePairs(latents, self.task, **counts, exclude=exclude, groups=groups)
         else:
+            rows = None if plan.coverage else plan.rows
             rules = {"sampling": plan.sampling, "max_gap": plan.max_gap, "rows": rows, "holdout": plan.holdout}
             drawn = TemporalPairs(latents, **counts, exclude=exclude, **rules)
         return drawn if plan.shuffled == "none" else drawn.shuffled(validation=plan.shuffled == "all")
+
+    def learned_from(self, member: Member, plan: HeadPlan, seed: int, evaluation: str | None = None) -> Latents:
+        """The encoded logs that the pairs of a head are drawn from: all of them, or those that its coverage keeps."""
+        latents, exclude = self.latents(member.model), self._kept_out(plan, evaluation)
+        if not plan.coverage:
+            return latents
+        return covered_latents(latents, plan.coverage, self.task, plan.rows, exclude, self._pair_seed(seed))
+
+    def _kept_out(self, plan: HeadPlan, evaluation: str | None) -> EvaluationSet | None:
+        return self.evaluation(self.excluded(evaluation)) if plan.exclude else None
 
     def _pair_seed(self, seed: int) -> int:
         return seed if self.study.pair_seed is None else self.study.pair_seed
@@ -183,7 +198,7 @@ class Experiment:
             "head": plan,
             "pair_seed": self._pair_seed(seed),
             "head_seed": seed,
-            "excluded_set_sha256": self.evaluation(excluded).fingerprint if plan.exclude else None,
+            "excluded_set_sha256": kept_out.fingerprint if (kept_out := self._kept_out(plan, evaluation)) else None,
         }
         return self.run("heads", title, config, train, artefacts=[WEIGHTS]), train
 
@@ -206,11 +221,18 @@ class Experiment:
 
     # What rankings share
 
-    @torch.no_grad()
-    def _pool(self, member: Member, evaluation: str | None = None) -> tuple[Tensor, Tensor, dict[str, np.ndarray]]:
+    def pool(
+        self, member: Member, evaluation: str | None = None, clamp: bool = True
+    ) -> tuple[Tensor, Tensor, dict[str, np.ndarray]]:
         """Predicted ends [E, S, D] of the shared candidates, goals [E, D], and true distances [E, S] by name."""
+        return self._rolled_out(member, evaluation, clamp)
+
+    @torch.no_grad()
+    def _roll_out(
+        self, member: Member, evaluation: str | None, clamp: bool
+    ) -> tuple[Tensor, Tensor, dict[str, np.ndarray]]:
         task, goals = self.place(evaluation)
-        model, plan = self.model(member.model), self.study.pools
+        model, plan = self.model(member.model, clamp), self.study.pools
         pools = plan.draw(task, model, goals, member.seed)
         _, terminal, goal = roll_out(task, model, goals, pools)
         blocks = blocks_of(model)

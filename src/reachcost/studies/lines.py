@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.results.stats import hierarchical_bootstrap, mean_std, sign_flip_test, wilson
+from reachcost.results.stats import hierarchical_bootstrap, mean_std, newcombe, sign_flip_test, wilson
 from reachcost.results.tables import TableRow
 from reachcost.studies.audited import audit_run
 from reachcost.studies.closed_loop import outcomes
@@ -107,14 +107,17 @@ def difference_row(
     experiment: Experiment, line: Line, against: Line, paper: Mapping[str, float] | None = None
 ) -> TableRow:
     """How much more success one line has than another on the same episodes, and the sign-flip test over members."""
-    gains, base = (measured(experiment, one.settings(experiment))["success"] for one in (line, against))
-    gains = gains.reshape(len(base), -1, base.shape[1]).mean(1) - base
+    mine, base = (measured(experiment, one.settings(experiment))["success"] for one in (line, against))
+    mine = mine.reshape(len(base), -1, base.shape[1]).mean(1)
+    gains = mine - base
+    low, high = hierarchical_bootstrap(gains[..., None], shared=True)[:, 0].tolist()
+    below, above = (100 * bound for bound in newcombe(base.mean(0) / 100, mine.mean(0) / 100))
     return TableRow(
         cost=f"{line.shown or line.cost} minus {against.shown or against.cost}",
         model=line.kind,
         n=gains.size,
         ours={"success": float(gains.mean()), "p_value": sign_flip_test(gains.mean(1))},
-        interval={"success": hierarchical_bootstrap(gains[..., None], shared=True)[:, 0].tolist()},
+        interval={"success": [min(low, below), max(high, above)]},
         paper=paper,
         seed=line.settings(experiment)[0].member.seed if line.single else None,
         setting=line.setting,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +20,11 @@ from reachcost.studies.study import Setting
 def sasc_run(experiment: Experiment, setting: Setting) -> Run:
     """Score the shared pools of a member with one cost; rows are episodes."""
     member, goals, plan = setting.member, experiment.evaluation(setting.evaluation), experiment.study.pools
-    ranked = Setting(member, setting.cost, setting.head_seed, setting.evaluation)  # a pool knows no planner
+    ranked = replace(setting, planner=None, budget=None)  # a pool knows neither
 
     @torch.no_grad()
     def compute(_: Path) -> Columns:
-        terminal, goal, distances = experiment.pool(member, setting.evaluation)
+        terminal, goal, distances = experiment.pool(member, setting.evaluation, setting.clamp)
         scores = (
             distances["oracle"]
             if setting.cost == ORACLE
@@ -45,6 +46,7 @@ def sasc_run(experiment: Experiment, setting: Setting) -> Run:
 
     config = {
         **experiment.behind(setting),
+        **({} if setting.clamp else {"clamp": False}),
         "candidates": plan.candidates,
         "candidate_horizon": plan.horizon,
         "candidate_seed": plan.seed(member.seed),

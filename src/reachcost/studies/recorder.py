@@ -9,7 +9,7 @@ from typing import Any
 from reachcost.base.machine import versions
 from reachcost.base.progress import Progress
 from reachcost.errors import ReachcostError
-from reachcost.results.records import Columns, Run, record_run
+from reachcost.results.records import Columns, Run, record_run, require_config
 
 NUMERICS = ("torch", "numpy", "scipy")
 """Packages that numbers depend on: runs of different ones do not go into one table."""
@@ -41,6 +41,8 @@ class Recorder:
             found = record_run(path, config, compute, artefacts)
             self._require_same(found.manifest["versions"], f"{path} is")
             self._runs[name] = found
+        else:
+            require_config(self._runs[name], config)
         return self._runs[name]
 
     def used(self) -> list[Run]:

@@ -43,7 +43,7 @@ def tables_of(name: str) -> tuple[str, ...]:
 def reproduce(name: str, out: Path, progress: Progress | None = None) -> ResultTable:
     """Run what is missing in `out` and write `out/tables/<name>.json` and `.md`."""
     tables_of(name)
-    return make_table(all_tables()[name], name, out, progress)
+    return make_table(all_tables()[name], name, out, progress, command=f"reachcost reproduce {name}")
 
 
 def demo(out: Path, progress: Progress, **smaller: int) -> tuple[ResultTable, Path | None]:

@@ -64,6 +64,13 @@ class HeadPlan:
     shuffled: Literal["none", "train", "all"] = "none"
     """Whose labels are permuted: a shuffled control permutes all, so that no true label picks its epoch."""
 
+    def __post_init__(self) -> None:
+        """Refuse what would be recorded and ignored."""
+        if self.labels == "oracle" and (self.max_gap is not None or self.sampling != "balanced"):
+            raise ReachcostError("oracle labels are of any two states: leave max_gap and sampling at their defaults")
+        if self.labels == "oracle" and self.rows is not None and not self.coverage:
+            raise ReachcostError("oracle pairs are of all rows: say coverage='random' beside rows, or leave rows out")
+
 
 @dataclass(frozen=True)
 class CostPlan:
@@ -161,8 +168,24 @@ class Study:
     legend: str = ""
     """What the names of costs mean, at the end of every note."""
 
+    def __post_init__(self) -> None:
+        """Refuse what would mix up runs, or fail after hours."""
+        members = [member for kind in self.members.values() for member in kind]
+        names = [self.name, *self.tables, *self.heads, *self.costs, *(member.label for member in members)]
+        if wrong := next((name for name in names if not name or "/" in name), None):
+            raise ReachcostError(f"the study {self.name} names something {wrong!r}: names are those of directories")
+        labels = {member.label: member for member in members}
+        if twice := next((member for member in members if labels[member.label] != member), None):
+            raise ReachcostError(f"two members of {self.name} are called {twice.label!r}: give each its own label")
+        if unknown := next((member for member in members if member.model not in self.models), None):
+            raise ReachcostError(f"{self.name} has no world model {unknown.model!r}: it has {', '.join(self.models)}")
+        if both := next((name for name in self.heads if name in self.costs), None):
+            raise ReachcostError(f"{both!r} is a head and a cost of {self.name}: give one of them another name")
+
     def members_of(self, kind: str, seeds: Sequence[int] | None = None) -> list[Member]:
         """The members of a kind, or those of some seeds."""
+        if kind not in self.members:
+            raise ReachcostError(f"the study {self.name} has no members {kind!r}: it has {', '.join(self.members)}")
         found = [member for member in self.members[kind] if seeds is None or member.seed in seeds]
         if not found:
             raise ReachcostError(f"the study {self.name} has no {kind} of seeds {seeds}")

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from reachcost.base.progress import Progress
+from reachcost.errors import ReachcostError
 from reachcost.results.figures.dot_plot import Dot, draw_dots
 from reachcost.results.records import exclusive, require_intact_runs
 from reachcost.results.tables import ResultTable, TableRow
@@ -16,10 +17,11 @@ from reachcost.studies.lines import Line, table_row
 from reachcost.studies.study import Study
 
 INTERVALS = (
-    "Brackets are 95 % intervals: bootstrap over world models (for `oracle` and `random`: their planner seeds) and "
-    "over episodes, which all models share (20,000 resamples), heads on one world model averaged first. Those of "
-    "shares reach at least as far as the Wilson interval of the distinct episodes. n counts episodes in all runs of a "
-    "line."
+    "Brackets are 95 % intervals: bootstrap over the members of a line and over episodes, which all of them share "
+    "(20,000 resamples; 100,000 for differences). Members are world models, or heads where there is one world model, "
+    "or planner seeds for `oracle` and `random`; heads on each of several world models are averaged first. Intervals "
+    "of shares reach at least as far as Wilson's for the distinct episodes, those of differences of shares as far as "
+    "Newcombe's. n counts episodes in all runs of a line."
 )
 
 
@@ -55,19 +57,30 @@ def of_lines(metrics: tuple[str, ...], lines: Callable[[], Sequence[Line]]) -> C
 def make_table(
     study: Study,
     name: str,
-    out: Path,
+    out: str | Path,
     progress: Progress | None = None,
     episodes: int | None = None,
-    command: str | None = None,
+    command: str = "",
 ) -> ResultTable:
-    """Run what is missing in `out`, then write one table, and its picture, from the recorded rows alone."""
-    plan = study.tables[name]
+    """Run what is missing in `out`, then write one table, and its picture, from the recorded rows alone.
+
+    Args:
+        study: What runs.
+        name: One of its tables.
+        out: The directory of records, tables and pictures.
+        progress: Where to show progress.
+        episodes: Keep at most so many episodes of every evaluation set, spread over it.
+        command: What makes this table from the command line, if anything does.
+    """
+    if name not in study.tables:
+        raise ReachcostError(f"the study {study.name} has no table {name!r}: it has {', '.join(study.tables)}")
+    plan, out = study.tables[name], Path(out)
     with exclusive(out):
         require_intact_runs(out)
         experiment = Experiment(study, out, progress, episodes)
         rows = plan.rows(experiment)
-        command = command or f"reachcost reproduce {name}"
-        parts = [f"{plan.note} {plan.intervals}".strip(), study.legend * plan.legend, f"Made by `{command}`."]
+        parts = [f"{plan.note} {plan.intervals}".strip(), study.legend * plan.legend]
+        parts += [f"Made by `{command}`."] if command else []
         note = "\n\n".join(filter(None, parts))
         table = ResultTable(name, note, plan.metrics, rows, provenance(experiment, command), study.headings)
         table.write(out)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
@@ -23,6 +25,9 @@ from reachcost.swm.evaluation import evaluate_in_world, public_environment
 from reachcost.swm.model import SwmModel
 from reachcost.tasks.contract import Task
 from reachcost.worldmodels.jepa import JepaWorldModel
+
+TOTAL = "success"
+"""What a table calls the success of all episodes."""
 
 
 def table_name(goals: EvaluationSet, weight: float | None = None) -> str:
@@ -85,8 +90,9 @@ def compare_in_world(
     note = _note(
         public_environment(task).name, goals, planner, f"`{repair}` {formula} (labels {labels})", change, doubt
     )
-    kinds = {_metric(name): (f"{name} %", 1) for name in task.groups(goals.starts, goals.goals)}
-    return ResultTable(table_name(goals, weight), note, ("success", *kinds), rows, provenance, kinds)
+    metrics = _metrics(task.groups(goals.starts, goals.goals))
+    kinds = {metric: (f"{name} %", 1) for name, metric in metrics.items()}
+    return ResultTable(table_name(goals, weight), note, (TOTAL, *kinds), rows, provenance, kinds)
 
 
 def doubt_of(head: LearnedHead, goals: EvaluationSet, logs: Logs | None) -> str | None:
@@ -123,7 +129,7 @@ def change_of(before: np.ndarray, after: np.ndarray) -> dict[str, Any]:
 def row_of(task: Task, cost: str, model: str, seed: int, success: np.ndarray, goals: EvaluationSet) -> TableRow:
     """Success bool [E] of a cost as a line of the table."""
     kinds = task.groups(goals.starts, goals.goals)
-    groups = {"success": success, **{_metric(name): success[mask] for name, mask in kinds.items()}}
+    groups = {TOTAL: success, **{metric: success[kinds[name]] for name, metric in _metrics(kinds).items()}}
     shown = {name: found for name, found in groups.items() if len(found)}
     return TableRow(
         cost=cost,
@@ -138,9 +144,11 @@ def row_of(task: Task, cost: str, model: str, seed: int, success: np.ndarray, go
     )
 
 
-def _metric(group: str) -> str:
-    """What a table calls the success of a group of episodes."""
-    return group.partition(" ")[0]
+def _metrics(groups: Iterable[str]) -> dict[str, str]:
+    """What a table calls the success of each group: its first word, or all of its name where that is not its own."""
+    words = {name: name.partition(" ")[0] for name in groups}
+    uses = Counter([TOTAL, *words.values()])
+    return {name: word if uses[word] == 1 else f"{TOTAL} of {name}" for name, word in words.items()}
 
 
 def _note(

@@ -34,17 +34,25 @@ def public_environment(task: Task) -> PublicEnvironment:
     return task.public
 
 
-def goals_dataset(task: Task, goals: EvaluationSet, path: Path) -> Any:
+def goals_dataset(task: Task, goals: EvaluationSet, path: Path, action_size: int | None = None) -> Any:
     """Starts and goals as one of their datasets, kept in an HDF5 file.
 
     An episode is two rows, start and goal, so `World.evaluate` takes `start_steps` 0 and `goal_offset` 1.
+
+    Args:
+        task: The world.
+        goals: Starts and goals in that world.
+        path: The file, a new one.
+        action_size: Numbers in an action, of which all are 0; by default as many as the task logs.
     """
     import_stable_worldmodel()
     from stable_worldmodel.data import HDF5Dataset
 
     require_one_world(task.world, goals)
     states = np.stack([goals.starts, goals.goals], axis=1).reshape(-1, *goals.starts.shape[1:])
-    logs = Logs({"state": states, "action": np.zeros_like(states)}, np.full(len(goals), 2), task.observe)
+    size = task.generate_logs(1).columns["action"].shape[1] if action_size is None else action_size
+    actions = np.zeros((len(states), size), np.float32)
+    logs = Logs({"state": states, "action": actions}, np.full(len(goals), 2), task.observe)
     write_logs(logs, path, render=task.render)
     return HDF5Dataset(path=path)
 
@@ -79,7 +87,7 @@ def evaluate_in_world(
         raise ReachcostError(f"the CEM of stable-worldmodel executes the mean of its elites, not the {planner.execute}")
     success = np.zeros(len(goals), bool)
     with tempfile.TemporaryDirectory() as folder, one_thread():
-        dataset = goals_dataset(task, goals, Path(folder) / "goals.h5")
+        dataset = goals_dataset(task, goals, Path(folder) / "goals.h5", len(blocks.mean))
         with silence():
             world = swm.World(public.name, num_envs=1, image_shape=(public.pixels, public.pixels))
         try:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
 
-from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.evaluation import EvaluationSet, require_one_world
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.tasks.contract import LOST, Task
+from reachcost.tasks.contract import LOST, Distance, Task
+
+NEARBY = 1e-3
+"""Share of the largest distance that may remain from a state to itself."""
 
 
 def check_task(task: Task, states: np.ndarray | None = None, actions: np.ndarray | None = None) -> dict[str, str]:
@@ -21,8 +25,8 @@ def check_task(task: Task, states: np.ndarray | None = None, actions: np.ndarray
         states: Two or more different states [N, ...]; by default starts of its first evaluation set, or logged ones.
         actions: One action per state [N, a]; by default random indices, or logged actions.
 
-    Checked: attributes, shapes, that inputs are left alone, determinism, that rows do not mix, that actions matter,
-    that a goal counts as reached, every optional part that the task offers.
+    Checked: attributes, shapes, that inputs are left alone, determinism, that rows do not mix (up to rounding), that
+    actions matter, that a goal counts as reached, every optional part that the task offers.
 
     Returns:
         The optional parts that the task does not offer, and what is lost without each.
@@ -50,7 +54,12 @@ def check_task(task: Task, states: np.ndarray | None = None, actions: np.ndarray
             "success does not say that every state has reached itself",
             "return bool [N], True where goal and state agree",
         )
-    _check_optional(task, states)
+    _check_distances(task, states)
+    _check_episodes(task, states)
+    _check_readings(task, states)
+    _check_sets(task, states)
+    if task.offers("generate_logs"):
+        _check_logs(task, states)
     return {part: lost for part, lost in LOST.items() if not task.offers(part)}
 
 
@@ -60,13 +69,15 @@ def _check_attributes(task: Task) -> None:
     for name, kind in (("name", str), ("action_budget", int), ("stops_at_success", bool)):
         if not isinstance(getattr(task, name, None), kind):
             _fail(f"`{name}` is {getattr(task, name, None)!r}", f"make it a class attribute, a {kind.__name__}")
+    if task.action_budget < 1:
+        _fail(f"`action_budget` is {task.action_budget}", "give an episode one action or more")
     if task.discrete_actions is not None and task.discrete_actions < 2:
         _fail(f"`discrete_actions` is {task.discrete_actions}", "give two or more, or None for continuous actions")
 
 
 def _some_states(task: Task) -> np.ndarray:
     if task.sets:
-        return task.evaluation_set(task.sets[0]).starts[:8]
+        return _some_set(task, task.sets[0]).starts[:8]
     if task.offers("generate_logs"):
         return np.asarray(_some_logs(task).columns["state"][:8])
     return _fail("it has neither evaluation sets nor logs to take states from", "pass states=, two or more")
@@ -82,8 +93,15 @@ def _some_actions(task: Task, count: int) -> np.ndarray:
     return _fail("its actions are continuous and unknown", "pass actions=, one per state")
 
 
-def _some_logs(task: Task) -> Logs:
-    logs = _quietly("generate_logs", task.generate_logs, 4)
+def _some_set(task: Task, name: str) -> EvaluationSet:
+    found = _quietly("evaluation_set", task.evaluation_set, name)
+    if not isinstance(found, EvaluationSet):
+        _fail(f"evaluation_set({name!r}) is {found!r}", "return an EvaluationSet of states of this task")
+    return found
+
+
+def _some_logs(task: Task, **seed: int) -> Logs:
+    logs = _quietly("generate_logs", partial(task.generate_logs, **seed), 4)
     if not isinstance(logs, Logs) or not {"state", "action"} <= set(logs.columns):
         _fail("generate_logs leaves out a column", "return Logs with the columns `state` and `action`")
     return logs
@@ -103,7 +121,7 @@ def _check_rows(name: str, call: Callable[..., np.ndarray], *batch: np.ndarray) 
         [np.asarray(_quietly(name, call, *(part[row : row + 1] for part in batch))) for row in (0, 1)]
     )
     backwards = np.asarray(_quietly(name, call, *(part[::-1].copy() for part in batch)))[::-1]
-    if not (_same(alone, whole[:2]) and _same(backwards, whole)):
+    if not (_close(alone, whole[:2]) and _close(backwards, whole)):
         _fail(f"{name} of a row changes with the other rows", "treat the first axis as a batch of unrelated states")
     return whole
 
@@ -112,47 +130,113 @@ def _same(left: np.ndarray, right: np.ndarray) -> bool:
     return np.array_equal(left, right, equal_nan=left.dtype.kind in "fc")
 
 
+def _close(left: np.ndarray, right: np.ndarray) -> bool:
+    """Whether two results agree up to rounding, which may change with the size of a batch."""
+    if left.dtype.kind not in "fc" or left.shape != right.shape:
+        return _same(left, right)
+    return np.allclose(left, right, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
 def _check_observations(task: Task, states: np.ndarray) -> None:
     columns = _quietly("observe", task.observe, states)
     if not isinstance(columns, Mapping) or "state" not in columns:
         _fail("observe returned no column `state`", "return a mapping with `state` and what world models encode")
     for name in columns:
-        _check_rows(f"observe ({name!r})", lambda states, name=name: task.observe(states)[name], states)
+        _check_rows(f"observe ({name!r})", partial(_member, task.observe, name), states)
 
 
-def _check_optional(task: Task, states: np.ndarray) -> None:
-    goals = states[::-1].copy()
+def _check_distances(task: Task, states: np.ndarray) -> None:
+    further = _quietly("further_distances", lambda: task.further_distances)
+    if not isinstance(further, Mapping):
+        _fail(f"further_distances is {further!r}", "return a mapping of names to functions")
+    for name, distance in further.items():
+        _check_distance(f"further_distances[{name!r}]", distance, states)
     if task.offers("distance"):
-        for first, second in ((states, goals), (states, states)):
-            found = _check_rows("distance", task.distance, first, second)
-            if found.shape != (len(states),) or not (found >= 0).all():
-                _fail(f"distance returned {found!r}", "return non-negative numbers [N]")
-    groups = _quietly("groups", task.groups, states, goals)
-    for name, found in groups.items():
-        if np.shape(found) != (len(states),) or np.asarray(found).dtype != bool:
+        _check_distance("distance", task.distance, states)
+
+
+def _check_distance(name: str, distance: Distance, states: np.ndarray) -> None:
+    apart, itself = (_check_rows(name, distance, states, goals) for goals in (states[::-1].copy(), states.copy()))
+    for found in (apart, itself):
+        if found.shape != (len(states),) or not (found >= 0).all():
+            _fail(f"{name} returned {found!r}", "return non-negative numbers [N]")
+    if itself.max() > NEARBY * np.max(apart, where=np.isfinite(apart), initial=0):
+        _fail(f"{name} of states to themselves is {itself!r}", "return 0 there")
+
+
+def _check_episodes(task: Task, states: np.ndarray) -> None:
+    """Check what is said of episodes by their starts, ends and goals."""
+    goals, groups = states[::-1].copy(), {}
+    named = _quietly("groups", task.groups, states.copy(), goals.copy())
+    if not isinstance(named, Mapping):
+        _fail(f"groups returned {named!r}", "return a mapping of names to bool [N]")
+    for name in named:
+        call = partial(_member, task.groups, name)
+        groups[name] = found = _check_rows(f"groups ({name!r})", call, states, goals)
+        if found.shape != (len(states),) or found.dtype != bool:
             _fail(f"the group {name!r} is {found!r}", "return bool [N] for every name")
     if groups and np.max(np.sum(list(groups.values()), axis=0)) > 1:
         _fail(f"an episode is in several of the groups {', '.join(groups)}", "put it in at most one of them")
-    names = np.asarray(_quietly("category", task.category, states, goals, goals))
+    names = _check_rows("category", task.category, states, goals, goals.copy())
     if names.shape != (len(states),) or not (names == "success").all():
-        _fail(f"category returned {names!r} for episodes that ended at their goals", "return str [N], `success` there")
-    read = np.asarray(_quietly("coordinates", task.coordinates, states))
-    if read.ndim != 2 or len(read) != len(states):
+        _fail(
+            f"category returned {names.tolist()} for episodes that ended at their goals",
+            "return str [N], `success` there",
+        )
+
+
+def _check_readings(task: Task, states: np.ndarray) -> None:
+    """Check what is read off single states."""
+    read = _check_rows("coordinates", task.coordinates, states)
+    if read.ndim != 2:
         _fail(f"coordinates returned {read.shape} for {len(states)} states", "return [N, K]")
+    if read.dtype.kind not in "biuf" or not np.isfinite(read).all():
+        _fail(f"coordinates returned {read.tolist()}", "return finite numbers")
     if task.offers("bottleneck"):
-        lies = np.asarray(_quietly("bottleneck", task.bottleneck, states))
+        lies = _check_rows("bottleneck", task.bottleneck, states)
         if lies.shape != (len(states),) or not np.isin(lies, (0, 1, 2)).all():
             _fail(f"bottleneck returned {lies!r}", "return 2 near, 0 far, 1 in between: int [N]")
     if task.offers("render"):
-        drawn = np.asarray(_quietly("render", task.render, states))
-        if drawn.dtype != np.uint8 or drawn.ndim != 4 or drawn.shape[::3] != (len(states), 3):
+        drawn = _check_rows("render", task.render, states)
+        if drawn.dtype != np.uint8 or drawn.ndim != 4 or drawn.shape[3] != 3:
             _fail(f"render returned {drawn.dtype} {drawn.shape}", "return uint8 pixels [N, height, width, 3]")
+
+
+def _check_sets(task: Task, states: np.ndarray) -> None:
     for name in task.sets:
-        found = _quietly("evaluation_set", task.evaluation_set, name)
-        if not isinstance(found, EvaluationSet) or found.starts.shape[1:] != states.shape[1:]:
-            _fail(f"evaluation_set({name!r}) is {found!r}", "return an EvaluationSet of states of this task")
-    if task.offers("generate_logs"):
-        _some_logs(task)
+        found, again = _some_set(task, name), _some_set(task, name)
+        for ends in (found.starts, found.goals):
+            _require_kind(f"evaluation_set({name!r})", ends, states)
+        require_one_world(task.world, found)
+        if found.budget is not None and found.budget < 1:
+            _fail(
+                f"evaluation_set({name!r}) has a budget of {found.budget} actions",
+                "give one or more, or None for the task's own",
+            )
+        if found.fingerprint != again.fingerprint:
+            _fail(f"evaluation_set({name!r}) is another one each time", "draw it by a seed of its own, or keep it")
+
+
+def _check_logs(task: Task, states: np.ndarray) -> None:
+    logs, again, other = _some_logs(task), _some_logs(task), _some_logs(task, seed=1)
+    _require_kind("generate_logs", logs.columns["state"], states)
+    if logs.fingerprint != again.fingerprint:
+        _fail("generate_logs gives other logs for the same seed", "draw all its random numbers by that seed")
+    if logs.fingerprint == other.fingerprint:
+        _fail("generate_logs gives the same logs for every seed", "draw its random numbers by that seed")
+
+
+def _require_kind(name: str, found: np.ndarray, states: np.ndarray) -> None:
+    kind, known = ((array.dtype, array.shape[1:]) for array in (found, states))
+    if kind != known:
+        _fail(
+            f"states of {name} are {kind[0]} {kind[1]} each, others of this task {known[0]} {known[1]}",
+            "give all of them one type and shape",
+        )
+
+
+def _member(call: Callable[..., Mapping[str, np.ndarray]], name: str, *batch: np.ndarray) -> np.ndarray:
+    return call(*batch)[name]
 
 
 def _quietly(name: str, call: Callable[..., Any], *arguments: Any) -> Any:

@@ -55,7 +55,7 @@ class Task(ABC):
     stops_at_success: ClassVar[bool] = False
     """Whether an episode ends when it reaches its goal, or goes on to the end of its budget."""
     discrete_actions: ClassVar[int | None] = None
-    """How many actions there are, given by their index [N, 1]; None where they are continuous."""
+    """How many actions there are, given by their index, int64 [N, 1]; None where they are continuous."""
     sets: tuple[str, ...] = ()
     """Names of its evaluation sets; the first one is meant where none is named."""
     public: ClassVar[PublicEnvironment | None] = None
@@ -68,7 +68,7 @@ class Task(ABC):
 
     @abstractmethod
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """Execute one action per state: [N, ...], [N, a] -> [N, ...]."""
+        """Execute one action per state: [N, ...], [N, a] -> [N, ...]; discrete actions are int64 [N, 1]."""
 
     @abstractmethod
     def observe(self, states: np.ndarray) -> Observations:
@@ -83,7 +83,7 @@ class Task(ABC):
         return getattr(type(self), part) is not getattr(Task, part)
 
     def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """The oracle distance [N]; used for diagnosis, never by a terminal cost."""
+        """The oracle distance [N], 0 from a state to itself; used for diagnosis, never by a terminal cost."""
         raise self._missing("distance")
 
     @property
@@ -92,7 +92,7 @@ class Task(ABC):
         return {}
 
     def generate_logs(self, episodes: int, seed: int = 0) -> Logs:
-        """Log its data policy, with the columns `state` and `action`."""
+        """Log its data policy, with the columns `state` and `action`; its random numbers are those of the seed."""
         raise self._missing("generate_logs")
 
     def describe_logs(self, logs: Logs) -> Mapping[str, tuple[float, float | None]]:
@@ -106,7 +106,7 @@ class Task(ABC):
         }
 
     def evaluation_set(self, name: str) -> EvaluationSet:
-        """The evaluation set of that name, one of `sets`."""
+        """The evaluation set of that name, one of `sets`; the same one every time."""
         raise self._missing("evaluation_set")
 
     def render(self, states: np.ndarray) -> np.ndarray:
@@ -114,11 +114,11 @@ class Task(ABC):
         raise self._missing("render")
 
     def coordinates(self, states: np.ndarray) -> np.ndarray:
-        """What a probe should read from a state [N, K]: angles as sine and cosine, nothing that a frame cannot show."""
+        """What a probe should read from a state, finite [N, K]: angles as sine and cosine, nothing that frames lack."""
         return np.asarray(states, np.float64).reshape(len(states), -1)
 
     def groups(self, starts: np.ndarray, goals: np.ndarray) -> Mapping[str, np.ndarray]:
-        """Named kinds of episodes: name to bool [N], every episode in at most one of them."""
+        """Named kinds of episodes: always the same names, to bool [N], every episode in at most one of them."""
         return {}
 
     def category(self, starts: np.ndarray, states: np.ndarray, goals: np.ndarray) -> np.ndarray:

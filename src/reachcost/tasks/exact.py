@@ -64,7 +64,8 @@ class ExactDynamics:
         batch, samples = actions.shape[:2]
         here = np.repeat(self.states(context[:, -1]), samples, axis=0)
         plans = actions.numpy()
-        steps = plans if self.actions is None else self.actions.unroll(plans)
+        # A planner may sample smaller integers, in which a world that subtracts from an index would wrap around.
+        steps = plans.astype(np.int64) if self.actions is None else self.actions.unroll(plans)
         steps = steps.reshape(batch * samples, -1, steps.shape[-1])
         for step in range(steps.shape[1]):
             here = self.task.step(here, steps[:, step])

@@ -11,6 +11,7 @@ RULE = Rule(
     80.0,
     True,
     "no stage explains the failures: try more episodes, a better head (more logs, more pairs), a longer budget",
+    share=True,
 )
 
 

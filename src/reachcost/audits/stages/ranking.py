@@ -39,4 +39,5 @@ def measure(subject: Subject) -> Stage:
         pools = logged_pools(unseen, np.arange(len(unseen.logs)), GOALS)
     except TooFewGoals as error:
         return unknown(NAME, rule, str(error))
-    return judge(NAME, rule, logged_audit({"audited": subject.cost}, unseen, pools)["audited"].spearman)
+    ranking = logged_audit({"audited": subject.cost}, unseen, pools)["audited"]
+    return judge(NAME, rule, ranking.spearman, unseen.logs.episode_of(pools.goals))

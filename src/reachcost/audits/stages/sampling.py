@@ -11,6 +11,7 @@ RULE = Rule(
     80.0,
     True,
     "this planner misses its goals even if it knows everything: more candidates, iterations or horizon",
+    share=True,
 )
 
 

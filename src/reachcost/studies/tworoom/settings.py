@@ -53,7 +53,7 @@ FOREIGN_SETS = {
 OUR_HEAD = HeadPlan()
 PAPER_HEAD = HeadPlan(Recipe.paper(), holdout=0.0)
 ORACLE_HEAD = replace(PAPER_HEAD, labels="oracle")
-COVERAGE_HEAD = replace(ORACLE_HEAD, pairs=50_000, rows=25_000)
+LIMITED_HEAD = replace(ORACLE_HEAD, pairs=50_000, rows=25_000, coverage="limited")
 RANDOM_ROWS = replace(PAPER_HEAD, sampling="random-rows")
 ABLATION = {
     "random-5k-20k": replace(RANDOM_ROWS, rows=5_000, pairs=20_000),
@@ -77,10 +77,10 @@ HEADS = {
     "mahalanobis": replace(ORACLE_HEAD, recipe=Recipe.paper(head="mahalanobis")),
     "geodesic-mlp": ORACLE_HEAD,
     "geodesic-ranking": replace(ORACLE_HEAD, recipe=Recipe.paper(loss="ranking")),
-    "geodesic-limited": replace(COVERAGE_HEAD, coverage="limited"),
-    "geodesic-balanced": replace(COVERAGE_HEAD, coverage="balanced"),
-    "geodesic-mixed": replace(COVERAGE_HEAD, coverage="mixed"),
-    "geodesic-random": replace(COVERAGE_HEAD, coverage="random", rows=30_000, pairs=100_000),
+    "geodesic-limited": LIMITED_HEAD,
+    "geodesic-balanced": replace(LIMITED_HEAD, coverage="balanced"),
+    "geodesic-mixed": replace(LIMITED_HEAD, coverage="mixed"),
+    "geodesic-random": replace(LIMITED_HEAD, coverage="random", rows=30_000, pairs=100_000),
     "trm-paper-limited": replace(PAPER_HEAD, coverage="limited"),
     "trm-limited": replace(OUR_HEAD, coverage="limited"),
     **ABLATION,

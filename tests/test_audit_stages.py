@@ -1,0 +1,229 @@
+"""What a stage counts: shares by declaration, episodes and not their places, numbers and not what is none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reachcost.audits.dynamics import logged_moves, prediction_skill, skill_by_episode
+from reachcost.audits.planner import audit_planner
+from reachcost.audits.sasc import roll_out
+from reachcost.audits.stage import NO_EPISODE, Rule, Stage, judge, judge_grouped
+from reachcost.audits.stages import STAGES
+from reachcost.audits.stages.coverage import PLACES
+from reachcost.audits.subject import EXECUTED, Subject
+from reachcost.cli import main
+from reachcost.costs.head import HeadCost
+from reachcost.costs.latent import LatentMSE
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.latents import Latents, encode_logs
+from reachcost.data.logs.hdf5 import write_logs
+from reachcost.errors import ReachcostError
+from reachcost.fitting.fit import fit
+from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.temporal import TemporalPairs
+from reachcost.heads.pair import PairHead
+from reachcost.planning.categorical_cem import CategoricalCEM
+from reachcost.planning.cem import CEM
+from reachcost.protocols import Observations
+from reachcost.results.stats import wilson
+from reachcost.tasks.toponav.features import ExactTopoNav
+from reachcost.tasks.toponav.task import TopoNav
+from reachcost.tasks.tworoom import TwoRoom
+from reachcost.worldmodels.jepa import JepaWorldModel
+
+GRID = CategoricalCEM(candidates=16, iterations=1, elites=2)
+TINY = CEM(candidates=8, iterations=1, elites=2)
+QUICK = Recipe(epochs=1, hidden=8)
+
+
+@pytest.fixture(scope="module")
+def logged(world: TwoRoom, lewm: JepaWorldModel) -> Latents:
+    return encode_logs(lewm, world.generate_logs(600))
+
+
+@pytest.fixture(scope="module")
+def cells(evaluation: EvaluationSet) -> EvaluationSet:
+    return evaluation.spread(6)
+
+
+def stages(*parts: object) -> dict[str, Stage]:
+    return {stage.name: stage for stage in audit_planner(*parts).stages}  # type: ignore[arg-type]
+
+
+def test_only_declared_shares_have_the_interval_of_a_share() -> None:
+    """A constant cost has correlation 0 on every goal, which is no share of anything."""
+    assert {name for name, stage in STAGES.items() if stage.RULE.share} == {"coverage", "sampling", "execution"}
+    nothing = np.zeros(30)
+    assert judge("ranking", STAGES["ranking"].LOGGED, nothing).interval == (0, 0)
+    assert judge("ranking", STAGES["ranking"].RULE, nothing).interval == (0, 0)
+    assert judge("execution", STAGES["execution"].RULE, nothing).interval == pytest.approx(
+        [100 * bound for bound in wilson(0, 30)]
+    )
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=40))
+def test_places_of_one_episode_add_no_certainty(places: list[tuple[int, bool]]) -> None:
+    rule = Rule("% lost", 10.0, False, "log more", share=True)
+    episodes, lost = (np.array(column) for column in zip(*places, strict=True))
+    once, twice = (
+        judge_grouped("coverage", rule, np.repeat(100.0 * lost, times), np.repeat(episodes, times)) for times in (1, 2)
+    )
+    assert once.value == pytest.approx(100 * lost.mean())
+    assert once.n == len(set(episodes.tolist()))
+    assert twice.value == pytest.approx(once.value)
+    assert (once.interval is None) == (twice.interval is None) == (once.n == 1)
+    assert once.interval is None or twice.interval == pytest.approx(once.interval)
+    for number, row in zip(once.episodes, once.rows, strict=True):
+        assert row == pytest.approx(100 * lost[episodes == number].mean())
+
+
+@given(st.integers(0, 1000))
+def test_episodes_add_up_to_the_skill(seed: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+    start, predicted, true = (torch.randn(30, 3, generator=random) for _ in range(3))
+    episodes = np.random.default_rng(seed).integers(0, 6, 30)
+    found = skill_by_episode(start, predicted, true, episodes)
+    assert found.episodes.tolist() == sorted({*episodes.tolist()})
+    assert found.rows.mean() == pytest.approx(prediction_skill(start, predicted, true), abs=1e-5)
+    assert found.interval is not None
+    parts = [part.repeat(4, 1) for part in (start, predicted, true)]
+    repeated = skill_by_episode(parts[0], parts[1], parts[2], np.tile(episodes, 4))
+    assert repeated.interval == pytest.approx(found.interval)
+
+
+def test_a_skill_without_change_or_without_other_episodes_has_no_interval() -> None:
+    here, there = torch.zeros(4, 2), torch.ones(4, 2)
+    assert skill_by_episode(here, there, here, np.arange(4)).interval is None
+    assert skill_by_episode(here, there, there, np.zeros(4, int)).interval is None
+
+
+def test_rows_of_a_simulator_are_of_the_evaluated_episodes(
+    task: TopoNav, model: ExactTopoNav, latents: Latents, head: PairHead, cells: EvaluationSet
+) -> None:
+    found = stages(model, latents, HeadCost(head), task, cells, GRID)
+    assert found["representation"].episodes.tolist() == [NO_EPISODE]
+    for name in ("dynamics", "coverage", "sampling", "ranking", "execution"):
+        np.testing.assert_array_equal(found[name].episodes, cells.episodes)
+        assert found[name].n == len(cells)
+        assert found[name].rows.mean() == pytest.approx(found[name].value)
+        assert found[name].interval is not None
+    places = found["coverage"].rows * (EXECUTED + 1) / 100
+    np.testing.assert_allclose(places, places.round(), atol=1e-9)
+
+
+def test_rows_of_logs_are_of_the_logged_episodes(
+    world: TwoRoom, lewm: JepaWorldModel, logged: Latents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(STAGES["ranking"], "GOALS", 5)
+    unseen = encode_logs(lewm, world.generate_logs(60, seed=7))
+    head = HeadCost(fit(TemporalPairs(logged, 500), QUICK))
+    found = stages(lewm, logged, head, None, None, None, unseen)
+    for name in ("dynamics", "coverage", "ranking"):
+        assert found[name].episodes.min() >= 0
+        assert found[name].episodes.max() < len(unseen.logs)
+        assert found[name].n == len(found[name].rows) == len(found[name].episodes)
+    for name in ("dynamics", "coverage"):
+        assert len(np.unique(found[name].episodes)) == found[name].n < PLACES
+    moved = logged_moves(lewm, unseen)
+    probe = Subject(lewm, logged).probe
+    assert probe is not None
+    assert found["dynamics"].value == prediction_skill(*(probe(part) for part in moved))
+
+
+class Broken:
+    """A world model whose predictions, or latents of what comes after the start, are no numbers."""
+
+    def __init__(self, model: ExactTopoNav | JepaWorldModel, starts: int | None = None) -> None:
+        self.latent_dim, self.action_dim = model.latent_dim, model.action_dim
+        self.model, self.starts = model, starts
+        self.actions = getattr(model, "actions", None)
+
+    def encode(self, observations: Observations) -> torch.Tensor:
+        latent = self.model.encode(observations)
+        return latent if self.starts is None or len(latent) <= self.starts else latent * torch.nan
+
+    def rollout(self, context: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        predicted = self.model.rollout(context, actions)
+        return predicted * torch.nan if self.starts is None else predicted
+
+
+def test_a_model_that_predicts_no_numbers_is_an_error(
+    task: TopoNav, model: ExactTopoNav, latents: Latents, cells: EvaluationSet, lewm: JepaWorldModel, logged: Latents
+) -> None:
+    known = Latents(latents.values, latents.logs)
+    with pytest.raises(ReachcostError, match=r"what is predicted in episode 0 is not finite \(6 of 6 are not\)"):
+        audit_planner(Broken(model), known, None, task, cells, GRID)
+    with pytest.raises(ReachcostError, match="what is predicted in episode 0 is not finite"):
+        roll_out(task, Broken(model), cells, np.zeros((6, 2, 3, 1), np.int64))
+    with pytest.raises(ReachcostError, match="the end of a candidate in episode 0 is not finite"):
+        audit_planner(Broken(model, starts=len(cells)), known, None, task, cells, GRID)
+    with pytest.raises(ReachcostError, match=r"what is predicted 5 action blocks after log row \d+ is not finite"):
+        audit_planner(Broken(lewm), Latents(logged.values, logged.logs))
+
+
+def test_advice_names_no_part_of_a_world() -> None:
+    assert "door" not in STAGES["coverage"].RULE.advice
+
+
+def flattered(subject: Subject) -> str:
+    caveats = audit_planner(
+        subject.model, subject.latents, subject.cost, subject.task, subject.evaluation, TINY
+    ).caveats
+    return next((caveat for caveat in caveats if "success flatters it" in caveat), "")
+
+
+def test_the_head_must_have_kept_out_the_audited_set_and_not_just_any(
+    lewm: JepaWorldModel, logged: Latents, world: TwoRoom
+) -> None:
+    """Parts of a set that was kept out were kept out, too; of a set that the task does not know nobody can tell."""
+    whole = world.evaluation_set("high-distance")
+    assert whole.source_episodes is not None
+    seen = np.flatnonzero((whole.source_episodes < len(logged.logs)).any(1))
+    unseen = np.setdiff1d(np.arange(len(whole)), seen)
+    assert len(seen) >= 2
+    part = whole.subset(seen[:2])
+    maybe, surely = "may have been fitted on episodes of this one", "was fitted on episodes of the evaluation set"
+    for excluded, caveat in (
+        (None, surely),
+        (whole, ""),
+        (part, ""),
+        ([whole.subset(unseen), part], ""),
+        (whole.subset(unseen), maybe),
+    ):
+        head = fit(TemporalPairs(logged, 500, exclude=excluded), QUICK)
+        found = flattered(Subject(lewm, logged, HeadCost(head), world, part))
+        assert caveat in found
+        assert bool(caveat) == bool(found)
+    assert not flattered(Subject(lewm, logged, LatentMSE(), world, part))
+
+
+def test_the_command_keeps_the_rows_beside_the_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    logs, out = tmp_path / "logs.h5", tmp_path / "audit.json"
+    write_logs(TwoRoom().generate_logs(20), logs)
+    command = ["audit", "--model", "lewm-tworoom-3072", "--logs", str(logs), "--task", "tworoom", "--no-criteria"]
+    options = ["--episodes", "3", "--candidates", "20", "--iterations", "1"]
+    assert main([*command, *options, "--out", str(out)]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["audit.json", "audit.parquet", "logs.h5"]
+    rows = pq.read_table(tmp_path / "audit.parquet").to_pydict()
+    recorded = {stage["name"]: stage for stage in json.loads(out.read_text())["stages"]}
+    for name, stage in recorded.items():
+        values = [value for kind, value in zip(rows["measurement"], rows["value"], strict=True) if kind == name]
+        assert len(values) == stage["n"]
+        assert stage["value"] is None or np.mean(values) == pytest.approx(stage["value"], abs=1e-5)
+    out.unlink()
+    capsys.readouterr()
+    assert main([*command, *options, "--out", str(out)]) == 1
+    assert "audit.parquet exists already" in capsys.readouterr().err
+    assert main([*command, "--out", str(tmp_path / "new.parquet")]) == 1
+    assert "name a JSON file" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["audit", "--help"])
+    assert ".parquet" in capsys.readouterr().out

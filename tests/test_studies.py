@@ -1,0 +1,115 @@
+"""What a declared study refuses, and what its runs depend on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import reachcost as rc
+from reachcost.studies.audited import audit_run
+from reachcost.studies.closed_loop import control_run, outcomes
+from reachcost.studies.experiment import Experiment
+from reachcost.studies.lines import Line, difference_row
+from reachcost.studies.ranking import sasc_run
+from reachcost.studies.study import CostPlan, HeadPlan, Member, Setting
+from reachcost.studies.tables import make_table
+from reachcost.tasks.exact import ExactDynamics
+
+from .toy import MEMBERS, PLANNER, STUDY, Corridor
+
+RAW = Setting(MEMBERS[0], "raw")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"members": {"a": [Member("sketch", 1, "x"), Member("sketch", 2, "x")]}}, "two members .* are called 'x'"),
+        ({"members": {"a": [Member("other", 1, "x")]}}, "no world model 'other': it has sketch"),
+        ({"costs": {"trm": CostPlan(lambda *_: rc.LatentMSE())}}, "'trm' is a head and a cost"),
+        ({"name": "a/b"}, "names are those of directories"),
+    ],
+)
+def test_a_study_that_would_mix_up_runs_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(rc.ReachcostError, match=message):
+        replace(STUDY, **changes)
+
+
+def test_a_plan_of_a_head_holds_nothing_that_is_ignored() -> None:
+    for options in ({"rows": 20}, {"max_gap": 3}, {"sampling": "random-rows"}):
+        with pytest.raises(rc.ReachcostError, match="oracle"):
+            HeadPlan(labels="oracle", **options)  # pyright: ignore[reportArgumentType]
+
+
+def test_unknown_tables_and_kinds_are_named(tmp_path: Path) -> None:
+    with pytest.raises(rc.ReachcostError, match="no table 'kys': it has keys"):
+        make_table(STUDY, "kys", tmp_path)
+    with pytest.raises(rc.ReachcostError, match="no members 'lewm': it has sketch"):
+        STUDY.members_of("lewm")
+
+
+def test_a_second_request_must_be_the_same_one(tmp_path: Path) -> None:
+    experiment = Experiment(STUDY, tmp_path, episodes=2)
+    control_run(experiment, RAW)
+    with pytest.raises(rc.ReachcostError, match="another configuration"):
+        control_run(experiment.variant(planner=replace(PLANNER, candidates=8)), RAW)
+
+
+def test_the_oracle_of_a_foreign_world_knows_that_world(tmp_path: Path) -> None:
+    class Mirrored(Corridor):
+        """Its moves go the other way."""
+
+        @property
+        def world(self) -> str:
+            return "mirrored"
+
+        def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+            return super().step(states, 2 - actions)
+
+    foreign = {"mirror": lambda: (Mirrored(), replace(Corridor().evaluation_set(), name="mirror", world="mirrored"))}
+    experiment = Experiment(replace(STUDY, foreign_sets=foreign), tmp_path, episodes=6)
+    assert outcomes(experiment, Setting(MEMBERS[0], "oracle", evaluation="mirror"))["success"].mean() == 100
+
+
+def test_budget_and_criteria_are_part_of_an_audit(tmp_path: Path) -> None:
+    experiment = Experiment(STUDY, tmp_path, episodes=4)
+    short = audit_run(experiment, replace(RAW, budget=3))
+    assert short.manifest["config"]["budget"] == 3
+    assert audit_run(experiment, RAW).path != short.path
+
+
+def test_a_pool_is_rolled_out_as_the_setting_says(tmp_path: Path) -> None:
+    class Clamped(ExactDynamics):
+        """Never moves where actions are clamped."""
+
+        still = False
+
+        def rollout(self, context: Any, actions: Any) -> Any:
+            return super().rollout(context, actions * 0 + 1 if self.still else actions)
+
+    def build(task: rc.Task, clamp: bool) -> Clamped:
+        model = Clamped(task)
+        model.still = clamp
+        return model
+
+    experiment = Experiment(replace(STUDY, models={"sketch": build}), tmp_path, episodes=4)
+    still, moving = (sasc_run(experiment, replace(RAW, clamp=clamp)).table() for clamp in (True, False))
+    assert set(still["spearman"].to_pylist()) == {0.0} != set(moving["spearman"].to_pylist())
+
+
+def test_the_last_bin_is_closed(tmp_path: Path) -> None:
+    far = Corridor().distance(Corridor().evaluation_set().starts, Corridor().evaluation_set().goals)
+    bins = {"near": (0, 16), "middle": (16, 18)}
+    experiment = Experiment(replace(STUDY, bins=bins), tmp_path)
+    found = outcomes(experiment, Setting(MEMBERS[0], "random"))
+    assert len(found["middle"]) == ((far >= 16) & (far <= 18)).sum() < (far >= 16).sum()
+
+
+def test_a_difference_is_never_certain(tmp_path: Path) -> None:
+    experiment = Experiment(STUDY, tmp_path, episodes=4)
+    row = difference_row(experiment, Line("sketch", "raw"), Line("sketch", "raw"))
+    low, high = row.interval["success"]
+    assert low < row.ours["success"] == 0 < high
