@@ -103,7 +103,7 @@ def test_a_table_comes_out_of_its_rows_byte_for_byte(
 ) -> None:
     monkeypatch.setattr(recorder, "record_run", only_read)
     monkeypatch.setattr("reachcost.studies.experiment.encode_logs", None)
-    make_table(drawn_once(name), name, rows_alone)
+    make_table(drawn_once(name), name, rows_alone, command=f"reachcost reproduce {name}")
     for kind in ("json", "md"):
         made, known = ((out / "tables" / f"{name}.{kind}").read_text() for out in (rows_alone, RESULTS))
         assert but_for_seconds(made) == but_for_seconds(known)
