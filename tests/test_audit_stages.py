@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +13,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reachcost.audits.dynamics import logged_moves, prediction_skill, skill_by_episode
+from reachcost.audits import references
+from reachcost.audits.dynamics import logged_moves, prediction_skill
 from reachcost.audits.planner import audit_planner
 from reachcost.audits.sasc import roll_out
-from reachcost.audits.stage import NO_EPISODE, Rule, Stage, judge, judge_grouped
+from reachcost.audits.stage import NO_EPISODE, Rule, Stage, judge, judge_grouped, judge_ratio
 from reachcost.audits.stages import STAGES
 from reachcost.audits.stages.coverage import PLACES
-from reachcost.audits.subject import EXECUTED, Subject
+from reachcost.audits.subject import Subject
 from reachcost.cli import main
 from reachcost.costs.head import HeadCost
 from reachcost.costs.latent import LatentMSE
@@ -59,11 +61,12 @@ def stages(*parts: object) -> dict[str, Stage]:
 
 
 def test_only_declared_shares_have_the_interval_of_a_share() -> None:
-    """A constant cost has correlation 0 on every goal, which is no share of anything."""
-    assert {name for name, stage in STAGES.items() if stage.RULE.share} == {"coverage", "sampling", "execution"}
+    """A constant cost gains nothing in any episode, which is no share of episodes."""
+    shares = {name for name, stage in STAGES.items() if stage.RULE.share}
+    assert shares == {"goals", "sampling", "coverage", "foresight", "execution"}
     nothing = np.zeros(30)
-    assert judge("ranking", STAGES["ranking"].LOGGED, nothing).interval == (0, 0)
     assert judge("ranking", STAGES["ranking"].RULE, nothing).interval == (0, 0)
+    assert judge_ratio("ranking", STAGES["ranking"].RULE, nothing, nothing + 1, np.arange(30)).interval == (0, 0)
     assert judge("execution", STAGES["execution"].RULE, nothing).interval == pytest.approx(
         [100 * bound for bound in wilson(0, 30)]
     )
@@ -86,23 +89,27 @@ def test_places_of_one_episode_add_no_certainty(places: list[tuple[int, bool]]) 
 
 
 @given(st.integers(0, 1000))
-def test_episodes_add_up_to_the_skill(seed: int) -> None:
-    random = torch.Generator().manual_seed(seed)
-    start, predicted, true = (torch.randn(30, 3, generator=random) for _ in range(3))
-    episodes = np.random.default_rng(seed).integers(0, 6, 30)
-    found = skill_by_episode(start, predicted, true, episodes)
+def test_episodes_add_up_to_the_ratio(seed: int) -> None:
+    random, rule = np.random.default_rng(seed), STAGES["dynamics"].RULE
+    parts, wholes, episodes = random.normal(size=30), random.uniform(1, 2, 30), random.integers(0, 6, 30)
+    found = judge_ratio("dynamics", rule, parts, wholes, episodes)
     assert found.episodes.tolist() == sorted({*episodes.tolist()})
-    assert found.rows.mean() == pytest.approx(prediction_skill(start, predicted, true), abs=1e-5)
+    assert found.value == pytest.approx(parts.sum() / wholes.sum())
+    assert found.value is not None
+    assert found.rows.mean() == pytest.approx(found.value)
     assert found.interval is not None
-    parts = [part.repeat(4, 1) for part in (start, predicted, true)]
-    repeated = skill_by_episode(parts[0], parts[1], parts[2], np.tile(episodes, 4))
-    assert repeated.interval == pytest.approx(found.interval)
+    assert found.interval[0] - 1e-9 <= found.value <= found.interval[1] + 1e-9
+    repeated = judge_ratio("dynamics", rule, *(np.tile(part, 4) for part in (parts, wholes, episodes)))
+    assert repeated.interval == pytest.approx(found.interval)  # what is of one episode adds no certainty
 
 
-def test_a_skill_without_change_or_without_other_episodes_has_no_interval() -> None:
-    here, there = torch.zeros(4, 2), torch.ones(4, 2)
-    assert skill_by_episode(here, there, here, np.arange(4)).interval is None
-    assert skill_by_episode(here, there, there, np.zeros(4, int)).interval is None
+def test_a_ratio_without_a_whole_is_unknown_and_of_one_episode_has_no_interval() -> None:
+    rule, nothing = STAGES["dynamics"].RULE, np.zeros(4)
+    still = judge_ratio("dynamics", rule, nothing, nothing, np.arange(4))
+    assert (still.outcome, still.interval) == ("unknown", None)
+    assert "states that never vary" in still.advice
+    once = judge_ratio("dynamics", rule, nothing, np.ones(4), np.zeros(4, int))
+    assert (once.outcome, once.value, once.interval) == ("fail", 0, None)
 
 
 def test_rows_of_a_simulator_are_of_the_evaluated_episodes(
@@ -110,19 +117,31 @@ def test_rows_of_a_simulator_are_of_the_evaluated_episodes(
 ) -> None:
     found = stages(model, latents, HeadCost(head), task, cells, GRID)
     assert found["representation"].episodes.tolist() == [NO_EPISODE]
-    for name in ("dynamics", "coverage", "sampling", "ranking", "execution"):
+    for name in ("goals", "sampling", "ranking", "dynamics", "execution"):
         np.testing.assert_array_equal(found[name].episodes, cells.episodes)
         assert found[name].n == len(cells)
         assert found[name].rows.mean() == pytest.approx(found[name].value)
         assert found[name].interval is not None
-    places = found["coverage"].rows * (EXECUTED + 1) / 100
-    np.testing.assert_allclose(places, places.round(), atol=1e-9)
+    failed = cells.episodes[found["execution"].rows == 0]
+    assert len(failed) > 0
+    np.testing.assert_array_equal(found["coverage"].episodes, failed)  # where the head is lost
+    assert {*found["coverage"].rows.tolist()} <= {0, 100}  # a way leads through a gap, or not
+    assert found["coverage"].rows.mean() == pytest.approx(found["coverage"].value)
+
+
+def test_coverage_asks_for_all_ways_where_no_episode_fails(
+    task: TopoNav, model: ExactTopoNav, latents: Latents, head: PairHead, cells: EvaluationSet
+) -> None:
+    there = replace(cells, goals=cells.starts)
+    found = STAGES["coverage"].measure(Subject(model, latents, HeadCost(head), task, there, GRID))
+    np.testing.assert_array_equal(found.episodes, cells.episodes)
+    assert found.value == 0  # nobody has to go anywhere
 
 
 def test_rows_of_logs_are_of_the_logged_episodes(
     world: TwoRoom, lewm: JepaWorldModel, logged: Latents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(STAGES["ranking"], "GOALS", 5)
+    monkeypatch.setattr(references, "GOALS", 5)
     unseen = encode_logs(lewm, world.generate_logs(60, seed=7))
     head = HeadCost(fit(TemporalPairs(logged, 500), QUICK))
     found = stages(lewm, logged, head, None, None, None, unseen)
@@ -135,7 +154,7 @@ def test_rows_of_logs_are_of_the_logged_episodes(
     moved = logged_moves(lewm, unseen)
     probe = Subject(lewm, logged).probe
     assert probe is not None
-    assert found["dynamics"].value == prediction_skill(*(probe(part) for part in moved))
+    assert found["dynamics"].value == pytest.approx(prediction_skill(*(probe(part) for part in moved)), abs=1e-5)
 
 
 class Broken:
@@ -210,7 +229,7 @@ def test_the_command_keeps_the_rows_beside_the_record(tmp_path: Path, capsys: py
     write_logs(TwoRoom().generate_logs(20), logs)
     command = ["audit", "--model", "lewm-tworoom-3072", "--logs", str(logs), "--task", "tworoom", "--no-criteria"]
     options = ["--episodes", "3", "--candidates", "20", "--iterations", "1"]
-    assert main([*command, *options, "--out", str(out)]) == 0
+    assert main([*command, *options, "--out", str(out)]) == 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audit.json", "audit.parquet", "logs.h5"]
     rows = pq.read_table(tmp_path / "audit.parquet").to_pydict()
     recorded = {stage["name"]: stage for stage in json.loads(out.read_text())["stages"]}
@@ -227,3 +246,70 @@ def test_the_command_keeps_the_rows_beside_the_record(tmp_path: Path, capsys: py
     with pytest.raises(SystemExit):
         main(["audit", "--help"])
     assert ".parquet" in capsys.readouterr().out
+
+
+GRID_MODEL = "reachcost.tasks.toponav.features:ExactTopoNav"
+
+
+@pytest.fixture(scope="module")
+def command(task: TopoNav, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    logs = tmp_path_factory.mktemp("grid") / "logs.h5"
+    write_logs(task.generate_logs(300), logs)
+    return ["audit", "--model", GRID_MODEL, "--logs", str(logs), "--task", "toponav", "--episodes", "4"]
+
+
+def test_scripts_are_told_by_the_exit_code(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, "--no-criteria", "--threshold", "sampling=50"]) == 3
+    assert "verdict: ranking" in capsys.readouterr().out
+    assert main([*command, "--no-criteria", "--threshold", "execution=0", "ranking=0.9", "--horizon", "6"]) == 0
+    text = capsys.readouterr().out
+    assert "verdict: none" in text
+    assert "≥ 0.9 " in text
+    lenient = ["--threshold", "ranking=-9", "dynamics=-9", "representation=-9", "coverage=100"]
+    assert main([*command, "--logs-only", *lenient]) == 4
+    assert "verdict: cannot tell" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as usage:
+        main([*command, "--episodes", "many"])
+    assert usage.value.code == 2
+    with pytest.raises(SystemExit):
+        main(["audit", "--help"])
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "Ends with 0 if episodes reach their goals, 3 if a stage is at fault, 4 if" in text
+
+
+@pytest.mark.parametrize("candidates", ["2", "3"])
+def test_a_pool_of_three_passes_no_stage_by_its_size(
+    command: list[str], candidates: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two of three candidates are elites: almost every order keeps the best one."""
+    assert main([*command, "--no-criteria", "--candidates", candidates, "--iterations", "1"]) == 3
+    text = capsys.readouterr().out
+    assert "verdict: sampling" in text
+    ranking = next(line for line in text.splitlines() if line.startswith("ranking"))
+    assert "pass" not in ranking
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--threshold", "ranking"], "--threshold ranking: give NAME=VALUE, a number for one of goals, sampling"),
+        (["--threshold", "ranking=much"], "--threshold ranking=much: give NAME=VALUE"),
+        (["--threshold", "rank=1"], "there is no stage 'rank', choose one of goals, sampling"),
+        (["--threshold", "ranking=nan"], "the threshold of ranking is nan: give a number"),
+        (["--state-columns", "0", "9"], "state_columns [0, 9] are none of the"),
+        (["--horizon", "0"], "make every count positive"),
+    ],
+)
+def test_a_mistaken_option_is_one_sentence(
+    command: list[str], options: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, *options]) == 1
+    error = capsys.readouterr().err.strip()
+    assert says in error
+    assert len(error.splitlines()) == 1
+
+
+def test_the_command_judges_the_columns_that_are_named(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, "--logs-only", "--state-columns", "0", "1"]) in (3, 4)
+    representation = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("representation"))
+    assert "pass" in representation

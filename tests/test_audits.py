@@ -26,7 +26,6 @@ from reachcost.fitting.exclusion import Exclusion
 from reachcost.fitting.oracle import OraclePairs
 from reachcost.heads.pair import PairHead
 from reachcost.results.stats import cluster_bootstrap
-from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
@@ -142,8 +141,9 @@ def test_skill_on_logs_needs_actions_and_long_episodes(world: TwoRoom, lewm: Jep
     assert prediction_skill(*logged_moves(lewm, latents, count=100)) > 0.9
     with pytest.raises(ReachcostError, match="no logged episode has 501 rows"):
         logged_moves(lewm, latents, horizon=100)
-    with pytest.raises(ReachcostError, match="needs a model with action blocks"):
-        logged_moves(ExactTopoNav(), latents)
+    silent = Latents(latents.values, Logs({"state": latents.logs.columns["state"]}, latents.logs.lengths))
+    with pytest.raises(ReachcostError, match="needs logs with a column 'action'"):
+        logged_moves(lewm, silent)
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.data())

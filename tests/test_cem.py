@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -109,6 +110,104 @@ def test_only_the_mean_or_the_best_can_be_executed() -> None:
         CEM(execute="worst")  # pyright: ignore[reportArgumentType]
 
 
+GOAL = torch.tensor([[3.0, -1.0], [0.5, 2.0]])
+FEW = CEM(horizon=3, candidates=40, iterations=4, elites=8)
+BLOCKS = ActionBlocks((1.0, 0.0), (2.0, 1.0), (-1.0, -0.5), (1.5, 0.5), length=1)
+
+
+class Blocked(Summing):
+    actions = BLOCKS
+
+
+def pools_of(planner: CEM, start: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The plan for two episodes, and every pool behind it [iterations, 2, S, H, A]."""
+    model = Blocked()
+    plan = planner.plan(model, LatentMSE(), torch.zeros(2, 1, 2), GOAL, streams(2), start=start)
+    return plan, torch.stack(model.pools)
+
+
+def test_the_first_pool_has_the_given_deviation_around_the_given_start() -> None:
+    start = torch.tensor([[[1.0, 2.0]], [[-1.0, 0.0]]])
+    _, usual = pools_of(FEW)
+    _, wide = pools_of(replace(FEW, deviation=2.0))
+    _, begun = pools_of(FEW, start)
+    assert torch.equal(wide[0], 2 * usual[0])
+    assert torch.equal(begun[0, :, 0, :1], start)
+    assert (begun[0, :, 0, 1:] == 0).all()  # what no plan has reached yet
+    assert torch.allclose(begun[0] - begun[0, :, :1], usual[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("given", ["logs", ((-1.0, -0.5), (1.5, 0.5)), (np.array([-1, -0.5]), np.array([1.5, 0.5]))])
+def test_candidates_and_plans_stay_within_bounds(given: Any) -> None:
+    plan, pools = pools_of(replace(FEW, bounds=given))
+    actions = torch.from_numpy(BLOCKS.environment(pools.numpy()))
+    low, high = torch.tensor(BLOCKS.low), torch.tensor(BLOCKS.high)
+    assert ((actions >= low - 1e-6) & (actions <= high + 1e-6)).all()
+    assert (actions == high).any()
+    executed = torch.from_numpy(BLOCKS.environment(plan.numpy()))
+    assert ((executed >= low - 1e-6) & (executed <= high + 1e-6)).all()
+    assert torch.equal(pools, pools_of(replace(FEW, bounds="logs"))[1])
+
+
+def test_one_number_bounds_every_component() -> None:
+    _, pools = pools_of(replace(FEW, bounds=(-0.25, 0.25)))
+    actions = BLOCKS.environment(pools.numpy())
+    assert np.abs(actions).max() == pytest.approx(0.25, abs=1e-6)
+
+
+def test_kept_elites_take_the_last_places_of_the_next_pool() -> None:
+    plain, kept = pools_of(FEW)[1], pools_of(replace(FEW, keep_elites=5))[1]
+    assert torch.equal(plain[0], kept[0])
+    for before, after in itertools.pairwise(kept):
+        costs = LatentMSE()(before.sum(2), GOAL)
+        for episode in range(2):
+            best = before[episode, costs[episode].argsort()[:5]]
+            assert {tuple(row.flatten().tolist()) for row in best} == {
+                tuple(row.flatten().tolist()) for row in after[episode, -5:]
+            }
+    costs = torch.stack([LatentMSE()(pool.sum(2), GOAL).amin(1) for pool in kept])
+    assert (costs.diff(dim=0) <= 0).all()  # the best is never lost
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"blocks": 0}, "execute 1 to 5 blocks"),
+        ({"blocks": 6}, "execute 1 to 5 blocks"),
+        ({"warm_start": True}, "nothing of a plan is left to start from: execute fewer blocks"),
+        ({"warm_start": True, "blocks": 5}, "nothing of a plan is left"),
+        ({"deviation": 0.0}, "positive deviation"),
+        ({"deviation": float("nan")}, "positive deviation"),
+        ({"keep_elites": -1}, "keep no more elites"),
+        ({"keep_elites": 300}, "keep no more elites"),
+        ({"bounds": "space"}, r"give bounds='logs' or \(low, high\)"),
+        ({"bounds": (1.0,)}, r"give bounds='logs' or \(low, high\)"),
+    ],
+)
+def test_impossible_settings_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ReachcostError, match=message):
+        CEM(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [((1.0, -1.0), "give the lower ones first"), (((-1.0,) * 3, 1.0), "one for each of 2")],
+)
+def test_impossible_bounds_are_refused(bounds: Any, message: str) -> None:
+    with pytest.raises(ReachcostError, match=message):
+        pools_of(replace(FEW, bounds=bounds))
+
+
+def test_bounds_need_action_blocks() -> None:
+    with pytest.raises(ReachcostError, match="does not say how its blocks stand for them: add model = rc"):
+        replace(FEW, bounds="logs").plan(Summing(), LatentMSE(), torch.zeros(2, 1, 2), GOAL, streams(2))
+
+
+def test_settings_are_plain_numbers_for_records() -> None:
+    given: Any = (np.array([-1, -2], np.float32), 3)
+    assert CEM(bounds=given).bounds == ((-1.0, -2.0), 3.0)
+
+
 @pytest.fixture(scope="module")
 def goals(world: TwoRoom) -> EvaluationSet:
     return world.evaluation_set("balanced").subset(slice(0, 4))
@@ -160,6 +259,31 @@ def test_all_25_actions_are_executed_and_the_episode_goes_on_to_its_budget(
     np.testing.assert_array_equal(runs.steps[0], np.where(outcome.success, outcome.first_success, 50))
     longer = control(world, lewm, {"raw": LatentMSE()}, goals, SHORT, budget=60)
     assert longer.paths.shape == (1, 4, 61, 2)
+
+
+def test_a_warm_start_is_what_the_last_plan_of_the_episode_left(
+    world: TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet
+) -> None:
+    planner = replace(SHORT, blocks=2, warm_start=True)
+    plans: list[Tensor] = []
+
+    class Watched:
+        executed, warm_start = planner.executed, True
+
+        def plan(self, *arguments: Any, **begun: Tensor) -> Tensor:
+            assert begun.keys() == ({"start"} if plans else set())
+            assert not plans or torch.equal(begun["start"], plans[-1][:, 2:])
+            plans.append(planner.plan(*arguments, **begun))
+            return plans[-1]
+
+    watched: Any = Watched()
+    runs = control(world, lewm, {"raw": LatentMSE()}, goals, watched)
+    assert len(plans) == 5  # 50 actions, two blocks of five at a time
+    np.testing.assert_array_equal(runs.paths, control(world, lewm, {"raw": LatentMSE()}, goals, planner).paths)
+    alone = control(world, lewm, {"raw": LatentMSE()}, goals.subset(slice(2, 3)), planner)
+    np.testing.assert_array_equal(alone.paths[0, 0], runs.paths[0, 2])
+    cold = control(world, lewm, {"raw": LatentMSE()}, goals, replace(planner, warm_start=False))
+    assert (cold.paths != runs.paths).any()
 
 
 def test_the_oracle_plans_through_the_door_where_straight_distance_often_does_not(world: TwoRoom) -> None:
@@ -218,7 +342,7 @@ def test_parts_that_do_not_belong_together_are_refused(
     with pytest.raises(ReachcostError, match="belongs to TopoNav, but the task is TwoRoom"):
         control(world, lewm, {"raw": LatentMSE()}, TopoNav().evaluation_set(episodes=2), SHORT)
     narrow = ActionBlocks((0.0,), (1.0,), (-1.0,), (1.0,), length=5)
-    with pytest.raises(ReachcostError, match=r"states \[N, 2\] by actions \[N, 2\], not"):
+    with pytest.raises(ReachcostError, match=r"stand for actions of 1 numbers, but those of tworoom have 2"):
         control(world, ExactDynamics(world, narrow), {"raw": LatentMSE()}, goals, SHORT)
     probe = LinearProbe(torch.zeros(10, 2), torch.zeros(2))
     with pytest.raises(ReachcostError, match="this probe reads latents of dimension 10, not 192"):

@@ -11,10 +11,11 @@ from reachcost.tasks.registry import TASKS
 
 ORDER = (
     *("errors", "base", "protocols", "results", "data", "tasks", "heads", "worldmodels", "costs", "fitting"),
-    *("planning", "audits", "studies", "hub", "swm", "commands", "cli", "__init__", "__main__"),
+    *("planning", "worlds", "audits", "studies", "hub", "swm", "commands", "cli", "__init__", "__main__"),
 )
 """Rooms and top-level modules, from below: `results` are files and statistics, which know nothing of worlds."""
-REGISTRIES = ("__init__", "tasks/registry", "studies/registry")
+REGISTRIES = ("__init__", "tasks/registry", "studies/registry", "worlds/bundled")
+"""The last one makes worlds of the suite of tasks and models that come with the package, by their names."""
 ROOT = Path(str(reachcost.__file__)).parent
 MODULES = {str(file.relative_to(ROOT).with_suffix("")): ast.parse(file.read_text()) for file in ROOT.rglob("*.py")}
 

@@ -80,7 +80,7 @@ def logged_pairs(latents: Latents, count: int) -> EvaluationSet:
     ends = np.stack([logs.offsets, logs.offsets + logs.lengths - 1])[:, :count]
     ends[:, ::2] = ends[::-1, ::2]
     states = logs.columns["state"]
-    return EvaluationSet("logged", states[ends[0]], states[ends[1]], 0, np.arange(count))
+    return EvaluationSet(states[ends[0]], states[ends[1]], "logged")
 
 
 def test_exclusion_is_unordered_and_proved(latents: Latents) -> None:
@@ -115,7 +115,11 @@ def test_states_of_any_shape_are_excluded(shape: tuple[int, ...], kind: type) ->
     logs = Logs({"state": states}, np.full(6, 10))
     rows = np.array([[3, 7], [25, 21]])
     chosen = EvaluationSet(
-        "some", states[rows[:, 0]], states[rows[:, 1]], 0, np.arange(2), rows, logs.episode_of(rows), logs.fingerprint
+        states[rows[:, 0]],
+        states[rows[:, 1]],
+        source_rows=rows,
+        source_episodes=logs.episode_of(rows),
+        logs_sha256=logs.fingerprint,
     )
     exclusion = Exclusion(logs, [chosen])
     assert exclusion.episodes.tolist() == [0, 2]
@@ -126,7 +130,7 @@ def test_states_of_any_shape_are_excluded(shape: tuple[int, ...], kind: type) ->
 
 def test_logs_that_hold_nothing_but_evaluation_pairs_are_refused() -> None:
     logs = Logs({"state": np.array([[1, 1], [1, 2]])}, np.array([2]))
-    exclude = EvaluationSet("all", np.array([[1, 2]]), np.array([[1, 1]]), 0, np.arange(1))
+    exclude = EvaluationSet(np.array([[1, 2]]), np.array([[1, 1]]), "all")
     with pytest.raises(ReachcostError, match="still evaluation pairs after 100 draws"):
         TemporalPairs(Latents(torch.zeros(2, 3), logs), count=5, validation=1, exclude=exclude)
 
@@ -143,7 +147,7 @@ def test_shuffled_control_keeps_pairs_and_permutes_labels(pairs: TemporalPairs) 
 
 
 class DepthModel:
-    latent_dim, action_dim = 1, 1
+    latent_dim, action_dim, fingerprint = 1, 1, "depth"
 
     def encode(self, observations: Observations) -> torch.Tensor:
         return torch.from_numpy(observations["depth"])
@@ -157,7 +161,7 @@ def test_bad_input_is_named(latents: Latents) -> None:
         TemporalPairs(latents, sampling="all")
     with pytest.raises(ReachcostError, match="exclude= takes evaluation sets, not 'balanced'"):
         TemporalPairs(latents, exclude=["balanced"])  # pyright: ignore[reportArgumentType]
-    wide = EvaluationSet("wide", np.zeros((1, 3)), np.ones((1, 3)), 0, np.arange(1))
+    wide = EvaluationSet(np.zeros((1, 3)), np.ones((1, 3)), "wide")
     with pytest.raises(ReachcostError, match="they belong to different tasks"):
         TemporalPairs(latents, exclude=wide)
     with pytest.raises(ReachcostError, match=r"reads a column 'depth' that these logs do not have"):
@@ -171,7 +175,7 @@ def test_bad_input_is_named(latents: Latents) -> None:
     with pytest.raises(ReachcostError, match="episode 1 has a negative length"):
         Logs({}, np.array([5, -2]))
     with pytest.raises(ReachcostError, match="2 starts, 2 goals and 1 episode numbers"):
-        EvaluationSet("odd", np.zeros((2, 2)), np.zeros((2, 2)), 0, np.arange(1))
+        EvaluationSet(np.zeros((2, 2)), np.zeros((2, 2)), "odd", episodes=np.arange(1))
     short = Logs({"state": np.zeros((3, 2))}, np.ones(3, int))
     with pytest.raises(ReachcostError, match="no episode is left with two rows"):
         TemporalPairs(Latents(torch.zeros(3, 2), short), count=1)

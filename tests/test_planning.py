@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -156,6 +158,71 @@ def test_injected_candidates_take_the_last_places(task: TopoNav, model: ExactTop
     for pool in seen:
         assert (pool[0, -13:, :, 0] == 3).all()
         assert (pool[0, :-13, :, 0] != 3).any()
+
+
+class WatchedTopoNav(ExactTopoNav):
+    def __init__(self, task: TopoNav) -> None:
+        super().__init__(task)
+        self.pools: list[Tensor] = []
+
+    def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
+        self.pools.append(actions[..., 0].clone())
+        return super().rollout(context, actions)
+
+
+def pools_of(task: TopoNav, planner: CategoricalCEM, **options: Any) -> list[Tensor]:
+    """The pools [S, H] of one plan."""
+    watched = WatchedTopoNav(task)
+    start, goal = (watched.encode({"state": task.cells[[cell]]}) for cell in (100, 140))
+    planner.plan(watched, LatentMSE(), start[:, None], goal, EpisodeStreams(0, "plan", [0], 0), **options)
+    return [pool[0] for pool in watched.pools]
+
+
+def test_kept_elites_come_before_injected_candidates(task: TopoNav, model: ExactTopoNav) -> None:
+    planner = CategoricalCEM(candidates=64, elites=8, keep_elites=6)
+    injected = np.full((1, 5, 13, 12), 3, np.uint8)
+    for places, options in ((0, {}), (13, {"injected": injected})):
+        pools = pools_of(task, planner, **options)
+        start, goal = (model.encode({"state": task.cells[[cell]]}) for cell in (100, 140))
+        for before, after in itertools.pairwise(pools):
+            costs = LatentMSE()(model.rollout(start[:, None], before[None, ..., None]), goal)[0]
+            best = before[costs.argsort(stable=True)[:6]]
+            kept = after[64 - places - 6 : 64 - places]
+            assert sorted(kept.tolist()) == sorted(best.tolist())
+            assert places == 0 or (after[-places:] == 3).all()
+
+
+def test_a_warm_start_leans_to_what_the_last_plan_left(task: TopoNav) -> None:
+    planner = CategoricalCEM(blocks=2, warm_start=True, candidates=2000)
+    first = pools_of(task, planner, start=torch.arange(10).remainder(5)[None, :, None])[0]
+    share = (first[:, :10] == torch.arange(10).remainder(5)).float().mean(0)
+    assert share.numpy() == pytest.approx(np.full(10, 0.84), abs=0.04)
+    assert (first[:, 10:] == 0).float().mean().item() == pytest.approx(0.2, abs=0.04)
+
+
+def test_several_actions_of_a_plan_can_be_executed(
+    task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet
+) -> None:
+    few, costs = evaluation.subset(slice(0, 4)), {"oracle": OracleGeodesic(model)}
+    planner = CategoricalCEM(blocks=3, warm_start=True, keep_elites=4, tie_break=1e-3)
+    runs = run(task, model, {**costs}, few, planner)
+    assert runs.success.all()
+    alone = run(task, model, {**costs}, few.subset(slice(2, 3)), planner)
+    np.testing.assert_array_equal(alone.paths[0, 0], runs.paths[0, 2])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"blocks": 0}, "execute 1 to 12 blocks"),
+        ({"blocks": 13}, "execute 1 to 12 blocks"),
+        ({"blocks": 12, "warm_start": True}, "nothing of a plan is left"),
+        ({"keep_elites": 257}, "keep no more elites"),
+    ],
+)
+def test_impossible_settings_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ReachcostError, match=message):
+        CategoricalCEM(**wrong)
 
 
 def test_elites_pull_the_distribution(task: TopoNav, model: ExactTopoNav) -> None:

@@ -103,7 +103,7 @@ def test_pools_are_drawn_in_the_actions_of_the_model_and_belong_to_their_episode
     assert blocks.shape == (20, 300, 5, lewm.action_dim)
     assert (blocks.mean(), blocks.std()) == pytest.approx((0, 1), abs=0.01)
     with pytest.raises(
-        ReachcostError, match="does not say how its actions relate to those of tworoom: give it `actions`"
+        ReachcostError, match=r"tworoom has continuous actions.*add model = rc.with_actions\(model, logs, length=1\)"
     ):
         draw_pools(world, model, goals)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from reachcost.costs.head import HeadCost
 from reachcost.costs.hybrid import HybridCost
 from reachcost.costs.latent import LatentMSE
 from reachcost.costs.oracle import OracleGeodesic
+from reachcost.data.actions import ActionBlocks
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
 from reachcost.heads.pair import PairHead
@@ -157,6 +159,10 @@ def test_unfrozen_models_are_told_what_is_wrong() -> None:
     for actions in (ACTIONS[..., :1], ACTIONS[0, 0, 0]):
         with pytest.raises(ReachcostError, match="actions of shape"):
             check_world_model(frozen(), VECTORS, actions)
+    narrow: Any = broken("encode", HONEST.encode)
+    narrow.actions = ActionBlocks((0.0,), (1.0,), (-1.0,), (1.0,), length=3)
+    with pytest.raises(ReachcostError, match="`actions` make blocks of 3 numbers, `action_dim` is 2: make them agree"):
+        check_world_model(narrow, VECTORS, ACTIONS)
     with pytest.raises(ReachcostError, match="got the class Linear: pass an instance"):
         check_world_model(Linear, VECTORS, ACTIONS)  # pyright: ignore[reportArgumentType]
     hidden = broken("encode", HONEST.encode)

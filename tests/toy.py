@@ -71,7 +71,7 @@ class Corridor(Task):
         """From before the door to behind it."""
         starts, goals = (ends.ravel() for ends in np.meshgrid(np.arange(3, DOOR + 1), np.arange(DOOR + 2, LAST + 1, 2)))
         pairs = [np.stack([ends, np.full(len(ends), key)], axis=1) for ends, key in ((starts, 0), (goals, 1))]
-        return EvaluationSet(name, *pairs, seed=0, episodes=np.arange(len(starts)), world=self.world)
+        return EvaluationSet(pairs[0], pairs[1], name, world=self.world)
 
 
 class Sketch(ExactDynamics):

@@ -1,5 +1,8 @@
 """What type checkers see of the lazy exports in `__init__.py`; a test keeps the two in step."""
 
+from reachcost.audits.choice import Choice as Choice
+from reachcost.audits.choice import choose_recipe as choose_recipe
+from reachcost.audits.comparison import compare_heads as compare_heads
 from reachcost.audits.criteria import Criterion as Criterion
 from reachcost.audits.logged import LoggedPools as LoggedPools
 from reachcost.audits.logged import logged_audit as logged_audit
@@ -22,6 +25,7 @@ from reachcost.costs.probe import StandardisedL2 as StandardisedL2
 from reachcost.costs.probe import SubspaceCost as SubspaceCost
 from reachcost.data.actions import ActionBlocks as ActionBlocks
 from reachcost.data.evaluation import EvaluationSet as EvaluationSet
+from reachcost.data.fingerprint import fingerprint_of as fingerprint_of
 from reachcost.data.latents import Latents as Latents
 from reachcost.data.latents import encode_logs as encode_logs
 from reachcost.data.logs import Logs as Logs
@@ -33,6 +37,7 @@ from reachcost.data.probe import fit_probe as fit_probe
 from reachcost.data.probe import score_probe as score_probe
 from reachcost.errors import ReachcostError as ReachcostError
 from reachcost.errors import ReachcostWarning as ReachcostWarning
+from reachcost.fitting.choose import LabelledRecipe as LabelledRecipe
 from reachcost.fitting.default import repair as repair
 from reachcost.fitting.fit import fit as fit
 from reachcost.fitting.oracle import OraclePairs as OraclePairs
@@ -60,7 +65,9 @@ from reachcost.tasks.check import check_task as check_task
 from reachcost.tasks.contract import PublicEnvironment as PublicEnvironment
 from reachcost.tasks.contract import Task as Task
 from reachcost.tasks.exact import ExactDynamics as ExactDynamics
+from reachcost.tasks.gym import GymTask as GymTask
 from reachcost.tasks.registry import make_task as make_task
+from reachcost.tasks.registry import register_task as register_task
 from reachcost.tasks.toponav.features import ExactTopoNav as ExactTopoNav
 from reachcost.tasks.toponav.task import RouteProposal as RouteProposal
 from reachcost.tasks.toponav.task import TopoNav as TopoNav
@@ -70,6 +77,7 @@ from reachcost.tasks.tworoom import TwoRoom as TwoRoom
 from reachcost.worldmodels.check import check_world_model as check_world_model
 from reachcost.worldmodels.loading import load_world_model as load_world_model
 from reachcost.worldmodels.loading import zoo as zoo
+from reachcost.worldmodels.own import with_actions as with_actions
 from reachcost.worldmodels.training.train import TrainingPlan as TrainingPlan
 from reachcost.worldmodels.training.train import train_world_model as train_world_model
 

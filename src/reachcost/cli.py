@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
+from typing import Any
 
-import tyro
 from rich.console import Console
 
 from reachcost.commands import console
 from reachcost.commands.audit import audit
 from reachcost.commands.check import check
+from reachcost.commands.compare import compare
 from reachcost.commands.demo import demo
 from reachcost.commands.evaluate import evaluate
 from reachcost.commands.fit import fit
-from reachcost.commands.logs import logs
+from reachcost.commands.logs import generate_logs
+from reachcost.commands.parsing import parse
 from reachcost.commands.push import push
 from reachcost.commands.reproduce import reproduce
 from reachcost.commands.train_model import train_model
@@ -24,9 +31,10 @@ COMMANDS = {
     "demo": demo,
     "audit": audit,
     "fit": fit,
+    "compare": compare,
     "evaluate": evaluate,
     "reproduce": reproduce,
-    "logs": logs,
+    "logs generate": generate_logs,
     "train-model": train_model,
     "check": check,
     "push": push,
@@ -34,13 +42,14 @@ COMMANDS = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; 0 on success, 1 on a mistake that the message explains."""
+    """Run the command line; what the command returns, 0 if nothing, 1 on a mistake that the message explains."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments == ["--version"]:
         console.print(f"reachcost {version('reachcost')}", highlight=False)
         return 0
     try:
-        tyro.extras.subcommand_cli_from_dict(COMMANDS, args=arguments, prog="reachcost")
+        with _terminable():
+            code = parse(COMMANDS, arguments)()
     except ReachcostError as error:
         Console(stderr=True).print(f"reachcost: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         return 1
@@ -49,12 +58,53 @@ def main(arguments: list[str] | None = None) -> int:
         message = f"reachcost: the system refused{where} ({error.strerror or error}): choose another --out"
         Console(stderr=True).print(message, style="red", markup=False, highlight=False, soft_wrap=True)
         return 1
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as end:
+        terminated = isinstance(end, Terminated)
         Console(stderr=True).print(
-            "reachcost: interrupted; what is saved is whole, and the same command uses it", style="yellow"
+            f"reachcost: {'terminated' if terminated else 'interrupted'}; what is saved is whole, and the same command "
+            "uses it",
+            style="yellow",
+            soft_wrap=True,
         )
-        return 130
-    return 0
+        return 143 if terminated else 130
+    return code or 0
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: whoever tidies up after Ctrl-C does so then, too."""
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Make SIGTERM an exception; only the main thread may, and forks of it end as ever."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    owner, before, unraisable = os.getpid(), signal.getsignal(signal.SIGTERM), sys.unraisablehook
+
+    def end(number: int, frame: Any) -> None:
+        if os.getpid() != owner:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)
+        raise Terminated
+
+    def again(lost: Any) -> None:
+        # It may come while a finalizer runs (h5py has many), which can raise nothing: then it comes once more.
+        if not issubclass(lost.exc_type, KeyboardInterrupt):
+            unraisable(lost)
+            return
+        number = signal.SIGTERM if issubclass(lost.exc_type, Terminated) else signal.SIGINT
+        late = threading.Timer(0.01, os.kill, (os.getpid(), number))
+        late.daemon = True
+        late.start()
+
+    signal.signal(signal.SIGTERM, end)
+    sys.unraisablehook = again
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        sys.unraisablehook = unraisable
 
 
 if __name__ == "__main__":

@@ -22,7 +22,16 @@ Observations = Mapping[str, np.ndarray]
 
 @runtime_checkable
 class WorldModel(Protocol):
-    """A frozen encoder with latent dynamics. `reachcost.check_world_model` tests the contract."""
+    """A frozen encoder with latent dynamics. `reachcost.check_world_model` tests the contract.
+
+    Three more attributes are read where a model has them:
+
+    * `actions`, an `ActionBlocks`: how blocks stand for actions of the environment. Planning with continuous actions
+      needs it; `reachcost.with_actions(model, logs, length)` gives it to any model.
+    * `history`, an int, by default 1: the most frames of context that `rollout` reads.
+    * `fingerprint`, a str: another one for every model that encodes otherwise. By it latents are kept and heads matched
+      with their model; without it, one is made of the weights that are found in the model's attributes.
+    """
 
     @property
     def latent_dim(self) -> int:
@@ -41,8 +50,9 @@ class WorldModel(Protocol):
     def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
         """Predict where candidates end: context [B, T, D], actions [B, S, T - 1 + H, A] -> terminal [B, S, D].
 
-        T is 1 for most models. With a longer history the first T - 1 action blocks are those already executed between
-        the frames of the context.
+        T is 1 unless the model has a `history`; then 1 <= T <= history, the frames are one action block apart, the
+        newest last, and the first T - 1 blocks, the same for all candidates of an episode, are those that were executed
+        between them. An episode begins with T = 1.
         """
         ...
 
@@ -91,7 +101,12 @@ class Planner(Protocol):
         """Choose an action sequence [B, H, A] per episode.
 
         From context [B, T, D], goal [B, D], the random streams of the B episodes, and candidates
-        [B, iterations, K, H] that the protocol of the task puts into every pool.
+        [B, iterations, K, H] that the protocol of the task puts into every pool. Candidates are those of the future
+        alone: past frames and blocks are the model's concern.
+
+        A planner with an attribute `warm_start` that is true is also given `start`, from the second plan on: the blocks
+        [B, H - executed, A] that its last plan left. One with an attribute `discrete` is refused in worlds of the other
+        kind.
         """
         ...
 

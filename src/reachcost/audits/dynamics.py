@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -13,7 +11,6 @@ from reachcost.data.actions import blocks_of
 from reachcost.data.latents import Latents, require_finite
 from reachcost.errors import ReachcostError
 from reachcost.protocols import WorldModel
-from reachcost.results.stats import cluster_bootstrap
 
 WINDOWS = 500
 """Logged windows that are predicted."""
@@ -27,38 +24,6 @@ def prediction_skill(start: Tensor, predicted: Tensor, true: Tensor) -> float:
     (1.0, 0.0)
     """
     return 1 - ((predicted - true).square().sum() / (start - true).square().sum()).item()
-
-
-@dataclass(frozen=True)
-class EpisodeSkill:
-    """Skill, episode by episode.
-
-    Attributes:
-        episodes: Their numbers [E].
-        rows: 1 - error of the episode / mean change of an episode [E], so that their mean is the skill.
-        interval: 95 % interval of the skill over episodes, where there are several and most of them change.
-    """
-
-    episodes: np.ndarray
-    rows: np.ndarray
-    interval: tuple[float, float] | None
-
-
-def skill_by_episode(start: Tensor, predicted: Tensor, true: Tensor, episodes: np.ndarray) -> EpisodeSkill:
-    """What each episode adds to `prediction_skill`: [N, D] each, and the episode of every row [N].
-
-    >>> start, true = torch.zeros(4, 2), torch.ones(4, 2)
-    >>> skill_by_episode(start, torch.tensor([[1.0], [1], [0], [0]]).expand(4, 2), true, np.array([3, 3, 5, 5])).rows
-    array([1., 0.])
-    """
-    squares = [(part - true).double().square().sum(1).numpy() for part in (predicted, start)]
-    numbers, group = np.unique(episodes, return_inverse=True)
-    error, change = (np.bincount(group, weights=square) for square in squares)
-    with np.errstate(divide="ignore", invalid="ignore"):  # nothing may change, in all episodes or in those drawn
-        low, high = cluster_bootstrap(np.stack(squares, 1), group, lambda sums: 1 - sums[:, 0] / sums[:, 1])
-        rows = 1 - error / change.mean()
-    known = len(numbers) > 1 and np.isfinite([low, high]).all()
-    return EpisodeSkill(numbers, rows, (float(low), float(high)) if known else None)
 
 
 def drawn_windows(latents: Latents, steps: int, count: int = WINDOWS, seed: int = 0) -> np.ndarray:
@@ -78,15 +43,15 @@ def logged_moves(
     >>> prediction_skill(*logged_moves(model, latents, count=50)) > 0.5
     True
     """
+    if "action" not in latents.logs.columns:
+        raise ReachcostError("prediction on logs needs logs with a column 'action'")
     blocks = blocks_of(model)
-    if blocks is None or "action" not in latents.logs.columns:
-        raise ReachcostError("prediction on logs needs a model with action blocks and logs with a column 'action'")
-    steps = horizon * blocks.length
+    steps = horizon * (1 if blocks is None else blocks.length)
     starts = drawn_windows(latents, steps, count, seed)
     if not len(starts):
         raise ReachcostError(f"no logged episode has {steps + 1} rows: give longer episodes or a shorter horizon")
     actions = np.asarray(latents.logs.columns["action"])[starts[:, None] + np.arange(steps)]
-    plans = blocks.standardise(actions.reshape(len(starts), horizon, blocks.length, -1))
+    plans = actions if blocks is None else blocks.standardise(actions.reshape(len(starts), horizon, blocks.length, -1))
     start, true = (latents.values[torch.from_numpy(rows)] for rows in (starts, starts + steps))
     predicted = model.rollout(start[:, None], torch.from_numpy(plans)[:, None])[:, 0]
     require_finite(predicted, f"what is predicted {horizon} action blocks after log row", starts)

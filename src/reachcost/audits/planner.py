@@ -15,10 +15,10 @@ import numpy as np
 
 from reachcost.audits.criteria import Criterion, check_criteria
 from reachcost.audits.stage import Stage
-from reachcost.audits.stages import STAGES
+from reachcost.audits.stages import STAGES, foresight
 from reachcost.audits.subject import Subject
 from reachcost.base.machine import versions
-from reachcost.base.progress import Progress
+from reachcost.base.progress import Progress, as_progress
 from reachcost.costs.latent import LatentMSE
 from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet
@@ -27,7 +27,9 @@ from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import Proposal
 from reachcost.protocols import SamplingPlanner, TerminalCost, WorldModel
-from reachcost.tasks.contract import Task
+from reachcost.tasks.contract import Task, require_task
+
+CANNOT_TELL = "cannot tell"
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Audit:
 
     @property
     def verdict(self) -> str:
-        """The stage at fault; `none` if episodes succeed, `unknown` if nothing fails but success was not measured."""
+        """The stage at fault; `none` if episodes succeed, `cannot tell` if what was measured does not explain it."""
         return verdict(self.stages)
 
     @property
@@ -91,7 +93,9 @@ def audit_planner(
     criteria: bool = False,
     seed: int = 0,
     proposal: Proposal | None = None,
-    progress: Progress | None = None,
+    thresholds: Mapping[str, float] | None = None,
+    state_columns: Sequence[int] | None = None,
+    progress: Progress | bool | None = None,
 ) -> Audit:
     """Measure every stage of a planner; without a task from logs alone, as far as they tell.
 
@@ -106,14 +110,18 @@ def audit_planner(
         criteria: Check the paper's falsification criteria, too; minutes, as heads are fitted and episodes run.
         seed: Of the planner.
         proposal: Candidates that the protocol writes into every pool of the planner, if it has any.
-        progress: Where to show progress.
+        thresholds: Where stages pass, by name, instead of their rules.
+        state_columns: Which numbers of a logged state one frame can show; by default the task's `coordinates`, or all.
+        progress: True shows how far it is.
 
     >>> from reachcost import encode_logs, load_world_model, make_task
     >>> task, model = make_task("tworoom"), load_world_model("lewm-tworoom-3072")
     >>> audit = audit_planner(model, encode_logs(model, task.generate_logs(100)))
     >>> [stage.outcome for stage in audit.stages][:3]
-    ['pass', 'pass', 'unknown']
+    ['unknown', 'unknown', 'pass']
     """
+    if task is not None:
+        require_task(task)
     subject = Subject(
         model,
         latents,
@@ -124,12 +132,17 @@ def audit_planner(
         held_out,
         seed,
         proposal,
-        progress or Progress(),
+        thresholds or {},
+        state_columns,
+        as_progress(progress),
     )
     stages = []
     for name, stage in STAGES.items():
         subject.progress.step(name)
-        stages.append(stage.measure(subject))
+        stages.append(foresight.needless(subject) if stage is foresight else stage.measure(subject))
+    if _undecided(stages):
+        subject.progress.step(foresight.NAME)
+        stages[[*STAGES].index(foresight.NAME)] = foresight.measure(subject)
     checked = check_criteria(subject) if criteria else ()
     ended = Counter([] if subject.runs is None else subject.runs.category[0].tolist())
     return Audit(
@@ -143,18 +156,40 @@ def _usual_planner(model: WorldModel, task: Task | None) -> SamplingPlanner:
 
 
 def verdict(stages: Sequence[Stage]) -> str:
-    """The first stage that fails, in causal order.
+    """The stage to blame.
 
-    `none` if episodes succeed; `unknown` if nothing fails but success was not measured.
+    Goals out of reach and a search that misses them knowing everything come first. Then the cost, if it orders true
+    ends badly, or what it is made of: a latent that lost something, logs with a gap. If it orders them well, foresight
+    tells how much success is lost to the dynamics and how much to the cost, and the larger loss is blamed.
+
+    `none` if episodes succeed; `cannot tell` if nothing that was measured explains why they fail, or none ran.
 
     >>> from reachcost.audits.stage import judge
-    >>> verdict([judge(name, STAGES[name].RULE, value) for name, value in (("ranking", 27.0), ("execution", 14.0))])
+    >>> verdict([judge(name, STAGES[name].RULE, value) for name, value in (("ranking", 0.1), ("execution", 14.0))])
     'ranking'
     """
-    outcomes = {stage.name: stage.outcome for stage in stages}
-    if outcomes.get("execution") == "pass":
+    values = {stage.name: stage.value for stage in stages}
+    failing = [name for name in STAGES if any(stage.name == name and stage.outcome == "fail" for stage in stages)]
+    if any(stage.name == "execution" and stage.outcome == "pass" for stage in stages):
         return "none"
-    return next((name for name in STAGES if outcomes.get(name) == "fail"), "unknown")
+    first = next((name for name in failing if name in ("goals", "sampling")), None)
+    cost = next((name for name in failing if name in ("representation", "coverage", "ranking")), None)
+    if first or (cost and ("ranking" in failing or "execution" not in failing)):
+        return first or str(cost)
+    foreseen, reached = values.get("foresight"), values.get("execution")
+    if foreseen is not None and reached is not None:
+        if "representation" in failing and "foresight" in failing:
+            return "representation"  # nothing predicts what the latent does not hold
+        known = values.get("sampling")
+        lost_by_cost = (100.0 if known is None else known) - foreseen
+        return "dynamics" if foreseen - reached >= lost_by_cost else cost or "ranking"
+    return "dynamics" if "dynamics" in failing else cost or CANNOT_TELL
+
+
+def _undecided(stages: Sequence[Stage]) -> bool:
+    """Whether episodes fail although goals, search and the order of true ends are not to blame."""
+    failing = {stage.name for stage in stages if stage.outcome == "fail"}
+    return "execution" in failing and not failing & {"goals", "sampling", "ranking"}
 
 
 def _caveats(subject: Subject, stages: Sequence[Stage]) -> tuple[str, ...]:
@@ -172,7 +207,7 @@ def _caveats(subject: Subject, stages: Sequence[Stage]) -> tuple[str, ...]:
         )
     if subject.executed is None and subject.held_out is None:
         found.append("dynamics were measured on the logs given, which the world model may have been trained on")
-    if subject.sasc is not None and subject.held_out is not None:
+    if subject.executed is not None and subject.executed.distance is not None and subject.held_out is not None:
         found.append("the held-out logs were not used, as there is a simulator")
     return tuple(found)
 

@@ -14,13 +14,16 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 from reachcost.base.seeding import EpisodeStreams
+from reachcost.base.types import require_type
 from reachcost.costs.checks import require_one_model, score
-from reachcost.data.actions import blocks_of
-from reachcost.data.evaluation import EvaluationSet, require_one_world
+from reachcost.data.evaluation import EvaluationSet, require_one_world, require_set
 from reachcost.data.latents import require_finite
+from reachcost.data.rollouts import encoded, ends_of
 from reachcost.errors import ReachcostError
+from reachcost.planning.actions import require_actions, some_action
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
+from reachcost.tasks.trial import try_task
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,10 @@ class Ranking:
     oracle_best_rank: np.ndarray
     selected_distance: np.ndarray
     top_k: np.ndarray
+
+    def __repr__(self) -> str:
+        rank = f"best candidate at {self.oracle_best_rank.mean():.1f} %"
+        return f"Ranking({len(self.spearman)} pools; mean rho {self.spearman.mean():.3f}, {rank})"
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,10 @@ class SascAudit:
     diagnostic: np.ndarray
     rankings: dict[str, Ranking]
     ends: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        found = ", ".join(f"{name} {ranking.spearman.mean():.3f}" for name, ranking in self.rankings.items())
+        return f"SascAudit({len(self.episodes)} episodes, {self.diagnostic.shape[1]} candidates; mean rho: {found})"
 
     def rows(self) -> dict[str, np.ndarray]:
         """One row per (cost, episode, candidate), as columns."""
@@ -94,19 +105,23 @@ def sasc(
     """
     if not costs:
         raise ReachcostError("sasc needs at least one terminal cost: pass costs={name: cost}")
-    blocks = blocks_of(model)
+    blocks = require_actions(task, model)
+    require_set(evaluation)
+    if diagnostic is None and not task.offers("distance"):
+        raise ReachcostError(f"the task {task.name!r} has no oracle `distance`: write it, or pass diagnostic=")
     if pools is None:
         pools = draw_pools(task, model, evaluation)
+    require_type(pools, np.ndarray, "pools", f"give action sequences [E = {len(evaluation)}, S, H, A]")
     if pools.ndim != 4 or len(pools) != len(evaluation):
         raise ReachcostError(f"the pools have shape {pools.shape}: give [E = {len(evaluation)}, S, H, A]")
     require_one_model(costs, model)
     require_one_world(task.world, evaluation)
+    if len(evaluation):
+        try_task(task, evaluation, some_action(model))
     _, terminal, goal = roll_out(task, model, evaluation, pools)
     scores = {name: score(name, cost, terminal, goal, evaluation.episodes).numpy() for name, cost in costs.items()}
     ends = None
     if diagnostic is None:
-        if not task.offers("distance"):
-            raise ReachcostError(f"the task {task.name!r} has no oracle `distance`: write it, or pass diagnostic=")
         ends = execute(task, evaluation, pools if blocks is None else blocks.unroll(pools))
         diagnostic = to_goals(task.distance, ends, evaluation)
     return SascAudit(evaluation.episodes, scores, diagnostic, compare_rankings(scores, diagnostic, top_k), ends)
@@ -121,12 +136,8 @@ def draw_pools(
     seed: int = 123,
 ) -> np.ndarray:
     """Random candidates [E, S, H, A]: standard normal action blocks, or uniform discrete actions."""
-    if blocks_of(model) is not None:
+    if require_actions(task, model) is not None or task.discrete_actions is None:
         return gaussian_pools(evaluation, model.action_dim, horizon, candidates, seed)
-    if task.discrete_actions is None:
-        raise ReachcostError(
-            f"{model!r} does not say how its actions relate to those of {task.name}: give it `actions`, an ActionBlocks"
-        )
     streams = EpisodeStreams(seed, "sasc", evaluation.episodes, 0)
     return streams.integers(task.discrete_actions, candidates, horizon, 1)
 
@@ -143,10 +154,12 @@ def roll_out(
     task: Task, model: WorldModel, evaluation: EvaluationSet, pools: np.ndarray
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Latents of starts [E, D], of where candidates [E, S, H, A] are predicted to end [E, S, D], of goals [E, D]."""
-    start, goal = (model.encode(task.observe(states)) for states in (evaluation.starts, evaluation.goals))
+    start, goal = (
+        encoded(model, task.observe(states), len(states)) for states in (evaluation.starts, evaluation.goals)
+    )
     require_finite(start, "the start of episode", evaluation.episodes)
     require_finite(goal, "the goal of episode", evaluation.episodes)
-    predicted = model.rollout(start[:, None], torch.from_numpy(pools))
+    predicted = ends_of(model, start[:, None], torch.from_numpy(pools))
     require_finite(predicted, "what is predicted in episode", evaluation.episodes)
     return start, predicted, goal
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from reachcost.audits.criteria import Criterion
-from reachcost.audits.planner import Audit
+from reachcost.audits.planner import CANNOT_TELL, Audit
 from reachcost.audits.stage import Stage
+from reachcost.audits.stages import STAGES
 
 STYLES = {"pass": "green", "survives": "green", "fail": "bold red", "refuted": "bold red"}
 
@@ -27,7 +28,10 @@ def show_audit(audit: Audit, console: Console | None = None) -> None:
         console.print(_criteria(audit.criteria))
 
 
-def _criteria(criteria: Sequence[Criterion]) -> Table:
+def _criteria(criteria: Sequence[Criterion]) -> RenderableType:
+    missing = {criterion.evidence for criterion in criteria}
+    if all(criterion.outcome == "unknown" for criterion in criteria):
+        return Text(f"The paper's falsification criteria are unknown: {'; '.join(sorted(missing))}", style="dim")
     table = Table(
         title="The paper's falsification criteria", title_justify="left", box=box.SIMPLE_HEAD, show_edge=False
     )
@@ -56,18 +60,27 @@ def _stages(stages: Sequence[Stage]) -> Table:
 
 
 def _verdict(audit: Audit) -> RenderableType:
-    advice = {stage.name: stage.advice for stage in audit.stages}.get(audit.verdict)
+    found = {stage.name: stage for stage in audit.stages}
     failing = [stage.name for stage in audit.stages if stage.outcome == "fail"]
     text = Text("verdict: ").append(audit.verdict, style="bold")
-    if advice:
-        lines = [f"next: {advice}"]
-        later = [name for name in failing if name != audit.verdict]
+    if audit.verdict in found:
+        lines = [_next(audit.verdict, found)]
+        later = [name for name in failing if name not in (audit.verdict, "foresight")]
         lines += [f"{', '.join(later)} may follow from it: audit again once it is mended"] if later else []
-        if "execution" in failing:
-            lines.append("episodes: " + ", ".join(f"{count} {name}" for name, count in audit.categories.items()))
-    elif audit.verdict == "unknown":
-        lines = ["nothing that was measured fails; next: measure"]
-        lines += [f"  {stage.name}: {stage.advice}" for stage in audit.stages if stage.outcome == "unknown"]
+    elif audit.verdict == CANNOT_TELL:
+        known = "what was measured does not explain the failures" if failing else "nothing that was measured fails"
+        lines = [f"{known}; next: give what the unknown stages need"]
     else:
-        lines = ["episodes reach their goals" + (f", although {', '.join(failing)} is weak" if failing else "")]
+        lines = ["episodes reach their goals" + (f", although {', '.join(failing)} failed" if failing else "")]
+    if "execution" in failing:
+        lines.append("episodes: " + ", ".join(f"{count} {name}" for name, count in audit.categories.items()))
     return Group(text, *lines, *(f"note: {caveat}" for caveat in audit.caveats))
+
+
+def _next(blamed: str, found: Mapping[str, Stage]) -> str:
+    """What to do about the stage at fault, which may pass its own test where foresight found it."""
+    if found[blamed].outcome == "fail":
+        return f"next: {found[blamed].advice}"
+    if blamed == "dynamics":
+        return f"by elimination: knowing true ends would mend most of it; next: {STAGES[blamed].RULE.advice}"
+    return f"by elimination: knowing true ends would mend little; next: {STAGES['foresight'].RULE.advice}"

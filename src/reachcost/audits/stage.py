@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from reachcost.results.stats import paired_bootstrap, wilson
+from reachcost.results.stats import cluster_bootstrap, paired_bootstrap, wilson
 
 NO_EPISODE = -1
 """In place of an episode's number, where a measurement belongs to no single one."""
@@ -102,6 +102,27 @@ def judge_grouped(name: str, rule: Rule, values: np.ndarray, episodes: np.ndarra
     rows = np.bincount(group, weights=values) / counts
     value = float(np.mean(values))
     return compare(name, rule, value, _interval(value, rows, rule) if len(rows) > 1 else None, rows, numbers)
+
+
+def judge_ratio(name: str, rule: Rule, parts: np.ndarray, wholes: np.ndarray, episodes: np.ndarray) -> Stage:
+    """Compare sum of parts [N] / sum of wholes [N], several of each episode [N], with the rule of a stage.
+
+    A row is the part of an episode over the mean whole of all, so that the mean of the rows is the value.
+
+    >>> rule = Rule("skill", 0.5, True, "train the predictor")
+    >>> judge_ratio("dynamics", rule, np.array([1.0, 1.0, 0.0]), np.ones(3), np.array([3, 3, 5])).rows.tolist()
+    [1.3333333333333333, 0.0]
+    """
+    numbers, group = np.unique(episodes, return_inverse=True)
+    part, whole = (np.bincount(group, weights=values) for values in (parts, wholes))
+    with np.errstate(divide="ignore", invalid="ignore"):  # nothing may be at stake, in all episodes or in those drawn
+        low, high = cluster_bootstrap(
+            np.stack([part, whole], 1), np.arange(len(part)), lambda sums: sums[:, 0] / sums[:, 1]
+        )
+        rows = part / whole.mean()
+        value = float(part.sum() / whole.sum())
+    known = len(numbers) > 1 and np.isfinite([low, high]).all()
+    return compare(name, rule, value, (float(low), float(high)) if known else None, rows, numbers)
 
 
 def compare(

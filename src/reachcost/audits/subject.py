@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.audits.sasc import SascAudit, draw_pools, execute, roll_out, sasc
+from reachcost.audits.sasc import SascAudit, draw_pools, execute, roll_out, sasc, to_goals
+from reachcost.audits.stage import Rule
 from reachcost.base.progress import Progress
 from reachcost.costs.checks import require_one_model
 from reachcost.costs.latent import LatentMSE
-from reachcost.costs.oracle import OracleGeodesic, exact_model
+from reachcost.costs.oracle import OracleGeodesic
 from reachcost.data.actions import ActionBlocks, blocks_of
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, model_identity, require_finite
@@ -28,9 +29,35 @@ from reachcost.planning.cem import CEM
 from reachcost.planning.control import ControlRuns, Proposal, control
 from reachcost.protocols import SamplingPlanner, TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
+from reachcost.tasks.exact import ExactDynamics
 
-EXECUTED = 20
-"""Candidates of each episode whose real ends are encoded."""
+EXECUTED = 64
+"""Candidates of each place whose real ends are encoded."""
+PASSES = 80.0
+"""% success that is asked of a planner, unless something else is."""
+NAMES = ("goals", "sampling", "representation", "coverage", "ranking", "dynamics", "foresight", "execution")
+"""The stages."""
+
+
+@dataclass(frozen=True)
+class Executed:
+    """S candidates in each of N places: what the model predicts of them, and what really comes.
+
+    Attributes:
+        episodes: Of which episode a place is [N].
+        start: Latents of the places [N, D].
+        predicted: Latents of where candidates are predicted to end [N, S, D].
+        true: Latents of where they end [N, S, D].
+        goal: Latents of the goals [N, D].
+        distance: True distance from there to the goal [N, S]; None where the task has none.
+    """
+
+    episodes: np.ndarray
+    start: Tensor
+    predicted: Tensor
+    true: Tensor
+    goal: Tensor
+    distance: np.ndarray | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,6 +82,10 @@ class Subject:
     """Of the planner."""
     proposal: Proposal | None = None
     """Candidates that the protocol writes into every pool of the planner, if it has any."""
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    """Where stages pass, instead of their rules."""
+    state_columns: Sequence[int] | None = None
+    """Which numbers of a logged state a frame shows; by default the task's coordinates, or all."""
     progress: Progress = field(default_factory=Progress)
     """Where to show progress."""
 
@@ -64,8 +95,14 @@ class Subject:
             raise ReachcostError(f"evaluation is {self.evaluation!r}: give a set, task.evaluation_set(name)")
         if (self.task is None) != (self.evaluation is None):
             raise ReachcostError("a task goes with an evaluation set: give both, or neither for an audit from logs")
-        if not isinstance(self.planner, SamplingPlanner) or not is_dataclass(self.planner):
+        samples = isinstance(self.planner, SamplingPlanner) and not isinstance(self.planner, type)
+        if not samples or not is_dataclass(self.planner):
             raise ReachcostError(f"planner is {self.planner!r}: give one that samples, a dataclass as CEM() is")
+        if wrong := next((name for name in self.thresholds if name not in NAMES), None):
+            raise ReachcostError(f"there is no stage {wrong!r} to set a threshold of: choose {', '.join(NAMES)}")
+        if wrong := next((name for name, value in self.thresholds.items() if not np.isfinite(value)), None):
+            raise ReachcostError(f"the threshold of {wrong} is {self.thresholds[wrong]}: give a number")
+        self._require_columns()
         require_one_model({"audited": self.cost}, self.model)
         here = model_identity(self.model)
         for latents in filter(None, (self.latents, self.held_out)):
@@ -82,6 +119,21 @@ class Subject:
                 "the head was fitted on other logs than these, so their coverage tells nothing about it: "
                 "give the logs it was fitted on"
             )
+
+    def _require_columns(self) -> None:
+        columns = self.latents.logs.columns
+        if self.state_columns is None or "state" not in columns:
+            return
+        width = int(np.prod(columns["state"].shape[1:]))
+        if not len(self.state_columns) or not all(0 <= number < width for number in self.state_columns):
+            raise ReachcostError(
+                f"state_columns {list(self.state_columns)} are none of the {width} numbers of a logged state: "
+                f"choose from 0 to {width - 1}"
+            )
+
+    def rule(self, name: str, rule: Rule) -> Rule:
+        """The rule of a stage, at the threshold that was asked for."""
+        return replace(rule, threshold=self.thresholds.get(name, rule.threshold))
 
     @property
     def heads(self) -> list[Any]:
@@ -152,7 +204,11 @@ class Subject:
         if "state" not in logs.columns or min(map(len, parts)) < 2:
             return None
         states = np.asarray(logs.columns["state"])
-        read = states.reshape(len(states), -1) if self.task is None else self.task.coordinates(states)
+        read = states.reshape(len(states), -1)
+        if self.state_columns is not None:
+            read = read[:, list(self.state_columns)]
+        elif self.task is not None:
+            read = self.task.coordinates(states)
         return [(self.latents.values[torch.from_numpy(rows)], read[rows]) for rows in parts]
 
     def pools(self, candidates: int) -> np.ndarray:
@@ -167,23 +223,42 @@ class Subject:
         return self.place
 
     @cached_property
-    def executed(self) -> tuple[Tensor, Tensor, Tensor] | None:
-        """Start, predicted and true latents [N, D] of candidates that were executed; None without a simulator."""
+    def executed(self) -> Executed | None:
+        """Candidates that were executed, from every start and from where failed episodes got stuck."""
         if self.place is None:
             return None
-        task, evaluation = self.place
-        pools = self.pools(EXECUTED)
-        start, predicted, _ = roll_out(task, self.model, evaluation, pools)
-        ends = execute(task, evaluation, pools if self.blocks is None else self.blocks.unroll(pools))
-        true = self.model.encode(task.observe(ends.reshape(-1, *evaluation.goals.shape[1:])))
-        require_finite(true, "the end of a candidate in episode", np.repeat(evaluation.episodes, EXECUTED))
-        return start.repeat_interleave(EXECUTED, 0), predicted.flatten(0, 1), true
+        # Starts first: a model that predicts no numbers is to be named before episodes blame the cost for it.
+        parts = [self._execute(self.place[1])]
+        parts += [] if self.stuck is None else [self._execute(self.stuck)]
+        distances = [part.distance for part in parts]
+        joined = {
+            name: torch.cat([getattr(part, name) for part in parts]) for name in ("start", "predicted", "true", "goal")
+        }
+        known = None if any(one is None for one in distances) else np.concatenate(cast(Any, distances))
+        return Executed(np.concatenate([part.episodes for part in parts]), **joined, distance=known)
+
+    def _execute(self, places: EvaluationSet) -> Executed:
+        task, _ = self.require_place()
+        pools = draw_pools(task, self.model, places, self.planner.horizon, EXECUTED)
+        start, predicted, goal = roll_out(task, self.model, places, pools)
+        ends = execute(task, places, pools if self.blocks is None else self.blocks.unroll(pools))
+        true = self.model.encode(task.observe(ends.reshape(-1, *places.goals.shape[1:])))
+        require_finite(true, "the end of a candidate in episode", np.repeat(places.episodes, EXECUTED))
+        distance = to_goals(task.distance, ends, places) if task.offers("distance") else None
+        return Executed(places.episodes, start, predicted, true.view(predicted.shape), goal, distance)
 
     @property
-    def goal_latents(self) -> Tensor:
-        """Latents of the goals [E, D]."""
-        task, evaluation = self.require_place()
-        return self.model.encode(task.observe(evaluation.goals))
+    def stuck(self) -> EvaluationSet | None:
+        """Of episodes that failed in closed loop, the last states that a plan was made in, if any failed."""
+        if self.runs is None or self.runs.success[0].all():
+            return None
+        evaluation = self.require_place()[1]
+        blocks = 1 if self.blocks is None else self.blocks.length
+        last = self.runs.steps[0] - 1
+        last -= last % (self.planner.executed * blocks)
+        stuck = self.runs.paths[0][np.arange(len(last)), last]
+        failed = np.flatnonzero(~self.runs.success[0])
+        return replace(evaluation, starts=stuck, source_rows=None, source_episodes=None).subset(failed)
 
     @cached_property
     def oracle_runs(self) -> ControlRuns | None:
@@ -191,7 +266,9 @@ class Subject:
         if self.place is None or not self.place[0].offers("distance") or self.place[1].starts.ndim != 2:
             return None
         task, evaluation = self.place
-        exact = exact_model(task, self.model, evaluation.starts)
+        exact = ExactDynamics(
+            task, self.blocks, evaluation.starts
+        )  # not a model that says it is exact: it may be broken
         costs = {"oracle": OracleGeodesic(exact)}
         return control(task, exact, costs, evaluation, self.planner, seed=self.seed, proposal=self.proposal)
 
@@ -208,6 +285,12 @@ class Subject:
     def runs(self) -> ControlRuns | None:
         """The planner in closed loop."""
         return None if self.place is None else self.control({"audited": self.cost})
+
+    @cached_property
+    def latent_runs(self) -> ControlRuns:
+        """The planner in closed loop under latent MSE."""
+        same = type(self.cost) is LatentMSE and self.runs is not None
+        return cast(ControlRuns, self.runs) if same else self.control({"raw": LatentMSE()})
 
     def control(
         self,

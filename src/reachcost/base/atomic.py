@@ -18,7 +18,7 @@ def new_directory(path: Path) -> Iterator[Path]:
     if path.exists():
         raise ReachcostError(f"{path} exists already: choose another name, or remove it first")
     partial = _aside(path)
-    partial.mkdir(parents=True)
+    make_directory(partial, path)
     try:
         yield partial
         for file in partial.rglob("*"):
@@ -37,7 +37,7 @@ def new_directory(path: Path) -> Iterator[Path]:
 @contextmanager
 def replaced_file(path: Path) -> Iterator[Path]:
     """Write a file aside; it takes the place of `path` when the block ends, and not at all if it fails."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(path.parent, path)
     partial = _aside(path)
     try:
         yield partial
@@ -47,6 +47,15 @@ def replaced_file(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
         raise
     _fsync(path.parent)
+
+
+def make_directory(directory: Path, wanted: Path) -> None:
+    """Make a directory and those above it, unless it is there, for the sake of what is wanted."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = "a file is in the way" if isinstance(error, FileExistsError | NotADirectoryError) else error.strerror
+        raise ReachcostError(f"cannot write {wanted} ({reason}): choose another place") from error
 
 
 def write_file(path: Path, content: str | bytes) -> None:

@@ -1,7 +1,8 @@
-"""Progress of long work: silent for library calls, bars (rich) for the command line."""
+"""Progress of long work: silent for library calls, bars (rich) on a terminal, plain lines where it is piped."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
@@ -9,7 +10,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
+from reachcost.base.types import refuse
+
 Item = TypeVar("Item")
+EVERY = 30.0
+"""Seconds between two plain lines about the same piece of work."""
 
 
 class Progress:
@@ -30,11 +35,11 @@ class Progress:
 
 
 class ConsoleProgress(Progress):
-    """One line per piece of work on the terminal, with a bar while it runs."""
+    """One line per piece of work, with a bar while it runs; where there is no terminal, plain lines with the time."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._title = ""
+        self._title = self._note = ""
         self._bars: Bars | None = None
 
     def step(self, title: str) -> None:
@@ -46,7 +51,11 @@ class ConsoleProgress(Progress):
         self._console.print(f"{title:<22} recorded earlier", style="dim", highlight=False)
 
     def track(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
-        """Iterate over the items of the current piece, with a bar."""
+        """Iterate over the items of the current piece, and show how many are done."""
+        self._note = ""
+        yield from self._beside_bar(items, unit) if self._console.is_interactive else self._in_lines(items, unit)
+
+    def _beside_bar(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
         columns = (TextColumn("{task.description}"), BarColumn(12), MofNCompleteColumn(), TextColumn(unit))
         note = TextColumn("{task.fields[note]}")
         with Bars(*columns, TimeElapsedColumn(), note, console=self._console) as bars:
@@ -57,7 +66,33 @@ class ConsoleProgress(Progress):
                 bars.advance(task)
         self._bars = None
 
+    def _in_lines(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
+        """A line at the end, and one now and then for those who watch a file."""
+        began = said = time.monotonic()
+        for done, item in enumerate(items, start=1):
+            yield item
+            now = time.monotonic()
+            if done == len(items) or now - said >= EVERY:
+                said = now
+                words = (f"{self._title:<22}", f"{done}/{len(items)}", unit, f"{now - began:.1f} s", self._note)
+                line = " ".join(word for word in words if word.strip())
+                self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
     def note(self, text: str) -> None:
-        """Say how the current piece is doing, beside its bar."""
+        """Say how the current piece is doing, beside its bar or at the end of its next line."""
+        self._note = text
         if self._bars is not None:
             self._bars.update(self._bars.task_ids[-1], note=text)
+
+
+def as_progress(progress: Progress | bool | None) -> Progress:
+    """What `progress=` stands for: True shows it on standard error; None and False show nothing.
+
+    >>> type(as_progress(True)).__name__, type(as_progress(None)).__name__
+    ('ConsoleProgress', 'Progress')
+    """
+    if isinstance(progress, Progress):
+        return progress
+    if progress is not None and not isinstance(progress, bool):
+        refuse(progress, "progress", "give True to see it, or leave it out")
+    return ConsoleProgress(Console(stderr=True)) if progress else Progress()

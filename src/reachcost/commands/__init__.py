@@ -5,6 +5,7 @@ Modules are imported where they are used, so that a mistake is answered at once.
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,21 @@ def require_new(out: Path) -> None:
     """Refuse to write over something."""
     if out.exists():
         raise ReachcostError(f"{out} exists already: choose another --out, or remove it first")
+
+
+def require_writable(*directories: Path) -> None:
+    """Refuse directories that could not be made or written to, before there is anything to write."""
+    for directory in directories:
+        place = next(parent for parent in (directory.absolute(), *directory.absolute().parents) if parent.exists())
+        if not place.is_dir():
+            raise ReachcostError(f"{place} is a file: choose another --out, a directory")
+        try:
+            with tempfile.TemporaryFile(dir=place):  # permissions alone do not tell of a medium that is read only
+                pass
+        except OSError as error:
+            raise ReachcostError(
+                f"{place} cannot be written to ({error.strerror or error}): choose another --out, or change its rights"
+            ) from error
 
 
 def cem(candidates: int, iterations: int) -> CEM:

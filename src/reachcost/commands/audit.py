@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from reachcost.commands import cem, console, require_new
+from reachcost.commands import cem, console, require_new, require_writable
+from reachcost.commands.options import evaluation_option, model_option, task_option
 from reachcost.errors import ReachcostError
+
+if TYPE_CHECKING:
+    from reachcost.protocols import SamplingPlanner
+    from reachcost.tasks.contract import Task
+
+AT_FAULT, CANNOT_TELL = 3, 4
+"""What the command ends with, for scripts."""
 
 
 def audit(
@@ -18,24 +28,35 @@ def audit(
     episodes: int | None = None,
     candidates: int = 300,
     iterations: int = 10,
+    horizon: int | None = None,
+    threshold: tuple[str, ...] = (),
+    state_columns: tuple[int, ...] | None = None,
     criteria: bool = True,
     logs_only: bool = False,
     out: Path | None = None,
     trust_pickle: bool = False,
-) -> None:
-    """Find out which stage of a planner is at fault: representation, dynamics, coverage, sampling, ranking, execution.
+) -> int:
+    """Find out which stage of a planner is at fault: goals, sampling, representation, coverage, ranking or dynamics.
+
+    Ends with 0 if episodes reach their goals, 3 if a stage is at fault, 4 if what was measured cannot tell; 1 is an
+    error, 2 bad usage.
 
     Args:
-        model: A bundled model, a directory of `reachcost train-model`, or a checkpoint of stable-worldmodel.
+        model: A bundled model, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel, hf://user/name,
+            or your own, as module:factory or file.py:factory.
         logs: Dataset (HDF5 file or Lance table) that the head was fitted on (or would be), with frames, or with states
             if --task draws them.
-        task: The simulated world. Without it the audit uses logs alone.
+        task: The simulated world, or your own, module:Class or file.py:Class. Without it the audit uses logs alone.
         head: Directory of the head behind the terminal cost, or hf://user/name; without it latent distance is audited.
         held_out: Dataset that the head has not seen, for an audit without simulator.
         evaluation: Evaluation set of the task; by default its first.
         episodes: Episodes of it, spread over the set; by default all.
         candidates: Candidate action sequences of the planner.
         iterations: Rounds of the planner.
+        horizon: Action blocks (discrete actions) of a candidate; by default the planner's own number.
+        threshold: Where stages pass instead, as in: --threshold execution=50 ranking=0.8
+        state_columns: Which numbers of a logged state one frame can show, as in: --state-columns 0 1; by default those
+            the task names, or all.
         criteria: Check the paper's falsification criteria, too: minutes more.
         logs_only: Let the task draw frames but leave its simulator alone, as with a real robot.
         out: JSON file for stages, verdict and criteria; the numbers behind them, a row per episode, go beside it,
@@ -44,6 +65,7 @@ def audit(
     """
     import json
 
+    from reachcost.audits.planner import CANNOT_TELL as UNTOLD
     from reachcost.audits.planner import audit_planner
     from reachcost.audits.show import show_audit
     from reachcost.base.atomic import replaced_file, write_file
@@ -55,8 +77,6 @@ def audit(
     from reachcost.data.logs.hdf5 import open_logs
     from reachcost.heads.storage import load_head
     from reachcost.results.records import write_rows
-    from reachcost.tasks import make_task
-    from reachcost.worldmodels.loading import load_world_model
 
     rows = None if out is None else out.with_suffix(".parquet")
     if out is not None and rows is not None:
@@ -64,22 +84,34 @@ def audit(
             raise ReachcostError(f"--out {out} is where the rows would go: name a JSON file, they are kept beside it")
         require_new(out)
         require_new(rows)
+        require_writable(out.parent)
     progress = ConsoleProgress(console)
     cost = LatentMSE() if head is None else HeadCost(load_head(head))
-    planner = cem(candidates, iterations)
-    world = None if task is None else make_task(task)
+    thresholds = _thresholds(threshold)
+    world = None if task is None else task_option(task)
+    planner = _planner(world, candidates, iterations, horizon)
     observe = None if world is None else world.observe
     opened = open_logs(logs, observe=observe)
-    loaded = load_world_model(model, logs=opened, trust_pickle=trust_pickle)
+    loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
     require_one_model({"head": cost}, loaded)
     progress.step("latents")
     latents = encode_logs(loaded, opened, progress=progress)
     unseen = None if held_out is None else encode_logs(loaded, open_logs(held_out, observe=observe), progress=progress)
     simulator = None if logs_only else world
-    goals = None if simulator is None else simulator.evaluation_set(evaluation or simulator.sets[0])
+    goals = None if simulator is None else evaluation_option(simulator, evaluation)
     goals = goals.spread(episodes) if goals is not None and episodes is not None else goals
     found = audit_planner(
-        loaded, latents, cost, simulator, goals, planner, unseen, criteria=criteria, progress=progress
+        loaded,
+        latents,
+        cost,
+        simulator,
+        goals,
+        planner,
+        unseen,
+        criteria=criteria,
+        thresholds=thresholds,
+        state_columns=state_columns,
+        progress=progress,
     )
     show_audit(found, console)
     if out is not None and rows is not None:
@@ -87,3 +119,33 @@ def audit(
             write_rows(found.rows, partial)
         write_file(out, json.dumps(found.document(), indent=2, allow_nan=False) + "\n")
         console.print(f"record: {out}, its rows: {rows}", highlight=False)
+    return {"none": 0, UNTOLD: CANNOT_TELL}.get(found.verdict, AT_FAULT)
+
+
+def _planner(task: Task | None, candidates: int, iterations: int, horizon: int | None) -> SamplingPlanner:
+    """The planner of so many candidates, a tenth of them elites, for the actions of the task."""
+    from reachcost.planning.categorical_cem import CategoricalCEM
+
+    planner = cem(candidates, iterations)
+    if task is not None and task.discrete_actions is not None:
+        count, elites = task.discrete_actions, planner.elites
+        planner = CategoricalCEM(count, candidates=candidates, iterations=iterations, elites=elites)
+    return planner if horizon is None else replace(planner, horizon=horizon)
+
+
+def _thresholds(given: tuple[str, ...]) -> dict[str, float]:
+    """What `NAME=VALUE ...` sets."""
+    from reachcost.audits.subject import NAMES
+
+    found: dict[str, float] = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        try:
+            found[name] = float(value)
+        except ValueError:
+            raise ReachcostError(
+                f"--threshold {text}: give NAME=VALUE, a number for one of {', '.join(NAMES)}"
+            ) from None
+        if name not in NAMES:
+            raise ReachcostError(f"--threshold {text}: there is no stage {name!r}, choose one of {', '.join(NAMES)}")
+    return found

@@ -10,6 +10,7 @@ from rich import box
 from rich.table import Table
 
 from reachcost.commands import console
+from reachcost.commands.options import model_option, task_option
 
 
 def check(
@@ -21,36 +22,44 @@ def check(
     """Load a world model, test the contract that planning relies on, and show where it comes from.
 
     Args:
-        model: A bundled model, a directory of `reachcost train-model`, or a checkpoint of stable-worldmodel.
+        model: A bundled model, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel, hf://user/name,
+            or your own, as module:factory or file.py:factory.
         logs: Dataset the model was trained on; a public checkpoint needs it for the statistics of its actions.
-        task: The world that draws frames to check with; by default the first of ours.
+        task: The world that draws frames to check with, or your own, module:Class; by default the first of ours.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
     """
     import numpy as np
     import torch
 
+    from reachcost.data.actions import blocks_of
     from reachcost.data.logs.hdf5 import open_logs
-    from reachcost.tasks import make_task
     from reachcost.worldmodels.check import check_world_model
-    from reachcost.worldmodels.loading import load_world_model
+    from reachcost.worldmodels.jepa import JepaWorldModel
 
-    world = make_task(task)
+    world = task_option(task)
     opened = None if logs is None else open_logs(logs, observe=world.observe)
-    loaded = load_world_model(model, logs=opened, trust_pickle=trust_pickle)
+    loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
     seen = opened or world.generate_logs(episodes=1)
-    actions = torch.randn(2, 8, 5, loaded.action_dim, generator=torch.Generator().manual_seed(0))
+    blocks, rng = blocks_of(loaded), torch.Generator().manual_seed(0)
+    if blocks is None and world.discrete_actions is not None:
+        actions = torch.randint(world.discrete_actions, (2, 8, 5, 1), generator=rng)
+    else:
+        actions = torch.randn(2, 8, 5, loaded.action_dim, generator=rng)
     check_world_model(loaded, seen.observations(np.array([0, seen.rows // 2])), actions)
     facts = {
         "contract": "holds: frozen, deterministic, rows and candidates do not mix, actions matter",
-        "latent": f"{loaded.latent_dim} numbers, from frames of {loaded.parts.pixels} px",
-        "action block": f"{loaded.action_dim} numbers, {loaded.actions.length} steps",
-        "weights": f"{sum(weight.numel() for weight in loaded.parts.parameters()):,}",
-        "source": loaded.card["source"],
-        "sha256": loaded.card["sha256"],
+        "latent": f"{loaded.latent_dim} numbers",
+        "action block": f"{loaded.action_dim} numbers, {blocks.length if blocks else 1} steps",
     }
-    training = loaded.card.get("training", {})
-    facts |= {name: f"{value:.5g}" for name, value in training.get("metrics", {}).items()}
-    table = Table(loaded.card["name"], "", box=box.SIMPLE_HEAD, show_edge=False)
+    card = {"name": model}
+    if isinstance(loaded, JepaWorldModel):
+        card = loaded.card
+        facts["latent"] += f", from frames of {loaded.parts.pixels} px"
+        facts["weights"] = f"{sum(weight.numel() for weight in loaded.parts.parameters()):,}"
+        facts |= {"source": card["source"], "sha256": card["sha256"]}
+        training = card.get("training", {})
+        facts |= {name: f"{value:.5g}" for name, value in training.get("metrics", {}).items()}
+    table = Table(card["name"], "", box=box.SIMPLE_HEAD, show_edge=False)
     for name, fact in facts.items():
         table.add_row(name, fact)
     console.print(table)

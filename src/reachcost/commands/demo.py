@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from reachcost.commands import console
+from reachcost.commands import console, require_writable
 from reachcost.errors import ReachcostError
 
 
@@ -14,7 +14,7 @@ def demo(out: Path = Path("reachcost-demo"), episodes: int = 100, log_episodes: 
 
     Args:
         out: Directory for records, table and picture.
-        episodes: Evaluation episodes; at most as many as the set has.
+        episodes: Evaluation episodes; the set has 100.
         log_episodes: Logged episodes that the head learns from.
     """
     from reachcost.base.progress import ConsoleProgress
@@ -22,9 +22,13 @@ def demo(out: Path = Path("reachcost-demo"), episodes: int = 100, log_episodes: 
 
     if episodes < 1:
         raise ReachcostError(f"--episodes {episodes}: give at least one")
+    require_writable(out, out / "tables", out / "runs")
     start = time.perf_counter()
     table, picture = run_demo(out, ConsoleProgress(console), episodes=episodes, log_episodes=log_episodes)
+    success = {row.cost: row.ours["success"] for row in table.rows}
     console.print(table.terminal(f"{table.rows[0].n} episodes: only the terminal cost changes"))
+    if success["trm"] <= success["raw"]:
+        console.print("trm is no better than raw here: give it more --log-episodes, or ask for more --episodes")
     console.print(
         "raw is plain latent distance; trm learned from logged times alone.\n"
         "trm-shuffled learned from permuted times; random is the floor, oracle a yardstick.\n"

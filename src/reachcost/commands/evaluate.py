@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reachcost.commands import cem, console, require_new
+from reachcost.commands import cem, console, require_new, require_writable
+from reachcost.commands.options import evaluation_option, model_option, task_option
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def evaluate(
     """Compare success before and after a repair in stable-worldmodel's own World.evaluate.
 
     Args:
-        model: A bundled model, a directory of `reachcost train-model`, or a checkpoint of stable-worldmodel.
+        model: A bundled model, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel, hf://user/name,
+            or your own, as module:factory or file.py:factory.
         head: Directory of the head, or hf://user/name.
         logs: Dataset the head was fitted on. A public checkpoint needs it for the statistics of its actions.
         task: A world that stable-worldmodel has, too; by default the first of ours.
@@ -53,17 +55,19 @@ def evaluate(
     from reachcost.heads.storage import load_head
     from reachcost.swm.comparison import compare_in_world, doubt_of, table_name
     from reachcost.swm.package import import_stable_worldmodel
-    from reachcost.tasks import make_task
-    from reachcost.worldmodels.loading import load_world_model
+    from reachcost.worldmodels.jepa import JepaWorldModel
 
-    world, planner, fitted = make_task(task), cem(candidates, iterations), load_head(head)
+    if out is not None:
+        require_writable(out / "tables")
+    world, planner, fitted = task_option(task), cem(candidates, iterations), load_head(head)
     complete, goals = _goals(world, evaluation, held_out, goal_offset, episodes, seed)
     if out is not None:
         require_new(out / "tables" / f"{table_name(goals, weight)}.json")
-        (out / "tables").mkdir(parents=True, exist_ok=True)
     import_stable_worldmodel()
     opened = None if logs is None else open_logs(logs, observe=world.observe)
-    loaded = load_world_model(model, logs=opened, trust_pickle=trust_pickle)
+    loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
+    if not isinstance(loaded, JepaWorldModel):
+        raise ReachcostError(f"{model} is a {type(loaded).__name__}, not a JEPA: evaluate it in Python, by rc.control")
     doubt = doubt_of(fitted, complete, opened)
     table = compare_in_world(world, loaded, fitted, goals, weight, planner, seed, doubt, ConsoleProgress(console))
     console.print(table.terminal(f"{len(goals)} episodes of {goals.name}"))
@@ -90,7 +94,7 @@ def _goals(
     if held_out is None:
         if offset is not None:
             raise ReachcostError(f"--goal-offset {offset} is within a dataset: give one with --held-out")
-        complete = world.evaluation_set(evaluation or world.sets[0])
+        complete = evaluation_option(world, evaluation)
         return complete, complete.spread(episodes)
     if evaluation is not None:
         raise ReachcostError(f"goals come from --evaluation {evaluation} or from --held-out {held_out}: give one")

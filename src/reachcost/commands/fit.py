@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-from reachcost.commands import console, require_new
+from rich import box
+from rich.table import Table
+
+from reachcost.commands import console, require_new, require_writable
+from reachcost.commands.options import model_option, task_option
+
+if TYPE_CHECKING:
+    from reachcost.base.progress import Progress
+    from reachcost.data.evaluation import EvaluationSet
+    from reachcost.data.latents import Latents
+    from reachcost.fitting.choose import LabelledRecipe
 
 
 def fit(
@@ -12,6 +23,7 @@ def fit(
     logs: Path,
     out: Path,
     task: str | None = None,
+    recipe: Literal["default", "paper", "auto"] = "default",
     pairs: int = 100_000,
     seed: int = 0,
     shuffled: bool = False,
@@ -20,11 +32,15 @@ def fit(
     """Fit a head on logged times: the repaired terminal cost of a world model. A minute or two on a laptop.
 
     Args:
-        model: A bundled model, a directory of `reachcost train-model`, or a checkpoint of stable-worldmodel.
-        logs: Dataset of stable-worldmodel: an HDF5 file or a Lance table, with frames, or with states alone if --task
-            draws them.
+        model: A bundled model, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel, hf://user/name,
+            or your own, as module:factory or file.py:factory.
+        logs: Dataset of stable-worldmodel (HDF5 or Lance), D4RL, Minari or npz, with frames, or with states alone if
+            --task draws them.
         out: Directory for the head.
         task: The world that draws frames of logged states; episodes of its evaluation sets are kept out of training.
+            Your own is module:Class or file.py:Class.
+        recipe: How the head is trained: our way, the paper's, or the best of several on held-out logs, which takes
+            about ten times as long.
         pairs: Training pairs of an epoch.
         seed: Of pairs and head.
         shuffled: Permute the labels: the control that must fail.
@@ -34,19 +50,31 @@ def fit(
     from reachcost.data.latents import encode_logs
     from reachcost.data.logs.hdf5 import open_logs
     from reachcost.fitting.default import repair_latents
+    from reachcost.fitting.references import warn_if_in_doubt
     from reachcost.heads.storage import save_head
-    from reachcost.tasks import make_task
-    from reachcost.worldmodels.loading import load_world_model
 
     require_new(out)
+    require_writable(out.parent)
     progress = ConsoleProgress(console)
-    world = None if task is None else make_task(task)
+    world = None if task is None else task_option(task)
     opened = open_logs(logs, observe=None if world is None else world.observe)
     progress.step("latents")
-    latents = encode_logs(load_world_model(model, logs=opened, trust_pickle=trust_pickle), opened, progress=progress)
+    loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
+    latents = encode_logs(loaded, opened, progress=progress)
     sets = [] if world is None else [world.evaluation_set(name) for name in world.sets]
-    head = repair_latents(latents, exclude=sets, pairs=pairs, seed=seed, shuffled=shuffled, progress=progress)
+    head = repair_latents(
+        latents,
+        exclude=sets,
+        pairs=pairs,
+        recipe=_recipe(recipe, latents, sets, pairs, seed, progress),
+        seed=seed,
+        shuffled=shuffled,
+        references=True,
+        progress=progress,
+    )
     save_head(head, out)
+    console.print(_errors(head.record))
+    warn_if_in_doubt(head)
     excluded = head.record["pairs"].get("exclusion", {}).get("excluded_episodes", 0)
     kept_out = f", {excluded} evaluation episodes kept out" if sets else ""
     labels = "shuffled labels" if shuffled else "logged times"
@@ -58,3 +86,32 @@ def fit(
         highlight=False,
         soft_wrap=True,
     )
+
+
+def _recipe(
+    name: str, latents: Latents, sets: list[EvaluationSet], pairs: int, seed: int, progress: Progress
+) -> LabelledRecipe:
+    """The recipe that an option stands for; the best of several is shown among the others."""
+    from reachcost.audits.choice import PAIRS, choose_recipe
+    from reachcost.fitting.choose import LabelledRecipe
+    from reachcost.fitting.recipe import Recipe
+
+    if name != "auto":
+        return LabelledRecipe(Recipe.paper() if name == "paper" else Recipe())
+    choice = choose_recipe(latents, exclude=sets, pairs=min(pairs, PAIRS), seed=seed, progress=progress)
+    console.print(choice.table.terminal(f"held-out logs, {choice.table.rows[0].n} goals"))
+    console.print(f"recipe: {choice.name}, as {choice.reason}", highlight=False)
+    return choice.best
+
+
+def _errors(record: dict[str, Any]) -> Table:
+    """Validation error beside those of heads that cannot know anything."""
+    beside = record["references"]
+    known = {"loss": record["validation_loss"], "rmse": record["validation_rmse"]}
+    title = f"validation, {'held-out ' if beside['held_out'] else ''}episodes: {beside['episodes']}"
+    table = Table("", "loss", "RMSE in steps", box=box.SIMPLE_HEAD, show_edge=False, title=title, title_justify="left")
+    lines = {"this head": known, "constant": beside["constant"], "shuffled labels": beside.get("shuffled")}
+    for name, error in lines.items():
+        if error is not None:
+            table.add_row(name, f"{error['loss']:.4g}", f"{error['rmse']:.3g}")
+    return table

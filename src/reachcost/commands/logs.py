@@ -1,19 +1,20 @@
-"""`reachcost logs`: log the data policy of a task."""
+"""`reachcost logs generate`: log the data policy of a task."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 from rich import box
 from rich.table import Table
 
-from reachcost.commands import console
+from reachcost.commands import console, require_writable
+from reachcost.commands.options import task_option
+from reachcost.errors import ReachcostError
 
 
-def logs(
-    action: Annotated[Literal["generate"], tyro.conf.Positional],
+def generate_logs(
     task: Annotated[str, tyro.conf.Positional],
     out: Path,
     episodes: int = 10_000,
@@ -24,8 +25,7 @@ def logs(
     """Log the public data policy of a task into an HDF5 file in the layout of stable-worldmodel.
 
     Args:
-        action: What to do with logs.
-        task: The task whose policy is logged.
+        task: The task whose policy is logged, or your own as module:Class or file.py:Class.
         out: The HDF5 file to write.
         episodes: How many episodes to log.
         seed: Of starts, goals and noise.
@@ -34,10 +34,12 @@ def logs(
     """
     from reachcost.base.progress import ConsoleProgress
     from reachcost.data.logs.hdf5 import write_logs
-    from reachcost.tasks import make_task
 
-    world = make_task(task)
-    sized = make_task(task, pixels=pixels) if pixels else world
+    if out.is_dir() or (out.exists() and not overwrite):
+        raise ReachcostError(f"{out} exists already: choose another --out, or replace a file by --overwrite")
+    require_writable(out.parent)
+    world = task_option(task)
+    sized = task_option(task, pixels=pixels) if pixels else world
     logged = world.generate_logs(episodes, seed)
     progress = ConsoleProgress(console)
     progress.step("pixels")

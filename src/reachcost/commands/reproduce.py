@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from reachcost.commands import console
+from reachcost.commands import console, require_writable
 
 
 def reproduce(name: Annotated[str, tyro.conf.Positional], out: Path = Path("results")) -> None:
@@ -22,7 +22,9 @@ def reproduce(name: Annotated[str, tyro.conf.Positional], out: Path = Path("resu
     from reachcost.studies.registry import reproduce as make_table
     from reachcost.studies.registry import tables_of
 
-    for table_name in tables_of(name):
+    names = tables_of(name)
+    require_writable(out, *(out / folder for folder in ("tables", "runs", "figures")))
+    for table_name in names:
         start, cpu = time.perf_counter(), time.process_time()
         table = make_table(table_name, out, ConsoleProgress(console))
         console.print(table.terminal(table_name))

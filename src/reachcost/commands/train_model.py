@@ -10,7 +10,8 @@ import tyro
 from rich import box
 from rich.table import Table
 
-from reachcost.commands import console
+from reachcost.commands import console, require_writable
+from reachcost.commands.options import task_option
 
 
 def train_model(
@@ -31,7 +32,7 @@ def train_model(
         kind: The objective: prediction with SIGReg (lewm), or with variance, covariance and alignment (pldm).
         logs: Dataset (HDF5 file or Lance table) of states or frames with actions; `reachcost logs generate` writes one.
         out: Directory for weights, configuration, training curve and model card.
-        task: The world that draws frames of logged states; by default the first of ours.
+        task: The world that draws frames of logged states, or your own, module:Class; by default the first of ours.
         seed: Of initial weights, windows and projections.
         size: `compact` for two CPU cores; `paper` is the public ViT-tiny at 224 px, for a GPU.
         steps: Updates of all parts together; by default 3,000 (compact) or 50,000 (paper).
@@ -41,13 +42,13 @@ def train_model(
     """
     from reachcost.base.progress import ConsoleProgress
     from reachcost.data.logs.hdf5 import open_logs
-    from reachcost.tasks import make_task
     from reachcost.worldmodels.training.train import TrainingPlan, train_world_model
 
+    require_writable(out)
     sized = TrainingPlan.paper() if size == "paper" else TrainingPlan()
     counts = {name: count for name, count in (("steps", steps), ("refinement", refinement)) if count is not None}
     plan = replace(sized, kind=kind, seed=seed, threads=threads, device=device, **counts)
-    opened = open_logs(logs, observe=make_task(task).observe)
+    opened = open_logs(logs, observe=task_option(task).observe)
     model = train_world_model(opened, out, plan, ConsoleProgress(console))
     table = Table(
         "on held-out episodes", "", box=box.SIMPLE_HEAD, show_edge=False, title=f"{out}", title_justify="left"

@@ -8,7 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from reachcost.base.types import require_callable
 from reachcost.data.latents import model_identity
+from reachcost.data.rollouts import require_model
 from reachcost.errors import ReachcostError
 from reachcost.protocols import TerminalCost, WorldModel
 
@@ -17,11 +19,11 @@ def require_one_model(costs: Mapping[str, TerminalCost], model: WorldModel) -> N
     """Refuse what is no mapping of costs, and heads that were trained on latents of another world model."""
     if not isinstance(costs, Mapping):
         raise ReachcostError(f"costs is a {type(costs).__name__}: pass a mapping {{name: cost}}")
+    require_model(model)
     here = model_identity(model)
     planners = here["name"] if here else type(model).__name__
     for name, cost in costs.items():
-        if isinstance(cost, nn.Module):
-            raise ReachcostError(f"cost {name!r} is a head: wrap it, HeadCost(head)")
+        require_cost(cost, f"cost {name!r}")
         for head in getattr(cost, "heads", ()):
             if head.latent_dim != model.latent_dim:
                 raise ReachcostError(
@@ -30,15 +32,35 @@ def require_one_model(costs: Mapping[str, TerminalCost], model: WorldModel) -> N
                 )
             trained_on = getattr(head, "record", {}).get("pairs", {}).get("model")
             if trained_on and here and trained_on["sha256"] != here["sha256"]:
+                made = "" if hasattr(model, "fingerprint") else "; if it encodes as then, give it a `fingerprint`"
                 raise ReachcostError(
                     f"the head of cost {name!r} was trained on latents of {trained_on['name']} "
                     f"({trained_on['sha256'][:12]}), but the planner uses {planners} ({here['sha256'][:12]}): "
-                    "fit a head on latents of this world model"
+                    f"fit a head on latents of this world model{made}"
                 )
+
+
+def require_cost(cost: object, what: str) -> None:
+    """Refuse what is no terminal cost: a name, a class, a mapping."""
+    if isinstance(cost, nn.Module):
+        raise ReachcostError(f"{what} is a head: wrap it, HeadCost(head)")
+    require_callable(cost, what, "give a terminal cost, say rc.LatentMSE() or rc.HeadCost(head)")
+
+
+def require_terminal(terminal: Tensor, goal: Tensor) -> None:
+    """Refuse what no world model may predict, before a cost is blamed for it."""
+    known = isinstance(terminal, Tensor) and terminal.ndim == 3
+    if not known or (len(terminal), terminal.shape[2]) != goal.shape:
+        found = tuple(terminal.shape) if isinstance(terminal, Tensor) else type(terminal).__name__
+        raise ReachcostError(
+            f"the world model predicted terminal latents {found} for goals {tuple(goal.shape)}: its rollout returns a "
+            "torch.Tensor [B, S, D]; reachcost.check_world_model tests it"
+        )
 
 
 def score(name: str, cost: TerminalCost, terminal: Tensor, goal: Tensor, episodes: np.ndarray) -> Tensor:
     """Apply a cost to B episodes, and refuse what is not costs [B, S], all finite, naming cost and episode."""
+    require_terminal(terminal, goal)
     costs = cost(terminal, goal)
     if not isinstance(costs, Tensor) or costs.shape != terminal.shape[:2]:
         found = tuple(costs.shape) if isinstance(costs, Tensor) else type(costs).__name__

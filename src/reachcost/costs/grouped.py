@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.costs.checks import score
+from reachcost.costs.checks import require_terminal, score
 from reachcost.protocols import TerminalCost
 
 
@@ -22,6 +22,7 @@ class GroupedCost:
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
         """Score terminal [B, S, D] against goal [B, D], each group of rows with its own cost."""
+        require_terminal(terminal, goal)
         sizes = [len(group) for group in self.episodes]
         groups = zip(self.costs.items(), terminal.split(sizes), goal.split(sizes), self.episodes, strict=True)
         return torch.cat([score(*named, end, target, group) for named, end, target, group in groups if len(group)])

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from reachcost.base.parallel import each
+from reachcost.base.types import require_type
 from reachcost.protocols import Head
 
 
@@ -16,6 +17,9 @@ class HeadCost:
     """Replacement cost: what the head predicts between terminal and goal latent."""
 
     head: Head
+
+    def __post_init__(self) -> None:
+        require_type(self.head, Head, "head", "give a head, rc.load_head(directory) or what rc.repair returns")
 
     @property
     def heads(self) -> tuple[Head, ...]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from reachcost.base.types import require_numbers
+from reachcost.costs.checks import require_cost
 from reachcost.protocols import Head, TerminalCost
 
 
@@ -16,6 +18,11 @@ class HybridCost:
     base: TerminalCost
     learned: TerminalCost
     weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_cost(self.base, "base")
+        require_cost(self.learned, "learned")
+        require_numbers(self)
 
     @property
     def heads(self) -> tuple[Head, ...]:

@@ -45,6 +45,8 @@ class ActionBlocks:
             object.__setattr__(self, name, values)
             if len(values) != len(self.mean) or not np.isfinite(values).all():
                 raise ReachcostError(f"action blocks: {name} is {values}: give one finite number per component")
+        if isinstance(self.length, bool) or not isinstance(self.length, int | np.integer):
+            raise ReachcostError(f"action blocks: length is {self.length!r}: give the environment steps of a block")
         if not self.mean or min(self.std) <= 0 or self.length < 1:
             raise ReachcostError("action blocks: every component must vary, and a block lasts at least one step")
 
@@ -53,6 +55,8 @@ class ActionBlocks:
         """Measure logged actions; `taken` selects rows [R], by default all but the last of each episode."""
         if "action" not in logs.columns:
             raise ReachcostError("these logs have no column 'action': a world model of actions needs one")
+        if len(shape := logs.columns["action"].shape) != 2:
+            raise ReachcostError(f"the column 'action' is {shape}: log actions as [rows, components]")
         if taken is None:
             taken = np.ones(logs.rows, bool)
             taken[(logs.offsets + logs.lengths - 1)[logs.lengths > 0]] = False
@@ -84,14 +88,32 @@ class ActionBlocks:
         """Sequences of blocks [..., H, A] -> the environment actions they stand for, float32 [..., H * length, a]."""
         return self.environment(plans).reshape(*plans.shape[:-2], -1, len(self.mean))
 
-    def bounds(self) -> tuple[Tensor, Tensor]:
-        """The smallest and largest logged action of each component, as blocks float32 [A]."""
-        return self._bound(self.low), self._bound(self.high)
+    def bounds(
+        self, low: float | Sequence[float] | None = None, high: float | Sequence[float] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The smallest and largest action of each component, by default the logged ones, as blocks float32 [A].
 
-    def _bound(self, values: Sequence[float]) -> Tensor:
-        return torch.from_numpy(self.standardise(np.tile(values, (self.length, 1))))
+        >>> blocks = ActionBlocks(mean=(0.0, 1.0), std=(1.0, 2.0), low=(-1.0, -1.0), high=(1.0, 1.0), length=1)
+        >>> [bound.tolist() for bound in blocks.bounds(high=3)]
+        [[-1.0, -1.0], [3.0, 1.0]]
+        """
+        ends = self._bound(self.low if low is None else low), self._bound(self.high if high is None else high)
+        if not (ends[0] <= ends[1]).all():
+            raise ReachcostError(f"action bounds are {low} to {high}: give the lower ones first")
+        return ends
+
+    def _bound(self, values: float | Sequence[float]) -> Tensor:
+        if np.ndim(values) and np.shape(values) != (len(self.mean),):
+            raise ReachcostError(f"action bounds are {values}: give one number, or one for each of {len(self.mean)}")
+        return torch.from_numpy(self.standardise(np.broadcast_to(values, (self.length, len(self.mean)))))
 
 
 def blocks_of(model: object) -> ActionBlocks | None:
     """The action blocks of a world model, its `actions`; None for one that takes the task's actions one at a time."""
-    return getattr(model, "actions", None)
+    blocks = getattr(model, "actions", None)
+    if blocks is not None and not isinstance(blocks, ActionBlocks):
+        raise ReachcostError(
+            f"`actions` of the world model is a {type(blocks).__name__}: make it an ActionBlocks, say "
+            "rc.ActionBlocks.of(logs, length=1), or leave it out where actions are discrete"
+        )
+    return blocks

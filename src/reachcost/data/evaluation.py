@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from reachcost.base.hashing import fingerprint_arrays
+from reachcost.base.types import require_type
 from reachcost.errors import ReachcostError
+
+COUNTED = np.empty(0, np.int64)
+"""Stands for episode numbers that are not given."""
 
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """E start and goal states of one task.
+    """E start and goal states of one task. Starts and goals are all it needs.
 
     Attributes:
-        name: How the task calls it.
         starts: Start states [E, ...].
         goals: Goal states [E, ...].
+        name: How the task calls it.
         seed: The seed that drew it.
-        episodes: Number of each episode [E]. A subset keeps the numbers, and with them its random streams.
+        episodes: Number of each episode [E], by default 0 to E - 1. A subset keeps the numbers, and with them its
+            random streams.
         source_rows: Log rows that start and goal were taken from [E, 2], if they were.
         source_episodes: Logged episodes of those rows [E, 2].
         logs_sha256: Fingerprint of those logs.
         world: The world the states belong to, as its task describes itself; empty if unknown.
         budget: Actions that its episodes may execute, if that is not the task's own number.
+
+    >>> EvaluationSet(starts=np.zeros((2, 3)), goals=np.ones((2, 3))).episodes.tolist()
+    [0, 1]
     """
 
-    name: str
     starts: np.ndarray
     goals: np.ndarray
-    seed: int
-    episodes: np.ndarray
+    name: str = "given"
+    seed: int = 0
+    episodes: np.ndarray = field(default_factory=lambda: COUNTED)
     source_rows: np.ndarray | None = None
     source_episodes: np.ndarray | None = None
     logs_sha256: str | None = None
@@ -39,6 +47,20 @@ class EvaluationSet:
     budget: int | None = None
 
     def __post_init__(self) -> None:
+        for name in ("starts", "goals"):
+            states = np.asarray(getattr(self, name))
+            if states.ndim < 1 or states.dtype.kind not in "biuf":
+                raise ReachcostError(
+                    f"evaluation set: {name} are {str(states.tolist())[:60]}: give states [E, ...], one per episode"
+                )
+            object.__setattr__(self, name, states)
+        if self.starts.shape[1:] != self.goals.shape[1:]:
+            raise ReachcostError(
+                f"evaluation set {self.name!r} has starts of shape {self.starts.shape[1:]} and goals of shape "
+                f"{self.goals.shape[1:]}: give states of one task for both"
+            )
+        if self.episodes is COUNTED:
+            object.__setattr__(self, "episodes", np.arange(len(self.starts)))
         if not len(self.starts) == len(self.goals) == len(self.episodes):
             raise ReachcostError(
                 f"evaluation set {self.name!r} has {len(self.starts)} starts, {len(self.goals)} goals and "
@@ -73,6 +95,11 @@ class EvaluationSet:
         if not 1 <= count <= len(self):
             raise ReachcostError(f"{self.name!r} has {len(self)} episodes, not {count}: choose 1 to {len(self)}")
         return self.subset(np.linspace(0, len(self) - 1, count).astype(int))
+
+
+def require_set(evaluation: object) -> None:
+    """Refuse what is no evaluation set: a name, states."""
+    require_type(evaluation, EvaluationSet, "evaluation", "give a set, task.evaluation_set(name) or rc.EvaluationSet")
 
 
 def require_one_world(world: str, evaluation: EvaluationSet) -> None:

@@ -1,7 +1,7 @@
 """Encode logs once; everything after that works on latents.
 
-Latents of a model that has a `fingerprint` are kept on disk, in the directory that the environment variable
-`REACHCOST_CACHE` names, by default `~/.cache/reachcost`:
+Latents of a model that has a fingerprint (see `fingerprint.py`) are kept on disk, in the directory that the environment
+variable `REACHCOST_CACHE` names, by default `~/.cache/reachcost`:
 
     <cache>/latents/<key>/latents.npy      float32 [R, D], read as a memory map
     <cache>/latents/<key>/manifest.json    what they were made of; `rows` tells how many rows are encoded
@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,9 +28,12 @@ from filelock import FileLock
 from torch import Tensor
 
 from reachcost.base.atomic import write_file
-from reachcost.base.progress import Progress
+from reachcost.base.progress import Progress, as_progress
+from reachcost.data.fingerprint import fingerprint_of, name_of
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError
+from reachcost.data.logs.episodes import require_logs
+from reachcost.data.rollouts import require_model
+from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.protocols import WorldModel
 
 FORMAT = "reachcost-latents/1"
@@ -60,6 +64,10 @@ class Latents:
             )
         require_finite(self.values, "log row")
 
+    def __repr__(self) -> str:
+        made_by = f", of {self.model['name']}" if self.model else ""
+        return f"Latents({len(self.values)} rows of {self.values[:1].numel()} numbers{made_by}, {self.logs})"
+
     def keep(self, rows: np.ndarray) -> Latents:
         """Some rows, ascending, with their part of the logs."""
         return Latents(self.values[torch.from_numpy(rows)], self.logs.keep(rows), self.model)
@@ -70,27 +78,36 @@ def encode_logs(
     logs: Logs,
     batch: int = 1024,
     cache: str | Path | Literal[False] | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Latents:
     """Encode every row of the logs, `batch` rows at a time.
 
     Args:
-        model: The world model. If it has a `fingerprint`, its latents are kept on disk, and an interrupted encoding
-            continues where it stopped.
+        model: The world model. If it has a `fingerprint`, or weights to make one of, its latents are kept on disk, and
+            an interrupted encoding continues where it stopped.
         logs: The logs.
         batch: Rows encoded together.
         cache: Directory to keep latents in, instead of the default; False keeps nothing.
-        progress: Shows how far it is.
+        progress: True shows how far it is.
 
     >>> from reachcost.tasks import make_task
     >>> from reachcost.tasks.toponav.features import ExactTopoNav
     >>> encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(episodes=10)).values.shape[1]
     10
     """
-    progress = progress or Progress()
+    require_model(model, "latent_dim", "encode")
+    require_logs(logs)
+    progress = as_progress(progress)
     progress.step("latents")
     shape = (logs.rows, model.latent_dim)
-    fingerprint = getattr(model, "fingerprint", None)
+    fingerprint = fingerprint_of(model)
+    if fingerprint is None and cache is not False:
+        warnings.warn(
+            f"{name_of(model)} has no `fingerprint` and no weights to make one of, so latents are not kept and heads "
+            "cannot be matched with it: give it one, say fingerprint = 'my-model-1', another whenever it encodes anew",
+            ReachcostWarning,
+            stacklevel=1,  # this line, so that it is said once
+        )
     if cache is False or fingerprint is None or not logs.rows:
         values = np.empty(shape, np.float32)
         for rows in progress.track(_batches(0, logs.rows, batch), "batches"):
@@ -117,9 +134,9 @@ def encode_logs(
 
 
 def model_identity(model: WorldModel) -> dict[str, str]:
-    """Name and sha256 of a world model that has a `fingerprint`; nothing of others."""
-    fingerprint = getattr(model, "fingerprint", None)
-    return {} if fingerprint is None else {"name": repr(model), "sha256": fingerprint}
+    """Name and sha256 of a world model that has a fingerprint; nothing of others."""
+    fingerprint = fingerprint_of(model)
+    return {} if fingerprint is None else {"name": name_of(model), "sha256": fingerprint}
 
 
 def _batches(first: int, stop: int, size: int) -> list[slice]:

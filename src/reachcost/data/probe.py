@@ -71,6 +71,18 @@ def fit_probe(latents: Tensor, targets: np.ndarray, alpha: float = 1.0) -> Linea
     return LinearProbe(weight.float(), (y_mean - x_mean @ weight).float())
 
 
+def lift(latents: Tensor, features: int = 256) -> Tensor:
+    """Latents [N, D] with fixed random features beside them [N, D + features]: what is bent can be read linearly, too.
+
+    >>> lift(torch.zeros(3, 5), features=8).shape
+    torch.Size([3, 13])
+    """
+    random = torch.Generator().manual_seed(0)
+    directions = torch.randn(latents.shape[1], features, generator=random) / latents.shape[1] ** 0.5
+    shifts = torch.randn(features, generator=random)
+    return torch.cat([latents, torch.relu(latents @ directions + shifts)], dim=1)
+
+
 def score_probe(probe: LinearProbe, latents: Tensor, targets: np.ndarray) -> ProbeScore:
     """Compare decoded latents [N, D] with targets [N, K]."""
     return score_readings(probe(latents).numpy(), targets)

@@ -1,4 +1,4 @@
-"""Which places a head's pairs are of: the paper's coverage settings, for any task that tells its bottleneck.
+"""Which places a head's pairs are of: the paper's coverage settings, for any task with a bottleneck or a distance.
 
 `limited` keeps away from the bottleneck; `balanced` takes half of its states and of its pairs near it, and equally many
 pairs of each group of the task; `mixed` equally many pairs of each group; `random` any.
@@ -21,6 +21,10 @@ from reachcost.tasks.contract import Task
 SETTINGS = ("limited", "balanced", "mixed", "random")
 FAR, NEAR = 0, 2
 """What `Task.bottleneck` says of states."""
+SAMPLE, WAYS = 6_000, 20
+"""Logged states, and ways of an evaluation set, that tell where a bottleneck is if the task does not."""
+DETOUR = 1.1
+"""How much longer a way may be through a place that is still on it."""
 Groups = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """States [P, ...] and [P, ...] of pairs to a group number each [P]."""
 
@@ -33,11 +37,59 @@ def covered_latents(
     latents: Latents, setting: str, task: Task, rows: int | None, exclude: EvaluationSet | None, seed: int
 ) -> Latents:
     """The part of the logs that a setting keeps: so many rows, or all; without the episodes of an excluded set."""
+    usable, lies = located_rows(latents, task, exclude, seed)
+    return latents.keep(usable[covered_rows(lies, setting, rows, generator(seed, "coverage"))])
+
+
+def located_rows(
+    latents: Latents, task: Task, exclude: EvaluationSet | None, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of episodes that no excluded set is of [N], and where their states lie from the bottleneck [N].
+
+    Where the task does not tell, they are some of the rows, and the ways of the excluded set do.
+    """
     logs = latents.logs
     banned = exclude_from(logs, exclude).episodes
     usable = np.flatnonzero(~np.isin(logs.episode_of(np.arange(logs.rows)), banned))
-    states = np.asarray(logs.columns["state"])[usable]
-    return latents.keep(usable[covered_rows(task.bottleneck(states), setting, rows, generator(seed, "coverage"))])
+    states = np.asarray(logs.columns["state"])
+    if exclude is None or task.offers("bottleneck") or not task.offers("distance"):
+        return usable, task.bottleneck(states[usable])
+    usable = np.sort(generator(seed, "bottleneck").permutation(usable)[:SAMPLE])
+    return usable, on_the_way(task, states[usable], exclude.spread(min(WAYS, len(exclude))))
+
+
+def on_the_way(task: Task, states: np.ndarray, ways: EvaluationSet) -> np.ndarray:
+    """Where states lie from the places that many ways lead through, found by the oracle distance.
+
+    A state is on a way from start to goal if going there first is a detour of a tenth at most.
+
+    Args:
+        task: Measures the distance.
+        states: [N, ...].
+        ways: Starts and goals.
+
+    Returns:
+        As `Task.bottleneck`, int [N]: 2 for the fifth of the states that are on most ways, and those on as many; 0 for
+        the half of the others that are on fewest ways; 1 in between.
+
+    >>> from reachcost import make_task
+    >>> task = make_task("tworoom")
+    >>> doorway_and_corners = np.array([[112.0, 30.0], [20.0, 20.0], [20.0, 205.0], [205.0, 205.0]], np.float32)
+    >>> on_the_way(task, doorway_and_corners, task.evaluation_set("high-distance").spread(20)).tolist()
+    [2, 0, 0, 0]
+    """
+    # Finite worlds come to the same states again and again.
+    different, which = np.unique(states, axis=0, return_inverse=True)
+    passing = np.zeros(len(different), np.int64)
+    for start, goal, direct in zip(ways.starts, ways.goals, task.distance(ways.starts, ways.goals), strict=True):
+        if np.isfinite(direct):
+            here, there = (np.broadcast_to(end, different.shape) for end in (start, goal))
+            passing += task.distance(here, different) + task.distance(different, there) <= DETOUR * direct
+    counts = passing[which.reshape(-1)]
+    many = max(1, np.quantile(counts, 0.8))
+    others = counts[counts < many]
+    few = np.quantile(others, 0.5) if len(others) else -1
+    return np.where(counts >= many, NEAR, np.where(counts <= few, FAR, 1))
 
 
 def covered_rows(bottleneck: np.ndarray, setting: str, count: int | None, rng: Generator) -> np.ndarray:
@@ -74,7 +126,7 @@ def pair_groups(setting: str, task: Task) -> Groups | None:
     def kind_and_nearness(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         return 2 * kind(first, second) + near_bottleneck(task, first, second)
 
-    return {"balanced": kind_and_nearness, "mixed": kind}.get(setting)
+    return {"balanced": kind_and_nearness if task.offers("bottleneck") else kind, "mixed": kind}.get(setting)
 
 
 def near_bottleneck(task: Task, first: np.ndarray, second: np.ndarray) -> np.ndarray:

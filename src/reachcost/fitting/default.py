@@ -6,13 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reachcost.base.progress import Progress
+from reachcost.base.progress import Progress, as_progress
+from reachcost.base.types import require_type
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
+from reachcost.fitting.choose import LabelledRecipe
 from reachcost.fitting.fit import fit
 from reachcost.fitting.recipe import Recipe
-from reachcost.fitting.temporal import TemporalPairs
+from reachcost.fitting.references import warn_if_in_doubt
+from reachcost.fitting.shuffled import shuffled_error
 from reachcost.heads.base import LearnedHead
 from reachcost.protocols import WorldModel
 
@@ -26,34 +29,55 @@ def repair(
     *,
     exclude: EvaluationSet | Sequence[EvaluationSet] | None = None,
     pairs: int = 100_000,
-    recipe: Recipe | None = None,
+    recipe: Recipe | LabelledRecipe | None = None,
     seed: int = 0,
     shuffled: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> LearnedHead:
     """Learn from logged times how far apart a model's latents are; `HeadCost(head)` is the repaired terminal cost.
+
+    The record of the head has its validation error beside those of a constant and of a briefly trained shuffled head
+    (`references`). Logs that are too few to tell the head from a constant are warned of.
 
     Args:
         model: The world model.
         logs: What it encodes.
         exclude: Evaluation sets to keep out of training, as for `TemporalPairs`.
         pairs: Training pairs of an epoch.
-        recipe: How the head is trained; by default ours.
+        recipe: How the head is trained, perhaps with how pairs are labelled (`choose_recipe` finds one); by default
+            ours.
         seed: Seed of pairs and head.
         shuffled: Permute the labels: the control that must fail.
-        progress: Shows how far it is.
+        progress: True shows how far it is.
 
     >>> from reachcost import ExactTopoNav, make_task
     >>> task = make_task("toponav")
-    >>> quick = Recipe(scale=29, epochs=2)
+    >>> quick = Recipe(epochs=2)
     >>> head = repair(ExactTopoNav(), task.generate_logs(100), exclude=task.evaluation_set(), pairs=5000, recipe=quick)
     >>> head.record["pairs"]["exclusion"]["overlapping_pairs"]
     0
     """
+    require_type(pairs, int, "pairs", "give a whole number")
+    require_type(seed, int, "seed", "give a whole number")
+    require_recipe(recipe)
     latents = encode_logs(model, logs, progress=progress)
-    return repair_latents(
-        latents, exclude=exclude, pairs=pairs, recipe=recipe, seed=seed, shuffled=shuffled, progress=progress
+    head = repair_latents(
+        latents,
+        exclude=exclude,
+        pairs=pairs,
+        recipe=recipe,
+        seed=seed,
+        shuffled=shuffled,
+        references=True,
+        progress=progress,
     )
+    warn_if_in_doubt(head)
+    return head
+
+
+def require_recipe(recipe: object) -> None:
+    """Refuse what is neither a recipe nor None."""
+    require_type(recipe, Recipe | LabelledRecipe | None, "recipe", "give a Recipe, say rc.Recipe(epochs=4)")
 
 
 def repair_latents(
@@ -61,13 +85,19 @@ def repair_latents(
     *,
     exclude: EvaluationSet | Sequence[EvaluationSet] | None = None,
     pairs: int = 100_000,
-    recipe: Recipe | None = None,
+    recipe: Recipe | LabelledRecipe | None = None,
     seed: int = 0,
     shuffled: bool = False,
-    progress: Progress | None = None,
+    references: bool = False,
+    progress: Progress | bool | None = None,
 ) -> LearnedHead:
-    """`repair` where the logs are encoded already."""
-    progress = progress or Progress()
-    drawn = TemporalPairs(latents, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed)
+    """`repair` where the logs are encoded already; `references` trains the shuffled head for the record, too."""
+    progress = as_progress(progress)
+    labelled = recipe if isinstance(recipe, LabelledRecipe) else LabelledRecipe()
+    trained = recipe.recipe if isinstance(recipe, LabelledRecipe) else recipe
+    drawn = labelled.pairs(latents, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed)
     progress.step("head")
-    return fit(drawn.shuffled() if shuffled else drawn, recipe, seed=seed, progress=progress)
+    head = fit(drawn.shuffled() if shuffled else drawn, trained, seed=seed, progress=progress)
+    if references and not shuffled:
+        head.record["references"]["shuffled"] = shuffled_error(drawn, trained, seed)
+    return head

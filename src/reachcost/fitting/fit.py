@@ -14,12 +14,14 @@ from torch.optim import AdamW
 from torch.optim.lr_scheduler import OneCycleLR
 
 from reachcost.base.parallel import one_thread
-from reachcost.base.progress import Progress
+from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import torch_seed
+from reachcost.base.types import require_type
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.fitting.given import record_of_copy, trainable_copy
 from reachcost.fitting.pairs import Pairs, PairSet
 from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.references import beside_constant
 from reachcost.heads.base import LearnedHead
 
 
@@ -29,16 +31,16 @@ def fit(
     *,
     head: LearnedHead | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> LearnedHead:
-    """Train a head on the pairs; deterministic from its seed.
+    """Train a head on the pairs; deterministic from its seed. Its record has the error of a constant beside its own.
 
     Args:
         pairs: What it learns from.
         recipe: How it is built and trained; by default ours.
         head: Train a copy of this one, from its weights, instead of building one. The recipe then only trains.
         seed: Seed of weights and batches.
-        progress: Shows how far it is.
+        progress: True shows how far it is.
 
     >>> from reachcost import ExactTopoNav, TemporalPairs, encode_logs, make_task
     >>> task = make_task("toponav")
@@ -47,8 +49,11 @@ def fit(
     >>> head.record["best_epoch"] in (1, 2)
     True
     """
+    require_type(pairs, Pairs, "pairs", "give labelled pairs, say rc.TemporalPairs(latents)")
+    require_type(recipe, Recipe | None, "recipe", "give a Recipe, say rc.Recipe(epochs=4)")
+    require_type(seed, int, "seed", "give a whole number")
     recipe = recipe or Recipe()
-    progress = progress or Progress()
+    progress = as_progress(progress)
     with one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(torch_seed(seed, "head"))
         trained = recipe.build(pairs.latents.shape[1]) if head is None else trainable_copy(head, recipe, pairs.latents)
@@ -64,6 +69,7 @@ def fit(
         "best_epoch": chosen["epoch"],
         "validation_loss": chosen["validation_loss"],
         "validation_rmse": chosen["validation_rmse"],
+        "references": beside_constant(trained.eval(), pairs, recipe),
         "curve": curve,
     }
     return trained.eval().requires_grad_(False)

@@ -13,7 +13,7 @@ from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
 from reachcost.fitting.coverage import TooFewStates
 from reachcost.fitting.pairs import Pairs, PairSet, exclude_from, require_counts, require_latents
-from reachcost.tasks.contract import Task
+from reachcost.tasks.contract import Task, require_task
 
 
 class OraclePairs(Pairs):
@@ -46,6 +46,7 @@ class OraclePairs(Pairs):
         groups: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
     ) -> None:
         require_latents(latents)
+        require_task(task)
         require_counts(count, validation)
         logs, exclusion = latents.logs, exclude_from(latents.logs, exclude)
         if "state" not in logs.columns:

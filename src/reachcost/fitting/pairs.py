@@ -13,6 +13,7 @@ from torch import Tensor
 
 from reachcost.base.hashing import fingerprint_arrays
 from reachcost.base.seeding import generator
+from reachcost.base.types import require_type
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
@@ -127,6 +128,8 @@ def require_latents(latents: object) -> None:
 
 def require_counts(count: int, validation: int, holdout: float = 0.0) -> None:
     """Refuse numbers of pairs that cannot be met."""
+    for name, number in (("count", count), ("validation", validation)):
+        require_type(number, int, name, "give a whole number of pairs")
     if not 0 <= holdout < 1 or count < 1 or validation < 1:
         raise ReachcostError(
             f"count {count}, validation {validation} and holdout {holdout} cannot all be met: "

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from reachcost.base.types import require_numbers
 from reachcost.errors import ReachcostError
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.kinds import KINDS, refusal
@@ -99,6 +100,7 @@ class Recipe:
         return cls(**{name: value for name, value in record.items() if name in known or name not in OF_SOME_HEADS})
 
     def __post_init__(self) -> None:
+        require_numbers(self)
         object.__setattr__(self, "options", _Options(copy.deepcopy(dict(self.options))))
         for name in ("scale", "epochs", "batch_size", "learning_rate"):
             if not 0 < getattr(self, name) < float("inf"):

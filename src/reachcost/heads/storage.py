@@ -12,6 +12,7 @@ from torch import Tensor
 from reachcost.base.atomic import new_directory
 from reachcost.base.hub import Hub, Repository, is_name
 from reachcost.base.modules import FILES, StoredModule, write_module
+from reachcost.base.types import require_type
 from reachcost.errors import ReachcostError
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.kinds import KINDS, is_same_class, refusal
@@ -25,6 +26,7 @@ def save_head(head: LearnedHead, directory: str | Path) -> None:
 
     What could not be loaded again is refused: heads of one's own need `register_head`.
     """
+    require_type(head, LearnedHead, "head", "give what rc.fit or rc.repair returns")
     with new_directory(Path(directory)) as partial:
         write_head(head, partial)
 
@@ -43,6 +45,7 @@ def load_head(directory: str | Path, hub: Hub | None = None) -> LearnedHead:
         directory: Where it was saved, or `hf://user/name` (perhaps with `@revision`) on the Hugging Face Hub.
         hub: Where to look for the latter; by default the hub itself.
     """
+    require_type(directory, str | Path, "directory", "name what save_head wrote, or hf://user/name")
     repo = Repository.of(directory)
     place = Path(directory) if repo is None else repo.download(FILES, hub)
     if not place.is_dir():

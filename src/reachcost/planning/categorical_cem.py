@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from reachcost.base.seeding import EpisodeStreams
+from reachcost.base.types import require_numbers
+from reachcost.data.rollouts import ends_of
 from reachcost.errors import ReachcostError
 from reachcost.planning.elites import lowest
 from reachcost.protocols import TerminalCost, WorldModel
@@ -16,7 +19,12 @@ from reachcost.protocols import TerminalCost, WorldModel
 
 @dataclass(frozen=True)
 class CategoricalCEM:
-    """Fit a categorical distribution per horizon position to the elites, five times, then take the best candidate."""
+    """Fit a categorical distribution per horizon position to the elites, five times, then take the best candidate.
+
+    By default as in the paper: one action of a plan is executed, and every plan starts from scratch.
+    """
+
+    discrete: ClassVar[bool] = True
 
     actions: int = 5
     """Number of discrete actions."""
@@ -33,17 +41,31 @@ class CategoricalCEM:
     momentum: float = 0.2
     """Share of the previous distribution in the next one."""
     tie_break: float = 0.0
-    """Weight of the same cost after the first action alone, the only one that is executed. Candidates that end in the
-    same place are then told apart by what they do first; 0 is the paper's planner."""
+    """Weight of the same cost after the executed actions alone. Candidates that end in the same place are then told
+    apart by what they do first; 0 is the paper's planner."""
+    blocks: int = 1
+    """Actions of a plan that are executed before the next plan."""
+    warm_start: bool = False
+    """Begin with the distribution of elites that all do what the last plan of the episode left unexecuted; else with
+    the uniform one."""
+    keep_elites: int = 0
+    """Best candidates of an iteration that take the last places in the pool of the next, before injected ones."""
 
     def __post_init__(self) -> None:
+        require_numbers(self)
         if min(self.actions, self.horizon, self.iterations, self.elites) < 1 or self.elites > self.candidates:
             raise ReachcostError(f"{self}: make every count positive, and elites no more than candidates")
+        if not 1 <= self.blocks <= self.horizon:
+            raise ReachcostError(f"{self}: execute 1 to {self.horizon} blocks, those of the horizon")
+        if self.warm_start and self.blocks == self.horizon:
+            raise ReachcostError(f"{self}: nothing of a plan is left to start from: execute fewer blocks, say blocks=1")
+        if not 0 <= self.keep_elites <= self.candidates:
+            raise ReachcostError(f"{self}: keep no more elites than there are candidates")
 
     @property
     def executed(self) -> int:
         """Actions executed before the next plan."""
-        return 1
+        return self.blocks
 
     def plan(
         self,
@@ -53,6 +75,7 @@ class CategoricalCEM:
         goal: Tensor,
         streams: EpisodeStreams,
         injected: np.ndarray | None = None,
+        start: Tensor | None = None,
     ) -> Tensor:
         """Choose one action sequence per episode.
 
@@ -63,6 +86,7 @@ class CategoricalCEM:
             goal: Goal latents [B, D].
             streams: Random streams of the B episodes.
             injected: Candidates [B, iterations, K, H] that overwrite the last K of the pool in every iteration.
+            start: Actions left of the last plan [B, up to H, 1]; the initial distribution leans to them.
 
         Returns:
             The best candidate of the last pool [B, H, 1]; among equal costs, the one of lowest index.
@@ -78,29 +102,42 @@ class CategoricalCEM:
                 f"{self.iterations}, K, {self.horizon}]: give the proposal the planner's iterations and horizon"
             )
 
-        def propose(probability: np.ndarray, iteration: int) -> tuple[np.ndarray, np.ndarray]:
+        places = 0 if injected is None else injected.shape[2]
+
+        def propose(probability: np.ndarray, iteration: int, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             # [B, H, S]: with the candidates innermost each comparison runs over one contiguous row.
             pool = sample(probability, streams.uniform16(self.horizon, self.candidates))
+            drawn = self.candidates - places
+            pool[:, :, drawn - len(kept) : drawn] = kept.transpose(1, 2, 0)
             if injected is not None:
-                pool[:, :, -injected.shape[2] :] = injected[:, iteration].transpose(0, 2, 1)
+                pool[:, :, drawn:] = injected[:, iteration].transpose(0, 2, 1)
             candidates = torch.from_numpy(pool).permute(0, 2, 1)[..., None]
             return pool, self.score(model, cost, context, goal, candidates).numpy()
 
         probability = np.full((len(goal), self.horizon, self.actions), 1 / self.actions, np.float32)
-        pool, costs = propose(probability, 0)
+        if start is not None:
+            agreed = start.numpy() == np.arange(self.actions)  # [B, blocks, actions]
+            probability[:, : agreed.shape[1]] = self._fitted(agreed.astype(np.float32))
+        nothing = np.empty((0, len(goal), self.horizon), np.uint8)
+        pool, costs = propose(probability, 0, nothing)
         for iteration in range(1, self.iterations):
             elites = pick(pool, lowest(costs, self.elites))
             frequency = np.stack([(elites == action).mean(0, dtype=np.float32) for action in range(self.actions)], -1)
-            fitted = (1 - self.prior) * frequency + self.prior / self.actions
-            probability = self.momentum * probability + (1 - self.momentum) * fitted
-            pool, costs = propose(probability, iteration)
+            probability = self.momentum * probability + (1 - self.momentum) * self._fitted(frequency)
+            keep = min(self.keep_elites, self.candidates - places)
+            kept = pick(pool, lowest(costs, keep)) if keep else nothing
+            pool, costs = propose(probability, iteration, kept)
         return torch.from_numpy(pick(pool, costs.argmin(1)[:, None])[0]).long()[..., None]
+
+    def _fitted(self, frequency: np.ndarray) -> np.ndarray:
+        """Probabilities of actions that elites chose that often [B, H, actions]."""
+        return (1 - self.prior) * frequency + self.prior / self.actions
 
     def score(self, model: WorldModel, cost: TerminalCost, context: Tensor, goal: Tensor, pool: Tensor) -> Tensor:
         """Cost of each candidate in the pool [B, S, H, 1] -> [B, S]."""
-        costs = cost(model.rollout(context, pool), goal)
+        costs = cost(ends_of(model, context, pool), goal)
         if self.tie_break:
-            costs = costs + self.tie_break * cost(model.rollout(context, pool[:, :, :1]), goal)
+            costs = costs + self.tie_break * cost(ends_of(model, context, pool[:, :, : self.blocks]), goal)
         return costs
 
 

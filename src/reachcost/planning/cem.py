@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from reachcost.base.seeding import EpisodeStreams
+from reachcost.base.types import require_numbers
+from reachcost.data.actions import blocks_of
+from reachcost.data.rollouts import ends_of
 from reachcost.errors import ReachcostError
 from reachcost.planning.elites import lowest
 from reachcost.protocols import TerminalCost, WorldModel
+
+Bound = float | tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class CEM:
     """Fit a diagonal Gaussian over action blocks to the elites, ten times, then take its mean.
 
-    Works in the standardised coordinates of the model's action blocks: no smoothing, no floor under the standard
-    deviation, no clipping. The environment clips what it is given.
+    Works in the standardised coordinates of the model's action blocks. By default as in the paper: no smoothing, no
+    floor under the standard deviation, no clipping (the environment clips what it is given), all of a plan executed,
+    every plan from scratch.
+
+    Model predictive control as most people set it, which replans after every block:
+
+    >>> CEM(blocks=1, warm_start=True, deviation=0.5, bounds="logs", keep_elites=5).executed
+    1
     """
 
+    discrete: ClassVar[bool] = False
+
     horizon: int = 5
-    """Action blocks per candidate; all of them are executed before the next plan."""
+    """Action blocks per candidate."""
     candidates: int = 300
     """Candidate action sequences per iteration; the first of them is the mean."""
     iterations: int = 10
@@ -34,17 +47,43 @@ class CEM:
     execute: Literal["mean", "best"] = "mean"
     """What is executed: the mean of the last elites, which was never scored, or the best candidate of the last pool.
     The latter is safer where the cost can be trusted."""
+    blocks: int | None = None
+    """Action blocks of a plan that are executed before the next plan; None executes all."""
+    warm_start: bool = False
+    """Begin with what the last plan of the episode left unexecuted as the mean, followed by zeros, the mean of the
+    logs; else with zeros alone."""
+    deviation: float = 1.0
+    """Initial standard deviation, in multiples of that of the logged actions."""
+    bounds: Literal["logs"] | tuple[Bound, Bound] | None = None
+    """Clip candidates to the range of the logged actions, or to (low, high) in units of the environment, each a number
+    or one per component; None clips nothing."""
+    keep_elites: int = 0
+    """Best candidates of an iteration that take the last places in the pool of the next."""
 
     def __post_init__(self) -> None:
+        require_numbers(self)
         if min(self.horizon, self.iterations) < 1 or not 2 <= self.elites <= self.candidates:
             raise ReachcostError(f"{self}: make every count positive, and 2 <= elites <= candidates")
         if self.execute not in ("mean", "best"):
             raise ReachcostError(f"{self}: execute the mean or the best")
+        if self.blocks is not None and not 1 <= self.blocks <= self.horizon:
+            raise ReachcostError(f"{self}: execute 1 to {self.horizon} blocks, those of the horizon")
+        if self.warm_start and self.executed == self.horizon:
+            raise ReachcostError(f"{self}: nothing of a plan is left to start from: execute fewer blocks, say blocks=1")
+        if not 0 < self.deviation < np.inf:
+            raise ReachcostError(f"{self}: give a positive deviation")
+        if not 0 <= self.keep_elites < self.candidates:
+            raise ReachcostError(f"{self}: keep no more elites than there are candidates besides the mean")
+        if not (self.bounds is None or isinstance(self.bounds, str)):
+            ends = tuple(_plain(end) for end in self.bounds)
+            object.__setattr__(self, "bounds", ends)  # plain numbers go into records
+        if self.bounds is not None and self.bounds != "logs" and len(self.bounds) != 2:
+            raise ReachcostError(f"{self}: give bounds='logs' or (low, high)")
 
     @property
     def executed(self) -> int:
         """Action blocks executed before the next plan."""
-        return self.horizon
+        return self.horizon if self.blocks is None else self.blocks
 
     def plan(
         self,
@@ -54,6 +93,7 @@ class CEM:
         goal: Tensor,
         streams: EpisodeStreams,
         injected: np.ndarray | None = None,
+        start: Tensor | None = None,
     ) -> Tensor:
         """Choose one action sequence per episode.
 
@@ -64,6 +104,7 @@ class CEM:
             goal: Goal latents [B, D].
             streams: Random streams of the B episodes.
             injected: Not part of this protocol.
+            start: Blocks left of the last plan [B, up to H, A]; they begin the initial mean.
 
         Returns:
             The mean of the last elites, or the best of the last candidates [B, H, A].
@@ -71,14 +112,39 @@ class CEM:
         if injected is not None:
             raise ReachcostError("CEM takes no injected candidates: plan without a proposal, or with CategoricalCEM")
         mean = torch.zeros(len(goal), self.horizon, model.action_dim)
-        std, rows = torch.ones_like(mean), torch.arange(len(goal))
+        if start is not None:
+            mean[:, : start.shape[1]] = start
+        std, rows, bounds = torch.full_like(mean, self.deviation), torch.arange(len(goal)), self._bounds(model)
         pool = costs = mean
+        kept = pool[:, :0]
         for _ in range(self.iterations):
             noise = torch.from_numpy(streams.normal(self.candidates, *mean.shape[1:]))
             pool = torch.addcmul(mean[:, None], std[:, None], noise)
             pool[:, 0] = mean
-            costs = cost(model.rollout(context, pool), goal)
+            if bounds is not None:
+                pool = torch.minimum(torch.maximum(pool, bounds[0]), bounds[1])
+            if kept.shape[1]:
+                pool[:, -kept.shape[1] :] = kept
+            costs = cost(ends_of(model, context, pool), goal)
             best = torch.from_numpy(lowest(costs.numpy(), self.elites))
             elites = pool[rows[:, None], best]
             mean, std = elites.mean(1), elites.std(1)
+            if self.keep_elites:
+                kept = pool[rows[:, None], torch.from_numpy(lowest(costs.numpy(), self.keep_elites))]
         return mean if self.execute == "mean" else pool[rows, costs.argmin(1)]
+
+    def _bounds(self, model: WorldModel) -> tuple[Tensor, Tensor] | None:
+        """The lowest and highest block a candidate may hold, each [A]."""
+        if self.bounds is None:
+            return None
+        blocks = blocks_of(model)
+        if blocks is None:
+            raise ReachcostError(
+                f"{self} clips actions, but the world model does not say how its blocks stand for them: add "
+                "model = rc.with_actions(model, logs, length=...)"
+            )
+        return blocks.bounds() if self.bounds == "logs" else blocks.bounds(*self.bounds)
+
+
+def _plain(bound: Bound | np.ndarray) -> Bound:
+    return tuple(map(float, bound)) if np.ndim(bound) else float(bound)  # pyright: ignore[reportArgumentType]

@@ -9,16 +9,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.base.progress import Progress
+from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import EpisodeStreams
+from reachcost.base.types import require_type
 from reachcost.costs.checks import require_one_model
 from reachcost.costs.grouped import GroupedCost
-from reachcost.data.actions import blocks_of
-from reachcost.data.evaluation import EvaluationSet, require_one_world
+from reachcost.data.evaluation import EvaluationSet, require_one_world, require_set
 from reachcost.data.latents import require_finite
+from reachcost.data.rollouts import encoded, history_of
 from reachcost.errors import ReachcostError
+from reachcost.planning.actions import require_actions, require_planner, some_action
+from reachcost.planning.history import Remembering
 from reachcost.protocols import Planner, TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
+from reachcost.tasks.trial import try_task
 
 Proposal = Callable[[np.ndarray, np.ndarray, EpisodeStreams], np.ndarray]
 """Candidates [B, iterations, K, H] to inject, from states [B, ...], goals [B, ...] and the episodes' streams."""
@@ -46,6 +50,11 @@ class ControlRuns:
     category: np.ndarray
     paths: np.ndarray
 
+    def __repr__(self) -> str:
+        reached = zip(self.costs, self.success.sum(1), strict=True)
+        shares = ", ".join(f"{name} {count}/{len(self.episodes)}" for name, count in reached)
+        return f"ControlRuns({len(self.episodes)} episodes; success: {shares})"
+
     def rows(self) -> dict[str, np.ndarray]:
         """One row per (cost, episode), as columns."""
         return {
@@ -60,6 +69,7 @@ class ControlRuns:
 
 def budget_of(task: Task, evaluation: EvaluationSet, given: int | None = None) -> int:
     """Actions that an episode may execute: those given, or those of the evaluation set, or of the task."""
+    require_type(given, int | None, "budget", "give a whole number of actions")
     budget = next(number for number in (given, evaluation.budget, task.action_budget) if number is not None)
     if budget < 1:
         raise ReachcostError(f"a budget of {budget} actions leaves nothing to control: give at least one")
@@ -77,7 +87,7 @@ def control(
     seed: int = 0,
     budget: int | None = None,
     proposal: Proposal | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> ControlRuns:
     """Run every episode of the evaluation set under every cost, all of them in one batch.
 
@@ -86,29 +96,38 @@ def control(
 
     Args:
         task: Executes actions and measures distance.
-        model: Frozen world model the planner uses; its `actions`, if it has any, turn blocks into actions of the task.
+        model: Frozen world model the planner uses; its `actions` turn blocks into actions of the task, unless those are
+            discrete. One with a `history` is given as many past frames, one block apart, as the episode has.
         costs: Terminal costs by name.
         evaluation: E start and goal states.
-        planner: Chooses action sequences; the blocks it names by `executed` are executed, then it plans anew.
+        planner: Chooses action sequences; the blocks it names by `executed` are executed, then it plans anew. One with
+            `warm_start` is given the blocks that its last plan left, as `start`.
         seed: Seed of the planner.
         budget: Actions an episode may execute, instead of the number of the evaluation set or the task.
         proposal: Candidates that every pool contains, if the protocol has any.
-        progress: Where to show progress.
+        progress: True shows how far it is.
     """
+    blocks = require_actions(task, model)
+    require_planner(task, planner)
+    require_set(evaluation)
+    require_type(seed, int, "seed", "give a whole number")
     episodes = _Episodes(task, model, costs, evaluation, budget_of(task, evaluation, budget))
-    blocks = blocks_of(model)
-    per_plan = planner.executed * (blocks.length if blocks else 1)
+    length = blocks.length if blocks else 1
+    per_plan, memory = planner.executed * length, _Memory(model, episodes, length)
     replans = range(0, episodes.budget, per_plan)
-    for replan in (progress or Progress()).track(range(len(replans)), "plans"):
+    for replan in as_progress(progress).track(range(len(replans)), "plans"):
         active = episodes.active()
         actions = np.empty((0, per_plan, 1))
         if len(active):
-            context = episodes.context(active)
+            world, context = memory.context(active)
             streams = EpisodeStreams(seed, "plan", episodes.number[active], replan)
             states, goals = episodes.states[active], episodes.goals[active]
             injected = proposal(states, goals, streams) if proposal else None
             cost, goal = episodes.cost(active), episodes.goal_latents[active]
-            plan = planner.plan(model, cost, context, goal, streams, injected)[:, : planner.executed].numpy()
+            begun = {"start": memory.left(active)} if getattr(planner, "warm_start", False) and replan else {}
+            plan = planner.plan(world, cost, context, goal, streams, injected, **begun)
+            memory.keep(active, plan, planner.executed)
+            plan = plan[:, : planner.executed].numpy()
             actions = plan if blocks is None else blocks.unroll(plan)
         episodes.execute(active, actions)
     return episodes.runs()
@@ -131,12 +150,13 @@ class _Episodes:
             raise ReachcostError("control needs at least one terminal cost: pass costs={name: cost}")
         if not len(evaluation):
             raise ReachcostError(f"evaluation set {evaluation.name!r} has no episodes: keep at least one")
+        try_task(task, evaluation, some_action(model))
         self._task, self._model, self._costs, self._evaluation, self.budget = task, model, costs, evaluation, budget
         self._cost_of = np.repeat(np.arange(len(costs)), len(evaluation))
         self.number = np.tile(evaluation.episodes, len(costs))
         self.states = np.concatenate([evaluation.starts] * len(costs))
         self.goals = np.concatenate([evaluation.goals] * len(costs))
-        self.goal_latents = model.encode(task.observe(self.goals))
+        self.goal_latents = encoded(model, task.observe(self.goals), len(self.goals))
         require_finite(self.goal_latents, "the goal of episode", self.number)
         self._reached = np.array(task.success(self.states, self.goals))
         self._steps = np.where(self._reached, 0, budget)
@@ -146,11 +166,11 @@ class _Episodes:
         """Rows that still act."""
         return np.flatnonzero(~self._reached | (not self._task.stops_at_success))
 
-    def context(self, rows: np.ndarray) -> Tensor:
-        """What the model makes of the present states of some rows [N, 1, D]."""
-        context = self._model.encode(self._task.observe(self.states[rows]))[:, None]
-        require_finite(context, "episode", self.number[rows])
-        return context
+    def latents(self, rows: np.ndarray, ago: int = 0) -> Tensor:
+        """What the model makes of the states that some rows had so many actions ago [N, D]."""
+        latents = encoded(self._model, self._task.observe(self._path[-1 - ago][rows]), len(rows))
+        require_finite(latents, "episode", self.number[rows])
+        return latents
 
     def cost(self, rows: np.ndarray) -> GroupedCost:
         """The cost of each of some rows."""
@@ -168,6 +188,9 @@ class _Episodes:
                 first = moving[near & ~self._reached[moving]]
                 self._reached[first], self._steps[first] = True, len(self._path)
             self._path.append(self.states.copy())
+
+    def __len__(self) -> int:
+        return len(self.states)
 
     def runs(self) -> ControlRuns:
         """What happened."""
@@ -187,3 +210,33 @@ class _Episodes:
     def _final_distance(self) -> np.ndarray:
         known = self._task.offers("distance")
         return self._task.distance(self.states, self.goals) if known else np.full(len(self.states), np.nan)
+
+
+class _Memory:
+    """What the planner is told of the past of each row: frames and blocks, and what its last plan left unexecuted."""
+
+    def __init__(self, model: WorldModel, episodes: _Episodes, length: int) -> None:
+        self._model, self._episodes, self._length = model, episodes, length
+        self._history = history_of(model)
+        self._executed = self._left = torch.empty(len(episodes), 0, model.action_dim)
+
+    def context(self, rows: np.ndarray) -> tuple[WorldModel, Tensor]:
+        """The last frames of some rows [N, T, D], and the model, told of the blocks between them."""
+        count = min(self._history, 1 + self._executed.shape[1])
+        ago = [self._length * frame for frame in reversed(range(count))]
+        context = torch.stack([self._episodes.latents(rows, actions) for actions in ago], dim=1)
+        if count == 1:
+            return self._model, context
+        return Remembering(self._model, self._executed[torch.from_numpy(rows), 1 - count :]), context
+
+    def left(self, rows: np.ndarray) -> Tensor:
+        """Blocks that the last plans of some rows left unexecuted [N, blocks, A]."""
+        return self._left[torch.from_numpy(rows)]
+
+    def keep(self, rows: np.ndarray, plan: Tensor, executed: int) -> None:
+        """Remember the plans [N, H, A] of some rows."""
+        whole = plan.new_zeros(len(self._episodes), *plan.shape[1:])
+        whole[torch.from_numpy(rows)] = plan
+        past = torch.cat([self._executed.to(plan.dtype), whole[:, :executed]], dim=1)
+        recent = max(0, past.shape[1] + 1 - self._history)
+        self._executed, self._left = past[:, recent:], whole[:, executed:]

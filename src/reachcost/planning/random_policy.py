@@ -10,6 +10,7 @@ from torch import Tensor
 
 from reachcost.base.seeding import EpisodeStreams
 from reachcost.data.actions import blocks_of
+from reachcost.data.fingerprint import name_of
 from reachcost.errors import ReachcostError
 from reachcost.protocols import TerminalCost, WorldModel
 
@@ -42,7 +43,10 @@ class RandomPolicy:
         blocks = blocks_of(model)
         if blocks is None:
             if model.action_dim != 1:
-                raise ReachcostError(f"{model!r} has continuous actions but no `actions` that tell their range")
+                raise ReachcostError(
+                    f"{name_of(model)} has continuous actions but no `actions` that tell their range: add "
+                    "model = rc.with_actions(model, logs, length=...)"
+                )
             return torch.from_numpy(streams.integers(self.actions, 1, 1))
         low, high = blocks.bounds()
         share = torch.from_numpy(streams.uniform16(1, blocks.size).astype(np.float32)) / 65535

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
-from reachcost.base.atomic import new_directory, sweep, write_file
+from reachcost.base.atomic import make_directory, new_directory, sweep, write_file
 from reachcost.base.machine import machine, versions
 from reachcost.errors import ReachcostError
 
@@ -86,7 +86,7 @@ def exclusive(out: Path) -> Iterator[None]:
     """Keep other processes from writing into the same directory, and clear what killed ones left."""
     if out.exists() and not out.is_dir():
         raise ReachcostError(f"{out} is a file: choose another --out, a directory")
-    out.mkdir(parents=True, exist_ok=True)
+    make_directory(out, out)
     try:
         with FileLock(out / ".lock", timeout=0):
             sweep(out)

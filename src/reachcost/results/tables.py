@@ -127,6 +127,10 @@ class ResultTable:
     provenance: Mapping[str, Any]
     headings: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        costs = ", ".join(dict.fromkeys(row.cost for row in self.rows))
+        return f"ResultTable({self.name!r}, {len(self.rows)} rows of {costs}; {', '.join(self.metrics)})"
+
     def heading(self, metric: str) -> str:
         """What a column is called."""
         return self._shown(metric)[0]

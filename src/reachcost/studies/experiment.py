@@ -15,10 +15,11 @@ from torch import Tensor
 
 from reachcost.audits.logged import LoggedPools, logged_pools
 from reachcost.audits.sasc import execute, roll_out, to_goals
-from reachcost.base.progress import Progress
+from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import generator
 from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.fingerprint import fingerprint_of
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.data.probe import PROBE_ROWS, LinearProbe, fit_probe
@@ -47,12 +48,14 @@ class Experiment:
     Args:
         study: What to run.
         out: The output directory.
-        progress: Where to show progress.
+        progress: True shows how far it is.
         episodes: Keep at most so many episodes of every evaluation set, spread over it.
     """
 
-    def __init__(self, study: Study, out: Path, progress: Progress | None = None, episodes: int | None = None) -> None:
-        self.study, self.progress, self._episodes = study, progress or Progress(), episodes
+    def __init__(
+        self, study: Study, out: Path, progress: Progress | bool | None = None, episodes: int | None = None
+    ) -> None:
+        self.study, self.progress, self._episodes = study, as_progress(progress), episodes
         self.recorder = Recorder(out, self.progress)
         self.latents, self.probe = cache(self._latents), cache(self._probe)
         self._built, self._drawn = cache(self._build), cache(self._draw)
@@ -119,7 +122,7 @@ class Experiment:
             "study": self.study.name,
             "protocol": self.study.protocol,
             "model": model,
-            "model_sha256": getattr(self.model(model), "fingerprint", None),
+            "model_sha256": fingerprint_of(self.model(model)),
             "logs_sha256": self.logs.fingerprint,
         }
 

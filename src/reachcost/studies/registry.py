@@ -12,7 +12,7 @@ from reachcost.results.tables import ResultTable
 from reachcost.studies.study import Study
 from reachcost.studies.tables import make_table
 
-STUDIES = ("tworoom", "toponav")
+STUDIES = ("tworoom", "toponav", "suite")
 """Folders with a `STUDY` each; the first one has the demo."""
 
 
@@ -40,7 +40,7 @@ def tables_of(name: str) -> tuple[str, ...]:
     return groups().get(name, (name,))
 
 
-def reproduce(name: str, out: Path, progress: Progress | None = None) -> ResultTable:
+def reproduce(name: str, out: Path, progress: Progress | bool | None = None) -> ResultTable:
     """Run what is missing in `out` and write `out/tables/<name>.json` and `.md`."""
     tables_of(name)
     return make_table(all_tables()[name], name, out, progress, command=f"reachcost reproduce {name}")

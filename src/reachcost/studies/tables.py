@@ -58,7 +58,7 @@ def make_table(
     study: Study,
     name: str,
     out: str | Path,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     episodes: int | None = None,
     command: str = "",
 ) -> ResultTable:
@@ -68,7 +68,7 @@ def make_table(
         study: What runs.
         name: One of its tables.
         out: The directory of records, tables and pictures.
-        progress: Where to show progress.
+        progress: True shows how far it is.
         episodes: Keep at most so many episodes of every evaluation set, spread over it.
         command: What makes this table from the command line, if anything does.
     """

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from reachcost.base.machine import versions
-from reachcost.base.progress import Progress
+from reachcost.base.progress import Progress, as_progress
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import model_identity
 from reachcost.data.logs import Logs
@@ -44,7 +44,7 @@ def compare_in_world(
     planner: CEM | None = None,
     seed: int = 0,
     doubt: str | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> ResultTable:
     """Evaluate latent distance, the repaired cost and random actions on the same starts and goals.
 
@@ -57,9 +57,9 @@ def compare_in_world(
         planner: Size of their CEM's search.
         seed: Of their CEM.
         doubt: What a reader must know of head and goals, see `doubt_of`.
-        progress: Where to show progress.
+        progress: True shows how far it is.
     """
-    planner, progress, raw = planner or CEM(), progress or Progress(), SwmModel(model)
+    planner, progress, raw = planner or CEM(), as_progress(progress), SwmModel(model)
     labels = head.record.get("pairs", {}).get("labels", "unknown")
     repair = "hybrid" if weight is not None else "shuffled" if labels == "shuffled" else "repaired"
     costs = {"raw": raw, repair: RepairedModel(raw, head, weight), "random": None}

@@ -14,7 +14,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from reachcost.base.parallel import one_thread
-from reachcost.base.progress import Progress
+from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import generator
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.evaluation import EvaluationSet, require_one_world
@@ -65,7 +65,7 @@ def evaluate_in_world(
     planner: CEM | None = None,
     seed: int = 0,
     transform: dict[str, Callable[[Any], Tensor]] | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> np.ndarray:
     """Run their CEM, policy and `World.evaluate` with a cost on every start and goal -> success bool [E].
 
@@ -80,7 +80,7 @@ def evaluate_in_world(
         planner: Size of the search; `CEM()` is that of the paper.
         seed: Of the planner.
         transform: What the policy does to `pixels` and `goal` before a model of theirs sees them; ours need nothing.
-        progress: Where to show progress.
+        progress: True shows how far it is.
     """
     swm, planner, public = import_stable_worldmodel(), planner or CEM(), public_environment(task)
     if planner.execute != "mean":
@@ -91,7 +91,7 @@ def evaluate_in_world(
         with silence():
             world = swm.World(public.name, num_envs=1, image_shape=(public.pixels, public.pixels))
         try:
-            for row in (progress or Progress()).track(range(len(goals)), "episodes"):
+            for row in as_progress(progress).track(range(len(goals)), "episodes"):
                 own_seed = int(generator(seed, "stable-worldmodel", int(goals.episodes[row])).integers(2**31))
                 with silence():
                     world.set_policy(_policy(cost, blocks, planner, own_seed, transform))

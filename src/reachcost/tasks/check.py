@@ -40,6 +40,15 @@ def check_task(task: Task, states: np.ndarray | None = None, actions: np.ndarray
     if len(states) < 2 or (states == states[:1]).all():
         _fail("the states to check with are fewer than two different ones", "pass states=, two or more")
     actions = _some_actions(task, len(states)) if actions is None else np.asarray(actions)
+    check_parts(task, states, actions)
+    _check_sets(task, states)
+    if task.offers("generate_logs"):
+        _check_logs(task, states)
+    return {part: lost for part, lost in LOST.items() if not task.offers(part)}
+
+
+def check_parts(task: Task, states: np.ndarray, actions: np.ndarray) -> None:
+    """Check what a task makes of states [N, ...] and actions [N, a], but neither its sets nor its logs."""
     moved = _check_rows("step", task.step, states, actions)
     if moved.shape != states.shape or moved.dtype != states.dtype:
         _fail(
@@ -57,10 +66,6 @@ def check_task(task: Task, states: np.ndarray | None = None, actions: np.ndarray
     _check_distances(task, states)
     _check_episodes(task, states)
     _check_readings(task, states)
-    _check_sets(task, states)
-    if task.offers("generate_logs"):
-        _check_logs(task, states)
-    return {part: lost for part, lost in LOST.items() if not task.offers(part)}
 
 
 def _check_attributes(task: Task) -> None:
@@ -159,9 +164,9 @@ def _check_distance(name: str, distance: Distance, states: np.ndarray) -> None:
     apart, itself = (_check_rows(name, distance, states, goals) for goals in (states[::-1].copy(), states.copy()))
     for found in (apart, itself):
         if found.shape != (len(states),) or not (found >= 0).all():
-            _fail(f"{name} returned {found!r}", "return non-negative numbers [N]")
+            _fail(f"{name} returned {_some(found)}", "return non-negative numbers [N]")
     if itself.max() > NEARBY * np.max(apart, where=np.isfinite(apart), initial=0):
-        _fail(f"{name} of states to themselves is {itself!r}", "return 0 there")
+        _fail(f"{name} of states to themselves is {_some(itself)}", "return 0 there")
 
 
 def _check_episodes(task: Task, states: np.ndarray) -> None:
@@ -174,13 +179,13 @@ def _check_episodes(task: Task, states: np.ndarray) -> None:
         call = partial(_member, task.groups, name)
         groups[name] = found = _check_rows(f"groups ({name!r})", call, states, goals)
         if found.shape != (len(states),) or found.dtype != bool:
-            _fail(f"the group {name!r} is {found!r}", "return bool [N] for every name")
+            _fail(f"the group {name!r} is {_some(found)}", "return bool [N] for every name")
     if groups and np.max(np.sum(list(groups.values()), axis=0)) > 1:
         _fail(f"an episode is in several of the groups {', '.join(groups)}", "put it in at most one of them")
     names = _check_rows("category", task.category, states, goals, goals.copy())
     if names.shape != (len(states),) or not (names == "success").all():
         _fail(
-            f"category returned {names.tolist()} for episodes that ended at their goals",
+            f"category returned {_some(names)} for episodes that ended at their goals",
             "return str [N], `success` there",
         )
 
@@ -191,11 +196,11 @@ def _check_readings(task: Task, states: np.ndarray) -> None:
     if read.ndim != 2:
         _fail(f"coordinates returned {read.shape} for {len(states)} states", "return [N, K]")
     if read.dtype.kind not in "biuf" or not np.isfinite(read).all():
-        _fail(f"coordinates returned {read.tolist()}", "return finite numbers")
+        _fail(f"coordinates returned {_some(read)}", "return finite numbers")
     if task.offers("bottleneck"):
         lies = _check_rows("bottleneck", task.bottleneck, states)
         if lies.shape != (len(states),) or not np.isin(lies, (0, 1, 2)).all():
-            _fail(f"bottleneck returned {lies!r}", "return 2 near, 0 far, 1 in between: int [N]")
+            _fail(f"bottleneck returned {_some(lies)}", "return 2 near, 0 far, 1 in between: int [N]")
     if task.offers("render"):
         drawn = _check_rows("render", task.render, states)
         if drawn.dtype != np.uint8 or drawn.ndim != 4 or drawn.shape[3] != 3:
@@ -220,6 +225,10 @@ def _check_sets(task: Task, states: np.ndarray) -> None:
 def _check_logs(task: Task, states: np.ndarray) -> None:
     logs, again, other = _some_logs(task), _some_logs(task), _some_logs(task, seed=1)
     _require_kind("generate_logs", logs.columns["state"], states)
+    if task.discrete_actions is not None:
+        taken, last = np.asarray(logs.columns["action"]), task.discrete_actions - 1
+        if (wrong := taken[~np.isin(taken, np.arange(last + 1))]).size:
+            _fail(f"generate_logs logged the action {wrong[0]}", f"log indices of the discrete ones, 0 to {last}")
     if logs.fingerprint != again.fingerprint:
         _fail("generate_logs gives other logs for the same seed", "draw all its random numbers by that seed")
     if logs.fingerprint == other.fingerprint:
@@ -237,6 +246,11 @@ def _require_kind(name: str, found: np.ndarray, states: np.ndarray) -> None:
 
 def _member(call: Callable[..., Mapping[str, np.ndarray]], name: str, *batch: np.ndarray) -> np.ndarray:
     return call(*batch)[name]
+
+
+def _some(found: np.ndarray) -> str:
+    """The first rows, on one line."""
+    return f"{str(found[:4].tolist())[:-1]}{', ...]' if len(found) > 4 else ']'}"
 
 
 def _quietly(name: str, call: Callable[..., Any], *arguments: Any) -> Any:

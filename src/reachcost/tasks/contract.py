@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from reachcost.base.types import require_type
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
@@ -28,7 +29,7 @@ LOST = {
     "coordinates": "a probe reads every number of the state, angles and unseen parts too",
     "groups": "success is not told apart by kind of episode",
     "category": "failures have one name",
-    "bottleneck": "the criterion about coverage is unknown",
+    "bottleneck": "the criterion about coverage finds narrow places by the oracle distance",
 }
 """The optional parts of a task, and what is lost without each of them."""
 
@@ -48,14 +49,16 @@ class PublicEnvironment:
 class Task(ABC):
     """A simulated world. `step`, `observe` and `success` are required, everything else is optional (see `LOST`)."""
 
-    name: ClassVar[str]
+    name: str
     """How it is called in commands and records."""
-    action_budget: ClassVar[int]
+    action_budget: int
     """Actions that an episode may execute, unless its evaluation set has a budget of its own."""
-    stops_at_success: ClassVar[bool] = False
+    stops_at_success: bool = False
     """Whether an episode ends when it reaches its goal, or goes on to the end of its budget."""
-    discrete_actions: ClassVar[int | None] = None
+    discrete_actions: int | None = None
     """How many actions there are, given by their index, int64 [N, 1]; None where they are continuous."""
+    action_dim: int | None = None
+    """Numbers in a continuous action, if it says so: planners compare their action blocks with it."""
     sets: tuple[str, ...] = ()
     """Names of its evaluation sets; the first one is meant where none is named."""
     public: ClassVar[PublicEnvironment | None] = None
@@ -133,3 +136,10 @@ class Task(ABC):
         return ReachcostError(
             f"the task {self.name!r} has no `{part}`: {LOST[part]}; write that method of the task, or do without"
         )
+
+
+def require_task(task: object) -> None:
+    """Refuse what is no task, and one that does not say what every task must say."""
+    require_type(task, Task, "task", "give a task, rc.make_task(name), or make one of your reachcost.Task")
+    if missing := next((name for name in ("name", "action_budget") if not hasattr(task, name)), None):
+        raise ReachcostError(f"the task {type(task).__name__} has no `{missing}`: set that attribute of its class")

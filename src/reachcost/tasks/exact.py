@@ -6,10 +6,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reachcost.base.types import require_type
 from reachcost.data.actions import ActionBlocks
+from reachcost.data.fingerprint import digest, parts_of
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
-from reachcost.tasks.contract import Task
+from reachcost.tasks.contract import Task, require_task
 
 
 class ExactDynamics:
@@ -31,6 +33,8 @@ class ExactDynamics:
     """
 
     def __init__(self, task: Task, actions: ActionBlocks | None = None, example: np.ndarray | None = None) -> None:
+        require_task(task)
+        require_type(actions, ActionBlocks | None, "actions", "give ActionBlocks, say model.actions")
         if actions is None and task.discrete_actions is None:
             raise ReachcostError(f"{task.name} has continuous actions: say how blocks stand for them, with actions=")
         self.task, self.actions = task, actions
@@ -42,6 +46,9 @@ class ExactDynamics:
             )
         self.latent_dim, self._dtype = example.shape[1], example.dtype
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.task.name})"
+
     def _example(self) -> np.ndarray:
         if self.task.offers("generate_logs"):
             return np.asarray(self.task.generate_logs(1).columns["state"][:1])
@@ -50,6 +57,12 @@ class ExactDynamics:
         raise ReachcostError(
             f"{self.task.name} has neither logs nor evaluation sets: pass example=, states of it [N, D]"
         )
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 over the world, the action blocks and what a subclass adds to them."""
+        settings = {**vars(self), "task": self.task.world, "_dtype": str(self._dtype)}
+        return digest(type(self).__qualname__, list(parts_of(settings)))
 
     def encode(self, observations: Observations) -> Tensor:
         """Read `state` [N, D]."""

@@ -1,10 +1,11 @@
-"""The worlds that come with reachcost, by name: the one place where a new world is entered."""
+"""Worlds by name: those that come with reachcost, and those that a user registers."""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
-from inspect import signature
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import gymnasium
@@ -35,7 +36,32 @@ TASKS = {
     "tworoom": Entry("reachcost.tasks.tworoom:TwoRoom", "reachcost.tasks.tworoom.env:TwoRoomEnv", "TwoRoom-v0", 50),
     "toponav": Entry("reachcost.tasks.toponav:TopoNav", "reachcost.tasks.toponav.env:TopoNavEnv", "TopoNav-v0", 90),
 }
-"""The first one is what commands take where no task is named."""
+"""The bundled worlds; the first one is what commands take where no task is named."""
+_REGISTERED: dict[str, Callable[..., Task]] = {}
+
+
+def register_task(name: str, factory: Callable[..., Task]) -> None:
+    """Let `make_task(name)` make a world of one's own; a second time replaces it.
+
+    Args:
+        name: How commands and studies call it.
+        factory: The class of the task, or a function that makes one; keywords of `make_task` go to it.
+
+    >>> from reachcost import TwoRoom
+    >>> register_task("my-room", TwoRoom)
+    >>> make_task("my-room", pixels=64).name
+    'tworoom'
+    """
+    if name in TASKS:
+        raise ReachcostError(f"the task {name!r} comes with reachcost: choose another name")
+    if not name or not callable(factory):
+        raise ReachcostError(f"cannot register {factory!r} as {name!r}: give a name, and a class or function")
+    _REGISTERED[name] = factory
+
+
+def task_names() -> tuple[str, ...]:
+    """What `make_task` knows."""
+    return (*TASKS, *_REGISTERED)
 
 
 @overload
@@ -51,16 +77,33 @@ def make_task(name: str | None = None, **options: Any) -> Task:
     'toponav'
     """
     name = next(iter(TASKS)) if name is None else name
+    if name in _REGISTERED:
+        return build_task(name, _REGISTERED[name], **options)
     if name not in TASKS:
-        raise ReachcostError(f"unknown task {name!r}: choose one of {', '.join(TASKS)}")
+        raise ReachcostError(f"unknown task {name!r}: choose one of {', '.join(task_names())}")
     module, _, attribute = TASKS[name].task.partition(":")
-    made = getattr(importlib.import_module(module), attribute)
-    known = signature(made).parameters
-    if unknown := [option for option in options if option not in known]:
+    return build_task(name, getattr(importlib.import_module(module), attribute), **options)
+
+
+def build_task(name: str, factory: Callable[..., Task], **options: Any) -> Task:
+    """Call what makes a task, after checking that it has these options."""
+    from reachcost.tasks.contract import Task
+
+    known = signature(factory).parameters
+    open_ended = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in known.values())
+    if unknown := [option for option in options if option not in known and not open_ended]:
         raise ReachcostError(
             f"the task {name!r} has no option {', '.join(unknown)}: it has {', '.join(known) or 'none'}"
         )
-    return made(**options)
+    try:
+        made = factory(**options)
+    except TypeError as error:  # a method that every task must have is missing, or an argument is
+        raise ReachcostError(f"the task {name!r} cannot be made ({error}): see reachcost.Task") from error
+    if not isinstance(made, Task):
+        raise ReachcostError(
+            f"the task {name!r} is made as {made!r}: return an instance of a subclass of reachcost.Task"
+        )
+    return made
 
 
 def register_environments() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from reachcost.data.actions import blocks_of
+from reachcost.data.fingerprint import parts_of
+from reachcost.data.rollouts import history_of
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations, WorldModel
 
@@ -21,15 +24,14 @@ def check_world_model(model: WorldModel, observations: Observations, actions: Te
         actions: Candidate action blocks [B, S, H, A], B no larger than the number of observations.
 
     Checked: attributes, eval mode, no gradient, shapes, dtype, finite values, determinism, that rows and candidates do
-    not mix, that actions matter.
+    not mix, that actions matter; with a `history`, for a context of one frame and of as many as it reads.
 
     >>> from reachcost.tasks import make_task
     >>> from reachcost.tasks.toponav.features import ExactTopoNav
     >>> observations = make_task("toponav").observe(np.array([[1, 1], [27, 3]]))
     >>> check_world_model(ExactTopoNav(), observations, torch.randint(5, (2, 6, 12, 1)))
     """
-    _check_attributes(model)
-    _check_frozen(model)
+    require_contract(model)
     if not isinstance(observations, Mapping):
         _fail(f"got observations of type {type(observations).__name__}", "pass a mapping of column name to array")
     actions = torch.as_tensor(actions)
@@ -52,16 +54,44 @@ def check_world_model(model: WorldModel, observations: Observations, actions: Te
     if torch.equal(latents[0], latents[1]):
         _fail("encode maps the first two observations to the same latent", "pass two that differ, or mend encode")
 
-    context = latents[:batch, None]
+    for count in sorted({1, history_of(model)}):
+        frames = torch.arange(batch)[:, None] + torch.arange(1 - count, 1)
+        blocks = torch.arange(count - 1) % actions.shape[2]
+        past = actions[:, :1, blocks].expand(-1, samples, -1, -1)
+        _check_rollout(model, latents[frames % rows], torch.cat([past, actions], dim=2))
+
+
+def require_contract(model: WorldModel) -> None:
+    """Refuse a model without the two attributes and methods, one that is not frozen, and wrong optional attributes."""
+    _check_attributes(model)
+    _check_frozen(model)
+    history_of(model)
+    blocks = blocks_of(model)
+    if blocks is not None and blocks.size != model.action_dim:
+        _fail(f"`actions` make blocks of {blocks.size} numbers, `action_dim` is {model.action_dim}", "make them agree")
+
+
+def _check_rollout(model: WorldModel, context: Tensor, actions: Tensor) -> None:
+    """Check rollouts from contexts [B, T, D] with actions [B, S, T - 1 + H, A]."""
+    batch, samples = actions.shape[:2]
+    name = "rollout" if context.shape[1] == 1 else f"rollout from {context.shape[1]} frames"
+    if history_of(model) > 1:
+        _quietly(lambda: model.rollout(context, actions), _SOME_FRAMES.format(context.shape[1]))
     terminal = _check_function(
-        "rollout", lambda part: model.rollout(context[part], actions[part]), (batch, samples, model.latent_dim)
+        name, lambda part: model.rollout(context[part], actions[part]), (batch, samples, model.latent_dim)
     )
     alone = _quietly(lambda: model.rollout(context, actions[:, :1]))
     reversed_ = _quietly(lambda: model.rollout(context, actions.flip(1))).flip(1)
     if not (_close(alone, terminal[:, :1]) and _close(reversed_, terminal)):
-        _fail("rollout of a candidate changes with the other candidates", "treat the S axis as a batch axis")
+        _fail(f"{name} of a candidate changes with the other candidates", "treat the S axis as a batch axis")
     if samples > 1 and (terminal == terminal[:, :1]).all() and not (actions == actions[:, :1]).all():
-        _fail("rollout ends in the same latent whatever the actions", "make it follow the actions, or pass other ones")
+        _fail(f"{name} ends in the same latent whatever the actions", "make it follow the actions, or pass other ones")
+
+
+_SOME_FRAMES = (
+    "take a context of {} frame(s) too; an episode begins with one, which a model that wants more may repeat, and with "
+    "T frames come T - 1 + H blocks"
+)
 
 
 def _fail(what: str, remedy: str) -> None:
@@ -81,32 +111,21 @@ def _check_attributes(model: object) -> None:
 
 
 def _check_frozen(model: object) -> None:
-    for module in _modules(model):
+    for module in (part for _, part in parts_of(model) if isinstance(part, nn.Module)):
         if any(part.training for part in module.modules()):
             _fail("it is in train mode, so dropout and batch statistics are live", "call .eval() on it")
         if any(parameter.requires_grad for parameter in module.parameters()):
             _fail("its parameters require gradients", "freeze it with .requires_grad_(False)")
 
 
-def _modules(part: object, depth: int = 3) -> Iterator[nn.Module]:
-    """Every torch module in the attributes and containers of an object."""
-    if isinstance(part, nn.Module):
-        yield part
-    elif depth:
-        inner = part.values() if isinstance(part, Mapping) else part if isinstance(part, list | tuple) else ()
-        for value in (*inner, *getattr(part, "__dict__", {}).values()):
-            yield from _modules(value, depth - 1)
-
-
-def _quietly(call: Callable[[], Tensor]) -> Tensor:
+def _quietly(call: Callable[[], Tensor], remedy: str = "see reachcost.WorldModel for the shapes") -> Tensor:
     try:
         return call()
     except ReachcostError:
         raise
     except Exception as error:  # a foreign model may raise anything
         raise ReachcostError(
-            f"world model: it failed on a batch of the documented shapes ({type(error).__name__}: {error}): "
-            "see reachcost.WorldModel for the shapes of encode and rollout"
+            f"world model: it failed on a batch of the documented shapes ({type(error).__name__}: {error}): " + remedy
         ) from error
 
 

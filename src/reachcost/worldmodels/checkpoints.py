@@ -19,10 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from reachcost.base.hub import Hub, Repository, is_name
+from reachcost.base.hub import is_name
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 from reachcost.worldmodels.public_config import describe, read_architecture, refuse
@@ -46,21 +45,19 @@ def load_checkpoint(
     clamp: bool = False,
     device: str = "cpu",
     trust_pickle: bool = False,
-    hub: Hub | None = None,
 ) -> JepaWorldModel:
     """Load a public LeWM or PLDM checkpoint as a frozen world model.
 
     Args:
-        source: A directory with one `*.pt` and `config.json`; a `.pt` file beside its `config.json`; a Hugging Face id
-            `user/repo`, looked up in stable-worldmodel's cache and then downloaded; or a pickled model, `*.ckpt`.
+        source: A directory with one `*.pt` and `config.json`; a `.pt` file beside its `config.json`; a name in
+            stable-worldmodel's cache, such as the Hugging Face id `user/repo`; or a pickled model, `*.ckpt`.
         logs: What the model was trained on, to measure the action statistics, which no checkpoint holds.
         actions: These statistics, if they are known; they go before `logs`.
         clamp: See `JepaWorldModel`. The public planner lets the predictor see whatever it samples.
         device: Where it computes.
         trust_pickle: Load a pickled model although it can run any code; needs the packages it was written with.
-        hub: Where to look for an id; by default the Hugging Face Hub.
     """
-    files = _find(source, hub)
+    files = _find(source)
     if files.config is None:
         config, state = _unpickle(files.weights, trust_pickle)
         family, architecture = read_architecture(files.weights, config)
@@ -83,8 +80,8 @@ class _Files(NamedTuple):
     """None for a pickled model, which needs no config."""
 
 
-def _find(source: str | Path, hub: Hub | None) -> _Files:
-    """The files of a checkpoint: on disk, in stable-worldmodel's cache, or on the hub."""
+def _find(source: str | Path) -> _Files:
+    """The files of a checkpoint: on disk, or in stable-worldmodel's cache. A mistyped path asks no server."""
     here, name = Path(source).expanduser(), str(source)
     # The rule of stable-worldmodel: its environment variable, or a directory in the home.
     home = os.environ.get("STABLEWM_HOME", str(Path.home() / ".stable_worldmodel"))
@@ -106,16 +103,8 @@ def _find(source: str | Path, hub: Hub | None) -> _Files:
         # A directory without weights is what an interrupted download leaves behind.
         if (files := _from_directory(directory)) is not None:
             return files._replace(name=name)
-    if not hub_id:
-        refuse(source, f"there is no such directory, nor one in {cache}, and it is no Hugging Face id (user/repo)")
-    try:
-        downloaded = _from_directory(Repository(name, None).download(("config.json", "weights.pt"), hub))
-    except ReachcostError as error:
-        place = cache / f"models--{name.replace('/', '--')}"
-        raise ReachcostError(f"{error}, or put its config.json and weights.pt into {place}") from error
-    if downloaded is None:
-        refuse(source, f"that repository has no weights.pt: for one of reachcost write hf://{name}")
-    return downloaded._replace(name=name)
+    on_hub = f", or write hf://{name} for one on the Hugging Face Hub" if hub_id else ""
+    return refuse(source, f"there is no such directory, nor one in {cache}: check the path{on_hub}")
 
 
 def _from_file(path: Path) -> _Files:

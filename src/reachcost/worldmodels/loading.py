@@ -7,6 +7,7 @@ from pathlib import Path
 from reachcost.base.devices import choose_device
 from reachcost.base.hub import Hub, Repository
 from reachcost.base.modules import FILES, stored_format
+from reachcost.base.types import require_type
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
@@ -37,19 +38,21 @@ def load_world_model(
 
     Args:
         source: The name of a bundled model, a directory that `reachcost train-model` wrote, or a checkpoint of
-            stable-worldmodel: its directory, its file or its id on the Hugging Face Hub. A bundled name goes before a
-            directory of that name; write `./name` for the directory. `hf://user/name` is one on the hub, also of ours.
+            stable-worldmodel: its directory, its file or its id in the cache of that package. A bundled name goes
+            before a directory of that name; write `./name` for the directory. `hf://user/name` is one on the Hugging
+            Face Hub, also of ours; nothing else is looked for there.
         clamp: Let the predictor see actions within the range of the logs only. By default our own models do and public
             checkpoints do not.
         device: Where it computes; `auto` is a GPU if there is one.
         logs: The logs a public checkpoint was trained on, for the statistics of their actions, which it lacks.
         actions: These statistics, if they are known.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
-        hub: Where to look for models that are not here; by default the Hugging Face Hub.
+        hub: Where `hf://` leads; by default to the Hugging Face Hub.
 
     >>> load_world_model("lewm-tworoom-3072").latent_dim
     192
     """
+    require_type(source, str | Path, "source", f"name a bundled model ({', '.join(zoo())}) or a directory")
     device = choose_device(device)
     if source in zoo():
         return read_world_model(ZOO / source, clamp is not False, device, name=str(source))
@@ -61,7 +64,7 @@ def load_world_model(
         return read_world_model(directory, clamp is not False, device)
     try:
         return load_checkpoint(
-            source, logs=logs, actions=actions, clamp=bool(clamp), device=device, trust_pickle=trust_pickle, hub=hub
+            source, logs=logs, actions=actions, clamp=bool(clamp), device=device, trust_pickle=trust_pickle
         )
     except ReachcostError as error:
         if directory.exists():

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from reachcost.audits.stage import Rule, Stage, judge, unknown
-from reachcost.audits.subject import Subject
+from reachcost.audits.subject import PASSES, Subject
 
 NAME = "execution"
 RULE = Rule(
     "% success in closed loop",
-    80.0,
+    PASSES,
     True,
     "no stage explains the failures: try more episodes, a better head (more logs, more pairs), a longer budget",
     share=True,
@@ -17,6 +17,7 @@ RULE = Rule(
 
 def measure(subject: Subject) -> Stage:
     """Success in closed loop."""
+    rule = subject.rule(NAME, RULE)
     if subject.runs is None:
-        return unknown(NAME, RULE, "needs a simulator or trials")
-    return judge(NAME, RULE, 100.0 * subject.runs.success[0], subject.runs.episodes)
+        return unknown(NAME, rule, "needs a simulator or trials")
+    return judge(NAME, rule, 100.0 * subject.runs.success[0], subject.runs.episodes)

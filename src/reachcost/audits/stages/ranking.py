@@ -1,43 +1,55 @@
-"""Ranking: does the terminal cost put good candidates first?"""
+"""Ranking: does the terminal cost put good candidates first, when it is told where they really end?"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
+import torch
 
-from reachcost.audits.logged import TooFewGoals, logged_audit, logged_pools
-from reachcost.audits.stage import Rule, Stage, judge, unknown
+from reachcost.audits.gain import ranking_gain
+from reachcost.audits.logged import TooFewGoals
+from reachcost.audits.references import MARGIN, judged_from_logs
+from reachcost.audits.stage import Rule, Stage, judge_ratio, unknown
 from reachcost.audits.subject import Subject
+from reachcost.costs.checks import score
 
 NAME = "ranking"
 RULE = Rule(
-    "% ranked before the best",
-    10.0,
-    False,
+    "share of the possible gain",
+    0.6,
+    True,
     "the terminal cost buries good candidates: fit a head on the logs (reachcost fit) and audit it with --head",
 )
-LOGGED = Rule("correlation, logged times", 0.9, True, RULE.advice)
-"""The rule without a simulator: rank correlation with the fastest logged way."""
-LEARNED = "this head ranks candidates badly: fit it on more logs or pairs, and on true labels"
+LEARNED = (
+    "this head ranks candidates badly: compare recipes on the logs (reachcost fit --recipe auto), log more, or longer "
+    "episodes"
+)
 """What to do when the cost is a head already."""
-GOALS = 100
 
 
 def measure(subject: Subject) -> Stage:
-    """Share of the candidates that the cost ranks before the truly best one: no more than the share of elites."""
-    advice = LEARNED if subject.learned else RULE.advice
-    if subject.sasc is not None:
-        elites = 100 * subject.planner.elites / subject.planner.candidates
-        ranks = subject.sasc.rankings["audited"].oracle_best_rank
-        return judge(NAME, replace(RULE, threshold=elites, advice=advice), ranks, subject.sasc.episodes)
-    rule = replace(LOGGED, advice=advice)
+    """How much nearer to the goal the cost's elites end than the pool does: 0 as by chance, 1 as by the true distance.
+
+    True ends are scored, so that dynamics have no part in it. Without a simulator the order of logged states tells.
+    """
+    rule = subject.rule(NAME, RULE)
+    rule = replace(rule, advice=LEARNED) if subject.learned else rule
+    ends = subject.executed
+    if ends is None or ends.distance is None:
+        return _from_logs(subject, rule)
+    with torch.no_grad():
+        scores = score("audited", subject.cost, ends.true, ends.goal, ends.episodes).numpy()
+    elites = max(1, round(scores.shape[1] * subject.planner.elites / subject.planner.candidates))
+    return judge_ratio(NAME, rule, *ranking_gain(scores, ends.distance, elites), ends.episodes)
+
+
+def _from_logs(subject: Subject, rule: Rule) -> Stage:
+    """Rank correlation with the fastest logged way, beside those of references on the same states."""
+    rule = replace(rule, measured="correlation, logged times", threshold=subject.thresholds.get(NAME, -MARGIN))
     unseen = subject.held_out if subject.learned else subject.held_out or subject.latents
     if unseen is None:
         return unknown(NAME, rule, "needs --held-out, or a --task with an oracle distance")
     try:
-        pools = logged_pools(unseen, np.arange(len(unseen.logs)), GOALS)
+        return judged_from_logs(NAME, rule, subject, unseen)
     except TooFewGoals as error:
         return unknown(NAME, rule, str(error))
-    ranking = logged_audit({"audited": subject.cost}, unseen, pools)["audited"]
-    return judge(NAME, rule, ranking.spearman, unseen.logs.episode_of(pools.goals))

@@ -1,4 +1,4 @@
-"""Logged episodes: in memory, and on disk in the HDF5 layout of stable-worldmodel."""
+"""Logged episodes: in memory, and on disk in the layouts that people have."""
 
 from reachcost.data.logs.episodes import Logs
 

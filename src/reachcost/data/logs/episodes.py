@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from reachcost.base.hashing import fingerprint_arrays
+from reachcost.base.types import require_type
+from reachcost.data.logs.joined import join_episodes
 from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
@@ -32,7 +35,11 @@ class Logs:
     observe: Callable[[np.ndarray], Observations] | None = None
 
     def __post_init__(self) -> None:
+        require_type(self.columns, Mapping, "columns", "give a mapping {name: array [rows, ...]}")
         object.__setattr__(self, "lengths", np.asarray(self.lengths))
+        if self.lengths.ndim != 1 or (len(self.lengths) and self.lengths.dtype.kind not in "iu"):
+            given = str(self.lengths.tolist())[:60]
+            raise ReachcostError(f"lengths are {given}: give a list of whole numbers, the rows of each episode")
         if (self.lengths < 0).any():
             raise ReachcostError(f"episode {int(np.argmin(self.lengths))} has a negative length: count its rows")
         for name, column in self.columns.items():
@@ -41,6 +48,29 @@ class Logs:
                     f"log column {name!r} has {len(column)} rows but the episode lengths add up to {self.rows}: "
                     "give every column one row per step"
                 )
+
+    @classmethod
+    def of_episodes(
+        cls, episodes: Sequence[Mapping[str, Any]], observe: Callable[[np.ndarray], Observations] | None = None
+    ) -> Logs:
+        """Logs of episodes that were collected one by one, once they are found to fit together.
+
+        Args:
+            episodes: Columns of each: `state` [rows, size], `pixels` uint8 [rows, height, width, 3] or both; `action`
+                and others with a row per state, or one less for what happens between them. `observations` and
+                `actions` will do.
+            observe: Makes further columns from states when they are read; a task's `observe`.
+
+        >>> walk = {"state": np.arange(6.0).reshape(3, 2), "action": np.ones((2, 1))}
+        >>> Logs.of_episodes([walk, walk])
+        Logs(2 episodes, 6 rows, columns action, state)
+        """
+        if isinstance(episodes, Mapping | str) or not isinstance(episodes, Sequence):
+            raise ReachcostError(
+                f"the episodes are a {type(episodes).__name__}: give a list with a mapping of columns for each"
+            )
+        columns, lengths = join_episodes("these logs", episodes)
+        return cls(columns, lengths, observe)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -105,3 +135,8 @@ class Logs:
             return LazyColumns(logged)
         drawn = self.observe(self.columns["state"][rows])
         return LazyColumns({**{name: partial(drawn.__getitem__, name) for name in drawn}, **logged})
+
+
+def require_logs(logs: object) -> None:
+    """Refuse what is no logs: a path, latents, a dict."""
+    require_type(logs, Logs, "logs", "open them first, rc.open_logs(path), or make them, rc.Logs.of_episodes(episodes)")

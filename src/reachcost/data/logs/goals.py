@@ -10,10 +10,28 @@ from reachcost.data.logs.episodes import Logs
 from reachcost.errors import ReachcostError
 
 
-def logged_goals(logs: Logs, offset: int, count: int, seed: int = 0) -> EvaluationSet:
+def logged_goals(
+    logs: Logs,
+    offset: int,
+    count: int,
+    seed: int = 0,
+    *,
+    name: str | None = None,
+    world: str = "",
+    budget: int | None = None,
+) -> EvaluationSet:
     """Draw a random start from each of some episodes; its goal is `offset` steps later in the same episode.
 
     One from each, so that outcomes are independent.
+
+    Args:
+        logs: Episodes with the column `state`.
+        offset: Steps from start to goal.
+        count: How many to draw.
+        seed: Of the draw.
+        name: What to call the set; by default after the offset.
+        world: The world that the logs are of, `task.world`.
+        budget: Actions that an episode may execute; by default those of the task.
 
     >>> from reachcost import make_task
     >>> logged_goals(make_task("tworoom").generate_logs(20), offset=25, count=10)
@@ -33,12 +51,13 @@ def logged_goals(logs: Logs, offset: int, count: int, seed: int = 0) -> Evaluati
     chosen = logs.offsets[episodes] + rng.integers(0, logs.lengths[episodes] - offset)
     source = np.stack([chosen, chosen + offset], axis=1)
     return EvaluationSet(
-        name=f"offset-{offset}",
+        name=f"offset-{offset}" if name is None else name,
         starts=logs.columns["state"][source[:, 0]],
         goals=logs.columns["state"][source[:, 1]],
         seed=seed,
-        episodes=np.arange(count),
         source_rows=source,
         source_episodes=logs.episode_of(source),
         logs_sha256=logs.fingerprint,
+        world=world,
+        budget=budget,
     )

@@ -1,6 +1,7 @@
 """Logs on disk: flat HDF5 columns with `ep_len` and `ep_offset`, the layout of stable-worldmodel.
 
-Files hold states alone (pixels are drawn when read) or pixels too (streamed, never all in memory).
+Files hold states alone (pixels are drawn when read) or pixels too (streamed, never all in memory). `open_logs` knows
+the layouts of others by their content, and leaves each to a file of its own.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import h5py
 import numpy as np
 
 from reachcost.base.atomic import replaced_file
-from reachcost.base.progress import Progress
-from reachcost.data.logs.episodes import Logs
+from reachcost.base.progress import Progress, as_progress
+from reachcost.base.types import require_type
+from reachcost.data.logs.checks import require_columns
+from reachcost.data.logs.episodes import Logs, require_logs
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 
@@ -27,6 +30,9 @@ BOOKKEEPING = ("ep_len", "ep_offset")
 RENAMED = {"pos_agent": "state", "ep_idx": "episode_idx"}
 """Column names of released files, and ours for the same thing."""
 FRAMES_AT_ONCE = 256
+ZIP = b"PK\x03\x04"
+"""How an `.npz` file begins."""
+LAYOUTS = "stable-worldmodel (ep_len, ep_offset), D4RL (observations, actions), Minari (episode_0, ...) or npz"
 
 
 def write_logs(
@@ -35,7 +41,7 @@ def write_logs(
     *,
     render: Callable[[np.ndarray], np.ndarray] | None = None,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> None:
     """Write logs as one file, which appears at `path` when complete.
 
@@ -44,13 +50,14 @@ def write_logs(
         path: The file.
         render: Draws states [N, ...] as uint8 frames [N, height, width, 3]; with it the file also holds `pixels`.
         overwrite: Replace what is at `path`; otherwise that is refused.
-        progress: Where to show progress.
+        progress: True shows how far it is.
     """
+    require_logs(logs)
     path = Path(path)
     if path.is_dir() or (path.exists() and not overwrite):
         raise ReachcostError(f"{path} exists already: choose another name, or replace it (overwrite=True, --overwrite)")
     try:
-        _write(logs, path, render, progress or Progress())
+        _write(logs, path, render, as_progress(progress))
     except OSError as error:
         raise ReachcostError(f"cannot write {path} ({os.strerror(error.errno or 0)}): choose another place") from error
 
@@ -121,31 +128,62 @@ class ColumnOnDisk:
 
 
 def open_logs(path: str | Path, observe: Callable[[np.ndarray], Observations] | None = None) -> Logs:
-    """Open a dataset of stable-worldmodel, whoever wrote it: HDF5, or a Lance table (`pip install 'reachcost[swm]'`).
+    """Open logs in any layout that `docs/data.md` lists; which one it is, the content tells.
 
-    Released names (`pos_agent`, `ep_idx`) become ours (`state`, `episode_idx`). Small columns are read and checked;
-    `pixels` stay on disk and are read by slices.
+    HDF5 or a Lance table of stable-worldmodel (the latter needs `pip install 'reachcost[swm]'`), HDF5 in the layout of
+    D4RL, a Minari dataset, or an `.npz` file. Names become ours (`observations`: `state`). Small columns are read and
+    checked; frames stay on disk and are read by slices, but for those of `.npz`. Nothing in a file is run.
 
     Args:
-        path: The file, or the directory of the table.
+        path: The file, or the directory of the table or dataset.
         observe: Makes missing columns from states, for files of states alone; a task's `observe`.
     """
+    require_type(path, str | Path, "path", "give a file, or the directory of a table or dataset")
     path = Path(path)
     if path.is_dir():
-        from reachcost.data.logs.lance import open_lance
+        from reachcost.data.logs.minari import minari_file
 
-        return open_lance(path, observe)
+        inside = minari_file(path)
+        if inside is None:
+            from reachcost.data.logs.lance import open_lance
+
+            return open_lance(path, observe)
+        path = inside
     if not path.is_file():
         raise ReachcostError(
             f"there are no logs at {path}: check the name, or make some with `reachcost logs generate`"
         )
     try:
+        with path.open("rb") as start:
+            is_zip = start.read(4) == ZIP
+        if is_zip:
+            from reachcost.data.logs.npz import open_npz
+
+            return open_npz(path, observe)
         with h5py.File(path, "r") as file:
-            return _read(path, file, observe)
+            return _reader(path, file)(path, file, observe)
     except PermissionError as error:
         raise ReachcostError(f"{path} may not be read: change its permissions") from error
     except (OSError, KeyError) as error:
-        raise ReachcostError(f"{path} is not a whole HDF5 file ({error}): copy or generate it again") from error
+        raise ReachcostError(
+            f"{path} is not a whole HDF5 file ({error}): copy or generate it again, or give one of {LAYOUTS}"
+        ) from error
+
+
+def _reader(path: Path, file: h5py.File) -> Callable[..., Logs]:
+    """What reads a file of this layout."""
+    from reachcost.data.logs.d4rl import is_d4rl, read_d4rl
+    from reachcost.data.logs.minari import is_minari, read_minari
+
+    if any(name in file for name in BOOKKEEPING):
+        return _read
+    if is_minari(file):
+        return read_minari
+    if is_d4rl(file):
+        return read_d4rl
+    raise ReachcostError(
+        f"{path} is HDF5 of no known layout, it holds {', '.join(file) or 'nothing'}: give one of {LAYOUTS}"
+    )
 
 
 def _read(path: Path, file: h5py.File, observe: Callable[[np.ndarray], Observations] | None) -> Logs:
@@ -166,15 +204,14 @@ def _read(path: Path, file: h5py.File, observe: Callable[[np.ndarray], Observati
             raise ReachcostError(
                 f"{path}: column {stored!r} has {len(dataset)} rows, but the episode lengths add up to {lengths.sum()}"
             )
-        columns[name] = _column(path, stored, dataset)
+        frames = stored == "pixels"
+        columns[name] = ColumnOnDisk(path, stored, dataset.shape, dataset.dtype) if frames else read_column(dataset)
     require_columns(path, columns, lengths, offsets)
     return Logs(columns, lengths, None if "pixels" in columns else observe)
 
 
-def _column(path: Path, stored: str, dataset: h5py.Dataset) -> np.ndarray | ColumnOnDisk:
-    """Read a column, unless it holds frames."""
-    if stored == "pixels":
-        return ColumnOnDisk(path, stored, dataset.shape, dataset.dtype)
+def read_column(dataset: h5py.Dataset) -> np.ndarray:
+    """All rows of a column, text as such."""
     if h5py.check_string_dtype(dataset.dtype):
         return np.array(dataset.asstr()[:], dtype=str)
     return dataset[:]
@@ -201,31 +238,3 @@ def _require_offsets(path: Path, lengths: np.ndarray, offsets: np.ndarray) -> No
             f"{path}: episode {episode} starts at row {offsets[episode]} by ep_offset but at {expected[episode]} by "
             "the lengths before it: episodes must follow each other without gaps"
         )
-
-
-def require_columns(path: Path, columns: dict[str, Any], lengths: np.ndarray, offsets: np.ndarray) -> None:
-    """Refuse columns of the wrong kind or shape, and values that are not finite."""
-    if "state" not in columns and "pixels" not in columns:
-        raise ReachcostError(f"{path} has neither `state` (or `pos_agent`) nor `pixels`, only {sorted(columns)}")
-    for name in ("state", "action", "proprio"):
-        if name in columns and (columns[name].ndim != 2 or columns[name].dtype.kind not in "fiu"):
-            kind, shape = columns[name].dtype, columns[name].shape
-            raise ReachcostError(f"{path}: {name} is {kind} {shape}: it must be numbers [rows, size]")
-    if "pixels" in columns:
-        kind, shape = columns["pixels"].dtype, columns["pixels"].shape
-        if len(shape) != 4 or kind != np.uint8 or shape[-1] not in (1, 3):
-            raise ReachcostError(f"{path}: pixels are {kind} {shape}: they must be uint8 [rows, height, width, 1 or 3]")
-    if "episode_idx" in columns and (np.diff(columns["episode_idx"].ravel())[offsets[1:] - 1] == 0).any():
-        raise ReachcostError(f"{path}: episode_idx does not change where ep_offset begins an episode: one is wrong")
-    inside = np.ones(int(lengths.sum()), bool)
-    inside[offsets + lengths - 1] = False  # the last action of an episode leads nowhere and may be anything
-    for name in ("state", "action", "proprio"):
-        if name in columns:
-            bad = ~np.isfinite(columns[name]).all(1) & (inside if name == "action" else True)
-            if bad.any():
-                row = int(np.flatnonzero(bad)[0])
-                episode = int(np.searchsorted(offsets, row, side="right")) - 1
-                raise ReachcostError(
-                    f"{path}: {name} is not finite in {int(bad.sum())} rows, first in step {row - offsets[episode]} of "
-                    f"episode {episode}: drop those episodes before using the file"
-                )

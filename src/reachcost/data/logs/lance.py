@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,14 +9,14 @@ from typing import Any
 import numpy as np
 from pyarrow import types
 
+from reachcost.data.logs.checks import require_columns
 from reachcost.data.logs.episodes import Logs
-from reachcost.data.logs.hdf5 import RENAMED, require_columns
+from reachcost.data.logs.frames import decode_frame
+from reachcost.data.logs.hdf5 import RENAMED
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 
 FRAMES = "pixels"
-FORMATS = ("JPEG", "PNG")
-"""Of images; others can make the decoder call programs."""
 
 
 class FramesInLance:
@@ -42,19 +41,8 @@ class FramesInLance:
             return np.empty((0, *self.shape[1:]), np.uint8)
         self._table = self._table or _open(self.path)
         blobs = _read(self.path, lambda: self._table.take(numbers.tolist(), columns=[FRAMES]))[FRAMES].to_pylist()
-        frames = np.stack([self._decode(blob) for blob in blobs])
+        frames = np.stack([decode_frame(self.path, blob) for blob in blobs])
         return frames if np.ndim(wanted) else frames[0]
-
-    def _decode(self, blob: bytes) -> np.ndarray:
-        try:
-            from PIL import Image
-        except ImportError as error:
-            raise ReachcostError(f"{self.path} holds images: pip install 'reachcost[swm]' to read them") from error
-        try:
-            with Image.open(io.BytesIO(blob), formats=FORMATS) as image:
-                return np.asarray(image.convert("RGB"))
-        except (OSError, ValueError, TypeError, Image.DecompressionBombError) as error:
-            raise ReachcostError(f"{self.path}: a frame is no whole {' or '.join(FORMATS)} image ({error})") from error
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_table": None}

@@ -84,7 +84,7 @@ def unseen_pairs(experiment: Experiment) -> PairSet:
 def _seen(experiment: Experiment, judge: PairSet, trained: Pairs) -> np.ndarray:
     states = experiment.logs.columns["state"]
     first, second = (states[rows.numpy()] for rows in (trained.train.first, trained.train.second))
-    as_set = EvaluationSet("training pairs", first, second, trained.record["seed"], np.arange(len(first)))
+    as_set = EvaluationSet(first, second, "training pairs", trained.record["seed"])
     return Exclusion(experiment.logs, [as_set]).bans(judge.first.numpy(), judge.second.numpy())
 
 

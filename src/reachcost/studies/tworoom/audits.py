@@ -10,8 +10,8 @@ import numpy as np
 from scipy.stats import rankdata
 
 from reachcost.audits.labels import label_quality
+from reachcost.audits.references import MARGIN
 from reachcost.audits.sasc import correlation
-from reachcost.audits.stages.ranking import LOGGED
 from reachcost.base.seeding import generator
 from reachcost.data.probe import PROBE_ROWS, episode_split, fit_probe, score_readings
 from reachcost.results.figures.distributions import draw_distributions
@@ -153,7 +153,8 @@ def logged_rows(experiment: Experiment) -> Rows:
         }
     found = dict(sorted(found.items(), key=lambda item: item[1]["rho_logged"].mean()))
     rows = [metric_row(experiment, cost, None, values, None) for cost, values in found.items()]
-    good = [cost for cost, values in found.items() if values["rho_logged"].mean() >= LOGGED.threshold]
+    best = max(values["rho_logged"].mean() for values in found.values())
+    good = [cost for cost, values in found.items() if values["rho_logged"].mean() >= best - MARGIN]
     rows += [
         _agreement("logs and SASC", found, ("rho_logged", "rho_geo")),
         _agreement("logs and success", found, ("rho_logged", "success")),

@@ -45,6 +45,8 @@ def run_demo(
     out: Path, progress: Progress, episodes: int | None = None, log_episodes: int = 10_000
 ) -> tuple[ResultTable, Path | None]:
     """Train a head and its control, plan, and draw a repaired episode; returns the table and, if any, the picture."""
+    if episodes is not None:
+        STUDY.task().evaluation_set(STUDY.evaluation).spread(episodes)  # refuses what it does not have
     picture = out / "tworoom.png"
     picture.unlink(missing_ok=True)
     plan = TablePlan(

@@ -68,8 +68,8 @@ AUDITS = {
         f"candidates, and closed-loop success on the high-distance set, 300 episodes each. {SAME_COSTS} Intervals "
         "resample world models, and goals or episodes once for all models; n counts goals. The last lines are rank "
         "correlations over n costs, means of three world models: how far two judges agree about their order, over "
-        "all costs and over those with ρ logged of at least 0.9, which the audit lets pass. Some costs are near "
-        "relatives of each other, so fourteen of them are fewer independent trials.",
+        "all costs and over those with ρ logged at most 0.1 below the best, which the audit lets pass. Some costs are "
+        "near relatives of each other, so fourteen of them are fewer independent trials.",
         ("rho_logged", "rho_geo", "success", "agreement"),
         audits.logged_rows,
         "Costs judged by logs alone, by executed candidates, by closed-loop success",

@@ -190,7 +190,7 @@ class TopoNav(Task):
         chosen = unordered[rng.permutation(len(unordered))[:episodes]]
         chosen = rng.permuted(chosen, axis=1)
         starts, goals = self.cells[chosen[:, 0]], self.cells[chosen[:, 1]]
-        return EvaluationSet(name, starts, goals, seed, np.arange(len(chosen)), world=self.world)
+        return EvaluationSet(starts, goals, name, seed, world=self.world)
 
 
 def require_actions(actions: np.ndarray) -> None:

@@ -52,6 +52,7 @@ class TwoRoom(Task):
     name = "tworoom"
     action_budget = 50
     stops_at_success = False
+    action_dim = 2
     sets = tuple(evaluation_sets.RULES)
     public = PublicEnvironment(
         "swm/TwoRoom-v1",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from reachcost.base.types import require_numbers
 from reachcost.errors import ReachcostError
 
 
@@ -50,6 +51,7 @@ class TrainingPlan:
     """Where to train; `cuda` for the paper's size."""
 
     def __post_init__(self) -> None:
+        require_numbers(self)
         if self.kind not in ("lewm", "pldm") or self.size not in ("compact", "paper"):
             raise ReachcostError(f"training: no {self.kind!r} of size {self.size!r}: lewm or pldm, compact or paper")
         counts = ("steps", "transitions", "action_block", "warmup", "projections", "validate_every", "threads")

@@ -20,10 +20,11 @@ from torch import Tensor
 from reachcost.base.atomic import replaced_file
 from reachcost.base.devices import choose_device
 from reachcost.base.machine import versions
-from reachcost.base.progress import Progress
+from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import torch_seed
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
+from reachcost.data.logs.episodes import require_logs
 from reachcost.errors import ReachcostError
 from reachcost.results.records import exclusive
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
@@ -40,13 +41,14 @@ HORIZON = 5
 
 
 def train_world_model(
-    logs: Logs, out: str | Path, plan: TrainingPlan | None = None, progress: Progress | None = None
+    logs: Logs, out: str | Path, plan: TrainingPlan | None = None, progress: Progress | bool | None = None
 ) -> JepaWorldModel:
     """Train a world model on logs into a new directory; a directory with an unfinished training is continued.
 
     Writes `weights.safetensors`, `config.json`, `curve.csv` and a model card `README.md`.
     """
-    plan, progress, out = plan or TrainingPlan(), progress or Progress(), Path(out)
+    require_logs(logs)
+    plan, progress, out = plan or TrainingPlan(), as_progress(progress), Path(out)
     choose_device(plan.device)
     with exclusive(out), _threads(plan.threads):
         training = Training(logs, plan)

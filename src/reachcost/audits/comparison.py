@@ -1,0 +1,116 @@
+"""Several heads on logs that none of them has seen: how each ranks states, and how far it errs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+
+from reachcost.audits.logged import TooFewGoals, logged_audit
+from reachcost.audits.pools import largest_pools
+from reachcost.base.progress import Progress
+from reachcost.costs.checks import require_one_model
+from reachcost.costs.head import HeadCost
+from reachcost.costs.latent import LatentMSE
+from reachcost.data.latents import Latents, encode_logs
+from reachcost.data.logs import Logs
+from reachcost.errors import ReachcostError
+from reachcost.fitting.directed import in_order
+from reachcost.fitting.temporal import TemporalPairs
+from reachcost.heads.base import LearnedHead
+from reachcost.protocols import TerminalCost, WorldModel
+from reachcost.results.stats import cluster_bootstrap, paired_bootstrap
+from reachcost.results.tables import ResultTable, TableRow
+
+PAIRS = 10_000
+BASELINE, FLOOR = "raw", "constant"
+NOTE = (
+    "ρ is the mean rank correlation with the fastest logged way to n goals; intervals resample goals. RMSE is in "
+    f"steps, on {PAIRS:,} pairs of the same logs, from the earlier row to the later one; a head that leans to short "
+    "times has a larger one by design. `raw` is latent distance, `constant` predicts the mean gap."
+)
+
+
+def compare_heads(
+    heads: Mapping[str, LearnedHead],
+    model: WorldModel,
+    logs: Logs,
+    *,
+    seed: int = 0,
+    progress: Progress | bool | None = None,
+) -> ResultTable:
+    """Judge heads of one world model on logs that none of them has seen.
+
+    Args:
+        heads: By name.
+        model: The world model; heads of another are refused.
+        logs: What it encodes. Logs that a head was fitted on are refused.
+        seed: Of goals and pairs.
+        progress: True shows how far it is.
+
+    >>> from reachcost import ExactTopoNav, Recipe, make_task, repair
+    >>> task, model = make_task("toponav"), ExactTopoNav()
+    >>> head = repair(model, task.generate_logs(100), pairs=5000, recipe=Recipe(epochs=2))
+    >>> table = compare_heads({"mine": head}, model, task.generate_logs(200, seed=1))
+    >>> [row.cost for row in table.rows]
+    ['mine', 'raw', 'constant']
+    """
+    _require_unseen(heads, logs)
+    costs: dict[str, TerminalCost] = {name: HeadCost(head) for name, head in heads.items()}
+    require_one_model(costs, model)
+    latents = encode_logs(model, logs, progress=progress)
+    ranked, goals = _ranked({**costs, BASELINE: LatentMSE()}, latents, seed)
+    errors, episodes = _squared_errors(heads, latents, seed)
+    rows = []
+    for name in (*costs, BASELINE, FLOOR):
+        ours: dict[str, float] = {}
+        interval: dict[str, list[float]] = {}
+        if name in ranked:
+            ours["rho_logged"] = float(ranked[name].mean())
+            interval["rho_logged"] = paired_bootstrap(ranked[name][:, None], resamples=10_000)[:, 0].tolist()
+        if name in errors:
+            ours["validation_rmse"] = float(np.sqrt(errors[name].mean()))
+            columns = np.stack([errors[name], np.ones(len(errors[name]))], axis=1)
+            interval["validation_rmse"] = cluster_bootstrap(columns, episodes, _root_mean).tolist()
+        rows.append(TableRow(name, "", goals, ours, interval, None))
+    return ResultTable("heads", NOTE, ("rho_logged", "validation_rmse"), rows, {"logs_sha256": logs.fingerprint})
+
+
+def _require_unseen(heads: Mapping[str, LearnedHead], logs: Logs) -> None:
+    if not isinstance(heads, Mapping) or not heads:
+        raise ReachcostError("there are no heads to compare: give heads={name: head}")
+    for name, head in heads.items():
+        if not isinstance(head, LearnedHead) or name in (BASELINE, FLOOR):
+            raise ReachcostError(f"head {name!r} is a {type(head).__name__} of that name: give a fitted head another")
+        if head.record.get("pairs", {}).get("logs_sha256") == logs.fingerprint:
+            raise ReachcostError(f"head {name!r} was fitted on these very logs: give logs that no head has seen")
+
+
+def _ranked(costs: Mapping[str, TerminalCost], latents: Latents, seed: int) -> tuple[dict[str, np.ndarray], int]:
+    """Rank correlations of each cost by goal [G], and G."""
+    try:
+        pools = largest_pools(latents, np.arange(len(latents.logs)), seed)
+    except TooFewGoals as error:
+        raise ReachcostError(
+            f"{len(latents.logs)} episodes are too few to rank states by logged times: give more held-out episodes"
+        ) from error
+    found = {name: ranking.spearman for name, ranking in logged_audit(costs, latents, pools).items()}
+    return {**found, FLOOR: np.zeros(len(pools.goals))}, len(pools.goals)
+
+
+@torch.no_grad()
+def _squared_errors(
+    heads: Mapping[str, LearnedHead], latents: Latents, seed: int
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Squared errors [P] of each head on fresh pairs, and the episode [P] that each pair is of."""
+    pairs = in_order(TemporalPairs(latents, count=1, validation=PAIRS, seed=seed).validation)
+    first, second = latents.values[pairs.first], latents.values[pairs.second]
+    predicted = {name: head(first, second) for name, head in heads.items()}
+    predicted[FLOOR] = pairs.gap.mean().expand_as(pairs.gap)
+    errors = {name: (values - pairs.gap).double().square().numpy() for name, values in predicted.items()}
+    return errors, latents.logs.episode_of(pairs.first.numpy())
+
+
+def _root_mean(sums: np.ndarray) -> np.ndarray:
+    return np.sqrt(sums[:, 0] / sums[:, 1])

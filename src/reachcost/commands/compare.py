@@ -1,0 +1,59 @@
+"""`reachcost compare`: several heads in one table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from reachcost.commands import console, require_new, require_writable
+from reachcost.commands.options import model_option, task_option
+from reachcost.errors import ReachcostError
+
+
+def compare(
+    heads: Annotated[tuple[str, ...], tyro.conf.Positional],
+    model: str,
+    logs: Path,
+    task: str | None = None,
+    seed: int = 0,
+    out: Path | None = None,
+    trust_pickle: bool = False,
+) -> None:
+    """Compare heads on logs that none of them has seen: how they rank states, and how far they err.
+
+    Args:
+        heads: Directories of heads, or hf://user/name.
+        model: A bundled model, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel, hf://user/name,
+            or your own, as module:factory or file.py:factory.
+        logs: Dataset that no head was fitted on, with frames, or with states if --task draws them.
+        task: The world that draws frames of logged states, or your own, module:Class or file.py:Class.
+        seed: Of goals and pairs.
+        out: Directory for the table, as tables/*.json and .md in it.
+        trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
+    """
+    from reachcost.audits.comparison import compare_heads
+    from reachcost.base.progress import ConsoleProgress
+    from reachcost.data.logs.hdf5 import open_logs
+    from reachcost.heads.storage import load_head
+
+    if not heads:
+        raise ReachcostError("there are no heads to compare: name directories of `reachcost fit`")
+    if len({*heads}) < len(heads):
+        raise ReachcostError("a head is named twice: name each once")
+    if out is not None:
+        require_new(out / "tables" / "heads.json")
+        require_writable(out / "tables")
+    short = [head.rstrip("/").rpartition("/")[2] for head in heads]
+    names = short if len({*short}) == len(heads) else heads
+    loaded_heads = dict(zip(names, map(load_head, heads), strict=True))
+    world = None if task is None else task_option(task)
+    opened = open_logs(logs, observe=None if world is None else world.observe)
+    loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
+    table = compare_heads(loaded_heads, loaded, opened, seed=seed, progress=ConsoleProgress(console))
+    console.print(table.terminal(f"{len(opened)} episodes, {table.rows[0].n} goals"))
+    console.print(table.note, highlight=False)
+    if out is not None:
+        table.write(out)
+        console.print(f"{out / 'tables' / table.name}.md", highlight=False, soft_wrap=True)

@@ -1,0 +1,84 @@
+"""Rows of all episodes in one array a column, as npz and D4RL files hold them: which rows are an episode?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from reachcost.data.logs.checks import require_columns, require_steps
+from reachcost.data.logs.episodes import Logs
+from reachcost.data.logs.names import NAMES
+from reachcost.errors import ReachcostError
+from reachcost.protocols import Observations
+
+LENGTHS = ("lengths", "ep_len", "episode_lengths")
+ENDS = ("terminals", "timeouts", "terminations", "truncations", "dones")
+"""Flags of the last row of an episode; one of them is enough."""
+NUMBERS = ("episode_idx", "ep_idx")
+
+
+def episode_lengths(where: str, bookkeeping: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
+    """Rows of each episode [E], from their lengths, from flags at their ends, or from numbers of episodes.
+
+    Rows behind the last flag are an episode that was still running.
+
+    >>> episode_lengths("mine", {"terminals": np.array([0, 0, 1, 0, 1, 0, 0])}, rows=7).tolist()
+    [3, 2, 2]
+    """
+    for name in LENGTHS:
+        if name in bookkeeping:
+            return _given(where, name, bookkeeping[name], rows)
+    marks = {name: values for name, values in bookkeeping.items() if name in (*ENDS, *NUMBERS)}
+    for name, values in marks.items():
+        if values.size != rows:
+            raise ReachcostError(f"{where}: {name} has {values.size} values for {rows} rows: give one per row")
+    flags = [marks[name].ravel().astype(bool) for name in ENDS if name in marks]
+    numbers = [marks[name].ravel() for name in NUMBERS if name in marks]
+    if not flags and not numbers:
+        raise ReachcostError(
+            f"{where} does not say where its episodes end: add `lengths` [episodes], `terminals` or `timeouts` [rows]"
+        )
+    ends = np.logical_or.reduce(flags) if flags else np.diff(numbers[0], append=numbers[0][-1:]) != 0
+    if flags and not ends.any():
+        raise ReachcostError(
+            f"{where}: {' and '.join(name for name in ENDS if name in marks)} mark no row: mark the end of each episode"
+        )
+    last = np.flatnonzero(ends)
+    stops = last if len(last) and last[-1] == rows - 1 else np.append(last, rows - 1)
+    return np.diff(stops, prepend=-1)
+
+
+def _given(where: str, name: str, lengths: np.ndarray, rows: int) -> np.ndarray:
+    if lengths.ndim != 1 or lengths.dtype.kind not in "iu":
+        raise ReachcostError(f"{where}: {name} is {lengths.dtype} {lengths.shape}: give one whole number per episode")
+    if lengths.sum() != rows:
+        raise ReachcostError(
+            f"{where}: {name} add up to {lengths.sum()} but there are {rows} rows: count the rows of every episode"
+        )
+    return lengths.astype(np.int64)
+
+
+def logs_of_rows(
+    where: str,
+    columns: Mapping[str, Any],
+    bookkeeping: Mapping[str, np.ndarray],
+    observe: Callable[[np.ndarray], Observations] | None,
+) -> Logs:
+    """Logs of columns [R, ...] that hold all episodes one after the other."""
+    main = next((name for name in ("state", "pixels") if name in columns), None)
+    if main is None:
+        others = ", ".join(sorted({*columns, *bookkeeping})) or "nothing"
+        known = ", ".join(f"`{name}`" for name, ours in NAMES.items() if ours == "state")
+        raise ReachcostError(f"{where} has no states and no frames, only {others}: name them {known} or `pixels`")
+    rows = len(columns[main])
+    lengths = episode_lengths(where, bookkeeping, rows)
+    for name, column in columns.items():
+        if len(column) != rows:
+            raise ReachcostError(
+                f"{where}: {name} has {len(column)} rows but {main} has {rows}: give every column one row per step"
+            )
+    require_steps(where, lengths)
+    require_columns(where, columns, lengths, np.cumsum(lengths) - lengths)
+    return Logs(dict(columns), lengths, None if "pixels" in columns else observe)

@@ -1,0 +1,151 @@
+"""Logs of Minari: a group of HDF5 for each episode, whose observations have one row more than its actions."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from reachcost.data.logs.episodes import Logs
+from reachcost.data.logs.frames import decode_frame
+from reachcost.data.logs.hdf5 import read_column
+from reachcost.data.logs.joined import join_episodes, require_same
+from reachcost.data.logs.names import column_name
+from reachcost.errors import ReachcostError
+from reachcost.protocols import Observations
+
+FILE = "main_data.hdf5"
+JPEG = b"\xff\xd8"
+"""How a frame begins that Minari encoded."""
+EPISODE = re.compile(r"episode_(\d+)")
+
+
+class FramesOfEpisodes:
+    """Frames that lie in a dataset for each episode, read by slices or row numbers, raw or as JPEG.
+
+    It opens its file in every process anew, so it can be pickled.
+    """
+
+    dtype = np.dtype(np.uint8)
+    ndim = 4
+
+    def __init__(self, path: Path, datasets: list[h5py.Dataset], where: str) -> None:
+        self.path = path
+        self.names = [str(dataset.name) for dataset in datasets]
+        self._stops = np.cumsum([len(dataset) for dataset in datasets])
+        self._opened: tuple[int, h5py.File] | None = None
+        shapes = [self._shape(dataset) for dataset in datasets]
+        for number, shape in enumerate(shapes):
+            require_same(where, "pixels", number, shape, shapes[0])
+        self.shape: tuple[int, ...] = (int(self._stops[-1]), *shapes[0])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        wanted = np.arange(len(self))[rows]
+        numbers = np.atleast_1d(wanted)
+        if not len(numbers):
+            return np.empty((0, *self.shape[1:]), np.uint8)
+        if self._opened is None or self._opened[0] != os.getpid():
+            self._opened = os.getpid(), h5py.File(self.path, "r")
+        episodes = np.searchsorted(self._stops, numbers, side="right")
+        firsts = np.concatenate([[0], self._stops])[episodes]
+        frames = [self._frame(*place) for place in zip(episodes.tolist(), (numbers - firsts).tolist(), strict=True)]
+        return np.stack(frames) if np.ndim(wanted) else frames[0]
+
+    def _frame(self, episode: int, step: int) -> np.ndarray:
+        assert self._opened is not None
+        dataset: Any = self._opened[1][self.names[episode]]
+        return self._decode(dataset[step])
+
+    def _shape(self, dataset: h5py.Dataset) -> tuple[int, ...]:
+        """Of a frame of the episode: the first one's."""
+        return dataset.shape[1:] if dataset.ndim == 4 else self._decode(dataset[0]).shape
+
+    def _decode(self, frame: np.ndarray) -> np.ndarray:
+        return frame if frame.ndim == 3 else decode_frame(self.path, frame.tobytes())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None}
+
+
+def minari_file(directory: Path) -> Path | None:
+    """The data of the Minari dataset in a directory (or in its `data`), if there is one."""
+    for place in (directory, directory / "data"):
+        if (place / FILE).is_file():
+            return place / FILE
+        if (place / "metadata.json").is_file() and any(place.glob("*/*.arrow")):
+            raise ReachcostError(
+                f"{directory} (Minari) is stored as Arrow: create the dataset with data_format='hdf5' and open that"
+            )
+    return None
+
+
+def is_minari(file: h5py.File) -> bool:
+    """Whether a file has a group for each episode."""
+    return any(EPISODE.fullmatch(str(name)) for name in file)
+
+
+def read_minari(path: Path, file: h5py.File, observe: Callable[[np.ndarray], Observations] | None) -> Logs:
+    """Read columns, but for frames, which stay on disk."""
+    where = f"{path} (Minari)"
+    names = sorted((str(name) for name in file if EPISODE.fullmatch(str(name))), key=lambda name: int(name[8:]))
+    episodes, frames = [], []
+    for name in names:
+        found = dict(_columns(where, name, file[name]))
+        frames += [dataset for column, dataset in found.items() if column == "pixels"]
+        episodes.append({column: dataset for column, dataset in found.items() if column != "pixels"})
+    if frames and len(frames) != len(names):
+        raise ReachcostError(f"{where}: {len(frames)} of {len(names)} episodes have frames: log them in all or in none")
+    # Frames count as rows without being read.
+    rows = [{"pixels": np.empty((len(one), 1, 1, 1), np.uint8)} for one in frames] or [{} for _ in names]
+    read = [
+        {**{column: read_column(dataset) for column, dataset in episode.items()}, **placeholder}
+        for episode, placeholder in zip(episodes, rows, strict=True)
+    ]
+    columns, lengths = join_episodes(where, read)
+    whole: dict[str, Any] = {**columns, **({"pixels": FramesOfEpisodes(path, frames, where)} if frames else {})}
+    return Logs(whole, lengths, None if frames else observe)
+
+
+def _columns(where: str, episode: str, group: Any) -> Iterator[tuple[str, h5py.Dataset]]:
+    """Columns of an episode by our names: parts of an observation by their own, infos as `info.name`."""
+    missing = [name for name in ("observations", "actions") if not isinstance(group, h5py.Group) or name not in group]
+    if missing:
+        raise ReachcostError(f"{where}: {episode} has no {' and no '.join(missing)}: collect it again")
+    for part, dataset in _leaves(group["observations"], "observations"):
+        name = part.removeprefix("observations.")
+        yield "pixels" if _is_encoded(dataset) else column_name(name, dataset), dataset
+    yield from (
+        (part.replace("actions", "action", 1), dataset) for part, dataset in _leaves(group["actions"], "actions")
+    )
+    if isinstance(rewards := group.get("rewards"), h5py.Dataset):
+        yield "reward", rewards
+    seen = next(len(dataset) for _, dataset in _leaves(group["observations"], ""))
+    if "infos" in group:
+        for part, dataset in _leaves(group["infos"], "info"):
+            if dataset.ndim and len(dataset) in (seen - 1, seen):
+                yield part, dataset
+
+
+def _is_encoded(dataset: h5py.Dataset) -> bool:
+    """Whether a row is the bytes of an image: of one length, or of several."""
+    plain = dataset.dtype == np.uint8 and dataset.ndim == 2
+    if not plain and h5py.check_vlen_dtype(dataset.dtype) != np.uint8:
+        return False
+    return len(dataset) > 0 and dataset[0].tobytes().startswith(JPEG)
+
+
+def _leaves(found: Any, name: str) -> Iterator[tuple[str, h5py.Dataset]]:
+    """Datasets below a group, or the dataset itself, named by their way down."""
+    if isinstance(found, h5py.Dataset):
+        yield name, found
+        return
+    for part in found:
+        yield from _leaves(found[part], f"{name}.{part}")

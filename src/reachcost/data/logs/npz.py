@@ -1,0 +1,93 @@
+"""Logs in an `.npz` file: rows of all episodes in one array a column, or an axis or a name for each episode."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from reachcost.data.logs.episodes import Logs
+from reachcost.data.logs.flat import ENDS, LENGTHS, NUMBERS, logs_of_rows
+from reachcost.data.logs.joined import join_episodes
+from reachcost.data.logs.names import as_column, column_name
+from reachcost.errors import ReachcostError
+from reachcost.protocols import Observations
+
+OF_EPISODE = re.compile(r"episode_?(\d+)[/._](\w+)")
+"""`episode_0/state`: the column of one episode."""
+PADDED = {"state": 3, "pixels": 5}
+"""Axes of columns that have one of episodes in front."""
+
+
+def open_npz(path: Path, observe: Callable[[np.ndarray], Observations] | None = None) -> Logs:
+    """Open an `.npz` file as `open_logs` does; all of it is read into memory, and nothing in it is run."""
+    where = f"{path} (npz)"
+    arrays = _load(path, where)
+    if any(OF_EPISODE.fullmatch(name) for name in arrays):
+        columns, lengths = join_episodes(where, _by_name(where, arrays))
+        return Logs(columns, lengths, None if "pixels" in columns else observe)
+    bookkeeping = {name: values for name, values in arrays.items() if name in (*LENGTHS, *ENDS, *NUMBERS)}
+    columns: dict[str, np.ndarray] = {}
+    for stored, values in arrays.items():
+        if stored not in (*LENGTHS, *ENDS, *NUMBERS) and values.ndim:  # others are remarks
+            name = "pixels" if stored in ("observations", "obs") and values.ndim == 5 else column_name(stored, values)
+            if name in columns:
+                raise ReachcostError(f"{where} has {name!r} twice, also as {stored!r}: leave out one")
+            columns[name] = values
+    if any(name in columns and columns[name].ndim == axes for name, axes in PADDED.items()):
+        joined, lengths = join_episodes(where, _by_axis(where, columns, bookkeeping))
+        return Logs(joined, lengths, None if "pixels" in joined else observe)
+    return logs_of_rows(
+        where, {name: as_column(name, values) for name, values in columns.items()}, bookkeeping, observe
+    )
+
+
+def _load(path: Path, where: str) -> dict[str, np.ndarray]:
+    try:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:  # a damaged one is closed, too
+            return {name: file[name] for name in file.files}
+    except ValueError as error:
+        raise ReachcostError(
+            f"{where} holds Python objects, which could run code: save plain arrays, a list of episodes with "
+            "np.savez(path, **{f'episode_{number}/{name}': array})"
+        ) from error
+    except (OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise ReachcostError(f"{where} is not a whole file of arrays ({error}): copy or write it again") from error
+
+
+def _by_name(where: str, arrays: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
+    episodes: dict[int, dict[str, np.ndarray]] = {}
+    for name, values in arrays.items():
+        found = OF_EPISODE.fullmatch(name)
+        if found is None:
+            raise ReachcostError(f"{where}: {name!r} stands beside columns of single episodes: leave it out")
+        if found[2] not in ENDS:
+            episodes.setdefault(int(found[1]), {})[found[2]] = values
+    return [episodes[number] for number in sorted(episodes)]
+
+
+def _by_axis(
+    where: str, columns: Mapping[str, np.ndarray], bookkeeping: Mapping[str, np.ndarray]
+) -> list[dict[str, np.ndarray]]:
+    """Episodes of columns [E, T, ...], each as long as its length says, or as all are."""
+    main = next(name for name, axes in PADDED.items() if name in columns and columns[name].ndim == axes)
+    count, longest = columns[main].shape[:2]
+    given = next((bookkeeping[name] for name in LENGTHS if name in bookkeeping), np.full(count, longest))
+    if given.shape != (count,) or given.dtype.kind not in "iu" or (given > longest).any() or (given < 0).any():
+        raise ReachcostError(
+            f"{where}: {main} is {columns[main].shape}, {count} episodes of up to {longest} rows, but lengths are "
+            f"{given.dtype} {given.shape}, up to {given.max(initial=0)}: give the rows of each episode"
+        )
+    for name, values in columns.items():
+        if values.ndim < 2 or len(values) != count or values.shape[1] not in (longest, longest - 1):
+            raise ReachcostError(
+                f"{where}: {name} is {values.shape}, but {main} has {count} episodes of {longest} rows: give every "
+                "column those two axes"
+            )
+    return [
+        {name: values[number, : min(length, values.shape[1])] for name, values in columns.items()}
+        for number, length in enumerate(given.tolist())
+    ]

@@ -1,0 +1,76 @@
+"""What there is to choose from: recipes with the rule that labels their pairs. `audits.choice` chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.latents import Latents
+from reachcost.fitting.directed import directed
+from reachcost.fitting.pairs import Pairs
+from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.temporal import TemporalPairs
+
+DEFAULT = "default"
+"""The recipe that others have to beat."""
+
+
+@dataclass(frozen=True)
+class LabelledRecipe:
+    """A recipe and the pairs that it learns from; `repair(recipe=...)` takes either.
+
+    >>> LabelledRecipe(Recipe(head="pair"), directed=True).recipe.head
+    'pair'
+    """
+
+    recipe: Recipe = field(default_factory=Recipe)
+    """How the head is built and trained."""
+    sampling: str = "balanced"
+    """How pairs are drawn, as for `TemporalPairs`."""
+    max_gap: int | None = None
+    """The largest gap of a pair; by default any."""
+    directed: bool = False
+    """Show the earlier row as the state and the later one as the goal, never the other way round."""
+
+    def pairs(
+        self,
+        latents: Latents,
+        count: int,
+        *,
+        exclude: EvaluationSet | Sequence[EvaluationSet] | None = None,
+        holdout: float = 0.0,
+        seed: int = 0,
+    ) -> Pairs:
+        """Pairs of these latents, labelled by this rule; the arguments are those of `TemporalPairs`."""
+        drawn = TemporalPairs(
+            latents,
+            count,
+            sampling=self.sampling,
+            max_gap=self.max_gap,
+            exclude=exclude,
+            holdout=holdout,
+            seed=seed,
+        )
+        return directed(drawn) if self.directed else drawn
+
+
+def usual_recipes(lengths: np.ndarray) -> dict[str, LabelledRecipe]:
+    """A few recipes that differ in what worlds differ in, for episodes of these lengths [E].
+
+    >>> ", ".join(usual_recipes(np.array([60, 80, 100])))
+    'default, paper, mean, scale-3, scale-30, gap-20, gap-40, asymmetric'
+    """
+    typical = int(np.median(lengths)) if len(lengths) else 0
+    gaps = sorted({gap for gap in (typical // 4, typical // 2) if gap > 1})
+    return {
+        DEFAULT: LabelledRecipe(),
+        "paper": LabelledRecipe(Recipe.paper()),
+        "mean": LabelledRecipe(Recipe(expectile=0.5)),
+        "scale-3": LabelledRecipe(Recipe(scale=3.0)),
+        "scale-30": LabelledRecipe(Recipe(scale=30.0)),
+        **{f"gap-{gap}": LabelledRecipe(max_gap=gap) for gap in gaps},
+        "asymmetric": LabelledRecipe(Recipe(head="pair"), directed=True),
+    }

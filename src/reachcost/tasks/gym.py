@@ -1,0 +1,289 @@
+"""`GymTask`: a task of any Gymnasium environment that can be put into a state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from reachcost.base.seeding import generator
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.logs import Logs
+from reachcost.data.logs.goals import logged_goals
+from reachcost.data.observations import LazyColumns
+from reachcost.errors import ReachcostError
+from reachcost.protocols import Observations
+from reachcost.tasks.check import check_parts
+from reachcost.tasks.contract import Distance, Task
+from reachcost.tasks.environment import Environment, Hooks, RowByRow
+from reachcost.tasks.environment_check import check_environment
+from reachcost.tasks.workers import Workers
+
+Policy = Callable[[np.ndarray, np.random.Generator], np.ndarray]
+"""States [N, D] and random numbers to actions [N, a]."""
+SET_EPISODES, SET_SEED = 50, 1_000_003
+"""Size of a set that is drawn from logs, and the seed of those logs: no others are likely to have it."""
+
+
+class GymTask(Task):
+    """A world of Gymnasium environments: stepped row by row, and their rows side by side in worker processes.
+
+    Made once, it is checked at once: states must come back as they were put in and hold all that `step` reads, and the
+    same step must lead to the same place. Rewards and truncation are ignored. An episode of logs ends where the
+    environment terminates; planning goes on.
+
+    Args:
+        make_env: Makes an environment; called once in every process. Its actions are `Discrete` or a `Box`.
+        get_state: Reads the whole state of an environment, a vector of numbers [D].
+        set_state: Puts an environment into a state [D].
+        success: Whether states [N, D] count as having reached goals [N, D]: bool [N].
+        budget: Actions that an episode may execute.
+        distance: The oracle distance of states [N, D] to goals [N, D], [N], if there is one.
+        observe: What a world model may encode of states [N, D], as columns; by default `state`, and `pixels` if the
+            environment has render_mode `rgb_array`. `state` is always there.
+        coordinates: What a probe should read of states, [N, K]; by default every number.
+        groups: Named kinds of episodes by starts and goals [N, D], each bool [N].
+        category: Names how episodes came out, from starts, last states and goals [N, D]: str [N].
+        bottleneck: Where states lie from narrow places: 2 near, 0 far, 1 in between, int [N].
+        policy: What logs record: actions [N, a] for states [N, D] and a `numpy.random.Generator`; by default uniform
+            random actions.
+        sets: Evaluation sets by name: an `EvaluationSet`, or a number of steps after which logged episodes were at the
+            goal. By default one set, `logged`, of half the budget.
+        length: Rows of a logged episode, at most; by default one more than the budget.
+        name: How it is called in commands and records; by default the environment's id.
+        workers: Processes that step side by side. Results do not depend on it.
+        clip: Execute the nearest action of the space in place of one outside, which is refused by default.
+        stops_at_success: Whether an episode ends when it reaches its goal.
+
+    >>> import gymnasium
+    >>> task = GymTask(
+    ...     lambda: gymnasium.make("MountainCarContinuous-v0"),
+    ...     get_state=lambda env: env.unwrapped.state,
+    ...     set_state=lambda env, state: setattr(env.unwrapped, "state", state),
+    ...     success=lambda states, goals: np.abs(states - goals)[:, 0] < 0.05,
+    ...     budget=50,
+    ... )
+    >>> task, task.generate_logs(episodes=3)
+    (GymTask('MountainCarContinuous-v0'), Logs(3 episodes, 153 rows, columns action, state))
+    """
+
+    def __init__(
+        self,
+        make_env: Callable[[], Environment],
+        get_state: Callable[[Any], Any],
+        set_state: Callable[[Any, np.ndarray], object],
+        *,
+        success: Distance,
+        budget: int,
+        distance: Distance | None = None,
+        observe: Callable[[np.ndarray], Observations] | None = None,
+        coordinates: Callable[[np.ndarray], np.ndarray] | None = None,
+        groups: Callable[[np.ndarray, np.ndarray], Mapping[str, np.ndarray]] | None = None,
+        category: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None,
+        bottleneck: Callable[[np.ndarray], np.ndarray] | None = None,
+        policy: Policy | None = None,
+        sets: Mapping[str, EvaluationSet | int] | None = None,
+        length: int | None = None,
+        name: str | None = None,
+        workers: int = 1,
+        clip: bool = False,
+        stops_at_success: bool = False,
+    ) -> None:
+        if budget < 1:
+            raise ReachcostError(f"a budget of {budget} actions leaves nothing to plan: give one or more")
+        self.action_budget, self.stops_at_success = budget, stops_at_success
+        self._functions = {
+            "success": success,
+            "distance": distance,
+            "observe": observe,
+            "coordinates": coordinates,
+            "groups": groups,
+            "category": category,
+            "bottleneck": bottleneck,
+        }
+        self._policy, self._length = policy, budget + 1 if length is None else length
+        self._sets: dict[str, EvaluationSet | int] = {}
+        hooks = Hooks(name or "the environment", make_env, get_state, set_state)
+        desk = RowByRow(hooks, clip)
+        try:
+            self.name = name or _name_of(desk.env)
+            self._actions, self.discrete_actions = desk.actions, desk.actions.count
+            self.action_dim = desk.actions.size if self.discrete_actions is None else None
+            self._draws = desk.env.render_mode == "rgb_array"
+            states, actions = check_environment(desk, self.name)
+            self._width, self._dtype = states.shape[1], states.dtype
+            self._workers = Workers(partial(RowByRow, replace(hooks, name=self.name), clip), workers, self.name)
+            try:
+                self._check_copies(states, actions, desk.step(states, actions)[0])
+                check_parts(self, states, actions)
+                self._sets = self._checked_sets(sets)
+            except BaseException:
+                self.close()
+                raise
+        finally:
+            desk.close()
+        self.sets = tuple(self._sets)
+
+    def __repr__(self) -> str:
+        return f"GymTask({self.name!r})"
+
+    def close(self) -> None:
+        """Close environments and worker processes; the next step starts new ones."""
+        self._workers.close()
+
+    def offers(self, part: str) -> bool:
+        """Whether this world has an optional part."""
+        given = {
+            **{name: function is not None for name, function in self._functions.items()},
+            "render": self._draws,
+            "generate_logs": self._policy is not None or self._actions.bounded,
+            "evaluation_set": bool(self._sets),
+        }
+        return given[part] if part in given else super().offers(part)
+
+    def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """Execute one action per state: [N, D], [N, a] -> [N, D]; discrete actions are int64 [N, 1]."""
+        return self._step(states, actions)[0]
+
+    def observe(self, states: np.ndarray) -> Observations:
+        """`state` and what else a world model may encode."""
+        states = np.asarray(states)
+        if (function := self._functions["observe"]) is not None:
+            return {"state": states, **function(states)}
+        return LazyColumns({"state": states, **({"pixels": partial(self.render, states)} if self._draws else {})})
+
+    def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """Whether each state counts as having reached its goal: bool [N]."""
+        return np.asarray(self._given("success")(states, goals))
+
+    def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """The oracle distance [N]."""
+        return np.asarray(self._given("distance")(states, goals))
+
+    def coordinates(self, states: np.ndarray) -> np.ndarray:
+        """What a probe should read [N, K]."""
+        function = self._functions["coordinates"]
+        return super().coordinates(states) if function is None else np.asarray(function(states))
+
+    def groups(self, starts: np.ndarray, goals: np.ndarray) -> Mapping[str, np.ndarray]:
+        """Named kinds of episodes, each bool [N]."""
+        function = self._functions["groups"]
+        return super().groups(starts, goals) if function is None else function(starts, goals)
+
+    def category(self, starts: np.ndarray, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """How episodes came out: str [N]."""
+        function = self._functions["category"]
+        return super().category(starts, states, goals) if function is None else function(starts, states, goals)
+
+    def bottleneck(self, states: np.ndarray) -> np.ndarray:
+        """Where states lie from narrow places: int [N]."""
+        return np.asarray(self._given("bottleneck")(states))
+
+    def render(self, states: np.ndarray) -> np.ndarray:
+        """Draw states as uint8 pixels [N, height, width, 3]."""
+        if not self._draws:
+            raise self._missing("render")
+        states = self._checked(states)
+        # An empty batch has no size of its frames, and none is drawn.
+        return self._workers.call("render", states)[0] if len(states) else np.zeros((0, 1, 1, 3), np.uint8)
+
+    def generate_logs(
+        self, episodes: int, seed: int = 0, policy: Policy | None = None, length: int | None = None
+    ) -> Logs:
+        """Log episodes from where `reset` puts them, with the columns `state` and `action`.
+
+        Args:
+            episodes: How many.
+            seed: Of resets and actions. Random actions of an episode do not depend on the others.
+            policy: Chooses the actions; by default that of the task, or uniform random ones.
+            length: Rows of an episode; fewer where the environment terminates.
+        """
+        length, policy = self._length if length is None else length, policy or self._policy
+        if episodes < 1 or length < 2:
+            raise ReachcostError(f"{self.name}: {episodes} episodes of {length} rows: log one or more, of two or more")
+        if policy is None and not self._actions.bounded:
+            raise ReachcostError(f"{self.name} has unbounded actions, of which none is random: give a policy")
+        streams = [generator(seed, "gym-episode", episode) for episode in range(episodes)]
+        here = self._workers.call("reset", np.array([int(stream.integers(2**31)) for stream in streams]))[0]
+        here = here.astype(self._dtype)
+        drawn = np.stack([self._actions.draw(stream, length) for stream in streams], 1) if policy is None else []
+        states, actions = [], []
+        lengths, going = np.full(episodes, length), np.arange(episodes)
+        for row in range(length):
+            if policy is None:
+                taken = drawn[row]
+            else:
+                taken = self._actions.checked(policy(here.copy(), generator(seed, "gym-policy", row)), episodes)
+            states.append(here.copy())
+            actions.append(taken)
+            if row + 1 < length and len(going):
+                here[going], ended = self._step(here[going], taken[going])
+                lengths[going[ended]] = row + 2
+                going = going[~ended]
+        logged = np.arange(length) < lengths[:, None]
+        columns = {"state": np.stack(states, 1)[logged], "action": np.stack(actions, 1)[logged]}
+        return Logs(columns, lengths, self.observe)
+
+    def evaluation_set(self, name: str) -> EvaluationSet:
+        """The evaluation set of that name; one of logged goals is of logs of its own."""
+        if name not in self._sets:
+            known = f"choose one of {', '.join(self._sets)}" if self._sets else "give it some with sets="
+            raise ReachcostError(f"{self.name} has no evaluation set {name!r}: {known}")
+        found = self._sets[name]
+        if isinstance(found, int):
+            # Twice as many as are needed, since some may end before they come so far.
+            logs = self.generate_logs(2 * SET_EPISODES, SET_SEED, length=max(self._length, found + 1))
+            count = min(SET_EPISODES, int((logs.lengths > found).sum())) or SET_EPISODES
+            found = self._sets[name] = logged_goals(logs, found, count, SET_SEED, name=name, world=self.world)
+        return found
+
+    def _step(self, states: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        states = self._checked(states)
+        actions = self._actions.checked(actions, len(states))
+        if not len(states):
+            return states.copy(), np.zeros(0, bool)
+        moved, ended = self._workers.call("step", states, actions)
+        return moved.astype(self._dtype), ended
+
+    def _checked(self, states: np.ndarray) -> np.ndarray:
+        states = np.asarray(states)
+        if states.ndim != 2 or states.shape[1] != self._width:
+            raise ReachcostError(f"{self.name}: states of shape {states.shape}: give [N, {self._width}]")
+        return states.astype(self._dtype, copy=False)
+
+    def _given(self, part: str) -> Callable[..., Any]:
+        function = self._functions[part]
+        if function is None:
+            raise self._missing(part)
+        return function
+
+    def _check_copies(self, states: np.ndarray, actions: np.ndarray, moved: np.ndarray) -> None:
+        if not np.array_equal(self.step(states, actions), moved):
+            raise ReachcostError(
+                f"{self.name}: two environments of make_env take the same step to different places: make them alike, "
+                "or have the state hold what differs"
+            )
+
+    def _checked_sets(self, sets: Mapping[str, EvaluationSet | int] | None) -> dict[str, EvaluationSet | int]:
+        if sets is None:
+            return {"logged": max(1, self.action_budget // 2)} if self.offers("generate_logs") else {}
+        checked: dict[str, EvaluationSet | int] = {}
+        for name, what in sets.items():
+            if isinstance(what, EvaluationSet):
+                self._checked(what.starts)
+                checked[name] = replace(what, name=name, world=what.world or self.world)
+            elif isinstance(what, int) and what >= 1:
+                checked[name] = what
+            else:
+                raise ReachcostError(
+                    f"{self.name}: the evaluation set {name!r} is {what!r}: give an EvaluationSet, or the steps from "
+                    "start to goal in logs"
+                )
+        return checked
+
+
+def _name_of(env: Environment) -> str:
+    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__

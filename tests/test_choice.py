@@ -1,0 +1,193 @@
+"""Which recipe for these logs: chosen on held-out episodes alone, and heads compared on unseen ones."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+
+import reachcost as rc
+from reachcost.audits.choice import Judged, choose_recipe
+from reachcost.audits.comparison import compare_heads
+from reachcost.cli import main
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.latents import Latents
+from reachcost.data.logs import Logs
+from reachcost.errors import ReachcostError, ReachcostWarning
+from reachcost.fitting.choose import LabelledRecipe, usual_recipes
+from reachcost.fitting.default import repair_latents
+from reachcost.fitting.directed import directed
+from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.temporal import TemporalPairs
+from reachcost.tasks.toponav.features import ExactTopoNav
+from reachcost.tasks.toponav.task import TopoNav
+
+DEAD = Recipe.paper(hidden=16, scale=1e9, epochs=1, learning_rate=0.3)
+"""Its head is pushed below zero, and ranks nothing."""
+GOOD = Recipe(hidden=64, epochs=4)
+
+
+def test_a_recipe_that_ranks_better_is_chosen_and_repair_takes_it(latents: Latents, evaluation: EvaluationSet) -> None:
+    labelled = LabelledRecipe(GOOD, max_gap=25)
+    found = choose_recipe(latents, recipes={"dead": DEAD, "good": labelled}, exclude=evaluation, pairs=6000)
+    assert found.name == "good"
+    assert found.best is labelled
+    assert found.reason.startswith("good is better than dead in both halves")
+    assert [row.cost for row in found.table.rows] == ["dead", "good", "raw", "shuffled", "constant"]
+    assert found.spearman["good"].mean() > 0.8
+    assert (found.spearman["constant"] == 0).all()
+    assert "minus dead" in found.table.markdown()
+    head = repair_latents(latents, recipe=found.best, pairs=1000)
+    assert head.record["pairs"]["max_gap"] == 25
+    assert head.record["recipe"]["hidden"] == 64
+
+
+def test_ties_go_to_the_first_recipe(latents: Latents) -> None:
+    found = choose_recipe(latents, recipes={"one": GOOD, "same": replace(GOOD)}, pairs=6000)
+    np.testing.assert_array_equal(found.spearman["one"], found.spearman["same"])
+    assert (found.name, found.reason) == ("one", "no other recipe is better than one beyond doubt")
+
+
+def halves(**gain: tuple[float, float]) -> Judged:
+    rng = np.random.default_rng(0)
+    base = [rng.normal(0.8, 0.05, 60) for _ in range(2)]
+    made = [
+        {"default": values, **{name: values + rng.normal(both[half], 0.02, 60) for name, both in gain.items()}}
+        for half, values in enumerate(base)
+    ]
+    return Judged(made, [np.arange(60) // 2, 100 + np.arange(60) // 2])
+
+
+def test_one_half_alone_does_not_choose() -> None:
+    names = ["default", "lucky", "better", "best"]
+    judged = halves(lucky=(0.2, -0.01), better=(0.05, 0.05), best=(0.06, 0.08))
+    assert judged.best(names)[0] == "best"
+    assert judged.best(names[:2])[0] == "default"
+    assert judged.best(names[:1])[0] == "default"
+
+
+def test_a_choice_that_is_no_better_than_a_floor_is_warned_of(latents: Latents) -> None:
+    with pytest.warns(ReachcostWarning, match="dead ranks held-out logs no better than raw"):
+        assert choose_recipe(latents, recipes={"dead": DEAD}, pairs=500).name == "dead"
+
+
+def test_what_cannot_be_compared_is_refused(latents: Latents, model: ExactTopoNav, task: TopoNav) -> None:
+    with pytest.raises(ReachcostError, match="held-out episodes cannot tell recipes apart: log more episodes"):
+        choose_recipe(model, task.generate_logs(6), pairs=500)
+    with pytest.raises(ReachcostError, match="there are no recipes to compare"):
+        choose_recipe(latents, recipes={})
+    with pytest.raises(ReachcostError, match="recipe 'mine' is a str: give a Recipe or a LabelledRecipe"):
+        choose_recipe(latents, recipes={"mine": cast(Any, "paper")})
+    with pytest.raises(ReachcostError, match="called 'raw' as a floor"):
+        choose_recipe(latents, recipes={"raw": GOOD})
+    with pytest.raises(ReachcostError, match="there are no logs to choose by"):
+        choose_recipe(model)
+    with pytest.raises(ReachcostError, match="these latents are not of these logs"):
+        choose_recipe(latents, task.generate_logs(2))
+
+
+def test_frames_are_not_read(latents: Latents) -> None:
+    class Unread:
+        dtype, ndim, shape = np.dtype(np.uint8), 4, (latents.logs.rows, 8, 8, 3)
+
+        def __len__(self) -> int:
+            return self.shape[0]
+
+        def __getitem__(self, rows: object) -> np.ndarray:
+            raise AssertionError("frames were read")
+
+    columns = {**latents.logs.columns, "pixels": Unread()}
+    logs = Logs(cast(Any, columns), latents.logs.lengths)
+    assert choose_recipe(Latents(latents.values, logs), recipes={"good": GOOD}, pairs=6000).name == "good"
+
+
+def test_usual_recipes_suit_the_length_of_episodes() -> None:
+    recipes = usual_recipes(np.array([40, 40, 40]))
+    assert next(iter(recipes)) == "default"
+    assert recipes["default"] == LabelledRecipe()
+    assert recipes["paper"].recipe == Recipe.paper()
+    assert (recipes["gap-10"].max_gap, recipes["gap-20"].max_gap) == (10, 20)
+    assert recipes["asymmetric"].directed
+    assert not [name for name in usual_recipes(np.array([3])) if name.startswith("gap")]
+
+
+def test_directed_pairs_go_forward_in_every_epoch(latents: Latents, evaluation: EvaluationSet) -> None:
+    both = TemporalPairs(latents, 500, 100, exclude=evaluation, holdout=0.1)
+    forward = directed(both)
+    for one, other in ((forward.train, both.train), (forward.validation, both.validation)):
+        assert (one.first < one.second).all()
+        assert torch.equal(one.second - one.first, other.gap.long())
+    drawn = forward.epoch(3)
+    assert (drawn.first < drawn.second).all()
+    assert forward.record["directed"]
+    assert "directed" not in both.record
+    assert (both.train.first > both.train.second).any()
+
+
+def test_heads_are_compared_on_unseen_logs(latents: Latents, model: ExactTopoNav, task: TopoNav) -> None:
+    good, shuffled = (repair_latents(latents, recipe=GOOD, pairs=6000, shuffled=control) for control in (False, True))
+    unseen = task.generate_logs(150, seed=8)
+    table = compare_heads({"good": good, "shuffled": shuffled}, model, unseen)
+    lines = {row.cost: row for row in table.rows}
+    assert [*lines] == ["good", "shuffled", "raw", "constant"]
+    assert lines["good"].ours["rho_logged"] > lines["shuffled"].ours["rho_logged"]
+    assert lines["good"].ours["validation_rmse"] < lines["constant"].ours["validation_rmse"]
+    assert "validation_rmse" not in lines["raw"].ours
+    low, high = lines["good"].interval["validation_rmse"]
+    assert low < lines["good"].ours["validation_rmse"] < high
+    with pytest.raises(ReachcostError, match="head 'good' was fitted on these very logs"):
+        compare_heads({"good": good}, model, latents.logs)
+    with pytest.raises(ReachcostError, match="1 episodes are too few to rank states"):
+        compare_heads({"good": good}, model, task.generate_logs(1, seed=8))
+    with pytest.raises(ReachcostError, match="there are no heads to compare"):
+        compare_heads({}, model, unseen)
+    with pytest.raises(ReachcostError, match="give a fitted head another"):
+        compare_heads({"raw": good}, model, unseen)
+
+
+def test_heads_of_another_model_are_refused(latents: Latents, model: ExactTopoNav, task: TopoNav) -> None:
+    stranger = Latents(latents.values, latents.logs, {"name": "another", "sha256": "0" * 64})
+    head = repair_latents(stranger, recipe=GOOD, pairs=500)
+    if rc.fingerprint_of(model) is None:
+        pytest.skip("the model has no fingerprint")
+    with pytest.raises(ReachcostError, match="was trained on latents of another"):
+        compare_heads({"stranger": head}, model, task.generate_logs(150, seed=8))
+
+
+def test_the_commands_fit_by_a_recipe_and_compare(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = {"dead": LabelledRecipe(DEAD), "mean": LabelledRecipe(Recipe(expectile=0.5))}
+    monkeypatch.setattr("reachcost.audits.choice.usual_recipes", lambda lengths: few)
+
+    def path(name: str) -> str:
+        return str(tmp_path / name)
+
+    for name, episodes, seed in (("logs.h5", "120", "0"), ("unseen.h5", "120", "7"), ("three.h5", "3", "0")):
+        logging = ["logs", "generate", "tworoom", "--episodes", episodes, "--seed", seed, "--out", path(name)]
+        assert main(logging) == 0
+    given = ["--model", "lewm-tworoom-3072", "--task", "tworoom"]
+    capsys.readouterr()
+    with pytest.warns(ReachcostWarning, match="validated on one held-out episode"):
+        assert main(["fit", *given, "--logs", path("three.h5"), "--out", path("three"), "--pairs", "200"]) == 0
+    shown = capsys.readouterr().out
+    assert all(word in shown for word in ("this head", "constant", "shuffled labels", "RMSE in steps"))
+    learn = ["fit", *given, "--logs", path("logs.h5"), "--pairs", "4000"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReachcostWarning)  # so little is learned here that raw may be better
+        assert main([*learn, "--out", path("auto"), "--recipe", "auto"]) == 0
+    shown = capsys.readouterr().out
+    assert all(word in shown for word in ("dead", "raw", "shuffled", "constant", "recipe: mean, as mean is better"))
+    unseen = [*given, "--logs", path("unseen.h5")]
+    assert main(["compare", path("auto"), path("three"), *unseen, "--out", path("table")]) == 0
+    assert "ρ logged" in capsys.readouterr().out
+    assert (tmp_path / "table" / "tables" / "heads.md").exists()
+    assert main(["compare", path("auto"), path("auto"), *unseen]) == 1
+    assert "a head is named twice" in capsys.readouterr().err
+    assert main(["compare", path("auto"), *unseen[2:], "--model", "lewm-tworoom-3073"]) == 1
+    assert "was trained on latents of" in capsys.readouterr().err

@@ -1,0 +1,411 @@
+"""A task of any Gymnasium environment: side by side in processes, checked at the door."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import reachcost as rc
+from reachcost.audits.sasc import execute
+from reachcost.errors import ReachcostError
+from reachcost.tasks.contract import LOST
+from reachcost.tasks.workers import Workers
+
+SIZE = 8.0
+
+
+class Cart(gymnasium.Env[np.ndarray, np.ndarray]):
+    """A cart on a rail: place and speed; who reaches the end has finished."""
+
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012 (Gymnasium's interface)
+
+    def __init__(self, render_mode: str | None = None, noise: float = 0.0) -> None:
+        self.render_mode, self.noise = render_mode, noise
+        self.action_space: spaces.Space[Any] = spaces.Box(-1, 1, (1,), np.float64)
+        self.observation_space = spaces.Box(-SIZE, SIZE, (2,), np.float64)
+        self.state = np.zeros(2)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        self.state = np.array([self.np_random.uniform(1, 3), 0.0])
+        return self.state, {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        self.state[1] = 0.9 * self.state[1] + 0.3 * action[0] + self.noise * self.np_random.normal()
+        self.state[0] = np.clip(self.state[0] + self.state[1], 0, SIZE)  # in place, as many environments do
+        return self.state, 0.0, bool(self.state[0] == SIZE), False, {}
+
+    def render(self) -> np.ndarray:
+        frame = np.zeros((4, int(SIZE) + 1, 3), np.uint8)
+        frame[:, round(self.state[0])] = 255
+        return frame
+
+
+def get(env: Any) -> np.ndarray:
+    return env.unwrapped.state
+
+
+def put(env: Any, state: np.ndarray) -> None:
+    env.unwrapped.state = state
+
+
+def near(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    return np.abs(states - goals)[:, 0] < 0.3
+
+
+def apart(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    return np.abs(states - goals)[:, 0]
+
+
+def make(make_env: Callable[[], Any] = Cart, get_state: Any = get, set_state: Any = put, **options: Any) -> rc.GymTask:
+    defaults: dict[str, Any] = {"success": near, "distance": apart, "budget": 20}
+    return rc.GymTask(make_env, get_state, set_state, **{**defaults, **options})
+
+
+@pytest.fixture(scope="module")
+def task() -> rc.GymTask:
+    return make(clip=True)
+
+
+def test_steps_are_those_of_the_environment(task: rc.GymTask) -> None:
+    logs = task.generate_logs(5)
+    env, number = Cart(), 3
+    episode = logs.episode(number)
+    env.reset(seed=0)
+    env.state = episode["state"][0].copy()
+    for state, action in zip(episode["state"], episode["action"], strict=True):
+        np.testing.assert_array_equal(env.state, state)
+        env.step(action)
+    assert episode["state"].dtype == np.float64
+    assert task.name == task.world == "Cart"
+    assert (task.action_budget, task.discrete_actions, task.action_dim) == (20, None, 1)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_results_do_not_depend_on_the_number_of_workers(task: rc.GymTask, workers: int) -> None:
+    several = make(clip=True, workers=workers)
+    assert several.generate_logs(7, seed=3).fingerprint == task.generate_logs(7, seed=3).fingerprint
+    assert several.evaluation_set("logged").fingerprint == task.evaluation_set("logged").fingerprint
+    states, actions = np.random.default_rng(0).uniform(0, 3, (2, 11, 2))
+    for count in (11, 2, 1, 0):
+        moved = [world.step(states[:count], actions[:count, :1]) for world in (task, several)]
+        np.testing.assert_array_equal(moved[0], moved[1])
+        assert moved[1].shape == (count, 2)
+    several.close()
+    assert several.step(states, actions[:, :1]).shape == (11, 2)  # closing is no end
+
+
+def test_a_gymnasium_environment_keeps_the_contract_and_is_planned_in(task: rc.GymTask) -> None:
+    assert {*rc.check_task(task)} == {"render", "coordinates", "groups", "category", "bottleneck"}
+    goals, logs = task.evaluation_set("logged").spread(6), task.generate_logs(40)
+    model = rc.ExactDynamics(task, rc.ActionBlocks.of(logs, 2))
+    planner = rc.CEM(horizon=4, candidates=30, iterations=3, elites=5)
+    runs = rc.control(task, model, {"oracle": rc.OracleGeodesic(model)}, goals, planner)
+    assert runs.success.mean() > 0.8
+    found = rc.sasc(task, model, {"oracle": rc.OracleGeodesic(model)}, goals)
+    assert (found.rankings["oracle"].spearman > 0.999).all()
+
+
+def test_discrete_actions_of_classic_control() -> None:
+    balanced = make(
+        lambda: gymnasium.make("CartPole-v1"),
+        set_state=lambda env, state: env.unwrapped.__dict__.update(state=state, steps_beyond_terminated=None),
+    )
+    assert (balanced.name, balanced.discrete_actions, balanced.action_dim) == ("CartPole-v1", 2, None)
+    rc.check_task(balanced)
+    logs = balanced.generate_logs(30, length=60)
+    assert len(set(logs.lengths.tolist())) > 1  # an episode ends where the pole has fallen, with that state
+    fallen = logs.columns["state"][logs.offsets + logs.lengths - 1][logs.lengths < 60]
+    assert (np.abs(fallen[:, 2]) > 0.2).all()
+    assert logs.columns["action"].dtype == np.int64
+
+
+def test_parts_that_are_given_are_offered_and_others_are_told() -> None:
+    bare = make(distance=None, sets={})
+    assert not bare.sets
+    assert {*rc.check_task(bare)} == {*LOST} - {"generate_logs"}
+    with pytest.raises(ReachcostError, match=r"'Cart' has no `distance`: no oracle planner, .*; write that method"):
+        bare.distance(np.zeros((1, 2)), np.zeros((1, 2)))
+    with pytest.raises(ReachcostError, match="'Cart' has no `render`: no pictures"):
+        bare.render(np.zeros((1, 2)))
+    with pytest.raises(ReachcostError, match="Cart has no evaluation set 'far': give it some with sets="):
+        bare.evaluation_set("far")
+    whole = make(
+        lambda: Cart("rgb_array"),
+        coordinates=lambda states: states[:, :1],
+        groups=lambda starts, goals: {"right": goals[:, 0] > starts[:, 0]},
+        category=lambda starts, states, goals: np.where(near(states, goals), "success", "late"),
+        bottleneck=lambda states: np.full(len(states), 2),
+        sets={"near": 5, "ends": rc.EvaluationSet(np.zeros((2, 2)), np.array([[8.0, 0], [4.0, 0]]))},
+        name="rail",
+    )
+    assert rc.check_task(whole) == {}
+    assert whole.sets == ("near", "ends")
+    assert whole.evaluation_set("ends").world == whole.name == "rail"
+    assert whole.evaluation_set("near").name == "near"
+
+
+def test_frames_are_drawn_when_they_are_read() -> None:
+    task = make(lambda: Cart("rgb_array"), workers=2)
+    logs = task.generate_logs(2)
+    assert sorted(logs.columns) == ["action", "state"]
+    pixels = task.observe(logs.columns["state"][:5])["pixels"]
+    assert pixels.shape == (5, 4, 9, 3)
+    np.testing.assert_array_equal(logs.observations(slice(0, 5))["pixels"], pixels)
+    own = make(observe=lambda states: {"speed": states[:, 1:]})
+    assert sorted(own.observe(np.zeros((3, 2)))) == ["speed", "state"]
+
+
+def test_logs_follow_a_policy() -> None:
+    def home(states: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return np.clip(-states[:, :1] + rng.normal(0, 0.01, (len(states), 1)), -1, 1)
+
+    task = make(policy=home, length=15)
+    logs, again, other = (task.generate_logs(4, seed) for seed in (1, 1, 2))
+    assert logs.lengths.tolist() == [15] * 4
+    assert logs.fingerprint == again.fingerprint != other.fingerprint
+    assert np.abs(task.generate_logs(4, length=30).columns["state"][29::30, 0]).max() < 1
+    with pytest.raises(ReachcostError, match="0 episodes of 15 rows: log one or more, of two or more"):
+        task.generate_logs(0)
+    with pytest.raises(ReachcostError, match="1 episodes of 1 rows: log one or more, of two or more"):
+        task.generate_logs(1, length=1)
+
+
+def test_an_episode_of_random_actions_does_not_depend_on_the_others(task: rc.GymTask) -> None:
+    few, many = task.generate_logs(2), task.generate_logs(5)
+    np.testing.assert_array_equal(few.episode(1)["state"], many.episode(1)["state"])
+
+
+class Vast(Cart):
+    """Unbounded actions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.action_space = spaces.Box(-np.inf, np.inf, (1,), np.float64)
+
+
+def test_unbounded_actions_need_a_policy() -> None:
+    task = make(Vast)
+    assert not task.offers("generate_logs")
+    assert not task.sets
+    with pytest.raises(ReachcostError, match="Vast has unbounded actions, of which none is random: give a policy"):
+        task.generate_logs(3)
+    still = make(Vast, policy=lambda states, rng: rng.normal(size=(len(states), 1)))
+    rc.check_task(still)
+
+
+class Drawn(Cart):
+    """Reset draws how slippery the rail is, which the state does not tell."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        found = super().reset(seed=seed)
+        self.slip = self.np_random.uniform(0.5, 1)
+        return found
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        return super().step(self.slip * action)
+
+
+class Many(Cart):
+    """Actions that are neither Discrete nor a Box."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.action_space = spaces.MultiDiscrete([2, 2])
+
+
+class Growing(Cart):
+    """Frames that change their size."""
+
+    def render(self) -> np.ndarray:
+        return np.zeros((4, 4 + round(10 * self.state[0]), 3), np.uint8)
+
+
+class Different(Cart):
+    """Every one is another."""
+
+    made = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        Different.made += 1
+        self.push = float(self.made)
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        return super().step(self.push * action)
+
+
+def failing(*arguments: Any) -> Any:
+    raise AttributeError("no such thing")
+
+
+BROKEN: list[tuple[str, dict[str, Any], str]] = [
+    ("no environment", {"make_env": failing}, r"make_env failed \(AttributeError: no such thing\): call it without"),
+    ("another thing", {"make_env": dict}, "make_env returned dict: return an environment of Gymnasium"),
+    ("many actions", {"make_env": Many}, "its actions are MultiDiscrete.*: only Discrete ones and a Box of floats"),
+    ("cannot be set", {"set_state": failing}, r"set_state failed \(AttributeError: no such thing\): write set_state"),
+    ("is not set", {"set_state": lambda env, state: None}, r"set_state put it into \[.*\], and get_state returned \["),
+    ("cannot be read", {"get_state": failing}, r"get_state failed \(AttributeError: no such thing\): write get_state"),
+    ("read as nothing", {"get_state": lambda env: None}, r"get_state returned object \(\): return a vector of numbers"),
+    (
+        "a constant state",
+        {"get_state": lambda env: [1.0, 2.0]},
+        "random actions changed nothing: have get_state",
+    ),
+    (
+        "noise",
+        {"make_env": partial(Cart, noise=0.1)},
+        r"two steps from \[.*\] with one action ended in .*: reachcost",
+    ),
+    (
+        "hidden speed",
+        {"get_state": lambda env: env.state[:1], "set_state": lambda env, state: env.state.__setitem__(0, state[0])},
+        r"(two steps from|from \[.*\] an episode went on to) .*set_state",
+    ),
+    ("hidden slip", {"make_env": Drawn}, "an episode went on to .* leaves something out that step reads"),
+    ("different ones", {"make_env": Different}, "two environments of make_env take the same step to different places"),
+    ("frames that grow", {"make_env": lambda: Growing("rgb_array")}, "render returned uint8 .*: draw .* of one size"),
+    ("success of one", {"success": lambda s, g: True}, r"success returned \(\) for .* states: return one row for each"),
+    ("distance below zero", {"distance": lambda s, g: (s - g)[:, 0]}, "distance returned .*: return non-negative"),
+    ("no budget", {"budget": 0}, "a budget of 0 actions leaves nothing to plan: give one or more"),
+    ("no workers", {"workers": 0}, "0 workers do nothing: give one or more"),
+    ("set of words", {"sets": {"far": "away"}}, "the evaluation set 'far' is 'away': give an EvaluationSet, or the st"),
+    (
+        "set too wide",
+        {"sets": {"far": rc.EvaluationSet(np.zeros((2, 3)), np.ones((2, 3)))}},
+        r"Cart: states of shape \(2, 3\): give \[N, 2\]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
+def test_what_cannot_be_a_world_is_refused_at_the_door(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ReachcostError, match=message) as told:
+        make(**options)
+    assert "\n" not in str(told.value)
+
+
+def test_wrong_states_and_actions_are_refused_in_a_sentence() -> None:
+    task, still = make(), np.zeros((3, 2))
+    with pytest.raises(ReachcostError, match=r"Cart: states of shape \(3, 4\): give \[N, 2\]"):
+        task.step(np.zeros((3, 4)), np.zeros((3, 1)))
+    with pytest.raises(ReachcostError, match=r"actions of shape \(3, 2\) for 3 states: give \(3, 1\)"):
+        task.step(still, still)
+    with pytest.raises(ReachcostError, match=r"the action \[1.5\] lies outside of Box.*: pass clip=True"):
+        task.step(still, np.array([[0.0], [1.5], [0.0]]))
+    with pytest.raises(ReachcostError, match="an action is not finite"):
+        task.step(still, np.full((3, 1), np.nan))
+    rounded = np.full((3, 1), 1 + 1e-7)
+    np.testing.assert_array_equal(task.step(still, rounded), task.step(still, np.ones((3, 1))))
+    clipping = make(clip=True)
+    np.testing.assert_array_equal(clipping.step(still, np.full((3, 1), 7.0)), task.step(still, np.ones((3, 1))))
+    discrete = make(lambda: gymnasium.make("MountainCar-v0"))
+    for wrong in (np.full((3, 1), 3), np.full((3, 1), 0.5)):
+        with pytest.raises(ReachcostError, match=r"the integers 0 to 2, not .*: plan with CategoricalCEM\(3\)"):
+            discrete.step(still, wrong)
+
+
+class Mortal(Cart):
+    """Kills its process when it is told to stand still."""
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        if action[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if action[0] == -1:
+            raise RuntimeError("off the rail")
+        return super().step(action)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that are forked")
+def test_a_dead_worker_is_told_and_replaced() -> None:
+    task, states = make(Mortal, workers=2), np.ones((4, 2))
+    actions = np.full((4, 1), 0.5)
+    moved = task.step(states, actions)
+    actions[3] = 0
+    with pytest.raises(ReachcostError, match=r"a worker process died during `step` \(exit code -9\): memory may have"):
+        task.step(states, actions)
+    actions[3] = 0.5
+    np.testing.assert_array_equal(task.step(states, actions), moved)
+    actions[2] = -1
+    with pytest.raises(ReachcostError, match=r"step failed \(RuntimeError: off the rail\): an environment must step"):
+        task.step(states, actions)
+    actions[2] = 0.5
+    np.testing.assert_array_equal(task.step(states, actions), moved)
+
+
+class Desk:
+    """Says where it is."""
+
+    def where(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+        return (np.full(len(rows), os.getpid()),)
+
+    def close(self) -> None:
+        pass
+
+
+def alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_workers_live_on_and_end_with_their_owner() -> None:
+    workers = Workers(Desk, 2, "desks")
+    (found,), (again,) = (workers.call("where", np.arange(5)) for _ in range(2))
+    np.testing.assert_array_equal(found, again)
+    processes = {*found.tolist()}
+    assert len(processes) == 2
+    assert os.getpid() not in processes
+    del workers
+    gc.collect()
+    assert not any(alive(process) for process in processes)
+    assert Workers(Desk, 1, "desk").call("where", np.arange(2))[0].tolist() == [os.getpid()] * 2
+
+
+PROGRAM = """
+import os, signal, sys
+import numpy as np
+from reachcost.tasks.workers import Workers
+from tests.test_gym_task import Desk
+workers = Workers(Desk, 2, "desks")
+print(*{*workers.call("where", np.arange(4))[0].tolist()}, flush=True)
+if sys.argv[1:] == ["killed"]:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("how", ["ended", "killed"])
+def test_workers_do_not_outlive_a_program(how: str) -> None:
+    root = Path(__file__).parent.parent
+    run = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, cwd=root, timeout=60)
+    processes = [int(number) for number in run.stdout.split()]
+    assert len(processes) == 2
+    for _ in range(100):
+        if not any(alive(process) for process in processes):
+            return
+        time.sleep(0.05)
+    pytest.fail(f"still there: {processes}")
+
+
+def test_a_pool_of_candidates_is_executed_side_by_side() -> None:
+    """Four episodes of 300 candidates, as SASC executes them."""
+    task = make(clip=True, workers=2)
+    goals = task.evaluation_set("logged").spread(4)
+    pools = np.random.default_rng(0).normal(size=(4, 300, 5, 1))
+    together = execute(task, goals, pools)
+    np.testing.assert_array_equal(together[2, :3], execute(task, goals.subset(slice(2, 3)), pools[2:3, :3])[0])

@@ -1,0 +1,314 @@
+"""How commands and calls behave around the work: outputs found impossible first, progress, signals, short prints."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import reachcost as rc
+from reachcost import cli
+from reachcost.base.atomic import write_file
+from reachcost.base.progress import ConsoleProgress, Progress, as_progress
+from reachcost.cli import main
+from reachcost.commands import require_writable
+from reachcost.fitting.pairs import Pairs
+from reachcost.results.tables import ResultTable, TableRow
+from reachcost.studies.registry import reproduce
+from reachcost.tasks.toponav.features import ExactTopoNav
+from reachcost.tasks.toponav.task import TopoNav
+
+FIT = ("fit", "--model", "lewm-tworoom-3072", "--logs", "none.h5")
+COMMANDS = {
+    "demo": ("demo",),
+    "reproduce": ("reproduce", "toponav"),
+    "fit": FIT,
+    "train-model": ("train-model", "lewm", "--logs", "none.h5"),
+    "logs": ("logs", "generate", "tworoom"),
+    "evaluate": ("evaluate", "--model", "lewm-tworoom-3072", "--head", "none"),
+    "audit": ("audit", *FIT[1:]),
+    "compare": ("compare", "none", *FIT[1:]),
+}
+
+
+def error_of(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> str:
+    assert main([*arguments]) == 1
+    error = capsys.readouterr().err.strip()
+    assert len(error.splitlines()) == 1
+    return error
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_impossible_out_is_found_before_the_work(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("mine")
+    for out in ("file/out", "file/deep/below/out"):
+        assert "file is a file: choose another --out, a directory" in error_of((*COMMANDS[name], "--out", out), capsys)
+    monkeypatch.setattr("tempfile.TemporaryFile", _refuse)
+    refused = error_of((*COMMANDS[name], "--out", "new/out"), capsys)
+    assert f"{tmp_path} cannot be written to (Read-only file system): choose another --out" in refused
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def _refuse(dir: Path) -> Any:
+    raise OSError(30, "Read-only file system")
+
+
+def test_a_writable_place_is_left_as_it_was(tmp_path: Path) -> None:
+    require_writable(tmp_path, tmp_path / "deep" / "below")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_what_cannot_be_written_is_said_in_python_too(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    out = tmp_path / "file" / "out"
+    for write in (
+        lambda: rc.save_head(rc.PairHead(2), out),
+        lambda: write_file(out, ""),
+        lambda: reproduce("toponav", out),
+    ):
+        with pytest.raises(
+            rc.ReachcostError, match=r"cannot write .*out \(a file is in the way\): choose another place"
+        ):
+            write()
+
+
+def test_existing_logs_are_found_before_others_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("reachcost.tasks.tworoom.TwoRoom.generate_logs", lambda *_: pytest.fail("made logs"))
+    (tmp_path / "logs.h5").write_text("mine")
+    for out in (tmp_path / "logs.h5", tmp_path):
+        assert "exists already: choose another --out" in error_of((*COMMANDS["logs"], "--out", str(out)), capsys)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((*FIT, "--out", "o", "--pairs", "ten"), "--pairs ten: give a whole number (reachcost fit --help)"),
+        ((*FIT, "--out", "o", "--pairs=1.5"), "--pairs 1.5: give a whole number (reachcost fit --help)"),
+        (("audit", *FIT[1:], "--episodes", "many"), "--episodes many: give a whole number (reachcost audit --help)"),
+        (("audit", *FIT[1:], "--state-columns", "x"), "--state-columns x: give one or more numbers, as in: 0 1 (reach"),
+        ((*COMMANDS["evaluate"], "--weight", "x"), "--weight x: give a number (reachcost evaluate --help)"),
+        (
+            (*COMMANDS["logs"], "--out", "o", "--seed", "x"),
+            "--seed x: give a whole number (reachcost logs generate --h",
+        ),
+    ],
+)
+def test_numbers_that_are_none_get_one_sentence(
+    arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as usage:
+        main([*arguments])
+    error = capsys.readouterr().err
+    assert usage.value.code == 2
+    assert error.startswith(f"reachcost: {sentence}")
+    assert len(error.splitlines()) == 1
+
+
+def test_other_bad_usage_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([*FIT])
+    assert "--out" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["logs", "make"])
+    assert "logs generate" in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("asked", [["logs", "generate", "--help"], ["logs", "--help"], ["logs"]])
+def test_the_help_of_a_command_of_two_words_names_both(asked: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as usage:
+        main(asked)
+    assert usage.value.code == 0
+    assert capsys.readouterr().out.startswith("usage: reachcost logs generate ")
+
+
+def test_the_demo_refuses_episodes_that_there_are_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "demo"
+    assert "has 100 episodes, not 1000: choose 1 to 100" in error_of(
+        ("demo", "--episodes", "1000", "--out", str(out)), capsys
+    )
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(("trm", "said"), [(0.0, True), (60.0, False)])
+def test_the_demo_claims_no_repair_that_did_not_happen(
+    trm: float, said: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [TableRow(name, "lewm", 5, {"success": share}, {}, None) for name, share in (("raw", 0.0), ("trm", trm))]
+    table = ResultTable("demo", "", ("success",), rows, {})
+    assert str(table) == "ResultTable('demo', 2 rows of raw, trm; success)"
+    monkeypatch.setattr("reachcost.studies.registry.demo", lambda *_, **__: (table, None))
+    assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
+    assert ("trm is no better than raw here" in capsys.readouterr().out) is said
+
+
+# Signals
+
+
+def test_termination_tidies_up_as_ctrl_c_does(tmp_path: Path) -> None:
+    arguments = ("logs", "generate", "tworoom", "--episodes", "2000", "--pixels", "64", "--out", "logs.h5")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "reachcost", *arguments], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        patience = time.monotonic() + 120
+        while not [*tmp_path.glob(".*.partial")] and process.poll() is None and time.monotonic() < patience:
+            time.sleep(0.05)
+        process.terminate()
+        _, error = process.communicate(timeout=60)
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+    assert process.returncode == 143
+    assert "terminated; what is saved is whole, and the same command uses it" in error
+    assert "Traceback" not in error
+    assert not [*tmp_path.iterdir()]
+
+
+def test_signals_mean_what_they_did_afterwards(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ended(source: str, repo: str) -> None:
+        """End.
+
+        Args:
+            source: Any.
+            repo: Any.
+        """
+        signal.raise_signal(getattr(signal, source.lstrip("-")))
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setitem(cli.COMMANDS, "push", ended)
+    for name, code in (("SIGTERM", 143), ("SIGINT", 130)):
+        assert main(["push", "--source", name, "--repo", "x"]) == code
+        assert signal.getsignal(signal.SIGTERM) is before
+    assert "terminated; what is saved" in capsys.readouterr().err
+
+
+def test_a_signal_that_a_finalizer_swallows_comes_again() -> None:
+    class Finalized:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    def work() -> None:
+        Finalized()
+        time.sleep(30)
+
+    with pytest.raises(cli.Terminated), cli._terminable():
+        work()
+
+
+def test_commands_run_in_threads_too(capsys: pytest.CaptureFixture[str]) -> None:
+    codes: list[int] = []
+    thread = threading.Thread(target=lambda: codes.append(main(["reproduce", "mars"])))
+    thread.start()
+    thread.join()
+    assert codes == [1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+def test_forks_of_a_command_end_as_ever() -> None:
+    with cli._terminable():
+        child = os.fork()
+        if not child:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(10)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+    assert os.WTERMSIG(status) == signal.SIGTERM
+
+
+# Progress
+
+
+def shown(terminal: bool, items: int = 3, note: str = "") -> str:
+    stream = io.StringIO()
+    progress = ConsoleProgress(Console(file=stream, force_terminal=terminal, width=100))
+    progress.step("latents")
+    for _ in progress.track(range(items), "batches"):
+        progress.note(note)
+    return stream.getvalue()
+
+
+def test_progress_is_plain_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reachcost.base.progress.EVERY", 1e9)
+    (line,) = shown(False, note="loss 0.1").splitlines()
+    assert line.startswith("latents                3/3 batches 0.0 s loss 0.1")
+    monkeypatch.setattr("reachcost.base.progress.EVERY", 0.0)
+    assert [line.split()[1] for line in shown(False).splitlines()] == ["1/3", "2/3", "3/3"]
+    assert not shown(False, items=0)
+    assert "\x1b[" not in shown(False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert "━" in shown(True)
+
+
+def test_progress_can_be_true(
+    task: TopoNav,
+    model: ExactTopoNav,
+    pairs: Pairs,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    logs, goals = task.generate_logs(20, seed=9), task.evaluation_set().spread(2)
+    planner, quick = rc.CategoricalCEM(horizon=2, candidates=4, elites=2, iterations=1), rc.Recipe(epochs=1, hidden=8)
+    latents = rc.encode_logs(model, logs, cache=tmp_path, progress=True)
+    assert "latents                1/1 batches" in capfd.readouterr().err
+    rc.control(task, model, {"raw": rc.LatentMSE()}, goals, planner, budget=2, progress=True)
+    assert "2/2 plans" in capfd.readouterr().err
+    rc.fit(pairs, quick, progress=True)
+    assert "1/1 epoch" in capfd.readouterr().err
+    with pytest.warns(rc.ReachcostWarning):
+        rc.repair(model, logs, pairs=100, recipe=quick, progress=True)
+    assert "head                   1/1 epoch" in capfd.readouterr().err
+    rc.write_logs(logs, tmp_path / "logs.h5", progress=True)
+    rc.audit_planner(model, latents, task=task, evaluation=goals, planner=planner, progress=True)
+    assert "plans" in capfd.readouterr().err
+    with pytest.warns(rc.ReachcostWarning):
+        rc.choose_recipe(model, task.generate_logs(100), {"default": quick}, pairs=200, progress=True)
+    assert "default 2/2            1/1 epoch" in capfd.readouterr().err
+
+
+def test_progress_is_silent_unless_asked(capfd: pytest.CaptureFixture[str]) -> None:
+    for nothing in (None, False):
+        assert [*as_progress(nothing).track(range(2), "")] == [0, 1]
+    own = Progress()
+    assert as_progress(own) is own
+    assert capfd.readouterr() == ("", "")
+
+
+# Prints
+
+
+def test_what_is_printed_is_short(
+    task: TopoNav, model: ExactTopoNav, latents: rc.Latents, capsys: pytest.CaptureFixture[str]
+) -> None:
+    goals = task.evaluation_set().spread(3)
+    planner = rc.CategoricalCEM(horizon=2, candidates=4, elites=2, iterations=1)
+    costs: dict[str, Any] = {"raw": rc.LatentMSE(), "other": rc.LatentMSE()}
+    runs, audit = rc.control(task, model, costs, goals, planner, budget=1), rc.sasc(task, model, costs, goals)
+    assert str(runs) == "ControlRuns(3 episodes; success: raw 0/3, other 0/3)"
+    rho = audit.rankings["raw"].spearman.mean()
+    assert str(audit) == f"SascAudit(3 episodes, 300 candidates; mean rho: raw {rho:.3f}, other {rho:.3f})"
+    assert str(audit.rankings["raw"]).startswith(f"Ranking(3 pools; mean rho {rho:.3f}, best candidate at ")
+    assert str(rc.ExactDynamics(task)) == "ExactDynamics(toponav)"
+    rows = latents.logs.rows
+    assert str(latents).startswith(f"Latents({rows} rows of 10 numbers, of ExactTopoNav(")
+    assert str(latents.logs) == f"Logs(300 episodes, {rows} rows, columns action, state)"
+    assert str(rc.Latents(latents.values[:4], rc.Logs({"state": np.zeros((4, 2))}, np.array([4])))) == (
+        "Latents(4 rows of 10 numbers, Logs(1 episodes, 4 rows, columns state))"
+    )

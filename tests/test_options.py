@@ -1,0 +1,184 @@
+"""What commands may be told: worlds and models of one's own, by name, module or file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import reachcost as rc
+from reachcost.cli import main
+from reachcost.commands.options import evaluation_option, model_option, task_option
+from reachcost.errors import ReachcostError
+from reachcost.tasks import registry
+
+OWN = """
+import numpy as np
+import reachcost as rc
+
+
+class Ring(rc.Task):
+    name, action_budget, discrete_actions, sets = "ring", 12, 3, ("all",)
+
+    def __init__(self, size: int = 12):
+        self.size = size
+
+    def step(self, states, actions):
+        return (states + actions - 1) % self.size
+
+    def observe(self, states):
+        return {"state": states}
+
+    def success(self, states, goals):
+        return (states == goals)[:, 0]
+
+    def distance(self, states, goals):
+        apart = np.abs(states - goals)[:, 0]
+        return np.minimum(apart, self.size - apart)
+
+    def generate_logs(self, episodes, seed=0):
+        rng, rows = np.random.default_rng(seed), 10
+        moves = rng.integers(3, size=(episodes, rows, 1))
+        here = rng.integers(self.size, size=(episodes, 1, 1)) + np.cumsum(moves - 1, axis=1) - (moves - 1)
+        columns = {"state": (here % self.size).reshape(-1, 1), "action": moves.reshape(-1, 1)}
+        return rc.Logs(columns, np.full(episodes, rows))
+
+    def evaluation_set(self, name):
+        return rc.EvaluationSet(np.array([[0], [1]]), np.array([[5], [8]]), name)
+
+
+class Half(rc.Task):
+    name, action_budget = "half", 3
+
+    def step(self, states, actions):
+        return states
+
+
+class Broken(Ring):
+    def step(self, states, actions):
+        return states / 2
+
+
+def exact(task):
+    return rc.ExactDynamics(task)
+
+
+def of_logs(logs):
+    return rc.ExactDynamics(Ring(), example=logs.columns["state"][:1])
+
+
+def nothing():
+    return 7
+
+
+def failing():
+    raise KeyError("weights")
+
+
+READY, NUMBER = Ring(), 7
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory with a world of one's own, in which commands are given."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    before = {*sys.modules}
+    (tmp_path / "own_world.py").write_text(OWN)
+    yield tmp_path
+    for name in {*sys.modules} - before:
+        if name.startswith("own_"):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("where", ["own_world", "own_world.py", "./own_world.py", "{here}/own_world.py"])
+def test_tasks_and_models_of_a_file_belong_together(own: Path, where: str) -> None:
+    where = where.format(here=own)
+    task = task_option(f"{where}:Ring")
+    assert (task.name, type(task).__name__) == ("ring", "Ring")
+    assert task_option(f"{where}:READY").name == "ring"
+    model = model_option(f"{where}:exact", task=task)
+    assert isinstance(model, rc.ExactDynamics)
+    assert model.task is task
+    assert type(model_option(f"{where}:of_logs", logs=task.generate_logs(2)).task) is type(task)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_mistakes_in_names_get_one_sentence(own: Path) -> None:
+    (own / "own_broken.py").write_text("import nowhere_to_be_found")
+    tasks = {
+        "mars": "unknown task 'mars': choose one of tworoom, toponav.*, or name your own as module:Class or path",
+        "own_word:Ring": "there is no module 'own_word', neither installed nor in .*: check its name, or give the file",
+        "own_word.py:Ring": "there is no file own_word.py: check the path before the colon",
+        "own_world.py:Rang": "own_world.py has no 'Rang': it defines Ring, Half, Broken, exact",
+        "own_broken:Ring": r"own_broken failed \(ModuleNotFoundError: No module named 'nowhere_to_be_found'\): mend it",
+        "own_broken.py:Ring": r"own_broken.py failed \(ModuleNotFoundError",
+        "own_world.py:NUMBER": "own_world.py:NUMBER is a int: name a class, or a function that makes one",
+        "own_world.py:nothing": "'own_world.py:nothing' is made as 7: return an instance of a subclass",
+        "own_world.py:Half": r"cannot be made \(Can't instantiate abstract class Half .*\): see reachcost.Task",
+        "own_world.py:Broken": "step made float64 .* of int64 .*: return states of the same kind",
+    }
+    for text, message in tasks.items():
+        with pytest.raises(ReachcostError, match=message):
+            task_option(text)
+    with pytest.raises(ReachcostError, match=r"'own_world.py:Ring' has no option pixels: it has size"):
+        task_option("own_world.py:Ring", pixels=8)
+    models = {
+        "own_world.py:exact": "own_world.py:exact asks for `task`, and there is none: give --task",
+        "own_world.py:nothing": "makes a int without latent_dim, action_dim, encode, rollout: see reachcost.WorldModel",
+        "own_world.py:failing": r"own_world.py:failing failed \(KeyError: 'weights'\): mend it, and try again",
+    }
+    for text, message in models.items():
+        with pytest.raises(ReachcostError, match=message):
+            model_option(text)
+
+
+def test_a_mistyped_path_is_no_question_to_the_hub(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reachcost.base.hub.HuggingFace.download", lambda *ignored: pytest.fail("asked the hub"))
+    with pytest.raises(
+        ReachcostError, match=r"runs/modle: there is no such directory.* or write hf://runs/modle for one"
+    ):
+        model_option("runs/modle")
+
+
+def test_evaluation_sets_are_named_or_told(own: Path) -> None:
+    task = task_option("own_world:Ring")
+    assert evaluation_option(task, None).name == "all"
+    with pytest.raises(ReachcostError, match="ring has no evaluation set 'some': choose one of all"):
+        evaluation_option(task, "some")
+    task.sets = ()
+    with pytest.raises(ReachcostError, match="the task 'ring' has no evaluation sets: give it `sets` and"):
+        evaluation_option(task, None)
+
+
+@pytest.mark.filterwarnings("ignore::reachcost.errors.ReachcostWarning")  # so few logs make no good head
+def test_commands_take_a_world_and_a_model_of_one_s_own(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["logs", "generate", "own_world.py:Ring", "--episodes", "60", "--out", "ring.h5"]) == 0
+    named = ["--task", "own_world.py:Ring", "--logs", "ring.h5"]
+    assert main(["check", "own_world.py:exact", *named]) == 0
+    assert "contract" in capsys.readouterr().out
+    model = ["--model", "own_world.py:exact", *named]
+    assert main(["fit", *model, "--pairs", "500", "--out", "head"]) == 0
+    assert rc.load_head("head").latent_dim == 1
+    assert main(["fit", *model[:2], "--logs", "ring.h5", "--out", "other"]) == 1
+    assert "asks for `task`, and there is none: give --task" in capsys.readouterr().err
+    assert not Path("other").exists()
+
+
+def test_registered_tasks_have_names(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_REGISTERED", {})
+    ring = type(task_option("own_world:Ring"))
+    rc.register_task("ring", ring)
+    assert rc.make_task("ring", size=5).step(np.array([[4]]), np.array([[2]])).tolist() == [[0]]
+    assert task_option("ring").name == "ring"
+    rc.register_task("ring", lambda **options: ring(**options))
+    assert type(rc.make_task("ring", size=6)) is ring
+    with pytest.raises(ReachcostError, match="unknown task 'rang': choose one of tworoom, toponav, ring"):
+        rc.make_task("rang")
+    with pytest.raises(ReachcostError, match="the task 'tworoom' comes with reachcost: choose another name"):
+        rc.register_task("tworoom", ring)
+    with pytest.raises(ReachcostError, match="cannot register 7 as 'seven': give a name, and a class or function"):
+        rc.register_task("seven", 7)  # pyright: ignore[reportArgumentType]

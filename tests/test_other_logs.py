@@ -1,0 +1,327 @@
+"""Logs as people have them: npz, D4RL, Minari and episodes one by one, each known by its content."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from reachcost.data.actions import ActionBlocks
+from reachcost.data.logs import Logs
+from reachcost.data.logs.hdf5 import ColumnOnDisk, open_logs, write_logs
+from reachcost.data.logs.minari import FramesOfEpisodes
+from reachcost.errors import ReachcostError
+
+LENGTHS = np.array([3, 5])
+STATES = np.arange(16.0).reshape(8, 2)
+ACTIONS = np.linspace(-1, 1, 8)[:, None]
+FRAMES = np.random.default_rng(0).integers(0, 256, (8, 6, 6, 3), dtype=np.uint8)
+ENDS = np.isin(np.arange(8), [2, 7])
+SLICES = (slice(0, 3), slice(3, 8))
+
+
+def require_equal(logs: Logs, action: np.ndarray = ACTIONS) -> None:
+    assert logs.lengths.tolist() == LENGTHS.tolist()
+    np.testing.assert_array_equal(logs.columns["state"], STATES)
+    np.testing.assert_array_equal(logs.columns["action"], action)
+
+
+def npz(path: Path, **arrays: Any) -> Path:
+    np.savez(path / "logs.npz", **arrays)
+    return path / "logs.npz"
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [
+        {"lengths": LENGTHS},
+        {"terminals": ENDS},
+        {"terminals": np.zeros(8), "timeouts": ENDS.astype(float)},
+        {"timeouts": ENDS & (np.arange(8) < 5)},  # the last episode was still running
+        {"episode_idx": np.repeat([4, 9], LENGTHS)},
+    ],
+)
+def test_npz_of_concatenated_episodes(tmp_path: Path, marks: dict[str, np.ndarray]) -> None:
+    require_equal(open_logs(npz(tmp_path, observations=STATES, actions=ACTIONS, note="mine", **marks)))
+
+
+def test_npz_of_episodes_by_name_and_by_axis(tmp_path: Path) -> None:
+    named = {f"episode_{n}/state": STATES[part] for n, part in enumerate(SLICES)}
+    named |= {f"episode_{n}/action": ACTIONS[part] for n, part in enumerate(SLICES)}
+    require_equal(open_logs(npz(tmp_path, **named)))
+    padded = {"state": np.zeros((2, 5, 2)), "action": np.zeros((2, 5, 1))}
+    for number, part in enumerate(SLICES):
+        padded["state"][number, : LENGTHS[number]] = STATES[part]
+        padded["action"][number, : LENGTHS[number]] = ACTIONS[part]
+    require_equal(open_logs(npz(tmp_path, **padded, lengths=LENGTHS)))
+    even = open_logs(npz(tmp_path, states=STATES.reshape(2, 4, 2), actions=np.zeros((2, 3, 1))))
+    assert even.lengths.tolist() == [4, 4]
+    assert np.isnan(even.columns["action"]).ravel().tolist() == 2 * [False, False, False, True]
+
+
+def test_npz_of_frames(tmp_path: Path) -> None:
+    opened = open_logs(npz(tmp_path, observations=FRAMES, actions=ACTIONS, lengths=LENGTHS))
+    np.testing.assert_array_equal(opened.columns["pixels"], FRAMES)
+    opened = open_logs(npz(tmp_path, observations=FRAMES.reshape(2, 4, 6, 6, 3)))
+    np.testing.assert_array_equal(opened.columns["pixels"], FRAMES)
+
+
+def test_states_alone_are_drawn_when_read(tmp_path: Path) -> None:
+    opened = open_logs(npz(tmp_path, state=STATES, lengths=LENGTHS), lambda states: {"pixels": 2 * states})
+    np.testing.assert_array_equal(opened.observations(slice(0, 2))["pixels"], 2 * STATES[:2])
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"observations": STATES}, r"\(npz\) does not say where its episodes end: add `lengths`"),
+        ({"observations": STATES, "lengths": [3, 4]}, r"lengths add up to 7 but there are 8 rows"),
+        ({"observations": STATES, "lengths": [3.0, 5.0]}, "one whole number per episode"),
+        ({"observations": STATES, "terminals": np.zeros(8)}, "terminals mark no row"),
+        ({"observations": STATES, "terminals": ENDS[1:]}, "terminals has 7 values for 8 rows"),
+        ({"observations": STATES, "lengths": [7, 1]}, "episode 1 has 1 row, 1 of 2 have fewer than two"),
+        ({"observations": STATES, "actions": ACTIONS[1:], "lengths": LENGTHS}, "action has 7 rows but state has 8"),
+        ({"observations": STATES * np.nan, "lengths": LENGTHS}, "state is not finite in 8 rows"),
+        ({"actions": ACTIONS, "lengths": LENGTHS}, "has no states and no frames, only action, lengths"),
+        ({"obs": STATES, "state": STATES, "lengths": LENGTHS}, "has 'state' twice, also as 'state'"),
+        ({"observations": np.array([{}] * 8), "lengths": LENGTHS}, "holds Python objects, which could run code"),
+        ({"state": STATES.reshape(2, 4, 2), "lengths": [3, 5]}, r"2 episodes of up to 4 rows, but lengths"),
+        ({"state": STATES.reshape(2, 4, 2), "action": ACTIONS}, r"action is \(8, 1\), but state has 2 episodes"),
+        ({"episode_0/state": STATES, "rest": STATES}, "'rest' stands beside columns of single episodes"),
+    ],
+)
+def test_wrong_npz_files_are_refused(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
+    with pytest.raises(ReachcostError, match=message):
+        open_logs(npz(tmp_path, **arrays))
+
+
+def test_loading_runs_no_code(tmp_path: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return (tmp_path / "ran").write_text, ("code",)
+
+    trap = npz(tmp_path, observations=np.array([Trap()], object), lengths=[1])
+    with pytest.raises(ReachcostError, match="could run code"):
+        open_logs(trap)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
+    whole = npz(tmp_path, state=STATES, lengths=LENGTHS)
+    (tmp_path / "half.npz").write_bytes(whole.read_bytes()[:200])
+    with pytest.raises(ReachcostError, match=r"\(npz\) is not a whole file of arrays"):
+        open_logs(tmp_path / "half.npz")
+    (tmp_path / "logs.pkl").write_bytes(pickle.dumps([1]))
+    with pytest.raises(ReachcostError, match=r"is not a whole HDF5 file .* or give one of stable-worldmodel"):
+        open_logs(tmp_path / "logs.pkl")
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file.create_group("demo")
+    with pytest.raises(ReachcostError, match="HDF5 of no known layout, it holds demo: give one of stable-worldmodel"):
+        open_logs(tmp_path / "other.h5")
+
+
+def d4rl(path: Path, change: Callable[[h5py.File], None] = lambda file: None) -> Path:
+    with h5py.File(path / "d4rl.hdf5", "w") as file:
+        for name, values in {"observations": STATES, "actions": ACTIONS, "rewards": np.arange(8.0)}.items():
+            file[name] = values
+        file["terminals"], file["timeouts"] = np.zeros(8, bool), ENDS
+        file["next_observations"] = STATES
+        file["infos/qpos"] = STATES[:, :1]
+        file["metadata/algorithm"] = "walk"
+        change(file)
+    return path / "d4rl.hdf5"
+
+
+def test_d4rl_files(tmp_path: Path) -> None:
+    opened = open_logs(d4rl(tmp_path))
+    require_equal(opened)
+    assert sorted(opened.columns) == ["action", "info.qpos", "reward", "state"]
+    write_logs(opened, tmp_path / "ours.h5")
+    assert open_logs(tmp_path / "ours.h5").fingerprint == opened.fingerprint
+
+
+def test_frames_of_d4rl_files_stay_on_disk(tmp_path: Path) -> None:
+    def with_frames(file: h5py.File) -> None:
+        del file["observations"]
+        file["observations"] = FRAMES
+
+    pixels = open_logs(d4rl(tmp_path, with_frames)).columns["pixels"]
+    assert isinstance(pixels, ColumnOnDisk)
+    np.testing.assert_array_equal(pixels[2:6], FRAMES[2:6])
+
+
+def remove(*names: str) -> Callable[[h5py.File], None]:
+    def apply(file: h5py.File) -> None:
+        for name in names:
+            del file[name]
+
+    return apply
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("actions",), r"\(D4RL\) has no `actions`"),
+        (("terminals", "timeouts"), r"\(D4RL\) does not say where its episodes end"),
+        (("timeouts",), r"\(D4RL\): terminals mark no row"),
+    ],
+)
+def test_wrong_d4rl_files_are_refused(tmp_path: Path, names: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ReachcostError, match=message):
+        open_logs(d4rl(tmp_path, remove(*names)))
+
+
+def minari(path: Path, change: Callable[[h5py.File], None] = lambda file: None, **observations: Any) -> Path:
+    """As Minari 0.5.4 writes it: `observations` and infos of one more row than there are actions."""
+    (path / "mine" / "data").mkdir(parents=True, exist_ok=True)
+    with h5py.File(path / "mine" / "data" / "main_data.hdf5", "w") as file:
+        for number, part in enumerate(SLICES):
+            group = file.create_group(f"episode_{number}")
+            group.attrs.update({"id": number, "seed": number, "total_steps": LENGTHS[number] - 1})
+            for name, values in (observations or {"observations": STATES}).items():
+                group[name] = values[part]
+            group["actions"] = ACTIONS[part][:-1]
+            group["rewards"] = np.zeros(LENGTHS[number] - 1)
+            group["terminations"], group["truncations"] = np.zeros((2, LENGTHS[number] - 1), bool)
+            group["infos/q"] = STATES[part]
+        change(file)
+    return path / "mine"
+
+
+def test_minari_datasets(tmp_path: Path) -> None:
+    for place in (minari(tmp_path), tmp_path / "mine" / "data", tmp_path / "mine" / "data" / "main_data.hdf5"):
+        opened = open_logs(place)
+        expected = ACTIONS.copy()
+        expected[[2, 7]] = np.nan
+        require_equal(opened, expected)
+        assert sorted(opened.columns) == ["action", "info.q", "reward", "state"]
+    assert ActionBlocks.of(opened, length=1).high == (ACTIONS[6, 0],)
+
+
+def test_episodes_of_minari_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    def add(file: h5py.File) -> None:
+        for number in range(2, 12):
+            file.copy("episode_0", f"episode_{number}")
+
+    logs = open_logs(minari(tmp_path, add))
+    assert logs.lengths.tolist() == [3, 5, *[3] * 10]
+
+
+def test_dict_observations_of_minari_become_columns(tmp_path: Path) -> None:
+    parts = {"observation": STATES, "achieved_goal": STATES[:, :1], "image": FRAMES, "n/deep": np.arange(8)}
+    opened = open_logs(minari(tmp_path, **{f"observations/{name}": values for name, values in parts.items()}))
+    assert {"state", "achieved_goal", "pixels", "n.deep"} <= opened.columns.keys()
+    frames = opened.columns["pixels"]
+    assert isinstance(frames, FramesOfEpisodes)
+    again = pickle.loads(pickle.dumps(frames))
+    np.testing.assert_array_equal(again[1:6], FRAMES[1:6])
+    np.testing.assert_array_equal(again[np.array([7, 0])], FRAMES[[7, 0]])
+    np.testing.assert_array_equal(again[4], FRAMES[4])
+    assert again[:0].shape == (0, 6, 6, 3)
+
+
+def test_encoded_frames_of_minari_are_decoded(tmp_path: Path) -> None:
+    images = pytest.importorskip("PIL.Image")
+    smooth = np.repeat(np.arange(8, dtype=np.uint8) * 20, 32 * 32 * 3).reshape(8, 32, 32, 3)
+
+    def encoded(frame: np.ndarray) -> np.ndarray:
+        buffer = io.BytesIO()
+        images.fromarray(frame).save(buffer, format="JPEG")
+        return np.frombuffer(buffer.getvalue(), np.uint8)
+
+    def encode(file: h5py.File) -> None:
+        for number, part in enumerate(SLICES):
+            del file[f"episode_{number}/observations"]
+            blobs = [encoded(frame) for frame in smooth[part]]
+            stored = file.create_dataset(
+                f"episode_{number}/observations", (len(blobs),), dtype=h5py.vlen_dtype(np.uint8)
+            )
+            for row, blob in enumerate(blobs):
+                stored[row] = blob
+
+    pixels = open_logs(minari(tmp_path, encode)).columns["pixels"]
+    assert pixels.shape == (8, 32, 32, 3)
+    assert np.abs(pixels[:].astype(int) - smooth).max() <= 3
+
+
+def second_episode(name: str, values: Any) -> Callable[[h5py.File], None]:
+    def apply(file: h5py.File) -> None:
+        del file[f"episode_1/{name}"]
+        file[f"episode_1/{name}"] = values
+
+    return apply
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (remove("episode_1/actions"), r"\(Minari\): episode_1 has no actions"),
+        (remove("episode_1/rewards"), "episode 1 and episode 0 differ in reward"),
+        (second_episode("actions", ACTIONS[:2]), "action of episode 1 has 2 rows beside 5 states"),
+        (second_episode("observations", STATES[:5, :1]), r"state is \(1,\) a row in episode 1 and \(2,\) in episode 0"),
+        (second_episode("observations", STATES[:1]), "episode 1 has 1 row, 1 of 2 have fewer than two"),
+        (second_episode("observations", STATES[:5] + np.inf), "state is not finite in 5 rows"),
+        (second_episode("observations", FRAMES[:5]), "1 of 2 episodes have frames: log them in all or in none"),
+    ],
+)
+def test_wrong_minari_datasets_are_refused(tmp_path: Path, change: Callable[[h5py.File], None], message: str) -> None:
+    with pytest.raises(ReachcostError, match=message):
+        open_logs(minari(tmp_path, change))
+
+
+def test_mixed_frame_sizes_are_refused(tmp_path: Path) -> None:
+    change = second_episode("observations", FRAMES[:5, :4])
+    message = r"pixels is \(4, 6, 3\) a row in episode 1 and \(6, 6, 3\) in episode 0: scale frames to one size"
+    with pytest.raises(ReachcostError, match=message):
+        open_logs(minari(tmp_path, change, observations=FRAMES))
+
+
+def test_minari_in_arrow_is_named(tmp_path: Path) -> None:
+    (tmp_path / "data" / "0").mkdir(parents=True)
+    (tmp_path / "data" / "metadata.json").write_text("{}")
+    (tmp_path / "data" / "0" / "part-0.arrow").write_bytes(b"")
+    with pytest.raises(ReachcostError, match=r"\(Minari\) is stored as Arrow: create the dataset with data_format="):
+        open_logs(tmp_path)
+
+
+def episodes() -> list[dict[str, Any]]:
+    return [{"state": STATES[part], "action": ACTIONS[part], "pixels": FRAMES[part]} for part in SLICES]
+
+
+def test_logs_from_a_list_of_episodes() -> None:
+    logs = Logs.of_episodes(episodes())
+    require_equal(logs)
+    np.testing.assert_array_equal(logs.columns["pixels"], FRAMES)
+    walk = [{"observations": STATES[part].tolist(), "actions": [0] * (len(STATES[part]) - 1)} for part in SLICES]
+    logs = Logs.of_episodes(walk, observe=lambda states: {"pixels": states})
+    assert logs.columns["action"].shape == (8, 1)
+    assert logs.columns["action"].dtype.kind == "i"
+    assert logs.observations(slice(0, 3))["pixels"].shape == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda e: [], "these logs: there are no episodes"),
+        (lambda e: e[0], "the episodes are a dict: give a list"),
+        (lambda e: [e[0]["state"]], "episode 0 is a ndarray: give a mapping"),
+        (lambda e: [e[0], {"state": STATES}], "episode 1 and episode 0 differ in action, pixels"),
+        (lambda e: [{"action": ACTIONS}], "episode 0 has neither 'state' nor 'pixels', only"),
+        (lambda e: [e[0], {**e[1], "pixels": FRAMES[:5, :3]}], "scale frames to one size"),
+        (lambda e: [e[0], {**e[1], "pixels": FRAMES[:3]}], "pixels of episode 1 has 3 rows beside 5 states"),
+        (lambda e: [{"state": STATES[:1]}], "episode 0 has 1 row"),
+        (lambda e: [{"state": STATES * np.nan}], "state is not finite in 8 rows, first in step 0 of episode 0"),
+        (lambda e: [{"state": [[1.0], [1.0, 2.0]]}], "is no array of rows of one shape"),
+        (lambda e: [{"state": STATES, "obs": STATES}], "has 'state' twice, also as 'obs'"),
+        (lambda e: [{"pixels": FRAMES / 255}], "they must be uint8"),
+    ],
+)
+def test_wrong_episodes_are_refused(change: Callable[[list[dict[str, Any]]], Any], message: str) -> None:
+    with pytest.raises(ReachcostError, match=message):
+        Logs.of_episodes(change(episodes()))

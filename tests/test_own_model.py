@@ -1,0 +1,220 @@
+"""A world model of one's own: one call makes it plan, and what is missing is refused at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import reachcost as rc
+from reachcost.costs.grouped import GroupedCost
+from reachcost.data.rollouts import encoded, ends_of
+from reachcost.errors import ReachcostError
+from reachcost.planning.actions import require_actions, require_planner
+from reachcost.protocols import Observations
+from reachcost.tasks.toponav.features import ExactTopoNav
+from reachcost.tasks.toponav.task import TopoNav
+from reachcost.tasks.tworoom import TwoRoom
+
+made: Any = rc.with_actions  # untyped, as some arguments are wrong on purpose
+SHORT = rc.CEM(horizon=3, candidates=30, iterations=2, elites=5)
+
+
+class Walk:
+    """Positions of TwoRoom as latents; a step is five pixels, walls are unknown."""
+
+    latent_dim = 2
+
+    def __init__(self, length: int = 5) -> None:
+        self.action_dim = 2 * length
+        self.weight = torch.full((1,), 5.0)
+
+    def encode(self, observations: Observations) -> Tensor:
+        return torch.as_tensor(observations["state"]).float()
+
+    def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
+        steps = actions.unflatten(-1, (-1, 2)).clamp(-1, 1).sum((2, 3))
+        return context[:, -1, None] + self.weight * steps
+
+
+@pytest.fixture(scope="module")
+def logs(world: TwoRoom) -> rc.Logs:
+    return world.generate_logs(episodes=30)
+
+
+@pytest.fixture(scope="module")
+def goals(world: TwoRoom) -> rc.EvaluationSet:
+    return world.evaluation_set("balanced").subset(slice(0, 4))
+
+
+def test_it_plans_at_the_first_try(world: TwoRoom, logs: rc.Logs, goals: rc.EvaluationSet) -> None:
+    model = rc.with_actions(Walk(), logs, length=5, units="environment")
+    assert isinstance(model, rc.WorldModel)
+    assert (model.latent_dim, model.action_dim, model.actions) == (2, 10, rc.ActionBlocks.of(logs, 5))
+    actions = torch.randn(2, 4, 3, 10, generator=torch.Generator().manual_seed(0))
+    rc.check_world_model(model, world.observe(goals.starts[:2]), actions)
+    room = goals.subset(world.groups(goals.starts, goals.goals)["same room"])
+    costs = {"raw": rc.LatentMSE()}
+    assert rc.control(world, model, costs, room, rc.CEM(candidates=60, iterations=4, elites=8)).success.all()
+    assert rc.sasc(world, model, costs, room).rankings["raw"].spearman.mean() > 0.9
+
+
+def test_heads_are_matched_with_the_model_within(world: TwoRoom, logs: rc.Logs, goals: rc.EvaluationSet) -> None:
+    bare, other = Walk(), Walk()
+    other.weight = torch.full((1,), 4.0)
+    pairs = rc.TemporalPairs(rc.encode_logs(bare, logs), count=200, validation=20)
+    head = rc.fit(pairs, rc.Recipe(hidden=8, epochs=1))
+    assert head.record["pairs"]["model"] == {"name": "Walk", "sha256": rc.fingerprint_of(bare)}
+    costs = {"trm": rc.HeadCost(head)}
+    rc.control(world, rc.with_actions(bare, logs, 5), costs, goals, SHORT)
+    with pytest.raises(ReachcostError, match=r"was trained on latents of Walk \(.*but the planner uses Walk \("):
+        rc.control(world, rc.with_actions(other, logs, 5), costs, goals, SHORT)
+
+
+def test_the_model_sees_logged_actions_alone_unless_told_otherwise(logs: rc.Logs) -> None:
+    blocks = rc.ActionBlocks((0.0, 1.0), (1.0, 2.0), (-1.0, -1.0), (1.0, 1.0), length=1)
+    seen: list[list[float]] = []
+
+    class Watched(Walk):
+        def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
+            seen.append(actions.flatten().tolist())
+            return super().rollout(context, actions)
+
+    for options in ({}, {"clamp": False}, {"units": "environment"}, {"clamp": False, "units": "environment"}):
+        model = made(Watched(1), blocks, **options)
+        model.rollout(torch.zeros(1, 1, 2), torch.tensor([[[[4.0, -4.0]]]]))
+    assert seen == [[1.0, -1.0], [4.0, -4.0], [1.0, -1.0], [4.0, -7.0]]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda logs: made(Walk(), logs), r"blocks of 10 .*make 2: pass length=5, or give it action_"),
+        (lambda logs: made(Walk(), logs, 3), r"3 steps of 2 logged components make 6: pass length=5"),
+        (lambda logs: made(Walk(), logs, 0), "a block lasts at least one step"),
+        (lambda logs: made(Walk(), logs, 2.5), "length is 2.5: give the environment steps of a block"),
+        (lambda logs: made(Walk(), "logs.h5"), r"logs is a str: give rc.Logs"),
+        (lambda logs: made(Walk(), logs, 5, units="raw"), "units is 'raw': choose standardised or"),
+        (lambda logs: made(Walk, logs, 5), "got the class Walk: pass an instance"),
+        (lambda logs: made(nn.Linear(2, 2), logs, 5), "`latent_dim` is None: make it a positive int"),
+        (
+            lambda logs: made(made(Walk(), logs, 5), logs, 5),
+            "Walk has action blocks already, its `actions`: plan with it",
+        ),
+        (lambda logs: made(Walk(), _flat(logs), 5), r"'action' is \(\d+,\): log actions as \[rows, comp"),
+    ],
+)
+def test_what_does_not_fit_is_refused(logs: rc.Logs, make: Callable[[rc.Logs], Any], message: str) -> None:
+    with pytest.raises(ReachcostError, match=message):
+        make(logs)
+
+
+def _flat(logs: rc.Logs) -> rc.Logs:
+    return rc.Logs({"action": np.asarray(logs.columns["action"])[:, 0]}, logs.lengths)
+
+
+def test_a_model_without_blocks_is_refused_at_every_door_with_the_line_to_add(
+    world: TwoRoom, goals: rc.EvaluationSet
+) -> None:
+    costs = {"raw": rc.LatentMSE()}
+    line = r"tworoom has continuous actions.* Walk .*: add model = rc.with_actions\(model, logs, length="
+    for call in (
+        lambda: rc.control(world, Walk(), costs, goals, SHORT),
+        lambda: rc.control(world, Walk(), costs, goals, rc.RandomPolicy()),
+        lambda: rc.sasc(world, Walk(), costs, goals),
+        lambda: rc.sasc(world, Walk(), costs, goals, np.zeros((4, 5, 2, 10), np.float32)),
+    ):
+        with pytest.raises(ReachcostError, match=line + "5"):
+            call()
+    with pytest.raises(ReachcostError, match=line + "3"):
+        require_actions(world, Walk(3))
+
+
+def test_blocks_of_another_kind_of_action_are_refused(world: TwoRoom, task: TopoNav, model: ExactTopoNav) -> None:
+    def own(blocks: object, action_dim: int) -> Any:
+        walk: Any = Walk()
+        walk.actions, walk.action_dim = blocks, action_dim
+        return walk
+
+    narrow = rc.ActionBlocks((0.0,), (1.0,), (-1.0,), (1.0,), length=5)
+    with pytest.raises(ReachcostError, match=r"stand for actions of 1 numbers, but those of tworoom have 2: measure"):
+        require_actions(world, own(narrow, 5))
+    with pytest.raises(ReachcostError, match="takes blocks of 10 numbers, but its `actions` make blocks of 5"):
+        require_actions(world, own(narrow, 10))
+    with pytest.raises(ReachcostError, match="`actions` of the world model is a int: make it an ActionBlocks"):
+        require_actions(world, own(5, 10))
+    with pytest.raises(ReachcostError, match=r"toponav has 5 discrete actions, but .* has action blocks: give"):
+        require_actions(task, own(narrow, 5))
+    with pytest.raises(ReachcostError, match=r"toponav has 5 discrete actions, but .* has action_dim 10"):
+        require_actions(task, Walk())
+    assert require_actions(task, model) is None
+
+
+def test_the_width_of_actions_is_read_from_logs_where_a_task_does_not_say_it(world: TwoRoom) -> None:
+    class Silent(TwoRoom):
+        action_dim = None
+
+    narrow = rc.ActionBlocks((0.0,), (1.0,), (-1.0,), (1.0,), length=5)
+    with pytest.raises(ReachcostError, match="those of tworoom have 2"):
+        require_actions(Silent(), rc.ExactDynamics(world, narrow))
+
+
+def test_planners_of_the_other_kind_of_action_are_refused_by_name(
+    world: TwoRoom, task: TopoNav, model: ExactTopoNav, evaluation: rc.EvaluationSet
+) -> None:
+    with pytest.raises(ReachcostError, match=r"CEM samples continuous.*toponav has 5 .*rc.CategoricalCEM\(actions=5\)"):
+        rc.control(task, model, {"raw": rc.LatentMSE()}, evaluation, rc.CEM())
+    with pytest.raises(ReachcostError, match=r"CategoricalCEM samples discrete .* tworoom are .*rc.CEM\(\)"):
+        require_planner(world, rc.CategoricalCEM())
+    for planner in (rc.CategoricalCEM(actions=3), rc.RandomPolicy(actions=3)):
+        with pytest.raises(ReachcostError, match="samples 3 actions, but toponav has 5: give it actions=5"):
+            require_planner(task, planner)
+    require_planner(world, rc.RandomPolicy(actions=3))
+
+
+WRONG: dict[str, tuple[str, Callable[[Tensor], object], str]] = {
+    "too few candidates": ("rollout", lambda ends: ends[:, 1:], r"Wrong returned \(4, \d+, 2\): return a torch.Tensor"),
+    "too few episodes": ("rollout", lambda ends: ends[1:], r"Wrong returned \(3, \d+, 2\)"),
+    "a narrower latent": ("rollout", lambda ends: ends[..., :1], r"Wrong returned \(4, \d+, 1\)"),
+    "no tensor": ("rollout", lambda ends: ends.numpy(), "Wrong returned ndarray"),
+    "the whole path": ("rollout", lambda ends: ends[:, :, None], r"Wrong returned \(4, \d+, 1, 2\)"),
+    "narrow latents": ("encode", lambda latents: latents[:, :1], r"`encode` of .* Wrong returned \(4, 1\)"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_shape_blames_the_model(world: TwoRoom, logs: rc.Logs, goals: rc.EvaluationSet, case: str) -> None:
+    method, change, message = WRONG[case]
+
+    class Wrong(Walk):
+        def encode(self, observations: Observations) -> Any:
+            found = super().encode(observations)
+            return change(found) if method == "encode" else found
+
+        def rollout(self, context: Tensor, actions: Tensor) -> Any:
+            found = super().rollout(context, actions)
+            return change(found) if method == "rollout" else found
+
+    model, costs = rc.with_actions(Wrong(), logs, 5), {"raw": rc.LatentMSE()}
+    for call in (
+        lambda: rc.control(world, model, costs, goals, SHORT),
+        lambda: rc.sasc(world, model, costs, goals),
+    ):
+        with pytest.raises(ReachcostError, match=message):
+            call()
+
+
+def test_costs_are_not_blamed_for_what_a_foreign_planner_passes_on() -> None:
+    cost = GroupedCost({"raw": rc.LatentMSE()}, [np.arange(2)])
+    for wrong in (torch.zeros(3, 4, 2), torch.zeros(2, 4), torch.zeros(2, 4, 3), None):
+        with pytest.raises(ReachcostError, match=r"the world model predicted terminal latents .* for goals \(2, 2\)"):
+            cost(wrong, torch.zeros(2, 2))  # pyright: ignore[reportArgumentType]
+
+
+def test_right_shapes_pass(model: ExactTopoNav, task: TopoNav) -> None:
+    latents = encoded(model, task.observe(task.cells[:3]), 3)
+    assert ends_of(model, latents[:, None], torch.zeros(3, 4, 2, 1, dtype=torch.long)).shape == (3, 4, 10)

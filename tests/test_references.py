@@ -1,0 +1,101 @@
+"""Validation error beside that of heads that know nothing, and the warning when there is no difference."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.latents import Latents, encode_logs
+from reachcost.data.logs import Logs
+from reachcost.errors import ReachcostWarning
+from reachcost.fitting.default import repair, repair_latents
+from reachcost.fitting.fit import evaluate, fit
+from reachcost.fitting.pairs import PairSet
+from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.references import best_constant, doubt, warn_if_in_doubt
+from reachcost.fitting.shuffled import shuffled_error
+from reachcost.fitting.temporal import TemporalPairs
+from reachcost.heads.storage import load_head, save_head
+from reachcost.tasks.toponav.features import ExactTopoNav
+from reachcost.tasks.toponav.task import TopoNav
+
+QUICK = Recipe(hidden=32, epochs=3)
+
+
+def test_the_best_constant_is_the_one_its_loss_likes() -> None:
+    gap = torch.arange(1.0, 102)
+    pairs = PairSet(torch.zeros(101, dtype=torch.long), torch.zeros(101, dtype=torch.long), gap)
+    assert best_constant(pairs, Recipe(expectile=0.5), scale=1e3) == pytest.approx(51, abs=0.1)  # the mean
+    for expectile in (0.05, 0.5):
+        recipe = Recipe(expectile=expectile)
+        found = best_constant(pairs, recipe, scale=10.0)
+        losses = [recipe.losses(torch.full_like(gap, guess / 10), gap / 10).mean() for guess in (found, *gap.tolist())]
+        assert losses[0] <= min(losses) + 1e-6
+    assert best_constant(pairs, Recipe(loss="ranking"), scale=10.0) == pytest.approx(51)
+
+
+def test_a_head_that_learned_leaves_less_than_a_constant_and_a_shuffled_one(
+    latents: Latents, evaluation: EvaluationSet, tmp_path: Path
+) -> None:
+    head = repair_latents(latents, exclude=evaluation, pairs=6000, recipe=QUICK, references=True)
+    beside = head.record["references"]
+    assert beside["episodes"] == 30
+    assert beside["held_out"]
+    assert beside["remaining"] == pytest.approx(head.record["validation_loss"] / beside["constant"]["loss"], rel=1e-4)
+    low, high = beside["remaining_interval"]
+    assert low < beside["remaining"] < high < 1
+    # With permuted labels there is nothing to learn but the constant.
+    assert beside["shuffled"]["loss"] == pytest.approx(beside["constant"]["loss"], rel=0.2)
+    assert doubt(head.record) == ""
+    save_head(head, tmp_path / "head")
+    assert load_head(tmp_path / "head").record["references"] == beside
+
+
+def test_the_shuffled_reference_is_judged_by_true_labels(pairs: TemporalPairs) -> None:
+    head = fit(pairs, QUICK)
+    assert shuffled_error(pairs, QUICK)["rmse"] > 1.5 * evaluate(head, pairs.latents, pairs.validation)[1]
+
+
+def test_too_few_episodes_are_warned_of(task: TopoNav, model: ExactTopoNav) -> None:
+    with pytest.warns(ReachcostWarning, match="validated on one held-out episode, too few to tell whether it learned"):
+        head = repair(model, task.generate_logs(3), pairs=500, recipe=QUICK)
+    assert head.record["references"]["episodes"] == 1
+    with pytest.warns(ReachcostWarning, match="validated on 2 held-out episodes"):
+        repair(model, task.generate_logs(20), pairs=500, recipe=QUICK)
+
+
+def test_a_head_on_noise_is_not_told_from_a_constant() -> None:
+    logs = Logs({"state": np.zeros((3000, 2))}, np.full(100, 30))
+    noise = Latents(torch.randn(3000, 4, generator=torch.Generator().manual_seed(0)), logs)
+    head = repair_latents(noise, pairs=2000, recipe=QUICK)
+    with pytest.warns(
+        ReachcostWarning, match=r"leaves \d+ to \d+ % of the error of a constant on 10 held-out episodes"
+    ):
+        warn_if_in_doubt(head)
+
+
+def test_a_control_that_must_fail_is_not_warned_of(task: TopoNav, model: ExactTopoNav, latents: Latents) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        repair(model, task.generate_logs(3), pairs=500, recipe=QUICK, shuffled=True)
+        head = fit(TemporalPairs(latents, 500, 100), QUICK)  # no episode is held out
+    assert not head.record["references"]["held_out"]
+    assert doubt(head.record) == ""
+    assert doubt({}) == ""
+
+
+def test_equal_labels_leave_nothing_to_learn(latents: Latents) -> None:
+    head = fit(TemporalPairs(latents, 500, 100, max_gap=1, holdout=0.1), QUICK)
+    assert np.isfinite([head.record["references"]["remaining"], *head.record["references"]["remaining_interval"]]).all()
+
+
+def test_logs_are_encoded_once(task: TopoNav, model: ExactTopoNav) -> None:
+    encoded = encode_logs(model, task.generate_logs(100))
+    one, other = (repair_latents(encoded, pairs=2000, recipe=QUICK, references=wanted) for wanted in (True, False))
+    assert all(torch.equal(weight, other.state_dict()[name]) for name, weight in one.state_dict().items())
+    assert "shuffled" not in other.record["references"]
