@@ -22,7 +22,7 @@ from reachcost.studies import recorder
 from reachcost.studies.closed_loop import control_run, outcomes
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.ranking import rankings
-from reachcost.studies.registry import all_tables
+from reachcost.studies.registry import STUDIES, all_tables, study_of
 from reachcost.studies.study import Setting, Study
 from reachcost.studies.tables import make_table
 from reachcost.studies.toponav import STUDY as TOPONAV
@@ -70,7 +70,7 @@ def test_every_published_table_has_a_command() -> None:
 @pytest.fixture(scope="module")
 def drawn_once() -> Iterator[Callable[[str], Study]]:
     """The study of a table, which draws logs and evaluation sets once for all its tables."""
-    studies = {study.name: once(study) for study in (TWOROOM, TOPONAV)}
+    studies = {study.name: once(study) for study in map(study_of, STUDIES)}
     with pytest.MonkeyPatch.context() as patch:
         for task in (study.task() for study in studies.values()):
             patch.setattr(task, "generate_logs", cache(task.generate_logs))

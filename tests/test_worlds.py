@@ -13,13 +13,14 @@ from reachcost.costs.oracle import ExactModel, OracleGeodesic, exact_model
 from reachcost.data.latents import encode_logs
 from reachcost.data.probe import fit_probe, score_probe
 from reachcost.errors import ReachcostError
+from reachcost.fitting.directed import directed
 from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.temporal import TemporalPairs
 from reachcost.planning.control import control
 from reachcost.planning.random_policy import RandomPolicy
 from reachcost.tasks.check import check_task
 from reachcost.worldmodels.check import check_world_model
 from reachcost.worlds import World, suite
-from reachcost.worlds.directed import DirectedPairs
 from reachcost.worlds.momentum import FRAMES, Momentum, physics
 from reachcost.worlds.sight import lose_number
 from reachcost.worlds.world import PARTS, require
@@ -113,7 +114,7 @@ def test_shuffled_directed_pairs_stay_in_order() -> None:
     world = here("one-way")
     task = world.task()
     logs = world.generate_logs(task)
-    shuffled = DirectedPairs(encode_logs(world.model(task, logs), logs, cache=False), 500, 50).shuffled()
+    shuffled = directed(TemporalPairs(encode_logs(world.model(task, logs), logs, cache=False), 500, 50)).shuffled()
     assert all((pairs.first < pairs.second).all() for pairs in (shuffled.train, shuffled.epoch(1)))
 
 

@@ -10,6 +10,8 @@ from typing import Any, NoReturn, get_args
 
 from reachcost.errors import ReachcostError
 
+UNFIT = (LookupError, AttributeError, TypeError, ValueError, RuntimeError)
+"""What foreign code raises that is unfinished, or was given what it cannot use; other errors are left as they are."""
 NUMBERS: dict[str, tuple[type, str]] = {"int": (int, "a whole number"), "float": (float, "a number")}
 """Annotations of fields that are checked, and what to give."""
 
@@ -46,7 +48,7 @@ def require_numbers(instance: Any) -> None:
     >>> from dataclasses import dataclass
     >>> @dataclass
     ... class Plan:
-    ...     steps: "int | None" = None
+    ...     steps: int | None = None
     >>> require_numbers(Plan("ten"))
     Traceback (most recent call last):
     reachcost.errors.ReachcostError: steps of Plan is 'ten': give a whole number

@@ -7,7 +7,7 @@ from pathlib import PurePath
 import numpy as np
 from torch import Tensor
 
-from reachcost.base.types import refuse
+from reachcost.base.types import UNFIT, refuse
 from reachcost.data.fingerprint import name_of
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations, WorldModel
@@ -36,7 +36,7 @@ def encoded(model: WorldModel, observations: Observations, rows: int) -> Tensor:
         latents = model.encode(observations)
     except ReachcostError:
         raise
-    except Exception as error:  # a model of one's own may raise anything
+    except UNFIT as error:
         raise ReachcostError(
             f"`encode` of the world model {name_of(model)} failed on {rows} observations with "
             f"{', '.join(observations)} ({type(error).__name__}: {error}): give states as they are logged, or mend it; "

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from reachcost.base.types import UNFIT
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
 from reachcost.tasks.contract import Task
@@ -26,7 +27,7 @@ def try_task(task: Task, evaluation: EvaluationSet, action: np.ndarray) -> None:
             return call(*arguments)
         except ReachcostError:
             raise
-        except Exception as error:  # a world of one's own may raise anything
+        except UNFIT as error:
             refuse(
                 name,
                 f"failed on states {_some(start)}, the first of evaluation set {evaluation.name!r} "

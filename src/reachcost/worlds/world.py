@@ -16,13 +16,13 @@ from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.fitting.default import HOLDOUT
+from reachcost.fitting.directed import directed
 from reachcost.fitting.fit import fit
 from reachcost.fitting.recipe import Recipe
 from reachcost.fitting.temporal import TemporalPairs
 from reachcost.heads.base import LearnedHead
 from reachcost.protocols import SamplingPlanner, TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
-from reachcost.worlds.directed import DirectedPairs
 
 PARTS = ("tune", "report")
 """The evaluation sets of every world: choices are made on the first, numbers are told of the second."""
@@ -87,10 +87,10 @@ class World:
         self, task: Task, model: WorldModel, logs: Logs, *, seed: int = 0, shuffled: bool = False
     ) -> LearnedHead:
         """`reachcost.repair` with the settings of this world; both evaluation sets are kept out."""
-        kind = DirectedPairs if self.directed else TemporalPairs
         kept_out = [self.evaluation(task, part) for part in PARTS]
         latents = encode_logs(model, logs)
-        drawn = kind(latents, self.pairs, max_gap=self.max_gap, exclude=kept_out, holdout=HOLDOUT, seed=seed)
+        drawn = TemporalPairs(latents, self.pairs, max_gap=self.max_gap, exclude=kept_out, holdout=HOLDOUT, seed=seed)
+        drawn = directed(drawn) if self.directed else drawn
         return fit(drawn.shuffled() if shuffled else drawn, self.recipe, seed=seed)
 
     def terminal_cost(self, task: Task, model: WorldModel, logs: Logs, *, seed: int = 0) -> TerminalCost:

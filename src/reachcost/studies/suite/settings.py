@@ -8,7 +8,7 @@ from reachcost.studies.experiment import Experiment
 from reachcost.worlds import suite
 from reachcost.worlds.world import World
 
-TUNED = ("obstacle", "one-way", "open")
+TUNED = ("obstacle", "one-way", "open", "rooms")
 """Worlds that the thresholds of the audit were set on."""
 
 
