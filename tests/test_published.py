@@ -29,6 +29,7 @@ from reachcost.studies.toponav import STUDY as TOPONAV
 from reachcost.studies.toponav.recipes import plans as toponav_recipes
 from reachcost.studies.tworoom import STUDY as TWOROOM
 from reachcost.studies.tworoom.recipes import plans as tworoom_recipes
+from reachcost.worlds.faults import FAULTS
 
 from .small import once
 
@@ -252,6 +253,20 @@ def test_our_recipes_are_the_best_of_those_compared_on_held_out_logs() -> None:
     rho = {row["cost"]: row["ours"]["rho_logged"] for row in rows_of("tworoom-recipes")}
     assert list(rho) == list(tworoom_recipes())
     assert tworoom_recipes()[max(rho, key=rho.__getitem__)].recipe == TWOROOM.heads["trm"].recipe == Recipe()
+
+
+def test_verdicts_are_right_in_worlds_that_nothing_was_chosen_on() -> None:
+    (unseen,) = (row["ours"] for row in rows_of("verdicts", cost="mean") if "nothing was chosen on" in row["model"])
+    assert unseen["right"] >= 95
+    assert unseen["wrong_logs"] <= 5
+    of_worlds = [row for row in published("verdicts")["rows"] if row["cost"] != "mean"]
+    assert len({row["model"] for row in of_worlds}) >= 6
+    assert {row["cost"] for row in of_worlds} == {"nothing", *FAULTS}
+    whole = [row["ours"]["success"] for row in of_worlds if row["cost"] == "nothing"]
+    assert min(whole) >= 80
+    for world in {row["model"] for row in published("worlds")["rows"]}:
+        floor, ceiling = (value("worlds", model=world, cost=cost) for cost in ("random", "oracle"))
+        assert floor < 20 < 90 < ceiling
 
 
 def test_no_head_shares_anything_with_the_evaluation_set() -> None:
