@@ -20,7 +20,7 @@ from reachcost.audits.sasc import roll_out
 from reachcost.audits.stage import NO_EPISODE, Rule, Stage, judge, judge_grouped, judge_ratio
 from reachcost.audits.stages import STAGES
 from reachcost.audits.stages.coverage import PLACES
-from reachcost.audits.subject import Subject
+from reachcost.audits.subject import NAMES, Subject
 from reachcost.cli import main
 from reachcost.costs.head import HeadCost
 from reachcost.costs.latent import LatentMSE
@@ -313,3 +313,7 @@ def test_the_command_judges_the_columns_that_are_named(command: list[str], capsy
     assert main([*command, "--logs-only", "--state-columns", "0", "1"]) in (3, 4)
     representation = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("representation"))
     assert "pass" in representation
+
+
+def test_thresholds_can_be_set_for_every_stage_there_is() -> None:
+    assert list(STAGES) == list(NAMES)

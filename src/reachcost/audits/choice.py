@@ -14,7 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from reachcost.audits.logged import LoggedPools, TooFewGoals, logged_audit
-from reachcost.audits.pools import largest_pools
+from reachcost.audits.pools import largest_pools, some_episodes
 from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import generator
 from reachcost.costs.head import HeadCost
@@ -97,7 +97,7 @@ def choose_recipe(
     found: list[dict[str, np.ndarray]] = []
     for number, learned in enumerate(reversed(halves)):
         costs: dict[str, TerminalCost] = {"raw": LatentMSE(), "constant": _constant}
-        training = _part(latents, learned)
+        training = some_episodes(latents, learned)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ReachcostWarning)  # a dead head is a line of the table
             for name, labelled in tried.items():
@@ -218,14 +218,6 @@ def _pools(latents: Latents, judged: np.ndarray, seed: int) -> LoggedPools:
         raise ReachcostError(
             f"{len(judged)} held-out episodes cannot tell recipes apart: log more episodes, or take the default recipe"
         ) from error
-
-
-def _part(latents: Latents, episodes: np.ndarray) -> Latents:
-    """Some episodes, without their frames: those would be read."""
-    logs = latents.logs
-    small = {name: column for name, column in logs.columns.items() if name != "pixels"}
-    rows = np.flatnonzero(np.isin(logs.episode_of(np.arange(logs.rows)), episodes))
-    return Latents(latents.values, Logs(small, logs.lengths), latents.model).keep(rows)
 
 
 def _constant(terminal: Tensor, goal: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Pools of logged states as large as the logs have room for: costs that are compared on them need no fixed size."""
+"""Pools of logged states as large as the logs have room for, and parts of logs to learn from beside them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from reachcost.audits.logged import LoggedPools, TooFewGoals, logged_pools
 from reachcost.data.latents import Latents
+from reachcost.data.logs import Logs
 
 SIZES = ((200, 300), (100, 300), (50, 100), (20, 50))
 """Goals and candidates of each, the largest first."""
@@ -30,3 +31,17 @@ def largest_pools(latents: Latents, episodes: np.ndarray, seed: int = 0) -> Logg
         except TooFewGoals:
             continue
     return logged_pools(latents, episodes, *SIZES[-1], seed)
+
+
+def some_episodes(latents: Latents, episodes: np.ndarray) -> Latents:
+    """Some episodes, without their frames: those would be read.
+
+    >>> from reachcost import ExactTopoNav, encode_logs, make_task
+    >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(episodes=50))
+    >>> len(some_episodes(latents, np.arange(0, 50, 2)).logs)
+    25
+    """
+    logs = latents.logs
+    small = {name: column for name, column in logs.columns.items() if name != "pixels"}
+    rows = np.flatnonzero(np.isin(logs.episode_of(np.arange(logs.rows)), episodes))
+    return Latents(latents.values, Logs(small, logs.lengths), latents.model).keep(rows)

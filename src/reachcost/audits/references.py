@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from reachcost.audits.logged import logged_audit, logged_pools
+from reachcost.audits.pools import some_episodes
 from reachcost.audits.stage import Rule, Stage, compare
 from reachcost.audits.subject import Subject
 from reachcost.costs.head import HeadCost
@@ -38,7 +39,7 @@ def judged_from_logs(name: str, rule: Rule, subject: Subject, unseen: Latents) -
     costs = {"audited": subject.cost, "raw": LatentMSE()}
     with suppress(ReachcostError):  # logs too short for pairs: latent distance remains
         costs["reference"] = HeadCost(
-            repair_latents(_episodes(subject.latents, learned), pairs=PAIRS, recipe=QUICK, seed=subject.seed)
+            repair_latents(some_episodes(subject.latents, learned), pairs=PAIRS, recipe=QUICK, seed=subject.seed)
         )
     found = {cost: ranking.spearman for cost, ranking in logged_audit(costs, unseen, pools).items()}
     best = max((cost for cost in found if cost != "audited"), key=lambda cost: found[cost].mean())
@@ -54,8 +55,3 @@ def judged_from_logs(name: str, rule: Rule, subject: Subject, unseen: Latents) -
         )
         return replace(stage, outcome="unknown", advice=why)
     return stage
-
-
-def _episodes(latents: Latents, episodes: np.ndarray) -> Latents:
-    logs = latents.logs
-    return latents.keep(np.flatnonzero(np.isin(logs.episode_of(np.arange(logs.rows)), episodes)))

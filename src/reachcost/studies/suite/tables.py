@@ -24,8 +24,6 @@ from reachcost.worlds.faults import whole
 from reachcost.worlds.world import World
 
 COSTS = ("raw", "trm", "oracle", "random")
-EPISODES = 30
-"""Of every set."""
 SUITE_NOTE = (
     "Worlds of different structure, on the set `report`, which nothing was chosen on. `raw` is latent distance, `trm` "
     "the repair from logs with the settings of the world, `oracle` plans with the simulator and the true distance, "
