@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reachcost.audits import references
-from reachcost.audits.dynamics import logged_moves, prediction_skill
+from reachcost.audits.dynamics import logged_moves
 from reachcost.audits.planner import audit_planner
 from reachcost.audits.sasc import roll_out
 from reachcost.audits.stage import NO_EPISODE, Rule, Stage, judge, judge_grouped, judge_ratio
@@ -151,10 +151,8 @@ def test_rows_of_logs_are_of_the_logged_episodes(
         assert found[name].n == len(found[name].rows) == len(found[name].episodes)
     for name in ("dynamics", "coverage"):
         assert len(np.unique(found[name].episodes)) == found[name].n < PLACES
-    moved = logged_moves(lewm, unseen)
-    probe = Subject(lewm, logged).probe
-    assert probe is not None
-    assert found["dynamics"].value == pytest.approx(prediction_skill(*(probe(part) for part in moved)), abs=1e-5)
+    foreseen, change = logged_moves(lewm, unseen).through(Subject(lewm, logged).probe).skill()
+    assert found["dynamics"].value == pytest.approx(foreseen.sum() / change.sum(), abs=1e-5)
 
 
 class Broken:
@@ -180,6 +178,9 @@ def test_a_model_that_predicts_no_numbers_is_an_error(
     known = Latents(latents.values, latents.logs)
     with pytest.raises(ReachcostError, match=r"what is predicted in episode 0 is not finite \(6 of 6 are not\)"):
         audit_planner(Broken(model), known, None, task, cells, GRID)
+    learned = HeadCost(fit(TemporalPairs(known, 500), QUICK))
+    with pytest.raises(ReachcostError, match="what is predicted in episode 0 is not finite"):
+        audit_planner(Broken(model), known, learned, task, cells, GRID)
     with pytest.raises(ReachcostError, match="what is predicted in episode 0 is not finite"):
         roll_out(task, Broken(model), cells, np.zeros((6, 2, 3, 1), np.int64))
     with pytest.raises(ReachcostError, match="the end of a candidate in episode 0 is not finite"):

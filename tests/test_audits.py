@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reachcost.audits.coverage import uncovered
-from reachcost.audits.dynamics import logged_moves, prediction_skill
+from reachcost.audits.dynamics import Moves, logged_moves
 from reachcost.audits.features import BLOCKS, FeaturesOnly, swap_consistency
 from reachcost.audits.labels import label_quality
 from reachcost.audits.subspace import attribute, rowspace_share
@@ -130,15 +130,16 @@ def test_places_away_from_the_logs_are_uncovered() -> None:
 
 
 @given(st.floats(0, 1))
-def test_prediction_skill_falls_with_the_error(error: float) -> None:
+def test_skill_falls_with_the_error(error: float) -> None:
     start, true = torch.zeros(10, 3), torch.ones(10, 3)
-    predicted = true + error * (start - true)
-    assert prediction_skill(start, predicted, true) == pytest.approx(1 - error**2, abs=1e-5)
+    foreseen, change = Moves(np.arange(10), start, true + error * (start - true), true).skill()
+    assert foreseen / change == pytest.approx(1 - error**2, abs=1e-5)
 
 
 def test_skill_on_logs_needs_actions_and_long_episodes(world: TwoRoom, lewm: JepaWorldModel) -> None:
     latents = encode_logs(lewm, world.generate_logs(20))
-    assert prediction_skill(*logged_moves(lewm, latents, count=100)) > 0.9
+    foreseen, change = logged_moves(lewm, latents, count=100).skill()
+    assert foreseen.sum() / change.sum() > 0.9
     with pytest.raises(ReachcostError, match="no logged episode has 501 rows"):
         logged_moves(lewm, latents, horizon=100)
     silent = Latents(latents.values, Logs({"state": latents.logs.columns["state"]}, latents.logs.lengths))

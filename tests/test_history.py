@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 import reachcost as rc
+from reachcost.audits.dynamics import logged_moves
 from reachcost.data.rollouts import history_of
 from reachcost.errors import ReachcostError
 from reachcost.planning.history import Remembering
@@ -188,3 +189,20 @@ def test_a_history_is_a_positive_int(history: object) -> None:
     model.history = history  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(ReachcostError, match="make it a positive int, or leave it out"):
         rc.check_world_model(model, FRAMES, BLOCKS)
+
+
+def test_windows_of_logs_tell_a_model_its_history() -> None:
+    """Two frames and the block between them tell the velocity that logged starts have; one frame does not."""
+    task, rng = Sliding(), np.random.default_rng(1)
+    states, actions = [rng.normal(size=(30, 4)).astype(np.float32)], rng.uniform(-0.3, 0.3, (12, 30, 2))
+    for taken in actions[:-1]:
+        states.append(task.step(states[-1], taken))
+    columns = {"state": np.stack(states, 1).reshape(-1, 4), "action": np.swapaxes(actions, 0, 1).reshape(-1, 2)}
+    logs = rc.Logs(columns, np.full(30, 12), task.observe)
+    for length in (1, 2):
+        ratios = []
+        for history in (1, 2):
+            model = rc.with_actions(Glide(history, length), logs, length, units="environment")
+            foreseen, change = logged_moves(model, rc.encode_logs(model, logs, cache=False), horizon=3).skill()
+            ratios.append(foreseen.sum() / change.sum())
+        assert ratios[0] < 0.5 < 0.999 < ratios[1]

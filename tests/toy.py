@@ -27,7 +27,7 @@ from reachcost.studies.tables import TablePlan
 from reachcost.tasks.contract import Task
 from reachcost.tasks.exact import ExactDynamics
 
-DOOR, LAST, UNREACHABLE = 10, 16, 99
+DOOR, LAST = 10, 16
 
 
 class Corridor(Task):
@@ -53,7 +53,7 @@ class Corridor(Task):
     def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
         straight, by_the_key = np.abs(states[:, 0] - goals[:, 0]), states[:, 0] + goals[:, 0]
         found = goals[:, 1] - states[:, 1]  # -1 is a key that would have to be lost
-        return np.choose(found + 1, [np.full(len(states), UNREACHABLE), straight, by_the_key])
+        return np.choose(found + 1, [np.full(len(states), np.inf), straight, by_the_key])
 
     def generate_logs(self, episodes: int, seed: int = 0) -> Logs:
         """Walkers who keep their direction for a while."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -9,6 +12,7 @@ from torch import Tensor
 from reachcost.base.seeding import generator
 from reachcost.data.actions import blocks_of
 from reachcost.data.latents import Latents, require_finite
+from reachcost.data.rollouts import ends_of, history_of
 from reachcost.errors import ReachcostError
 from reachcost.protocols import WorldModel
 
@@ -16,43 +20,70 @@ WINDOWS = 500
 """Logged windows that are predicted."""
 
 
-def prediction_skill(start: Tensor, predicted: Tensor, true: Tensor) -> float:
-    """1 for perfect predictions, 0 for those as wrong as no change at all: latents or probed states [N, D] each.
+class TooShort(ReachcostError):
+    """No logged episode is long enough."""
 
-    >>> start, true = torch.zeros(4, 2), torch.ones(4, 2)
-    >>> prediction_skill(start, true, true), prediction_skill(start, start, true)
-    (1.0, 0.0)
+
+@dataclass(frozen=True)
+class Moves:
+    """Where N sequences of actions lead.
+
+    Attributes:
+        episodes: Of which episode each is [N].
+        start: Latents before the actions [N, D].
+        predicted: Latents that are predicted after them [N, D].
+        true: Latents after them [N, D].
     """
-    return 1 - ((predicted - true).square().sum() / (start - true).square().sum()).item()
 
+    episodes: np.ndarray
+    start: Tensor
+    predicted: Tensor
+    true: Tensor
 
-def drawn_windows(latents: Latents, steps: int, count: int = WINDOWS, seed: int = 0) -> np.ndarray:
-    """First rows of random windows of `steps` actions in the logs [N]."""
-    return generator(seed, "logged-moves").permutation(latents.logs.window_starts(steps + 1))[:count]
+    def through(self, probe: Callable[[Tensor], Tensor] | None) -> Moves:
+        """The same moves of what a probe reads out of the latents."""
+        return self if probe is None else Moves(self.episodes, *map(probe, (self.start, self.predicted, self.true)))
+
+    def skill(self) -> tuple[np.ndarray, np.ndarray]:
+        """How much of the squared change each prediction foresees, and the change, each [N].
+
+        The ratio of their sums is 1 for perfect predictions, 0 for those as wrong as no change at all.
+
+        >>> start, true = torch.zeros(4, 2), torch.ones(4, 2)
+        >>> foreseen, change = Moves(np.arange(4), start, 0.5 * true, true).skill()
+        >>> float(foreseen.sum() / change.sum())
+        0.75
+        """
+        error, change = ((part - self.true).double().square().sum(1).numpy() for part in (self.predicted, self.start))
+        return change - error, change
 
 
 @torch.no_grad()
-def logged_moves(
-    model: WorldModel, latents: Latents, horizon: int = 5, count: int = WINDOWS, seed: int = 0
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Start, predicted and true latents [N, D] of windows of `horizon` action blocks in the logs: needs no simulator.
+def logged_moves(model: WorldModel, latents: Latents, horizon: int = 5, count: int = WINDOWS, seed: int = 0) -> Moves:
+    """Predict windows of `horizon` action blocks in the logs, which needs no simulator.
+
+    A model with a history is told the frames and blocks before.
 
     >>> from reachcost import encode_logs, load_world_model, make_task
     >>> model = load_world_model("lewm-tworoom-3072")
-    >>> latents = encode_logs(model, make_task("tworoom").generate_logs(10))
-    >>> prediction_skill(*logged_moves(model, latents, count=50)) > 0.5
+    >>> moves = logged_moves(model, encode_logs(model, make_task("tworoom").generate_logs(10)), count=50)
+    >>> bool((moves.predicted - moves.true).norm() < 0.5 * (moves.start - moves.true).norm())
     True
     """
-    if "action" not in latents.logs.columns:
+    logs, blocks, history = latents.logs, blocks_of(model), history_of(model)
+    if "action" not in logs.columns:
         raise ReachcostError("prediction on logs needs logs with a column 'action'")
-    blocks = blocks_of(model)
-    steps = horizon * (1 if blocks is None else blocks.length)
-    starts = drawn_windows(latents, steps, count, seed)
-    if not len(starts):
-        raise ReachcostError(f"no logged episode has {steps + 1} rows: give longer episodes or a shorter horizon")
-    actions = np.asarray(latents.logs.columns["action"])[starts[:, None] + np.arange(steps)]
-    plans = actions if blocks is None else blocks.standardise(actions.reshape(len(starts), horizon, blocks.length, -1))
-    start, true = (latents.values[torch.from_numpy(rows)] for rows in (starts, starts + steps))
-    predicted = model.rollout(start[:, None], torch.from_numpy(plans)[:, None])[:, 0]
-    require_finite(predicted, f"what is predicted {horizon} action blocks after log row", starts)
-    return start, predicted, true
+    length, known = 1 if blocks is None else blocks.length, history - 1
+    steps = (known + horizon) * length
+    windows = generator(seed, "logged-moves").permutation(logs.window_starts(steps + 1))[:count]
+    if not len(windows):
+        raise TooShort(f"no logged episode has {steps + 1} rows: give longer episodes or a shorter horizon")
+    actions = np.asarray(logs.columns["action"])[windows[:, None] + np.arange(steps)]
+    plans = (
+        actions if blocks is None else blocks.standardise(actions.reshape(len(windows), -1, length, actions.shape[-1]))
+    )
+    frames = latents.values[torch.from_numpy(windows[:, None] + length * np.arange(history))]
+    predicted = ends_of(model, frames, torch.from_numpy(plans)[:, None])[:, 0]
+    require_finite(predicted, f"what is predicted {horizon} action blocks after log row", windows + known * length)
+    true = latents.values[torch.from_numpy(windows + steps)]
+    return Moves(logs.episode_of(windows), frames[:, -1], predicted, true)

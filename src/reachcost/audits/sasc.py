@@ -100,7 +100,8 @@ def sasc(
         costs: Terminal costs by name.
         evaluation: E start and goal states.
         pools: Candidate action sequences [E, S, H, A], in the coordinates of the model; by default `draw_pools`.
-        diagnostic: True cost of every candidate [E, S]; by default the oracle distance after executing it.
+        diagnostic: True cost of every candidate [E, S]; by default the oracle distance after executing it. It may be
+            infinite, where no way leads on to the goal.
         top_k: How many of the first-ranked candidates to report.
     """
     if not costs:
@@ -219,7 +220,9 @@ def correlation(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 def _require_scores(scores: Mapping[str, np.ndarray], diagnostic: np.ndarray) -> None:
     if diagnostic.ndim != 2 or diagnostic.shape[1] < 2:
         raise ReachcostError(f"the diagnostic cost has shape {diagnostic.shape}: give [episodes, candidates >= 2]")
-    for name, cost in {"diagnostic": diagnostic, **scores}.items():
+    if (np.isnan(diagnostic) | np.isneginf(diagnostic)).any():
+        raise ReachcostError("the diagnostic cost is no number somewhere: return numbers, or infinity where no way is")
+    for name, cost in scores.items():
         if cost.shape != diagnostic.shape:
             raise ReachcostError(
                 f"cost {name!r} has shape {cost.shape} but the diagnostic cost has {diagnostic.shape}: "

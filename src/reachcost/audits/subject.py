@@ -25,6 +25,7 @@ from reachcost.data.probe import LinearProbe, episode_split, fit_probe
 from reachcost.errors import ReachcostError
 from reachcost.fitting.exclusion import Exclusion
 from reachcost.fitting.pairs import require_latents
+from reachcost.planning.actions import require_actions, require_planner
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import ControlRuns, Proposal, control
 from reachcost.protocols import SamplingPlanner, TerminalCost, WorldModel
@@ -95,6 +96,9 @@ class Subject:
             raise ReachcostError(f"evaluation is {self.evaluation!r}: give a set, task.evaluation_set(name)")
         if (self.task is None) != (self.evaluation is None):
             raise ReachcostError("a task goes with an evaluation set: give both, or neither for an audit from logs")
+        if self.task is not None:
+            require_actions(self.task, self.model)
+            require_planner(self.task, self.planner)
         samples = isinstance(self.planner, SamplingPlanner) and not isinstance(self.planner, type)
         if not samples or not is_dataclass(self.planner):
             raise ReachcostError(f"planner is {self.planner!r}: give one that samples, a dataclass as CEM() is")
@@ -158,10 +162,8 @@ class Subject:
 
     @property
     def place(self) -> tuple[Task, EvaluationSet] | None:
-        """Task and evaluation set, if the planner can act there: its actions must be known."""
-        if self.task is None or self.evaluation is None:
-            return None
-        return None if self.blocks is None and self.task.discrete_actions is None else (self.task, self.evaluation)
+        """Task and evaluation set, if there is a simulator."""
+        return None if self.task is None or self.evaluation is None else (self.task, self.evaluation)
 
     @cached_property
     def evaluated_episodes(self) -> np.ndarray:
@@ -219,7 +221,7 @@ class Subject:
     def require_place(self) -> tuple[Task, EvaluationSet]:
         """Task and evaluation set, where there must be both."""
         if self.place is None:
-            raise ReachcostError("this part of the audit needs a task and a model whose actions it understands")
+            raise ReachcostError("this part of the audit needs a task: give one, and an evaluation set")
         return self.place
 
     @cached_property
@@ -227,15 +229,17 @@ class Subject:
         """Candidates that were executed, from every start and from where failed episodes got stuck."""
         if self.place is None:
             return None
-        # Starts first: a model that predicts no numbers is to be named before episodes blame the cost for it.
-        parts = [self._execute(self.place[1])]
-        parts += [] if self.stuck is None else [self._execute(self.stuck)]
+        parts = [self._from_starts] + ([] if self.stuck is None else [self._execute(self.stuck)])
         distances = [part.distance for part in parts]
         joined = {
             name: torch.cat([getattr(part, name) for part in parts]) for name in ("start", "predicted", "true", "goal")
         }
         known = None if any(one is None for one in distances) else np.concatenate(cast(Any, distances))
         return Executed(np.concatenate([part.episodes for part in parts]), **joined, distance=known)
+
+    @cached_property
+    def _from_starts(self) -> Executed:
+        return self._execute(self.require_place()[1])
 
     def _execute(self, places: EvaluationSet) -> Executed:
         task, _ = self.require_place()
@@ -284,7 +288,10 @@ class Subject:
     @cached_property
     def runs(self) -> ControlRuns | None:
         """The planner in closed loop."""
-        return None if self.place is None else self.control({"audited": self.cost})
+        if self.place is None:
+            return None
+        _ = self._from_starts  # a model that predicts no numbers is to be named before episodes blame the cost for it
+        return self.control({"audited": self.cost})
 
     @cached_property
     def latent_runs(self) -> ControlRuns:

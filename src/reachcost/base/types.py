@@ -36,6 +36,21 @@ def require_type(value: object, kind: type | UnionType, what: str, remedy: str) 
         refuse(value, what, remedy)
 
 
+def ask(call: Callable[[], Any], failed: str, remedy: str) -> Any:
+    """What foreign code answers; whatever it raises instead becomes one sentence.
+
+    >>> ask(lambda: [][0], "step failed", "see reachcost.Task")
+    Traceback (most recent call last):
+    reachcost.errors.ReachcostError: step failed (IndexError: list index out of range): see reachcost.Task
+    """
+    try:
+        return call()
+    except ReachcostError:
+        raise
+    except Exception as error:  # foreign code may raise anything
+        raise ReachcostError(f"{failed} ({type(error).__name__}: {error}): {remedy}") from error
+
+
 def require_callable(value: object, what: str, remedy: str) -> None:
     """Refuse what cannot be called, and a class, which would be called in vain."""
     if isinstance(value, type) or not isinstance(value, Callable):

@@ -13,6 +13,9 @@ from reachcost.data.actions import blocks_of
 from reachcost.tasks.contract import Task
 from reachcost.tasks.exact import ExactDynamics
 
+NO_WAY = 1e9
+"""Cost of an end that no way leads on from to the goal: a cost must be finite to be ranked."""
+
 
 @runtime_checkable
 class ExactModel(Protocol):
@@ -52,4 +55,5 @@ class OracleGeodesic:
         goals = np.broadcast_to(self.model.states(goal)[:, None], ends.shape)
         size = ends.shape[-1]
         distance = self.model.task.distance(ends.reshape(-1, size), goals.reshape(-1, size))
-        return torch.from_numpy(np.asarray(distance, np.float32)).view(terminal.shape[:2])
+        finite = np.nan_to_num(np.asarray(distance, np.float32), nan=np.nan, posinf=NO_WAY)
+        return torch.from_numpy(finite).view(terminal.shape[:2])

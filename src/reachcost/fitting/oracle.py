@@ -19,6 +19,8 @@ from reachcost.tasks.contract import Task, require_task
 class OraclePairs(Pairs):
     """Pairs of any two logged rows, labelled by the task's true distance. Never a repair: it needs the simulator.
 
+    Pairs without a way from one to the other are drawn again.
+
     Args:
         latents: Encoded logs with a column `state`.
         task: Measures the distance.
@@ -56,16 +58,22 @@ class OraclePairs(Pairs):
             raise ReachcostError("no episode is left to pair: log more episodes or exclude less")
         states = logs.columns["state"]
 
+        def between(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+            return np.asarray(task.distance(np.asarray(states[first]), np.asarray(states[second])), np.float32).copy()
+
         def draw(number: int, purpose: str, *indices: int) -> PairSet:
             rng = generator(seed, purpose, *indices)
             # With groups, many more than needed, of which equally many of each group are kept.
             first, second = rng.choice(usable, (2, number if groups is None else 20 * number))
-            while (banned := exclusion.bans(first, second)).any():
+            distance = between(first, second)
+            while (banned := exclusion.bans(first, second) | np.isinf(distance)).any():
+                if len(banned) > 100 and np.isinf(distance).all():
+                    raise ReachcostError("no logged state leads to another by the task's `distance`: look at it")
                 first[banned], second[banned] = rng.choice(usable, (2, banned.sum()))
+                distance[banned] = between(first[banned], second[banned])
             if groups is not None:
                 chosen = _equally_many(groups(states[first], states[second]), number)
-                first, second = first[chosen], second[chosen]
-            distance = task.distance(np.asarray(states[first]), np.asarray(states[second])).astype(np.float32)
+                first, second, distance = first[chosen], second[chosen], distance[chosen]
             return PairSet(torch.from_numpy(first), torch.from_numpy(second), torch.from_numpy(distance))
 
         super().__init__(

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from reachcost.base.types import ask
 from reachcost.data.evaluation import EvaluationSet, require_one_world
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
@@ -254,15 +255,8 @@ def _some(found: np.ndarray) -> str:
 
 
 def _quietly(name: str, call: Callable[..., Any], *arguments: Any) -> Any:
-    try:
-        return call(*arguments)
-    except ReachcostError:
-        raise
-    except Exception as error:  # a foreign task may raise anything
-        raise ReachcostError(
-            f"task: {name} failed on a batch of the documented shapes ({type(error).__name__}: {error}): "
-            "see reachcost.Task for the shapes of its parts"
-        ) from error
+    failed = f"task: {name} failed on a batch of the documented shapes"
+    return ask(lambda: call(*arguments), failed, "see reachcost.Task for the shapes of its parts")
 
 
 def _fail(what: str, remedy: str) -> NoReturn:

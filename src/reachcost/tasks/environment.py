@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from reachcost.base.types import ask
 from reachcost.errors import ReachcostError
 from reachcost.tasks.actions import Actions
 
@@ -130,11 +131,4 @@ class RowByRow:
         return state
 
     def _try(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return call(*arguments)
-        except ReachcostError:
-            raise
-        except Exception as error:  # a foreign environment may raise anything
-            raise ReachcostError(
-                f"{self._hooks.name}: {what} failed ({type(error).__name__}: {error}): {ADVICE[what]}"
-            ) from error
+        return ask(lambda: call(*arguments), f"{self._hooks.name}: {what} failed", ADVICE[what])

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from reachcost.base.types import ask
 from reachcost.data.actions import blocks_of
 from reachcost.data.fingerprint import parts_of
 from reachcost.data.rollouts import history_of
@@ -119,14 +120,7 @@ def _check_frozen(model: object) -> None:
 
 
 def _quietly(call: Callable[[], Tensor], remedy: str = "see reachcost.WorldModel for the shapes") -> Tensor:
-    try:
-        return call()
-    except ReachcostError:
-        raise
-    except Exception as error:  # a foreign model may raise anything
-        raise ReachcostError(
-            f"world model: it failed on a batch of the documented shapes ({type(error).__name__}: {error}): " + remedy
-        ) from error
+    return ask(call, "world model: it failed on a batch of the documented shapes", remedy)
 
 
 def _close(left: Tensor, right: Tensor) -> bool:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-from torch import Tensor
-
-from reachcost.audits.dynamics import drawn_windows, logged_moves
+from reachcost.audits.dynamics import Moves, TooShort, logged_moves
 from reachcost.audits.stage import Rule, Stage, judge_ratio, unknown
 from reachcost.audits.subject import Subject
 
@@ -26,21 +23,14 @@ def measure(subject: Subject) -> Stage:
     rule, ends = subject.rule(NAME, RULE), subject.executed
     if ends is not None:
         samples = ends.true.shape[1]
-        moved = ends.start.repeat_interleave(samples, 0), ends.predicted.flatten(0, 1), ends.true.flatten(0, 1)
-        episodes = ends.episodes.repeat(samples)
+        parts = ends.start.repeat_interleave(samples, 0), ends.predicted.flatten(0, 1), ends.true.flatten(0, 1)
+        moves = Moves(ends.episodes.repeat(samples), *parts)
     else:
-        latents, horizon = subject.held_out or subject.latents, subject.planner.horizon
+        latents = subject.held_out or subject.latents
         if "action" not in latents.logs.columns:
             return unknown(NAME, rule, "needs logs with a column 'action'")
-        steps = horizon * (1 if subject.blocks is None else subject.blocks.length)
-        if not len(latents.logs.window_starts(steps + 1)):
-            return unknown(NAME, rule, f"needs logged episodes of {steps + 1} rows, or a shorter horizon")
-        moved = logged_moves(subject.model, latents, horizon)
-        episodes = latents.logs.episode_of(drawn_windows(latents, steps))
-    start, predicted, true = moved if subject.probe is None else map(subject.probe, moved)
-    error, change = (_squares(part, true) for part in (predicted, start))
-    return judge_ratio(NAME, rule, change - error, change, episodes)
-
-
-def _squares(part: Tensor, true: Tensor) -> np.ndarray:
-    return (part - true).double().square().sum(1).numpy()
+        try:
+            moves = logged_moves(subject.model, latents, subject.planner.horizon)
+        except TooShort as error:
+            return unknown(NAME, rule, str(error))
+    return judge_ratio(NAME, rule, *moves.through(subject.probe).skill(), moves.episodes)
