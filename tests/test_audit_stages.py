@@ -151,7 +151,7 @@ def test_rows_of_logs_are_of_the_logged_episodes(
         assert found[name].n == len(found[name].rows) == len(found[name].episodes)
     for name in ("dynamics", "coverage"):
         assert len(np.unique(found[name].episodes)) == found[name].n < PLACES
-    foreseen, change = logged_moves(lewm, unseen).through(Subject(lewm, logged).probe).skill()
+    foreseen, change = logged_moves(lewm, unseen).through(Subject(lewm, logged).read).skill()
     assert found["dynamics"].value == pytest.approx(foreseen.sum() / change.sum(), abs=1e-5)
 
 
@@ -295,7 +295,7 @@ def test_a_pool_of_three_passes_no_stage_by_its_size(
     [
         (["--threshold", "ranking"], "--threshold ranking: give NAME=VALUE, a number for one of goals, sampling"),
         (["--threshold", "ranking=much"], "--threshold ranking=much: give NAME=VALUE"),
-        (["--threshold", "rank=1"], "there is no stage 'rank', choose one of goals, sampling"),
+        (["--threshold", "rank=1"], "there is no threshold 'rank', choose one of goals, sampling"),
         (["--threshold", "ranking=nan"], "the threshold of ranking is nan: give a number"),
         (["--state-columns", "0", "9"], "state_columns [0, 9] are none of the"),
         (["--horizon", "0"], "make every count positive"),

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -16,6 +17,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
 import reachcost as rc
@@ -356,6 +358,36 @@ class Desk:
         pass
 
 
+class Stubborn(Desk):
+    """Hears no signal but the last, as one that waits in foreign code."""
+
+    def where(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        torch.ones(600, 600) @ torch.ones(600, 600)  # would wait for threads of its owner
+        return super().where(rows)
+
+    def sleep(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+        time.sleep(600)
+        return (rows,)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that are forked")
+def test_a_worker_computes_in_a_thread_of_its_own_and_is_ended_even_if_it_hears_nothing() -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        torch.ones(600, 600) @ torch.ones(600, 600)
+        workers = Workers(Stubborn, 2, "desks")
+        processes = {*workers.call("where", np.arange(2))[0].tolist()}
+        interrupt = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+        interrupt.start()
+        with pytest.raises(KeyboardInterrupt):
+            workers.call("sleep", np.arange(2))
+    finally:
+        torch.set_num_threads(threads)
+    assert not any(map(alive, processes))
+
+
 def alive(process: int) -> bool:
     try:
         os.kill(process, 0)
@@ -409,3 +441,12 @@ def test_a_pool_of_candidates_is_executed_side_by_side() -> None:
     pools = np.random.default_rng(0).normal(size=(4, 300, 5, 1))
     together = execute(task, goals, pools)
     np.testing.assert_array_equal(together[2, :3], execute(task, goals.subset(slice(2, 3)), pools[2:3, :3])[0])
+
+
+def test_an_episode_of_a_policy_does_not_depend_on_how_many_others_there_are() -> None:
+    def policy(states: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return rng.normal(size=(len(states), 1)) * rng.uniform(0, 0.1, (len(states), 1))
+
+    task = make()
+    few, many = (task.generate_logs(count, policy=policy, length=5).columns["action"] for count in (3, 70))
+    assert np.array_equal(few, many[: len(few)])

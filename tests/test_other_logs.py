@@ -14,6 +14,7 @@ import pytest
 
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
+from reachcost.data.logs.flat import episode_lengths
 from reachcost.data.logs.hdf5 import ColumnOnDisk, open_logs, write_logs
 from reachcost.data.logs.minari import FramesOfEpisodes
 from reachcost.errors import ReachcostError
@@ -325,3 +326,8 @@ def test_logs_from_a_list_of_episodes() -> None:
 def test_wrong_episodes_are_refused(change: Callable[[list[dict[str, Any]]], Any], message: str) -> None:
     with pytest.raises(ReachcostError, match=message):
         Logs.of_episodes(change(episodes()))
+
+
+def test_an_episode_ends_at_a_flag_and_where_its_number_changes() -> None:
+    marks = {"terminals": np.array([0, 0, 1, 0, 0, 0]), "episode_idx": np.array([0, 0, 0, 1, 1, 2])}
+    assert episode_lengths("mine", marks, rows=6).tolist() == [3, 2, 1]

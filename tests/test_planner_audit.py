@@ -449,7 +449,7 @@ def test_mismatched_parts_are_refused(
         audit_planner(stranger, logged, trm, world, goals)
     with pytest.raises(ReachcostError, match=r"the latents are of .*3072.*, not of .*3073.*: encode with this model"):
         audit_planner(stranger, logged)
-    with pytest.raises(ReachcostError, match="600 of the held-out episodes are in the logs that heads learn from"):
+    with pytest.raises(ReachcostError, match="600 of the 600 held-out episodes are in the logs that heads learn from"):
         audit_planner(lewm, logged, held_out=logged)
 
 
@@ -556,7 +556,7 @@ def test_every_threshold_is_an_argument(
     assert {stage.name: stage.threshold for stage in audit.stages if stage.name in asked} == asked
     assert audit.verdict == "none"
     assert outcomes(audit)["ranking"] == "pass"
-    with pytest.raises(ReachcostError, match=r"there is no stage 'rank' to set a threshold of: choose goals, sampling"):
+    with pytest.raises(ReachcostError, match=r"there is no threshold 'rank': choose goals, sampling"):
         audit_planner(model, latents, thresholds={"rank": 0.5})
     with pytest.raises(ReachcostError, match="the threshold of ranking is nan: give a number"):
         audit_planner(model, latents, thresholds={"ranking": np.nan})

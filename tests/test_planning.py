@@ -273,3 +273,9 @@ def test_bad_input_is_named(task: TopoNav, model: ExactTopoNav, evaluation: Eval
         control(task, Blind(task), {"raw": LatentMSE()}, few, CategoricalCEM())
     with pytest.raises(ReachcostError, match=r"'foreign' reads .* dimension 192, but ExactTopoNav\(\) makes 10"):
         control(task, model, {"foreign": HeadCost(PairHead(192, hidden=8))}, few, CategoricalCEM())
+
+
+def test_more_actions_than_a_byte_counts_are_told_apart() -> None:
+    probability = np.full((1, 1, 300), 1 / 300, np.float32)
+    draws = np.linspace(0, 65535, 5000).astype(np.uint16)[None, None]
+    assert np.array_equal(np.unique(sample(probability, draws)), np.arange(300))

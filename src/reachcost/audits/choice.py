@@ -30,11 +30,10 @@ from reachcost.fitting.pairs import exclude_from
 from reachcost.fitting.recipe import Recipe
 from reachcost.fitting.shuffled import shuffled_head
 from reachcost.protocols import TerminalCost, WorldModel
-from reachcost.results.stats import cluster_bootstrap
+from reachcost.results.stats import clustered_mean
 from reachcost.results.tables import ResultTable, TableRow
 
 PAIRS = 50_000
-RESAMPLES = 4_000
 LEVEL = 0.95
 FLOORS = ("raw", "shuffled", "constant")
 
@@ -137,7 +136,7 @@ class Judged:
             name
             for name in others
             if all(
-                _interval(half[name] - half[first], episodes, level)[0] > 0
+                clustered_mean(half[name] - half[first], episodes, level=level)[0] > 0
                 for half, episodes in zip(self._halves, self._episodes, strict=True)
             )
         ]
@@ -177,14 +176,7 @@ class Judged:
         return ResultTable("recipes", note, ("rho_logged", "difference"), rows, {"chosen": reason}, headings)
 
     def _over_all(self, values: np.ndarray) -> list[float]:
-        return _interval(values, np.concatenate(self._episodes))
-
-
-def _interval(values: np.ndarray, episodes: np.ndarray, level: float = LEVEL) -> list[float]:
-    """Of the mean of values [G], when the episodes [G] they are of are resampled."""
-    columns = np.stack([values, np.ones(len(values))], axis=1)
-    found = cluster_bootstrap(columns, episodes, lambda sums: sums[:, 0] / sums[:, 1], resamples=RESAMPLES, level=level)
-    return found.tolist()
+        return list(clustered_mean(values, np.concatenate(self._episodes), level=LEVEL))
 
 
 def _encoded(model: WorldModel | Latents, logs: Logs | None, progress: Progress) -> Latents:

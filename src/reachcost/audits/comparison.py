@@ -20,15 +20,15 @@ from reachcost.fitting.directed import in_order
 from reachcost.fitting.temporal import TemporalPairs
 from reachcost.heads.base import LearnedHead
 from reachcost.protocols import TerminalCost, WorldModel
-from reachcost.results.stats import cluster_bootstrap, paired_bootstrap
+from reachcost.results.stats import cluster_bootstrap, clustered_mean
 from reachcost.results.tables import ResultTable, TableRow
 
 PAIRS = 10_000
 BASELINE, FLOOR = "raw", "constant"
 NOTE = (
-    "ρ is the mean rank correlation with the fastest logged way to n goals; intervals resample goals. RMSE is in "
-    f"steps, on {PAIRS:,} pairs of the same logs, from the earlier row to the later one; a head that leans to short "
-    "times has a larger one by design. `raw` is latent distance, `constant` predicts the mean gap."
+    "ρ is the mean rank correlation with the fastest logged way to n goals; intervals resample episodes that goals are "
+    f"of. RMSE is in steps, on {PAIRS:,} pairs of the same logs, from the earlier row to the later one; a head that "
+    "leans to short times has a larger one by design. `raw` is latent distance, `constant` predicts the mean gap."
 )
 
 
@@ -68,12 +68,12 @@ def compare_heads(
         interval: dict[str, list[float]] = {}
         if name in ranked:
             ours["rho_logged"] = float(ranked[name].mean())
-            interval["rho_logged"] = paired_bootstrap(ranked[name][:, None], resamples=10_000)[:, 0].tolist()
+            interval["rho_logged"] = list(clustered_mean(ranked[name], goals))
         if name in errors:
             ours["validation_rmse"] = float(np.sqrt(errors[name].mean()))
             columns = np.stack([errors[name], np.ones(len(errors[name]))], axis=1)
             interval["validation_rmse"] = cluster_bootstrap(columns, episodes, _root_mean).tolist()
-        rows.append(TableRow(name, "", goals, ours, interval, None))
+        rows.append(TableRow(name, "", len(goals), ours, interval, None))
     return ResultTable("heads", NOTE, ("rho_logged", "validation_rmse"), rows, {"logs_sha256": logs.fingerprint})
 
 
@@ -87,8 +87,8 @@ def _require_unseen(heads: Mapping[str, LearnedHead], logs: Logs) -> None:
             raise ReachcostError(f"head {name!r} was fitted on these very logs: give logs that no head has seen")
 
 
-def _ranked(costs: Mapping[str, TerminalCost], latents: Latents, seed: int) -> tuple[dict[str, np.ndarray], int]:
-    """Rank correlations of each cost by goal [G], and G."""
+def _ranked(costs: Mapping[str, TerminalCost], latents: Latents, seed: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Rank correlations of each cost by goal [G], and the episodes [G] that goals are of."""
     try:
         pools = largest_pools(latents, np.arange(len(latents.logs)), seed)
     except TooFewGoals as error:
@@ -96,7 +96,7 @@ def _ranked(costs: Mapping[str, TerminalCost], latents: Latents, seed: int) -> t
             f"{len(latents.logs)} episodes are too few to rank states by logged times: give more held-out episodes"
         ) from error
     found = {name: ranking.spearman for name, ranking in logged_audit(costs, latents, pools).items()}
-    return {**found, FLOOR: np.zeros(len(pools.goals))}, len(pools.goals)
+    return {**found, FLOOR: np.zeros(len(pools.goals))}, latents.logs.episode_of(pools.goals)
 
 
 @torch.no_grad()

@@ -206,7 +206,7 @@ def _coverage(subject: Subject) -> Criterion:
     found = sasc(task, subject.model, costs, evaluation, pools)
     limited, balanced = (found.rankings[name].oracle_best_rank for name in ("limited", "balanced"))
     text = (
-        f"error {errors['limited']:.0f} without the bottleneck, {errors['balanced']:.0f} with it (in the unit of the "
+        f"error {errors['limited']:.3g} without the bottleneck, {errors['balanced']:.3g} with it (in the unit of the "
         f"oracle distance); rank {limited.mean():.1f} % and {balanced.mean():.1f} %"
     )
     return _judged(limited - balanced, text, found.episodes)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from reachcost.base.seeding import generator
 from reachcost.data.actions import blocks_of
+from reachcost.data.fingerprint import name_of
 from reachcost.data.latents import Latents, require_finite
 from reachcost.data.rollouts import ends_of, history_of
 from reachcost.errors import ReachcostError
@@ -40,9 +41,9 @@ class Moves:
     predicted: Tensor
     true: Tensor
 
-    def through(self, probe: Callable[[Tensor], Tensor] | None) -> Moves:
-        """The same moves of what a probe reads out of the latents."""
-        return self if probe is None else Moves(self.episodes, *map(probe, (self.start, self.predicted, self.true)))
+    def through(self, read: Callable[[Tensor], Tensor]) -> Moves:
+        """The same moves of what is read out of the latents."""
+        return Moves(self.episodes, *map(read, (self.start, self.predicted, self.true)))
 
     def skill(self) -> tuple[np.ndarray, np.ndarray]:
         """How much of the squared change each prediction foresees, and the change, each [N].
@@ -82,6 +83,11 @@ def logged_moves(model: WorldModel, latents: Latents, horizon: int = 5, count: i
     plans = (
         actions if blocks is None else blocks.standardise(actions.reshape(len(windows), -1, length, actions.shape[-1]))
     )
+    if plans.shape[-1] != model.action_dim:
+        raise ReachcostError(
+            f"the world model {name_of(model)} takes {model.action_dim} numbers a step, and logged actions have "
+            f"{plans.shape[-1]}: add model = rc.with_actions(model, logs, length=...), the steps of a block"
+        )
     frames = latents.values[torch.from_numpy(windows[:, None] + length * np.arange(history))]
     predicted = ends_of(model, frames, torch.from_numpy(plans)[:, None])[:, 0]
     require_finite(predicted, f"what is predicted {horizon} action blocks after log row", windows + known * length)

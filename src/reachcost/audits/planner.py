@@ -168,7 +168,6 @@ def verdict(stages: Sequence[Stage]) -> str:
     >>> verdict([judge(name, STAGES[name].RULE, value) for name, value in (("ranking", 0.1), ("execution", 14.0))])
     'ranking'
     """
-    values = {stage.name: stage.value for stage in stages}
     failing = [name for name in STAGES if any(stage.name == name and stage.outcome == "fail" for stage in stages)]
     if any(stage.name == "execution" and stage.outcome == "pass" for stage in stages):
         return "none"
@@ -176,14 +175,22 @@ def verdict(stages: Sequence[Stage]) -> str:
     cost = next((name for name in failing if name in ("representation", "coverage", "ranking")), None)
     if first or (cost and ("ranking" in failing or "execution" not in failing)):
         return first or str(cost)
-    foreseen, reached = values.get("foresight"), values.get("execution")
-    if foreseen is not None and reached is not None:
+    measured = {stage.name: stage for stage in stages if stage.value is not None}
+    if "foresight" in measured and "execution" in measured:
         if "representation" in failing and "foresight" in failing:
             return "representation"  # nothing predicts what the latent does not hold
-        known = values.get("sampling")
-        lost_by_cost = (100.0 if known is None else known) - foreseen
-        return "dynamics" if foreseen - reached >= lost_by_cost else cost or "ranking"
+        same = measured["foresight"].episodes
+        foreseen, reached = (_mean_of(measured[name], same) for name in ("foresight", "execution"))
+        known = _mean_of(measured["sampling"], same) if "sampling" in measured else 100.0
+        if foreseen - reached >= known - foreseen:
+            return "dynamics"
+        return (cost or "ranking") if "sampling" in measured else CANNOT_TELL  # cost or search: neither is excused
     return "dynamics" if "dynamics" in failing else cost or CANNOT_TELL
+
+
+def _mean_of(stage: Stage, episodes: np.ndarray) -> float:
+    """Its mean over some episodes."""
+    return float(stage.rows[np.isin(stage.episodes, episodes)].mean())
 
 
 def _undecided(stages: Sequence[Stage]) -> bool:

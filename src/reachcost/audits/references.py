@@ -17,7 +17,7 @@ from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
 from reachcost.fitting.default import repair_latents
 from reachcost.fitting.recipe import Recipe
-from reachcost.results.stats import paired_bootstrap
+from reachcost.results.stats import clustered_mean
 
 GOALS = 100
 MARGIN = 0.1
@@ -44,11 +44,11 @@ def judged_from_logs(name: str, rule: Rule, subject: Subject, unseen: Latents) -
     found = {cost: ranking.spearman for cost, ranking in logged_audit(costs, unseen, pools).items()}
     best = max((cost for cost in found if cost != "audited"), key=lambda cost: found[cost].mean())
     behind = found["audited"] - found[best]
-    low, high = paired_bootstrap(behind[:, None], resamples=10_000)[:, 0]
     episodes = unseen.logs.episode_of(pools.goals)
+    low, high = clustered_mean(behind, episodes)
     rule = replace(rule, measured=f"logged correlation {found['audited'].mean():.2f}, minus that of {best}")
-    stage = compare(name, rule, float(behind.mean()), (float(low), float(high)), behind, episodes)
-    known = paired_bootstrap(found[best][:, None], resamples=10_000)[0, 0] > MARGIN and behind.any()
+    stage = compare(name, rule, float(behind.mean()), (low, high), behind, episodes)
+    known = clustered_mean(found[best], episodes)[0] > MARGIN and behind.any()
     if not known or low < rule.threshold <= high:
         why = (
             "logged times do not tell costs apart here: log more episodes, or longer ones that come to goals from afar"

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 WEIGHTS = nn.Module | Tensor | np.ndarray
 SETTINGS = bool | int | float | str | np.generic
 DEPTH = 3
-"""Objects within objects that are searched for weights."""
+"""Objects within objects whose settings count; deeper ones are those of foreign libraries. Weights count anywhere."""
 
 
 def fingerprint_of(model: object) -> str | None:
@@ -43,13 +43,17 @@ def name_of(model: object) -> str:
     return type(model).__name__ if plain else repr(model)
 
 
-def parts_of(part: object, name: str = "", depth: int = DEPTH) -> Iterator[tuple[str, object]]:
+def parts_of(
+    part: object, name: str = "", depth: int = DEPTH, seen: set[tuple[int, bool]] | None = None
+) -> Iterator[tuple[str, object]]:
     """Modules, tensors, arrays and simple settings in the attributes and containers of an object, by path."""
-    if isinstance(part, WEIGHTS | SETTINGS):
+    if isinstance(part, WEIGHTS) or (isinstance(part, SETTINGS) and depth >= 0):
         yield name, part
-    if depth and not isinstance(part, Tensor | np.ndarray | SETTINGS):
+    seen, here = set() if seen is None else seen, (id(part), depth > 0)
+    if here not in seen and not isinstance(part, Tensor | np.ndarray | SETTINGS):
+        seen.add(here)
         for key, value in (*_items(part), *_attributes(part)):
-            yield from parts_of(value, f"{name}.{key}", depth - 1)
+            yield from parts_of(value, f"{name}.{key}", depth - 1, seen)
 
 
 def digest(kind: str, parts: list[tuple[str, object]]) -> str:

@@ -54,8 +54,10 @@ def episode_split(logs: Logs, rows: int = PROBE_ROWS) -> tuple[np.ndarray, np.nd
     return drawn[~held_out], drawn[held_out]
 
 
-def fit_probe(latents: Tensor, targets: np.ndarray, alpha: float = 1.0) -> LinearProbe:
+def fit_probe(latents: Tensor, targets: np.ndarray, alpha: float = 1.0, scaled: bool = False) -> LinearProbe:
     """Ridge regression with an unpenalised intercept: latents [N, D], targets [N, K].
+
+    With `scaled`, the penalty is on latents of unit deviation, so that it means the same whatever their unit is.
 
     >>> latents = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
     >>> probe = fit_probe(latents, latents.numpy() @ np.array([[1.0], [2.0], [0.0]]), alpha=1e-6)
@@ -66,9 +68,16 @@ def fit_probe(latents: Tensor, targets: np.ndarray, alpha: float = 1.0) -> Linea
         raise ReachcostError(f"{len(latents)} latents and {len(targets)} targets: a probe needs two or more of both")
     x, y = latents.double(), torch.as_tensor(np.asarray(targets, np.float64))
     x_mean, y_mean = x.mean(0), y.mean(0)
-    x, y = x - x_mean, y - y_mean
-    weight = torch.linalg.solve(x.T @ x + alpha * torch.eye(x.shape[1], dtype=x.dtype), x.T @ y)
+    unit = deviation(x) if scaled else torch.ones_like(x_mean)
+    x, y = (x - x_mean) / unit, y - y_mean
+    weight = torch.linalg.solve(x.T @ x + alpha * torch.eye(x.shape[1], dtype=x.dtype), x.T @ y) / unit[:, None]
     return LinearProbe(weight.float(), (y_mean - x_mean @ weight).float())
+
+
+def deviation(values: Tensor) -> Tensor:
+    """Standard deviation of each column [N, D] -> [D]; 1 where it does not vary."""
+    found = values.std(0, correction=0)
+    return torch.where(found > 0, found, 1.0)
 
 
 def lift(latents: Tensor, features: int = 256) -> Tensor:

@@ -71,6 +71,20 @@ def hierarchical_bootstrap(
     return np.percentile(np.concatenate(means), [tail, 100 - tail], axis=0).reshape(2, *values.shape[2:])
 
 
+def clustered_mean(values: np.ndarray, clusters: np.ndarray, *, level: float = 0.95) -> tuple[float, float]:
+    """Interval of the mean of values [N] when whole clusters [N] of them (episodes) are resampled.
+
+    >>> low, high = clustered_mean(np.arange(100.0), np.arange(100) // 2)
+    >>> low < 49.5 < high
+    True
+    """
+    columns = np.stack([values, np.ones(len(values))], axis=1)
+    low, high = cluster_bootstrap(
+        columns, clusters, lambda sums: sums[:, 0] / sums[:, 1], resamples=10_000, level=level
+    )
+    return float(low), float(high)
+
+
 def cluster_bootstrap(
     columns: np.ndarray,
     clusters: np.ndarray,

@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from reachcost.errors import ReachcostError
 
@@ -95,7 +96,7 @@ class Workers:
         ours, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(ours, theirs, self._make), daemon=True)  # pyright: ignore[reportAttributeAccessIssue]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # that threads are not taken along: none is needed
+            warnings.simplefilter("ignore", DeprecationWarning)  # that threads are not taken along: see `_serve`
             try:
                 process.start()
             except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -150,6 +151,8 @@ def _stop(team: list[_Worker], owner: int) -> None:
         worker.process.join(0.5)
         if worker.process.is_alive():
             worker.process.terminate()
+            worker.process.join(0.5)
+            worker.process.kill()  # it may hang where no signal is heard
             worker.process.join()
 
 
@@ -157,6 +160,8 @@ def _serve(ours: Connection, connection: Connection, make: Callable[[], Any]) ->
     """Answer orders until None comes or the other side is gone; a str is an error message."""
     ours.close()  # a fork holds both sides, and would never see that the other one is gone
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group, and the owner decides
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not what a fork inherits
+    torch.set_num_threads(1)  # a fork would wait for ever for threads that its owner has and it has not
     desk: Any = None
     while True:
         try:

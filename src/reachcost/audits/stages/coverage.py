@@ -38,7 +38,7 @@ def measure(subject: Subject) -> Stage:
     if subject.oracle_runs is not None:
         episodes, gaps = _ways(subject)
         return judge(NAME, rule, 100.0 * gaps, episodes)
-    rule = subject.rule(NAME, PLACES_RULE)
+    rule = subject.rule("coverage-places", PLACES_RULE)
     if subject.executed is not None:
         ends = subject.executed
         places, episodes = ends.true.flatten(0, 1), ends.episodes.repeat(ends.true.shape[1])

@@ -45,7 +45,7 @@ def measure(subject: Subject) -> Stage:
 
 def _from_logs(subject: Subject, rule: Rule) -> Stage:
     """Rank correlation with the fastest logged way, beside those of references on the same states."""
-    rule = replace(rule, measured="correlation, logged times", threshold=subject.thresholds.get(NAME, -MARGIN))
+    rule = subject.rule("ranking-logs", replace(rule, measured="correlation, logged times", threshold=-MARGIN))
     unseen = subject.held_out if subject.learned else subject.held_out or subject.latents
     if unseen is None:
         return unknown(NAME, rule, "needs --held-out, or a --task with an oracle distance")

@@ -8,7 +8,7 @@ import numpy as np
 
 from reachcost.audits.stage import Rule, Stage, judge, unknown
 from reachcost.audits.subject import Subject
-from reachcost.data.probe import fit_probe, lift
+from reachcost.data.probe import deviation, fit_probe, lift
 
 NAME = "representation"
 RULE = Rule(
@@ -30,7 +30,9 @@ def measure(subject: Subject) -> Stage:
     varies = known.std(0) > 1e-6 * np.abs(known).max(initial=1e-12)
     if not varies.any():
         return unknown(NAME, rule, "no coordinate varies in the logs: look at their column `state`")
-    read = fit_probe(lift(latents), targets)(lift(unseen)).double().numpy()
+    middle, unit = latents.mean(0), deviation(latents)
+    latents, unseen = (lift((part - middle) / unit) for part in (latents, unseen))
+    read = fit_probe(latents, targets)(unseen).double().numpy()
     r2 = 1 - ((read - known) ** 2).sum(0)[varies] / ((known - known.mean(0)) ** 2).sum(0)[varies]
     worst = float(r2.min())
     if subject.place is None and LOST <= worst < rule.threshold:

@@ -20,7 +20,7 @@ NUMBERS = ("episode_idx", "ep_idx")
 
 
 def episode_lengths(where: str, bookkeeping: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
-    """Rows of each episode [E], from their lengths, from flags at their ends, or from numbers of episodes.
+    """Rows of each episode [E], from their lengths, or from flags at their ends and numbers of episodes.
 
     Rows behind the last flag are an episode that was still running.
 
@@ -40,8 +40,9 @@ def episode_lengths(where: str, bookkeeping: Mapping[str, np.ndarray], rows: int
         raise ReachcostError(
             f"{where} does not say where its episodes end: add `lengths` [episodes], `terminals` or `timeouts` [rows]"
         )
-    ends = np.logical_or.reduce(flags) if flags else np.diff(numbers[0], append=numbers[0][-1:]) != 0
-    if flags and not ends.any():
+    changes = [np.diff(number, append=number[-1:]) != 0 for number in numbers]
+    ends = np.logical_or.reduce([*flags, *changes])
+    if not numbers and not ends.any():
         raise ReachcostError(
             f"{where}: {' and '.join(name for name in ENDS if name in marks)} mark no row: mark the end of each episode"
         )

@@ -1,0 +1,196 @@
+"""What an audit must not take for granted: units, ways to measure distance, episodes that repeat, an oracle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import reachcost as rc
+from reachcost.audits.planner import verdict
+from reachcost.audits.stage import Stage, judge
+from reachcost.audits.stages import STAGES
+from reachcost.audits.subject import Subject
+from reachcost.errors import ReachcostError
+from reachcost.protocols import Observations
+from reachcost.tasks.exact import ExactDynamics
+
+SEARCH = rc.CEM(horizon=3, candidates=64, iterations=3, elites=8)
+
+
+class Plane(rc.Task):
+    """Two numbers; an action is added, at most half a unit of each."""
+
+    name, action_budget, action_dim = "plane", 30, 2
+
+    def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        return (states + np.clip(actions, -0.5, 0.5)).astype(np.float32)
+
+    def observe(self, states: np.ndarray) -> Observations:
+        return {"state": states}
+
+    def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        return np.abs(states - goals).max(1) < 0.3
+
+    def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        return np.abs(np.asarray(states) - goals).max(1)
+
+    def generate_logs(self, episodes: int, seed: int = 0) -> rc.Logs:
+        rng = np.random.default_rng(seed)
+        here, rows, taken = rng.uniform(-6, 6, (episodes, 2)).astype(np.float32), [], []
+        aim = rng.uniform(-6, 6, (episodes, 2))
+        for _ in range(30):
+            rows.append(here)
+            taken.append(np.clip(aim - here, -0.5, 0.5) + rng.normal(0, 0.1, here.shape))
+            here = self.step(here, taken[-1])
+        columns = {"state": np.stack(rows, 1).reshape(-1, 2), "action": np.stack(taken, 1).reshape(-1, 2)}
+        return rc.Logs(columns, np.full(episodes, 30), self.observe)
+
+
+class Cells(Plane):
+    """Its distance counts whole cells of one unit, two steps each."""
+
+    def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        return np.abs(np.floor(states) - np.floor(goals)).max(1)
+
+
+class Squared(Plane):
+    """Its distance is squared, so that it does not add up."""
+
+    def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        return super().distance(states, goals) ** 2
+
+
+class NoDistance(Plane):
+    """No oracle distance."""
+
+    distance = rc.Task.distance
+
+
+def far(budget: int) -> rc.EvaluationSet:
+    starts = np.random.default_rng(5).uniform(-6, -4, (12, 2)).astype(np.float32)
+    return rc.EvaluationSet(starts, -starts, budget=budget)
+
+
+def subject(task: rc.Task, evaluation: rc.EvaluationSet, **options: Any) -> Subject:
+    logs = task.generate_logs(60)
+    model = ExactDynamics(task, rc.ActionBlocks.of(logs, 1))
+    return Subject(model, rc.encode_logs(model, logs, cache=False), task=task, evaluation=evaluation, **options)
+
+
+@pytest.mark.parametrize("task", [Plane(), Cells()])
+@pytest.mark.parametrize(("budget", "outcome"), [(14, "fail"), (30, "pass")])
+def test_goals_are_within_reach_by_the_fastest_moves_whatever_distance_counts(
+    task: rc.Task, budget: int, outcome: str
+) -> None:
+    """Eight to twelve units at half a unit a step."""
+    crippled = rc.CEM(horizon=1, candidates=2, iterations=1, elites=2)
+    assert STAGES["goals"].measure(subject(task, far(budget), planner=crippled)).outcome == outcome
+
+
+def test_a_distance_that_does_not_add_up_says_nothing_about_reach() -> None:
+    found = STAGES["goals"].measure(subject(Squared(), far(14), planner=SEARCH))
+    assert found.outcome == "unknown"
+    assert "adds up along a way" in found.advice
+
+
+class Scaled(ExactDynamics):
+    """Latents of another unit."""
+
+    scale = 1e-3
+
+    def encode(self, observations: Observations) -> Tensor:
+        return self.scale * super().encode(observations)
+
+
+def test_the_representation_does_not_depend_on_the_unit_of_latents() -> None:
+    task, logs = Plane(), Plane().generate_logs(60)
+    model = Scaled(task, rc.ActionBlocks.of(logs, 1))
+    found = STAGES["representation"].measure(Subject(model, rc.encode_logs(model, logs, cache=False)))
+    assert found.value is not None
+    assert found.value > 0.99
+
+
+class Backwards(ExactDynamics):
+    """Right about the first number, which is large, and wrong about the second."""
+
+    def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
+        ends = super().rollout(context, actions)
+        wrong = 2 * context[:, -1, None, 1] - ends[..., 1]
+        return torch.stack([ends[..., 0], wrong], dim=-1)
+
+
+class Stretched(Plane):
+    """The first number counts in thousandths."""
+
+    def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        return (states + np.clip(actions, -0.5, 0.5) * [1000, 1]).astype(np.float32)
+
+
+def test_every_coordinate_counts_in_the_skill_of_predicting() -> None:
+    task, logs = Stretched(), Plane().generate_logs(60)
+    logs = rc.Logs(
+        {"state": logs.columns["state"] * np.float32([1000, 1]), "action": logs.columns["action"]}, logs.lengths
+    )
+    for kind, outcome in ((ExactDynamics, "pass"), (Backwards, "fail")):
+        model = kind(task, rc.ActionBlocks.of(logs, 1), np.zeros((1, 2), np.float32))
+        latents = rc.Latents(torch.from_numpy(np.asarray(logs.columns["state"])), logs)
+        assert STAGES["dynamics"].measure(Subject(model, latents)).outcome == outcome
+
+
+def stages(**rows: list[float]) -> list[Stage]:
+    return [judge(name, STAGES[name].RULE, np.array(values), np.arange(len(values))) for name, values in rows.items()]
+
+
+def test_what_foresight_tells_is_compared_on_the_same_episodes() -> None:
+    """The first four fail with true ends as without: the dynamics cost nothing, although the others fail, too."""
+    found = stages(sampling=[100.0] * 8, foresight=[0.0, 0, 100, 100], execution=[0.0, 0, 100, 100, 0, 0, 0, 0])
+    assert verdict(found) == "ranking"
+
+
+def test_without_an_oracle_neither_cost_nor_search_is_excused() -> None:
+    blind = stages(foresight=[0.0] * 4, execution=[0.0] * 4)
+    assert verdict(blind) == "cannot tell"
+    assert verdict(stages(foresight=[100.0] * 4, execution=[0.0] * 4)) == "dynamics"
+    crippled = rc.CEM(horizon=2, candidates=2, iterations=1, elites=2)
+    broken = subject(NoDistance(), far(30))
+    logs = rc.encode_logs(broken.model, NoDistance().generate_logs(60, seed=1), cache=False)
+    audit = rc.audit_planner(broken.model, broken.latents, None, NoDistance(), far(30), crippled, logs)
+    assert audit.verdict == "cannot tell"
+
+
+def test_episodes_that_repeat_by_chance_are_no_leak() -> None:
+    def walks(count: int, seed: int) -> rc.Logs:
+        first = np.random.default_rng(seed).integers(0, 8, count)
+        states = (first[:, None] + np.arange(3)).reshape(-1, 1).astype(np.float32)
+        return rc.Logs({"state": states, "action": np.ones((3 * count, 1), np.float32)}, np.full(count, 3))
+
+    def latents(logs: rc.Logs) -> rc.Latents:
+        return rc.Latents(torch.from_numpy(np.asarray(logs.columns["state"])), logs)
+
+    task = Plane()
+    model = ExactDynamics(task, rc.ActionBlocks.of(task.generate_logs(2), 1))
+    Subject(model, latents(walks(40, 0)), held_out=latents(walks(40, 1)))
+    logs = task.generate_logs(40)
+    with pytest.raises(ReachcostError, match="10 of the 10 held-out episodes are in the logs"):
+        Subject(model, latents(logs), held_out=latents(logs.keep(np.arange(300))))
+
+
+def test_thresholds_of_what_is_measured_otherwise_have_names_of_their_own() -> None:
+    logs = Plane().generate_logs(200)
+    model = ExactDynamics(Plane(), rc.ActionBlocks.of(logs, 1))
+    latents = rc.encode_logs(model, logs, cache=False)
+    for asked in ({"ranking": 0.6}, {"ranking-logs": -0.5}):
+        ranking = STAGES["ranking"].measure(Subject(model, latents, thresholds=asked))
+        assert ranking.threshold == asked.get("ranking-logs", -0.1)
+
+
+def test_states_of_whole_numbers_are_refused_where_a_step_is_none() -> None:
+    task, logs = Plane(), Plane().generate_logs(5)
+    model = ExactDynamics(task, rc.ActionBlocks.of(logs, 1), np.zeros((1, 2), np.float32))
+    whole = rc.EvaluationSet(np.array([[-4, -4]]), np.array([[4, 4]]))
+    with pytest.raises(ReachcostError, match="give starts and goals as floats"):
+        rc.control(task, model, {"raw": rc.LatentMSE()}, whole, SEARCH)
