@@ -172,20 +172,23 @@ class Broken:
         return predicted * torch.nan if self.starts is None else predicted
 
 
+WILD = r"`rollout` of the world model Broken predicts (\d+) of \1 candidates to end in numbers that are not finite"
+
+
 def test_a_model_that_predicts_no_numbers_is_an_error(
     task: TopoNav, model: ExactTopoNav, latents: Latents, cells: EvaluationSet, lewm: JepaWorldModel, logged: Latents
 ) -> None:
     known = Latents(latents.values, latents.logs)
-    with pytest.raises(ReachcostError, match=r"what is predicted in episode 0 is not finite \(6 of 6 are not\)"):
+    with pytest.raises(ReachcostError, match=WILD):
         audit_planner(Broken(model), known, None, task, cells, GRID)
     learned = HeadCost(fit(TemporalPairs(known, 500), QUICK))
-    with pytest.raises(ReachcostError, match="what is predicted in episode 0 is not finite"):
+    with pytest.raises(ReachcostError, match=WILD):
         audit_planner(Broken(model), known, learned, task, cells, GRID)
-    with pytest.raises(ReachcostError, match="what is predicted in episode 0 is not finite"):
+    with pytest.raises(ReachcostError, match=WILD):
         roll_out(task, Broken(model), cells, np.zeros((6, 2, 3, 1), np.int64))
     with pytest.raises(ReachcostError, match="the end of a candidate in episode 0 is not finite"):
         audit_planner(Broken(model, starts=len(cells)), known, None, task, cells, GRID)
-    with pytest.raises(ReachcostError, match=r"what is predicted 5 action blocks after log row \d+ is not finite"):
+    with pytest.raises(ReachcostError, match=WILD):
         audit_planner(Broken(lewm), Latents(logged.values, logged.logs))
 
 

@@ -69,7 +69,7 @@ def test_mistakes_get_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
     broken.mkdir(parents=True)
     assert "is damaged" in message(["reproduce", "toponav", "--out", str(tmp_path / "out")], capsys)
     assert [path.name for path in broken.parent.iterdir()] == [broken.name]
-    assert "--episodes 0: give at least one" in message(["demo", "--episodes", "0", "--out", str(file)], capsys)
+    assert "--episodes 0: give 1 or more" in message(["demo", "--episodes", "0", "--out", str(file)], capsys)
     taken = [*("fit", "--model", "lewm-tworoom-3072", "--logs", "none.h5"), "--out", str(file)]
     assert "exists already: choose another --out" in message(taken, capsys)
     out = ["--out", str(tmp_path / "mars.h5")]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import torch
 
 import reachcost as rc
 from reachcost.base.types import require_type
@@ -19,6 +20,7 @@ from tests.toy import PLANNER, Corridor, Sketch
 
 RAW: dict[str, Any] = {"raw": rc.LatentMSE()}
 CANDIDATES: Any = "5"
+NOT_FINITE = r"'given': starts are not finite, first in row 1: leave such episodes out"
 
 
 class Given(NamedTuple):
@@ -92,8 +94,21 @@ MISTAKES: dict[str, tuple[Callable[[Given], Any], str]] = {
     "text for blocks": (lambda g: ExactDynamics(g.task, _any("x")), r"`actions` is 'x': give ActionBlocks, say model."),
     "oracle task": (lambda g: rc.OraclePairs(g.latents, _any("x")), r"`task` is 'x': give a task"),
     "written text": (lambda g: rc.write_logs(_any("l"), "nowhere.h5"), r"`logs` is 'l': open them first"),
+    "seed": (lambda g: rc.repair(g.model, g.logs, seed=-1), r"the seed is -1: give 0 or more"),
+    "no start": (lambda g: rc.EvaluationSet(np.array([[0.0], [np.nan]]), np.ones((2, 1))), NOT_FINITE),
+    "one number": (lambda g: _numbered([0, 0, 1]), r"several episodes of one number, \[0, 0, 1\]: number them diff"),
+    "no block": (lambda g: rc.ActionBlocks.of(g.logs, 0), r"length is 0: a block lasts at least one step"),
+    "long block": (
+        lambda g: rc.ActionBlocks.of(g.logs, 999),
+        r"a block of 999 actions fits in no episode .* has \d+ r",
+    ),
+    "still": (lambda g: rc.ActionBlocks((0.0,), (0.0,), (0.0,), (0.0,), 1), r"deviations .* are \[0.0\]: every comp"),
     "progress": (lambda g: rc.encode_logs(g.model, g.logs, progress=_any("yes")), r"`progress` is 'yes': give True to"),
 }
+
+
+def _numbered(episodes: list[int]) -> rc.EvaluationSet:
+    return rc.EvaluationSet(np.zeros((3, 2)), np.ones((3, 2)), episodes=np.array(episodes))
 
 
 def _any(value: Any) -> Any:
@@ -191,7 +206,7 @@ def test_a_missing_distance_is_found_before_candidates_are_rolled_out() -> None:
 @pytest.mark.parametrize("width", [1, 3])
 def test_states_of_the_wrong_width_are_named(width: int) -> None:
     task = Corridor()
-    with pytest.raises(rc.ReachcostError, match=rf"failed on states \[1, {width}\] of int64, the first .* give states"):
+    with pytest.raises(rc.ReachcostError, match=rf"failed on states \[1, {width}\] of int64 with .* give states as"):
         rc.control(task, Sketch(task), RAW, wide(width), PLANNER)
 
 
@@ -205,6 +220,84 @@ def test_an_encoder_that_fails_is_named_with_what_it_was_given() -> None:
         rc.ReachcostError, match=r"`encode` of .*Blind.* observations with state \(KeyError: 'pixels'\)"
     ):
         rc.control(task, Blind(task), RAW, task.evaluation_set(), PLANNER)
+
+
+@pytest.mark.parametrize(
+    ("encode", "message"),
+    [
+        (
+            lambda z: z.numpy(),
+            r"`encode` of the world model .*Other.* returned ndarray: return a torch.Tensor \(64, 2\)",
+        ),
+        (
+            lambda z: z[:, :1],
+            r"`encode` of the world model .*Other.* returned \(64, 1\): return a torch.Tensor \(64, 2\)",
+        ),
+    ],
+)
+def test_what_an_encoder_returns_is_checked_where_logs_are_encoded(
+    encode: Callable[[Any], Any], message: str, tmp_path: Path
+) -> None:
+    class Other(Sketch):
+        def encode(self, observations: Any) -> Any:
+            return encode(super().encode(observations))
+
+    task = Corridor()
+    for work in (rc.encode_logs, rc.repair):
+        with pytest.raises(rc.ReachcostError, match=message):
+            work(Other(task), task.generate_logs(5))
+
+
+def test_latents_are_of_single_precision_whatever_encodes_them() -> None:
+    class Double(Sketch):
+        def encode(self, observations: Any) -> Any:
+            return super().encode(observations).double()
+
+        def rollout(self, context: Any, actions: Any) -> Any:
+            return super().rollout(context, actions).double()
+
+    task, goals = Corridor(), Corridor().evaluation_set()
+    model, double = Sketch(task), Double(task)
+    rc.check_world_model(double, task.observe(goals.starts[[0, -1]]), torch.randint(3, (2, 8, 5, 1)))
+    for latents in (rc.encode_logs(one, task.generate_logs(5), cache=False).values for one in (model, double)):
+        assert latents.dtype == torch.float32
+    same = [rc.control(task, one, RAW, goals, PLANNER, budget=3).paths for one in (model, double)]
+    np.testing.assert_array_equal(same[0], same[1])
+
+
+def test_a_predictor_that_is_not_finite_is_named_and_no_encoder_or_cost() -> None:
+    class Wild(Sketch):
+        def rollout(self, context: Any, actions: Any) -> Any:
+            ends = super().rollout(context, actions)
+            ends[0, 1] = torch.nan
+            return ends
+
+    task, goals = Corridor(), Corridor().evaluation_set()
+    message = (
+        r"`rollout` of the world model .*Wild.* predicts 1 of \d+ candidates to end in numbers that are not finite"
+    )
+    with pytest.raises(rc.ReachcostError, match=message):
+        rc.control(task, Wild(task), RAW, goals, PLANNER)
+    with pytest.raises(rc.ReachcostError, match=message):
+        rc.sasc(task, Wild(task), RAW, goals)
+
+
+def test_actions_that_a_task_does_not_take_are_told_with_what_may_be_missing() -> None:
+    class Undeclared(Corridor):
+        discrete_actions = None
+
+        def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+            return super().step(states, np.arange(3)[np.asarray(actions).astype(int)])
+
+    task = Undeclared()
+    with pytest.raises(rc.ReachcostError, match=r"logs int64 actions 0 to 2, without .*: set discrete_actions = 3"):
+        rc.check_task(task, actions=np.zeros((8, 1), int))
+    blocks = rc.ActionBlocks((1.0,), (1.0,), (0.0,), (2.0,), length=1)
+    planner = rc.CEM(horizon=2, candidates=64, elites=8, iterations=1)
+    with pytest.raises(
+        rc.ReachcostError, match=r"`step` failed .* \(IndexError: .*declare `discrete_actions` if actions"
+    ):
+        rc.control(task, rc.ExactDynamics(task, blocks), RAW, task.evaluation_set(), planner)
 
 
 def test_a_task_says_its_name_and_budget() -> None:
@@ -222,5 +315,5 @@ def test_logged_actions_are_those_of_the_task() -> None:
         logs = Corridor.generate_logs(task, episodes, seed)
         return rc.Logs({**logs.columns, "action": logs.columns["action"] + 5}, logs.lengths)
 
-    with pytest.raises(rc.ReachcostError, match=r"generate_logs logged the action \d: log indices of .*, 0 to 2"):
+    with pytest.raises(rc.ReachcostError, match=r"the logs hold the action \d, but those of corridor are .* 0 to 2"):
         rc.check_task(broken("generate_logs", outside))

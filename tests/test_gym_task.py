@@ -254,6 +254,7 @@ def failing(*arguments: Any) -> Any:
     raise AttributeError("no such thing")
 
 
+HALF = {"get_state": lambda env: env.state[:1], "set_state": lambda env, state: setattr(env, "state", state)}
 BROKEN: list[tuple[str, dict[str, Any], str]] = [
     ("no environment", {"make_env": failing}, r"make_env failed \(AttributeError: no such thing\): call it without"),
     ("another thing", {"make_env": dict}, "make_env returned dict: return an environment of Gymnasium"),
@@ -284,6 +285,18 @@ BROKEN: list[tuple[str, dict[str, Any], str]] = [
     ("distance below zero", {"distance": lambda s, g: (s - g)[:, 0]}, "distance returned .*: return non-negative"),
     ("no budget", {"budget": 0}, "a budget of 0 actions leaves nothing to plan: give one or more"),
     ("no workers", {"workers": 0}, "0 workers do nothing: give one or more"),
+    ("half a worker", {"workers": 1.5}, "`workers` is 1.5: give a whole number"),
+    ("set too far", {"budget": 9, "sets": {"far": 10}}, "'far' were 10 steps away in logs, but .* 9 actions: give a l"),
+    (
+        "half a state",
+        HALF,
+        r"Cart: step from a state failed \(IndexError: .*\): have get_state return, and set_state set",
+    ),
+    (
+        "success of numbers",
+        {"success": lambda s, g: s == g},
+        r"success returned bool \(\d+, 2\) for \d+ states: return",
+    ),
     ("set of words", {"sets": {"far": "away"}}, "the evaluation set 'far' is 'away': give an EvaluationSet, or the st"),
     (
         "set too wide",
@@ -315,8 +328,10 @@ def test_wrong_states_and_actions_are_refused_in_a_sentence() -> None:
     clipping = make(clip=True)
     np.testing.assert_array_equal(clipping.step(still, np.full((3, 1), 7.0)), task.step(still, np.ones((3, 1))))
     discrete = make(lambda: gymnasium.make("MountainCar-v0"))
-    for wrong in (np.full((3, 1), 3), np.full((3, 1), 0.5)):
-        with pytest.raises(ReachcostError, match=r"the integers 0 to 2, not .*: plan with CategoricalCEM\(3\)"):
+    for wrong, shown in ((np.array([[0], [3], [0]]), r"3 \(int64\)"), (np.full((3, 1), 0.5), r"0.5 \(float64\)")):
+        with pytest.raises(
+            ReachcostError, match=rf"MountainCar-v0: .* integers 0 to 2, not {shown}: plan with Categor"
+        ):
             discrete.step(still, wrong)
 
 
@@ -342,7 +357,9 @@ def test_a_dead_worker_is_told_and_replaced() -> None:
     actions[3] = 0.5
     np.testing.assert_array_equal(task.step(states, actions), moved)
     actions[2] = -1
-    with pytest.raises(ReachcostError, match=r"step failed \(RuntimeError: off the rail\): an environment must step"):
+    with pytest.raises(
+        ReachcostError, match=r"step from a state failed \(RuntimeError: off the rail\): have get_state"
+    ):
         task.step(states, actions)
     actions[2] = 0.5
     np.testing.assert_array_equal(task.step(states, actions), moved)

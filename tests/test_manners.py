@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,46 @@ def test_numbers_that_are_none_get_one_sentence(
     assert usage.value.code == 2
     assert error.startswith(f"reachcost: {sentence}")
     assert len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((*COMMANDS["logs"], "--out", "o", "--episodes", "0"), "--episodes 0: give 1 or more"),
+        ((*COMMANDS["logs"], "--out", "o", "--seed", "-1"), "--seed -1: give 0 or more"),
+        ((*FIT, "--out", "o", "--pairs", "0"), "--pairs 0: give 1 or more"),
+        ((*FIT, "--out", "o", "--seed", "-1"), "--seed -1: give 0 or more"),
+        (("demo", "--log-episodes", "0"), "--log-episodes 0: give 1 or more"),
+    ],
+)
+def test_numbers_that_are_too_small_are_found_before_the_work(
+    arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert error_of(arguments, capsys) == f"reachcost: {sentence}"
+
+
+def test_commands_warn_in_one_plain_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def warned(source: str, repo: str) -> None:
+        """Warn.
+
+        Args:
+            source: Any.
+            repo: Any.
+        """
+        warnings.warn("log more", rc.ReachcostWarning, stacklevel=2)
+
+    usual = warnings.formatwarning
+    monkeypatch.setitem(cli.COMMANDS, "push", warned)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = _shown  # as without pytest
+        assert main(["push", "--source", "x", "--repo", "x"]) == 0
+    assert capsys.readouterr().err == "warning: log more\n"
+    assert warnings.formatwarning is usual
+
+
+def _shown(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
+    sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
 
 
 def test_other_bad_usage_is_explained(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,9 +11,10 @@ import pytest
 
 import reachcost as rc
 from reachcost.cli import main
-from reachcost.commands.options import evaluation_option, model_option, task_option
+from reachcost.commands.options import evaluation_option, logs_option, model_option, task_option
 from reachcost.errors import ReachcostError
 from reachcost.tasks import registry
+from reachcost.tasks.logged import require_logs_of
 
 OWN = """
 import numpy as np
@@ -70,6 +71,10 @@ def of_logs(logs):
     return rc.ExactDynamics(Ring(), example=logs.columns["state"][:1])
 
 
+def perhaps(task=None, logs=None):
+    return rc.ExactDynamics(Ring() if task is None else task)
+
+
 def nothing():
     return 7
 
@@ -104,6 +109,7 @@ def test_tasks_and_models_of_a_file_belong_together(own: Path, where: str) -> No
     model = model_option(f"{where}:exact", task=task)
     assert isinstance(model, rc.ExactDynamics)
     assert model.task is task
+    assert type(model_option(f"{where}:perhaps").task) is type(task)  # pyright: ignore[reportAttributeAccessIssue]
     assert type(model_option(f"{where}:of_logs", logs=task.generate_logs(2)).task) is type(task)  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -166,6 +172,59 @@ def test_commands_take_a_world_and_a_model_of_one_s_own(own: Path, capsys: pytes
     assert main(["fit", *model[:2], "--logs", "ring.h5", "--out", "other"]) == 1
     assert "asks for `task`, and there is none: give --task" in capsys.readouterr().err
     assert not Path("other").exists()
+
+
+WRONG = {
+    "states": ({"state": np.zeros((8, 3))}, "hold states [3], but those of ring are [1]: give logs of this world"),
+    "actions": (
+        {"state": np.zeros((8, 1)), "action": np.array([[0], [5], [0], [9]] * 2)},
+        "hold the action 5, but those of ring are the whole numbers 0 to 2: log the index of each action",
+    ),
+    "halves": (
+        {"state": np.zeros((8, 1)), "action": np.full((8, 1), 0.4)},
+        "hold the action 0.4, but those of ring are the whole",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_logs_of_another_world_are_refused_before_anything_is_learned(
+    kind: str, own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns, message = WRONG[kind]
+    rc.write_logs(rc.Logs(columns, np.array([4, 4])), "wrong.h5")
+    given = ["--task", "own_world.py:Ring", "--model", "own_world.py:exact", "--logs", "wrong.h5"]
+    for command in (["fit", *given, "--out", "head"], ["audit", *given], ["compare", "head", *given]):
+        rc.save_head(rc.PairHead(1), "head") if command[0] == "compare" else None
+        assert main(command) == 1
+        assert f"wrong.h5: the logs {message}" in capsys.readouterr().err
+
+
+def test_steps_that_lead_elsewhere_are_warned_of(own: Path) -> None:
+    ring = task_option("own_world.py:Ring")
+    logs = ring.generate_logs(20)
+    require_logs_of(ring, logs)
+    backwards = rc.Logs({**logs.columns, "action": 2 - logs.columns["action"]}, logs.lengths)
+    with pytest.warns(
+        rc.ReachcostWarning, match="do not lead in ring where they led in the logs: are they logs of this"
+    ):
+        require_logs_of(ring, backwards)
+
+
+def test_frames_of_any_world_train_a_model_where_no_task_is_named(own: Path) -> None:
+    columns = {"state": np.zeros((4, 9)), "pixels": np.zeros((4, 8, 8, 3), np.uint8)}
+    rc.write_logs(rc.Logs(columns, np.array([4])), "frames.h5")
+    assert logs_option(Path("frames.h5"), task_option(None), named=False).rows == 4
+    with pytest.raises(ReachcostError, match=r"frames.h5: the logs hold states \[9\], but those of tworoom are \[2\]"):
+        logs_option(Path("frames.h5"), task_option(None))
+
+
+def test_models_that_stable_worldmodel_cannot_plan_with_are_told_first(
+    own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--task", "own_world.py:Ring", "--model", "own_world.py:perhaps"]
+    assert main(["evaluate", *given, "--head", "none"]) == 1
+    assert "own_world.py:perhaps is a ExactDynamics, not a JEPA: evaluate it in Python" in capsys.readouterr().err
 
 
 def test_registered_tasks_have_names(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,6 +84,14 @@ def test_states_alone_are_drawn_when_read(tmp_path: Path) -> None:
         ({"observations": STATES}, r"\(npz\) does not say where its episodes end: add `lengths`"),
         ({"observations": STATES, "lengths": [3, 4]}, r"lengths add up to 7 but there are 8 rows"),
         ({"observations": STATES, "lengths": [3.0, 5.0]}, "one whole number per episode"),
+        (
+            {"observations": STATES, "lengths": LENGTHS, "timeouts": np.arange(8) == 5},
+            "an episode ends at row 5 by timeouts but not by lengths: leave out what is wrong",
+        ),
+        (
+            {"observations": STATES, "episode_idx": np.tile([0, 1], 4)},
+            "its rows are not episode after episode, as numbers in episode_idx come again: sort the rows by episode",
+        ),
         ({"observations": STATES, "terminals": np.zeros(8)}, "terminals mark no row"),
         ({"observations": STATES, "terminals": ENDS[1:]}, "terminals has 7 values for 8 rows"),
         ({"observations": STATES, "lengths": [7, 1]}, "episode 1 has 1 row, 1 of 2 have fewer than two"),

@@ -133,7 +133,8 @@ class Stretched(Plane):
 def test_every_coordinate_counts_in_the_skill_of_predicting() -> None:
     task, logs = Stretched(), Plane().generate_logs(60)
     logs = rc.Logs(
-        {"state": logs.columns["state"] * np.float32([1000, 1]), "action": logs.columns["action"]}, logs.lengths
+        {"state": logs.columns["state"] * np.array([1000, 1], np.float32), "action": logs.columns["action"]},
+        logs.lengths,
     )
     for kind, outcome in ((ExactDynamics, "pass"), (Backwards, "fail")):
         model = kind(task, rc.ActionBlocks.of(logs, 1), np.zeros((1, 2), np.float32))

@@ -69,6 +69,17 @@ def test_too_few_episodes_are_warned_of(task: TopoNav, model: ExactTopoNav) -> N
         repair(model, task.generate_logs(20), pairs=500, recipe=QUICK)
 
 
+def test_too_few_pairs_are_warned_of_and_judged_by_a_constant_that_knows_more(
+    task: TopoNav, model: ExactTopoNav
+) -> None:
+    with pytest.warns(ReachcostWarning, match="learned from 10 pairs an epoch, too few .*: give 10,000 or more"):
+        head = repair(model, task.generate_logs(100), pairs=10, recipe=QUICK)
+    pairs = TemporalPairs(encode_logs(model, task.generate_logs(100)), 10, holdout=0.1)
+    best, known = best_constant(pairs.validation, QUICK, head.scale), head.record["references"]["constant"]
+    assert known["value"] == pytest.approx(best, abs=1e-3)
+    assert best_constant(pairs.train, QUICK, head.scale) != pytest.approx(best, abs=0.1)
+
+
 def test_a_head_on_noise_is_not_told_from_a_constant() -> None:
     logs = Logs({"state": np.zeros((3000, 2))}, np.full(100, 30))
     noise = Latents(torch.randn(3000, 4, generator=torch.Generator().manual_seed(0)), logs)

@@ -31,9 +31,9 @@ def equal(one: LearnedHead, other: LearnedHead) -> bool:
 def test_a_repair_is_encoding_pairing_and_fitting(
     shuffled: bool, model: ExactTopoNav, latents: Latents, evaluation: EvaluationSet
 ) -> None:
-    pairs = TemporalPairs(latents, 2000, exclude=evaluation, holdout=HOLDOUT, seed=3)
+    pairs = TemporalPairs(latents, 4000, exclude=evaluation, holdout=HOLDOUT, seed=3)
     expected = fit(pairs.shuffled() if shuffled else pairs, QUICK, seed=3)
-    settings = {"exclude": evaluation, "pairs": 2000, "recipe": QUICK, "seed": 3, "shuffled": shuffled}
+    settings = {"exclude": evaluation, "pairs": 4000, "recipe": QUICK, "seed": 3, "shuffled": shuffled}
     assert equal(repair_latents(latents, **settings), expected)
     if not shuffled:
         expected.record["references"]["shuffled"] = shuffled_error(pairs, QUICK, seed=3)

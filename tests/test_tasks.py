@@ -225,8 +225,16 @@ BROKEN: list[tuple[str, dict[str, Any], str]] = [
     ("nothing observed", {"observe": answers(None)}, "observe returned no column `state`"),
     ("half observed", {"observe": lambda _, s: {"state": s, "xy": s[1:]}}, r"observe \('xy'\) returned .* one row for"),
     ("observed together", {"observe": lambda _, s: {"state": s - s.max()}}, r"observe \('state'\) of a row changes"),
-    ("success as int", {"success": lambda _, s, g: (s == g)[:, 0] * 1}, r"success does not say .*: return bool \[N\]"),
-    ("success as column", {"success": lambda _, s, g: s == g}, r"success does not say .*: return bool \[N\]"),
+    (
+        "success as int",
+        {"success": lambda _, s, g: (s == g)[:, 0] * 1},
+        r"success returned int64 \(\d,\) .*: return bool \[N\]",
+    ),
+    (
+        "success as column",
+        {"success": lambda _, s, g: s == g},
+        r"success returned bool \(\d, 1\) .*: return bool \[N\]",
+    ),
     ("success of all at once", {"success": lambda _, s, g: (s == g).all()}, r"success returned \(\) for 3 states"),
     ("no success", {"success": lambda _, s, g: (s != g)[:, 0]}, "not say that every state has reached itself"),
     ("distance below zero", {"distance": lambda _, s, g: (s - g)[:, 0]}, r"distance returned .*: return non-negative"),

@@ -138,7 +138,7 @@ BROKEN = {
     "rollout of a candidate changes": broken("rollout", lambda c, a: HONEST.rollout(c, a) + a.shape[1]),
     "returned ndarray": broken("rollout", lambda c, a: HONEST.rollout(c, a).numpy()),
     "whatever the actions": broken("rollout", lambda c, a: c[:, -1, None].expand(-1, a.shape[1], -1)),
-    r"returned torch.float64: return float32": broken("encode", lambda o: HONEST.encode(o).double()),
+    r"returned torch.int64: return float32": broken("encode", lambda o: HONEST.encode(o).long()),
     "it failed on a batch": broken("rollout", lambda c, a: c @ a),
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -11,22 +11,34 @@ import torch
 from reachcost.costs.latent import LatentMSE
 from reachcost.costs.oracle import ExactModel, OracleGeodesic, exact_model
 from reachcost.data.latents import encode_logs
+from reachcost.data.logs import Logs
 from reachcost.data.probe import fit_probe, score_probe
 from reachcost.errors import ReachcostError
+from reachcost.fitting.choose import LabelledRecipe
 from reachcost.fitting.directed import directed
 from reachcost.fitting.recipe import Recipe
 from reachcost.fitting.temporal import TemporalPairs
 from reachcost.planning.control import control
 from reachcost.planning.random_policy import RandomPolicy
+from reachcost.protocols import Observations
 from reachcost.tasks.check import check_task
 from reachcost.worldmodels.check import check_world_model
-from reachcost.worlds import World, suite
+from reachcost.worlds import World, learned, suite
+from reachcost.worlds.faults import FAULTS, Planner, whole
+from reachcost.worlds.hill import Hill
+from reachcost.worlds.learned import Learned
 from reachcost.worlds.momentum import FRAMES, Momentum, physics
-from reachcost.worlds.sight import lose_number
+from reachcost.worlds.sight import Eye, Placed, Sight, lose_number
+from reachcost.worlds.wander import wander
 from reachcost.worlds.world import PARTS, require
 
 WORLDS = suite()
 OURS = [name for name, world in WORLDS.items() if not world.packages and name != "obstacle"]
+
+
+@pytest.fixture(autouse=True)
+def brief_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learned, "UPDATES", 1000)
 
 
 def here(name: str) -> World:
@@ -59,9 +71,9 @@ def test_the_floor_lies_below_the_ceiling(name: str) -> None:
     task = world.task()
     model, episodes = world.model(task, world.generate_logs(task)), world.evaluation(task, "tune").spread(5)
     exact = exact_model(task, model, episodes.starts)
-    assert exact is model
+    assert (exact is model) == isinstance(model, Sight)
     ceiling = control(task, exact, {"oracle": OracleGeodesic(exact)}, episodes, world.planner)
-    actions = RandomPolicy(actions=task.discrete_actions or 2)
+    actions = RandomPolicy() if task.discrete_actions is None else RandomPolicy(task.discrete_actions)
     floor = control(task, model, {"none": LatentMSE()}, episodes, actions)
     assert floor.success.mean() < 0.4
     assert ceiling.success.mean() == 1
@@ -103,7 +115,8 @@ def test_directed_pairs_tell_the_way_there_from_the_way_back() -> None:
     task = world.task()
     logs = task.generate_logs(600)
     model = world.model(task, logs)
-    head = replace(world, pairs=20_000, recipe=Recipe(head="pair", epochs=4)).repair(task, model, logs)
+    quick = LabelledRecipe(Recipe(head="pair", epochs=4), directed=True)
+    head = replace(world, pairs=20_000, recipe=quick).repair(task, model, logs)
     assert head.record["pairs"]["directed"]
     ends = np.argwhere(task.distances - task.distances.T > 10)[::50]  # pyright: ignore[reportAttributeAccessIssue]
     one, other = (model.encode(task.observe(task.nodes[side])) for side in ends.T)  # pyright: ignore[reportAttributeAccessIssue]
@@ -126,6 +139,98 @@ def test_momentum_is_the_physics_of_the_package() -> None:
         point.set_state(*np.split(state.astype(np.float64), 2))
         frames = [point.step(force)[0] for _ in range(FRAMES)]
         np.testing.assert_allclose(frames[-1], after, rtol=1e-5, atol=1e-6)
+
+
+class Sled(Placed):
+    """Slides along a line; a frame shows where, not how fast."""
+
+    name, action_budget = "sled", 20
+
+    def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        speed = 0.9 * states[:, 1:] + 0.1 * np.clip(actions, -1, 1)
+        return np.concatenate([states[:, :1] + speed, speed], axis=1).astype(np.float32)
+
+    def observe(self, states: np.ndarray) -> Observations:
+        return {"state": states}
+
+    def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        return np.abs(states - goals)[:, 0] < 0.1
+
+    def features(self, states: np.ndarray) -> np.ndarray:
+        return np.asarray(states)[:, :1] / 5
+
+    def place(self, features: np.ndarray) -> np.ndarray:
+        return np.concatenate([5 * features, 0 * features], axis=1).astype(np.float32)
+
+    def generate_logs(self, episodes: int, seed: int = 0) -> Logs:
+        return wander(self, np.zeros((episodes, 2), np.float32), 1, 30, np.random.default_rng(seed))
+
+
+def test_a_model_of_two_frames_knows_the_speed_that_none_of_them_shows() -> None:
+    task = Sled()
+    logs = task.generate_logs(200)
+    one, two = (Learned(task, logs, length=2, history=history) for history in (1, 2))
+    assert two.error < one.error / 4
+    check_world_model(two, task.observe(np.eye(2, dtype=np.float32)), torch.randn(2, 4, 3, 2))
+    there, back = two.encode(task.observe(np.array([[1.0, 0.3], [1.0, -0.3]], np.float32)))
+    assert (there == back).all()
+    block = two.actions.standardise(np.zeros((1, 2, 1)))
+    before, push = np.array([[0.0, 0.3 / 0.9]], np.float32), torch.from_numpy(block).view(1, 1, 1, 2)
+    path = [before]
+    for _ in range(4):
+        path.append(task.step(path[-1], np.zeros((1, 1))))
+    seen, here, after = (two.encode(task.observe(path[row])) for row in (0, 2, 4))
+    context = torch.stack([seen, here], 1)
+    predicted = two.rollout(context, push.expand(1, 1, 2, 2))[:, 0]
+    assert (predicted - after).norm() < 0.3 * (here - after).norm()
+    alone = two.rollout(here[:, None], push)[:, 0]  # with one frame it is taken to stand
+    assert (alone - here).norm() < 0.3 * (here - after).norm()
+
+
+def test_a_frame_of_momentum_shows_the_place_only() -> None:
+    here("momentum")
+    eye, states = Eye(Momentum()), np.array([[0.5, 1.0, 2.0, -1.0], [0.5, 1.0, 0.0, 0.0]], np.float32)
+    assert (eye.see(states)[0] == eye.see(states)[1]).all()
+    np.testing.assert_allclose(eye.states(eye.see(states)), states[[1, 1]], atol=1e-6)
+
+
+def test_up_the_hill_leads_away_from_the_goal() -> None:
+    task, push = Hill(), {force: np.full((1, 1), force, np.float32) for force in (-1.0, 1.0)}
+    start, goal = np.array([[-0.45, 0.0]], np.float32), np.array([[0.45, 0.0]], np.float32)
+    here = start
+    for _ in range(100):
+        here = task.step(here, push[1.0])
+    assert not task.success(here, goal)[0]  # the engine alone is too weak
+    here, steps = start, 0
+    while not task.success(here, goal)[0] and steps < 120:
+        ways = dict.fromkeys(push, here)
+        for _ in range(3):
+            ways = {force: task.step(way, push[force]) for force, way in ways.items()}
+        force = min(ways, key=lambda force: task.distance(ways[force], goal)[0])
+        here, steps = task.step(here, push[force]), steps + 1
+    assert task.distance(start, goal)[0] <= steps < 1.2 * task.distance(start, goal)[0]
+
+
+def test_every_fault_breaks_its_link_and_no_other() -> None:
+    quick = {"pairs": 2000, "recipe": LabelledRecipe(Recipe(epochs=1))}
+    planner = whole(replace(here("one-way"), cost="raw", **quick), "tune")
+    links = {
+        "shuffled-head": {"cost"},
+        "blind-encoder": {"model", "cost"},
+        "noisy-predictions": {"model"},
+        "few-candidates": {"search"},
+        "gap-in-logs": {"logs", "cost"},
+        "far-goals": {"evaluation"},
+        "wandering-logs": {"world", "logs", "cost"},
+    }
+    assert links.keys() == FAULTS.keys()
+    for name, fault in FAULTS.items():
+        broken = fault.plant(planner)
+        changed = {
+            part.name for part in fields(Planner) if getattr(broken, part.name) is not getattr(planner, part.name)
+        }
+        assert changed == links[name], name
+    assert not FAULTS["wandering-logs"].fits(WORLDS["open"])
 
 
 def test_what_is_missing_is_said() -> None:

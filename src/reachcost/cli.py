@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -25,7 +26,7 @@ from reachcost.commands.parsing import parse
 from reachcost.commands.push import push
 from reachcost.commands.reproduce import reproduce
 from reachcost.commands.train_model import train_model
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, ReachcostWarning
 
 COMMANDS = {
     "demo": demo,
@@ -48,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
         console.print(f"reachcost {version('reachcost')}", highlight=False)
         return 0
     try:
-        with _terminable():
+        with _terminable(), _plain_warnings():
             code = parse(COMMANDS, arguments)()
     except ReachcostError as error:
         Console(stderr=True).print(f"reachcost: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
@@ -105,6 +106,25 @@ def _terminable() -> Iterator[None]:
     finally:
         signal.signal(signal.SIGTERM, before)
         sys.unraisablehook = unraisable
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Print what a user is warned of as one line, without the line of code that says so; only for a while."""
+    usual = warnings.formatwarning
+
+    def plain(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:
+        return (
+            f"warning: {message}\n"
+            if issubclass(category, ReachcostWarning)
+            else usual(message, category, *where, **more)
+        )
+
+    warnings.formatwarning = plain
+    try:
+        yield
+    finally:
+        warnings.formatwarning = usual
 
 
 if __name__ == "__main__":

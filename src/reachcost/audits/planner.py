@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -30,6 +30,8 @@ from reachcost.protocols import SamplingPlanner, TerminalCost, WorldModel
 from reachcost.tasks.contract import Task, require_task
 
 CANNOT_TELL = "cannot tell"
+CLEAR = 0.5
+"""An order of true ends that gains less than this share of what passes needs no second opinion."""
 
 
 @dataclass(frozen=True)
@@ -158,9 +160,9 @@ def _usual_planner(model: WorldModel, task: Task | None) -> SamplingPlanner:
 def verdict(stages: Sequence[Stage]) -> str:
     """The stage to blame.
 
-    Goals out of reach and a search that misses them knowing everything come first. Then the cost, if it orders true
-    ends badly, or what it is made of: a latent that lost something, logs with a gap. If it orders them well, foresight
-    tells how much success is lost to the dynamics and how much to the cost, and the larger loss is blamed.
+    Goals out of reach and a search that misses them knowing everything come first. Then the cost, if it clearly orders
+    true ends badly, or what it is made of: a latent that lost something, logs with a gap. Else foresight tells how much
+    success is lost to the dynamics and how much to the cost, and the larger loss is blamed.
 
     `none` if episodes succeed; `cannot tell` if nothing that was measured explains why they fail, or none ran.
 
@@ -173,8 +175,8 @@ def verdict(stages: Sequence[Stage]) -> str:
         return "none"
     first = next((name for name in failing if name in ("goals", "sampling")), None)
     cost = next((name for name in failing if name in ("representation", "coverage", "ranking")), None)
-    if first or (cost and ("ranking" in failing or "execution" not in failing)):
-        return first or str(cost)
+    if first:
+        return first
     measured = {stage.name: stage for stage in stages if stage.value is not None}
     if "foresight" in measured and "execution" in measured:
         if "representation" in failing and "foresight" in failing:
@@ -185,6 +187,8 @@ def verdict(stages: Sequence[Stage]) -> str:
         if foreseen - reached >= known - foreseen:
             return "dynamics"
         return (cost or "ranking") if "sampling" in measured else CANNOT_TELL  # cost or search: neither is excused
+    if cost and ("ranking" in failing or "execution" not in failing):
+        return cost
     return "dynamics" if "dynamics" in failing else cost or CANNOT_TELL
 
 
@@ -194,9 +198,11 @@ def _mean_of(stage: Stage, episodes: np.ndarray) -> float:
 
 
 def _undecided(stages: Sequence[Stage]) -> bool:
-    """Whether episodes fail although goals, search and the order of true ends are not to blame."""
-    failing = {stage.name for stage in stages if stage.outcome == "fail"}
-    return "execution" in failing and not failing & {"goals", "sampling", "ranking"}
+    """Whether episodes fail, goals and search are not to blame, and the order of true ends is not clearly at fault."""
+    failing = {stage.name: stage for stage in stages if stage.outcome == "fail"}
+    ranking = failing.get("ranking")
+    clear = ranking is not None and cast(float, ranking.value) < CLEAR * ranking.threshold
+    return "execution" in failing and not failing.keys() & {"goals", "sampling"} and not clear
 
 
 def _caveats(subject: Subject, stages: Sequence[Stage]) -> tuple[str, ...]:

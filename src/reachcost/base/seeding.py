@@ -15,6 +15,8 @@ from numpy.random import Generator, Philox
 from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import DTypeLike
 
+from reachcost.errors import ReachcostError
+
 
 def generator(seed: int, purpose: str, *indices: int) -> Generator:
     """Return the random stream that belongs to `(seed, purpose, *indices)`.
@@ -22,6 +24,8 @@ def generator(seed: int, purpose: str, *indices: int) -> Generator:
     >>> float(generator(0, "cem", 3, 1).random()) == float(generator(0, "cem", 3, 1).random())
     True
     """
+    if seed < 0:
+        raise ReachcostError(f"the seed is {seed}: give 0 or more")
     name = "/".join([str(seed), purpose, *map(str, indices)])
     return Generator(Philox(_Digest(name)))  # pyright: ignore[reportArgumentType] (the stub omits ISeedSequence)
 

@@ -40,10 +40,17 @@ def require_writable(*directories: Path) -> None:
             ) from error
 
 
+def require_least(least: int, **options: int | None) -> None:
+    """Refuse numbers below the least that a command can use; an option that is not given is None."""
+    for name, number in options.items():
+        if number is not None and number < least:
+            raise ReachcostError(f"--{name.replace('_', '-')} {number}: give {least} or more")
+
+
 def cem(candidates: int, iterations: int) -> CEM:
     """The planner of so many candidates, a tenth of them elites."""
     from reachcost.planning.cem import CEM
 
-    if candidates < 2 or iterations < 1:
-        raise ReachcostError(f"--candidates {candidates} --iterations {iterations}: give at least 2 and 1")
+    require_least(2, candidates=candidates)
+    require_least(1, iterations=iterations)
     return CEM(candidates=candidates, iterations=iterations, elites=max(2, candidates // 10))

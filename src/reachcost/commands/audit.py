@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reachcost.commands import cem, console, require_new, require_writable
-from reachcost.commands.options import evaluation_option, model_option, task_option
+from reachcost.commands.options import evaluation_option, logs_option, model_option, task_option
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
@@ -74,7 +74,6 @@ def audit(
     from reachcost.costs.head import HeadCost
     from reachcost.costs.latent import LatentMSE
     from reachcost.data.latents import encode_logs
-    from reachcost.data.logs.hdf5 import open_logs
     from reachcost.heads.storage import load_head
     from reachcost.results.records import write_rows
 
@@ -90,13 +89,12 @@ def audit(
     thresholds = _thresholds(threshold)
     world = None if task is None else task_option(task)
     planner = _planner(world, candidates, iterations, horizon)
-    observe = None if world is None else world.observe
-    opened = open_logs(logs, observe=observe)
+    opened = logs_option(logs, world)
     loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
     require_one_model({"head": cost}, loaded)
     progress.step("latents")
     latents = encode_logs(loaded, opened, progress=progress)
-    unseen = None if held_out is None else encode_logs(loaded, open_logs(held_out, observe=observe), progress=progress)
+    unseen = None if held_out is None else encode_logs(loaded, logs_option(held_out, world), progress=progress)
     simulator = None if logs_only else world
     goals = None if simulator is None else evaluation_option(simulator, evaluation)
     goals = goals.spread(episodes) if goals is not None and episodes is not None else goals
@@ -135,7 +133,7 @@ def _planner(task: Task | None, candidates: int, iterations: int, horizon: int |
 
 def _thresholds(given: tuple[str, ...]) -> dict[str, float]:
     """What `NAME=VALUE ...` sets."""
-    from reachcost.audits.subject import NAMES
+    from reachcost.audits.subject import THRESHOLDS
 
     found: dict[str, float] = {}
     for text in given:
@@ -144,8 +142,10 @@ def _thresholds(given: tuple[str, ...]) -> dict[str, float]:
             found[name] = float(value)
         except ValueError:
             raise ReachcostError(
-                f"--threshold {text}: give NAME=VALUE, a number for one of {', '.join(NAMES)}"
+                f"--threshold {text}: give NAME=VALUE, a number for one of {', '.join(THRESHOLDS)}"
             ) from None
-        if name not in NAMES:
-            raise ReachcostError(f"--threshold {text}: there is no stage {name!r}, choose one of {', '.join(NAMES)}")
+        if name not in THRESHOLDS:
+            raise ReachcostError(
+                f"--threshold {text}: there is no threshold {name!r}, choose one of {', '.join(THRESHOLDS)}"
+            )
     return found

@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 
 from reachcost.commands import console
-from reachcost.commands.options import model_option, task_option
+from reachcost.commands.options import logs_option, model_option, task_option
 
 
 def check(
@@ -32,12 +32,11 @@ def check(
     import torch
 
     from reachcost.data.actions import blocks_of
-    from reachcost.data.logs.hdf5 import open_logs
     from reachcost.worldmodels.check import check_world_model
     from reachcost.worldmodels.jepa import JepaWorldModel
 
     world = task_option(task)
-    opened = None if logs is None else open_logs(logs, observe=world.observe)
+    opened = None if logs is None else logs_option(logs, world, named=task is not None)
     loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
     seen = opened or world.generate_logs(episodes=1)
     blocks, rng = blocks_of(loaded), torch.Generator().manual_seed(0)

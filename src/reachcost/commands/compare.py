@@ -7,8 +7,8 @@ from typing import Annotated
 
 import tyro
 
-from reachcost.commands import console, require_new, require_writable
-from reachcost.commands.options import model_option, task_option
+from reachcost.commands import console, require_least, require_new, require_writable
+from reachcost.commands.options import logs_option, model_option, task_option
 from reachcost.errors import ReachcostError
 
 
@@ -35,9 +35,9 @@ def compare(
     """
     from reachcost.audits.comparison import compare_heads
     from reachcost.base.progress import ConsoleProgress
-    from reachcost.data.logs.hdf5 import open_logs
     from reachcost.heads.storage import load_head
 
+    require_least(0, seed=seed)
     if not heads:
         raise ReachcostError("there are no heads to compare: name directories of `reachcost fit`")
     if len({*heads}) < len(heads):
@@ -49,7 +49,7 @@ def compare(
     names = short if len({*short}) == len(heads) else heads
     loaded_heads = dict(zip(names, map(load_head, heads), strict=True))
     world = None if task is None else task_option(task)
-    opened = open_logs(logs, observe=None if world is None else world.observe)
+    opened = logs_option(logs, world)
     loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
     table = compare_heads(loaded_heads, loaded, opened, seed=seed, progress=ConsoleProgress(console))
     console.print(table.terminal(f"{len(opened)} episodes, {table.rows[0].n} goals"))

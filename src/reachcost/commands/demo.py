@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from reachcost.commands import console, require_writable
-from reachcost.errors import ReachcostError
+from reachcost.commands import console, require_least, require_writable
 
 
 def demo(out: Path = Path("reachcost-demo"), episodes: int = 100, log_episodes: int = 10_000) -> None:
@@ -20,8 +19,7 @@ def demo(out: Path = Path("reachcost-demo"), episodes: int = 100, log_episodes: 
     from reachcost.base.progress import ConsoleProgress
     from reachcost.studies.registry import demo as run_demo
 
-    if episodes < 1:
-        raise ReachcostError(f"--episodes {episodes}: give at least one")
+    require_least(1, episodes=episodes, log_episodes=log_episodes)
     require_writable(out, out / "tables", out / "runs")
     start = time.perf_counter()
     table, picture = run_demo(out, ConsoleProgress(console), episodes=episodes, log_episodes=log_episodes)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reachcost.commands import cem, console, require_new, require_writable
-from reachcost.commands.options import evaluation_option, model_option, task_option
+from reachcost.commands import cem, console, require_least, require_new, require_writable
+from reachcost.commands.options import evaluation_option, logs_option, model_option, task_option
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ def evaluate(
     """Compare success before and after a repair in stable-worldmodel's own World.evaluate.
 
     Args:
-        model: A bundled model, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel, hf://user/name,
-            or your own, as module:factory or file.py:factory.
+        model: A bundled model, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel or
+            hf://user/name: a JEPA, as stable-worldmodel plans with. Others are evaluated in Python, by rc.control.
         head: Directory of the head, or hf://user/name.
         logs: Dataset the head was fitted on. A public checkpoint needs it for the statistics of its actions.
         task: A world that stable-worldmodel has, too; by default the first of ours.
@@ -51,23 +51,24 @@ def evaluate(
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
     """
     from reachcost.base.progress import ConsoleProgress
-    from reachcost.data.logs.hdf5 import open_logs
     from reachcost.heads.storage import load_head
     from reachcost.swm.comparison import compare_in_world, doubt_of, table_name
     from reachcost.swm.package import import_stable_worldmodel
     from reachcost.worldmodels.jepa import JepaWorldModel
 
+    require_least(0, seed=seed)
     if out is not None:
         require_writable(out / "tables")
-    world, planner, fitted = task_option(task), cem(candidates, iterations), load_head(head)
+    world, planner = task_option(task), cem(candidates, iterations)
+    opened = None if logs is None else logs_option(logs, world)
+    loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
+    if not isinstance(loaded, JepaWorldModel):
+        raise ReachcostError(f"{model} is a {type(loaded).__name__}, not a JEPA: evaluate it in Python, by rc.control")
+    fitted = load_head(head)
     complete, goals = _goals(world, evaluation, held_out, goal_offset, episodes, seed)
     if out is not None:
         require_new(out / "tables" / f"{table_name(goals, weight)}.json")
     import_stable_worldmodel()
-    opened = None if logs is None else open_logs(logs, observe=world.observe)
-    loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
-    if not isinstance(loaded, JepaWorldModel):
-        raise ReachcostError(f"{model} is a {type(loaded).__name__}, not a JEPA: evaluate it in Python, by rc.control")
     doubt = doubt_of(fitted, complete, opened)
     table = compare_in_world(world, loaded, fitted, goals, weight, planner, seed, doubt, ConsoleProgress(console))
     console.print(table.terminal(f"{len(goals)} episodes of {goals.name}"))
@@ -89,7 +90,6 @@ def _goals(
 ) -> tuple[EvaluationSet, EvaluationSet]:
     """The whole set that starts and goals come from, and those of it that are wanted."""
     from reachcost.data.logs.goals import logged_goals
-    from reachcost.data.logs.hdf5 import open_logs
 
     if held_out is None:
         if offset is not None:
@@ -98,7 +98,7 @@ def _goals(
         return complete, complete.spread(episodes)
     if evaluation is not None:
         raise ReachcostError(f"goals come from --evaluation {evaluation} or from --held-out {held_out}: give one")
-    logs = open_logs(held_out, observe=world.observe)
+    logs = logs_option(held_out, world)
     _require_public_frames(world, logs, held_out)
     drawn = logged_goals(logs, 25 if offset is None else offset, episodes, seed)
     return drawn, drawn

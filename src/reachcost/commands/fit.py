@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich import box
 from rich.table import Table
 
-from reachcost.commands import console, require_new, require_writable
-from reachcost.commands.options import model_option, task_option
+from reachcost.commands import console, require_least, require_new, require_writable
+from reachcost.commands.options import logs_option, model_option, task_option
 
 if TYPE_CHECKING:
     from reachcost.base.progress import Progress
@@ -37,7 +37,7 @@ def fit(
         logs: Dataset of stable-worldmodel (HDF5 or Lance), D4RL, Minari or npz, with frames, or with states alone if
             --task draws them.
         out: Directory for the head.
-        task: The world that draws frames of logged states; episodes of its evaluation sets are kept out of training.
+        task: The world that draws frames of logged states; its evaluation sets are kept out of training.
             Your own is module:Class or file.py:Class.
         recipe: How the head is trained: our way, the paper's, or the best of several on held-out logs, which takes
             about ten times as long.
@@ -48,16 +48,17 @@ def fit(
     """
     from reachcost.base.progress import ConsoleProgress
     from reachcost.data.latents import encode_logs
-    from reachcost.data.logs.hdf5 import open_logs
     from reachcost.fitting.default import repair_latents
     from reachcost.fitting.references import warn_if_in_doubt
     from reachcost.heads.storage import save_head
 
+    require_least(1, pairs=pairs)
+    require_least(0, seed=seed)
     require_new(out)
     require_writable(out.parent)
     progress = ConsoleProgress(console)
     world = None if task is None else task_option(task)
-    opened = open_logs(logs, observe=None if world is None else world.observe)
+    opened = logs_option(logs, world)
     progress.step("latents")
     loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
     latents = encode_logs(loaded, opened, progress=progress)
@@ -110,7 +111,7 @@ def _errors(record: dict[str, Any]) -> Table:
     known = {"loss": record["validation_loss"], "rmse": record["validation_rmse"]}
     title = f"validation, {'held-out ' if beside['held_out'] else ''}episodes: {beside['episodes']}"
     table = Table("", "loss", "RMSE in steps", box=box.SIMPLE_HEAD, show_edge=False, title=title, title_justify="left")
-    lines = {"this head": known, "constant": beside["constant"], "shuffled labels": beside.get("shuffled")}
+    lines = {"this head": known, "best constant": beside["constant"], "shuffled labels": beside.get("shuffled")}
     for name, error in lines.items():
         if error is not None:
             table.add_row(name, f"{error['loss']:.4g}", f"{error['rmse']:.3g}")

@@ -9,7 +9,7 @@ import tyro
 from rich import box
 from rich.table import Table
 
-from reachcost.commands import console, require_writable
+from reachcost.commands import console, require_least, require_writable
 from reachcost.commands.options import task_option
 from reachcost.errors import ReachcostError
 
@@ -35,6 +35,8 @@ def generate_logs(
     from reachcost.base.progress import ConsoleProgress
     from reachcost.data.logs.hdf5 import write_logs
 
+    require_least(1, episodes=episodes)
+    require_least(0, seed=seed)
     if out.is_dir() or (out.exists() and not overwrite):
         raise ReachcostError(f"{out} exists already: choose another --out, or replace a file by --overwrite")
     require_writable(out.parent)

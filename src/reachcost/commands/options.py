@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from inspect import signature
+from inspect import Parameter, signature
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,26 @@ def task_option(text: str | None, **options: Any) -> Task:
     if task.offers("generate_logs") or (task.sets and task.discrete_actions is not None):  # else it shows in use
         check_task(task)
     return task
+
+
+def logs_option(path: Path, task: Task | None, named: bool = True) -> Logs:
+    """The logs that a command names; the task draws their frames where they hold none.
+
+    Args:
+        path: Where they are.
+        task: The world that they must be of.
+        named: Whether the user named the task; one that is taken by default is only asked for frames.
+    """
+    from reachcost.data.logs.hdf5 import open_logs
+    from reachcost.tasks.logged import require_logs_of
+
+    logs = open_logs(path, observe=None if task is None else task.observe)
+    if task is not None and (named or logs.observe is not None):
+        try:
+            require_logs_of(task, logs)
+        except ReachcostError as error:
+            raise ReachcostError(f"{path}: {error}") from error
+    return logs
 
 
 def model_option(
@@ -149,12 +169,12 @@ def _file(path: Path) -> ModuleType:
 
 def _made(text: str, factory: Any, offered: dict[str, Any]) -> Any:
     """Call a factory with those of the offered arguments that it asks for."""
-    asked = [name for name in signature(_callable(text, factory)).parameters if name in offered]
-    for name in asked:
-        if offered[name] is None:
+    asked = {name: part for name, part in signature(_callable(text, factory)).parameters.items() if name in offered}
+    for name, part in asked.items():
+        if offered[name] is None and part.default is Parameter.empty:
             raise ReachcostError(f"{text} asks for `{name}`, and there is none: give --{name}")
     try:
-        return factory(**{name: offered[name] for name in asked})
+        return factory(**{name: offered[name] for name in asked if offered[name] is not None})
     except ReachcostError:
         raise
     except Exception as error:  # the user's factory may raise anything

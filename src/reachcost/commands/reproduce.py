@@ -20,9 +20,10 @@ def reproduce(name: Annotated[str, tyro.conf.Positional], out: Path = Path("resu
     """
     from reachcost.base.progress import ConsoleProgress
     from reachcost.studies.registry import reproduce as make_table
-    from reachcost.studies.registry import tables_of
+    from reachcost.studies.registry import require_ready, tables_of
 
     names = tables_of(name)
+    require_ready(names)
     require_writable(out, *(out / folder for folder in ("tables", "runs", "figures")))
     for table_name in names:
         start, cpu = time.perf_counter(), time.process_time()

@@ -10,8 +10,8 @@ import tyro
 from rich import box
 from rich.table import Table
 
-from reachcost.commands import console, require_writable
-from reachcost.commands.options import task_option
+from reachcost.commands import console, require_least, require_writable
+from reachcost.commands.options import logs_option, task_option
 
 
 def train_model(
@@ -41,14 +41,14 @@ def train_model(
         device: Where to train: cpu or cuda.
     """
     from reachcost.base.progress import ConsoleProgress
-    from reachcost.data.logs.hdf5 import open_logs
     from reachcost.worldmodels.training.train import TrainingPlan, train_world_model
 
+    require_least(0, seed=seed)
     require_writable(out)
     sized = TrainingPlan.paper() if size == "paper" else TrainingPlan()
     counts = {name: count for name, count in (("steps", steps), ("refinement", refinement)) if count is not None}
     plan = replace(sized, kind=kind, seed=seed, threads=threads, device=device, **counts)
-    opened = open_logs(logs, observe=task_option(task).observe)
+    opened = logs_option(logs, task_option(task), named=task is not None)
     model = train_world_model(opened, out, plan, ConsoleProgress(console))
     table = Table(
         "on held-out episodes", "", box=box.SIMPLE_HEAD, show_edge=False, title=f"{out}", title_justify="left"

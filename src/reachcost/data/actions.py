@@ -47,8 +47,13 @@ class ActionBlocks:
                 raise ReachcostError(f"action blocks: {name} is {values}: give one finite number per component")
         if isinstance(self.length, bool) or not isinstance(self.length, int | np.integer):
             raise ReachcostError(f"action blocks: length is {self.length!r}: give the environment steps of a block")
-        if not self.mean or min(self.std) <= 0 or self.length < 1:
-            raise ReachcostError("action blocks: every component must vary, and a block lasts at least one step")
+        if self.length < 1:
+            raise ReachcostError(f"action blocks: length is {self.length}: a block lasts at least one step")
+        if not self.mean or min(self.std) <= 0:
+            raise ReachcostError(
+                f"action blocks: the deviations of the actions are {list(self.std)}: every component must vary, so log "
+                "other actions, or leave out what is always the same"
+            )
 
     @classmethod
     def of(cls, logs: Logs, length: int, taken: np.ndarray | None = None) -> ActionBlocks:
@@ -67,7 +72,13 @@ class ActionBlocks:
         mean, std, low, high = (
             tuple(numbers.tolist()) for numbers in (actions.mean(0), actions.std(0), actions.min(0), actions.max(0))
         )
-        return cls(mean, std, low, high, length)
+        blocks = cls(mean, std, low, high, length)
+        if length >= (longest := int(logs.lengths.max())):
+            raise ReachcostError(
+                f"a block of {length} actions fits in no episode of these logs, the longest of which has {longest} "
+                "rows: give a smaller length"
+            )
+        return blocks
 
     @property
     def size(self) -> int:

@@ -53,6 +53,11 @@ class EvaluationSet:
                 raise ReachcostError(
                     f"evaluation set: {name} are {str(states.tolist())[:60]}: give states [E, ...], one per episode"
                 )
+            if not np.isfinite(states).all():
+                row = int(np.flatnonzero(~np.isfinite(states.reshape(len(states), -1)).all(1))[0])
+                raise ReachcostError(
+                    f"evaluation set {self.name!r}: {name} are not finite, first in row {row}: leave such episodes out"
+                )
             object.__setattr__(self, name, states)
         if self.starts.shape[1:] != self.goals.shape[1:]:
             raise ReachcostError(
@@ -65,6 +70,11 @@ class EvaluationSet:
             raise ReachcostError(
                 f"evaluation set {self.name!r} has {len(self.starts)} starts, {len(self.goals)} goals and "
                 f"{len(self.episodes)} episode numbers: give one of each per episode"
+            )
+        if len(np.unique(self.episodes)) < len(self.episodes):
+            raise ReachcostError(
+                f"evaluation set {self.name!r} has several episodes of one number, {self.episodes[:8].tolist()}: "
+                "number them differently, since random numbers and rows of results belong to an episode"
             )
 
     def __len__(self) -> int:

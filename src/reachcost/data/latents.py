@@ -32,11 +32,15 @@ from reachcost.base.progress import Progress, as_progress
 from reachcost.data.fingerprint import fingerprint_of, name_of
 from reachcost.data.logs import Logs
 from reachcost.data.logs.episodes import require_logs
-from reachcost.data.rollouts import require_model
+from reachcost.data.rollouts import encoded, require_model
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.protocols import WorldModel
 
 FORMAT = "reachcost-latents/1"
+DRAWN = (
+    "let a task draw what logs of states lack (--task, or open_logs(path, task.observe)), log it (--pixels 64), give "
+    "logs of the world it was trained in"
+)
 SAMPLE = 64
 """Rows that are encoded anew to tell frames apart."""
 SAVE_EVERY = 32
@@ -145,14 +149,8 @@ def _batches(first: int, stop: int, size: int) -> list[slice]:
 
 @torch.no_grad()
 def _encode(model: WorldModel, logs: Logs, rows: slice | np.ndarray) -> np.ndarray:
-    observations = logs.observations(rows)
-    try:
-        return model.encode(observations).cpu().numpy()
-    except KeyError as error:
-        raise ReachcostError(
-            f"the model reads a column {error} that these logs do not have (they have {', '.join(observations)}): "
-            "a task draws them from states (--task, or open_logs(path, task.observe)), or log them (--pixels 64)"
-        ) from error
+    count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+    return encoded(model, logs.observations(rows), count, DRAWN).cpu().numpy()
 
 
 class _Stored:

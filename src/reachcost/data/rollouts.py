@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from reachcost.base.types import UNFIT, refuse
@@ -30,8 +31,17 @@ def history_of(model: object) -> int:
     return int(history)
 
 
-def encoded(model: WorldModel, observations: Observations, rows: int) -> Tensor:
-    """The latents of `rows` observations [rows, D], and nothing else."""
+def encoded(
+    model: WorldModel, observations: Observations, rows: int, remedy: str = "give states as they are logged"
+) -> Tensor:
+    """The latents of `rows` observations [rows, D] in single precision, and nothing else.
+
+    Args:
+        model: The world model.
+        observations: What it encodes.
+        rows: How many they are.
+        remedy: What to do about observations that it cannot encode.
+    """
     try:
         latents = model.encode(observations)
     except ReachcostError:
@@ -39,11 +49,11 @@ def encoded(model: WorldModel, observations: Observations, rows: int) -> Tensor:
     except UNFIT as error:
         raise ReachcostError(
             f"`encode` of the world model {name_of(model)} failed on {rows} observations with "
-            f"{', '.join(observations)} ({type(error).__name__}: {error}): give states as they are logged, or mend it; "
+            f"{', '.join(observations)} ({type(error).__name__}: {error}): {remedy}, or mend it; "
             "reachcost.check_world_model tests it"
         ) from error
     require_shape(model, "encode", latents, (rows, model.latent_dim))
-    return latents
+    return _single(latents)
 
 
 def ends_of(model: WorldModel, context: Tensor, actions: Tensor) -> Tensor:
@@ -57,7 +67,20 @@ def ends_of(model: WorldModel, context: Tensor, actions: Tensor) -> Tensor:
     """
     ends = model.rollout(context, actions)
     require_shape(model, "rollout", ends, (*actions.shape[:2], model.latent_dim))
-    return ends
+    if not torch.isfinite(ends.sum()):  # one number to look at; the sum of finite ones may be too large, too
+        wrong = ~torch.isfinite(ends).all(2)
+        if wrong.any():
+            raise ReachcostError(
+                f"`rollout` of the world model {name_of(model)} predicts {int(wrong.sum())} of {wrong.numel()} "
+                "candidates to end in numbers that are not finite: check its predictor and what it makes of large "
+                "actions; reachcost.check_world_model tests it"
+            )
+    return _single(ends)
+
+
+def _single(latents: Tensor) -> Tensor:
+    """Single precision, which heads and costs are in; numbers of states stay whole."""
+    return latents.float() if latents.is_floating_point() else latents
 
 
 def require_shape(model: object, method: str, found: object, shape: tuple[int, ...]) -> None:

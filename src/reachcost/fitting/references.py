@@ -23,8 +23,8 @@ from reachcost.results.stats import cluster_bootstrap
 
 FEWEST = 5
 """Held-out episodes below which nothing is said about others: resampling fewer repeats most of them."""
-LABELS = 20_000
-"""Training labels that a constant is fitted to."""
+FEWEST_PAIRS, ENOUGH_PAIRS = 2_000, 10_000
+"""Training pairs of an epoch below which heads come out as chance has it, and what is safe: see docs/repair.md."""
 
 
 @torch.no_grad()
@@ -36,7 +36,7 @@ def beside_constant(head: LearnedHead, pairs: Pairs, recipe: Recipe) -> dict[str
     judged = pairs.validation
     target = judged.gap / head.scale
     predicted = head.scaled(pairs.latents[judged.first], pairs.latents[judged.second])
-    value = best_constant(pairs.train, recipe, head.scale)
+    value = best_constant(judged, recipe, head.scale)
     losses = [recipe.losses(guess, target) for guess in (predicted, torch.full_like(target, value / head.scale))]
     columns = torch.stack(losses, dim=1).double().numpy()
     episodes = pairs.logs.episode_of(judged.first.numpy())
@@ -56,7 +56,7 @@ def beside_constant(head: LearnedHead, pairs: Pairs, recipe: Recipe) -> dict[str
 
 def best_constant(pairs: PairSet, recipe: Recipe, scale: float) -> float:
     """The one prediction, in units of the label, that a recipe's loss likes best on these pairs."""
-    target = pairs.gap[:LABELS] / scale
+    target = pairs.gap / scale
     low, high = float(target.min()), float(target.max())
     if low == high or recipe.loss == "ranking":  # which no constant serves better than another
         return float(target.mean()) * scale
@@ -75,8 +75,13 @@ def doubt(record: Mapping[str, Any]) -> str:
         return ""
     remedy = "log more episodes or train longer, and audit it before use"
     if found["episodes"] < FEWEST:
-        count = "one held-out episode" if found["episodes"] == 1 else f"{found['episodes']} held-out episodes"
-        return f"the head is validated on {count}, too few to tell whether it learned anything: {remedy}"
+        judges = "one held-out episode" if found["episodes"] == 1 else f"{found['episodes']} held-out episodes"
+        return f"the head is validated on {judges}, too few to tell whether it learned anything: {remedy}"
+    if (count := record["pairs"]["train_pairs"]) < FEWEST_PAIRS:
+        return (
+            f"the head learned from {count} pairs an epoch, too few to mean anything: give {ENOUGH_PAIRS:,} or more "
+            "(pairs=, --pairs)"
+        )
     if found["remaining_interval"][1] >= 1:
         low, high = (f"{100 * bound:.0f}" for bound in found["remaining_interval"])
         return (

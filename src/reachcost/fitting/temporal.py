@@ -98,6 +98,8 @@ class TemporalPairs(Pairs):
         held_out = max(1, round(holdout * len(usable))) if holdout else 0
         shuffled = generator(seed, "holdout").permutation(usable)
         for_validation, for_training = (shuffled[:held_out], shuffled[held_out:]) if held_out else (usable, usable)
+        if not len(for_training):
+            raise ReachcostError(_nothing_left(logs, exclusion, held_out=len(for_validation)))
         training = _Rows(logs, for_training, rows, generator(seed, "rows"))
         validating = training if rows else _Rows(logs, for_validation, None, generator(seed, "rows"))
         sampler = SAMPLERS[sampling] if max_gap is None else partial(balanced, max_gap=max_gap)
@@ -131,9 +133,7 @@ class _Rows:
             first, counts = np.unique(owner, return_index=True, return_counts=True)[1:]
             self._offsets, self._lengths = first[counts >= 2], counts[counts >= 2]
         if not len(self._lengths):
-            raise ReachcostError(
-                "no episode is left with two rows to pair: log more episodes, lower holdout, exclude less"
-            )
+            raise ReachcostError(f"no two of {limit} random rows are of one episode: ask for more rows")
 
     def pair(self, count: int, sampler: Sampler, exclusion: Exclusion, rng: Generator) -> PairSet:
         """Draw pairs, in random order, none of them an evaluation pair."""
@@ -156,6 +156,19 @@ class _Rows:
 
     def _log_row(self, position: np.ndarray) -> np.ndarray:
         return position if self._row is None else self._row[position]
+
+
+def _nothing_left(logs: Logs, exclusion: Exclusion, held_out: int) -> str:
+    """What became of all episodes, and what to do about it."""
+    names = ", ".join(repr(chosen.name) for chosen in exclusion.sets)
+    took = {
+        "too short": int((logs.lengths < 2).sum()),
+        f"excluded, as they hold a start or goal of {names}": len(exclusion.episodes),
+        "held out": held_out,
+    }
+    told = ", ".join(f"{count} {why}" for why, count in took.items() if count)
+    less = ", or exclude less" if len(exclusion.episodes) else ""
+    return f"of {len(logs)} episodes none is left to pair ({told}): log more episodes{less}"
 
 
 def _require_settings(sampling: str, max_gap: int | None, rows: int | None, logged: int) -> None:

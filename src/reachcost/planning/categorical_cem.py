@@ -13,6 +13,7 @@ from reachcost.base.seeding import EpisodeStreams
 from reachcost.base.types import require_numbers
 from reachcost.data.rollouts import ends_of
 from reachcost.errors import ReachcostError
+from reachcost.planning.budget import require_budget
 from reachcost.planning.elites import lowest
 from reachcost.protocols import TerminalCost, WorldModel
 
@@ -49,18 +50,14 @@ class CategoricalCEM:
     """Begin with the distribution of elites that all do what the last plan of the episode left unexecuted; else with
     the uniform one."""
     keep_elites: int = 0
-    """Best candidates of an iteration that take the last places in the pool of the next, before injected ones."""
+    """Best candidates of an iteration, some or all of the elites, that take the last places in the next pool, before
+    injected ones."""
 
     def __post_init__(self) -> None:
         require_numbers(self)
-        if min(self.actions, self.horizon, self.iterations, self.elites) < 1 or self.elites > self.candidates:
-            raise ReachcostError(f"{self}: make every count positive, and elites no more than candidates")
-        if not 1 <= self.blocks <= self.horizon:
-            raise ReachcostError(f"{self}: execute 1 to {self.horizon} blocks, those of the horizon")
-        if self.warm_start and self.blocks == self.horizon:
-            raise ReachcostError(f"{self}: nothing of a plan is left to start from: execute fewer blocks, say blocks=1")
-        if not 0 <= self.keep_elites <= self.candidates:
-            raise ReachcostError(f"{self}: keep no more elites than there are candidates")
+        if self.actions < 1:
+            raise ReachcostError(f"CategoricalCEM(actions={self.actions}): give as many as the task has")
+        require_budget(self, fewest=1)
 
     @property
     def executed(self) -> int:
@@ -142,9 +139,12 @@ class CategoricalCEM:
 
 
 def sample(probability: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    """Inverse-CDF sampling: probability [B, H, A], uniform uint16 draws [B, H, S] -> actions uint8 [B, H, S]."""
+    """Inverse-CDF sampling: probability [B, H, A], uniform uint16 draws [B, H, S] -> actions [B, H, S].
+
+    They are uint8, or uint16 where there are more than 256.
+    """
     edges = np.minimum(65536 * probability.cumsum(2), 65535).astype(np.uint16)[..., None]
-    actions = np.zeros(draws.shape, np.uint8)
+    actions = np.zeros(draws.shape, np.min_scalar_type(edges.shape[2] - 1))
     for edge in range(edges.shape[2] - 1):
         actions += (draws >= edges[:, :, edge]).view(np.uint8)
     return actions

@@ -14,6 +14,7 @@ from reachcost.base.types import require_numbers
 from reachcost.data.actions import blocks_of
 from reachcost.data.rollouts import ends_of
 from reachcost.errors import ReachcostError
+from reachcost.planning.budget import require_budget
 from reachcost.planning.elites import lowest
 from reachcost.protocols import TerminalCost, WorldModel
 
@@ -58,27 +59,22 @@ class CEM:
     """Clip candidates to the range of the logged actions, or to (low, high) in units of the environment, each a number
     or one per component; None clips nothing."""
     keep_elites: int = 0
-    """Best candidates of an iteration that take the last places in the pool of the next."""
+    """Best candidates of an iteration, some or all of the elites, that take the last places in the next pool."""
 
     def __post_init__(self) -> None:
         require_numbers(self)
-        if min(self.horizon, self.iterations) < 1 or not 2 <= self.elites <= self.candidates:
-            raise ReachcostError(f"{self}: make every count positive, and 2 <= elites <= candidates")
+        require_budget(self, fewest=2)
         if self.execute not in ("mean", "best"):
-            raise ReachcostError(f"{self}: execute the mean or the best")
-        if self.blocks is not None and not 1 <= self.blocks <= self.horizon:
-            raise ReachcostError(f"{self}: execute 1 to {self.horizon} blocks, those of the horizon")
-        if self.warm_start and self.executed == self.horizon:
-            raise ReachcostError(f"{self}: nothing of a plan is left to start from: execute fewer blocks, say blocks=1")
+            raise ReachcostError(f"CEM(execute={self.execute!r}): execute the mean or the best")
         if not 0 < self.deviation < np.inf:
-            raise ReachcostError(f"{self}: give a positive deviation")
-        if not 0 <= self.keep_elites < self.candidates:
-            raise ReachcostError(f"{self}: keep no more elites than there are candidates besides the mean")
-        if not (self.bounds is None or isinstance(self.bounds, str)):
+            raise ReachcostError(f"CEM(deviation={self.deviation}): give a positive deviation")
+        if self.bounds is not None and self.bounds != "logs":
+            if not isinstance(self.bounds, tuple | list | np.ndarray) or len(self.bounds) != 2:
+                raise ReachcostError(
+                    f"CEM(bounds={self.bounds!r}): give bounds='logs' or (low, high), in units of the environment"
+                )
             ends = tuple(_plain(end) for end in self.bounds)
             object.__setattr__(self, "bounds", ends)  # plain numbers go into records
-        if self.bounds is not None and self.bounds != "logs" and len(self.bounds) != 2:
-            raise ReachcostError(f"{self}: give bounds='logs' or (low, high)")
 
     @property
     def executed(self) -> int:
@@ -140,8 +136,8 @@ class CEM:
         blocks = blocks_of(model)
         if blocks is None:
             raise ReachcostError(
-                f"{self} clips actions, but the world model does not say how its blocks stand for them: add "
-                "model = rc.with_actions(model, logs, length=...)"
+                f"CEM(bounds={self.bounds!r}) clips actions, but the world model does not say how its blocks stand for "
+                "them: add model = rc.with_actions(model, logs, length=...)"
             )
         return blocks.bounds() if self.bounds == "logs" else blocks.bounds(*self.bounds)
 

@@ -22,7 +22,7 @@ from reachcost.planning.actions import require_actions, require_planner, some_ac
 from reachcost.planning.history import Remembering
 from reachcost.protocols import Planner, TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
-from reachcost.tasks.trial import try_task
+from reachcost.tasks.trial import stepped, try_task
 
 Proposal = Callable[[np.ndarray, np.ndarray, EpisodeStreams], np.ndarray]
 """Candidates [B, iterations, K, H] to inject, from states [B, ...], goals [B, ...] and the episodes' streams."""
@@ -183,7 +183,7 @@ class _Episodes:
             going = ~self._reached[rows] | (not self._task.stops_at_success)
             moving = rows[going]
             if len(moving):
-                self.states[moving] = self._task.step(self.states[moving], actions[going, step])
+                self.states[moving] = stepped(self._task, self.states[moving], actions[going, step])
                 near = self._task.success(self.states[moving], self.goals[moving])
                 first = moving[near & ~self._reached[moving]]
                 self._reached[first], self._steps[first] = True, len(self._path)

@@ -34,7 +34,7 @@ from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.records import Columns, Run
 from reachcost.studies.costs import cost_plan
 from reachcost.studies.recorder import Recorder
-from reachcost.studies.study import HeadPlan, Member, Setting, Study
+from reachcost.studies.study import HeadPlan, Member, Setting, Study, Tables
 from reachcost.tasks.contract import Task
 
 ORACLE, RANDOM = "oracle", "random"
@@ -42,8 +42,8 @@ ORACLE, RANDOM = "oracle", "random"
 WEIGHTS = "weights.safetensors"
 
 
-class Experiment:
-    """The runs of a study below one output directory.
+class Recording:
+    """The runs of declared tables below one output directory.
 
     Args:
         study: What to run.
@@ -53,10 +53,33 @@ class Experiment:
     """
 
     def __init__(
-        self, study: Study, out: Path, progress: Progress | bool | None = None, episodes: int | None = None
+        self, study: Tables, out: Path, progress: Progress | bool | None = None, episodes: int | None = None
     ) -> None:
         self.study, self.progress, self._episodes = study, as_progress(progress), episodes
         self.recorder = Recorder(out, self.progress)
+
+    def within(self, study: Study) -> Experiment:
+        """The engine for one world, among the same records."""
+        other = Experiment(study, self.recorder.out, self.progress, self._episodes)
+        other.recorder = self.recorder
+        return other
+
+    def run(
+        self, kind: str, name: str, config: Mapping[str, Any], compute: Callable[[Path], Columns], **options: Any
+    ) -> Run:
+        """Record one run, once."""
+        return self.recorder.run(f"{self.study.name}/{kind}/{name}", config, compute, **options)
+
+
+class Experiment(Recording):
+    """The runs of a study of one world; arguments are those of `Recording`."""
+
+    study: Study
+
+    def __init__(
+        self, study: Study, out: Path, progress: Progress | bool | None = None, episodes: int | None = None
+    ) -> None:
+        super().__init__(study, out, progress, episodes)
         self.latents, self.probe = cache(self._latents), cache(self._probe)
         self._built, self._drawn = cache(self._build), cache(self._draw)
         self._rolled_out = lru_cache(maxsize=4)(self._roll_out)
@@ -64,9 +87,7 @@ class Experiment:
 
     def variant(self, **changes: Any) -> Experiment:
         """The same with changes of the study, among the same records."""
-        other = Experiment(replace(self.study, **changes), self.recorder.out, self.progress, self._episodes)
-        other.recorder = self.recorder
-        return other
+        return self.within(replace(self.study, **changes))
 
     @cached_property
     def task(self) -> Task:
@@ -125,12 +146,6 @@ class Experiment:
             "model_sha256": fingerprint_of(self.model(model)),
             "logs_sha256": self.logs.fingerprint,
         }
-
-    def run(
-        self, kind: str, name: str, config: Mapping[str, Any], compute: Callable[[Path], Columns], **options: Any
-    ) -> Run:
-        """Record one run, once."""
-        return self.recorder.run(f"{self.study.name}/{kind}/{name}", config, compute, **options)
 
     # Heads
 

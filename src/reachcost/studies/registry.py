@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from reachcost.base.progress import Progress
 from reachcost.errors import ReachcostError
 from reachcost.results.tables import ResultTable
-from reachcost.studies.study import Study
+from reachcost.studies.study import Tables
 from reachcost.studies.tables import make_table
 
 STUDIES = ("tworoom", "toponav", "suite")
@@ -17,12 +18,12 @@ STUDIES = ("tworoom", "toponav", "suite")
 
 
 @cache
-def study_of(name: str) -> Study:
+def study_of(name: str) -> Tables:
     """The study of that name."""
     return importlib.import_module(f"reachcost.studies.{name}").STUDY
 
 
-def all_tables() -> dict[str, Study]:
+def all_tables() -> dict[str, Tables]:
     """Every table, and the study that makes it."""
     return {table: study_of(name) for name in STUDIES for table in study_of(name).tables}
 
@@ -40,9 +41,16 @@ def tables_of(name: str) -> tuple[str, ...]:
     return groups().get(name, (name,))
 
 
+def require_ready(names: Sequence[str]) -> None:
+    """Refuse to begin with tables for which something is missing."""
+    for name in names:
+        all_tables()[name].require()
+
+
 def reproduce(name: str, out: Path, progress: Progress | bool | None = None) -> ResultTable:
     """Run what is missing in `out` and write `out/tables/<name>.json` and `.md`."""
     tables_of(name)
+    require_ready((name,))
     return make_table(all_tables()[name], name, out, progress, command=f"reachcost reproduce {name}")
 
 

@@ -119,14 +119,30 @@ class Setting:
         return self.member.seed if self.head_seed is None else self.head_seed
 
 
-@dataclass(frozen=True)
-class Study:
-    """What runs in one world. A new world is one of these, in a folder of its own."""
+@dataclass(frozen=True, kw_only=True)
+class Tables:
+    """Tables and what their records are called: a study of several worlds declares no more than this."""
 
     name: str
     """What its records are called."""
     protocol: int
     """Raised when a change of code changes results, so that old records are refused."""
+    tables: Mapping[str, TablePlan]
+    """What is made of the runs, by name."""
+    headings: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """Heading and digits of metrics of its own."""
+    table_groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Names that stand for several tables."""
+    legend: str = ""
+    """What the names of costs mean, at the end of every note."""
+    require: Callable[[], object] = lambda: None
+    """Refuses to reproduce tables where something is missing, before anything runs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study(Tables):
+    """What runs in one world. A new world is one of these, in a folder of its own."""
+
     task: Callable[[], Task]
     """The world that logs, models and heads are of."""
     logs: Mapping[str, Any]
@@ -141,8 +157,6 @@ class Study:
     """Candidates for SASC."""
     evaluation: str
     """The evaluation set that is meant where none is named."""
-    tables: Mapping[str, TablePlan]
-    """What is made of the runs, by name."""
     heads: Mapping[str, HeadPlan] = field(default_factory=dict)
     """Learned costs by name."""
     costs: Mapping[str, CostPlan] = field(default_factory=dict)
@@ -161,12 +175,6 @@ class Study:
     """Metrics that are the share of a failure category of that name."""
     bins: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Metrics that are the success of episodes by the oracle distance from start to goal; the last bin is closed."""
-    headings: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    """Heading and digits of metrics of its own."""
-    table_groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Names that stand for several tables."""
-    legend: str = ""
-    """What the names of costs mean, at the end of every note."""
 
     def __post_init__(self) -> None:
         """Refuse what would mix up runs, or fail after hours."""

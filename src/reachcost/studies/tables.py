@@ -6,15 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from reachcost.base.progress import Progress
 from reachcost.errors import ReachcostError
 from reachcost.results.figures.dot_plot import Dot, draw_dots
 from reachcost.results.records import exclusive, require_intact_runs
 from reachcost.results.tables import ResultTable, TableRow
-from reachcost.studies.experiment import Experiment
+from reachcost.studies.experiment import Experiment, Recording
 from reachcost.studies.lines import Line, table_row
-from reachcost.studies.study import Study
+from reachcost.studies.study import Study, Tables
 
 INTERVALS = (
     "Brackets are 95 % intervals: bootstrap over the members of a line and over episodes, which all of them share "
@@ -33,8 +34,8 @@ class TablePlan:
     """What it is about."""
     metrics: tuple[str, ...]
     """Its columns."""
-    rows: Callable[[Experiment], Sequence[TableRow]]
-    """What makes its lines."""
+    rows: Callable[[Any], Sequence[TableRow]]
+    """What makes its lines, of the `Experiment`, or of the `Recording` where the study is of several worlds."""
     intervals: str = INTERVALS
     """How its intervals come about; empty if the note says it."""
     legend: bool = True
@@ -45,7 +46,7 @@ class TablePlan:
     """Columns that are drawn."""
     references: Mapping[str, tuple[float, str]] = field(default_factory=dict)
     """Lines across the picture, by column."""
-    picture: Callable[[Experiment, Path], None] | None = None
+    picture: Callable[[Any, Path], None] | None = None
     """Draws another picture than dots with intervals."""
 
 
@@ -55,7 +56,7 @@ def of_lines(metrics: tuple[str, ...], lines: Callable[[], Sequence[Line]]) -> C
 
 
 def make_table(
-    study: Study,
+    study: Tables,
     name: str,
     out: str | Path,
     progress: Progress | bool | None = None,
@@ -77,7 +78,8 @@ def make_table(
     plan, out = study.tables[name], Path(out)
     with exclusive(out):
         require_intact_runs(out)
-        experiment = Experiment(study, out, progress, episodes)
+        given = out, progress, episodes
+        experiment = Experiment(study, *given) if isinstance(study, Study) else Recording(study, *given)
         rows = plan.rows(experiment)
         parts = [f"{plan.note} {plan.intervals}".strip(), study.legend * plan.legend]
         parts += [f"Made by `{command}`."] if command else []
@@ -94,7 +96,7 @@ def make_table(
     return table
 
 
-def provenance(experiment: Experiment, command: str) -> dict[str, object]:
+def provenance(experiment: Recording, command: str) -> dict[str, object]:
     """What made the table, where, in what time, from which rows."""
     runs = experiment.recorder.used()
     return {

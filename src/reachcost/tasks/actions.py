@@ -62,9 +62,10 @@ class Actions:
             )
         if self.count is not None:
             if actions.dtype.kind not in "iu" or (rows and not 0 <= actions.min() <= actions.max() < self.count):
+                odd = next(iter(actions[(actions < 0) | (actions >= self.count)]), actions.flat[0])
                 raise ReachcostError(
-                    f"{self._name}: its actions are the integers 0 to {self.count - 1}, not {_some(actions)}: plan "
-                    f"with CategoricalCEM({self.count})"
+                    f"{self._name}: its actions are the integers 0 to {self.count - 1}, not {odd} ({actions.dtype}): "
+                    f"plan with CategoricalCEM({self.count})"
                 )
             return actions.astype(np.int64)
         if not np.isfinite(actions).all():
@@ -74,8 +75,8 @@ class Actions:
         outside = (np.abs(actions - within) > rounding).any(1)
         if outside.any() and not self._clip:
             raise ReachcostError(
-                f"{self._name}: the action {_some(actions[outside])} lies outside of {self._space}: pass clip=True to "
-                "execute the nearest one, as a planner samples beyond, or bound the planner"
+                f"{self._name}: the action {_show(actions[outside][0])} lies outside of {self._space}: pass clip=True "
+                "to execute the nearest one, as a planner samples beyond, or bound the planner"
             )
         return within.astype(self._space.dtype)
 
@@ -86,5 +87,5 @@ class Actions:
         return action.reshape(self._space.shape or ())
 
 
-def _some(actions: np.ndarray) -> str:
-    return str(np.round(actions.ravel()[:4].astype(np.float64), 4).tolist())
+def _show(action: np.ndarray) -> str:
+    return str(np.round(action.astype(np.float64), 4).tolist())

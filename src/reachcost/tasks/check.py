@@ -13,6 +13,7 @@ from reachcost.data.evaluation import EvaluationSet, require_one_world
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.tasks.contract import LOST, Distance, Task
+from reachcost.tasks.logged import require_logs_of
 
 NEARBY = 1e-3
 """Share of the largest distance that may remain from a state to itself."""
@@ -59,11 +60,12 @@ def check_parts(task: Task, states: np.ndarray, actions: np.ndarray) -> None:
         _fail("step changes nothing, whatever the actions", "make it follow the actions, or pass other ones")
     _check_observations(task, states)
     reached = _check_rows("success", task.success, states, states)
-    if reached.dtype != bool or reached.shape != (len(states),) or not reached.all():
+    if reached.dtype != bool or reached.shape != (len(states),):
         _fail(
-            "success does not say that every state has reached itself",
-            "return bool [N], True where goal and state agree",
+            f"success returned {reached.dtype} {reached.shape} for {len(states)} states", "return bool [N], one a state"
         )
+    if not reached.all():
+        _fail("success does not say that every state has reached itself", "return True where goal and state agree")
     _check_distances(task, states)
     _check_episodes(task, states)
     _check_readings(task, states)
@@ -226,10 +228,13 @@ def _check_sets(task: Task, states: np.ndarray) -> None:
 def _check_logs(task: Task, states: np.ndarray) -> None:
     logs, again, other = _some_logs(task), _some_logs(task), _some_logs(task, seed=1)
     _require_kind("generate_logs", logs.columns["state"], states)
-    if task.discrete_actions is not None:
-        taken, last = np.asarray(logs.columns["action"]), task.discrete_actions - 1
-        if (wrong := taken[~np.isin(taken, np.arange(last + 1))]).size:
-            _fail(f"generate_logs logged the action {wrong[0]}", f"log indices of the discrete ones, 0 to {last}")
+    require_logs_of(task, logs)
+    taken = np.asarray(logs.columns["action"])
+    if task.discrete_actions is None and taken.dtype.kind in "biu":
+        _fail(
+            f"generate_logs logs {taken.dtype} actions {taken.min()} to {taken.max()}, without `discrete_actions`",
+            f"set discrete_actions = {int(taken.max()) + 1} if they are indices, or log floats",
+        )
     if logs.fingerprint != again.fingerprint:
         _fail("generate_logs gives other logs for the same seed", "draw all its random numbers by that seed")
     if logs.fingerprint == other.fingerprint:

@@ -20,7 +20,9 @@ ADVICE = {
     "reset": "call reset(seed=0) yourself, and mend what it says",
     "get_state": "write get_state(env) so that it returns every number that step reads",
     "set_state": "write set_state(env, state) so that it puts the environment into any state that get_state returns",
-    "step": "an environment must step from every state that it was in, those that ended an episode, too",
+    "step": "mend what it says",
+    "step from a state": "have get_state return, and set_state set, every number that step reads; an environment must "
+    "step from every state that it was in, those that ended an episode, too",
     "render": "make the environment with render_mode='rgb_array', and mend what it says",
 }
 
@@ -29,8 +31,8 @@ ADVICE = {
 class Hooks:
     """How an environment is made, read and put into a state."""
 
-    name: str
-    """What error messages call it."""
+    name: str | None
+    """What error messages call it; by default as it calls itself."""
     make_env: Callable[[], Environment]
     """Makes one."""
     get_state: Callable[[Environment], Any]
@@ -48,13 +50,14 @@ class RowByRow:
     """
 
     def __init__(self, hooks: Hooks, clip: bool = False) -> None:
-        self._hooks = hooks
+        self._hooks, self.name = hooks, hooks.name or "the environment"
         self.env: Environment = self._try("make_env", hooks.make_env)
         if not isinstance(self.env, gymnasium.Env):
             raise ReachcostError(
-                f"{hooks.name}: make_env returned {type(self.env).__name__}: return an environment of Gymnasium"
+                f"{self.name}: make_env returned {type(self.env).__name__}: return an environment of Gymnasium"
             )
-        self.actions = Actions(self.env.action_space, hooks.name, clip)
+        self.name = hooks.name or _name_of(self.env)
+        self.actions = Actions(self.env.action_space, self.name, clip)
         self._shape: tuple[int, ...] | None = None
         self._restart(0)  # wrappers refuse a step before the first reset
 
@@ -75,7 +78,7 @@ class RowByRow:
         found = []
         for state, action in zip(states.copy(), actions, strict=True):
             self._try("set_state", self._hooks.set_state, self.env, state)
-            found.append(self._forward(action))
+            found.append(self._forward(action, "step from a state"))
         return np.stack([state for state, _ in found]), np.array([ended for _, ended in found])
 
     def walk(self, seed: int, actions: np.ndarray) -> np.ndarray:
@@ -96,7 +99,7 @@ class RowByRow:
             frames.append(np.array(self._try("render", self.env.render)))
             if frames[-1].shape != frames[0].shape or frames[-1].dtype != np.uint8 or frames[-1].ndim != 3:
                 raise ReachcostError(
-                    f"{self._hooks.name}: render returned {frames[-1].dtype} {frames[-1].shape} after "
+                    f"{self.name}: render returned {frames[-1].dtype} {frames[-1].shape} after "
                     f"{frames[0].dtype} {frames[0].shape}: draw uint8 [height, width, 3], always of one size"
                 )
         return (np.stack(frames),)
@@ -109,8 +112,8 @@ class RowByRow:
         self._try("set_state", self._hooks.set_state, self.env, state)
         return self._read()
 
-    def _forward(self, action: np.ndarray) -> tuple[np.ndarray, bool]:
-        _, _, terminated, _, _ = self._try("step", self.env.step, self.actions.native(action))
+    def _forward(self, action: np.ndarray, what: str = "step") -> tuple[np.ndarray, bool]:
+        _, _, terminated, _, _ = self._try(what, self.env.step, self.actions.native(action))
         return self._read(), bool(terminated)
 
     def _read(self) -> np.ndarray:
@@ -118,17 +121,21 @@ class RowByRow:
         state = np.array(self._try("get_state", self._hooks.get_state, self.env))
         if state.ndim != 1 or not state.size or state.dtype.kind not in "biuf":
             raise ReachcostError(
-                f"{self._hooks.name}: get_state returned {state.dtype} {state.shape}: return a vector of numbers [D]"
+                f"{self.name}: get_state returned {state.dtype} {state.shape}: return a vector of numbers [D]"
             )
         if self._shape not in (None, state.shape):
             raise ReachcostError(
-                f"{self._hooks.name}: get_state returned {state.shape[0]} numbers after {self._shape[0]}: return "
+                f"{self.name}: get_state returned {state.shape[0]} numbers after {self._shape[0]}: return "
                 "always as many"
             )
         if not np.isfinite(state).all():
-            raise ReachcostError(f"{self._hooks.name}: its state {state.tolist()} is not finite: keep it in range")
+            raise ReachcostError(f"{self.name}: its state {state.tolist()} is not finite: keep it in range")
         self._shape = state.shape
         return state
 
     def _try(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
-        return ask(lambda: call(*arguments), f"{self._hooks.name}: {what} failed", ADVICE[what])
+        return ask(lambda: call(*arguments), f"{self.name}: {what} failed", ADVICE[what])
+
+
+def _name_of(env: Environment) -> str:
+    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__

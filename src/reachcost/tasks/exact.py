@@ -12,6 +12,8 @@ from reachcost.data.fingerprint import digest, parts_of
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 from reachcost.tasks.contract import Task, require_task
+from reachcost.tasks.logged import some_states
+from reachcost.tasks.trial import stepped
 
 
 class ExactDynamics:
@@ -39,7 +41,11 @@ class ExactDynamics:
             raise ReachcostError(f"{task.name} has continuous actions: say how blocks stand for them, with actions=")
         self.task, self.actions = task, actions
         self.action_dim = 1 if actions is None else actions.size
-        example = self._example() if example is None else example
+        example = some_states(task) if example is None else example
+        if example is None:
+            raise ReachcostError(
+                f"{task.name} has neither logs nor evaluation sets: pass example=, states of it [N, D]"
+            )
         if example.ndim != 2:
             raise ReachcostError(
                 f"states of {task.name} are {example.shape[1:]} each: exact dynamics need vectors [N, D]"
@@ -48,15 +54,6 @@ class ExactDynamics:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.task.name})"
-
-    def _example(self) -> np.ndarray:
-        if self.task.offers("generate_logs"):
-            return np.asarray(self.task.generate_logs(1).columns["state"][:1])
-        if self.task.sets:
-            return self.task.evaluation_set(self.task.sets[0]).starts[:1]
-        raise ReachcostError(
-            f"{self.task.name} has neither logs nor evaluation sets: pass example=, states of it [N, D]"
-        )
 
     @property
     def fingerprint(self) -> str:
@@ -81,5 +78,5 @@ class ExactDynamics:
         steps = plans.astype(np.int64) if self.actions is None else self.actions.unroll(plans)
         steps = steps.reshape(batch * samples, -1, steps.shape[-1])
         for step in range(steps.shape[1]):
-            here = self.task.step(here, steps[:, step])
+            here = stepped(self.task, here, steps[:, step])
         return torch.from_numpy(np.asarray(here, np.float32)).view(batch, samples, self.latent_dim)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from reachcost.base.seeding import generator
+from reachcost.base.types import require_type
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.data.logs.goals import logged_goals
@@ -24,6 +25,8 @@ from reachcost.tasks.workers import Workers
 
 Policy = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 """States [N, D] and random numbers to actions [N, a]."""
+ASKED = 64
+"""States that a policy is asked about at once, whatever the number of episodes."""
 SET_EPISODES, SET_SEED = 50, 1_000_003
 """Size of a set that is drawn from logs, and the seed of those logs: no others are likely to have it."""
 
@@ -92,6 +95,8 @@ class GymTask(Task):
         clip: bool = False,
         stops_at_success: bool = False,
     ) -> None:
+        for what, number in (("budget", budget), ("workers", workers), ("length", length)):
+            require_type(number, int | None if what == "length" else int, what, "give a whole number")
         if budget < 1:
             raise ReachcostError(f"a budget of {budget} actions leaves nothing to plan: give one or more")
         self.action_budget, self.stops_at_success = budget, stops_at_success
@@ -106,16 +111,16 @@ class GymTask(Task):
         }
         self._policy, self._length = policy, budget + 1 if length is None else length
         self._sets: dict[str, EvaluationSet | int] = {}
-        hooks = Hooks(name or "the environment", make_env, get_state, set_state)
+        hooks = Hooks(name, make_env, get_state, set_state)
         desk = RowByRow(hooks, clip)
         try:
-            self.name = name or _name_of(desk.env)
-            self._actions, self.discrete_actions = desk.actions, desk.actions.count
+            self.name, self._actions = desk.name, desk.actions
+            self.discrete_actions = desk.actions.count
             self.action_dim = desk.actions.size if self.discrete_actions is None else None
             self._draws = desk.env.render_mode == "rgb_array"
             states, actions = check_environment(desk, self.name)
             self._width, self._dtype = states.shape[1], states.dtype
-            self._workers = Workers(partial(RowByRow, replace(hooks, name=self.name), clip), workers, self.name)
+            self._workers = Workers(partial(RowByRow, hooks, clip), workers, self.name)
             try:
                 self._check_copies(states, actions, desk.step(states, actions)[0])
                 check_parts(self, states, actions)
@@ -197,7 +202,7 @@ class GymTask(Task):
 
         Args:
             episodes: How many.
-            seed: Of resets and actions. Random actions of an episode do not depend on the others.
+            seed: Of resets and actions. An episode does not depend on how many others there are.
             policy: Chooses the actions; by default that of the task, or uniform random ones.
             length: Rows of an episode; fewer where the environment terminates.
         """
@@ -213,10 +218,7 @@ class GymTask(Task):
         states, actions = [], []
         lengths, going = np.full(episodes, length), np.arange(episodes)
         for row in range(length):
-            if policy is None:
-                taken = drawn[row]
-            else:
-                taken = self._actions.checked(policy(here.copy(), generator(seed, "gym-policy", row)), episodes)
+            taken = drawn[row] if policy is None else self._chosen(policy, here, seed, row)
             states.append(here.copy())
             actions.append(taken)
             if row + 1 < length and len(going):
@@ -226,6 +228,16 @@ class GymTask(Task):
         logged = np.arange(length) < lengths[:, None]
         columns = {"state": np.stack(states, 1)[logged], "action": np.stack(actions, 1)[logged]}
         return Logs(columns, lengths, self.observe)
+
+    def _chosen(self, policy: Policy, states: np.ndarray, seed: int, row: int) -> np.ndarray:
+        """Actions of a policy, which is asked about `ASKED` states at a time: so are its random numbers drawn."""
+        taken = []
+        for first in range(0, len(states), ASKED):
+            some = states[first : first + ASKED]
+            whole = np.concatenate([some, np.repeat(some[-1:], ASKED - len(some), axis=0)])
+            asked = policy(whole, generator(seed, "gym-policy", first, row))
+            taken.append(self._actions.checked(asked, ASKED)[: len(some)])
+        return np.concatenate(taken)
 
     def evaluation_set(self, name: str) -> EvaluationSet:
         """The evaluation set of that name; one of logged goals is of logs of its own."""
@@ -273,17 +285,19 @@ class GymTask(Task):
         checked: dict[str, EvaluationSet | int] = {}
         for name, what in sets.items():
             if isinstance(what, EvaluationSet):
-                self._checked(what.starts)
-                checked[name] = replace(what, name=name, world=what.world or self.world)
-            elif isinstance(what, int) and what >= 1:
-                checked[name] = what
-            else:
+                starts, goals = self._checked(what.starts), self._checked(what.goals)
+                checked[name] = replace(what, starts=starts, goals=goals, name=name, world=what.world or self.world)
+            elif isinstance(what, bool) or not isinstance(what, int) or what < 1:
                 raise ReachcostError(
                     f"{self.name}: the evaluation set {name!r} is {what!r}: give an EvaluationSet, or the steps from "
                     "start to goal in logs"
                 )
+            elif what > self.action_budget:
+                raise ReachcostError(
+                    f"{self.name}: goals of the evaluation set {name!r} were {what} steps away in logs, but an episode "
+                    f"may execute {self.action_budget} actions: give a larger budget, or, where there are shorter ways "
+                    "than the logged ones, rc.logged_goals(logs, ...)"
+                )
+            else:
+                checked[name] = what
         return checked
-
-
-def _name_of(env: Environment) -> str:
-    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__

@@ -42,9 +42,13 @@ def try_task(task: Task, evaluation: EvaluationSet, action: np.ndarray) -> None:
         ) from error
 
     ask("observe", task.observe, start)
-    ends = ask("step", task.step, start.copy(), action[None])
+    ends = stepped(task, start.copy(), action[None])
     if np.shape(ends) != start.shape:
         refuse("step", f"made {_some(ends)} of states {_some(start)}", "return states of the same shape")
+    if not np.can_cast(np.asarray(ends).dtype, start.dtype, "same_kind"):
+        refuse(
+            "step", f"made {_some(ends)} of states {_some(start)}", "give starts and goals as floats, or return those"
+        )
     answers = {"success": ask("success", task.success, start, goal)}
     answers["category"] = ask("category", task.category, start, start, goal)
     if task.offers("distance"):
@@ -52,6 +56,21 @@ def try_task(task: Task, evaluation: EvaluationSet, action: np.ndarray) -> None:
     for name, answer in answers.items():
         if np.shape(answer) != (1,):
             refuse(name, f"answered {_some(answer)} about one state", "return one value a state [N]")
+
+
+def stepped(task: Task, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    """What `step` of a task makes of states [N, ...] and actions [N, a]; what it raises becomes one sentence."""
+    try:
+        return task.step(states, actions)
+    except ReachcostError:
+        raise
+    except UNFIT as error:
+        given = f"actions {_some(actions)} from {np.min(actions):.4g} to {np.max(actions):.4g}"
+        indices = "" if task.discrete_actions is not None else ", declare `discrete_actions` if actions are indices"
+        raise ReachcostError(
+            f"{task.name}: `step` failed on states {_some(states)} with {given} ({type(error).__name__}: {error}): "
+            f"give states as the task logs them{indices}, or mend it; reachcost.check_task tests its methods"
+        ) from error
 
 
 def _some(values: Any) -> str:

@@ -24,8 +24,9 @@ def check_world_model(model: WorldModel, observations: Observations, actions: Te
         observations: At least two different observations, as the model's `encode` takes them.
         actions: Candidate action blocks [B, S, H, A], B no larger than the number of observations.
 
-    Checked: attributes, eval mode, no gradient, shapes, dtype, finite values, determinism, that rows and candidates do
-    not mix, that actions matter; with a `history`, for a context of one frame and of as many as it reads.
+    Checked: attributes, eval mode, no gradient, shapes, finite floats (planners round them to float32), determinism,
+    that rows and candidates do not mix, that actions matter; with a `history`, for a context of one frame and of as
+    many as it reads.
 
     >>> from reachcost.tasks import make_task
     >>> from reachcost.tasks.toponav.features import ExactTopoNav
@@ -51,7 +52,7 @@ def check_world_model(model: WorldModel, observations: Observations, actions: Te
         "encode",
         lambda part: model.encode({name: column[part] for name, column in columns.items()}),
         (rows, model.latent_dim),
-    )
+    ).float()  # as planners give them to a rollout
     if torch.equal(latents[0], latents[1]):
         _fail("encode maps the first two observations to the same latent", "pass two that differ, or mend encode")
 
@@ -134,7 +135,7 @@ def _check_function(name: str, call: Callable[[list[int]], Tensor], shape: tuple
         _fail(f"{name} returned {type(whole).__name__}", "return a torch.Tensor")
     if whole.requires_grad:
         _fail(f"{name} builds a gradient graph", "wrap it in torch.no_grad() or detach its result")
-    if whole.dtype != torch.float32:
+    if not whole.is_floating_point():
         _fail(f"{name} returned {whole.dtype}", "return float32")
     if whole.shape != shape:
         _fail(f"{name} returned shape {tuple(whole.shape)}", f"return {shape}")

@@ -16,8 +16,8 @@ from reachcost.worlds.sets import EPISODES, SEEDS, evaluation
 from reachcost.worlds.sight import Placed
 
 TURN, SPEED, NEAR = 2 * np.pi, 0.12, 0.25
-FINE, COARSE = 180, 36
-"""Angles per turn where touching is looked up, and where routes are measured."""
+FINE, COARSE, ALONG = 180, 36, 40
+"""Angles per turn where touching is looked up and where routes are measured, and postures along a straight way."""
 DISCS = np.array([(1.3, 0.5, 0.3), (-0.9, -1.0, 0.3)])
 """Obstacles: x, y and radius; the shoulder is at the origin, both links have length 1."""
 FAR, NOWHERE, DOUBLE = 20.0, 99.0, 0.5
@@ -98,11 +98,16 @@ class Arm(Placed):
         )
 
     def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Steps around the obstacles, or straight where both are close together."""
+        """Steps of the straight way where nothing bars it, else along coarse angles around the obstacles."""
         (here, to_here), (there, to_there) = self._corners(states), self._corners(goals)
         ways = to_here[:, :, None] + self._hops[here[:, :, None], there[:, None]] + to_there[:, None]
-        straight = apart(states, goals)
-        return np.where(straight < TURN / COARSE / SPEED, straight, ways.min((1, 2)))
+        return np.where(self._straight(states, goals), apart(states, goals), ways.min((1, 2)))
+
+    def _straight(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """Whether nothing is touched on the straight way: bool [N]."""
+        turn = (np.asarray(goals, np.float64) - states + np.pi) % TURN - np.pi
+        along = states + np.linspace(0, 1, ALONG)[:, None, None] * turn
+        return np.all(self.free(along.reshape(-1, 2)).reshape(ALONG, -1), axis=0)
 
     def coordinates(self, states: np.ndarray) -> np.ndarray:
         """Cosine and sine of both angles."""
@@ -151,6 +156,6 @@ class Arm(Placed):
         return evaluation(self, name, starts[fit][:EPISODES], goals[fit][:EPISODES])
 
 
-def elbow_out(states: np.ndarray) -> np.ndarray:
-    """The stretched arm, which about half of the ways lead through."""
-    return np.abs(np.asarray(states)[:, 1]) < 0.4
+def level(states: np.ndarray) -> np.ndarray:
+    """The upper arm about level, on either side: no way from above to below avoids both."""
+    return np.abs(np.sin(np.asarray(states)[:, 0])) < 0.3

@@ -16,6 +16,7 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.fingerprint import fingerprint_of
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
+from reachcost.data.rollouts import history_of
 from reachcost.protocols import Observations, SamplingPlanner, TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 from reachcost.worlds.world import World
@@ -43,6 +44,10 @@ class Planner:
         """The logs, encoded."""
         return encode_logs(self.model, self.logs)
 
+    def unseen(self, seed: int) -> Logs:
+        """Logs of the same kind that no head has seen."""
+        return self.task.generate_logs(**{**self.world.logs, "seed": seed})
+
 
 def whole(world: World, part: str, seed: int = 0) -> Planner:
     """The planner of a world, with nothing broken."""
@@ -51,6 +56,20 @@ def whole(world: World, part: str, seed: int = 0) -> Planner:
     model = world.model(task, logs)
     cost = world.terminal_cost(task, model, logs, seed=seed)
     return Planner(world, task, logs, model, cost, world.planner, world.evaluation(task, part))
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that breaks a planner."""
+
+    stage: str
+    """What is to blame where it does harm."""
+    plant: Callable[[Planner], Planner]
+    """Breaks a planner."""
+    fits: Callable[[World], bool] = lambda world: True
+    """In which worlds it can be planted."""
+    only_by_harm: bool = False
+    """Whether nothing is to blame as long as episodes succeed, so that not even logs may say so."""
 
 
 def _shuffled(planner: Planner) -> Planner:
@@ -75,24 +94,33 @@ def _few_candidates(planner: Planner) -> Planner:
 
 def _gap(planner: Planner) -> Planner:
     states = np.asarray(planner.logs.columns["state"])
-    logs = planner.logs.keep(np.flatnonzero(~planner.world.region(states)))
-    head = planner.world.repair(planner.task, planner.model, logs)
-    return replace(planner, logs=logs, cost=HeadCost(head))
+    return _fitted_on(planner, planner.logs.keep(np.flatnonzero(~planner.world.region(states))))
+
+
+def _wandering(planner: Planner) -> Planner:
+    world = replace(planner.world, logs={**planner.world.logs, **planner.world.wandering})
+    return _fitted_on(replace(planner, world=world), world.generate_logs(planner.task))
+
+
+def _fitted_on(planner: Planner, logs: Logs) -> Planner:
+    """The same planner, its head fitted on other logs; the world model stays."""
+    return replace(planner, logs=logs, cost=HeadCost(planner.world.repair(planner.task, planner.model, logs)))
 
 
 def _short(planner: Planner) -> Planner:
     return replace(planner, evaluation=replace(planner.evaluation, budget=SHORT))
 
 
-FAULTS: dict[str, Callable[[Planner], Planner]] = {
-    "ranking": _shuffled,
-    "representation": _blind,
-    "dynamics": _noisy,
-    "sampling": _few_candidates,
-    "coverage": _gap,
-    "goals": _short,
+FAULTS = {
+    "shuffled-head": Fault("ranking", _shuffled),
+    "blind-encoder": Fault("representation", _blind),
+    "noisy-predictions": Fault("dynamics", _noisy),
+    "few-candidates": Fault("sampling", _few_candidates),
+    "gap-in-logs": Fault("coverage", _gap),
+    "far-goals": Fault("goals", _short),
+    "wandering-logs": Fault("ranking", _wandering, lambda world: bool(world.wandering), only_by_harm=True),
 }
-"""What breaks a planner, by the stage that is then to blame."""
+"""What breaks a planner, by name."""
 
 
 class _Noisy:
@@ -101,7 +129,7 @@ class _Noisy:
     def __init__(self, model: WorldModel, size: Tensor) -> None:
         self.model, self.size = model, size
         self.latent_dim, self.action_dim = model.latent_dim, model.action_dim
-        self.actions = blocks_of(model)
+        self.actions, self.history = blocks_of(model), history_of(model)
         self.fingerprint = fingerprint_of(model)  # it encodes as that one does
 
     def encode(self, observations: Observations) -> Tensor:

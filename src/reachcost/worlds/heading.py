@@ -14,6 +14,8 @@ from reachcost.worlds.world import require
 LAYOUT = 0
 """The seed of its doors."""
 HEADINGS, ACTIONS = 4, 3
+WALL = 9
+"""The row and the column of the walls that divide the rooms."""
 
 
 def make_environment() -> Any:
@@ -66,7 +68,7 @@ class Heading(GraphTask):
         """The coordinates, less of the heading than of the cell, and the colour of the room."""
         read = self.coordinates(states)
         read[:, 2:] *= TURNED
-        rooms = (np.asarray(states)[:, :2] > self._side // 2) @ np.array([2, 1])
+        rooms = (np.asarray(states)[:, :2] > WALL) @ np.array([2, 1])
         return np.concatenate([read, np.eye(4)[rooms]], axis=1)
 
 
@@ -75,6 +77,6 @@ TURNED = 0.3
 
 
 def doorways(states: np.ndarray) -> np.ndarray:
-    """Cells within two of the walls between the rooms on the right, which half of the routes cross."""
+    """Cells in the two walls that divide the rooms, and beside them: every way from room to room crosses them."""
     x, y = np.asarray(states)[:, :2].T
-    return (x > 9) & (np.abs(y - 9) <= 2)
+    return (np.abs(x - WALL) <= 1) | (np.abs(y - WALL) <= 1)

@@ -26,8 +26,6 @@ SIDE, FASTEST, NEAR = 1.5, 5.0, 0.3
 FRAMES, CELLS, MARGIN = 5, 30, 0.1
 """Frames per action, places per side where routes are measured, and how near the centre comes to a wall."""
 FAR = 3.0
-UNITS = np.array([1 / SIDE, 1 / SIDE, 0.2 / FASTEST, 0.2 / FASTEST])
-"""How much a latent makes of places and velocities."""
 
 
 @lru_cache(1)
@@ -103,12 +101,12 @@ class Momentum(Placed):
         return np.asarray(states, np.float64)[:, :2]
 
     def features(self, states: np.ndarray) -> np.ndarray:
-        """Place and velocity, the latter by how much it counts."""
-        return np.asarray(states) * UNITS
+        """The place, -1 to 1: all that a frame shows."""
+        return np.asarray(states)[:, :2] / SIDE
 
     def place(self, features: np.ndarray) -> np.ndarray:
-        """The state again."""
-        return (features / UNITS).astype(np.float32)
+        """The ball at rest at that place, as features tell nothing of its velocity."""
+        return np.concatenate([SIDE * features, np.zeros_like(features)], axis=1).astype(np.float32)
 
     def _starts(self, count: int, rng: Generator) -> np.ndarray:
         places = rng.uniform(-SIDE, SIDE, (4 * count, 2))
@@ -128,6 +126,6 @@ class Momentum(Placed):
 
 
 def bend(states: np.ndarray) -> np.ndarray:
-    """Around the bend of the U, which every way from arm to arm leads through."""
+    """The bend of the U, from the middle of one arm to that of the other: every way between them leads through."""
     x, y = np.asarray(states)[:, :2].T
-    return (x > 0.5) & (np.abs(y) < 0.6)
+    return (x > 0.4) & (np.abs(y) < 1.0)

@@ -13,6 +13,7 @@ from torch import Tensor
 from reachcost.base.hashing import fingerprint_arrays
 from reachcost.base.seeding import generator
 from reachcost.data.actions import ActionBlocks, blocks_of
+from reachcost.data.rollouts import history_of
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations, WorldModel
 from reachcost.tasks.contract import Task
@@ -134,7 +135,8 @@ class Blind:
 
     def __init__(self, model: WorldModel, lose: Callable[[Tensor], Tensor], lost: str) -> None:
         self._model, self._lose, self.lost = model, lose, lost
-        self.latent_dim, self.action_dim, self.actions = model.latent_dim, model.action_dim, blocks_of(model)
+        self.latent_dim, self.action_dim = model.latent_dim, model.action_dim
+        self.actions, self.history = blocks_of(model), history_of(model)
 
     def __repr__(self) -> str:
         return f"Blind({self._model!r}, lost {self.lost})"

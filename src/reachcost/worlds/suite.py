@@ -7,11 +7,12 @@ from typing import cast
 
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
+from reachcost.fitting.choose import LabelledRecipe
 from reachcost.fitting.recipe import Recipe
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 from reachcost.tasks.contract import Task
-from reachcost.worlds import arm, bundled, heading, momentum, oneway, open, rooms
+from reachcost.worlds import arm, bundled, heading, hill, momentum, oneway, open, rooms
 from reachcost.worlds.learned import Learned
 from reachcost.worlds.sight import Placed, Sight, lose_number
 from reachcost.worlds.world import World
@@ -26,11 +27,11 @@ def seen(task: Task, logs: Logs, block: int = 1) -> Sight:
 _LEARNED: dict[tuple[str, str], Learned] = {}
 
 
-def learned(task: Task, logs: Logs, block: int = 3) -> Learned:
+def learned(task: Task, logs: Logs, block: int, history: int = 1) -> Learned:
     """A small trained model, trained once per logs and process."""
     key = (task.world, logs.fingerprint)
     if key not in _LEARNED:
-        _LEARNED[key] = Learned(cast(Placed, task), logs, block)
+        _LEARNED[key] = Learned(cast(Placed, task), logs, block, history)
     return _LEARNED[key]
 
 
@@ -50,7 +51,8 @@ def suite() -> dict[str, World]:
             planner=CategoricalCEM(actions=4, horizon=14, candidates=96, iterations=3, elites=8, tie_break=1e-3),
             blind=partial(lose_number, number=1, value=0),
             region=rooms.middle,
-            recipe=Recipe(epochs=16),
+            wandering={"noise": 1.0},
+            recipe=LabelledRecipe(Recipe(epochs=16)),
         ),
         World(
             name="one-way",
@@ -61,8 +63,8 @@ def suite() -> dict[str, World]:
             planner=CategoricalCEM(actions=4, horizon=8, candidates=64, iterations=3, elites=8, tie_break=1e-3),
             blind=partial(lose_number, number=1, value=0),
             region=oneway.by_the_door,
-            recipe=Recipe(head="pair"),
-            directed=True,
+            wandering={"noise": 1.0},
+            recipe=LabelledRecipe(Recipe(head="pair"), directed=True),
         ),
         World(
             name="open",
@@ -83,7 +85,7 @@ def suite() -> dict[str, World]:
             logs={"episodes": 1500, "seed": 0},
             planner=CEM(horizon=6, candidates=128, iterations=5, elites=12),
             blind=partial(lose_number, number=0, value=0.0),
-            region=arm.elbow_out,
+            region=arm.level,
         ),
         World(
             name="heading",
@@ -94,18 +96,31 @@ def suite() -> dict[str, World]:
             planner=CategoricalCEM(actions=3, horizon=10, candidates=64, iterations=3, elites=8, tie_break=1e-3),
             blind=partial(lose_number, number=1, value=9),
             region=heading.doorways,
+            wandering={"noise": 1.0},
             packages=("minigrid",),
         ),
         World(
             name="momentum",
-            structure="a ball with momentum in PointMaze's U: a trained model, a velocity that no frame shows",
+            structure="a ball with momentum in PointMaze's U: no frame shows the velocity, a trained model reads two",
             task=momentum.Momentum,
-            model=learned,
+            model=partial(learned, block=3, history=2),
             logs={"episodes": 600, "seed": 0},
             planner=CEM(horizon=4, candidates=100, iterations=5, elites=10),
             blind=partial(lose_number, number=1, value=1.0),
             region=momentum.bend,
+            shown=(0, 1),
             packages=("gymnasium_robotics", "mujoco"),
+        ),
+        World(
+            name="hill",
+            structure="Gymnasium's mountain car, too weak for the hill: it must drive away from its goal first",
+            task=hill.Hill,
+            model=partial(learned, block=5),
+            logs={"episodes": 400, "seed": 0},
+            planner=CEM(horizon=3, candidates=100, iterations=4, elites=10, deviation=3.0),
+            blind=partial(lose_number, number=1, value=0.0),
+            region=hill.halfway_up,
+            recipe=LabelledRecipe(Recipe(head="pair"), directed=True),
         ),
         bundled.OBSTACLE,
     )

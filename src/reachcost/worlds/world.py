@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -15,11 +15,8 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.fitting.default import HOLDOUT
-from reachcost.fitting.directed import directed
-from reachcost.fitting.fit import fit
-from reachcost.fitting.recipe import Recipe
-from reachcost.fitting.temporal import TemporalPairs
+from reachcost.fitting.choose import LabelledRecipe
+from reachcost.fitting.default import repair_latents
 from reachcost.heads.base import LearnedHead
 from reachcost.protocols import SamplingPlanner, TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
@@ -62,16 +59,16 @@ class World:
     """Which states [N, ...] lie where many routes must pass: bool [N]; what logs can be robbed of."""
     cost: Literal["raw", "trm"] = "trm"
     """What the unbroken planner minimises: latent distance, or the repaired cost."""
-    recipe: Recipe = field(default_factory=Recipe)
+    recipe: LabelledRecipe = field(default_factory=LabelledRecipe)
     """How its head is trained. Settings were tried out on `tune`, so only `report` tells how good they are."""
     pairs: int = 100_000
     """Training pairs of an epoch."""
-    max_gap: int | None = None
-    """Largest gap of a pair; by default any."""
-    directed: bool = False
-    """Learn from earlier to later rows only, where the way back may be another."""
+    wandering: Mapping[str, Any] = field(default_factory=dict)
+    """What makes its logs wander aimlessly instead, if they can: changes of `logs`."""
     evaluation: Callable[[Task, str], EvaluationSet] = own_set
     """The evaluation set `tune` or `report` of its task."""
+    shown: tuple[int, ...] | None = None
+    """Which numbers of a state a frame shows, by default all: what an audit of logs alone must be told."""
     packages: tuple[str, ...] = ()
     """What it needs of the extra `worlds`."""
 
@@ -89,13 +86,20 @@ class World:
         """`reachcost.repair` with the settings of this world; both evaluation sets are kept out."""
         kept_out = [self.evaluation(task, part) for part in PARTS]
         latents = encode_logs(model, logs)
-        drawn = TemporalPairs(latents, self.pairs, max_gap=self.max_gap, exclude=kept_out, holdout=HOLDOUT, seed=seed)
-        drawn = directed(drawn) if self.directed else drawn
-        return fit(drawn.shuffled() if shuffled else drawn, self.recipe, seed=seed)
+        return repair_latents(
+            latents, exclude=kept_out, pairs=self.pairs, recipe=self.recipe, seed=seed, shuffled=shuffled
+        )
 
     def terminal_cost(self, task: Task, model: WorldModel, logs: Logs, *, seed: int = 0) -> TerminalCost:
         """What the unbroken planner minimises."""
         return LatentMSE() if self.cost == "raw" else HeadCost(self.repair(task, model, logs, seed=seed))
+
+
+def require_packages(worlds: Iterable[World]) -> None:
+    """Refuse to begin if a package of any of these worlds is not installed."""
+    for world in worlds:
+        for package in world.packages:
+            require(package, world.name)
 
 
 def require(package: str, world: str) -> None:

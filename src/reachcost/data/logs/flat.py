@@ -22,42 +22,58 @@ NUMBERS = ("episode_idx", "ep_idx")
 def episode_lengths(where: str, bookkeeping: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
     """Rows of each episode [E], from their lengths, or from flags at their ends and numbers of episodes.
 
-    Rows behind the last flag are an episode that was still running.
+    Rows behind the last flag are an episode that was still running. Flags and numbers beside lengths must agree.
 
     >>> episode_lengths("mine", {"terminals": np.array([0, 0, 1, 0, 1, 0, 0])}, rows=7).tolist()
     [3, 2, 2]
     """
-    for name in LENGTHS:
-        if name in bookkeeping:
-            return _given(where, name, bookkeeping[name], rows)
     marks = {name: values for name, values in bookkeeping.items() if name in (*ENDS, *NUMBERS)}
     for name, values in marks.items():
         if values.size != rows:
             raise ReachcostError(f"{where}: {name} has {values.size} values for {rows} rows: give one per row")
-    flags = [marks[name].ravel().astype(bool) for name in ENDS if name in marks]
-    numbers = [marks[name].ravel() for name in NUMBERS if name in marks]
-    if not flags and not numbers:
+    flags = {name: marks[name].ravel().astype(bool) for name in ENDS if name in marks}
+    changes = {name: _changes(where, name, marks[name].ravel()) for name in NUMBERS if name in marks}
+    for name in LENGTHS:
+        if name in bookkeeping:
+            return _given(where, name, bookkeeping[name], rows, {**flags, **changes})
+    if not flags and not changes:
         raise ReachcostError(
             f"{where} does not say where its episodes end: add `lengths` [episodes], `terminals` or `timeouts` [rows]"
         )
-    changes = [np.diff(number, append=number[-1:]) != 0 for number in numbers]
-    ends = np.logical_or.reduce([*flags, *changes])
-    if not numbers and not ends.any():
-        raise ReachcostError(
-            f"{where}: {' and '.join(name for name in ENDS if name in marks)} mark no row: mark the end of each episode"
-        )
+    ends = np.logical_or.reduce([*flags.values(), *changes.values()])
+    if not changes and not ends.any():
+        raise ReachcostError(f"{where}: {' and '.join(flags)} mark no row: mark the end of each episode")
     last = np.flatnonzero(ends)
     stops = last if len(last) and last[-1] == rows - 1 else np.append(last, rows - 1)
     return np.diff(stops, prepend=-1)
 
 
-def _given(where: str, name: str, lengths: np.ndarray, rows: int) -> np.ndarray:
+def _changes(where: str, name: str, numbers: np.ndarray) -> np.ndarray:
+    """Rows after which another number follows, bool [R]; a number that comes again is refused."""
+    changes = np.diff(numbers, append=numbers[-1:]) != 0
+    if len(np.unique(numbers)) <= changes.sum():
+        raise ReachcostError(
+            f"{where}: its rows are not episode after episode, as numbers in {name} come again: sort the rows by "
+            "episode and step, and number no two episodes alike"
+        )
+    return changes
+
+
+def _given(where: str, name: str, lengths: np.ndarray, rows: int, ends: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Lengths [E] that add up, and that every other mark of an end [R] agrees with."""
     if lengths.ndim != 1 or lengths.dtype.kind not in "iu":
         raise ReachcostError(f"{where}: {name} is {lengths.dtype} {lengths.shape}: give one whole number per episode")
     if lengths.sum() != rows:
         raise ReachcostError(
             f"{where}: {name} add up to {lengths.sum()} but there are {rows} rows: count the rows of every episode"
         )
+    last = np.zeros(rows, bool)
+    last[np.cumsum(lengths)[lengths > 0] - 1] = True
+    for other, marked in ends.items():
+        if (wrong := np.flatnonzero(marked & ~last)).size:
+            raise ReachcostError(
+                f"{where}: an episode ends at row {wrong[0]} by {other} but not by {name}: leave out what is wrong"
+            )
     return lengths.astype(np.int64)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reachcost.studies.experiment import Experiment
+from reachcost.studies.experiment import Recording
 from reachcost.worlds import suite
 from reachcost.worlds.world import World
 
@@ -17,12 +17,12 @@ def worlds() -> list[World]:
     return [*suite().values()]
 
 
-def settings_of(experiment: Experiment, world: World) -> dict[str, Any]:
+def settings_of(recording: Recording, world: World) -> dict[str, Any]:
     """What a run in a world depends on, as far as it is declared."""
-    declared = ("logs", "planner", "cost", "recipe", "pairs", "max_gap", "directed")
+    declared = ("logs", "wandering", "planner", "cost", "recipe", "pairs")
     return {
-        "study": experiment.study.name,
-        "protocol": experiment.study.protocol,
+        "study": recording.study.name,
+        "protocol": recording.study.protocol,
         "world": world.name,
         **{name: getattr(world, name) for name in declared},
     }
