@@ -380,7 +380,7 @@ class Stubborn(Desk):
 
     def where(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        torch.ones(600, 600) @ torch.ones(600, 600)  # would wait for threads of its owner
+        _ = torch.ones(600, 600) @ torch.ones(600, 600)  # would wait for threads of its owner
         return super().where(rows)
 
     def sleep(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -393,7 +393,7 @@ def test_a_worker_computes_in_a_thread_of_its_own_and_is_ended_even_if_it_hears_
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        torch.ones(600, 600) @ torch.ones(600, 600)
+        _ = torch.ones(600, 600) @ torch.ones(600, 600)
         workers = Workers(Stubborn, 2, "desks")
         processes = {*workers.call("where", np.arange(2))[0].tolist()}
         interrupt = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
