@@ -1,0 +1,43 @@
+"""The evaluation sets of PushT: rows t and t + offset of episodes that no training log holds."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.logs import Logs
+from reachcost.data.logs.goals import logged_goals
+from reachcost.errors import ReachcostError
+from reachcost.tasks.pusht.logs import make_logs
+from reachcost.tasks.pusht.policies import KINDS
+
+BUDGETS = {25: 50, 50: 50, 75: 75}
+"""Goal offset in steps, and the actions that its episodes may execute."""
+SEEDS = (3072, 3073, 3074)
+EPISODES = 50
+NAMES = tuple(f"offset-{offset}-{seed}" for offset in BUDGETS for seed in SEEDS)
+PATTERN = re.compile(r"offset-(\d+)-(tune-)?(\d+)")
+
+
+def draw(name: str, world: str, episodes: int = EPISODES) -> EvaluationSet:
+    """Draw `offset-<25, 50 or 75>-<seed>`, or `offset-<...>-tune-<seed>` to choose settings on: one pair an episode.
+
+    Their episodes are the scripted pusher's, from streams of their own: the evaluation sets share none with training
+    logs of any seed, with those to tune on, or with each other.
+    """
+    match = PATTERN.fullmatch(name)
+    if match is None or int(match[1]) not in BUDGETS:
+        raise ReachcostError(
+            f"PushT has no evaluation set {name!r}: choose one of {', '.join(NAMES)}, another seed of these, or "
+            "offset-<25, 50 or 75>-tune-<seed> to choose settings on"
+        )
+    offset, seed = int(match[1]), int(match[3])
+    logs = held_out_logs(f"{'tune' if match[2] else 'evaluation'}-{offset}", seed, episodes)
+    return logged_goals(logs, offset, episodes, seed, name=name, world=world, budget=BUDGETS[offset])
+
+
+def held_out_logs(purpose: str, seed: int, episodes: int) -> Logs:
+    """The episodes that a set is drawn from."""
+    return make_logs(seed, np.arange(episodes), f"pusht-{purpose}", kinds=(KINDS.index("pusher"),))

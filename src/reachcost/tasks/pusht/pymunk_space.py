@@ -1,0 +1,113 @@
+"""Contacts by pymunk: one space whose bodies are put into a state, moved on, and read."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from reachcost.errors import ReachcostError
+from reachcost.tasks.pusht.geometry import AGENT_RADIUS, BAR, CENTRE_OF_GRAVITY, STEM
+
+SECONDS = 0.01
+"""Between two ticks of the physics."""
+WALLS = (
+    ((5.0, 506.0), (5.0, 5.0)),
+    ((5.0, 5.0), (506.0, 5.0)),
+    ((506.0, 5.0), (506.0, 506.0)),
+    ((5.0, 506.0), (506.0, 506.0)),
+)
+WALL_RADIUS = 2.0
+COG = tuple(CENTRE_OF_GRAVITY.tolist())
+MASS, MOMENT = 1.0, 3000.0
+"""Of the T. The public environment takes the bar's moment for the stem's too, without moving it to the stem's place."""
+
+
+def require_pymunk() -> Any:
+    """The package, or an error that says where it comes from."""
+    try:
+        import pymunk
+    except ImportError as error:
+        raise ReachcostError(f"PushT needs pymunk ({error}): pip install 'reachcost[pusht]'") from error
+    return pymunk
+
+
+class PymunkSpace:
+    """Agent, T and walls as `swm/PushT-v1` sets them up: no friction, and damping 0, so that nothing glides on.
+
+    A space of pymunk remembers: the impulses of contacts, from which its next solution starts, and the order of its
+    shapes, which settles who pushes first. So every run has a space of its own, and its result belongs to its state.
+    It is made by the C functions behind pymunk's classes, which are many times as fast, and used only here.
+    """
+
+    def __init__(self) -> None:
+        pymunk = require_pymunk()
+        from pymunk._chipmunk_cffi import ffi, lib  # pyright: ignore[reportMissingImports]
+
+        self._lib = lib
+        self._kinematic = pymunk.Body.KINEMATIC
+        self._bar, self._stem = (
+            ffi.new("cpVect[]", [tuple(corner) for corner in part.tolist()]) for part in (BAR, STEM)
+        )
+        self._unmoved = (
+            lib.cpTransformNew(1, 0, 0, 1, 0, 0) if hasattr(lib, "cpTransformNew") else pymunk.Transform.identity()
+        )
+
+    def run(self, start: list[float], pose: list[float], velocities: list[list[float]]) -> list[float]:
+        """Move the agent by one velocity a tick, from `start`, and return the pose (x, y, angle) of the T after them.
+
+        The T rests at `pose` in the first tick, and moves from the second on.
+        """
+        lib = self._lib
+        space = lib.cpSpaceNew()
+        lib.cpSpaceSetDamping(space, 0.0)
+        around = lib.cpSpaceGetStaticBody(space)
+        agent, block = lib.cpBodyNewKinematic(), lib.cpBodyNew(MASS, MOMENT)
+        shapes = [lib.cpSegmentShapeNew(around, *ends, WALL_RADIUS) for ends in WALLS]
+        shapes.append(lib.cpCircleShapeNew(agent, AGENT_RADIUS, (0.0, 0.0)))
+        shapes += [lib.cpPolyShapeNew(block, 4, part, self._unmoved, 0.0) for part in (self._bar, self._stem)]
+        lib.cpBodySetCenterOfGravity(block, COG)
+        lib.cpBodySetPosition(agent, start)
+        lib.cpBodySetVelocity(agent, velocities[0])
+        lib.cpBodySetAngle(block, pose[2])
+        lib.cpBodySetPosition(block, pose[:2])
+        for body in (agent, block):
+            lib.cpSpaceAddBody(space, body)
+        for shape in shapes:
+            lib.cpSpaceAddShape(space, shape)
+        move, tick = lib.cpBodySetVelocity, lib.cpSpaceStep
+        for velocity in velocities:
+            move(agent, velocity)
+            tick(space, SECONDS)
+        position = lib.cpBodyGetPosition(block)
+        after = [position.x, position.y, lib.cpBodyGetAngle(block)]
+        for shape in shapes:
+            lib.cpSpaceRemoveShape(space, shape)
+            lib.cpShapeFree(shape)
+        for body in (agent, block):
+            lib.cpSpaceRemoveBody(space, body)
+            lib.cpBodyFree(body)
+        lib.cpSpaceFree(space)
+        return after
+
+
+@cache
+def shared_space() -> PymunkSpace:
+    """The one of this process."""
+    return PymunkSpace()
+
+
+def push(starts: np.ndarray, poses: np.ndarray, velocities: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Poses [N, 3] after the ticks from `first` [N] on, each row on its own.
+
+    Args:
+        starts: Where the agent is before its first tick [N, 2].
+        poses: Of the T until then [N, 3].
+        velocities: Of the agent in every tick [N, ticks, 2].
+        first: The tick to begin with [N].
+    """
+    space = shared_space()
+    rows = zip(starts.tolist(), poses.tolist(), velocities.tolist(), first.tolist(), strict=True)
+    found = [space.run(start, pose, moves[tick:]) for start, pose, moves, tick in rows]
+    return np.array(found).reshape(-1, 3)
