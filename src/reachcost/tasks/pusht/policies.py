@@ -16,9 +16,12 @@ KINDS = ("pusher", "weak", "random")
 SHARES = (0.7, 0.15, 0.15)
 """Of the episodes that each kind makes."""
 POSES, CHOICES = 6, 32
+PUSH_SPEED = (0.1, 0.3)
+"""Length of the actions of a push."""
+PUSH_NOISE = 0.05
 WEAK_REACH = 100.0
 """Pixels from the T that the weak policy's targets keep to, as in the public one."""
-AGENT_ROOM, BLOCK_ROOM, POSE_ROOM = (50.0, 450.0), (100.0, 400.0), (140.0, 372.0)
+AGENT_ROOM, BLOCK_ROOM, POSE_ROOM = (50.0, 450.0), (100.0, 400.0), (160.0, 352.0)
 """Where agent and T start, as in the public environment, and where the pusher takes the T."""
 
 
@@ -46,7 +49,7 @@ def draw_plan(seed: int, purpose: str, episode: int, steps: int, kinds: Sequence
         kind,
         poses,
         rng.uniform(0, 0.6, (CHOICES, len(SPOTS))),
-        rng.uniform(0.15, 0.5, CHOICES),
+        rng.uniform(*PUSH_SPEED, CHOICES),
         rng.integers(12, 30, CHOICES),
         rng.uniform(-1, 1, (steps, 2)),
     )
@@ -81,15 +84,13 @@ def collect(
     states, actions = np.empty((len(plans), steps + 1, 7)), np.empty((len(plans), steps, 2), np.float32)
     states[:, 0] = [plan.start for plan in plans]
     noise = np.stack([plan.noise for plan in plans])
-    pushers = Pushers(
-        *(np.stack([getattr(plan, part) for plan in plans]) for part in ("poses", "whims", "speeds", "patience"))
-    )
+    parts = ("poses", "whims", "speeds", "patience")
+    pushers = Pushers(*(np.stack([getattr(plan, part) for plan in plans]) for part in parts))
+    is_pusher, is_weak = ((made_by == kind)[:, None] for kind in (0, 1))
     for t in range(steps):
         here = states[:, t]
-        pushed = pushers.act(here) + 0.05 * noise[:, t]
-        wanted = np.select(
-            [(made_by == kind)[:, None] for kind in (0, 1)], [pushed, weak(here, noise[:, t])], noise[:, t]
-        )
+        pushed = pushers.act(here) + PUSH_NOISE * noise[:, t]
+        wanted = np.select([is_pusher, is_weak], [pushed, weak(here, noise[:, t])], noise[:, t])
         actions[:, t] = within_window(here, np.clip(wanted, -1, 1))
         states[:, t + 1] = step(here, actions[:, t])
     return states, actions, made_by

@@ -15,6 +15,8 @@ STAND_OFF = 12.0
 AROUND = 112.0
 """Radius of the circle on which the agent goes round the T."""
 ARRIVED = 8.0
+WALK_SPEED = 0.34
+"""Length of the longest action on the way to a push."""
 LOST = 30.0
 """Pixels beside its line, or off the T, at which a push is given up."""
 CLOSE = (12.0, 0.12)
@@ -69,7 +71,7 @@ class Pushers:
         push = inward * speed + sideways / ACTION_SCALE
         walk = (self._way(agent, pose, stand) - agent) / ACTION_SCALE
         length = np.linalg.norm(walk, axis=1, keepdims=True)
-        walk *= np.minimum(1, 0.5 / np.maximum(length, 1e-9))
+        walk *= np.minimum(1, WALK_SPEED / np.maximum(length, 1e-9))
         return np.where(self._pushing[:, None], push, walk)
 
     def _want(self, states: np.ndarray) -> None:

@@ -12,12 +12,8 @@ from reachcost.tasks.pusht.geometry import AGENT_RADIUS, BAR, CENTRE_OF_GRAVITY,
 
 SECONDS = 0.01
 """Between two ticks of the physics."""
-WALLS = (
-    ((5.0, 506.0), (5.0, 5.0)),
-    ((5.0, 5.0), (506.0, 5.0)),
-    ((506.0, 5.0), (506.0, 506.0)),
-    ((5.0, 506.0), (506.0, 506.0)),
-)
+LEFT_LOW, LEFT_HIGH, RIGHT_LOW, RIGHT_HIGH = (5.0, 5.0), (5.0, 506.0), (506.0, 5.0), (506.0, 506.0)
+WALLS = ((LEFT_HIGH, LEFT_LOW), (LEFT_LOW, RIGHT_LOW), (RIGHT_LOW, RIGHT_HIGH), (LEFT_HIGH, RIGHT_HIGH))
 WALL_RADIUS = 2.0
 COG = tuple(CENTRE_OF_GRAVITY.tolist())
 MASS, MOMENT = 1.0, 3000.0
@@ -46,13 +42,8 @@ class PymunkSpace:
         from pymunk._chipmunk_cffi import ffi, lib  # pyright: ignore[reportMissingImports]
 
         self._lib = lib
-        self._kinematic = pymunk.Body.KINEMATIC
-        self._bar, self._stem = (
-            ffi.new("cpVect[]", [tuple(corner) for corner in part.tolist()]) for part in (BAR, STEM)
-        )
-        self._unmoved = (
-            lib.cpTransformNew(1, 0, 0, 1, 0, 0) if hasattr(lib, "cpTransformNew") else pymunk.Transform.identity()
-        )
+        self._parts = [ffi.new("cpVect[]", [tuple(corner) for corner in part.tolist()]) for part in (BAR, STEM)]
+        self._unmoved = pymunk.Transform.identity()
 
     def run(self, start: list[float], pose: list[float], velocities: list[list[float]]) -> list[float]:
         """Move the agent by one velocity a tick, from `start`, and return the pose (x, y, angle) of the T after them.
@@ -66,7 +57,7 @@ class PymunkSpace:
         agent, block = lib.cpBodyNewKinematic(), lib.cpBodyNew(MASS, MOMENT)
         shapes = [lib.cpSegmentShapeNew(around, *ends, WALL_RADIUS) for ends in WALLS]
         shapes.append(lib.cpCircleShapeNew(agent, AGENT_RADIUS, (0.0, 0.0)))
-        shapes += [lib.cpPolyShapeNew(block, 4, part, self._unmoved, 0.0) for part in (self._bar, self._stem)]
+        shapes += [lib.cpPolyShapeNew(block, 4, part, self._unmoved, 0.0) for part in self._parts]
         lib.cpBodySetCenterOfGravity(block, COG)
         lib.cpBodySetPosition(agent, start)
         lib.cpBodySetVelocity(agent, velocities[0])
