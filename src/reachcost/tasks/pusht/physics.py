@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from reachcost.tasks.pusht.contacts import push_away_from_walls
 from reachcost.tasks.pusht.geometry import AGENT_RADIUS, REACH, clearance, touches_walls, turned
-from reachcost.tasks.pusht.pymunk_space import SECONDS, push, require_pymunk
+from reachcost.tasks.pusht.pymunk_space import SECONDS, push_by_pymunk, require_pymunk
 
 TICKS = 10
 """Of the physics in a step."""
@@ -33,13 +34,24 @@ def step(states: np.ndarray, actions: np.ndarray) -> np.ndarray:
     after[:, :2], after[:, 5:] = path[:, -1], velocities[:, -1]
     rows, first = first_contacts(path, states[:, 2:5])
     if len(rows):
-        # Tick 0 only finds the velocity that the T already has: the agent comes from where it was a tick before.
-        before = np.concatenate([states[rows, None, :2] - SECONDS * states[rows, None, 5:], path[rows]], axis=1)
-        moves = np.concatenate([states[rows, None, 5:], velocities[rows]], axis=1)
-        starts = before[np.arange(len(rows)), first]
-        after[rows, 2:5] = push(starts, states[rows, 2:5], moves, first)
+        after[rows, 2:5] = push(path[rows], velocities[rows], states[rows], first)
         after[rows, 4] %= 2 * np.pi
     return after
+
+
+def push(path: np.ndarray, velocities: np.ndarray, states: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Poses [N, 3] of the T after a step whose first contact is at the place `first` [N] of the path [N, 11, 2].
+
+    A tick 0 before the others only finds the velocity that the T already has: the agent comes to its first place from
+    where it was a tick before.
+    """
+    moves = np.concatenate([states[:, None, 5:], velocities], axis=1)
+    poses, left = push_away_from_walls(path, moves, states[:, 2:5])
+    if left.any():
+        before = np.concatenate([states[left, None, :2] - SECONDS * states[left, None, 5:], path[left]], axis=1)
+        starts = before[np.arange(len(before)), first[left]]
+        poses[left] = push_by_pymunk(starts, states[left, 2:5], moves[left], first[left])
+    return poses
 
 
 def agent_path(positions: np.ndarray, velocities: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -89,7 +89,7 @@ def shared_space() -> PymunkSpace:
     return PymunkSpace()
 
 
-def push(starts: np.ndarray, poses: np.ndarray, velocities: np.ndarray, first: np.ndarray) -> np.ndarray:
+def push_by_pymunk(starts: np.ndarray, poses: np.ndarray, velocities: np.ndarray, first: np.ndarray) -> np.ndarray:
     """Poses [N, 3] after the ticks from `first` [N] on, each row on its own.
 
     Args:
