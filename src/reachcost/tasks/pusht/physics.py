@@ -12,7 +12,7 @@ import numpy as np
 
 from reachcost.tasks.pusht.contacts import push_away_from_walls
 from reachcost.tasks.pusht.geometry import AGENT_RADIUS, REACH, clearance, touches_walls, turned
-from reachcost.tasks.pusht.pymunk_space import SECONDS, push_by_pymunk, require_pymunk
+from reachcost.tasks.pusht.pymunk_space import SECONDS, push_by_pymunk, push_in_one_space, require_pymunk
 
 TICKS = 10
 """Of the physics in a step."""
@@ -28,30 +28,71 @@ def step(states: np.ndarray, actions: np.ndarray) -> np.ndarray:
 
     Actions are not clipped, as in the public environment.
     """
+    return _step(states, actions)[0]
+
+
+def rollout(states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    """Execute whole sequences: float64 [N, 7], [N, T, 2] -> [N, T + 1, 7], the states themselves first.
+
+    Equal to step after step, but for Ts that touch a wall: there pymunk's memory of contacts counts, which a state does
+    not hold. A sequence keeps it, as the public environment does.
+    """
+    here, walls = states, np.zeros(len(states), bool)
+    reached = [here]
+    for t in range(actions.shape[1]):
+        here, left = _step(here, actions[:, t])
+        walls |= left
+        reached.append(here)
+    paths = np.stack(reached, axis=1)
+    rows = np.flatnonzero(walls)
+    if len(rows):
+        paths[rows, 1:, 2:5] = _push_on(paths[rows], actions[rows])
+    return paths
+
+
+def _step(states: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The states after a step [N, 7], and whether pymunk was needed for them [N]."""
     require_pymunk()
     path, velocities = agent_path(states[:, :2], states[:, 5:], actions)
-    after = states.copy()
+    after, left = states.copy(), np.zeros(len(states), bool)
     after[:, :2], after[:, 5:] = path[:, -1], velocities[:, -1]
     rows, first = first_contacts(path, states[:, 2:5])
     if len(rows):
-        after[rows, 2:5] = push(path[rows], velocities[rows], states[rows], first)
+        after[rows, 2:5], left[rows] = _push(path[rows], velocities[rows], states[rows], first)
         after[rows, 4] %= 2 * np.pi
-    return after
+    return after, left
 
 
-def push(path: np.ndarray, velocities: np.ndarray, states: np.ndarray, first: np.ndarray) -> np.ndarray:
+def _push(
+    path: np.ndarray, velocities: np.ndarray, states: np.ndarray, first: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Poses [N, 3] of the T after a step whose first contact is at the place `first` [N] of the path [N, 11, 2].
 
     A tick 0 before the others only finds the velocity that the T already has: the agent comes to its first place from
-    where it was a tick before.
+    where it was a tick before. Also returns the rows that pymunk was needed for [N].
     """
     moves = np.concatenate([states[:, None, 5:], velocities], axis=1)
     poses, left = push_away_from_walls(path, moves, states[:, 2:5])
     if left.any():
-        before = np.concatenate([states[left, None, :2] - SECONDS * states[left, None, 5:], path[left]], axis=1)
+        before = np.concatenate([_tick_before(states[left]), path[left]], axis=1)
         starts = before[np.arange(len(before)), first[left]]
         poses[left] = push_by_pymunk(starts, states[left, 2:5], moves[left], first[left])
+    return poses, left
+
+
+def _push_on(paths: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    """Poses [N, T, 3] of the T after every step of sequences [N, T, 2] in one space each."""
+    starts = paths[:, 0]
+    legs = [agent_path(paths[:, t, :2], paths[:, t, 5:], actions[:, t])[1] for t in range(actions.shape[1])]
+    moves = np.concatenate([starts[:, None, 5:], *legs], axis=1)
+    poses = push_in_one_space(_tick_before(starts)[:, 0], starts[:, 2:5], moves, TICKS)
+    poses[..., 2] %= 2 * np.pi
     return poses
+
+
+def _tick_before(states: np.ndarray) -> np.ndarray:
+    """Where agents came from to the places of these states [N, 1, 2]."""
+    return (states[:, :2] - SECONDS * states[:, 5:])[:, None]
 
 
 def agent_path(positions: np.ndarray, velocities: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -45,10 +45,13 @@ class PymunkSpace:
         self._parts = [ffi.new("cpVect[]", [tuple(corner) for corner in part.tolist()]) for part in (BAR, STEM)]
         self._unmoved = pymunk.Transform.identity()
 
-    def run(self, start: list[float], pose: list[float], velocities: list[list[float]]) -> list[float]:
-        """Move the agent by one velocity a tick, from `start`, and return the pose (x, y, angle) of the T after them.
+    def run(
+        self, start: list[float], pose: list[float], velocities: list[list[float]], every: int
+    ) -> list[list[float]]:
+        """Move the agent by one velocity a tick, from `start`; return the poses (x, y, angle) of the T on the way.
 
-        The T rests at `pose` in the first tick, and moves from the second on.
+        The T rests at `pose` in the first tick, and moves from the second on. Poses are those after the last tick, and
+        after `every` so many before it.
         """
         lib = self._lib
         space = lib.cpSpaceNew()
@@ -68,11 +71,14 @@ class PymunkSpace:
         for shape in shapes:
             lib.cpSpaceAddShape(space, shape)
         move, tick = lib.cpBodySetVelocity, lib.cpSpaceStep
+        poses, to_come = [], len(velocities)
         for velocity in velocities:
             move(agent, velocity)
             tick(space, SECONDS)
-        position = lib.cpBodyGetPosition(block)
-        after = [position.x, position.y, lib.cpBodyGetAngle(block)]
+            to_come -= 1
+            if to_come % every == 0:
+                position = lib.cpBodyGetPosition(block)
+                poses.append([position.x, position.y, lib.cpBodyGetAngle(block)])
         for shape in shapes:
             lib.cpSpaceRemoveShape(space, shape)
             lib.cpShapeFree(shape)
@@ -80,7 +86,7 @@ class PymunkSpace:
             lib.cpSpaceRemoveBody(space, body)
             lib.cpBodyFree(body)
         lib.cpSpaceFree(space)
-        return after
+        return poses
 
 
 @cache
@@ -100,5 +106,13 @@ def push_by_pymunk(starts: np.ndarray, poses: np.ndarray, velocities: np.ndarray
     """
     space = shared_space()
     rows = zip(starts.tolist(), poses.tolist(), velocities.tolist(), first.tolist(), strict=True)
-    found = [space.run(start, pose, moves[tick:]) for start, pose, moves, tick in rows]
+    found = [space.run(start, pose, moves[tick:], len(moves))[-1] for start, pose, moves, tick in rows]
     return np.array(found).reshape(-1, 3)
+
+
+def push_in_one_space(starts: np.ndarray, poses: np.ndarray, velocities: np.ndarray, every: int) -> np.ndarray:
+    """Poses [N, steps, 3] after tick 0 and `every` so many ticks each: [N, 2], [N, 3], [N, 1 + steps * every, 2]."""
+    space = shared_space()
+    rows = zip(starts.tolist(), poses.tolist(), velocities.tolist(), strict=True)
+    found = [space.run(start, pose, moves, every)[1:] for start, pose, moves in rows]
+    return np.array(found).reshape(len(poses), -1, 3)

@@ -58,11 +58,16 @@ class PushT(Task):
         states, actions = np.asarray(states), np.asarray(actions)
         if states.ndim != 2 or states.shape[1] != 7 or actions.shape != (len(states), 2):
             raise ReachcostError(f"PushT steps states [N, 7] by actions [N, 2], not {states.shape} by {actions.shape}")
-        for name, rows in (("state", states), ("action", actions)):
-            if not np.isfinite(rows).all():
-                row = int(np.flatnonzero(~np.isfinite(rows).all(1))[0])
-                raise ReachcostError(f"{name} {row} is {rows[row].tolist()}: {name}s must be finite")
+        _require_finite(states, actions)
         return physics.step(states.astype(np.float64), actions).astype(states.dtype)
+
+    def rollout(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """Execute whole sequences: [N, 7], [N, T, 2] -> [N, T + 1, 7]; see `physics.rollout` for how walls differ."""
+        states, actions = np.asarray(states), np.asarray(actions)
+        if states.ndim != 2 or states.shape[1] != 7 or actions.shape != (len(states), *actions.shape[1:2], 2):
+            raise ReachcostError(f"PushT rolls states [N, 7] out by [N, T, 2], not {states.shape} by {actions.shape}")
+        _require_finite(states, actions)
+        return physics.rollout(states.astype(np.float64), actions).astype(states.dtype)
 
     def render(self, states: np.ndarray, size: int | None = None) -> np.ndarray:
         """Draw uint8 [N, size, size, 3], with the green T of the public frames; the goal is not drawn."""
@@ -139,6 +144,13 @@ class PushT(Task):
     def evaluation_set(self, name: str) -> EvaluationSet:
         """Return a set of held-out pairs by its name, `offset-<25, 50 or 75>-<seed>`; `sets` are the published ones."""
         return evaluation_sets.draw(name, self.world)
+
+
+def _require_finite(states: np.ndarray, actions: np.ndarray) -> None:
+    for name, rows in (("state", states), ("action", actions)):
+        if not np.isfinite(rows).all():
+            row = int(np.argwhere(~np.isfinite(rows))[0, 0])
+            raise ReachcostError(f"{name} {row} is {rows[row].tolist()}: {name}s must be finite")
 
 
 def _less(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
