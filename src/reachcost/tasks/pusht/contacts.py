@@ -17,7 +17,6 @@ RECTANGLES = ((-60.0, -45.0, 60.0, -15.0), (-15.0, -15.0, 15.0, 75.0))
 SLOP = float(np.float32(0.1))
 CORRECTION = 1 - 0.0017970074436457143**SECONDS
 """Pixels of overlap that pymunk leaves alone, and the share of the rest that it takes back in a tick."""
-ITERATIONS = 10
 FORGOTTEN = 4
 """Ticks after which pymunk has forgotten a contact."""
 FARTHEST = float(np.hypot(15.0, 75.0))
@@ -106,14 +105,14 @@ class _Memory:
     def __init__(self, rows: int) -> None:
         self.impulses, self.age = np.zeros((2, rows)), np.full((2, rows), FORGOTTEN)
 
-    def start(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """What pymunk begins with: the impulse it counts from, and the part of it that it applies at once.
+    def stale(self, number: int) -> np.ndarray:
+        """What a contact still counts from its last time although it did not last until now [N].
 
-        It applies none to a contact that comes back after a tick or two, but counts from it all the same, so that
-        such an agent can pull the T for a tick.
+        Pymunk counts a contact that comes back after a tick or two from where it was, and only keeps the count from
+        falling below 0: such an agent can pull the T for a tick.
         """
-        counted = np.where(self.age[number] < FORGOTTEN, self.impulses[number], 0)
-        return counted, np.where(self.age[number] == 1, counted, 0)
+        back = (self.age[number] > 1) & (self.age[number] < FORGOTTEN)
+        return np.where(back, self.impulses[number], 0)
 
     def keep(self, number: int, impulses: np.ndarray, touches: np.ndarray) -> None:
         """Remember a tick."""
@@ -123,29 +122,25 @@ class _Memory:
 
 def _solve(contacts: list[_Contact], fast: tuple[np.ndarray, np.ndarray], memory: _Memory) -> tuple[np.ndarray, ...]:
     """Velocity x, y [N] and turn [N] of the T that its contacts with a disc of velocity `fast` lead to."""
-    starts = [memory.start(number) for number in (0, 1)]
-    impulses, pushes = [], []
-    for contact, (counted, applied) in zip(contacts, starts, strict=True):
-        wanted = (fast[0] * contact.x + fast[1] * contact.y) * contact.mass
-        impulse = np.maximum(counted - applied + wanted, 0)
-        impulses.append(impulse)
-        pushes.append((impulse - counted + applied + contact.correction * contact.mass) * contact.touches)
-    both = np.flatnonzero(contacts[0].touches & contacts[1].touches)
+    first, second = contacts
+    wanted = [fast[0] * contact.x + fast[1] * contact.y for contact in contacts]
+    stale = [memory.stale(number) for number in (0, 1)]
+    impulses = [np.maximum(want * one.mass, -old) for one, want, old in zip(contacts, wanted, stale, strict=True)]
+    corrections = [contact.correction * contact.mass for contact in contacts]
+    both = np.flatnonzero(first.touches & second.touches)
     if len(both):
-        pair = [contact.of(both) for contact in contacts]
-        counted, applied = (np.stack([start[part][both] for start in starts]) for part in (0, 1))
-        found, corrections = _together(pair, (fast[0][both], fast[1][both]), counted, applied)
+        pair = first.of(both), second.of(both)
+        nothing = np.zeros(len(both))
+        at_once = _together(*pair, [want[both] for want in wanted], [old[both] for old in stale])
+        corrected = _together(*pair, [contact.correction for contact in pair], [nothing, nothing])
         for number in (0, 1):
-            impulses[number][both] = found[number]
-            pushes[number][both] = found[number] - counted[number] + applied[number] + corrections[number]
+            impulses[number][both], corrections[number][both] = at_once[number], corrected[number]
     for number, contact in enumerate(contacts):
-        memory.keep(number, impulses[number], contact.touches)
-    return _velocity(contacts, pushes)
-
-
-def _velocity(contacts: list[_Contact], pushes: list[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Velocity x, y and turn that impulses at two contacts give the T at rest."""
-    (first, second), (one, other) = contacts, pushes
+        memory.keep(number, impulses[number] + stale[number], contact.touches)
+    one, other = (
+        (impulse + correction) * contact.touches
+        for impulse, correction, contact in zip(impulses, corrections, contacts, strict=True)
+    )
     return (
         (one * first.x + other * second.x) / MASS,
         (one * first.y + other * second.y) / MASS,
@@ -154,25 +149,27 @@ def _velocity(contacts: list[_Contact], pushes: list[np.ndarray]) -> tuple[np.nd
 
 
 def _together(
-    pair: list[_Contact], fast: tuple[np.ndarray, np.ndarray], counted: np.ndarray, applied: np.ndarray
+    first: _Contact, second: _Contact, wanted: list[np.ndarray], stale: list[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Impulses of two contacts at once, and corrections [2, N] each, by pymunk's iterations.
+    """Impulses of two contacts that give both at least the velocity they want, and no more where they push.
 
-    Both problems are of one kind, so they are solved side by side, on a first axis of size two.
+    Pymunk iterates towards this, and ten iterations are enough where both are in a corner of the T: it is solved by
+    trying which of the two push. An impulse is at least minus what is stale.
     """
-    wanted = [np.stack([fast[0] * contact.x + fast[1] * contact.y, contact.correction]) for contact in pair]
-    nothing = np.zeros_like(counted[0])
-    impulses = [np.stack([part, nothing]) for part in counted]
-    x, y, turn = _velocity(pair, [np.stack([part, nothing]) for part in applied])
-    for _ in range(ITERATIONS):
-        for number, contact in enumerate(pair):
-            has = x * contact.x + y * contact.y + turn * contact.lever
-            new = np.maximum(impulses[number] + (wanted[number] - has) * contact.mass, 0)
-            change = new - impulses[number]
-            impulses[number] = new
-            x, y = x + change * contact.x / MASS, y + change * contact.y / MASS
-            turn = turn + change * contact.lever / MOMENT
-    return np.stack([part[0] for part in impulses]), np.stack([part[1] for part in impulses])
+    coupling = (first.x * second.x + first.y * second.y) / MASS + first.lever * second.lever / MOMENT
+    size = 1 / (first.mass * second.mass) - coupling * coupling
+    both = (
+        (wanted[0] / second.mass - coupling * wanted[1]) / size,
+        (wanted[1] / first.mass - coupling * wanted[0]) / size,
+    )
+    only_second = np.maximum((wanted[1] + coupling * stale[0]) * second.mass, -stale[1])
+    only_first = np.maximum((wanted[0] + coupling * stale[1]) * first.mass, -stale[0])
+    push = (both[0] >= -stale[0]) & (both[1] >= -stale[1])
+    first_rests = coupling * only_second - stale[0] / first.mass >= wanted[0]
+    return (
+        np.where(push, both[0], np.where(first_rests, -stale[0], only_first)),
+        np.where(push, both[1], np.where(first_rests, only_second, -stale[1])),
+    )
 
 
 def _at_walls(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:

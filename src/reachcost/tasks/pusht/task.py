@@ -138,12 +138,13 @@ class PushT(Task):
         return logs.make_logs(seed, np.arange(episodes), steps=steps, workers=workers, observe=self.observe)
 
     def describe_logs(self, logs: Logs) -> Mapping[str, tuple[float, float | None]]:
-        """How much pushing is in logs; what the public logs have is not known."""
-        return {name: (value, None) for name, value in statistics.log_statistics(logs).items()}
+        """How much pushing is in logs, and how far they spread, beside public expert logs where that is known."""
+        found = statistics.log_statistics(logs)
+        return {name: (value, statistics.PUBLIC.get(name)) for name, value in found.items()}
 
     def evaluation_set(self, name: str) -> EvaluationSet:
         """Return a set of held-out pairs by its name, `offset-<25, 50 or 75>-<seed>`; `sets` are the published ones."""
-        return evaluation_sets.draw(name, self.world)
+        return evaluation_sets.load(name, self.world)
 
 
 def _require_finite(states: np.ndarray, actions: np.ndarray) -> None:
