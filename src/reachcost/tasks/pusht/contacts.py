@@ -53,7 +53,7 @@ def _push(path: np.ndarray, velocities: np.ndarray, poses: np.ndarray) -> tuple[
         sine, cosine = np.sin(angle), np.cos(angle)
         here = _into(places[tick, 0] - x, places[tick, 1] - y, sine, cosine)
         contacts = [_Contact(*here, rectangle) for rectangle in RECTANGLES]
-        along, across, turn = _solve(contacts, _into(*fast[tick], sine, cosine), memory)
+        along, across, turn = _solve(contacts, _into(fast[tick, 0], fast[tick, 1], sine, cosine), memory)
         move_x, move_y = cosine * along - sine * across, sine * along + cosine * across
         left |= contacts[0].inside | contacts[1].inside | _at_walls(x, y, angle)
     low = CENTRE_OF_GRAVITY[1]

@@ -17,8 +17,9 @@ INNER = (7.0, 504.0)
 """Faces of the walls: the T touches none while all its corners lie strictly between."""
 OUTLINE = np.array([(-60, 0), (60, 0), (60, 30), (15, 30), (15, 120), (-15, 120), (-15, 30), (-60, 30)], np.float64)
 """Corners of the T in its frame [8, 2]."""
-REACH = float(np.hypot(60.0, 60.0))
-"""No point of the T is farther than this from (0, 60) of its frame."""
+MIDDLE = np.array([0.0, 46.0])
+REACH = float(np.hypot(60.0, 46.0))
+"""No point of the T is farther than this from its middle, a point of its frame."""
 
 
 def turned(points: np.ndarray, angles: np.ndarray) -> np.ndarray:
@@ -50,7 +51,7 @@ def clearance(points: np.ndarray, poses: np.ndarray) -> np.ndarray:
     return np.minimum(bar, stem)
 
 
-def touches_walls(poses: np.ndarray) -> np.ndarray:
-    """Whether any corner of Ts at poses [..., 3] lies on or behind the face of a wall: bool [...]."""
+def touches_walls(poses: np.ndarray, depth: float = 0.0) -> np.ndarray:
+    """Whether any corner of Ts at poses [..., 3] lies on the face of a wall, or so deep behind it: bool [...]."""
     found = corners(poses)
-    return ((found <= INNER[0]) | (found >= INNER[1])).any(axis=(-2, -1))
+    return np.asarray(((found <= INNER[0] - depth) | (found >= INNER[1] + depth)).any(axis=(-2, -1)))

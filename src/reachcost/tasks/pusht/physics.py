@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from reachcost.tasks.pusht.contacts import push_away_from_walls
-from reachcost.tasks.pusht.geometry import AGENT_RADIUS, REACH, clearance, touches_walls, turned
+from reachcost.tasks.pusht.contacts import SLOP, push_away_from_walls
+from reachcost.tasks.pusht.geometry import AGENT_RADIUS, MIDDLE, REACH, clearance, touches_walls, turned
 from reachcost.tasks.pusht.pymunk_space import SECONDS, push_by_pymunk, push_in_one_space, require_pymunk
 
 TICKS = 10
@@ -118,11 +118,12 @@ def agent_path(positions: np.ndarray, velocities: np.ndarray, actions: np.ndarra
 
 def first_contacts(path: np.ndarray, poses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows in which the T may be touched, and for each the first of the places [N, 11, 2] where it is."""
-    middle = poses[:, :2] + turned(np.array([0.0, 60.0]), poses[:, 2])
-    apart = np.linalg.norm(path - middle[:, None], axis=-1).min(1)
+    middle = poses[:, :2] + turned(MIDDLE, poses[:, 2])
+    x, y = (path[..., axis] - middle[:, axis, None] for axis in (0, 1))
+    apart = np.sqrt((x * x + y * y).min(1))
     near = np.flatnonzero(apart < REACH + AGENT_RADIUS + TOUCH)
     touched = np.zeros(path.shape[:2], bool)
     touched[near] = clearance(path[near], poses[near, None]) <= AGENT_RADIUS + TOUCH
-    touched[:, 0] |= touches_walls(poses)
+    touched[:, 0] |= touches_walls(poses, depth=SLOP / 2)  # what pymunk leaves in a wall rests there
     rows = np.flatnonzero(touched.any(1))
     return rows, touched[rows].argmax(1)

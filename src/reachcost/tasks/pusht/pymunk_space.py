@@ -39,7 +39,7 @@ class PymunkSpace:
 
     def __init__(self) -> None:
         pymunk = require_pymunk()
-        from pymunk._chipmunk_cffi import ffi, lib  # pyright: ignore[reportMissingImports]
+        from pymunk._chipmunk_cffi import ffi, lib
 
         self._lib = lib
         self._parts = [ffi.new("cpVect[]", [tuple(corner) for corner in part.tolist()]) for part in (BAR, STEM)]

@@ -5,13 +5,18 @@ Every shape is its distance function: a pixel takes the share of a colour that i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
 
 from reachcost.errors import ReachcostError
-from reachcost.tasks.pusht.geometry import AGENT_RADIUS, REACH, WINDOW, turned
+from reachcost.tasks.pusht.geometry import AGENT_RADIUS, MIDDLE, REACH, WINDOW, turned
 
+Layers = tuple[tuple[np.ndarray, tuple[float, float, float]], ...]
+"""Shares [n, width, width] and the colour of each."""
+Shape = Callable[[np.ndarray, np.ndarray, float], Layers]
+"""Places x, y [n, width, width] in the shape's own frame, and the size of a pixel, to what is painted there."""
 SIZE = 224
 GOAL_POSE = np.array([256.0, 256.0, np.pi / 4])
 """The green T of every frame. It is scenery: episodes have goals of their own, which nothing shows."""
@@ -21,8 +26,6 @@ AGENT_EDGE, AGENT = (65.0, 105.0, 225.0), (78.0, 126.0, 255.0)
 EDGE = 2.0
 """Half the width of the lines around the T, and of the walls."""
 AGENT_LINE = 4.0
-MIDDLE = np.array([0.0, 60.0])
-"""Of the T's frame: the whole T lies within `REACH` of it."""
 VALUES_AT_ONCE = 60_000
 """Pixels of the patches that are computed together, so that they stay in the cache."""
 
@@ -40,8 +43,8 @@ def render(states: np.ndarray, size: int = SIZE) -> np.ndarray:
     frames = np.empty((len(states), size, size, 3), np.uint8)
     frames[:] = background(size)
     middles = states[:, 2:4] + turned(MIDDLE, states[:, 4])
-    _paint(frames, middles, states[:, 4], REACH + EDGE, _block_colours)
-    _paint(frames, states[:, :2], states[:, 4], AGENT_RADIUS, _agent_colours)
+    _paint(frames, middles, states[:, 4], REACH + EDGE, _block)
+    _paint(frames, states[:, :2], states[:, 4], AGENT_RADIUS, _agent)
     return frames
 
 
@@ -57,12 +60,12 @@ def background(size: int) -> np.ndarray:
     share = _share(line - EDGE, pixel)[..., None]
     frames[0] = np.rint(np.array(WHITE) * (1 - share) + np.array(WALL) * share)
     middle = GOAL_POSE[:2] + turned(MIDDLE, GOAL_POSE[2])
-    _paint(frames, middle[None], GOAL_POSE[2:], REACH + EDGE, _goal_colours)
+    _paint(frames, middle[None], GOAL_POSE[2:], REACH + EDGE, _goal)
     frames[0].setflags(write=False)
     return frames[0]
 
 
-def _paint(frames, middles, angles, reach, colours) -> None:
+def _paint(frames: np.ndarray, middles: np.ndarray, angles: np.ndarray, reach: float, shape: Shape) -> None:
     """Paint one shape into every frame, on the patch around its middle that it may cover.
 
     Args:
@@ -70,59 +73,62 @@ def _paint(frames, middles, angles, reach, colours) -> None:
         middles: Of the shapes [N, 2], in pixels of the window.
         angles: Of the shapes [N].
         reach: Pixels of the window from its middle that the shape covers at most.
-        colours: Makes shares and colours of places in the shape's frame.
+        shape: Makes layers of the places around its middle.
     """
     size = frames.shape[1]
     pixel = WINDOW / size
-    half = int(np.ceil(reach / pixel)) + 1
+    half = int(np.ceil(reach / pixel + 0.5))
     width = min(size, 2 * half + 1)
     corner = np.clip(np.floor(middles / pixel).astype(np.int64) - half, 0, size - width)
-    chunk = max(1, VALUES_AT_ONCE // width**2)
     steps = (np.arange(width) + 0.5) * pixel - 0.5  # the window's pixels have whole numbers for their middles
+    windows = np.lib.stride_tricks.sliding_window_view(frames, (width, width), axis=(1, 2), writeable=True)
+    chunk = max(1, VALUES_AT_ONCE // width**2)
     for start in range(0, len(frames), chunk):
-        part = slice(start, start + chunk)
-        places = (corner[part, :, None] * pixel + steps - middles[part, :, None]).astype(np.float32)
-        sine, cosine = (wave(angles[part]).astype(np.float32)[:, None] for wave in (np.sin, np.cos))
+        rows = np.arange(start, min(start + chunk, len(frames)))
+        places = (corner[rows, :, None] * pixel + steps - middles[rows, :, None]).astype(np.float32)
+        sine, cosine = (wave(angles[rows]).astype(np.float32)[:, None] for wave in (np.sin, np.cos))
         across, down = places[:, 0], places[:, 1]
         x = (sine * down)[:, :, None] + (cosine * across)[:, None, :]
         y = (cosine * down)[:, :, None] - (sine * across)[:, None, :]
-        layers = colours(x, y, np.float32(pixel))
-        views = [
-            frame[top : top + width, left : left + width]
-            for frame, (left, top) in zip(frames[part], corner[part].tolist(), strict=True)
-        ]
-        patch = np.stack(views)
-        for channel in range(3):
-            value = patch[..., channel].astype(np.float32)
-            for share, colour in layers:
-                value += share * (np.float32(colour[channel]) - value)
-            patch[..., channel] = value + np.float32(0.5)
-        for view, painted in zip(views, patch, strict=True):
-            view[:] = painted
+        there = rows, corner[rows, 1], corner[rows, 0]
+        windows[there] = _blend(windows[there], shape(x, y, pixel))
 
 
-def _block_colours(x: np.ndarray, y: np.ndarray, pixel: np.float32):
+def _blend(patches: np.ndarray, layers: Layers) -> np.ndarray:
+    """Patches uint8 [n, 3, width, width] with layers on top, the first one lowest."""
+    kept, paint = None, [np.float32(0.5)] * 3
+    for share, colour in layers:
+        rest = 1 - share
+        kept = rest if kept is None else kept * rest
+        paint = [rest * below + share * np.float32(value) for below, value in zip(paint, colour, strict=True)]
+    for channel in range(3):
+        patches[:, channel] = patches[:, channel] * kept + paint[channel]
+    return patches
+
+
+def _block(x: np.ndarray, y: np.ndarray, pixel: float) -> Layers:
     edge = _distance_from_edge(x, y)
     return (_share(edge - EDGE, pixel), BLOCK_EDGE), (_share(edge + EDGE, pixel), BLOCK)
 
 
-def _goal_colours(x: np.ndarray, y: np.ndarray, pixel: np.float32):
+def _goal(x: np.ndarray, y: np.ndarray, pixel: float) -> Layers:
     return ((_share(_distance_from_edge(x, y), pixel), GREEN),)
 
 
-def _agent_colours(x: np.ndarray, y: np.ndarray, pixel: np.float32):
-    edge = np.sqrt(x * x + y * y) - np.float32(AGENT_RADIUS)
+def _agent(x: np.ndarray, y: np.ndarray, pixel: float) -> Layers:
+    edge = np.sqrt(x * x + y * y) - AGENT_RADIUS
     return (_share(edge, pixel), AGENT_EDGE), (_share(edge + AGENT_LINE, pixel), AGENT)
 
 
 def _distance_from_edge(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Of the T around its middle: negative within one of its two rectangles, 0 also on the line between them."""
     across = np.abs(x)
-    bar = np.maximum(across - np.float32(60), np.abs(y + np.float32(45)) - np.float32(15))
-    stem = np.maximum(across - np.float32(15), np.abs(y - np.float32(15)) - np.float32(45))
+    bar = np.maximum(across - 60, np.abs(y + 31) - 15)
+    stem = np.maximum(across - 15, np.abs(y - 29) - 45)
     return np.minimum(bar, stem)
 
 
 def _share(distance: np.ndarray, pixel: float) -> np.ndarray:
     """How much of a pixel lies within an edge at this distance from its middle."""
-    return np.clip(0.5 - distance / pixel, 0, 1)
+    share = distance * (-1 / pixel) + 0.5
+    return np.minimum(np.maximum(share, 0, out=share), 1, out=share)

@@ -30,7 +30,7 @@ class PushT(Task):
 
     >>> task = PushT()
     >>> task.step(np.array([[100.0, 100, 300, 300, 0, 0, 0]]), np.array([[1.0, 0.0]]))[0, :4].round().tolist()
-    [129.0, 100.0, 300.0, 300.0]
+    [130.0, 100.0, 300.0, 300.0]
     """
 
     name = "pusht"
