@@ -1,15 +1,18 @@
 """How often PushT and `swm/PushT-v1` of stable-worldmodel agree after 25 steps, by policy, and where they part.
 
-Run it with `python -m benchmarks.pusht_parity`; it writes `results/benchmarks/pusht_parity.json`.
+Run it with `python -m benchmarks.pusht_parity`; it writes `results/benchmarks/pusht_parity.json`. With a path it also
+draws frames of both, and their difference, side by side there.
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import gymnasium
+import matplotlib.image
 import numpy as np
 
 from benchmarks.machine import publish
@@ -40,7 +43,26 @@ def main() -> None:
     for name, (paths, actions) in played.items():
         result[name] = row = compared(paths, actions)
         print(name, *(f"{key} {value}" for key, value in row.items()), sep="\n    ")
+    result["frames"] = frames = compared_frames(env, sys.argv[1] if len(sys.argv) > 1 else None)
+    print("frames", *(f"{key} {value}" for key, value in frames.items()), sep="\n    ")
     publish("pusht_parity", result)
+
+
+def compared_frames(env: Any, picture: str | None) -> dict[str, float]:
+    """Differences of 224 px frames, in grey levels of 255."""
+    drawn, states = [], []
+    for seed in range(100):
+        states.append(env.reset(seed=seed)[0]["state"])
+        drawn.append(env.render())
+    theirs, ours = np.array(drawn), TASK.render(np.array(states))
+    apart = np.abs(theirs.astype(int) - ours)
+    if picture is not None:
+        rows = [np.concatenate([theirs[k], ours[k], 255 - apart[k].astype(np.uint8)], axis=1) for k in (1, 2)]
+        matplotlib.image.imsave(picture, np.concatenate(rows))
+    return {
+        "mean absolute difference": round(float(apart.mean()), 2),
+        "pixels off by more than 40": percent(apart.max(-1) > 40),
+    }
 
 
 def from_resets(env: Any, draw: Draw) -> tuple[np.ndarray, np.ndarray]:
