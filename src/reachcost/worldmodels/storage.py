@@ -15,13 +15,18 @@ from reachcost.data.actions import ActionBlocks
 from reachcost.errors import ReachcostError
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
 from reachcost.worldmodels.jepa import JepaWorldModel
+from reachcost.worldmodels.objects import ObjectArchitecture, ObjectParts
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 from reachcost.worldmodels.training.plan import TrainingPlan
 
 FORMAT = "reachcost-world-model/1"
 LARGEST = 4096
 """Limit on every size a config may ask for."""
-SIZES = {"compact": (CompactArchitecture, CompactParts), "paper": (PublicArchitecture, PublicParts)}
+SIZES = {
+    "compact": (CompactArchitecture, CompactParts),
+    "objects": (ObjectArchitecture, ObjectParts),
+    "paper": (PublicArchitecture, PublicParts),
+}
 
 
 def write_world_model(
@@ -96,7 +101,7 @@ def model_card(training: dict[str, Any], weights: int) -> str:
         "rollout_rmse": "RMSE of the state read out of the latent predicted after five action blocks",
     }
     rows = "\n".join(f"| {name} | {value:.5g} | {units[name]} |" for name, value in metrics.items())
-    default = asdict(TrainingPlan.paper() if plan["size"] == "paper" else TrainingPlan())
+    default = asdict(TrainingPlan.of_size(plan["size"]))
     changed = [name for name, value in plan.items() if value != default[name] and name not in ("kind", "size", "seed")]
     options = "".join(f" --{name} {plan[name]}" for name in ("size", "seed", *changed))
     updates = f"{training['best_step']:,} of {plan['steps'] + plan['refinement']:,}"

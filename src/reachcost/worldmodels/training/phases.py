@@ -123,7 +123,7 @@ class Refinement(Phase):
     def _encode(self) -> Tensor:
         self.parts.eval()
         rows = range(0, self._windows.stop_row, ENCODED_TOGETHER)
-        batches = (self._windows.frames_of(slice(row, min(row + rows.step, rows.stop))) for row in rows)
+        batches = (self._windows.inputs_of(slice(row, min(row + rows.step, rows.stop))) for row in rows)
         return torch.cat([self.parts.embed(batch.to(self.plan.device)).cpu() for batch in batches])
 
     def losses(self, step: int, purpose: str) -> dict[str, Tensor]:

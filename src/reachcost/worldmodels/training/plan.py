@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from reachcost.base.types import require_numbers
 from reachcost.errors import ReachcostError
+
+Size = Literal["compact", "objects", "paper"]
 
 
 @dataclass(frozen=True)
@@ -15,8 +17,9 @@ class TrainingPlan:
 
     kind: Literal["lewm", "pldm"] = "lewm"
     """The objective."""
-    size: Literal["compact", "paper"] = "compact"
-    """`compact` for two CPU cores; `paper` is the public ViT-tiny at 224 px, for a GPU."""
+    size: Size = "compact"
+    """`compact` for two CPU cores, `objects` too, for worlds of few moving colours; `paper` is the public ViT-tiny at
+    224 px, for a GPU."""
     seed: int = 3072
     """Of initial weights, windows and projections."""
     steps: int = 3000
@@ -52,8 +55,9 @@ class TrainingPlan:
 
     def __post_init__(self) -> None:
         require_numbers(self)
-        if self.kind not in ("lewm", "pldm") or self.size not in ("compact", "paper"):
-            raise ReachcostError(f"training: no {self.kind!r} of size {self.size!r}: lewm or pldm, compact or paper")
+        if self.kind not in ("lewm", "pldm") or self.size not in get_args(Size):
+            sizes = ", ".join(get_args(Size))
+            raise ReachcostError(f"training: no {self.kind!r} of size {self.size!r}: lewm or pldm; {sizes}")
         counts = ("steps", "transitions", "action_block", "warmup", "projections", "validate_every", "threads")
         for name in (*counts, "learning_rate", "clip"):
             if not 0 < getattr(self, name) < float("inf"):
@@ -68,3 +72,8 @@ class TrainingPlan:
         """The public training script's settings: about ten passes over the public cache, all parts together."""
         plan = cls(size="paper", steps=50_000, refinement=0, learning_rate=5e-5, warmup=500, validate_every=2000)
         return replace(plan, **options)
+
+    @classmethod
+    def of_size(cls, size: Size) -> TrainingPlan:
+        """The defaults of a size."""
+        return cls.paper() if size == "paper" else cls(size=size)

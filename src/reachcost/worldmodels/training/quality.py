@@ -35,9 +35,9 @@ def state_error(
     """
     states = np.asarray(train.logs.columns["state"])
     rows = train.rows(_starts(train, -(-fit_rows // train.count))).reshape(-1)
-    probe = fit_probe(_encode(parts, train.frames_of, rows), states[rows])
+    probe = fit_probe(_encode(parts, train.inputs_of, rows), states[rows])
     starts = _starts(held_out, count)
-    score = score_probe(probe, _encode(parts, held_out.frames_of, starts), states[starts])
+    score = score_probe(probe, _encode(parts, held_out.inputs_of, starts), states[starts])
     ends = held_out.rows(starts[: count // 2])[:, -1]
     _, predicted = _roll_out(parts, held_out, starts[: count // 2])
     return {
@@ -61,7 +61,7 @@ def _encode(parts: Parts, read: Callable[[np.ndarray], Tensor], rows: np.ndarray
 def _roll_out(parts: Parts, windows: Windows, starts: np.ndarray) -> tuple[Tensor, Tensor]:
     """Encoded latents [N, T, D] of windows, and those predicted from their first frame [N, T - 1, D]."""
     rows = windows.rows(starts)
-    encoded = _encode(parts, windows.frames_of, rows.reshape(-1)).view(*rows.shape, -1)
+    encoded = _encode(parts, windows.inputs_of, rows.reshape(-1)).view(*rows.shape, -1)
     actions = parts.embed_actions(windows.actions(starts).to(parts.device))
     ahead = [encoded[:, :1].to(parts.device)]
     for step in range(actions.shape[1]):
