@@ -34,8 +34,8 @@ def train_model(
         out: Directory for weights, configuration, training curve and model card.
         task: The world that draws frames of logged states, or your own, module:Class; by default the first of ours.
         seed: Of initial weights, windows and projections.
-        size: `compact` for two CPU cores; `objects`, the same with an encoder for worlds of few moving colours; `paper` is
-            the public ViT-tiny at 224 px, for a GPU.
+        size: `compact` for two CPU cores; `objects`, the same with an encoder for worlds of few moving colours; `paper`
+            is the public ViT-tiny at 224 px, for a GPU.
         steps: Updates of all parts together; by default 3,000 (compact) or 50,000 (paper).
         refinement: Updates of the predictor alone, afterwards; by default 4,000 (compact) or none (paper).
         threads: CPU threads; more or fewer round differently.

@@ -36,14 +36,14 @@ class ObjectArchitecture(CompactArchitecture):
     """Side of the crop around the centroid of an object."""
     crop_width: int = 256
     """Features of a crop."""
-    proprio: int | None = None
-    """Numbers that the agent knows of itself, the column `proprio`, if there are any."""
+    proprio: int | None = 4
+    """Numbers that the agent knows of itself, the column `proprio`; None if there is none."""
 
 
 class ObjectParts(CompactParts):
     """Encoder, projector, action encoder and predictor; see `reachcost.worldmodels.jepa.Parts`.
 
-    >>> parts = ObjectParts(ObjectArchitecture()).eval()
+    >>> parts = ObjectParts(ObjectArchitecture(proprio=None)).eval()
     >>> parts.embed(parts.inputs({"pixels": np.zeros((3, 64, 64, 3), np.uint8)})).shape
     torch.Size([3, 192])
     """
