@@ -48,8 +48,9 @@ def train_model(
     require_writable(out)
     counts = {name: count for name, count in (("steps", steps), ("refinement", refinement)) if count is not None}
     plan = replace(TrainingPlan.of_size(size), kind=kind, seed=seed, threads=threads, device=device, **counts)
-    opened = open_logs(logs, observe=task_option(task).observe)
-    model = train_world_model(opened, out, plan, ConsoleProgress(console))
+    world = task_option(task)
+    opened = open_logs(logs, observe=world.observe)
+    model = train_world_model(opened, out, plan, ConsoleProgress(console), world.coordinates)
     table = Table(
         "on held-out episodes", "", box=box.SIMPLE_HEAD, show_edge=False, title=f"{out}", title_justify="left"
     )

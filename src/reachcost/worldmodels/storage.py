@@ -96,9 +96,10 @@ def model_card(training: dict[str, Any], weights: int) -> str:
     units = {
         "one_step": "squared error of the latent after one action block, relative to its variance",
         "rollout": "the same after five action blocks",
-        "probe_r2": "R² of a linear probe of the logged state",
-        "probe_rmse": "RMSE of that probe, in units of the state",
-        "rollout_rmse": "RMSE of the state read out of the latent predicted after five action blocks",
+        "probe_r2": "R² of a linear probe of the logged state, mean over its coordinates",
+        "probe_r2_least": "that of the coordinate it reads worst",
+        "probe_rmse": "RMSE of that probe over all coordinates, in their units",
+        "rollout_rmse": "the same of the state read out of the latent predicted after five action blocks",
     }
     rows = "\n".join(f"| {name} | {value:.5g} | {units[name]} |" for name, value in metrics.items())
     default = asdict(TrainingPlan.of_size(plan["size"]))

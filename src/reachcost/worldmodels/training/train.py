@@ -36,7 +36,7 @@ from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 from reachcost.worldmodels.storage import read_world_model, write_world_model
 from reachcost.worldmodels.training.phases import Joint, Phase, Refinement
 from reachcost.worldmodels.training.plan import TrainingPlan
-from reachcost.worldmodels.training.quality import prediction_error, state_error
+from reachcost.worldmodels.training.quality import Coordinates, prediction_error, state_error
 from reachcost.worldmodels.training.windows import Windows
 
 MEASURED = 1000
@@ -46,10 +46,15 @@ HORIZON = 5
 
 
 def train_world_model(
-    logs: Logs, out: str | Path, plan: TrainingPlan | None = None, progress: Progress | bool | None = None
+    logs: Logs,
+    out: str | Path,
+    plan: TrainingPlan | None = None,
+    progress: Progress | bool | None = None,
+    coordinates: Coordinates | None = None,
 ) -> JepaWorldModel:
     """Train a world model on logs into a new directory; a directory with an unfinished training is continued.
 
+    What a probe reads for the model card are the `coordinates` of logged states, a task's; without, every number of them.
     Writes `weights.safetensors`, `config.json`, `curve.csv` and a model card `README.md`.
     """
     require_logs(logs)
@@ -63,7 +68,7 @@ def train_world_model(
         curve, best = _train(training, out / "training.pt", progress)
         training.parts.load_state_dict(best)
         training.parts.eval()
-        write_world_model(out, training.parts, training.blocks, training.record(curve), curve)
+        write_world_model(out, training.parts, training.blocks, training.record(curve, coordinates), curve)
         return _finished(out, training.origin)
 
 
@@ -107,12 +112,12 @@ class Training:
         self.phase.settle()
         return prediction_error(self.parts, self.held_out)
 
-    def record(self, curve: Sequence[dict[str, float]]) -> dict[str, Any]:
+    def record(self, curve: Sequence[dict[str, float]], coordinates: Coordinates | None = None) -> dict[str, Any]:
         """What the model card says: origin, chosen step, and errors on held-out episodes."""
         chosen = min(curve, key=lambda point: point["rollout"])
         metrics = {"one_step": chosen["one_step"], "rollout": chosen["rollout"]}
         if "state" in self.train.logs.columns:
-            metrics |= state_error(self.parts, self.train, self.held_out)
+            metrics |= state_error(self.parts, self.train, self.held_out, coordinates)
         seconds = sum(point["seconds"] for point in curve)
         return {**self.origin, "best_step": chosen["step"], "metrics": metrics, "seconds": round(seconds)}
 
