@@ -59,7 +59,7 @@ def _step(states: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarr
     rows, first = first_contacts(path, states[:, 2:5])
     if len(rows):
         after[rows, 2:5], left[rows] = _push(path[rows], velocities[rows], states[rows], first)
-        after[rows, 4] %= 2 * np.pi
+    after[:, 4] %= 2 * np.pi
     return after, left
 
 
