@@ -104,6 +104,15 @@ def test_a_frozen_set_is_what_its_seed_draws() -> None:
     assert to_manifest(frozen)["sha256"] == frozen.fingerprint
 
 
+def test_the_logged_actions_lead_to_the_goals() -> None:
+    name, offset = "offset-25-tune-3", 25
+    chosen, source = draw(name, TASK.world, episodes=20), held_out_logs("tune-25", 3, 20)
+    assert (chosen.logs_sha256, chosen.source_rows is not None) == (source.fingerprint, True)
+    windows = np.asarray(chosen.source_rows)[:, :1] + np.arange(offset)
+    ends = TASK.rollout(chosen.starts, source.columns["action"][windows])[:, -1]
+    assert TASK.success(ends, chosen.goals).all()
+
+
 def test_other_seeds_and_sets_to_tune_on_are_drawn() -> None:
     names = ("offset-50-3072", "offset-50-1", "offset-50-tune-1")
     sets = [TASK.evaluation_set(name) for name in names]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from reachcost.tasks.pusht.contacts import SLOP, push_away_from_walls
-from reachcost.tasks.pusht.geometry import AGENT_RADIUS, MIDDLE, REACH, clearance, touches_walls, turned
+from reachcost.tasks.pusht.geometry import AGENT_RADIUS, MIDDLE, REACH, WINDOW, clearance, touches_walls, turned
 from reachcost.tasks.pusht.pymunk_space import SECONDS, push_by_pymunk, push_in_one_space, require_pymunk
 
 TICKS = 10
@@ -59,7 +59,7 @@ def _step(states: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarr
     rows, first = first_contacts(path, states[:, 2:5])
     if len(rows):
         after[rows, 2:5], left[rows] = _push(path[rows], velocities[rows], states[rows], first)
-        after[rows, 4] %= 2 * np.pi
+    after[:, 4] %= 2 * np.pi
     return after, left
 
 
@@ -124,6 +124,7 @@ def first_contacts(path: np.ndarray, poses: np.ndarray) -> tuple[np.ndarray, np.
     near = np.flatnonzero(apart < REACH + AGENT_RADIUS + TOUCH)
     touched = np.zeros(path.shape[:2], bool)
     touched[near] = clearance(path[near], poses[near, None]) <= AGENT_RADIUS + TOUCH
-    touched[:, 0] |= touches_walls(poses, depth=SLOP / 2)  # what pymunk leaves in a wall rests there
+    outer = np.flatnonzero((np.abs(middle - WINDOW / 2) > WINDOW / 2 - REACH - 10).any(1))
+    touched[outer, 0] |= touches_walls(poses[outer], depth=SLOP / 2)  # what pymunk leaves in a wall rests there
     rows = np.flatnonzero(touched.any(1))
     return rows, touched[rows].argmax(1)
