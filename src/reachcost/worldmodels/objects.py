@@ -23,7 +23,7 @@ from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
 DIFFERENT = 64
 """How far a pixel is from the still background, and moving colours from each other, summed over the three channels."""
 AT_ONCE = 64
-"""Frames that are taken apart together, so that they stay in the cache."""
+"""Frames that are taken apart together: always as many, and few enough to stay in the cache."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ class ObjectParts(CompactParts):
     def inputs(self, observations: Observations) -> Tensor:
         """Crops, centroids, areas and proprioception, float32 [N, features]."""
         pixels = torch.from_numpy(frames(observations, self.pixels))
-        seen = torch.cat([self.encoder.look(part.to(self.device)) for part in pixels.split(AT_ONCE)])
+        filled = functional.pad(pixels, (0, 0) * 3 + (0, -len(pixels) % AT_ONCE))  # sums round alike in every batch
+        seen = torch.cat([self.encoder.look(part.to(self.device)) for part in filled.split(AT_ONCE)])[: len(pixels)]
         if self.architecture.proprio is not None:
             seen = torch.cat([seen, self._proprio(observations, len(pixels))], dim=1)
         return seen.cpu()

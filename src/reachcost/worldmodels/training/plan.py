@@ -35,7 +35,9 @@ class TrainingPlan:
     action_block: int = 5
     """Environment steps of an action block."""
     learning_rate: float = 1e-3
-    """Peak of the warm-up and cosine schedule of AdamW, in both phases."""
+    """Peak of the warm-up and cosine schedule of AdamW, of all parts together."""
+    refinement_rate: float = 1e-3
+    """The same of the predictor alone."""
     weight_decay: float = 1e-3
     """Of AdamW."""
     warmup: int = 100
@@ -59,7 +61,7 @@ class TrainingPlan:
             sizes = ", ".join(get_args(Size))
             raise ReachcostError(f"training: no {self.kind!r} of size {self.size!r}: lewm or pldm; {sizes}")
         counts = ("steps", "transitions", "action_block", "warmup", "projections", "validate_every", "threads")
-        for name in (*counts, "learning_rate", "clip"):
+        for name in (*counts, "learning_rate", "refinement_rate", "clip"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ReachcostError(f"training: {name} is {getattr(self, name)}: make it positive")
         if self.windows < 2 or self.frames < 2 or self.refinement < 0 or not 0 < self.holdout < 1:
@@ -76,4 +78,6 @@ class TrainingPlan:
     @classmethod
     def of_size(cls, size: Size) -> TrainingPlan:
         """The defaults of a size."""
-        return cls.paper() if size == "paper" else cls(size=size)
+        if size == "objects":
+            return cls(size=size, steps=1500, refinement=6000, refinement_rate=6e-3, validate_every=1000)
+        return cls.paper() if size == "paper" else cls()

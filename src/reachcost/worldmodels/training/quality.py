@@ -36,7 +36,7 @@ def state_error(
     fit_rows: int = 16_000,
     count: int = 4_000,
 ) -> dict[str, float]:
-    """Read the coordinates of the logged state out of latents: a probe fitted on training rows, scored on held-out ones.
+    """Read the coordinates of the logged state out of latents: a probe fitted on training, scored on held-out rows.
 
     `probe_*` are errors on encoded frames, `rollout_rmse` on the last prediction of a window; units of the coordinates.
     """

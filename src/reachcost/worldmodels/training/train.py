@@ -54,7 +54,7 @@ def train_world_model(
 ) -> JepaWorldModel:
     """Train a world model on logs into a new directory; a directory with an unfinished training is continued.
 
-    What a probe reads for the model card are the `coordinates` of logged states, a task's; without, every number of them.
+    A probe reads a task's `coordinates` of logged states for the model card; without them every number of a state.
     Writes `weights.safetensors`, `config.json`, `curve.csv` and a model card `README.md`.
     """
     require_logs(logs)
