@@ -235,7 +235,7 @@ def test_registered_tasks_have_names(own: Path, monkeypatch: pytest.MonkeyPatch)
     assert task_option("ring").name == "ring"
     rc.register_task("ring", lambda **options: ring(**options))
     assert type(rc.make_task("ring", size=6)) is ring
-    with pytest.raises(ReachcostError, match="unknown task 'rang': choose one of tworoom, toponav, ring"):
+    with pytest.raises(ReachcostError, match="unknown task 'rang': choose one of tworoom, toponav, pusht, ring"):
         rc.make_task("rang")
     with pytest.raises(ReachcostError, match="the task 'tworoom' comes with reachcost: choose another name"):
         rc.register_task("tworoom", ring)

@@ -24,6 +24,7 @@ from reachcost.errors import ReachcostError
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.check import check_world_model
+from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
@@ -165,7 +166,7 @@ def test_the_second_phase_leaves_the_encoder_alone(logs: Logs) -> None:
 
 def test_windows_read_the_frames_and_actions_of_their_rows(logs: Logs) -> None:
     blocks = ActionBlocks.of(logs, 5)
-    windows = Windows(logs, blocks, pixels=64, count=3, first=0, stop=len(logs))
+    windows = Windows(logs, blocks, CompactParts(CompactArchitecture()).inputs, count=3, first=0, stop=len(logs))
     start = windows.starts[17]
     pixels, actions = windows.read(np.array([start]))
     states = logs.columns["state"][start + np.array([0, 5, 10])]
@@ -194,7 +195,7 @@ def test_the_papers_size_trains_with_the_same_command(
     public = PublicArchitecture()
     assert (public.image_size, public.patch, public.encoder_width, public.depth) == (224, 14, 192, 6)
     short = PublicArchitecture(history=1, encoder_depth=1, depth=1, image_size=28)
-    monkeypatch.setattr(training, "build", lambda plan, action_dim: PublicParts(short))
+    monkeypatch.setattr(training, "build", lambda *_: PublicParts(short))
     write_logs(logs, tmp_path / "logs.h5", render=TwoRoom(pixels=28).render)
     files = ["--logs", str(tmp_path / "logs.h5"), "--out", str(tmp_path / "m")]
     assert main(["train-model", "lewm", *files, "--size", "paper", "--steps", "2", "--threads", "1"]) == 0

@@ -20,7 +20,7 @@ def train_model(
     out: Path,
     task: str | None = None,
     seed: int = 3072,
-    size: Literal["compact", "paper"] = "compact",
+    size: Literal["compact", "objects", "paper"] = "compact",
     steps: int | None = None,
     refinement: int | None = None,
     threads: int = 2,
@@ -34,7 +34,8 @@ def train_model(
         out: Directory for weights, configuration, training curve and model card.
         task: The world that draws frames of logged states, or your own, module:Class; by default the first of ours.
         seed: Of initial weights, windows and projections.
-        size: `compact` for two CPU cores; `paper` is the public ViT-tiny at 224 px, for a GPU.
+        size: `compact` for two CPU cores; `objects`, the same with an encoder for worlds of few moving colours; `paper`
+            is the public ViT-tiny at 224 px, for a GPU.
         steps: Updates of all parts together; by default 3,000 (compact) or 50,000 (paper).
         refinement: Updates of the predictor alone, afterwards; by default 4,000 (compact) or none (paper).
         threads: CPU threads; more or fewer round differently.
@@ -45,11 +46,11 @@ def train_model(
 
     require_least(0, seed=seed)
     require_writable(out)
-    sized = TrainingPlan.paper() if size == "paper" else TrainingPlan()
     counts = {name: count for name, count in (("steps", steps), ("refinement", refinement)) if count is not None}
-    plan = replace(sized, kind=kind, seed=seed, threads=threads, device=device, **counts)
-    opened = logs_option(logs, task_option(task), named=task is not None)
-    model = train_world_model(opened, out, plan, ConsoleProgress(console))
+    plan = replace(TrainingPlan.of_size(size), kind=kind, seed=seed, threads=threads, device=device, **counts)
+    world = task_option(task)
+    opened = logs_option(logs, world, named=task is not None)
+    model = train_world_model(opened, out, plan, ConsoleProgress(console), world.coordinates)
     table = Table(
         "on held-out episodes", "", box=box.SIMPLE_HEAD, show_edge=False, title=f"{out}", title_justify="left"
     )

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from reachcost.data.actions import ActionBlocks
-from reachcost.data.observations import frames
 from reachcost.errors import ReachcostError
 from reachcost.worldmodels.jepa import JepaWorldModel, predicted_path
 
@@ -58,8 +57,8 @@ class SwmModel(nn.Module):
             raise ReachcostError("this model computes in float32: undo .half(), .bfloat16() or .double()")
         if pixels.shape[-1] != 3:
             pixels = pixels.movedim(-3, -1)
-        small = frames({"pixels": pixels.flatten(0, 1).cpu().numpy()}, self.parts.pixels)
-        latents = self.parts.embed(torch.from_numpy(small).to(self.low.device))
+        inputs = self.parts.inputs({"pixels": pixels.flatten(0, 1).cpu().numpy()})
+        latents = self.parts.embed(inputs.to(self.low.device))
         return {**info, "emb": latents.unflatten(0, pixels.shape[:2])}
 
     def rollout(self, info: dict[str, Any], action_sequence: Tensor) -> dict[str, Any]:

@@ -35,6 +35,7 @@ class Entry:
 TASKS = {
     "tworoom": Entry("reachcost.tasks.tworoom:TwoRoom", "reachcost.tasks.tworoom.env:TwoRoomEnv", "TwoRoom-v0", 50),
     "toponav": Entry("reachcost.tasks.toponav:TopoNav", "reachcost.tasks.toponav.env:TopoNavEnv", "TopoNav-v0", 90),
+    "pusht": Entry("reachcost.tasks.pusht:PushT", "reachcost.tasks.pusht.env:PushTEnv", "PushT-v0", 50),
 }
 """The bundled worlds; the first one is what commands take where no task is named."""
 _REGISTERED: dict[str, Callable[..., Task]] = {}

@@ -12,6 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from reachcost.data.observations import frames
+from reachcost.protocols import Observations
+
 
 @dataclass(frozen=True)
 class CompactArchitecture:
@@ -56,7 +59,7 @@ class CompactParts(nn.Module):
         super().__init__()
         self.architecture = architecture
         self.pixels, self.latent_dim = architecture.pixels, architecture.latent_dim
-        self.encoder = PatchEncoder(architecture)
+        self.encoder = self._encoder(architecture)
         self.projector = nn.Sequential(
             nn.Linear(architecture.dense_width, architecture.projector_width),
             nn.BatchNorm1d(architecture.projector_width),
@@ -76,9 +79,17 @@ class CompactParts(nn.Module):
         """Where the weights are."""
         return next(self.parameters()).device
 
-    def embed(self, pixels: Tensor) -> Tensor:
-        """Frames uint8 [N, pixels, pixels, 3] -> latents [N, D]."""
-        return self.projector(self.encoder(pixels))
+    @staticmethod
+    def _encoder(architecture: CompactArchitecture) -> nn.Module:
+        return PatchEncoder(architecture)
+
+    def inputs(self, observations: Observations) -> Tensor:
+        """Frames uint8 [N, pixels, pixels, 3]."""
+        return torch.from_numpy(frames(observations, self.pixels))
+
+    def embed(self, inputs: Tensor) -> Tensor:
+        """What `inputs` made of N observations -> latents [N, D]."""
+        return self.projector(self.encoder(inputs))
 
     def embed_actions(self, blocks: Tensor) -> Tensor:
         """Action blocks [..., A] -> [..., E]."""

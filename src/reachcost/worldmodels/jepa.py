@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from reachcost.base.parallel import each
 from reachcost.data.actions import ActionBlocks
-from reachcost.data.observations import frames
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 
@@ -38,8 +37,12 @@ class Parts(Protocol):
         """Where the weights are."""
         ...
 
-    def embed(self, pixels: Tensor) -> Tensor:
-        """Frames uint8 [N, height, width, 3] -> latents [N, D]."""
+    def inputs(self, observations: Observations) -> Tensor:
+        """What the encoder reads of N observations [N, ...], on the CPU: their frames, or what it makes of them."""
+        ...
+
+    def embed(self, inputs: Tensor) -> Tensor:
+        """What `inputs` made of N observations -> latents [N, D]."""
         ...
 
     def embed_actions(self, blocks: Tensor) -> Tensor:
@@ -108,10 +111,10 @@ class JepaWorldModel:
 
         Frames are encoded in groups of one size, the last filled up: a latent never depends on its batch.
         """
-        pixels = torch.from_numpy(frames(observations, self.parts.pixels))
-        groups = torch.nn.functional.pad(pixels, (0, 0) * 3 + (0, -len(pixels) % self.parts.together))
+        inputs = self.parts.inputs(observations)
+        groups = torch.nn.functional.pad(inputs, (0, 0) * (inputs.ndim - 1) + (0, -len(inputs) % self.parts.together))
         latents = each(self._embed, groups.split(self.parts.together))
-        return torch.cat(latents)[: len(pixels)]
+        return torch.cat(latents)[: len(inputs)]
 
     def _embed(self, group: Tensor) -> Tensor:
         return self.parts.embed(group.to(self.device)).cpu()

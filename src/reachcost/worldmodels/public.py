@@ -14,6 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from reachcost.data.observations import frames
+from reachcost.protocols import Observations
+
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
@@ -109,9 +112,13 @@ class PublicParts(nn.Module):
         """Where the weights are."""
         return next(self.parameters()).device
 
-    def embed(self, pixels: Tensor) -> Tensor:
-        """Frames uint8 [N, image_size, image_size, 3] -> latents [N, D]."""
-        scaled = (pixels.float() / 255 - self.get_buffer("mean")) / self.get_buffer("std")
+    def inputs(self, observations: Observations) -> Tensor:
+        """Frames uint8 [N, image_size, image_size, 3]."""
+        return torch.from_numpy(frames(observations, self.pixels))
+
+    def embed(self, inputs: Tensor) -> Tensor:
+        """What `inputs` made of N observations -> latents [N, D]."""
+        scaled = (inputs.float() / 255 - self.get_buffer("mean")) / self.get_buffer("std")
         return self.projector(self.encoder(scaled.permute(0, 3, 1, 2).contiguous()))
 
     def embed_actions(self, blocks: Tensor) -> Tensor:

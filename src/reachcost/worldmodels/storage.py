@@ -15,13 +15,18 @@ from reachcost.data.actions import ActionBlocks
 from reachcost.errors import ReachcostError
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
 from reachcost.worldmodels.jepa import JepaWorldModel
+from reachcost.worldmodels.objects import ObjectArchitecture, ObjectParts
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 from reachcost.worldmodels.training.plan import TrainingPlan
 
 FORMAT = "reachcost-world-model/1"
 LARGEST = 4096
 """Limit on every size a config may ask for."""
-SIZES = {"compact": (CompactArchitecture, CompactParts), "paper": (PublicArchitecture, PublicParts)}
+SIZES = {
+    "compact": (CompactArchitecture, CompactParts),
+    "objects": (ObjectArchitecture, ObjectParts),
+    "paper": (PublicArchitecture, PublicParts),
+}
 
 
 def write_world_model(
@@ -91,12 +96,13 @@ def model_card(training: dict[str, Any], weights: int) -> str:
     units = {
         "one_step": "squared error of the latent after one action block, relative to its variance",
         "rollout": "the same after five action blocks",
-        "probe_r2": "R² of a linear probe of the logged state",
-        "probe_rmse": "RMSE of that probe, in units of the state",
-        "rollout_rmse": "RMSE of the state read out of the latent predicted after five action blocks",
+        "probe_r2": "R² of a linear probe of the logged state, mean over its coordinates",
+        "probe_r2_least": "that of the coordinate it reads worst",
+        "probe_rmse": "RMSE of that probe over all coordinates, in their units",
+        "rollout_rmse": "the same of the state read out of the latent predicted after five action blocks",
     }
     rows = "\n".join(f"| {name} | {value:.5g} | {units[name]} |" for name, value in metrics.items())
-    default = asdict(TrainingPlan.paper() if plan["size"] == "paper" else TrainingPlan())
+    default = asdict(TrainingPlan.of_size(plan["size"]))
     changed = [name for name, value in plan.items() if value != default[name] and name not in ("kind", "size", "seed")]
     options = "".join(f" --{name} {plan[name]}" for name in ("size", "seed", *changed))
     updates = f"{training['best_step']:,} of {plan['steps'] + plan['refinement']:,}"

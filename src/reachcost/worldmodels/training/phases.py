@@ -38,6 +38,7 @@ class Phase(ABC):
     ) -> None:
         self.parts = parts
         self.plan, self._modules, self.beside = plan, trained, beside
+        self.rate = plan.learning_rate
         modules = trained if beside is None else [*trained, beside]
         self.trained = [weight for module in modules for weight in module.parameters()]
         self.optimizer = AdamW(self.trained, lr=plan.learning_rate, weight_decay=plan.weight_decay, fused=True)
@@ -51,7 +52,7 @@ class Phase(ABC):
         torch.manual_seed(torch_seed(self.plan.seed, self.name, step))
         losses = self.losses(step, self.name)
         for group in self.optimizer.param_groups:
-            group["lr"] = self.plan.learning_rate * share
+            group["lr"] = self.rate * share
         self.optimizer.zero_grad()
         losses["loss"].backward()
         nn.utils.clip_grad_norm_(self.trained, self.plan.clip)
@@ -116,6 +117,7 @@ class Refinement(Phase):
     def __init__(self, parts: CompactParts | PublicParts, plan: TrainingPlan, windows: Windows) -> None:
         encoding = ("encoder", "projector")
         super().__init__(parts, plan, [part for name, part in parts.named_children() if name not in encoding])
+        self.rate = plan.refinement_rate
         self._windows = windows.of_frames(2)
         self._latents = self._encode().to(plan.device)
 
@@ -123,7 +125,7 @@ class Refinement(Phase):
     def _encode(self) -> Tensor:
         self.parts.eval()
         rows = range(0, self._windows.stop_row, ENCODED_TOGETHER)
-        batches = (self._windows.frames_of(slice(row, min(row + rows.step, rows.stop))) for row in rows)
+        batches = (self._windows.inputs_of(slice(row, min(row + rows.step, rows.stop))) for row in rows)
         return torch.cat([self.parts.embed(batch.to(self.plan.device)).cpu() for batch in batches])
 
     def losses(self, step: int, purpose: str) -> dict[str, Tensor]:

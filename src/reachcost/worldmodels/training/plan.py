@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from reachcost.base.types import require_numbers
 from reachcost.errors import ReachcostError
+
+Size = Literal["compact", "objects", "paper"]
 
 
 @dataclass(frozen=True)
@@ -15,8 +17,9 @@ class TrainingPlan:
 
     kind: Literal["lewm", "pldm"] = "lewm"
     """The objective."""
-    size: Literal["compact", "paper"] = "compact"
-    """`compact` for two CPU cores; `paper` is the public ViT-tiny at 224 px, for a GPU."""
+    size: Size = "compact"
+    """`compact` for two CPU cores, `objects` too, for worlds of few moving colours; `paper` is the public ViT-tiny at
+    224 px, for a GPU."""
     seed: int = 3072
     """Of initial weights, windows and projections."""
     steps: int = 3000
@@ -32,7 +35,9 @@ class TrainingPlan:
     action_block: int = 5
     """Environment steps of an action block."""
     learning_rate: float = 1e-3
-    """Peak of the warm-up and cosine schedule of AdamW, in both phases."""
+    """Peak of the warm-up and cosine schedule of AdamW, of all parts together."""
+    refinement_rate: float = 1e-3
+    """The same of the predictor alone."""
     weight_decay: float = 1e-3
     """Of AdamW."""
     warmup: int = 100
@@ -52,10 +57,11 @@ class TrainingPlan:
 
     def __post_init__(self) -> None:
         require_numbers(self)
-        if self.kind not in ("lewm", "pldm") or self.size not in ("compact", "paper"):
-            raise ReachcostError(f"training: no {self.kind!r} of size {self.size!r}: lewm or pldm, compact or paper")
+        if self.kind not in ("lewm", "pldm") or self.size not in get_args(Size):
+            sizes = ", ".join(get_args(Size))
+            raise ReachcostError(f"training: no {self.kind!r} of size {self.size!r}: lewm or pldm; {sizes}")
         counts = ("steps", "transitions", "action_block", "warmup", "projections", "validate_every", "threads")
-        for name in (*counts, "learning_rate", "clip"):
+        for name in (*counts, "learning_rate", "refinement_rate", "clip"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ReachcostError(f"training: {name} is {getattr(self, name)}: make it positive")
         if self.windows < 2 or self.frames < 2 or self.refinement < 0 or not 0 < self.holdout < 1:
@@ -68,3 +74,10 @@ class TrainingPlan:
         """The public training script's settings: about ten passes over the public cache, all parts together."""
         plan = cls(size="paper", steps=50_000, refinement=0, learning_rate=5e-5, warmup=500, validate_every=2000)
         return replace(plan, **options)
+
+    @classmethod
+    def of_size(cls, size: Size) -> TrainingPlan:
+        """The defaults of a size."""
+        if size == "objects":
+            return cls(size=size, steps=1500, refinement=6000, refinement_rate=6e-3, validate_every=1000)
+        return cls.paper() if size == "paper" else cls()

@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 
 from reachcost.base.seeding import generator
-from reachcost.data.probe import fit_probe, score_probe
+from reachcost.data.probe import fit_probe, score_probe, score_readings
 from reachcost.worldmodels.jepa import Parts
 from reachcost.worldmodels.training.windows import Windows
 
 CHUNK = 512
+Coordinates = Callable[[np.ndarray], np.ndarray]
+"""States [N, ...] to what a probe should read of them [N, K]."""
 
 
 @torch.no_grad()
@@ -27,21 +29,30 @@ def prediction_error(parts: Parts, held_out: Windows, count: int = 1000) -> dict
 
 @torch.no_grad()
 def state_error(
-    parts: Parts, train: Windows, held_out: Windows, fit_rows: int = 16_000, count: int = 4_000
+    parts: Parts,
+    train: Windows,
+    held_out: Windows,
+    coordinates: Coordinates | None = None,
+    fit_rows: int = 16_000,
+    count: int = 4_000,
 ) -> dict[str, float]:
-    """Read the logged state out of latents: a probe fitted on training rows, scored on held-out episodes.
+    """Read the coordinates of the logged state out of latents: a probe fitted on training, scored on held-out rows.
 
-    `probe_*` are errors on encoded frames, `rollout_rmse` on the last prediction of a window; units of the state.
+    `probe_*` are errors on encoded frames, `rollout_rmse` on the last prediction of a window; units of the coordinates.
     """
     states = np.asarray(train.logs.columns["state"])
+    states = states if coordinates is None else coordinates(states)
     rows = train.rows(_starts(train, -(-fit_rows // train.count))).reshape(-1)
-    probe = fit_probe(_encode(parts, train.frames_of, rows), states[rows])
+    probe = fit_probe(_encode(parts, train.inputs_of, rows), states[rows])
     starts = _starts(held_out, count)
-    score = score_probe(probe, _encode(parts, held_out.frames_of, starts), states[starts])
+    latents = _encode(parts, held_out.inputs_of, starts)
+    score = score_probe(probe, latents, states[starts])
+    each = [score_readings(probe(latents)[:, [k]].numpy(), states[starts][:, [k]]).r2 for k in range(states.shape[1])]
     ends = held_out.rows(starts[: count // 2])[:, -1]
     _, predicted = _roll_out(parts, held_out, starts[: count // 2])
     return {
         "probe_r2": score.r2,
+        "probe_r2_least": min(each),
         "probe_rmse": score.rmse,
         "rollout_rmse": score_probe(probe, predicted[:, -1], states[ends]).rmse,
     }
@@ -61,7 +72,7 @@ def _encode(parts: Parts, read: Callable[[np.ndarray], Tensor], rows: np.ndarray
 def _roll_out(parts: Parts, windows: Windows, starts: np.ndarray) -> tuple[Tensor, Tensor]:
     """Encoded latents [N, T, D] of windows, and those predicted from their first frame [N, T - 1, D]."""
     rows = windows.rows(starts)
-    encoded = _encode(parts, windows.frames_of, rows.reshape(-1)).view(*rows.shape, -1)
+    encoded = _encode(parts, windows.inputs_of, rows.reshape(-1)).view(*rows.shape, -1)
     actions = parts.embed_actions(windows.actions(starts).to(parts.device))
     ahead = [encoded[:, :1].to(parts.device)]
     for step in range(actions.shape[1]):

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,30 +22,39 @@ from reachcost.base.atomic import replaced_file
 from reachcost.base.devices import choose_device
 from reachcost.base.machine import versions
 from reachcost.base.progress import Progress, as_progress
-from reachcost.base.seeding import torch_seed
+from reachcost.base.seeding import generator, torch_seed
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
 from reachcost.data.logs.episodes import require_logs
 from reachcost.errors import ReachcostError
+from reachcost.protocols import Observations
 from reachcost.results.records import exclusive
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
 from reachcost.worldmodels.jepa import JepaWorldModel
+from reachcost.worldmodels.objects import ObjectArchitecture, ObjectParts
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 from reachcost.worldmodels.storage import read_world_model, write_world_model
 from reachcost.worldmodels.training.phases import Joint, Phase, Refinement
 from reachcost.worldmodels.training.plan import TrainingPlan
-from reachcost.worldmodels.training.quality import prediction_error, state_error
+from reachcost.worldmodels.training.quality import Coordinates, prediction_error, state_error
 from reachcost.worldmodels.training.windows import Windows
 
+MEASURED = 1000
+"""Rows on which an encoder measures what it sees."""
 HORIZON = 5
 """Action blocks over which held-out prediction is measured: the planning horizon."""
 
 
 def train_world_model(
-    logs: Logs, out: str | Path, plan: TrainingPlan | None = None, progress: Progress | bool | None = None
+    logs: Logs,
+    out: str | Path,
+    plan: TrainingPlan | None = None,
+    progress: Progress | bool | None = None,
+    coordinates: Coordinates | None = None,
 ) -> JepaWorldModel:
     """Train a world model on logs into a new directory; a directory with an unfinished training is continued.
 
+    A probe reads a task's `coordinates` of logged states for the model card; without them every number of a state.
     Writes `weights.safetensors`, `config.json`, `curve.csv` and a model card `README.md`.
     """
     require_logs(logs)
@@ -58,7 +68,7 @@ def train_world_model(
         curve, best = _train(training, out / "training.pt", progress)
         training.parts.load_state_dict(best)
         training.parts.eval()
-        write_world_model(out, training.parts, training.blocks, training.record(curve), curve)
+        write_world_model(out, training.parts, training.blocks, training.record(curve, coordinates), curve)
         return _finished(out, training.origin)
 
 
@@ -73,8 +83,8 @@ class Training:
         stop = len(logs) - held_out
         self.blocks = ActionBlocks.of(logs, plan.action_block)
         torch.manual_seed(torch_seed(plan.seed, "world-model"))
-        self.parts = build(plan, self.blocks.size).to(plan.device)
-        windows = {"logs": logs, "blocks": self.blocks, "pixels": self.parts.pixels}
+        self.parts = build(plan, self.blocks.size, _sample(logs, stop)).to(plan.device)
+        windows = {"logs": logs, "blocks": self.blocks, "read": self.parts.inputs}
         self.train = Windows(**windows, count=plan.frames, first=0, stop=stop)
         self.held_out = Windows(**windows, count=HORIZON + 1, first=stop, stop=len(logs))
         self.phase: Phase = Joint(self.parts, plan, self.train)
@@ -102,21 +112,32 @@ class Training:
         self.phase.settle()
         return prediction_error(self.parts, self.held_out)
 
-    def record(self, curve: Sequence[dict[str, float]]) -> dict[str, Any]:
+    def record(self, curve: Sequence[dict[str, float]], coordinates: Coordinates | None = None) -> dict[str, Any]:
         """What the model card says: origin, chosen step, and errors on held-out episodes."""
         chosen = min(curve, key=lambda point: point["rollout"])
         metrics = {"one_step": chosen["one_step"], "rollout": chosen["rollout"]}
         if "state" in self.train.logs.columns:
-            metrics |= state_error(self.parts, self.train, self.held_out)
+            metrics |= state_error(self.parts, self.train, self.held_out, coordinates)
         seconds = sum(point["seconds"] for point in curve)
         return {**self.origin, "best_step": chosen["step"], "metrics": metrics, "seconds": round(seconds)}
 
 
-def build(plan: TrainingPlan, action_dim: int) -> CompactParts | PublicParts:
-    """The parts of the planned size, with fresh weights."""
+def build(plan: TrainingPlan, action_dim: int, sample: Observations) -> CompactParts | PublicParts:
+    """The parts of the planned size, with fresh weights; some measure what they see on a sample of the logs."""
     if plan.size == "compact":
         return CompactParts(CompactArchitecture(action_dim=action_dim))
+    if plan.size == "objects":
+        own = np.asarray(sample["proprio"]).shape[1] if "proprio" in sample else None
+        parts = ObjectParts(ObjectArchitecture(action_dim=action_dim, proprio=own))
+        parts.measure(sample)
+        return parts
     return PublicParts(PublicArchitecture(action_dim=action_dim, history=1))
+
+
+def _sample(logs: Logs, stop: int) -> Observations:
+    """Some rows of the episodes before one."""
+    rows = int(logs.offsets[stop])
+    return logs.observations(np.sort(generator(0, "measured").permutation(rows)[:MEASURED]))
 
 
 def _train(training: Training, state: Path, progress: Progress) -> tuple[list[dict[str, float]], dict[str, Tensor]]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
-from reachcost.data.observations import frames
 from reachcost.errors import ReachcostError
+from reachcost.protocols import Observations
+
+Read = Callable[[Observations], Tensor]
+"""N observations to what an encoder reads of them [N, ...]."""
 
 
 class Windows:
@@ -18,20 +23,23 @@ class Windows:
     Args:
         logs: The logs.
         blocks: Length and statistics of an action block.
-        pixels: Side of the frames.
+        read: Makes what an encoder reads of observations; `Parts.inputs`.
         count: T, frames of a window.
         first: First episode.
         stop: Episode to stop before.
 
     >>> from reachcost import make_task
+    >>> from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
     >>> logs = make_task("tworoom").generate_logs(episodes=20)
-    >>> windows = Windows(logs, ActionBlocks.of(logs, 5), pixels=64, count=4, first=0, stop=20)
+    >>> parts = CompactParts(CompactArchitecture())
+    >>> windows = Windows(logs, ActionBlocks.of(logs, 5), parts.inputs, count=4, first=0, stop=20)
     >>> [tuple(part.shape) for part in windows.read(windows.starts[:2])]
     [(8, 64, 64, 3), (2, 3, 10)]
     """
 
-    def __init__(self, logs: Logs, blocks: ActionBlocks, pixels: int, count: int, first: int, stop: int) -> None:
-        self.logs, self.blocks, self.pixels, self.count = logs, blocks, pixels, count
+    def __init__(self, logs: Logs, blocks: ActionBlocks, read: Read, count: int, first: int, stop: int) -> None:
+        self.logs, self.blocks, self.count = logs, blocks, count
+        self._read = read
         self._episodes = (first, stop)
         span = (count - 1) * blocks.length + 1
         self.stop_row = logs.rows if stop >= len(logs) else int(logs.offsets[stop])
@@ -45,23 +53,23 @@ class Windows:
 
     def of_frames(self, count: int) -> Windows:
         """Windows of another number of frames within the same episodes."""
-        return Windows(self.logs, self.blocks, self.pixels, count, *self._episodes)
+        return Windows(self.logs, self.blocks, self._read, count, *self._episodes)
 
     def draw(self, size: int, generator: np.random.Generator) -> tuple[Tensor, Tensor]:
         """Read `size` windows drawn uniformly."""
         return self.read(self.starts[generator.integers(len(self.starts), size=size)])
 
     def read(self, starts: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Frames uint8 [N * T, pixels, pixels, 3] and action blocks [N, T - 1, A] of windows that start at rows [N]."""
-        return self.frames_of(self.rows(starts).reshape(-1)), self.actions(starts)
+        """Inputs [N * T, ...] and action blocks [N, T - 1, A] of windows that start at rows [N]."""
+        return self.inputs_of(self.rows(starts).reshape(-1)), self.actions(starts)
 
     def rows(self, starts: np.ndarray) -> np.ndarray:
         """Rows of the frames of each window [N, T]."""
         return starts[:, None] + self.blocks.length * np.arange(self.count)
 
-    def frames_of(self, rows: slice | np.ndarray) -> Tensor:
-        """Frames of log rows: uint8 [N, pixels, pixels, 3]."""
-        return torch.from_numpy(frames(self.logs.observations(rows), self.pixels))
+    def inputs_of(self, rows: slice | np.ndarray) -> Tensor:
+        """What the encoder reads of log rows: [N, ...]."""
+        return self._read(self.logs.observations(rows))
 
     def actions(self, starts: np.ndarray) -> Tensor:
         """Action blocks between the frames of each window [N, T - 1, A]."""

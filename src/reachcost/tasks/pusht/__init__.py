@@ -1,0 +1,5 @@
+"""PushT: the public task of pushing a T to a place, batched."""
+
+from reachcost.tasks.pusht.task import PushT
+
+__all__ = ["PushT"]

@@ -1,0 +1,174 @@
+"""PushT as a task: a disc pushes a T in the plane; the goal is a place for both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.logs import Logs
+from reachcost.data.observations import LazyColumns
+from reachcost.errors import ReachcostError
+from reachcost.protocols import Observations
+from reachcost.tasks.contract import Distance, PublicEnvironment, Task
+from reachcost.tasks.pusht import evaluation_sets, logs, physics, renderer, statistics
+
+POSITION, ANGLE = 20.0, np.pi / 9
+"""Pixels of the joint position error of agent and block, and radians, below which a goal is reached."""
+
+
+class PushT(Task):
+    """The public manipulation task `swm/PushT-v1` with relative actions, batched.
+
+    States are float64 [N, 7]: agent x, y; block x, y, angle in [0, 2 pi); agent velocity x, y. An action pulls the
+    agent towards its position plus 100 times the action.
+
+    Args:
+        pixels: Side of the frames that `observe` draws.
+        workers: Processes that make logs; by default one a core. They make the same logs whatever their number.
+
+    >>> task = PushT()
+    >>> task.step(np.array([[100.0, 100, 300, 300, 0, 0, 0]]), np.array([[1.0, 0.0]]))[0, :4].round().tolist()
+    [130.0, 100.0, 300.0, 300.0]
+    """
+
+    name = "pusht"
+    action_budget = 50
+    stops_at_success = False
+    action_dim = 2
+    sets = evaluation_sets.NAMES
+    public = PublicEnvironment(
+        "swm/PushT-v1",
+        (
+            {"method": "_set_state", "args": {"state": {"value": "state"}}},
+            {"method": "_set_goal_state", "args": {"goal_state": {"value": "goal_state"}}},
+        ),
+        renderer.SIZE,
+    )
+
+    def __init__(self, pixels: int = renderer.SIZE, workers: int | None = None) -> None:
+        self.pixels, self.workers = pixels, workers
+
+    def __repr__(self) -> str:
+        return f"PushT(pixels={self.pixels})"
+
+    def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """Execute one action per state: [N, 7], [N, 2] -> [N, 7]; actions are not clipped."""
+        states, actions = np.asarray(states), np.asarray(actions)
+        if states.ndim != 2 or states.shape[1] != 7 or actions.shape != (len(states), 2):
+            raise ReachcostError(f"PushT steps states [N, 7] by actions [N, 2], not {states.shape} by {actions.shape}")
+        _require_finite(states, actions)
+        return physics.step(states.astype(np.float64), actions).astype(states.dtype)
+
+    def rollout(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """Execute whole sequences: [N, 7], [N, T, 2] -> [N, T + 1, 7]; see `physics.rollout` for how walls differ."""
+        states, actions = np.asarray(states), np.asarray(actions)
+        if states.ndim != 2 or states.shape[1] != 7 or actions.shape != (len(states), *actions.shape[1:2], 2):
+            raise ReachcostError(f"PushT rolls states [N, 7] out by [N, T, 2], not {states.shape} by {actions.shape}")
+        _require_finite(states, actions)
+        return physics.rollout(states.astype(np.float64), actions).astype(states.dtype)
+
+    def render(self, states: np.ndarray, size: int | None = None) -> np.ndarray:
+        """Draw uint8 [N, size, size, 3], with the green T of the public frames; the goal is not drawn."""
+        return renderer.render(states, self.pixels if size is None else size)
+
+    def observe(self, states: np.ndarray) -> Observations:
+        """The columns `state`, `proprio` [N, 4], `pixels` and `pixels_64` (for compact models); drawn when read."""
+        return LazyColumns(
+            {
+                "state": states,
+                "proprio": lambda: logs.proprio(states),
+                "pixels": lambda: self.render(states),
+                "pixels_64": lambda: self.render(states, 64),
+            }
+        )
+
+    def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """The paper's task-state distance [N]: positions of block and agent in pixels, and the angle in degrees."""
+        return np.hypot(position_error(states, goals), np.degrees(angle_error(states, goals)))
+
+    @property
+    def further_distances(self) -> Mapping[str, Distance]:
+        """The joint position error beside it."""
+        return {"position": position_error}
+
+    def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """Whether agent and block are where they should be: jointly within 20 px, and the angle within pi / 9."""
+        return (position_error(states, goals) < POSITION) & (angle_error(states, goals) < ANGLE)
+
+    def coordinates(self, states: np.ndarray) -> np.ndarray:
+        """Agent x, y, block x, y, sine and cosine of the angle: [N, 6]."""
+        states = np.asarray(states, np.float64)
+        return np.concatenate([states[:, :4], np.sin(states[:, 4:5]), np.cos(states[:, 4:5])], axis=1)
+
+    def groups(self, starts: np.ndarray, goals: np.ndarray) -> Mapping[str, np.ndarray]:
+        """Episodes in which the block must be moved, and those in which the agent alone must."""
+        push = ~block_there(starts, goals)
+        return {"agent alone": ~push, "block to move": push}
+
+    def category(self, starts: np.ndarray, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """Outcome of episodes by their last state.
+
+        `success`; `not_pushed` (the block had to move and did not); `turned_wrong` (it is where it should be, but
+        turned by pi / 9 or more); `agent_away` (it is as it should be, the agent is not); `block_away`.
+        """
+        there = np.linalg.norm(_less(states, goals)[:, 2:4], axis=1) < POSITION
+        turned = angle_error(states, goals) >= ANGLE
+        still = np.asarray(starts)[:, 2:5] == np.asarray(states)[:, 2:5]
+        return np.select(
+            [
+                self.success(states, goals),
+                still.all(1) & ~block_there(states, goals),
+                there & turned,
+                there,
+            ],
+            ["success", "not_pushed", "turned_wrong", "agent_away"],
+            "block_away",
+        )
+
+    def generate_logs(self, episodes: int = 8000, seed: int = 0, steps: int = logs.STEPS) -> Logs:
+        """Log the mixture of policies: 70 % scripted pusher, 15 % public weak policy, 15 % random actions.
+
+        Every episode has its reset row first; `policy` says which made it, an index of `policies.KINDS`.
+        """
+        if episodes < 1 or steps < 1:
+            raise ReachcostError(f"cannot log {episodes} episodes of {steps} steps: ask for at least one of each")
+        workers = logs.default_workers(episodes) if self.workers is None else self.workers
+        return logs.make_logs(seed, np.arange(episodes), steps=steps, workers=workers, observe=self.observe)
+
+    def describe_logs(self, logs: Logs) -> Mapping[str, tuple[float, float | None]]:
+        """How much pushing is in logs, and how far they spread, beside public expert logs where that is known."""
+        found = statistics.log_statistics(logs)
+        return {name: (value, statistics.PUBLIC.get(name)) for name, value in found.items()}
+
+    def evaluation_set(self, name: str) -> EvaluationSet:
+        """Return a set of held-out pairs by its name, `offset-<25, 50 or 75>-<seed>`; `sets` are the published ones."""
+        return evaluation_sets.load(name, self.world)
+
+
+def _require_finite(states: np.ndarray, actions: np.ndarray) -> None:
+    for name, rows in (("state", states), ("action", actions)):
+        if not np.isfinite(rows).all():
+            row = int(np.argwhere(~np.isfinite(rows))[0, 0])
+            raise ReachcostError(f"{name} {row} is {rows[row].tolist()}: {name}s must be finite")
+
+
+def _less(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    return np.asarray(states, np.float64) - np.asarray(goals, np.float64)
+
+
+def position_error(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    """Length of the joint error of agent and block position in four dimensions, pixels [N]."""
+    return np.linalg.norm(_less(states, goals)[..., :4], axis=-1)
+
+
+def angle_error(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    """Smallest turn between the block's angles, radians [N]."""
+    return np.abs((_less(states, goals)[..., 4] + np.pi) % (2 * np.pi) - np.pi)
+
+
+def block_there(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    """Whether the block by itself is where it should be: bool [N]."""
+    apart = np.linalg.norm(_less(states, goals)[..., 2:4], axis=-1)
+    return (apart < POSITION) & (angle_error(states, goals) < ANGLE)
