@@ -24,11 +24,11 @@ from reachcost.results.stats import cluster_bootstrap, clustered_mean
 from reachcost.results.tables import ResultTable, TableRow
 
 PAIRS = 10_000
-BASELINE, FLOOR = "raw", "constant"
+BASELINE, FLOOR = "raw", "mean-gap"
 NOTE = (
     "ρ is the mean rank correlation with the fastest logged way to n goals; intervals resample episodes that goals are "
     f"of. RMSE is in steps, on {PAIRS:,} pairs of the same logs, from the earlier row to the later one; a head that "
-    "leans to short times has a larger one by design. `raw` is latent distance, `constant` predicts the mean gap."
+    "leans to short times has a larger one by design. `raw` is latent distance, `mean-gap` the mean gap for every pair."
 )
 
 
@@ -54,7 +54,7 @@ def compare_heads(
     >>> head = repair(model, task.generate_logs(100), pairs=5000, recipe=Recipe(epochs=2))
     >>> table = compare_heads({"mine": head}, model, task.generate_logs(200, seed=1))
     >>> [row.cost for row in table.rows]
-    ['mine', 'raw', 'constant']
+    ['mine', 'raw', 'mean-gap']
     """
     _require_unseen(heads, logs)
     costs: dict[str, TerminalCost] = {name: HeadCost(head) for name, head in heads.items()}

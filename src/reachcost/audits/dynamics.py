@@ -12,7 +12,7 @@ from torch import Tensor
 from reachcost.base.seeding import generator
 from reachcost.data.actions import blocks_of
 from reachcost.data.fingerprint import name_of
-from reachcost.data.latents import Latents, require_finite
+from reachcost.data.latents import Latents
 from reachcost.data.rollouts import ends_of, history_of
 from reachcost.errors import ReachcostError
 from reachcost.protocols import WorldModel
@@ -74,8 +74,8 @@ def logged_moves(model: WorldModel, latents: Latents, horizon: int = 5, count: i
     logs, blocks, history = latents.logs, blocks_of(model), history_of(model)
     if "action" not in logs.columns:
         raise ReachcostError("prediction on logs needs logs with a column 'action'")
-    length, known = 1 if blocks is None else blocks.length, history - 1
-    steps = (known + horizon) * length
+    length = 1 if blocks is None else blocks.length
+    steps = (history - 1 + horizon) * length
     windows = generator(seed, "logged-moves").permutation(logs.window_starts(steps + 1))[:count]
     if not len(windows):
         raise TooShort(f"no logged episode has {steps + 1} rows: give longer episodes or a shorter horizon")
@@ -90,6 +90,5 @@ def logged_moves(model: WorldModel, latents: Latents, horizon: int = 5, count: i
         )
     frames = latents.values[torch.from_numpy(windows[:, None] + length * np.arange(history))]
     predicted = ends_of(model, frames, torch.from_numpy(plans)[:, None])[:, 0]
-    require_finite(predicted, f"what is predicted {horizon} action blocks after log row", windows + known * length)
     true = latents.values[torch.from_numpy(windows + steps)]
     return Moves(logs.episode_of(windows), frames[:, -1], predicted, true)

@@ -160,9 +160,7 @@ def roll_out(
     )
     require_finite(start, "the start of episode", evaluation.episodes)
     require_finite(goal, "the goal of episode", evaluation.episodes)
-    predicted = ends_of(model, start[:, None], torch.from_numpy(pools))
-    require_finite(predicted, "what is predicted in episode", evaluation.episodes)
-    return start, predicted, goal
+    return start, ends_of(model, start[:, None], torch.from_numpy(pools)), goal
 
 
 def execute(task: Task, evaluation: EvaluationSet, pools: np.ndarray) -> np.ndarray:

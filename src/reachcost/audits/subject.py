@@ -23,6 +23,7 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, model_identity, require_finite
 from reachcost.data.logs import Logs
 from reachcost.data.probe import LinearProbe, deviation, episode_split, fit_probe
+from reachcost.data.rollouts import encoded
 from reachcost.errors import ReachcostError
 from reachcost.fitting.exclusion import Exclusion
 from reachcost.fitting.pairs import require_latents
@@ -32,6 +33,7 @@ from reachcost.planning.control import ControlRuns, Proposal, control
 from reachcost.protocols import SamplingPlanner, TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 from reachcost.tasks.exact import ExactDynamics
+from reachcost.tasks.logged import require_logs_of
 
 EXECUTED = 64
 """Candidates of each place whose real ends are encoded."""
@@ -104,6 +106,7 @@ class Subject:
         if self.task is not None:
             require_actions(self.task, self.model)
             require_planner(self.task, self.planner)
+            require_logs_of(self.task, self.latents.logs)
         samples = isinstance(self.planner, SamplingPlanner) and not isinstance(self.planner, type)
         if not samples or not is_dataclass(self.planner):
             raise ReachcostError(f"planner is {self.planner!r}: give one that samples, a dataclass as CEM() is")
@@ -260,7 +263,8 @@ class Subject:
         pools = draw_pools(task, self.model, places, self.planner.horizon, EXECUTED)
         start, predicted, goal = roll_out(task, self.model, places, pools)
         ends = execute(task, places, pools if self.blocks is None else self.blocks.unroll(pools))
-        true = self.model.encode(task.observe(ends.reshape(-1, *places.goals.shape[1:])))
+        reached = ends.reshape(-1, *places.goals.shape[1:])
+        true = encoded(self.model, task.observe(reached), len(reached))
         require_finite(true, "the end of a candidate in episode", np.repeat(places.episodes, EXECUTED))
         distance = to_goals(task.distance, ends, places) if task.offers("distance") else None
         return Executed(places.episodes, start, predicted, true.view(predicted.shape), goal, distance)

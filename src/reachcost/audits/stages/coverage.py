@@ -9,6 +9,7 @@ from reachcost.audits.coverage import uncovered
 from reachcost.audits.stage import Rule, Stage, judge, judge_grouped, unknown
 from reachcost.audits.subject import Subject
 from reachcost.base.seeding import generator
+from reachcost.data.rollouts import encoded
 
 NAME = "coverage"
 RULE = Rule(
@@ -58,7 +59,8 @@ def _ways(subject: Subject) -> tuple[np.ndarray, np.ndarray]:
     failed = np.zeros(len(known.episodes), bool) if tried is None else ~tried.success[0]
     asked = np.flatnonzero(failed if failed.any() else np.ones_like(failed))
     paths, steps = known.paths[0][asked], known.steps[0][asked]
-    latents = subject.model.encode(task.observe(paths.reshape(-1, *paths.shape[2:])))
+    states = paths.reshape(-1, *paths.shape[2:])
+    latents = encoded(subject.model, task.observe(states), len(states))
     missed = uncovered(latents, _learned_from(subject)).numpy().reshape(paths.shape[:2])
     missed &= np.arange(paths.shape[1]) <= steps[:, None]  # where a task stops at success, the last state repeats
     in_a_row = [missed[:, shift : max(0, missed.shape[1] - GAP + 1) + shift] for shift in range(GAP)]
