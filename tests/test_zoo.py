@@ -24,6 +24,7 @@ from reachcost.worldmodels.loading import ZOO, load_world_model, zoo
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 
 ROOT = Path(__file__).parent.parent
+TWOROOM = [name for name in zoo() if "-tworoom-" in name]
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +34,11 @@ def fresh() -> Logs:
 
 
 def test_three_seeds_of_both_kinds_are_bundled() -> None:
-    assert zoo() == [f"{kind}-tworoom-{seed}" for kind in ("lewm", "pldm") for seed in (3072, 3073, 3074)]
+    worlds = ("lewm-pusht", "lewm-tworoom", "pldm-tworoom")
+    assert zoo() == [f"{world}-{seed}" for world in worlds for seed in (3072, 3073, 3074)]
 
 
-@pytest.mark.parametrize("name", zoo())
+@pytest.mark.parametrize("name", TWOROOM)
 def test_a_bundled_model_keeps_the_contract_and_its_promised_quality(name: str, fresh: Logs) -> None:
     model = load_world_model(name)
     check_world_model(model, fresh.observations(np.array([0, 40, 300])), torch.randn(3, 6, 5, 10))
@@ -57,7 +59,7 @@ def test_a_bundled_model_keeps_the_contract_and_its_promised_quality(name: str, 
     assert metrics["rollout_rmse"] <= 8
 
 
-@pytest.mark.parametrize("name", zoo())
+@pytest.mark.parametrize("name", TWOROOM)
 def test_documentation_and_card_give_the_numbers_of_the_record(name: str) -> None:
     metrics = load_world_model(name).card["training"]["metrics"]
     (row,) = re.findall(rf"^\| `{name}` \|(.*)\|$", (ROOT / "docs" / "world-models.md").read_text(), re.MULTILINE)
@@ -112,7 +114,7 @@ def test_the_command_checks_with_frames_of_the_task_that_is_named(capsys: pytest
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:
-    with pytest.raises(ReachcostError, match=r"threeroom.*bundled models are lewm-tworoom-3072"):
+    with pytest.raises(ReachcostError, match=r"threeroom.*bundled models are .*lewm-tworoom-3072"):
         load_world_model("lewm-threeroom")
 
 
