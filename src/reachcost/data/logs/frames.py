@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+from abc import abstractmethod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +13,29 @@ from reachcost.errors import ReachcostError
 
 FORMATS = ("JPEG", "PNG")
 """Of images; others can make the decoder call programs."""
+
+
+class LazyFrames:
+    """Frames [R, height, width, 3] that are read by slices or row numbers; a format says how."""
+
+    dtype = np.dtype(np.uint8)
+    ndim = 4
+    shape: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        wanted = np.arange(len(self))[rows]
+        numbers = np.atleast_1d(wanted)
+        if not len(numbers):
+            return np.empty((0, *self.shape[1:]), np.uint8)
+        frames = self.read(numbers)
+        return frames if np.ndim(wanted) else frames[0]
+
+    @abstractmethod
+    def read(self, numbers: np.ndarray) -> np.ndarray:
+        """The frames of some rows [N], one or more: uint8 [N, height, width, 3]."""
 
 
 def decode_frame(path: Path, blob: bytes) -> np.ndarray:

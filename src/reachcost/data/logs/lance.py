@@ -11,7 +11,7 @@ from pyarrow import types
 
 from reachcost.data.logs.checks import require_columns
 from reachcost.data.logs.episodes import Logs
-from reachcost.data.logs.frames import decode_frame
+from reachcost.data.logs.frames import LazyFrames, decode_frame
 from reachcost.data.logs.hdf5 import RENAMED
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
@@ -19,30 +19,20 @@ from reachcost.protocols import Observations
 FRAMES = "pixels"
 
 
-class FramesInLance:
+class FramesInLance(LazyFrames):
     """A column of encoded frames, decoded when rows are read."""
-
-    dtype = np.dtype(np.uint8)
-    ndim = 4
 
     def __init__(self, path: Path, rows: int) -> None:
         self.path: Path = path
         self._table: Any = None
-        self.shape: tuple[int, ...] = (rows,)
+        self.shape = (rows,)
         self.shape = (rows, *self[slice(0, 1)].shape[1:])
 
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: Any) -> np.ndarray:
-        wanted = np.arange(len(self))[rows]
-        numbers = np.atleast_1d(wanted)
-        if not len(numbers):
-            return np.empty((0, *self.shape[1:]), np.uint8)
+    def read(self, numbers: np.ndarray) -> np.ndarray:
+        """The frames of some rows [N]."""
         self._table = self._table or _open(self.path)
         blobs = _read(self.path, lambda: self._table.take(numbers.tolist(), columns=[FRAMES]))[FRAMES].to_pylist()
-        frames = np.stack([decode_frame(self.path, blob) for blob in blobs])
-        return frames if np.ndim(wanted) else frames[0]
+        return np.stack([decode_frame(self.path, blob) for blob in blobs])
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_table": None}

@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 
 from reachcost.data.logs.episodes import Logs
-from reachcost.data.logs.frames import decode_frame
+from reachcost.data.logs.frames import LazyFrames, decode_frame
 from reachcost.data.logs.hdf5 import read_column
 from reachcost.data.logs.joined import join_episodes, require_same
 from reachcost.data.logs.names import column_name
@@ -25,14 +25,11 @@ JPEG = b"\xff\xd8"
 EPISODE = re.compile(r"episode_(\d+)")
 
 
-class FramesOfEpisodes:
+class FramesOfEpisodes(LazyFrames):
     """Frames that lie in a dataset for each episode, read by slices or row numbers, raw or as JPEG.
 
     It opens its file in every process anew, so it can be pickled.
     """
-
-    dtype = np.dtype(np.uint8)
-    ndim = 4
 
     def __init__(self, path: Path, datasets: list[h5py.Dataset], where: str) -> None:
         self.path = path
@@ -42,22 +39,16 @@ class FramesOfEpisodes:
         shapes = [self._shape(dataset) for dataset in datasets]
         for number, shape in enumerate(shapes):
             require_same(where, "pixels", number, shape, shapes[0])
-        self.shape: tuple[int, ...] = (int(self._stops[-1]), *shapes[0])
+        self.shape = (int(self._stops[-1]), *shapes[0])
 
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: Any) -> np.ndarray:
-        wanted = np.arange(len(self))[rows]
-        numbers = np.atleast_1d(wanted)
-        if not len(numbers):
-            return np.empty((0, *self.shape[1:]), np.uint8)
+    def read(self, numbers: np.ndarray) -> np.ndarray:
+        """The frames of some rows [N]."""
         if self._opened is None or self._opened[0] != os.getpid():
             self._opened = os.getpid(), h5py.File(self.path, "r")
         episodes = np.searchsorted(self._stops, numbers, side="right")
         firsts = np.concatenate([[0], self._stops])[episodes]
         frames = [self._frame(*place) for place in zip(episodes.tolist(), (numbers - firsts).tolist(), strict=True)]
-        return np.stack(frames) if np.ndim(wanted) else frames[0]
+        return np.stack(frames)
 
     def _frame(self, episode: int, step: int) -> np.ndarray:
         assert self._opened is not None

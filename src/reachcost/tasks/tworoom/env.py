@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-import gymnasium
 import numpy as np
-from gymnasium import spaces
 
-from reachcost.errors import ReachcostError
+from reachcost.tasks.episode_env import EpisodeEnv
 from reachcost.tasks.tworoom.layout import SIZE, Layout
 from reachcost.tasks.tworoom.policy import draw_episode
 from reachcost.tasks.tworoom.task import TwoRoom
 
 
-class TwoRoomEnv(gymnasium.Env[np.ndarray, np.ndarray]):
+class TwoRoomEnv(EpisodeEnv):
     """One TwoRoom episode: pixels in, a velocity in [-1, 1]^2 out, reward 0, ended by success.
 
     `reset(options={"start": (x, y), "goal": (x, y)})` fixes the pair; otherwise it is drawn as for the public logs.
@@ -25,8 +23,6 @@ class TwoRoomEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     ((224, 224, 3), ['distance', 'goal_state', 'state'])
     """
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 (Gymnasium's interface)
-
     def __init__(
         self,
         render_mode: str | None = None,
@@ -34,41 +30,11 @@ class TwoRoomEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         collision: Literal["endpoint", "swept"] = "endpoint",
         pixels: int = SIZE,
     ) -> None:
-        self.task = TwoRoom(layout, collision, pixels)
-        self.render_mode = render_mode
-        self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
-        self.observation_space = spaces.Box(0, 255, (pixels, pixels, 3), np.uint8)
-        self._state = self._goal = np.zeros((1, 2), np.float32)
+        world = TwoRoom(layout, collision, pixels)
+        super().__init__(world, pixels, np.zeros(2, np.float32), render_mode)
+        self._layout = world.layout
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Start an episode."""
-        super().reset(seed=seed)
-        start, goal, _ = draw_episode(self.task.layout, int(self.np_random.integers(2**31)), 0, 1)
-        options = options or {}
-        if set(options) - {"start", "goal"}:
-            raise ReachcostError(f"unknown reset options {sorted(options)}: give start and goal, each (x, y)")
-        self._state = np.array([options.get("start", start)], np.float32)
-        self._goal = np.array([options.get("goal", goal)], np.float32)
-        return self._observation(), self._info()
-
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Execute one action."""
-        self._state = self.task.step(self._state, np.asarray(action, np.float32)[None])
-        reached = bool(self.task.success(self._state, self._goal)[0])
-        return self._observation(), 0.0, reached, False, self._info()
-
-    def render(self) -> np.ndarray | None:
-        """Return the current frame."""
-        return self._observation() if self.render_mode == "rgb_array" else None
-
-    def _observation(self) -> np.ndarray:
-        return self.task.render(self._state)[0]
-
-    def _info(self) -> dict[str, Any]:
-        return {
-            "state": self._state[0].copy(),
-            "goal_state": self._goal[0].copy(),
-            "distance": float(self.task.distance(self._state, self._goal)[0]),
-        }
+    def draw(self) -> tuple[np.ndarray, np.ndarray]:
+        """Start and goal as the public logs have them."""
+        start, goal, _ = draw_episode(self._layout, int(self.np_random.integers(2**31)), 0, 1)
+        return start, goal
