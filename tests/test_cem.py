@@ -119,10 +119,10 @@ class Blocked(Summing):
     actions = BLOCKS
 
 
-def pools_of(planner: CEM, start: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def pools_of(planner: CEM, start: Tensor | None = None, remaining: int | None = None) -> tuple[Tensor, Tensor]:
     """The plan for two episodes, and every pool behind it [iterations, 2, S, H, A]."""
     model = Blocked()
-    plan = planner.plan(model, LatentMSE(), torch.zeros(2, 1, 2), GOAL, streams(2), start=start)
+    plan = planner.plan(model, LatentMSE(), torch.zeros(2, 1, 2), GOAL, streams(2), start=start, remaining=remaining)
     return plan, torch.stack(model.pools)
 
 
@@ -169,9 +169,47 @@ def test_kept_elites_take_the_last_places_of_the_next_pool() -> None:
     assert (costs.diff(dim=0) <= 0).all()  # the best is never lost
 
 
+def test_noise_is_correlated_along_a_sequence_and_as_wide_as_before() -> None:
+    many = replace(FEW, horizon=6, candidates=4000, iterations=1, elites=2)
+    for correlation in (0.0, 0.8):
+        _, pools = pools_of(replace(many, correlation=correlation))
+        noise = pools[0, 0, 1:]  # blocks of one action each
+        assert torch.allclose(noise.std(0), torch.tensor(1.0), atol=0.08)
+        measured = (noise[:, :-1] * noise[:, 1:]).mean((0, 2))
+        assert torch.allclose(measured, torch.tensor(correlation), atol=0.08)
+
+
+def test_a_block_holds_several_correlated_actions() -> None:
+    class Pairs(Blocked):
+        action_dim, latent_dim = 4, 4
+        actions = replace(BLOCKS, length=2)
+
+    model = Pairs()
+    planner = CEM(horizon=2, candidates=4000, iterations=1, elites=2, correlation=0.9)
+    planner.plan(model, LatentMSE(), torch.zeros(1, 1, 4), torch.zeros(1, 4), streams(1))
+    actions = model.pools[0][0, 1:].view(-1, 4, 2)
+    assert torch.allclose((actions[:, :-1] * actions[:, 1:]).mean(0), torch.tensor(0.9), atol=0.08)
+
+
+def test_a_shrinking_plan_goes_no_further_than_the_budget() -> None:
+    for remaining, blocks in ((7, 3), (2, 2), (1, 1)):
+        plan, pools = pools_of(replace(FEW, blocks=1, shrink=True), remaining=remaining)
+        assert plan.shape[1] == pools.shape[3] == blocks
+
+
+def test_a_search_tells_what_it_chose_from() -> None:
+    model = Blocked()
+    found = FEW.search(model, LatentMSE(), torch.zeros(2, 1, 2), GOAL, streams(2))
+    assert torch.equal(found.pool, model.pools[-1])
+    assert torch.equal(found.costs, LatentMSE()(found.pool.sum(2), GOAL))
+    assert torch.equal(found.mean, pools_of(FEW)[0])
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
+        ({"correlation": 1.0}, r"correlation=1.0\): give a number from 0 to below 1"),
+        ({"correlation": -0.1}, "from 0 to below 1"),
         ({"blocks": 0}, "execute 1 to 5 blocks"),
         ({"blocks": 6}, "execute 1 to 5 blocks"),
         ({"warm_start": True}, "nothing of a plan is left to start from: execute fewer blocks"),
@@ -199,9 +237,10 @@ def test_impossible_bounds_are_refused(bounds: Any, message: str) -> None:
         pools_of(replace(FEW, bounds=bounds))
 
 
-def test_bounds_need_action_blocks() -> None:
+@pytest.mark.parametrize("option", [{"bounds": "logs"}, {"correlation": 0.5}])
+def test_what_is_about_actions_needs_action_blocks(option: dict[str, Any]) -> None:
     with pytest.raises(ReachcostError, match="does not say how its blocks stand for them: add model = rc"):
-        replace(FEW, bounds="logs").plan(Summing(), LatentMSE(), torch.zeros(2, 1, 2), GOAL, streams(2))
+        replace(FEW, **option).plan(Summing(), LatentMSE(), torch.zeros(2, 1, 2), GOAL, streams(2))
 
 
 def test_settings_are_plain_numbers_for_records() -> None:

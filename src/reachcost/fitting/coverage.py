@@ -18,7 +18,9 @@ from reachcost.errors import ReachcostError
 from reachcost.fitting.pairs import exclude_from
 from reachcost.tasks.contract import Task
 
-SETTINGS = ("limited", "balanced", "mixed", "random")
+ANYWHERE = ("mixed", "random")
+"""Settings that do not ask where a bottleneck is."""
+SETTINGS = ("limited", "balanced", *ANYWHERE)
 FAR, NEAR = 0, 2
 """What `Task.bottleneck` says of states."""
 SAMPLE, WAYS = 6_000, 20
@@ -37,8 +39,18 @@ def covered_latents(
     latents: Latents, setting: str, task: Task, rows: int | None, exclude: EvaluationSet | None, seed: int
 ) -> Latents:
     """The part of the logs that a setting keeps: so many rows, or all; without the episodes of an excluded set."""
-    usable, lies = located_rows(latents, task, exclude, seed)
+    if setting in ANYWHERE:
+        usable = usable_rows(latents, exclude)
+        lies = np.zeros(len(usable), np.int64)
+    else:
+        usable, lies = located_rows(latents, task, exclude, seed)
     return latents.keep(usable[covered_rows(lies, setting, rows, generator(seed, "coverage"))])
+
+
+def usable_rows(latents: Latents, exclude: EvaluationSet | None) -> np.ndarray:
+    """Rows of episodes that no excluded set is of [N]."""
+    logs = latents.logs
+    return np.flatnonzero(~np.isin(logs.episode_of(np.arange(logs.rows)), exclude_from(logs, exclude).episodes))
 
 
 def located_rows(
@@ -48,10 +60,7 @@ def located_rows(
 
     Where the task does not tell, they are some of the rows, and the ways of the excluded set do.
     """
-    logs = latents.logs
-    banned = exclude_from(logs, exclude).episodes
-    usable = np.flatnonzero(~np.isin(logs.episode_of(np.arange(logs.rows)), banned))
-    states = np.asarray(logs.columns["state"])
+    usable, states = usable_rows(latents, exclude), np.asarray(latents.logs.columns["state"])
     if exclude is None or task.offers("bottleneck") or not task.offers("distance"):
         return usable, task.bottleneck(states[usable])
     usable = np.sort(generator(seed, "bottleneck").permutation(usable)[:SAMPLE])

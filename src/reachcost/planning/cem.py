@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from reachcost.base.seeding import EpisodeStreams
 from reachcost.base.types import require_numbers
-from reachcost.data.actions import blocks_of
+from reachcost.data.actions import ActionBlocks, blocks_of
 from reachcost.data.rollouts import ends_of
 from reachcost.errors import ReachcostError
 from reachcost.planning.budget import require_budget
@@ -19,6 +19,17 @@ from reachcost.planning.elites import lowest
 from reachcost.protocols import TerminalCost, WorldModel
 
 Bound = float | tuple[float, ...]
+
+
+class Search(NamedTuple):
+    """How the search for B action sequences ended."""
+
+    mean: Tensor
+    """Mean of the last elites [B, H, A]; it was never scored."""
+    pool: Tensor
+    """The last candidates [B, S, H, A]."""
+    costs: Tensor
+    """Their costs [B, S]."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +66,17 @@ class CEM:
     logs; else with zeros alone."""
     deviation: float = 1.0
     """Initial standard deviation, in multiples of that of the logged actions."""
+    correlation: float = 0.0
+    """Correlation of the noise of an action with that of the next: 0 lets every action vary by itself, which shakes a
+    body rather than moving it; logs of purposeful motion have 0.8 and more."""
     bounds: Literal["logs"] | tuple[Bound, Bound] | None = None
     """Clip candidates to the range of the logged actions, or to (low, high) in units of the environment, each a number
     or one per component; None clips nothing."""
     keep_elites: int = 0
     """Best candidates of an iteration, some or all of the elites, that take the last places in the next pool."""
+    shrink: bool = False
+    """Plan no further than the budget of the episode goes: a plan has `horizon` blocks, or those that are left if they
+    are fewer. What counts is then where the episode ends, not a point beyond it."""
 
     def __post_init__(self) -> None:
         require_numbers(self)
@@ -68,6 +85,8 @@ class CEM:
             raise ReachcostError(f"CEM(execute={self.execute!r}): execute the mean or the best")
         if not 0 < self.deviation < np.inf:
             raise ReachcostError(f"CEM(deviation={self.deviation}): give a positive deviation")
+        if not 0 <= self.correlation < 1:
+            raise ReachcostError(f"CEM(correlation={self.correlation}): give a number from 0 to below 1")
         if self.bounds is not None and self.bounds != "logs":
             if not isinstance(self.bounds, tuple | list | np.ndarray) or len(self.bounds) != 2:
                 raise ReachcostError(
@@ -90,6 +109,7 @@ class CEM:
         streams: EpisodeStreams,
         injected: np.ndarray | None = None,
         start: Tensor | None = None,
+        remaining: int | None = None,
     ) -> Tensor:
         """Choose one action sequence per episode.
 
@@ -101,20 +121,39 @@ class CEM:
             streams: Random streams of the B episodes.
             injected: Not part of this protocol.
             start: Blocks left of the last plan [B, up to H, A]; they begin the initial mean.
+            remaining: Action blocks that the budget leaves; H is no more than that if the planner shrinks its horizon.
 
         Returns:
             The mean of the last elites, or the best of the last candidates [B, H, A].
         """
         if injected is not None:
             raise ReachcostError("CEM takes no injected candidates: plan without a proposal, or with CategoricalCEM")
-        mean = torch.zeros(len(goal), self.horizon, model.action_dim)
+        found = self.search(model, cost, context, goal, streams, start, remaining)
+        return found.mean if self.execute == "mean" else found.pool[torch.arange(len(goal)), found.costs.argmin(1)]
+
+    def search(
+        self,
+        model: WorldModel,
+        cost: TerminalCost,
+        context: Tensor,
+        goal: Tensor,
+        streams: EpisodeStreams,
+        start: Tensor | None = None,
+        remaining: int | None = None,
+    ) -> Search:
+        """What `plan` finds, with the candidates it found it among; the arguments are those of `plan`."""
+        horizon = self.horizon if remaining is None else min(self.horizon, remaining)
+        mean = torch.zeros(len(goal), horizon, model.action_dim)
         if start is not None:
             mean[:, : start.shape[1]] = start
         std, rows, bounds = torch.full_like(mean, self.deviation), torch.arange(len(goal)), self._bounds(model)
+        mixing = self._mixing(model, horizon)
         pool = costs = mean
         kept = pool[:, :0]
         for _ in range(self.iterations):
             noise = torch.from_numpy(streams.normal(self.candidates, *mean.shape[1:]))
+            if mixing is not None:
+                noise = (mixing @ noise.view(*noise.shape[:2], len(mixing), -1)).view_as(noise)
             pool = torch.addcmul(mean[:, None], std[:, None], noise)
             pool[:, 0] = mean
             if bounds is not None:
@@ -127,19 +166,32 @@ class CEM:
             mean, std = elites.mean(1), elites.std(1)
             if self.keep_elites:
                 kept = pool[rows[:, None], torch.from_numpy(lowest(costs.numpy(), self.keep_elites))]
-        return mean if self.execute == "mean" else pool[rows, costs.argmin(1)]
+        return Search(mean, pool, costs)
+
+    def _mixing(self, model: WorldModel, horizon: int) -> Tensor | None:
+        """What makes independent noise of T actions in a row [..., T, a] correlated: [T, T], each row of length 1."""
+        if not self.correlation:
+            return None
+        steps = torch.arange(horizon * self._blocks(model, "correlation").length)
+        apart = steps[:, None] - steps
+        innovation = torch.where(steps > 0, (1 - self.correlation**2) ** 0.5, 1.0)
+        return torch.where(apart >= 0, self.correlation ** apart.clamp(min=0) * innovation, 0.0)
 
     def _bounds(self, model: WorldModel) -> tuple[Tensor, Tensor] | None:
         """The lowest and highest block a candidate may hold, each [A]."""
         if self.bounds is None:
             return None
+        blocks = self._blocks(model, "bounds")
+        return blocks.bounds() if self.bounds == "logs" else blocks.bounds(*self.bounds)
+
+    def _blocks(self, model: WorldModel, option: str) -> ActionBlocks:
         blocks = blocks_of(model)
         if blocks is None:
             raise ReachcostError(
-                f"CEM(bounds={self.bounds!r}) clips actions, but the world model does not say how its blocks stand for "
-                "them: add model = rc.with_actions(model, logs, length=...)"
+                f"CEM({option}={getattr(self, option)!r}) is about actions, but the world model does not say how its "
+                "blocks stand for them: add model = rc.with_actions(model, logs, length=...)"
             )
-        return blocks.bounds() if self.bounds == "logs" else blocks.bounds(*self.bounds)
+        return blocks
 
 
 def _plain(bound: Bound | np.ndarray) -> Bound:

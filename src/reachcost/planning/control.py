@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -101,7 +102,8 @@ def control(
         costs: Terminal costs by name.
         evaluation: E start and goal states.
         planner: Chooses action sequences; the blocks it names by `executed` are executed, then it plans anew. One with
-            `warm_start` is given the blocks that its last plan left, as `start`.
+            `warm_start` is given the blocks that its last plan left, as `start`, one with `shrink` the number of blocks
+            that the budget leaves, as `remaining`.
         seed: Seed of the planner.
         budget: Actions an episode may execute, instead of the number of the evaluation set or the task.
         proposal: Candidates that every pool contains, if the protocol has any.
@@ -124,8 +126,12 @@ def control(
             states, goals = episodes.states[active], episodes.goals[active]
             injected = proposal(states, goals, streams) if proposal else None
             cost, goal = episodes.cost(active), episodes.goal_latents[active]
-            begun = {"start": memory.left(active)} if getattr(planner, "warm_start", False) and replan else {}
-            plan = planner.plan(world, cost, context, goal, streams, injected, **begun)
+            told: dict[str, Any] = {}
+            if getattr(planner, "warm_start", False) and replan:
+                told["start"] = memory.left(active)
+            if getattr(planner, "shrink", False):
+                told["remaining"] = -(-(episodes.budget - replans[replan]) // length)
+            plan = planner.plan(world, cost, context, goal, streams, injected, **told)
             memory.keep(active, plan, planner.executed)
             plan = plan[:, : planner.executed].numpy()
             actions = plan if blocks is None else blocks.unroll(plan)

@@ -22,7 +22,7 @@ def control_run(experiment: Experiment, setting: Setting) -> Run:
     """Closed loop under one cost; rows are episodes."""
     task, evaluation = experiment.place(setting.evaluation)
     planner = _planner(experiment, setting, task)
-    budget = budget_of(task, evaluation, setting.budget)
+    budget, last_states = budget_of(task, evaluation, setting.budget), experiment.study.last_states
     proposal = None if setting.cost == RANDOM or experiment.study.proposal is None else experiment.study.proposal(task)
 
     def compute(_: Path) -> Columns:
@@ -31,7 +31,9 @@ def control_run(experiment: Experiment, setting: Setting) -> Run:
         if experiment.study.prepare is not None:
             world, costs = experiment.study.prepare(world, costs)
         options = {"seed": setting.member.seed, "budget": budget, "proposal": proposal}
-        return control(task, world, costs, evaluation, planner, **options, progress=experiment.progress).rows()
+        runs = control(task, world, costs, evaluation, planner, **options, progress=experiment.progress)
+        last = {name: so(task, runs.paths[0, :, -1], evaluation.goals) for name, so in last_states.items()}
+        return {**runs.rows(), **last}
 
     config = {
         **(behind := experiment.behind(setting)),
@@ -69,10 +71,12 @@ def outcomes(experiment: Experiment, setting: Setting) -> dict[str, np.ndarray]:
     task, evaluation = experiment.place(setting.evaluation)
     run = control_run(experiment, setting)
     keys = {"cost": [setting.cost], "episode": evaluation.episodes.tolist()}
-    read = require_rows(run, keys, ("success", "final_distance") if task.offers("distance") else ("success",))
-    success, study = 100 * read["success"][0], experiment.study
+    study = experiment.study
+    columns = ("success", *study.last_states, *(("final_distance",) if task.offers("distance") else ()))
+    read = require_rows(run, keys, columns)
+    success = 100 * read["success"][0]
     groups = task.groups(evaluation.starts, evaluation.goals)
-    values = {"success": success}
+    values = {"success": success, **{name: 100 * read[name][0] for name in study.last_states}}
     values |= {metric: success[groups[name]] for metric, name in study.groups.items() if groups[name].any()}
     table = run.table()
     ended = dict(zip(table["episode"].to_pylist(), table["category"].to_pylist(), strict=True))

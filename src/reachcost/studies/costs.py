@@ -30,9 +30,9 @@ def replacement(name: str) -> CostPlan:
     return CostPlan(lambda experiment, model, heads: HeadCost(heads[name]), (name,))
 
 
-def hybrid(name: str) -> CostPlan:
-    """Latent distance plus the head of that name."""
-    return CostPlan(lambda experiment, model, heads: HybridCost(LatentMSE(), HeadCost(heads[name])), (name,))
+def hybrid(name: str, weight: float = 1.0) -> CostPlan:
+    """Latent distance plus the head of that name, so many times."""
+    return CostPlan(lambda experiment, model, heads: HybridCost(LatentMSE(), HeadCost(heads[name]), weight), (name,))
 
 
 def symmetrised(name: str) -> CostPlan:

@@ -43,12 +43,18 @@ class Line:
     """Seeds of the heads on each of them."""
     changes: Mapping[str, Any] = field(default_factory=dict)
     """What differs from the default `Setting`."""
+    sets: tuple[str, ...] = ()
+    """Evaluation sets whose episodes count together; by default the one that `changes` or the study names."""
     setting: str = ""
     """What the table says about it."""
     shown: str = ""
     """What the table calls the cost, if it is another name."""
     single: bool = False
     """Whether the line stands for its one seed, not for a mean."""
+
+    def parts(self) -> list[Line]:
+        """The line on each of its evaluation sets."""
+        return [replace(self, sets=(), changes={**self.changes, "evaluation": name}) for name in self.sets] or [self]
 
     def settings(self, experiment: Experiment) -> list[Setting]:
         """The closed-loop runs behind the line."""
@@ -60,16 +66,10 @@ class Line:
 
 def table_row(experiment: Experiment, line: Line, metrics: Sequence[str]) -> TableRow:
     """Run what is missing for a line, and measure it."""
-    settings = line.settings(experiment)
-    values = measured(experiment, settings)
-    if set(RANKED) & set(metrics) and line.cost != RANDOM and "planner" not in line.changes:
-        values |= ranked(experiment, settings[:: len(line.head_seeds)])
-    if "validation_rmse" in metrics and line.cost in experiment.study.heads:
-        heads = [(one.member, one.cost, one.head_seed, one.evaluation) for one in settings]
-        values["validation_rmse"] = np.array([[experiment.head_record(*head)["validation_rmse"]] for head in heads])
-    values = {metric: values[metric] for metric in metrics if metric in values}
-    episodes = values["success"].size
-    extra: dict[str, Any] = {"runs": [experiment.study.run_name(setting) for setting in settings]}
+    parts = [part.settings(experiment) for part in line.parts()]
+    values = together([_part_values(experiment, line, settings, metrics) for settings in parts])
+    settings, episodes = parts[0], values["success"].size
+    extra: dict[str, Any] = {"runs": [experiment.study.run_name(setting) for part in parts for setting in part]}
     if len(settings) > 1:
         extra["per_run"] = {m: [round(float(mean), 4) for mean in v.mean(1)] for m, v in values.items()}
     # Heads on one world model are no independent runs: their mean is one value for each of its episodes.
@@ -91,6 +91,27 @@ def table_row(experiment: Experiment, line: Line, metrics: Sequence[str]) -> Tab
     )
 
 
+def _part_values(experiment: Experiment, line: Line, settings: Sequence[Setting], metrics: Sequence[str]) -> Values:
+    values = measured(experiment, settings)
+    if set(RANKED) & set(metrics) and line.cost != RANDOM and "planner" not in line.changes:
+        values |= ranked(experiment, settings[:: len(line.head_seeds)])
+    if "validation_rmse" in metrics and line.cost in experiment.study.heads:
+        heads = [(one.member, one.cost, one.head_seed, one.evaluation) for one in settings]
+        values["validation_rmse"] = np.array([[experiment.head_record(*head)["validation_rmse"]] for head in heads])
+    return {metric: values[metric] for metric in metrics if metric in values}
+
+
+def together(parts: Sequence[Values]) -> Values:
+    """The episodes of several evaluation sets, one set after the other."""
+    metrics = dict.fromkeys(metric for part in parts for metric in part)
+    return {metric: np.concatenate([part[metric] for part in parts if metric in part], axis=1) for metric in metrics}
+
+
+def line_values(experiment: Experiment, line: Line) -> Values:
+    """Outcome metrics of the closed-loop runs behind a line."""
+    return together([measured(experiment, part.settings(experiment)) for part in line.parts()])
+
+
 def measured(experiment: Experiment, settings: Sequence[Setting]) -> Values:
     """Outcome metrics of closed-loop runs on one evaluation set."""
     found = [outcomes(experiment, setting) for setting in settings]
@@ -107,7 +128,7 @@ def difference_row(
     experiment: Experiment, line: Line, against: Line, paper: Mapping[str, float] | None = None
 ) -> TableRow:
     """How much more success one line has than another on the same episodes, and the sign-flip test over members."""
-    mine, base = (measured(experiment, one.settings(experiment))["success"] for one in (line, against))
+    mine, base = (line_values(experiment, one)["success"] for one in (line, against))
     mine = mine.reshape(len(base), -1, base.shape[1]).mean(1)
     gains = mine - base
     low, high = hierarchical_bootstrap(gains[..., None], shared=True)[:, 0].tolist()
@@ -198,4 +219,4 @@ def intervals(experiment: Experiment, values: Values) -> dict[str, list[float]]:
 def shares(experiment: Experiment) -> set[str]:
     """The metrics that are shares of episodes."""
     study = experiment.study
-    return {"success", *study.groups, *study.categories, *study.bins}
+    return {"success", *study.groups, *study.categories, *study.bins, *study.last_states}

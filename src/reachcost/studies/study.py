@@ -173,6 +173,8 @@ class Study(Tables):
     """Metrics that are the success of a group of episodes of the task."""
     categories: Sequence[str] = ()
     """Metrics that are the share of a failure category of that name."""
+    last_states: Mapping[str, Callable[[Task, np.ndarray, np.ndarray], np.ndarray]] = field(default_factory=dict)
+    """Metrics that are the share of episodes whose last state is so, from task, states and goals: bool [N]."""
     bins: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Metrics that are the success of episodes by the oracle distance from start to goal; the last bin is closed."""
 

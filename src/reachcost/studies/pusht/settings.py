@@ -1,0 +1,83 @@
+"""What the PushT runs are made of: world models, evaluation sets, heads, candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from reachcost.audits.sasc import gaussian_pools
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.fitting.recipe import Recipe
+from reachcost.planning.cem import CEM
+from reachcost.protocols import WorldModel
+from reachcost.studies.costs import hybrid
+from reachcost.studies.study import HeadPlan, Member, PoolPlan
+from reachcost.tasks.contract import Task
+from reachcost.tasks.pusht.task import PushT
+from reachcost.worldmodels.loading import load_world_model
+
+KIND = "lewm"
+SEEDS = (3072, 3073, 3074)
+"""Of world models, and of evaluation sets."""
+MEMBERS = {KIND: tuple(Member(f"{KIND}-pusht-{seed}", seed, f"{KIND}-{seed}") for seed in SEEDS)}
+LOGS = {"episodes": 8000, "seed": 0}
+OFFSETS = (25, 50, 75)
+FRESH = (5001, 5002, 5003)
+"""Seeds of pairs that nothing was chosen on."""
+PLANNER = CEM(iterations=30, blocks=1)
+SECOND_HEAD = 4072
+
+
+def _bundled(name: str) -> Callable[[Task, bool], WorldModel]:
+    return lambda task, clamp: load_world_model(name, clamp=clamp)
+
+
+MODELS = {member.model: _bundled(member.model) for member in MEMBERS[KIND]}
+
+
+def sets(offset: int, seeds: tuple[int, ...] = SEEDS) -> tuple[str, ...]:
+    """The evaluation sets of a goal offset."""
+    return tuple(f"offset-{offset}-{seed}" for seed in seeds)
+
+
+def _drawn(name: str) -> tuple[Task, EvaluationSet]:
+    task = PushT()
+    return task, task.evaluation_set(name)
+
+
+FOREIGN_SETS = {name: partial(_drawn, name) for offset in OFFSETS for name in sets(offset, (*SEEDS, *FRESH))}
+"""No log that a model or head learns from holds any of their episodes."""
+
+TASK_STATE = HeadPlan(
+    Recipe.paper(scale=100.0, epochs=20),
+    labels="oracle",
+    coverage="random",
+    rows=50_000,
+    pairs=200_000,
+    holdout=0.0,
+)
+HEADS = {
+    "task-state": TASK_STATE,
+    "shuffled": replace(TASK_STATE, shuffled="train"),
+    "trm-paper": HeadPlan(Recipe.paper(), holdout=0.0),
+    "trm": HeadPlan(),
+}
+
+
+def weighted(name: str, weight: float) -> str:
+    """What a hybrid is called: without a number if both of its costs weigh as much."""
+    return name if weight == 1 else f"{name}-{weight}"
+
+
+COSTS = {
+    weighted(name, weight): hybrid(head, weight)
+    for name, head in (("hybrid", "task-state"), ("shuffled-hybrid", "shuffled"), ("trm-hybrid", "trm"))
+    for weight in (0.25, 0.5, 0.75, 1.0)
+}
+POOLS = PoolPlan(
+    draw=lambda task, model, goals, seed: gaussian_pools(goals, model.action_dim, candidates=96),
+    seed=lambda seed: 123,
+    candidates=96,
+    horizon=5,
+)

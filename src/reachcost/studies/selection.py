@@ -1,0 +1,85 @@
+"""One plan from every start, executed whole: what the search arrived at, and what its last candidates were worth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from reachcost.audits.sasc import compare_rankings, to_goals
+from reachcost.base.seeding import EpisodeStreams
+from reachcost.data.actions import blocks_of
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.rollouts import encoded
+from reachcost.errors import ReachcostError
+from reachcost.planning.cem import CEM
+from reachcost.results.records import Columns, Run, require_rows
+from reachcost.studies.experiment import Experiment
+from reachcost.studies.study import Setting
+from reachcost.tasks.contract import Task
+
+DISTANCES = ("refined", "pool_best", "selected", "rank")
+SHARES = ("selected_success", "selected_final")
+"""Of the selected candidates: that reach the goal at any time, and that end there."""
+
+
+def selection_run(experiment: Experiment, setting: Setting, planner: CEM) -> Run:
+    """Plan once from every start; rows are episodes.
+
+    `refined` is the oracle distance after the mean of the last elites, `selected` after the candidate of the last pool
+    with the lowest cost, `pool_best` after the one that really ends nearest, and `rank` the percentage of the others
+    that the cost puts before that one.
+    """
+    task, goals = experiment.place(setting.evaluation)
+    member = setting.member
+
+    @torch.no_grad()
+    def compute(_: Path) -> Columns:
+        model = experiment.model(member.model, setting.clamp)
+        if (blocks := blocks_of(model)) is None:
+            raise ReachcostError(f"{member.model} does not say how its blocks stand for actions: nothing to execute")
+        context, goal = (encoded(model, task.observe(states), len(goals)) for states in (goals.starts, goals.goals))
+        streams = EpisodeStreams(member.seed, "plan", goals.episodes, 0)
+        found = planner.search(model, experiment.cost(setting), context[:, None], goal, streams)
+        plans = torch.cat([found.pool, found.mean[:, None]], dim=1)
+        ends, reached = execute_watched(task, goals, blocks.unroll(plans.numpy()))
+        distance, rows = to_goals(task.distance, ends, goals), np.arange(len(goals))
+        costs, chosen = found.costs.numpy(), found.costs.argmin(1).numpy()
+        last = task.success(ends[rows, chosen], goals.goals)
+        return {
+            "episode": goals.episodes,
+            "refined": distance[:, -1],
+            "pool_best": distance[:, :-1].min(1),
+            "selected": distance[rows, chosen],
+            "rank": compare_rankings({"": costs}, distance[:, :-1])[""].oracle_best_rank,
+            "selected_success": reached[rows, chosen],
+            "selected_final": last,
+        }
+
+    config = {
+        **experiment.behind(setting),
+        "clamp": setting.clamp,
+        "planner": type(planner).__name__,
+        "planner_settings": planner,
+        "planner_seed": member.seed,
+    }
+    return experiment.run("selection", experiment.study.run_name(setting), config, compute)
+
+
+def execute_watched(task: Task, goals: EvaluationSet, plans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Execute actions [E, S, T, a]: the states they end in [E, S, ...], and whether they were at the goal [E, S]."""
+    shape = plans.shape[:2]
+    here, there = (np.repeat(states, shape[1], axis=0) for states in (goals.starts, goals.goals))
+    reached = np.array(task.success(here, there))
+    for actions in plans.reshape(-1, *plans.shape[2:]).swapaxes(0, 1):
+        here = task.step(here, actions)
+        reached |= task.success(here, there)
+    return here.reshape(*shape, *here.shape[1:]), reached.reshape(shape)
+
+
+def selections(experiment: Experiment, setting: Setting, planner: CEM) -> dict[str, np.ndarray]:
+    """What one plan came to, from its recorded rows: each [episodes]; shares in percent."""
+    keys = {"episode": experiment.evaluation(setting.evaluation).episodes.tolist()}
+    read = require_rows(selection_run(experiment, setting, planner), keys, (*DISTANCES, *SHARES))
+    return {name: 100 * value if name in SHARES else value for name, value in read.items()}

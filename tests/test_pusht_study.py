@@ -1,0 +1,115 @@
+"""The study of PushT, made small: what its tables are made of, and what one plan comes to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import reachcost as rc
+from reachcost.base.seeding import EpisodeStreams
+from reachcost.planning.control import control
+from reachcost.studies.closed_loop import control_run, outcomes
+from reachcost.studies.experiment import Experiment
+from reachcost.studies.lines import Line, line_values, table_row
+from reachcost.studies.pusht import STUDY, tables
+from reachcost.studies.pusht.settings import COSTS, MEMBERS, sets
+from reachcost.studies.selection import execute_watched, selections
+from reachcost.studies.study import Setting
+from reachcost.studies.tables import make_table
+
+from .small import smaller
+
+pytest.importorskip("pymunk")
+QUICK = rc.CEM(candidates=8, iterations=2, elites=4, blocks=1)
+SMALL = smaller(STUDY, 30, planner=QUICK)
+MEMBER = MEMBERS["lewm"][0]
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return Experiment(SMALL, tmp_path_factory.mktemp("pusht"), episodes=2)
+
+
+def test_the_protocol_is_the_papers() -> None:
+    planner = STUDY.planner
+    assert isinstance(planner, rc.CEM)
+    assert (planner.candidates, planner.elites, planner.iterations, planner.execute) == (300, 30, 30, "mean")
+    assert planner.horizon == 5
+    assert planner.executed == 1  # a block of five actions
+    head = STUDY.heads["task-state"]
+    assert (head.rows, head.pairs, head.validation, head.labels) == (50_000, 200_000, 10_000, "oracle")
+    assert (head.recipe.scale, head.recipe.epochs, head.recipe.batch_size) == (100, 20, 1024)
+    assert {0.25, 0.5, 0.75} <= {float(name.removeprefix("hybrid-")) for name in COSTS if name.startswith("hybrid-")}
+    budgets = [rc.make_task("pusht").evaluation_set(sets(offset)[0]).budget for offset in (25, 50, 75)]
+    assert budgets == [50, 50, 75]
+
+
+def test_final_success_is_that_of_the_last_state(experiment: Experiment) -> None:
+    setting = Setting(MEMBER, "raw", evaluation=sets(50)[0])
+    task, goals = experiment.place(setting.evaluation)
+    model = experiment.model(MEMBER.model)
+    runs = control(task, model, {"raw": rc.LatentMSE()}, goals, QUICK, seed=MEMBER.seed)
+    found = outcomes(experiment, setting)
+    np.testing.assert_array_equal(found["final_success"], 100.0 * task.success(runs.paths[0, :, -1], goals.goals))
+    np.testing.assert_array_equal(found["distance"], runs.final_distance[0])
+    assert "final_success" in control_run(experiment, setting).table().column_names
+
+
+def test_a_line_counts_the_episodes_of_several_sets_together(experiment: Experiment) -> None:
+    whole = Line("lewm", "raw", seeds=(3072,), sets=sets(50))
+    parts = [line_values(experiment, part)["distance"] for part in whole.parts()]
+    assert [part.shape for part in parts] == [(1, 2)] * 3
+    np.testing.assert_array_equal(line_values(experiment, whole)["distance"], np.concatenate(parts, axis=1))
+    row = table_row(experiment, whole, ("success", "distance"))
+    assert row.n == 6
+    assert row.ours["distance"] == pytest.approx(np.mean(parts))
+    assert row.extra is not None
+    assert [run.split("-raw")[0] for run in row.extra["runs"]] == [f"lewm-3072-{name}" for name in sets(50)]
+
+
+def test_one_plan_is_judged_by_executing_its_candidates(experiment: Experiment) -> None:
+    setting, planner = Setting(MEMBER, "raw", evaluation=sets(25)[0]), rc.CEM(candidates=8, iterations=2, elites=4)
+    found = selections(experiment, setting, planner)
+    task, goals = experiment.place(setting.evaluation)
+    model = experiment.model(MEMBER.model)
+    start, goal = (model.encode(task.observe(states)) for states in (goals.starts, goals.goals))
+    streams = EpisodeStreams(MEMBER.seed, "plan", goals.episodes, 0)
+    with torch.no_grad():
+        search = planner.search(model, rc.LatentMSE(), start[:, None], goal, streams)
+    actions = model.actions.unroll(torch.cat([search.pool, search.mean[:, None]], 1).numpy())  # pyright: ignore
+    for episode in range(2):
+        here = np.repeat(goals.starts[episode : episode + 1], 9, axis=0)
+        there = np.repeat(goals.goals[episode : episode + 1], 9, axis=0)
+        reached = np.zeros(9, bool)
+        for step in range(25):
+            here = task.step(here, actions[episode, :, step])
+            reached |= task.success(here, there)
+        distance, chosen = task.distance(here, there), int(search.costs[episode].argmin())
+        assert found["refined"][episode] == pytest.approx(distance[8])
+        assert found["pool_best"][episode] == pytest.approx(distance[:8].min())
+        assert found["selected"][episode] == pytest.approx(distance[chosen])
+        assert found["selected_success"][episode] == 100 * reached[chosen]
+        assert found["selected_final"][episode] == 100 * task.success(here, there)[chosen]
+
+
+def test_watched_execution_remembers_goals_that_were_passed() -> None:
+    task = rc.make_task("pusht")
+    start = np.array([[100.0, 100, 300, 300, 0, 0, 0]])
+    plans = np.concatenate([np.full((1, 1, 3, 2), (1.0, 0.0)), np.full((1, 1, 3, 2), (-1.0, 0.0))], axis=2)
+    passed = task.step(start, plans[0, :, 0])
+    ends, reached = execute_watched(task, rc.EvaluationSet(start, passed), plans)
+    assert reached.tolist() == [[True]]
+    assert ends.shape == (1, 1, 7)
+
+
+@pytest.mark.parametrize("name", ["pusht-selected", "pusht-differences"])
+def test_tables_of_one_plan_and_of_differences_can_be_made(
+    name: str, experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "SELECTION", replace(QUICK, blocks=None))
+    table = make_table(SMALL, name, Path(experiment.recorder.out), episodes=2)
+    assert table.rows
