@@ -151,6 +151,8 @@ def test_a_bottleneck_is_found_where_the_task_does_not_tell_one(
     assert (told[lies == FAR] == FAR).mean() > 2 * (told[lies != FAR] == FAR).mean()
     kept = covered_latents(latents, "limited", silent, 500, goals, seed=0)
     assert kept.logs.rows == 500
+    anywhere = covered_latents(latents, "random", silent, 7_000, goals, seed=0)  # no bottleneck is looked for
+    assert anywhere.logs.rows == 7_000
     search = CEM(candidates=150, iterations=6, elites=15)
     assert _coverage(Subject(lewm, latents, LatentMSE(), silent, goals, search)).outcome == "survives"
 

@@ -326,6 +326,26 @@ def test_a_warm_start_is_what_the_last_plan_of_the_episode_left(
     assert (cold.paths != runs.paths).any()
 
 
+def test_a_shrinking_planner_is_told_what_the_budget_leaves(
+    world: TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet
+) -> None:
+    planner = CEM(horizon=3, candidates=8, iterations=1, elites=2, blocks=2, warm_start=True, shrink=True)
+    told: list[tuple[int, int]] = []
+
+    class Watched:
+        executed, warm_start, shrink = planner.executed, True, True
+
+        def plan(self, *arguments: Any, **given: Any) -> Tensor:
+            plan = planner.plan(*arguments, **given)
+            told.append((given["remaining"], plan.shape[1]))
+            return plan
+
+    watched: Any = Watched()
+    runs = control(world, lewm, {"raw": LatentMSE()}, goals, watched, budget=33)
+    assert told == [(7, 3), (5, 3), (3, 3), (1, 1)]  # blocks of five actions, the last one cut
+    assert runs.paths.shape[2] == 34
+
+
 def test_the_oracle_plans_through_the_door_where_straight_distance_often_does_not(world: TwoRoom) -> None:
     exact = ExactDynamics(world, ActionBlocks.of(world.generate_logs(episodes=50), 5))
     across = world.evaluation_set("high-distance")

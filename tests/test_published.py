@@ -279,7 +279,9 @@ def test_no_head_shares_anything_with_the_evaluation_set() -> None:
         assert row["ours"]["row_overlap"] == row["ours"]["episode_overlap"] == 0
 
 
-@pytest.mark.parametrize("name", [*TWOROOM.table_groups["tworoom"], "toponav", "toponav-readings"])
+@pytest.mark.parametrize(
+    "name", [*TWOROOM.table_groups["tworoom"], "toponav", "toponav-readings", "pusht-25", "pusht-50", "pusht-75"]
+)
 def test_control_tables_have_floor_and_ceiling(name: str) -> None:
     assert {row["cost"] for row in published(name)["rows"]} >= {"raw", "oracle", "random"}
 
@@ -293,6 +295,30 @@ def test_rankings_agree_with_the_paper() -> None:
     assert difference["interval"]["rho_geo"][0] > 0
     assert difference["interval"]["rank"][1] < 0
     assert values("statistics", "p_value", cost="trm minus raw") == [0.25]
+
+
+def test_pusht_shows_the_papers_pattern() -> None:
+    for offset in (25, 50, 75):
+        ranked = {row["cost"]: row for row in rows_of("pusht-sasc", setting=f"offset {offset}")}
+        assert ranked["task-state"]["ours"]["rho_geo"] >= 0.9
+        assert ranked["raw"]["ours"]["rho_geo"] < ranked["hybrid"]["ours"]["rho_geo"]
+        assert ranked["shuffled"]["ours"]["rho_geo"] < 0.5
+        chosen = {row["cost"]: row["ours"] for row in rows_of("pusht-selected", setting=f"offset {offset}")}
+        assert chosen["hybrid"]["selected"] < chosen["raw"]["selected"] < chosen["shuffled-hybrid"]["selected"]
+    for offset in (50, 75):
+        gain = rows_of("pusht-differences", cost="hybrid minus raw", setting=f"offset {offset}")[0]
+        assert gain["interval"]["success"][0] < 0 < gain["ours"]["success"]  # none is lost, and none is proved
+
+
+def test_planning_to_the_end_of_the_budget_reaches_more_of_pusht() -> None:
+    for offset, cost, wanted in ((50, "trm-hybrid", 60), (75, "raw", 35)):
+        whole, ours = (
+            rows_of("pusht-fresh", cost=name, setting=f"offset {offset}, {planner}")[0]
+            for name, planner in (("raw", "25 actions a plan"), (cost, "to the end of the budget"))
+        )
+        assert ours["interval"]["success"][0] > whole["interval"]["success"][1]
+        assert ours["ours"]["success"] >= wanted
+        assert whole["n"] == ours["n"] == 150
 
 
 def test_representation_and_subspace_agree_with_the_paper() -> None:

@@ -106,7 +106,7 @@ def test_watched_execution_remembers_goals_that_were_passed() -> None:
     assert ends.shape == (1, 1, 7)
 
 
-@pytest.mark.parametrize("name", ["pusht-selected", "pusht-differences"])
+@pytest.mark.parametrize("name", ["pusht-selected", "pusht-differences", "pusht-50"])
 def test_tables_of_one_plan_and_of_differences_can_be_made(
     name: str, experiment: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from reachcost.results.tables import ResultTable
 from reachcost.studies.study import Tables
 from reachcost.studies.tables import make_table
 
-STUDIES = ("tworoom", "toponav", "suite")
+STUDIES = ("tworoom", "toponav", "pusht", "suite")
 """Folders with a `STUDY` each; the first one has the demo."""
 
 

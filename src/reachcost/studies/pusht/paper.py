@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 OFFSET_25: dict[str, tuple[float, ...]] = {
     "raw": (88.0,),
     "task-state": (78.0,),
@@ -26,25 +28,6 @@ OFFSET_75: dict[str, dict[str, float]] = {
     "shuffled-hybrid-0.5": {"success": 16.7, "distance": 215.9, "final_success": 6.7},
     "shuffled-hybrid": {"success": 17.3, "distance": 215.8, "final_success": 6.7},
 }
-SWEEP: dict[str, float] = {
-    "raw": 40.0,
-    "hybrid-0.25": 44.7,
-    "hybrid-0.5": 46.7,
-    "hybrid-0.75": 48.0,
-    "hybrid": 52.7,
-    "shuffled-hybrid-0.25": 42.7,
-    "shuffled-hybrid-0.5": 38.7,
-    "shuffled-hybrid-0.75": 42.7,
-    "shuffled-hybrid": 42.7,
-}
-"""Offset 50, by weight of the head."""
-SECOND_HEAD: dict[str, float] = {
-    "hybrid-0.5": 48.0,
-    "hybrid": 50.0,
-    "shuffled-hybrid-0.5": 42.7,
-    "shuffled-hybrid": 43.3,
-}
-"""The same with heads of seed 4072."""
 SASC: dict[int, dict[str, dict[str, float]]] = {
     50: {
         "raw": {"rho_geo": 0.490, "rank": 20.41, "selected": 156.6},
@@ -93,8 +76,18 @@ FINAL_DISTANCE: dict[str, dict[str, float]] = {
 """Offset 50, seed 3072."""
 
 
-def difference(offset: int, cost: str, against: str) -> dict[str, float] | None:
-    """Of two means that the paper prints, of one seed at offset 25; it tests none of them."""
-    means = {25: {cost: {"success": one} for cost, (one,) in OFFSET_25.items()}, 50: OFFSET_50_MEANS, 75: OFFSET_75}
-    mine, base = means[offset][cost], means[offset][against]
-    return {metric: round(mine[metric] - base[metric], 1) for metric in mine}
+def means(offset: int) -> Mapping[str, Mapping[str, float]]:
+    """What is printed of all three evaluation seeds."""
+    return {50: OFFSET_50_MEANS, 75: OFFSET_75}.get(offset, {})
+
+
+def by_seed(offset: int) -> Mapping[str, Sequence[float]]:
+    """Success that is printed of evaluation seeds, from the first one on."""
+    return {25: OFFSET_25, 50: OFFSET_50}.get(offset, {})
+
+
+def difference(offset: int, cost: str, against: str) -> dict[str, float]:
+    """Of two means that are printed, of the first evaluation seed where that is all; none of them is tested there."""
+    known = means(offset) or {name: {"success": values[0]} for name, values in by_seed(offset).items()}
+    mine, base = known[cost], known[against]
+    return {metric: round(mine[metric] - base[metric], 1) for metric in mine if metric != "final_success"}

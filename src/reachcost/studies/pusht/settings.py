@@ -26,7 +26,9 @@ OFFSETS = (25, 50, 75)
 FRESH = (5001, 5002, 5003)
 """Seeds of pairs that nothing was chosen on."""
 PLANNER = CEM(iterations=30, blocks=1)
-SECOND_HEAD = 4072
+WHOLE, BLOCK = "25 actions a plan", "5 actions a plan"
+"""The two readings of the paper: the receding horizon of the public configuration, or what its PushT section says."""
+READINGS = {WHOLE: {"planner": replace(PLANNER, blocks=None)}, BLOCK: {}}
 
 
 def _bundled(name: str) -> Callable[[Task, bool], WorldModel]:
