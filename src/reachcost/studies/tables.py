@@ -84,12 +84,12 @@ def make_table(
         parts = [f"{plan.note} {plan.intervals}".strip(), study.legend * plan.legend]
         parts += [f"Made by `{command}`."] if command else []
         note = "\n\n".join(filter(None, parts))
-        table = ResultTable(name, note, plan.metrics, rows, provenance(experiment, command), study.headings)
-        table.write(out)
         picture = out / "figures" / f"{name}.png"
         if plan.picture is not None:
-            plan.picture(experiment, picture)
-        elif plan.drawn:
+            plan.picture(experiment, picture)  # its runs are among those that the table names
+        table = ResultTable(name, note, plan.metrics, rows, provenance(experiment, command), study.headings)
+        table.write(out)
+        if plan.picture is None and plan.drawn:
             headings = {metric: table.heading(metric) for metric in plan.drawn}
             shown = [row for row in rows if {*plan.drawn} & {*row.ours}]
             draw_dots(dots(shown), headings, picture, plan.title, plan.references)

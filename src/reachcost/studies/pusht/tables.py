@@ -58,7 +58,7 @@ Rows = list[TableRow]
 def line(cost: str, names: Sequence[str], reading: str = WHOLE, setting: str = "") -> Line:
     """A cost on the first world model, over the episodes of some evaluation sets."""
     changes = {} if cost == RANDOM else READINGS[reading]
-    return Line(KIND, cost, None, FIRST, changes=changes, sets=tuple(names), setting=setting, single=True)
+    return Line(KIND, cost, None, FIRST, changes=changes, sets=tuple(names), setting=setting)
 
 
 def offset_rows(experiment: Experiment, offset: int, costs: Sequence[str], blockwise: Sequence[str]) -> Rows:
@@ -167,7 +167,6 @@ def metric_row(
         ours={metric: float(value.mean()) for metric, value in values.items()},
         interval=mean_intervals(values, SHARES),
         paper=printed,
-        seed=MEMBERS[KIND][0].seed,
         setting=setting,
     )
 
@@ -188,7 +187,7 @@ def _offset(offset: int, costs: Sequence[str], blockwise: Sequence[str]) -> Tabl
 
 PROTOCOL = (
     "CEM as the paper runs it here: 300 candidates of five blocks, 30 elites, 30 iterations, final mean. How much of a "
-    "plan is executed can be read in two ways: all 25 actions, as on TwoRoom and in the public configuration, which is "
+    "plan is executed can be read in two ways: all 25 actions, as in other tasks and public configurations, which is "
     f"meant unless a line says otherwise, or the first block ({BLOCK}), as the paper's section on PushT says. The "
     "world model is `lewm-pusht-3072`; the paper's is the public checkpoint on expert logs that cannot be had here, so "
     "the pattern can be compared, not the numbers. `oracle` plans with the simulator and the task distance by the same "
