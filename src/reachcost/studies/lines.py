@@ -15,6 +15,7 @@ from reachcost.studies.audited import audit_run
 from reachcost.studies.closed_loop import outcomes
 from reachcost.studies.experiment import ORACLE, RANDOM, Experiment
 from reachcost.studies.ranking import rankings
+from reachcost.studies.selection import SHARES as SELECTED_SHARES
 from reachcost.studies.study import Setting
 
 RESAMPLES = 20_000
@@ -166,6 +167,28 @@ def audit_row(experiment: Experiment, line: Line) -> TableRow:
     )
 
 
+def metric_row(
+    experiment: Experiment,
+    kind: str,
+    cost: str,
+    seed: int | None,
+    values: Values,
+    printed: Mapping[str, float] | None,
+    setting: str = "",
+) -> TableRow:
+    """A line from the values of each metric [members, episodes]."""
+    return TableRow(
+        cost=cost,
+        model=kind,
+        n=max(value.size for value in values.values()),
+        ours={metric: float(value.mean()) for metric, value in values.items()},
+        interval=intervals(experiment, values),
+        paper=printed,
+        seed=seed,
+        setting=setting,
+    )
+
+
 def per_seed(line: Line, seeds: Sequence[int], papers: Sequence[Mapping[str, float]] | None = None) -> list[Line]:
     """One line for each member of a line."""
     return [
@@ -219,4 +242,4 @@ def intervals(experiment: Experiment, values: Values) -> dict[str, list[float]]:
 def shares(experiment: Experiment) -> set[str]:
     """The metrics that are shares of episodes."""
     study = experiment.study
-    return {"success", *study.groups, *study.categories, *study.bins, *study.last_states}
+    return {"success", *SELECTED_SHARES, *study.groups, *study.categories, *study.bins, *study.last_states}

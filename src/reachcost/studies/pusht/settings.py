@@ -74,9 +74,9 @@ def weighted(name: str, weight: float) -> str:
 
 COSTS = {
     weighted(name, weight): hybrid(head, weight)
-    for name, head in (("hybrid", "task-state"), ("shuffled-hybrid", "shuffled"), ("trm-hybrid", "trm"))
+    for name, head in (("hybrid", "task-state"), ("shuffled-hybrid", "shuffled"))
     for weight in (0.25, 0.5, 0.75, 1.0)
-}
+} | {"trm-hybrid": hybrid("trm")}
 POOLS = PoolPlan(
     draw=lambda task, model, goals, seed: gaussian_pools(goals, model.action_dim, candidates=96),
     seed=lambda seed: 123,

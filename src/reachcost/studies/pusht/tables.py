@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +16,7 @@ from reachcost.studies.lines import (
     difference_row,
     line_values,
     mean_intervals,
+    metric_row,
     ranked,
     table_row,
     together,
@@ -40,7 +41,7 @@ from reachcost.studies.pusht.settings import (
     WHOLE,
     sets,
 )
-from reachcost.studies.selection import SHARES, selections
+from reachcost.studies.selection import selections
 from reachcost.studies.study import Setting, Study
 from reachcost.studies.tables import TablePlan
 from reachcost.tasks.pusht.evaluation_sets import BUDGETS
@@ -105,7 +106,7 @@ def sasc_rows(experiment: Experiment) -> Rows:
             settings = [part.settings(experiment) for part in line(cost, sets(offset)).parts()]
             values = together([ranked(experiment, one) for one in settings])
             metrics = {metric: values[metric] for metric in ("rho_geo", "rank", "selected")}
-            rows.append(metric_row(cost, metrics, known.get(cost), f"offset {offset}"))
+            rows.append(metric_row(experiment, KIND, cost, None, metrics, known.get(cost), f"offset {offset}"))
     return rows
 
 
@@ -118,7 +119,7 @@ def selection_rows(experiment: Experiment) -> Rows:
             found = [selections(experiment, setting, SELECTION) for setting in settings]
             values = {metric: np.concatenate([one[metric] for one in found])[None] for metric in found[0]}
             known = paper.SELECTED.get(offset, {}).get(cost)
-            rows.append(metric_row(cost, values, known, f"offset {offset}"))
+            rows.append(metric_row(experiment, KIND, cost, None, values, known, f"offset {offset}"))
     return rows
 
 
@@ -156,21 +157,6 @@ def fresh_rows(experiment: Experiment) -> Rows:
     return rows
 
 
-def metric_row(
-    cost: str, values: Mapping[str, np.ndarray], printed: Mapping[str, float] | None, setting: str
-) -> TableRow:
-    """A line from the values of each metric [1, episodes]."""
-    return TableRow(
-        cost=cost,
-        model=KIND,
-        n=max(value.size for value in values.values()),
-        ours={metric: float(value.mean()) for metric, value in values.items()},
-        interval=mean_intervals(values, SHARES),
-        paper=printed,
-        setting=setting,
-    )
-
-
 def _offset(offset: int, costs: Sequence[str], blockwise: Sequence[str]) -> TablePlan:
     note = (
         f"Goals {offset} steps after the start in an episode of the scripted pusher, {BUDGETS[offset]} actions, 50 "
@@ -197,7 +183,7 @@ LEGEND = (
     "`raw` is latent distance. `task-state` is the paper's diagnostic head on the task distance of 50,000 logged rows, "
     "`shuffled` its control with permuted training labels; `hybrid` and `shuffled-hybrid` add them to `raw`, each "
     "standardised within the pool, with the weight that follows the name, or 1. `trm` is our temporal head, which "
-    "needs no state. `random` is the floor."
+    "needs no state, `trm-hybrid` adds it to `raw`, `trm-paper` is the paper's recipe for it. `random` is the floor."
 )
 HYBRIDS = tuple(paper.OFFSET_75)
 MAIN = ("raw", "task-state", "hybrid", "shuffled", "shuffled-hybrid")

@@ -19,7 +19,7 @@ from reachcost.results.records import Columns, require_rows
 from reachcost.results.stats import cluster_bootstrap, paired_bootstrap
 from reachcost.results.tables import TableRow
 from reachcost.studies.experiment import Experiment
-from reachcost.studies.lines import Line, difference_row, intervals, measured, ranked
+from reachcost.studies.lines import Line, difference_row, measured, metric_row, ranked
 from reachcost.studies.ranking import logged_run
 from reachcost.studies.study import Member, Setting
 from reachcost.studies.tworoom import paper_audits as paper
@@ -52,27 +52,6 @@ HELD_OUT_LOGS = {"seed": 201, "episodes": 1_000}
 GOALS = 200
 
 
-def metric_row(
-    experiment: Experiment,
-    cost: str,
-    seed: int | None,
-    values: Mapping[str, np.ndarray],
-    printed: Mapping[str, float] | None,
-    setting: str = "",
-) -> TableRow:
-    """A line from the values of each metric [models, episodes]."""
-    return TableRow(
-        cost=cost,
-        model="lewm",
-        n=max(value.size for value in values.values()),
-        ours={metric: float(value.mean()) for metric, value in values.items()},
-        interval=intervals(experiment, dict(values)),
-        paper=printed,
-        seed=seed,
-        setting=setting,
-    )
-
-
 def sasc_rows(experiment: Experiment) -> Rows:
     """Every cost on the shared pools: seed 3072 as in the paper, then the mean over world models."""
     rows = []
@@ -81,7 +60,7 @@ def sasc_rows(experiment: Experiment) -> Rows:
         for cost in (*JUDGED, "oracle"):
             values = ranked(experiment, [Setting(member, cost) for member in members])
             printed = paper.SASC.get(cost) if single else None
-            rows.append(metric_row(experiment, cost, members[0].seed if single else None, values, printed))
+            rows.append(metric_row(experiment, "lewm", cost, members[0].seed if single else None, values, printed))
     return rows
 
 
@@ -127,7 +106,9 @@ def _bootstrapped(
     """A line from values of each metric [episodes], resampled together, as the paper does it."""
     low, high = paired_bootstrap(np.stack(list(values.values()), axis=1))
     bounds = {metric: [float(low[place]), float(high[place])] for place, metric in enumerate(values)}
-    row = metric_row(experiment, cost, member.seed, {metric: value[None] for metric, value in values.items()}, None)
+    row = metric_row(
+        experiment, "lewm", cost, member.seed, {metric: value[None] for metric, value in values.items()}, None
+    )
     if printed is None:
         return replace(row, interval=bounds)
     known = {metric: paper.STATISTICS[metric][printed] for metric in values}
@@ -152,7 +133,7 @@ def logged_rows(experiment: Experiment) -> Rows:
             "success": measured(experiment, settings)["success"],
         }
     found = dict(sorted(found.items(), key=lambda item: item[1]["rho_logged"].mean()))
-    rows = [metric_row(experiment, cost, None, values, None) for cost, values in found.items()]
+    rows = [metric_row(experiment, "lewm", cost, None, values, None) for cost, values in found.items()]
     best = max(values["rho_logged"].mean() for values in found.values())
     good = [cost for cost, values in found.items() if values["rho_logged"].mean() >= best - MARGIN]
     rows += [

@@ -16,10 +16,9 @@ from reachcost.heads.pair import PairHead
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.tables import TableRow
 from reachcost.studies.experiment import Experiment
-from reachcost.studies.lines import Line, bounds, table_row
+from reachcost.studies.lines import Line, bounds, metric_row, table_row
 from reachcost.studies.study import Member
 from reachcost.studies.tworoom import paper_audits as paper
-from reachcost.studies.tworoom.audits import metric_row
 from reachcost.studies.tworoom.control import CONTROLLED
 from reachcost.studies.tworoom.settings import FAR_SET, LEWM, NEAR_SET, SEEDS
 
@@ -44,7 +43,9 @@ def subspace_rows(experiment: Experiment) -> list[TableRow]:
             printed = {"mse_share": 100 * paper.MSE_SHARE[number]} if evaluation else None
             values = {"mse_share": _share(experiment, member, evaluation)}
             rows.append(
-                metric_row(experiment, "rowspace", member.seed, values, printed, f"share of latent MSE, {place}")
+                metric_row(
+                    experiment, "lewm", "rowspace", member.seed, values, printed, f"share of latent MSE, {place}"
+                )
             )
     return rows
 
@@ -114,7 +115,7 @@ def attribution_rows(experiment: Experiment) -> list[TableRow]:
                 shown = ("rho_geo", "rank", "gradient_share") if name == "full" else ("rho_geo", "rank")
                 printed = paper.ATTRIBUTION[number][name] if cost == "trm-paper" else None
                 values = {metric: found[metric][None] for metric in shown}
-                rows.append(metric_row(experiment, cost, member.seed, values, printed, f"{name} difference"))
+                rows.append(metric_row(experiment, "lewm", cost, member.seed, values, printed, f"{name} difference"))
     return rows
 
 
@@ -145,5 +146,5 @@ def features_rows(experiment: Experiment) -> list[TableRow]:
             shown = ("rho_geo", "rank", "swap_steps", "swap_percent") if whole else ("rho_geo", "rank")
             printed = {**paper.FEATURES[place][number], **(paper.SWAP[number] if whole else {})}
             values = {metric: found[metric][None] for metric in shown}
-            rows.append(metric_row(experiment, "trm-paper", member.seed, values, printed, name))
+            rows.append(metric_row(experiment, "lewm", "trm-paper", member.seed, values, printed, name))
     return rows
