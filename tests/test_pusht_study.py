@@ -106,6 +106,17 @@ def test_watched_execution_remembers_goals_that_were_passed() -> None:
     assert ends.shape == (1, 1, 7)
 
 
+def test_the_audit_says_that_the_search_holds_even_the_oracle_back() -> None:
+    task, model = rc.make_task("pusht"), rc.load_world_model("lewm-pusht-3072")
+    latents = rc.encode_logs(model, task.generate_logs(episodes=40, seed=3))
+    goals, planner = task.evaluation_set(sets(75)[0]).spread(8), rc.CEM(candidates=64, iterations=5, elites=6)
+    audit = rc.audit_planner(model, latents, task=task, evaluation=goals, planner=planner)
+    stages = {stage.name: stage for stage in audit.stages}
+    assert audit.verdict == "sampling"
+    assert stages["goals"].outcome == "pass"  # the pusher that was logged reaches them
+    assert stages["representation"].outcome == "pass"
+
+
 def test_a_table_of_one_plan_can_be_made(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "SELECTION", replace(QUICK, blocks=None))
     table = make_table(SMALL, "pusht-selected", Path(experiment.recorder.out), episodes=2)

@@ -20,9 +20,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from reachcost.costs.latent import LatentMSE
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
+from reachcost.planning.cem import CEM
+from reachcost.planning.control import control
+from reachcost.tasks.pusht import PushT
 from reachcost.worldmodels.check import check_world_model
 from reachcost.worldmodels.checkpoints import VIT_RENAMED, load_checkpoint
 from reachcost.worldmodels.jepa import JepaWorldModel
@@ -122,7 +126,7 @@ def save(config: Any, cache: Path, run: str = "run") -> tuple[Any, Path]:
     return model, cache / "checkpoints" / run
 
 
-def real_pixels(frames: np.ndarray) -> Tensor:
+def real_pixels(frames: np.ndarray, size: int = SIZE) -> Tensor:
     """Frames uint8 [B, T, height, width, 3] as `img_transform` of the public planning script gives them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -132,7 +136,7 @@ def real_pixels(frames: np.ndarray) -> Tensor:
             v2.ToImage(),
             v2.ToDtype(torch.float32, scale=True),
             v2.Normalize(mean=[0.485, 0.456, 0.406], std=[0.229, 0.224, 0.225]),
-            v2.Resize(size=SIZE),
+            v2.Resize(size=size),
         ]
     )
     flat = frames.reshape(-1, *frames.shape[2:])
@@ -221,20 +225,43 @@ def test_the_loaded_model_keeps_the_contract(saved: tuple[Any, Path]) -> None:
         model.rollout(torch.zeros(1, 4, 24), torch.zeros(1, 2, 6, 10))
 
 
-def test_defaults_are_the_public_model() -> None:
-    """The full size, on the meta device: the same names and shapes as the real classes with `lewm.yaml`."""
-    config = config_tree()
-    config["encoder"] = {"image_size": 224, "patch_size": 14, "use_mask_token": False, "hidden_size": 192}
-    config["encoder"] |= {"num_hidden_layers": 12, "num_attention_heads": 3, "intermediate_size": 768}
+def public_tree(family: str = "lewm") -> Any:
+    """The public `lewm.yaml` and `pldm.yaml` in full size."""
+    config = config_tree(family)
+    config["encoder"] |= {"image_size": 224, "hidden_size": 192, "num_hidden_layers": 12, "intermediate_size": 768}
     config["predictor"] |= {"input_dim": 192, "hidden_dim": 192, "output_dim": 192, "depth": 6, "heads": 16}
     config["predictor"] |= {"dim_head": 64, "mlp_dim": 2048}
     config["action_encoder"]["emb_dim"] = 192
     for name in ("projector", "pred_proj"):
         config[name] |= {"input_dim": 192, "output_dim": 192, "hidden_dim": 2048}
+    return config
+
+
+def test_defaults_are_the_public_model() -> None:
+    """On the meta device: the same names and shapes as the real classes with `lewm.yaml`."""
     with torch.device("meta"):
-        theirs, ours = real_model(config), PublicParts(PublicArchitecture())
+        theirs, ours = real_model(public_tree()), PublicParts(PublicArchitecture())
     shapes = [{name: tensor.shape for name, tensor in model.state_dict().items()} for model in (theirs, ours)]
     assert shapes[0] == shapes[1]
+
+
+@pytest.mark.parametrize("family", ["lewm", "pldm"])
+def test_the_public_size_loads_and_plans_in_another_world(family: str, tmp_path: Path) -> None:
+    """A checkpoint of full size, as it would come from the Hub, reads 224 px frames of PushT and plans its actions."""
+    task = PushT(workers=1)
+    logs = task.generate_logs(episodes=4, seed=5)
+    theirs, directory = save(public_tree(family), tmp_path)
+    ours = load_world_model(directory, logs=logs)
+    frames = task.render(np.asarray(logs.columns["state"])[[0, 150, 300]])
+    with torch.no_grad():
+        wanted = theirs.encode({"pixels": real_pixels(frames[:, None], size=224)})["emb"][:, 0]
+    torch.testing.assert_close(ours.encode({"pixels": frames}), wanted, rtol=1e-4, atol=1e-4)
+
+    goals = task.evaluation_set("offset-50-3072").subset(slice(2))
+    planner = CEM(horizon=2, candidates=8, elites=2, iterations=2)
+    (paths,) = control(task, ours, {"raw": LatentMSE()}, goals, planner, budget=20).paths
+    assert np.isfinite(paths).all()
+    assert (paths[:, 0] != paths[:, -1]).any(1).all()
 
 
 def test_named_sizes_are_those_of_vit_hf() -> None:

@@ -49,21 +49,20 @@ def label_quality(
         if chosen.sum() < 3:
             raise ReachcostError(f"only {chosen.sum()} pairs are {name!r}: draw more pairs")
         gap, distance, episode = gaps[chosen], distances[chosen], episodes[chosen]
-        pearson, pearson_interval = _correlated(gap, distance, episode)
-        spearman, spearman_interval = _correlated(rankdata(gap), rankdata(distance), episode)
-        quality[name] = LabelQuality(int(chosen.sum()), pearson, spearman, pearson_interval, spearman_interval)
+        moments = np.hstack([_moments(gap, distance), _moments(rankdata(gap), rankdata(distance))])
+        (pearson, spearman) = _correlations(moments.sum(0, keepdims=True))[0].tolist()
+        bounds = cluster_bootstrap(moments, episode, _correlations).T.tolist()
+        quality[name] = LabelQuality(int(chosen.sum()), pearson, spearman, *map(tuple, bounds))
     return quality
 
 
-def _correlated(x: np.ndarray, y: np.ndarray, episodes: np.ndarray) -> tuple[float, tuple[float, float]]:
-    """Pearson correlation of x [P] and y [P], and its interval when episodes are resampled."""
+def _moments(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """What a correlation of x [P] and y [P] is made of: 1, x, y, x^2, y^2 and x y, standardised [P, 6]."""
     x, y = (x - x.mean()) / x.std(), (y - y.mean()) / y.std()
-    moments = np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y], axis=1)
-    low, high = cluster_bootstrap(moments, episodes, _pearson)
-    return float(_pearson(moments.sum(0, keepdims=True))[0]), (float(low), float(high))
+    return np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y], axis=1)
 
 
-def _pearson(totals: np.ndarray) -> np.ndarray:
-    """Correlation from sums of 1, x, y, x^2, y^2 and x y: [N, 6] -> [N]."""
-    count, x, y, xx, yy, xy = totals.T
+def _correlations(totals: np.ndarray) -> np.ndarray:
+    """Correlations from sums of several times six moments: [N, K, 6] flat -> [N, K]."""
+    count, x, y, xx, yy, xy = np.moveaxis(totals.reshape(len(totals), -1, 6), 2, 0)
     return (count * xy - x * y) / np.sqrt((count * xx - x * x) * (count * yy - y * y))

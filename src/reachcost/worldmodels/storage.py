@@ -112,7 +112,7 @@ def model_card(training: dict[str, Any], weights: int) -> str:
 A joint-embedding world model trained by reachcost, {weights:,} weights. Loading it runs no code: the weights are
 safetensors, `config.json` is data, and both carry one checksum.
 
-    reachcost train-model {plan["kind"]} --logs FILE --out DIR{options}
+    reachcost train-model {plan["kind"]} --task TASK --logs FILE --out DIR{options}
 
 | metric | value | on held-out episodes |
 | --- | --- | --- |
