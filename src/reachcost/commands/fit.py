@@ -10,12 +10,15 @@ from rich.table import Table
 
 from reachcost.commands import console, require_least, require_new, require_writable
 from reachcost.commands.options import logs_option, model_option, task_option
+from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
     from reachcost.base.progress import Progress
     from reachcost.data.evaluation import EvaluationSet
     from reachcost.data.latents import Latents
-    from reachcost.fitting.choose import LabelledRecipe
+    from reachcost.fitting.choose import LabelledRecipe, Labels
+
+LEARNED = {"temporal": "logged times", "stitched": "shortest logged ways", "imagined": "imagined ways"}
 
 
 def fit(
@@ -24,12 +27,13 @@ def fit(
     out: Path,
     task: str | None = None,
     recipe: Literal["default", "paper", "auto"] = "default",
+    labels: Literal["temporal", "stitched", "imagined"] = "temporal",
     pairs: int = 100_000,
     seed: int = 0,
     shuffled: bool = False,
     trust_pickle: bool = False,
 ) -> None:
-    """Fit a head on logged times: the repaired terminal cost of a world model. A minute or two on a laptop.
+    """Fit a head on times: the repaired terminal cost of a world model. A minute or two on a laptop.
 
     Args:
         model: A bundled model, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel, hf://user/name,
@@ -41,6 +45,8 @@ def fit(
             Your own is module:Class or file.py:Class.
         recipe: How the head is trained: our way, the paper's, or the best of several on held-out logs, which takes
             about ten times as long.
+        labels: Where times come from: single episodes; shortest ways over all of them (stitched); or what the world
+            model imagines from logged frames, whose order then does not matter (imagined).
         pairs: Training pairs of an epoch.
         seed: Of pairs and head.
         shuffled: Permute the labels: the control that must fail.
@@ -67,10 +73,11 @@ def fit(
         latents,
         exclude=sets,
         pairs=pairs,
-        recipe=_recipe(recipe, latents, sets, pairs, seed, progress),
+        recipe=_recipe(recipe, labels, latents, sets, pairs, seed, progress),
         seed=seed,
         shuffled=shuffled,
         references=True,
+        model=loaded,
         progress=progress,
     )
     save_head(head, out)
@@ -78,10 +85,10 @@ def fit(
     warn_if_in_doubt(head)
     excluded = head.record["pairs"].get("exclusion", {}).get("excluded_episodes", 0)
     kept_out = f", {excluded} evaluation episodes kept out" if sets else ""
-    labels = "shuffled labels" if shuffled else "logged times"
+    learned = "shuffled labels" if shuffled else LEARNED[labels]
     given = f"--model {model} --logs {logs} --head {out}"
     console.print(
-        f"{out}: a head on {labels}, {pairs:,} pairs an epoch{kept_out}\n"
+        f"{out}: a head on {learned}, {pairs:,} pairs an epoch{kept_out}\n"
         f"next: reachcost audit {given} {f'--task {task}' if task else '--held-out UNSEEN_LOGS'}"
         f"{f'{chr(10)}or in stable-worldmodel: reachcost evaluate {given}' if world and world.public else ''}",
         highlight=False,
@@ -90,13 +97,17 @@ def fit(
 
 
 def _recipe(
-    name: str, latents: Latents, sets: list[EvaluationSet], pairs: int, seed: int, progress: Progress
+    name: str, labels: Labels, latents: Latents, sets: list[EvaluationSet], pairs: int, seed: int, progress: Progress
 ) -> LabelledRecipe:
     """The recipe that an option stands for; the best of several is shown among the others."""
     from reachcost.audits.choice import PAIRS, choose_recipe
     from reachcost.fitting.choose import LabelledRecipe
     from reachcost.fitting.recipe import Recipe
 
+    if labels != "temporal":
+        if name != "default":
+            raise ReachcostError(f"--recipe {name} is for logged times: leave it out beside --labels {labels}")
+        return LabelledRecipe.of_labels(labels)
     if name != "auto":
         return LabelledRecipe(Recipe.paper() if name == "paper" else Recipe())
     choice = choose_recipe(latents, exclude=sets, pairs=min(pairs, PAIRS), seed=seed, progress=progress)

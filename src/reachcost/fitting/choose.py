@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
+from reachcost.errors import ReachcostError
 from reachcost.fitting.directed import directed
+from reachcost.fitting.imagined import ImaginedPairs
 from reachcost.fitting.pairs import Pairs
 from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.stitched import StitchedPairs
 from reachcost.fitting.temporal import TemporalPairs
+from reachcost.protocols import WorldModel
+
+Labels = Literal["temporal", "stitched", "imagined"]
+"""Where labels come from: times within one episode, shortest ways over all of them, or what the model imagines."""
 
 DEFAULT = "default"
 """The recipe that others have to beat."""
@@ -34,6 +42,22 @@ class LabelledRecipe:
     """The largest gap of a pair; by default any."""
     directed: bool = False
     """Show the earlier row as the state and the later one as the goal, never the other way round."""
+    labels: Labels = "temporal"
+    """Where labels come from; only temporal ones have a `sampling` and a `max_gap`."""
+
+    def __post_init__(self) -> None:
+        """Refuse what would be ignored."""
+        if self.labels != "temporal" and (self.sampling != "balanced" or self.max_gap is not None):
+            raise ReachcostError(f"{self.labels} pairs are of any two states: leave sampling and max_gap alone")
+
+    @classmethod
+    def of_labels(cls, labels: Labels) -> LabelledRecipe:
+        """The usual recipe of labels: logged times are detours, so ours leans to short ones; shortest ways are not.
+
+        >>> LabelledRecipe.of_labels("stitched").recipe.expectile
+        0.5
+        """
+        return cls() if labels == "temporal" else cls(Recipe(expectile=0.5), labels=labels)
 
     def pairs(
         self,
@@ -43,8 +67,20 @@ class LabelledRecipe:
         exclude: EvaluationSet | Sequence[EvaluationSet] | None = None,
         holdout: float = 0.0,
         seed: int = 0,
+        model: WorldModel | None = None,
     ) -> Pairs:
-        """Pairs of these latents, labelled by this rule; the arguments are those of `TemporalPairs`."""
+        """Pairs of these latents, labelled by this rule; the arguments are those of `TemporalPairs`.
+
+        Imagined labels need the world model that the latents are of.
+        """
+        if self.labels == "imagined":
+            if model is None:
+                raise ReachcostError("imagined labels need the world model: call repair(model, logs), or give model=")
+            return ImaginedPairs(
+                model, latents, count, directed=self.directed, exclude=exclude, holdout=holdout, seed=seed
+            )
+        if self.labels == "stitched":
+            return StitchedPairs(latents, count, directed=self.directed, exclude=exclude, holdout=holdout, seed=seed)
         drawn = TemporalPairs(
             latents,
             count,

@@ -44,8 +44,8 @@ def repair(
         logs: What it encodes.
         exclude: Evaluation sets to keep out of training, as for `TemporalPairs`.
         pairs: Training pairs of an epoch.
-        recipe: How the head is trained, perhaps with how pairs are labelled (`choose_recipe` finds one); by default
-            ours.
+        recipe: How the head is trained, perhaps with how pairs are labelled (`choose_recipe` finds one, and
+            `LabelledRecipe.of_labels("stitched")` reaches beyond single episodes); by default ours.
         seed: Seed of pairs and head.
         shuffled: Permute the labels: the control that must fail.
         progress: True shows how far it is.
@@ -69,6 +69,7 @@ def repair(
         seed=seed,
         shuffled=shuffled,
         references=True,
+        model=model,
         progress=progress,
     )
     warn_if_in_doubt(head)
@@ -89,13 +90,14 @@ def repair_latents(
     seed: int = 0,
     shuffled: bool = False,
     references: bool = False,
+    model: WorldModel | None = None,
     progress: Progress | bool | None = None,
 ) -> LearnedHead:
     """`repair` where the logs are encoded already; `references` trains the shuffled head for the record, too."""
     progress = as_progress(progress)
     labelled = recipe if isinstance(recipe, LabelledRecipe) else LabelledRecipe()
     trained = recipe.recipe if isinstance(recipe, LabelledRecipe) else recipe
-    drawn = labelled.pairs(latents, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed)
+    drawn = labelled.pairs(latents, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed, model=model)
     progress.step("head")
     head = fit(drawn.shuffled() if shuffled else drawn, trained, seed=seed, progress=progress)
     if references and not shuffled:

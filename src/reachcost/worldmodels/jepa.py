@@ -19,6 +19,9 @@ from reachcost.data.actions import ActionBlocks
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 
+GROUP = 500
+"""Latents that `step` follows at once."""
+
 
 class Parts(Protocol):
     """What a size provides; N any batch, T frames of a window, D latent size, E size of an action embedding."""
@@ -129,6 +132,20 @@ class JepaWorldModel:
         if self.clamp:
             actions = torch.minimum(torch.maximum(actions, self._low), self._high)
         return torch.stack(each(self._roll, list(zip(context, actions, strict=True))))
+
+    @torch.no_grad()
+    def step(self, latents: Tensor, blocks: Tensor) -> Tensor:
+        """Predict what follows N latents [N, D], each under an action block of its own [N, A] -> [N, D].
+
+        `rollout` of one candidate each, without the past, in groups: what imagining many trajectories needs.
+        """
+        if self.clamp:
+            blocks = torch.minimum(torch.maximum(blocks, self._low), self._high)
+        return torch.cat(each(self._follow, list(zip(latents.split(GROUP), blocks.split(GROUP), strict=True))))
+
+    def _follow(self, group: tuple[Tensor, Tensor]) -> Tensor:
+        latents, blocks = (part[:, None].to(self.device) for part in group)
+        return self.parts.predict(latents, self.parts.embed_actions(blocks))[:, -1].cpu()
 
     def _require_shapes(self, context: Tensor, actions: Tensor) -> None:
         for name, given in (("context", context), ("actions", actions)):

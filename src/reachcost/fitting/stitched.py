@@ -1,0 +1,199 @@
+"""Stitched pairs: any two logged rows, labelled by the shortest way over all episodes (see `graph.py`)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reachcost.base.seeding import generator
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.latents import Latents
+from reachcost.errors import ReachcostError, ReachcostWarning
+from reachcost.fitting.exclusion import Exclusion
+from reachcost.fitting.graph import Graph, TransitionCounts, nearest, sharpness
+from reachcost.fitting.pairs import Pairs, PairSet, exclude_from, require_counts, require_latents
+
+PLACES = 6000
+"""The most places of a graph: times between all of them are kept."""
+TRANSITIONS = 40
+"""Transitions a place, with fewer of which there are fewer places."""
+STRIDES = (1, 2, 4, 8, 16)
+SHARP, BLURRED = 5.0, 2.5
+"""How many times as long as a place is wide a transition should be, and below what ways jump through places."""
+SAMPLE = 5000
+"""Transitions that are looked at for that."""
+
+
+class GraphPairs(Pairs):
+    """Pairs of any two rows whose places a graph knows, labelled by the time between these.
+
+    Args:
+        latents: What the rows are of.
+        graph: Places and times between them.
+        training: Rows that training pairs are of.
+        judging: Rows that validation pairs are of.
+        count: Number of training pairs.
+        validation: Number of validation pairs.
+        exclusion: What evaluation sets forbid.
+        record: How the graph came about, `seed` among it.
+
+    Attributes:
+        graph: Places and times between them.
+    """
+
+    def __init__(
+        self,
+        latents: Latents,
+        graph: Graph,
+        training: np.ndarray,
+        judging: np.ndarray,
+        count: int,
+        validation: int,
+        exclusion: Exclusion,
+        record: dict[str, Any],
+    ) -> None:
+        self.graph, used = graph, np.union1d(training, judging)
+        place = np.full(len(latents.values), -1, np.int32)
+        place[used] = nearest(latents.values[torch.from_numpy(used)], graph.places)
+
+        def draw(rows: np.ndarray, number: int, purpose: str, *indices: int) -> PairSet:
+            rng = generator(record["seed"], purpose, *indices)
+            first, second = rng.choice(rows, (2, number))
+            gap = graph.times[place[first], place[second]]
+            for _ in range(100):
+                again = np.flatnonzero(~np.isfinite(gap) | (gap == 0) | exclusion.bans(first, second))
+                if not len(again):
+                    return PairSet(*(torch.from_numpy(column) for column in (first, second, gap)))
+                first[again], second[again] = rng.choice(rows, (2, len(again)))
+                gap[again] = graph.times[place[first[again]], place[second[again]]]
+            raise ReachcostError(
+                "of most rows no way leads to others: give logs in which states come again, or ask for fewer places="
+            )
+
+        super().__init__(
+            latents,
+            lambda epoch: draw(training, count, "graph-train-pairs", epoch),
+            draw(judging, validation, "graph-validation-pairs"),
+            exclusion,
+            {**record, **graph.record},
+        )
+        if record["sharpness"] < BLURRED:
+            warnings.warn(
+                f"a transition is only {record['sharpness']:.1f} times as long as a place is wide, so stitched ways "
+                "jump from one side of a place to the other: give more logs or places=, or take temporal labels",
+                ReachcostWarning,
+                stacklevel=3,
+            )
+
+
+class StitchedPairs(GraphPairs):
+    """Pairs of any two logged rows, labelled by the shortest time over a graph of what followed what in all episodes.
+
+    Args:
+        latents: Encoded logs.
+        count: Number of training pairs.
+        validation: Number of validation pairs.
+        places: Latents that stand for all others; by default one for 40 rows, at most 6,000, or all there are where
+            rows repeat the same ones.
+        stride: Steps of a transition; by default the fewest of 1, 2, 4, 8 and 16 that lead far enough out of a place.
+        least: How often a transition must be seen to count.
+        directed: Keep times there and back apart; by default the shorter one holds for both.
+        exclude: Evaluation sets to keep out, as for `TemporalPairs`.
+        holdout: Share of the episodes whose transitions are not in the graph; validation pairs are of their rows.
+        seed: Seed of places and pairs.
+
+    Attributes:
+        held_out: Episodes that are held out.
+
+    >>> from reachcost import ExactTopoNav, encode_logs, make_task
+    >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(200))
+    >>> pairs = StitchedPairs(latents, count=1000, validation=100)
+    >>> pairs.record["stride"], bool((pairs.train.gap >= 1).all())
+    (1, True)
+    """
+
+    def __init__(
+        self,
+        latents: Latents,
+        count: int = 100_000,
+        validation: int = 10_000,
+        places: int | None = None,
+        stride: int | None = None,
+        least: int = 1,
+        directed: bool = False,
+        exclude: EvaluationSet | Sequence[EvaluationSet] | None = None,
+        holdout: float = 0.1,
+        seed: int = 0,
+    ) -> None:
+        require_latents(latents)
+        require_counts(count, validation, holdout)
+        logs, exclusion = latents.logs, exclude_from(latents.logs, exclude)
+        usable = np.setdiff1d(np.flatnonzero(logs.lengths >= 2), exclusion.episodes)
+        held_out = max(1, round(holdout * len(usable))) if holdout else 0
+        if len(usable) <= held_out:
+            raise ReachcostError(f"of {len(logs)} episodes {len(usable)} can be stitched: log more, or exclude less")
+        self.held_out = np.sort(generator(seed, "holdout").permutation(usable)[:held_out])
+        episode = logs.episode_of(np.arange(logs.rows))
+        in_graph = np.isin(episode, np.setdiff1d(usable, self.held_out))
+        training = np.flatnonzero(in_graph)
+        judging = np.flatnonzero(np.isin(episode, self.held_out)) if held_out else training
+
+        centres = _places(latents, training, places, seed)
+        steps, sharp = _steps(latents, in_graph, centres, STRIDES if stride is None else (stride,), seed)
+        starts = _starts(latents, in_graph, steps)
+        place = np.full(logs.rows, -1, np.int32)
+        place[training] = nearest(latents.values[torch.from_numpy(training)], centres)
+        counted = TransitionCounts(len(centres))
+        counted.add(place[starts], place[starts + steps])
+        record = {"labels": "stitched", "sharpness": round(sharp, 3), "holdout": holdout}
+        super().__init__(
+            latents,
+            Graph.of(centres, counted, steps, least, directed),
+            training,
+            judging,
+            count,
+            validation,
+            exclusion,
+            {**record, "held_out_episodes": held_out, "seed": seed},
+        )
+
+
+def _places(latents: Latents, training: np.ndarray, wanted: int | None, seed: int) -> Tensor:
+    """Different latents of some rows, at most as many as wanted; by default all where rows repeat the same ones."""
+    drawn = generator(seed, "places").choice(training, min(wanted or PLACES, len(training)), replace=False)
+    different = latents.values[torch.from_numpy(drawn)].unique(dim=0)
+    if wanted or 2 * len(different) <= len(drawn):
+        return different
+    few = drawn[: max(2, len(training) // TRANSITIONS)]
+    return latents.values[torch.from_numpy(few)].unique(dim=0)
+
+
+def _starts(latents: Latents, in_graph: np.ndarray, steps: int) -> np.ndarray:
+    """Rows of the graph that a row of their episode follows so many steps later."""
+    starts = latents.logs.window_starts(steps + 1)
+    return starts[in_graph[starts]]
+
+
+def _steps(
+    latents: Latents, in_graph: np.ndarray, centres: Tensor, strides: Sequence[int], seed: int
+) -> tuple[int, float]:
+    """The first of some strides whose transitions are sharp, or the sharpest, and how sharp they are."""
+    found = list[tuple[float, int]]()
+    for steps in strides:
+        starts = _starts(latents, in_graph, steps)
+        if not len(starts):
+            break
+        sample = generator(seed, "transitions").choice(starts, min(SAMPLE, len(starts)), replace=False)
+        before, after = (latents.values[torch.from_numpy(rows)] for rows in (sample, sample + steps))
+        found.append((sharpness(before, after, centres), steps))
+        if found[-1][0] >= SHARP:
+            return steps, found[-1][0]
+    if not found:
+        raise ReachcostError(f"no episode has {strides[0]} steps: give a smaller stride=, or longer episodes")
+    sharp, steps = max(found)
+    return steps, sharp

@@ -1,0 +1,206 @@
+"""Labels that reach beyond one episode: places, shortest ways, and what a world model imagines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import shortest_path
+
+import reachcost as rc
+from reachcost.cli import main
+from reachcost.fitting.graph import TransitionCounts, fewest_edges, nearest
+from reachcost.fitting.imagined import Imagination, ImaginedPairs
+from reachcost.fitting.stitched import StitchedPairs
+from reachcost.worldmodels.jepa import JepaWorldModel
+
+LINE = 60
+"""States of a corridor, whose latents are their places."""
+
+
+def corridor(first: int, last: int) -> np.ndarray:
+    return np.arange(first, last + 1, dtype=np.float32)[:, None]
+
+
+def latents_of(*episodes: np.ndarray) -> rc.Latents:
+    logs = rc.Logs.of_episodes([{"state": states, "action": np.zeros((len(states), 1))} for states in episodes])
+    return rc.Latents(torch.from_numpy(np.concatenate(episodes)), logs)
+
+
+@given(st.integers(1, 150).flatmap(lambda k: st.tuples(st.just(k), st.lists(st.tuples(*[st.integers(0, k - 1)] * 2)))))
+def test_the_fewest_edges_are_those_of_scipy(drawn: tuple[int, list[tuple[int, int]]]) -> None:
+    places, transitions = drawn
+    counted = TransitionCounts(places)
+    for before, after in transitions:  # in parts of one
+        counted.add(np.array([before]), np.array([after]))
+    edges = counted.edges()
+    graph = csr_matrix((np.ones(edges.shape[1]), tuple(edges)), (places, places))
+    np.testing.assert_array_equal(fewest_edges(edges, places), shortest_path(graph, unweighted=True))
+
+
+def test_edges_count_from_the_number_that_is_asked_for() -> None:
+    counted = TransitionCounts(4)
+    counted.add(np.array([0, 1, 1]), np.array([1, 2, 1]))
+    counted.add(np.array([1, 3]), np.array([2, 3]))
+    assert counted.transitions == 5
+    assert counted.edges(1).tolist() == [[0, 1], [1, 2]]  # staying leads nowhere
+    assert counted.edges(2).tolist() == [[1], [2]]
+
+
+def test_a_place_is_the_nearest_whatever_the_batch() -> None:
+    rng = torch.Generator().manual_seed(0)
+    latents, places = torch.randn(3000, 8, generator=rng), torch.randn(50, 8, generator=rng)
+    np.testing.assert_array_equal(nearest(latents, places), torch.cdist(latents, places).argmin(1).numpy())
+
+
+def test_stitched_times_reach_beyond_single_episodes() -> None:
+    """No episode passes more than half of the corridor; the way through both halves is known nevertheless."""
+    halves = [corridor(0, 35), corridor(25, LINE - 1)] * 20
+    pairs = StitchedPairs(
+        latents_of(*halves),
+        count=2000,
+        validation=200,
+    )
+    assert pairs.record["places"] == LINE
+    assert pairs.record["stride"] == 1
+    first, second = (pairs.latents[rows, 0] for rows in (pairs.train.first, pairs.train.second))
+    torch.testing.assert_close(pairs.train.gap, (first - second).abs())
+    assert pairs.train.gap.max() > 50
+    temporal = rc.TemporalPairs(latents_of(*halves), count=2000, validation=200)
+    assert temporal.train.gap.max() <= 35
+
+
+def test_directed_times_know_that_there_is_no_way_back() -> None:
+    logs = latents_of(*[corridor(0, 30)] * 20)
+    there, both = (StitchedPairs(logs, 1000, 100, directed=directed) for directed in (True, False))
+    assert (there.latents[there.train.second] > there.latents[there.train.first]).all()
+    assert (both.latents[both.train.second] < both.latents[both.train.first]).any()
+
+
+def test_held_out_episodes_are_not_in_the_graph() -> None:
+    pairs = StitchedPairs(latents_of(*[corridor(0, 30)] * 20), 500, 100, holdout=0.2)
+    episode = pairs.logs.episode_of
+    assert len(pairs.held_out) == 4
+    assert not np.isin(episode(pairs.train.first.numpy()), pairs.held_out).any()
+    assert np.isin(episode(pairs.validation.first.numpy()), pairs.held_out).all()
+    assert pairs.record["transitions"] == 16 * 30
+
+
+def test_evaluation_episodes_leave_no_transition() -> None:
+    logs = latents_of(*[corridor(0, 30) + 100 * number for number in range(10)])
+    goals = rc.logged_goals(logs.logs, offset=9, count=1)
+    pairs = StitchedPairs(logs, 500, 100, places=500, exclude=goals, holdout=0.0)
+    proof = pairs.record["exclusion"]
+    assert proof["excluded_episodes"] == 1
+    assert proof["overlapping_rows"] == 0
+    assert pairs.record["transitions"] == 9 * 30
+
+
+def test_shuffled_labels_are_those_of_the_same_pairs() -> None:
+    pairs = StitchedPairs(latents_of(*[corridor(0, 30)] * 20), 500, 100)
+    control = pairs.shuffled()
+    assert torch.equal(control.train.first, pairs.train.first)
+    assert torch.equal(control.train.gap.sort().values, pairs.train.gap.sort().values)
+    assert not torch.equal(control.train.gap, pairs.train.gap)
+
+
+def test_places_as_wide_as_transitions_are_warned_of() -> None:
+    """In many dimensions places cannot be near: ways would jump through them."""
+    rng = np.random.default_rng(0)
+    walks = rng.normal(size=(40, 50, 30)).astype(np.float32).cumsum(1)
+    with pytest.warns(rc.ReachcostWarning, match="times as long as a place is wide"):
+        pairs = StitchedPairs(latents_of(*walks), 500, 100, stride=1)
+    assert pairs.record["sharpness"] < 2.5
+
+
+def test_what_cannot_be_stitched_is_said() -> None:
+    logs = latents_of(*[corridor(0, 3)] * 3)
+    with pytest.raises(rc.ReachcostError, match="no episode has 9 steps"):
+        StitchedPairs(logs, 10, 10, stride=9)
+    with pytest.raises(rc.ReachcostError, match="of 1 episodes 1 can be stitched"):
+        StitchedPairs(latents_of(corridor(0, 3)), 10, 10)
+    with pytest.raises(rc.ReachcostError, match="leave sampling and max_gap alone"):
+        rc.LabelledRecipe(labels="stitched", max_gap=3)
+    with pytest.raises(rc.ReachcostError, match="imagined labels need the world model"):
+        rc.LabelledRecipe.of_labels("imagined").pairs(logs, 10)
+
+
+@pytest.fixture(scope="module")
+def model() -> JepaWorldModel:
+    return rc.load_world_model("lewm-tworoom-3072")
+
+
+@pytest.fixture(scope="module")
+def frames(model: JepaWorldModel) -> rc.Latents:
+    return rc.encode_logs(model, rc.make_task("tworoom").generate_logs(60, seed=4))
+
+
+def test_a_step_is_a_rollout_of_one_block(model: JepaWorldModel, frames: rc.Latents) -> None:
+    latents, blocks = frames.values[:600], 2 * torch.randn(600, 10, generator=torch.Generator().manual_seed(0))
+    rolled = model.rollout(latents[:, None], blocks[:, None, None])[:, 0]
+    torch.testing.assert_close(model.step(latents, blocks), rolled, rtol=1e-5, atol=1e-5)
+
+
+def test_imagined_paths_are_the_models_own(model: JepaWorldModel, frames: rc.Latents) -> None:
+    class Foreign:
+        """A model of a user's own: no `step`."""
+
+        latent_dim, action_dim, actions = model.latent_dim, model.action_dim, model.actions
+        encode, rollout = staticmethod(model.encode), staticmethod(model.rollout)
+
+    imagination = Imagination(trajectories=30, blocks=3)
+    (ours,), (theirs,) = ([*imagination.groups(one, frames.values[:30], None, seed=1)] for one in (model, Foreign()))
+    assert ours.shape == (30, 4, 192)
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_imagined_pairs_need_no_order_of_frames(model: JepaWorldModel, frames: rc.Latents) -> None:
+    rows = frames.logs.rows
+    unordered = rc.Latents(frames.values, rc.Logs(frames.logs.columns, np.ones(rows, int)), frames.model)
+    few = {"count": 500, "validation": 100, "imagination": Imagination(600, 4), "places": 200, "keep": 1000}
+    with_order, without = (ImaginedPairs(model, one, **few) for one in (frames, unordered))
+    assert torch.equal(with_order.latents, without.latents)
+    assert torch.equal(with_order.train.gap, without.train.gap)
+    assert set((without.train.gap % 5).tolist()) == {0.0}  # blocks of five steps
+    assert without.record["logs_sha256"] == unordered.logs.fingerprint
+
+
+def test_imagination_begins_in_no_evaluation_episode(model: JepaWorldModel) -> None:
+    task = rc.make_task("tworoom")
+    latents, goals = rc.encode_logs(model, task.generate_logs(400)), task.evaluation_set("high-distance")
+    pairs = ImaginedPairs(model, latents, 200, 50, Imagination(400, 3), places=100, keep=400, exclude=goals)
+    assert pairs.record["exclusion"]["overlapping_episodes"] == 0
+    assert pairs.record["exclusion"]["excluded_episodes"] > 0
+
+
+def test_discrete_actions_are_imagined_one_at_a_time() -> None:
+    task, model = rc.make_task("toponav"), rc.ExactTopoNav()
+    latents = rc.encode_logs(model, task.generate_logs(100))
+    pairs = ImaginedPairs(model, latents, 500, 100, Imagination(4000, 8), places=10_000, keep=10_000)
+    assert pairs.record["stride"] == 1
+    states = np.asarray(latents.logs.columns["state"])
+    row = {latent.numpy().tobytes(): number for number, latent in enumerate(latents.values)}
+    rows = torch.stack([pairs.train.first, pairs.train.second])
+    ends = np.array([row.get(latent.numpy().tobytes(), -1) for latent in pairs.latents[rows.flatten()]]).reshape(2, -1)
+    known = (ends >= 0).all(0)
+    true = task.distance(*states[ends[:, known]])
+    assert known.sum() > 100
+    assert (pairs.train.gap.numpy()[known] >= true - 1).mean() > 0.99  # hardly one is faster than the shortest way
+
+
+def test_a_repair_takes_labels_of_any_source(model: JepaWorldModel, tmp_path: Path) -> None:
+    task = rc.make_task("tworoom")
+    logs = task.generate_logs(60, seed=4)
+    quick = rc.LabelledRecipe(rc.Recipe(epochs=1, expectile=0.5), labels="stitched")
+    head = rc.repair(model, logs, pairs=2000, recipe=quick)
+    assert head.record["pairs"]["labels"] == "stitched"
+    rc.write_logs(logs, tmp_path / "logs.h5")
+    given = ["fit", "--model", "lewm-tworoom-3072", "--task", "tworoom", "--logs", str(tmp_path / "logs.h5")]
+    assert main([*given, "--out", str(tmp_path / "head"), "--labels", "stitched", "--pairs", "2000"]) == 0
+    assert rc.load_head(tmp_path / "head").record["pairs"]["labels"] == "stitched"
+    assert main([*given, "--out", str(tmp_path / "no"), "--labels", "stitched", "--recipe", "paper"]) == 1
