@@ -191,6 +191,15 @@ def test_a_block_holds_several_correlated_actions() -> None:
     assert torch.allclose((actions[:, :-1] * actions[:, 1:]).mean(0), torch.tensor(0.9), atol=0.08)
 
 
+def test_only_a_shrinking_plan_heeds_what_remains() -> None:
+    plan, _ = pools_of(replace(FEW, blocks=1), remaining=1)
+    assert plan.shape[1] == FEW.horizon
+    with pytest.raises(ReachcostError, match="no plan fits in a budget that leaves no block"):
+        pools_of(replace(FEW, blocks=1, shrink=True), remaining=0)
+    left = torch.ones(2, 2, 2)
+    assert pools_of(replace(FEW, blocks=1, shrink=True), start=left, remaining=1)[0].shape[1] == 1
+
+
 def test_a_shrinking_plan_goes_no_further_than_the_budget() -> None:
     for remaining, blocks in ((7, 3), (2, 2), (1, 1)):
         plan, pools = pools_of(replace(FEW, blocks=1, shrink=True), remaining=remaining)
@@ -217,6 +226,7 @@ def test_a_search_tells_what_it_chose_from() -> None:
         ({"deviation": 0.0}, "positive deviation"),
         ({"deviation": float("nan")}, "positive deviation"),
         ({"keep_elites": -1}, "keep no more elites"),
+        ({"keep_elites": 8, "elites": 8, "candidates": 8}, "no new candidate is ever drawn"),
         ({"keep_elites": 31}, r"CEM\(elites=30, keep_elites=31\): keep no more elites than there are, 0 to 30"),
         ({"bounds": "space"}, r"give bounds='logs' or \(low, high\)"),
         ({"bounds": (1.0,)}, r"give bounds='logs' or \(low, high\)"),

@@ -99,11 +99,12 @@ def test_one_plan_is_judged_by_executing_its_candidates(experiment: Experiment) 
 def test_watched_execution_remembers_goals_that_were_passed() -> None:
     task = rc.make_task("pusht")
     start = np.array([[100.0, 100, 300, 300, 0, 0, 0]])
-    plans = np.concatenate([np.full((1, 1, 3, 2), (1.0, 0.0)), np.full((1, 1, 3, 2), (-1.0, 0.0))], axis=2)
+    plans = np.full((1, 1, 6, 2), (1.0, 0.0))
     passed = task.step(start, plans[0, :, 0])
     ends, reached = execute_watched(task, rc.EvaluationSet(start, passed), plans)
     assert reached.tolist() == [[True]]
     assert ends.shape == (1, 1, 7)
+    assert not task.success(ends[:, 0], passed).any()
 
 
 def test_the_audit_says_that_the_search_holds_even_the_oracle_back() -> None:

@@ -316,6 +316,9 @@ def test_what_their_world_cannot_do_is_refused(lewm: JepaWorldModel) -> None:
         evaluate_in_world(grid, model, lewm.actions, grid.evaluation_set())
     with pytest.raises(ReachcostError, match="executes the mean of its elites, not the best"):
         evaluate_in_world(TwoRoom(), model, lewm.actions, four_goals(), CEM(execute="best"))
+    for planner, option in ((CEM(shrink=True), "shrink=True"), (CEM(correlation=0.5), "correlation=0.5")):
+        with pytest.raises(ReachcostError, match=f"has no {option}"):
+            evaluate_in_world(TwoRoom(), model, lewm.actions, four_goals(), planner)
     moved = TwoRoom(Layout(doors=((150.0, 14.0),)))
     with pytest.raises(ReachcostError, match=r"'high-distance' belongs to .*49.0.*but the task is .*150.0"):
         evaluate_in_world(moved, model, lewm.actions, four_goals())

@@ -29,7 +29,7 @@ from reachcost.fitting.exclusion import Exclusion
 from reachcost.fitting.pairs import require_latents
 from reachcost.planning.actions import require_actions, require_planner
 from reachcost.planning.cem import CEM
-from reachcost.planning.control import ControlRuns, Proposal, control
+from reachcost.planning.control import ControlRuns, Proposal, budget_of, control
 from reachcost.protocols import SamplingPlanner, TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 from reachcost.tasks.exact import ExactDynamics
@@ -233,7 +233,15 @@ class Subject:
     def pools(self, candidates: int) -> np.ndarray:
         """Random candidates of the planner's horizon [E, S, H, A]."""
         task, evaluation = self.require_place()
-        return draw_pools(task, self.model, evaluation, self.planner.horizon, candidates)
+        return draw_pools(task, self.model, evaluation, self.horizon, candidates)
+
+    @property
+    def horizon(self) -> int:
+        """Blocks of the planner's candidates from a start: no more than the budget has, if it shrinks to that."""
+        task, evaluation = self.require_place()
+        budget, length = budget_of(task, evaluation), 1 if self.blocks is None else self.blocks.length
+        shrinks = getattr(self.planner, "shrink", False)
+        return min(self.planner.horizon, -(-budget // length)) if shrinks else self.planner.horizon
 
     def require_place(self) -> tuple[Task, EvaluationSet]:
         """Task and evaluation set, where there must be both."""
@@ -260,7 +268,7 @@ class Subject:
 
     def _execute(self, places: EvaluationSet) -> Executed:
         task, _ = self.require_place()
-        pools = draw_pools(task, self.model, places, self.planner.horizon, EXECUTED)
+        pools = draw_pools(task, self.model, places, self.horizon, EXECUTED)
         start, predicted, goal = roll_out(task, self.model, places, pools)
         ends = execute(task, places, pools if self.blocks is None else self.blocks.unroll(pools))
         reached = ends.reshape(-1, *places.goals.shape[1:])

@@ -33,3 +33,5 @@ def require_budget(planner: Any, fewest: int) -> None:
         )
     if not 0 <= planner.keep_elites <= planner.elites:
         refuse(f"keep no more elites than there are, 0 to {planner.elites}", "elites", "keep_elites")
+    if planner.keep_elites == planner.candidates:
+        refuse("keep fewer elites, or no new candidate is ever drawn", "candidates", "keep_elites")

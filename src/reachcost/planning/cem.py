@@ -75,8 +75,8 @@ class CEM:
     keep_elites: int = 0
     """Best candidates of an iteration, some or all of the elites, that take the last places in the next pool."""
     shrink: bool = False
-    """Plan no further than the budget of the episode goes: a plan has `horizon` blocks, or those that are left if they
-    are fewer. What counts is then where the episode ends, not a point beyond it."""
+    """Plan no further than the budget of the episode goes: a plan has `horizon` blocks, or those that are left, rounded
+    up, if they are fewer. What counts is then where the episode ends, not a point beyond it."""
 
     def __post_init__(self) -> None:
         require_numbers(self)
@@ -142,10 +142,12 @@ class CEM:
         remaining: int | None = None,
     ) -> Search:
         """What `plan` finds, with the candidates it found it among; the arguments are those of `plan`."""
-        horizon = self.horizon if remaining is None else min(self.horizon, remaining)
+        if remaining is not None and remaining < 1:
+            raise ReachcostError(f"remaining is {remaining}: no plan fits in a budget that leaves no block")
+        horizon = min(self.horizon, remaining) if self.shrink and remaining is not None else self.horizon
         mean = torch.zeros(len(goal), horizon, model.action_dim)
         if start is not None:
-            mean[:, : start.shape[1]] = start
+            mean[:, : start.shape[1]] = start[:, :horizon]
         std, rows, bounds = torch.full_like(mean, self.deviation), torch.arange(len(goal)), self._bounds(model)
         mixing = self._mixing(model, horizon)
         pool = costs = mean

@@ -10,6 +10,7 @@ from typing import Any, cast
 from reachcost.audits.planner import audit_planner
 from reachcost.planning.control import budget_of
 from reachcost.results.records import Columns, Run
+from reachcost.studies.closed_loop import loop_config
 from reachcost.studies.costs import cost_plan
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.study import Setting
@@ -38,13 +39,4 @@ def audit_run(experiment: Experiment, setting: Setting, criteria: bool = False) 
         return audit.rows
 
     name = experiment.study.run_name(setting) + ("-criteria" if criteria else "")
-    config = {
-        **experiment.behind(setting),
-        "budget": goals.budget,
-        "clamp": setting.clamp,
-        "planner": type(planner).__name__,
-        "planner_settings": planner,
-        "planner_seed": setting.member.seed,
-        "criteria": criteria,
-    }
-    return experiment.run("audits", name, config, compute)
+    return experiment.run("audits", name, {**loop_config(experiment, setting), "criteria": criteria}, compute)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from reachcost.costs.latent import LatentMSE
 from reachcost.costs.oracle import OracleGeodesic, exact_model
-from reachcost.planning.control import budget_of, control
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.planning.control import ControlRuns, budget_of, control
 from reachcost.planning.random_policy import RandomPolicy
 from reachcost.protocols import Planner, TerminalCost, WorldModel
 from reachcost.results.records import Columns, Run, require_rows
@@ -21,32 +23,47 @@ from reachcost.tasks.contract import Task
 def control_run(experiment: Experiment, setting: Setting) -> Run:
     """Closed loop under one cost; rows are episodes."""
     task, evaluation = experiment.place(setting.evaluation)
-    planner = _planner(experiment, setting, task)
-    budget, last_states = budget_of(task, evaluation, setting.budget), experiment.study.last_states
-    proposal = None if setting.cost == RANDOM or experiment.study.proposal is None else experiment.study.proposal(task)
 
     def compute(_: Path) -> Columns:
-        world, cost = _planned_with(experiment, setting, task)
-        costs: Mapping[str, TerminalCost] = {setting.cost: cost}
-        if experiment.study.prepare is not None:
-            world, costs = experiment.study.prepare(world, costs)
-        options = {"seed": setting.member.seed, "budget": budget, "proposal": proposal}
-        runs = control(task, world, costs, evaluation, planner, **options, progress=experiment.progress)
+        runs, last_states = closed_loop(experiment, setting, evaluation), experiment.study.last_states
         last = {name: so(task, runs.paths[0, :, -1], evaluation.goals) for name, so in last_states.items()}
         return {**runs.rows(), **last}
 
+    planned = loop_config(experiment, setting)
     config = {
-        **(behind := experiment.behind(setting)),
-        "head_seed": setting.seed_of_head if behind["heads_sha256"] else None,
+        **planned,
+        "head_seed": setting.seed_of_head if planned["heads_sha256"] else None,
         "evaluation_set": evaluation.name,
-        "budget": budget,
-        "clamp": setting.clamp,
         "dynamics": "simulator" if setting.cost == ORACLE else "world model",
+    }
+    return experiment.run("control", experiment.study.run_name(setting), config, compute)
+
+
+def closed_loop(experiment: Experiment, setting: Setting, goals: EvaluationSet) -> ControlRuns:
+    """Run a setting on some episodes of its evaluation set."""
+    task, evaluation = experiment.place(setting.evaluation)
+    study, planner = experiment.study, _planner(experiment, setting, task)
+    world, cost = _planned_with(experiment, setting, task)
+    costs: Mapping[str, TerminalCost] = {setting.cost: cost}
+    if study.prepare is not None:
+        world, costs = study.prepare(world, costs)
+    proposal = None if setting.cost == RANDOM or study.proposal is None else study.proposal(task)
+    options = {"seed": setting.member.seed, "budget": budget_of(task, evaluation, setting.budget), "proposal": proposal}
+    return control(task, world, costs, goals, planner, **options, progress=experiment.progress)
+
+
+def loop_config(experiment: Experiment, setting: Setting) -> dict[str, Any]:
+    """What a closed loop is made of, for its record."""
+    task, evaluation = experiment.place(setting.evaluation)
+    planner = _planner(experiment, setting, task)
+    return {
+        **experiment.behind(setting),
+        "budget": budget_of(task, evaluation, setting.budget),
+        "clamp": setting.clamp,
         "planner": type(planner).__name__,
         "planner_settings": planner,
         "planner_seed": setting.member.seed,
     }
-    return experiment.run("control", experiment.study.run_name(setting), config, compute)
 
 
 def _planner(experiment: Experiment, setting: Setting, task: Task) -> Planner:

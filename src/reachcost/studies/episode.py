@@ -6,33 +6,23 @@ from pathlib import Path
 
 import numpy as np
 
-from reachcost.planning.control import budget_of, control
+from reachcost.planning.control import budget_of
 from reachcost.results.records import Columns, Run, require_rows
+from reachcost.studies.closed_loop import closed_loop, loop_config
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.study import Setting
 
 
 def episode_run(experiment: Experiment, setting: Setting, episode: int) -> Run:
     """Run one episode of an evaluation set again; rows are the states it visits, one column a number."""
-    task, goals = experiment.place(setting.evaluation)
-    planner, budget = setting.planner or experiment.study.planner, budget_of(task, goals, setting.budget)
+    _, goals = experiment.place(setting.evaluation)
 
     def compute(_: Path) -> Columns:
-        alone = goals.subset(np.flatnonzero(goals.episodes == episode))
-        model, costs = experiment.model(setting.member.model, setting.clamp), {setting.cost: experiment.cost(setting)}
-        runs = control(task, model, costs, alone, planner, seed=setting.member.seed, budget=budget)
-        path = runs.paths[0, 0].reshape(budget + 1, -1)
-        return {"step": np.arange(budget + 1), **{f"state_{i}": path[:, i] for i in range(path.shape[1])}}
+        runs = closed_loop(experiment, setting, goals.subset(np.flatnonzero(goals.episodes == episode)))
+        path = runs.paths[0, 0].reshape(runs.paths.shape[2], -1)
+        return {"step": np.arange(len(path)), **{f"state_{i}": path[:, i] for i in range(path.shape[1])}}
 
-    config = {
-        **experiment.behind(setting),
-        "episode": episode,
-        "budget": budget,
-        "clamp": setting.clamp,
-        "planner": type(planner).__name__,
-        "planner_settings": planner,
-        "planner_seed": setting.member.seed,
-    }
+    config = {**loop_config(experiment, setting), "episode": episode}
     return experiment.run("episodes", f"{experiment.study.run_name(setting)}-episode{episode}", config, compute)
 
 

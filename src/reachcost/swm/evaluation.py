@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,7 @@ def evaluate_in_world(
         progress: True shows how far it is.
     """
     swm, planner, public = import_stable_worldmodel(), planner or CEM(), public_environment(task)
-    if planner.execute != "mean":
-        raise ReachcostError(f"the CEM of stable-worldmodel executes the mean of its elites, not the {planner.execute}")
+    _require_plain(planner)
     success = np.zeros(len(goals), bool)
     with tempfile.TemporaryDirectory() as folder, one_thread():
         dataset = goals_dataset(task, goals, Path(folder) / "goals.h5", len(blocks.mean))
@@ -107,6 +107,18 @@ def evaluate_in_world(
         finally:
             world.close()
     return success
+
+
+def _require_plain(planner: CEM) -> None:
+    """Refuse options that the solver there does not have."""
+    if planner.execute != "mean":
+        raise ReachcostError(f"the CEM of stable-worldmodel executes the mean of its elites, not the {planner.execute}")
+    plain = CEM(planner.horizon, planner.candidates, planner.iterations, planner.elites, blocks=planner.blocks)
+    for option in fields(planner):
+        if (given := getattr(planner, option.name)) != getattr(plain, option.name):
+            raise ReachcostError(
+                f"the CEM of stable-worldmodel has no {option.name}={given!r}: leave it out, or plan with `rc.control`"
+            )
 
 
 def _policy(cost: Any, blocks: ActionBlocks, planner: CEM, seed: int, transform: Any) -> Any:
