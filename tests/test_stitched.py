@@ -126,6 +126,8 @@ def test_what_cannot_be_stitched_is_said() -> None:
         StitchedPairs(latents_of(corridor(0, 3)), 10, 10)
     with pytest.raises(rc.ReachcostError, match="leave sampling and max_gap alone"):
         rc.LabelledRecipe(labels="stitched", max_gap=3)
+    with pytest.raises(rc.ReachcostError, match="a persistence from 0 to 1"):
+        Imagination(persistence=1.5)
     with pytest.raises(rc.ReachcostError, match="imagined labels need the world model"):
         rc.LabelledRecipe.of_labels("imagined").pairs(logs, 10)
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import generator
+from reachcost.base.types import require_numbers
 from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, model_identity
@@ -33,8 +34,8 @@ GROUP = 2000
 class Imagination:
     """Trajectories of a world model under actions that persist: they move rather than shake.
 
-    >>> Imagination(trajectories=100, blocks=4).states
-    500
+    >>> Imagination(trajectories=20_000).blocks
+    8
     """
 
     trajectories: int = 100_000
@@ -46,12 +47,17 @@ class Imagination:
     noise: float = 0.5
     """Deviation of what is added to every single action, in deviations of the logged ones."""
 
-    @property
-    def states(self) -> int:
-        """Latents of all trajectories."""
-        return self.trajectories * (self.blocks + 1)
+    def __post_init__(self) -> None:
+        require_numbers(self)
+        if self.trajectories < 2 or self.blocks < 1 or not 0 <= self.persistence <= 1 or self.noise < 0:
+            raise ReachcostError(
+                f"{self}: imagine two or more trajectories of one or more blocks, with a persistence from 0 to 1 and a "
+                "noise of 0 or more"
+            )
 
-    def groups(self, model: WorldModel, starts: Tensor, actions: int | None, seed: int) -> Iterator[Tensor]:
+    def groups(
+        self, model: WorldModel, starts: Tensor, actions: int | None, seed: int, part: int = 0
+    ) -> Iterator[Tensor]:
         """Imagine trajectories from latents [N, D], GROUP at a time -> [n, blocks + 1, D].
 
         Args:
@@ -59,9 +65,10 @@ class Imagination:
             starts: Where trajectories begin, one for each.
             actions: Number of discrete actions, if actions are discrete.
             seed: Of the actions.
+            part: Other actions of the same seed.
         """
         for number, group in enumerate(starts.split(GROUP)):
-            rng = generator(seed, "imagined-actions", number)
+            rng = generator(seed, "imagined-actions", part, number)
             path, taken = [group], list[Tensor]()
             for block in self._blocks(model, len(group), actions, rng):
                 taken.append(block)
@@ -148,7 +155,7 @@ class ImaginedPairs(GraphPairs):
         chosen = generator(seed, "places").choice(len(flat), min(places, len(flat)), replace=False)
         centres = flat[torch.from_numpy(np.sort(chosen))].unique(dim=0)
         counted = TransitionCounts(len(centres))
-        ahead = imagined.groups(model, values[pilots:], actions, seed + 1)
+        ahead = imagined.groups(model, values[pilots:], actions, seed, part=1)
         todo = range(-(-(imagined.trajectories - pilots) // GROUP))
         for _, paths in zip(progress.track(todo, "imagined"), ahead, strict=True):
             place = nearest(paths.flatten(0, 1), centres).reshape(-1, span)
