@@ -39,7 +39,7 @@ _HOME = {
     "data.logs.goals": ("logged_goals",),
     "data.logs.hdf5": ("open_logs", "write_logs"),
     "costs.oracle": ("OracleGeodesic",),
-    "fitting.imagined": ("ImaginedPairs", "Imagination"),
+    "fitting.imagined": ("Imagination", "ImaginedPairs"),
     "fitting.oracle": ("OraclePairs",),
     "fitting.pairs": ("Pairs",),
     "fitting.stitched": ("StitchedPairs",),

@@ -40,8 +40,8 @@ from reachcost.errors import ReachcostWarning as ReachcostWarning
 from reachcost.fitting.choose import LabelledRecipe as LabelledRecipe
 from reachcost.fitting.default import repair as repair
 from reachcost.fitting.fit import fit as fit
-from reachcost.fitting.imagined import ImaginedPairs as ImaginedPairs
 from reachcost.fitting.imagined import Imagination as Imagination
+from reachcost.fitting.imagined import ImaginedPairs as ImaginedPairs
 from reachcost.fitting.oracle import OraclePairs as OraclePairs
 from reachcost.fitting.pairs import Pairs as Pairs
 from reachcost.fitting.recipe import Recipe as Recipe
