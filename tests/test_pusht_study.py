@@ -16,7 +16,7 @@ from reachcost.studies.closed_loop import control_run, outcomes
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.lines import Line, line_values, table_row
 from reachcost.studies.pusht import STUDY, tables
-from reachcost.studies.pusht.settings import COSTS, MEMBERS, sets
+from reachcost.studies.pusht.settings import COSTS, MEMBER, MODEL, sets
 from reachcost.studies.selection import execute_watched, selections
 from reachcost.studies.study import Setting
 from reachcost.studies.tables import make_table
@@ -26,7 +26,6 @@ from .small import smaller
 pytest.importorskip("pymunk")
 QUICK = rc.CEM(candidates=8, iterations=2, elites=4, blocks=1)
 SMALL = smaller(STUDY, 30, planner=QUICK)
-MEMBER = MEMBERS["lewm"][0]
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +59,7 @@ def test_final_success_is_that_of_the_last_state(experiment: Experiment) -> None
 
 
 def test_a_line_counts_the_episodes_of_several_sets_together(experiment: Experiment) -> None:
-    whole = Line("lewm", "raw", seeds=(3072,), sets=sets(50))
+    whole = Line(MODEL, "raw", sets=sets(50))
     parts = [line_values(experiment, part)["distance"] for part in whole.parts()]
     assert [part.shape for part in parts] == [(1, 2)] * 3
     np.testing.assert_array_equal(line_values(experiment, whole)["distance"], np.concatenate(parts, axis=1))

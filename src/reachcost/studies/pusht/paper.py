@@ -21,6 +21,25 @@ OFFSET_50: dict[str, tuple[float, ...]] = {
 }
 """By evaluation seed."""
 OFFSET_50_MEANS = {cost: {"success": round(sum(values) / 3, 1)} for cost, values in OFFSET_50.items()}
+SWEEP: dict[str, float] = {
+    "raw": OFFSET_50_MEANS["raw"]["success"],
+    "hybrid-0.25": 44.7,
+    "hybrid-0.5": 46.7,
+    "hybrid-0.75": 48.0,
+    "hybrid": OFFSET_50_MEANS["hybrid"]["success"],
+    "shuffled-hybrid-0.25": 42.7,
+    "shuffled-hybrid-0.5": 38.7,
+    "shuffled-hybrid-0.75": 42.7,
+    "shuffled-hybrid": OFFSET_50_MEANS["shuffled-hybrid"]["success"],
+}
+"""Success at offset 50, by the weight of the head."""
+SECOND_HEAD: dict[str, float] = {
+    "hybrid-0.5": 48.0,
+    "hybrid": 50.0,
+    "shuffled-hybrid-0.5": 42.7,
+    "shuffled-hybrid": 43.3,
+}
+"""The same with heads of another seed."""
 OFFSET_75: dict[str, dict[str, float]] = {
     "raw": {"success": 16.0, "distance": 219.7, "final_success": 4.7},
     "hybrid-0.5": {"success": 20.7, "distance": 149.6, "final_success": 9.3},

@@ -10,7 +10,7 @@ from reachcost.results.figures.film import draw_film
 from reachcost.studies.closed_loop import outcomes
 from reachcost.studies.episode import visited
 from reachcost.studies.experiment import Experiment
-from reachcost.studies.pusht.settings import KIND, MEMBERS, READINGS, WHOLE, sets
+from reachcost.studies.pusht.settings import MEMBER, READINGS, WHOLE, sets
 from reachcost.studies.study import Setting
 
 FRAMES = 6
@@ -21,13 +21,11 @@ GOAL_SHARE = 0.35
 
 def draw_contact(experiment: Experiment, path: Path) -> None:
     """Draw the first pair whose block must move, which the hybrid reaches and latent distance does not."""
-    first = MEMBERS[KIND][0]
-    settings = [Setting(first, cost, evaluation=sets(50)[0], **READINGS[WHOLE]) for cost in ("raw", "hybrid")]
+    settings = [Setting(MEMBER, cost, evaluation=sets(50)[0], **READINGS[WHOLE]) for cost in ("raw", "hybrid")]
     task, goals = experiment.place(settings[0].evaluation)
     raw, hybrid = (outcomes(experiment, setting)["success"] for setting in settings)
     push = task.groups(goals.starts, goals.goals)["block to move"]
-    wanted = np.flatnonzero((hybrid > raw) & push)
-    row = int(wanted[0]) if len(wanted) else 0
+    row = int(np.argmax((hybrid > raw) & push))
     goal = task.render(goals.goals[row : row + 1])
     strips, steps = {}, np.array([0])
     for setting in settings:
@@ -36,5 +34,8 @@ def draw_contact(experiment: Experiment, path: Path) -> None:
         frames = (1 - GOAL_SHARE) * task.render(states[steps]) + GOAL_SHARE * goal
         strips[setting.cost] = np.concatenate([frames, goal]).round().astype(np.uint8)
     captions = [*(f"step {step}" for step in steps), "goal"]
-    heading = f"PushT, goal offset 50, pair {goals.episodes[row]}: the goal shines through"
+    heading = (
+        f"PushT, goal offset 50, pair {goals.episodes[row]}, the first that the hybrid alone reaches of these two: the "
+        "goal shines through"
+    )
     draw_film(strips, captions, path, heading)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from reachcost.results.tables import TableRow
 from reachcost.studies.experiment import ORACLE, RANDOM, Experiment
 from reachcost.studies.lines import (
     Line,
+    audit_row,
     difference_row,
     line_values,
     mean_intervals,
@@ -29,67 +31,93 @@ from reachcost.studies.pusht.settings import (
     FOREIGN_SETS,
     FRESH,
     HEADS,
-    KIND,
     LOGS,
-    MEMBERS,
-    MODELS,
+    MEMBER,
+    MODEL,
     OFFSETS,
     PLANNER,
     POOLS,
     READINGS,
+    SECOND_HEAD,
     SEEDS,
     WHOLE,
+    bundled,
     sets,
 )
 from reachcost.studies.selection import selections
 from reachcost.studies.study import Setting, Study
 from reachcost.studies.tables import TablePlan
 from reachcost.tasks.pusht.evaluation_sets import BUDGETS
+from reachcost.tasks.pusht.pymunk_space import require_pymunk
 from reachcost.tasks.pusht.task import PushT
 
 OUTCOMES = ("success", "final_success", "distance")
-FIRST = SEEDS[:1]
+COMPARED = ("raw", "hybrid", "shuffled-hybrid")
 FAR_OFFSETS = OFFSETS[1:]
 SELECTION = CEM(candidates=64, iterations=10)
-BEYOND = CEM(*(15, 300, 10, 10), blocks=1, warm_start=True, deviation=0.7, correlation=0.7, keep_elites=10, shrink=True)
+BEYOND = CEM(
+    horizon=15,
+    candidates=300,
+    iterations=10,
+    elites=10,
+    blocks=1,
+    warm_start=True,
+    deviation=0.7,
+    correlation=0.7,
+    keep_elites=10,
+    shrink=True,
+)
 """Plans to the end of the budget, and again after every block; chosen on sets to tune on."""
 Rows = list[TableRow]
 
 
 def line(cost: str, names: Sequence[str], reading: str = WHOLE, setting: str = "") -> Line:
-    """A cost on the first world model, over the episodes of some evaluation sets."""
+    """A cost on the episodes of some evaluation sets."""
     changes = {} if cost == RANDOM else READINGS[reading]
-    return Line(KIND, cost, None, FIRST, changes=changes, sets=tuple(names), setting=setting)
+    return Line(MODEL, cost, changes=changes, sets=tuple(names), setting=setting)
 
 
-def offset_rows(experiment: Experiment, offset: int, costs: Sequence[str], blockwise: Sequence[str]) -> Rows:
-    """Costs over all evaluation seeds, floor and ceiling, then single evaluation seeds, then the other reading."""
+def offset_rows(experiment: Experiment, offset: int, costs: Sequence[str], blockwise: Sequence[str] = ()) -> Rows:
+    """Costs over all evaluation seeds, floor and ceiling, in both readings, then single evaluation seeds."""
     names, means, by_seed = sets(offset), paper.means(offset), paper.by_seed(offset)
-    lines = [replace(line(cost, names), paper=means.get(cost)) for cost in (*costs, RANDOM)]
-    lines.append(line(ORACLE, names[:1], setting=_pairs(SEEDS[0])))
+    lines = [replace(line(cost, names), paper=means.get(cost)) for cost in costs] + bounds(offset)
+    lines += [replace(line(cost, names, BLOCK, BLOCK), paper=means.get(cost)) for cost in COMPARED]
+    lines += [line(cost, names[:1], BLOCK, f"{_pairs(SEEDS[0])}, {BLOCK}") for cost in (*blockwise, ORACLE)]
     for number, seed in enumerate(SEEDS):
         for cost in costs:
             known = {"success": by_seed[cost][number]} if number < len(by_seed.get(cost, ())) else None
             lines.append(replace(line(cost, names[number : number + 1], setting=_pairs(seed)), paper=known))
-    for cost in blockwise:
-        known = {"success": by_seed[cost][0]} if cost in by_seed else None
-        one = line(cost, names[:1], BLOCK, f"{_pairs(SEEDS[0])}, {BLOCK}")
-        lines.append(replace(one, paper=known))
     return [table_row(experiment, one, OUTCOMES) for one in lines]
+
+
+def bounds(offset: int, setting: str = "") -> list[Line]:
+    """Floor, and ceiling on the pairs of the first evaluation seed."""
+    few = f"{setting}, {_pairs(SEEDS[0])}" if setting else _pairs(SEEDS[0])
+    return [line(RANDOM, sets(offset), setting=setting), line(ORACLE, sets(offset)[:1], setting=few)]
 
 
 def _pairs(seed: int) -> str:
     return f"pairs of seed {seed}"
 
 
+def sweep_rows(experiment: Experiment) -> Rows:
+    """Hybrids by weight, then with heads of another seed."""
+    lines = [replace(line(cost, sets(50)), paper={"success": value}) for cost, value in paper.SWEEP.items()]
+    for cost, value in paper.SECOND_HEAD.items():
+        one = line(cost, sets(50), setting=f"heads of seed {SECOND_HEAD}")
+        lines.append(replace(one, paper={"success": value}, head_seeds=(SECOND_HEAD,)))
+    lines += bounds(50)
+    return [table_row(experiment, one, OUTCOMES) for one in lines]
+
+
 def difference_rows(experiment: Experiment) -> Rows:
     """How much more success hybrids have than latent distance, and than their shuffled controls."""
     rows = []
-    for offset in OFFSETS:
-        raw, hybrid, shuffled = (line(cost, sets(offset)) for cost in ("raw", "hybrid", "shuffled-hybrid"))
+    for reading, offset in product(READINGS, OFFSETS):
+        raw, hybrid, shuffled = (line(cost, sets(offset), reading) for cost in COMPARED)
         for one, against in ((hybrid, raw), (shuffled, raw), (hybrid, shuffled)):
             known = paper.difference(offset, one.cost, against.cost)
-            row = difference_row(experiment, replace(one, setting=f"offset {offset}"), against, known)
+            row = difference_row(experiment, replace(one, setting=f"offset {offset}, {reading}"), against, known)
             gains = line_values(experiment, one)["distance"] - line_values(experiment, against)["distance"]
             ours = {"success": row.ours["success"], "distance": float(gains.mean())}
             intervals = {**row.interval, **mean_intervals({"distance": gains})}
@@ -106,7 +134,7 @@ def sasc_rows(experiment: Experiment) -> Rows:
             settings = [part.settings(experiment) for part in line(cost, sets(offset)).parts()]
             values = together([ranked(experiment, one) for one in settings])
             metrics = {metric: values[metric] for metric in ("rho_geo", "rank", "selected")}
-            rows.append(metric_row(experiment, KIND, cost, None, metrics, known.get(cost), f"offset {offset}"))
+            rows.append(metric_row(experiment, MODEL, cost, None, metrics, known.get(cost), f"offset {offset}"))
     return rows
 
 
@@ -115,28 +143,38 @@ def selection_rows(experiment: Experiment) -> Rows:
     rows = []
     for offset in OFFSETS:
         for cost in ("raw", "task-state", "hybrid", "shuffled-hybrid", "trm"):
-            settings = [Setting(MEMBERS[KIND][0], cost, evaluation=name) for name in sets(offset)]
+            settings = [Setting(MEMBER, cost, evaluation=name) for name in sets(offset)]
             found = [selections(experiment, setting, SELECTION) for setting in settings]
             values = {metric: np.concatenate([one[metric] for one in found])[None] for metric in found[0]}
             known = paper.SELECTED.get(offset, {}).get(cost)
-            rows.append(metric_row(experiment, KIND, cost, None, values, known, f"offset {offset}"))
+            rows.append(metric_row(experiment, MODEL, cost, None, values, known, f"offset {offset}"))
     return rows
 
 
 def final_rows(experiment: Experiment) -> Rows:
     """Where episodes end, at the paper's offset and evaluation seed, then at every offset over all pairs."""
-    costs = ("raw", "hybrid", "shuffled-hybrid")
     lines = [
         replace(line(cost, sets(50)[:1], reading, f"offset 50, {_pairs(SEEDS[0])}, {reading}"), paper=printed)
         for reading in READINGS
         for cost, printed in paper.FINAL_DISTANCE.items()
     ]
-    lines += [line(cost, sets(offset), setting=f"offset {offset}") for offset in OFFSETS for cost in costs]
+    for offset in OFFSETS:
+        lines += [line(cost, sets(offset), setting=f"offset {offset}") for cost in COMPARED]
+        lines += bounds(offset, f"offset {offset}")
     rows = []
     for one in lines:
         row, distances = table_row(experiment, one, OUTCOMES), line_values(experiment, one)["distance"][0]
         ours = {**row.ours, "median": float(np.median(distances))}
         rows.append(replace(row, ours=ours, interval={**row.interval, "median": _median_interval(distances)}))
+    return rows
+
+
+def audit_rows(experiment: Experiment) -> Rows:
+    """Which stage limits the planner, by offset and reading."""
+    rows = []
+    for reading, offset in ((WHOLE, 25), (WHOLE, 50), (WHOLE, 75), (BLOCK, 50)):
+        row = audit_row(experiment, line("raw", sets(offset)[:1], reading).parts()[0])
+        rows.append(replace(row, seed=None, setting=f"offset {offset}, {reading}, {row.setting}"))
     return rows
 
 
@@ -157,7 +195,7 @@ def fresh_rows(experiment: Experiment) -> Rows:
     return rows
 
 
-def _offset(offset: int, costs: Sequence[str], blockwise: Sequence[str]) -> TablePlan:
+def _offset(offset: int, costs: Sequence[str], blockwise: Sequence[str] = ()) -> TablePlan:
     note = (
         f"Goals {offset} steps after the start in an episode of the scripted pusher, {BUDGETS[offset]} actions, 50 "
         "pairs for each of the evaluation seeds 3072 to 3074. Success is that at any time, final success that of the "
@@ -175,22 +213,29 @@ PROTOCOL = (
     "CEM as the paper runs it here: 300 candidates of five blocks, 30 elites, 30 iterations, final mean. How much of a "
     "plan is executed can be read in two ways: all 25 actions, as in other tasks and public configurations, which is "
     f"meant unless a line says otherwise, or the first block ({BLOCK}), as the paper's section on PushT says. The "
-    "world model is `lewm-pusht-3072`; the paper's is the public checkpoint on expert logs that cannot be had here, so "
-    "the pattern can be compared, not the numbers. `oracle` plans with the simulator and the task distance by the same "
+    "paper's world model is the public checkpoint on expert logs that cannot be had here, so the pattern can be "
+    "compared, not the numbers. `oracle` plans with the simulator and the task distance by the same "
     "rules."
 )
 LEGEND = (
-    "`raw` is latent distance. `task-state` is the paper's diagnostic head on the task distance of 50,000 logged rows, "
-    "`shuffled` its control with permuted training labels; `hybrid` and `shuffled-hybrid` add them to `raw`, each "
-    "standardised within the pool, with the weight that follows the name, or 1. `trm` is our temporal head, which "
-    "needs no state, `trm-hybrid` adds it to `raw`, `trm-paper` is the paper's recipe for it. `random` is the floor."
+    f"The world model of all lines is `{MODEL}`, so intervals say nothing about other models. `raw` is latent "
+    "distance. `task-state` is the paper's diagnostic head on the task distance of 50,000 logged rows, `shuffled` its "
+    "control: training labels are permuted, and true validation labels choose its epoch, as in the paper. `hybrid` and "
+    "`shuffled-hybrid` add them to `raw`, each standardised within the pool, with the weight that follows the name, or "
+    "1. `trm` is our temporal head, which needs no state, `trm-hybrid` adds it to `raw`, `trm-paper` is the paper's "
+    "recipe for it. `random` is the floor."
 )
 HYBRIDS = tuple(paper.OFFSET_75)
 MAIN = ("raw", "task-state", "hybrid", "shuffled", "shuffled-hybrid")
 TABLES = {
-    "pusht-25": _offset(25, (*MAIN, "trm"), ("raw",)),
-    "pusht-50": _offset(50, (*MAIN, "trm"), MAIN),
-    "pusht-75": _offset(75, (*HYBRIDS, "trm"), ("raw", "hybrid", "shuffled-hybrid")),
+    "pusht-25": _offset(25, (*MAIN, "trm")),
+    "pusht-50": _offset(50, (*MAIN, "trm"), ("task-state", "shuffled")),
+    "pusht-75": _offset(75, (*HYBRIDS, "trm")),
+    "pusht-sweep": TablePlan(
+        f"The hybrid by the weight of its head, goal offset 50, 150 pairs, and with heads of another seed. {PROTOCOL}",
+        OUTCOMES,
+        sweep_rows,
+    ),
     "pusht-differences": TablePlan(
         "Paired differences over the 150 pairs of an offset: success in points, final task distance in its own unit. "
         "The paper prints means alone (of one evaluation seed at offset 25); the differences of these stand beside.",
@@ -222,6 +267,15 @@ TABLES = {
         ("success", "distance", "median", "final_success"),
         final_rows,
     ),
+    "pusht-audit": TablePlan(
+        "Which stage limits latent distance in the paper's protocol, by `reachcost audit`: 50 pairs of seed 3072 of "
+        "each offset. goals: % within reach; sampling: % success of the oracle planner; representation: R² of the "
+        "coordinate that a probe reads worst; ranking: share of the possible gain; dynamics: skill of predicting "
+        "states; execution: % success. Brackets are 95 % intervals of the audit, over episodes.",
+        ("goals", "sampling", "representation", "coverage", "ranking", "dynamics", "foresight", "execution"),
+        audit_rows,
+        intervals="",
+    ),
     "pusht-fresh": TablePlan(
         "Pairs that nothing was chosen on: 150 of each offset, drawn by the same rule with seeds 5001 to 5003. Same "
         "world model, two planners: the paper's, which always looks 25 steps ahead, and one that plans to the end of "
@@ -239,8 +293,8 @@ STUDY = Study(
     protocol=1,
     task=PushT,
     logs=LOGS,
-    models=MODELS,
-    members=MEMBERS,
+    models={MODEL: bundled},
+    members={MODEL: (MEMBER,)},
     planner=PLANNER,
     pools=POOLS,
     evaluation=sets(50)[0],
@@ -248,6 +302,7 @@ STUDY = Study(
     heads=HEADS,
     costs=COSTS,
     foreign_sets=FOREIGN_SETS,
+    require=require_pymunk,
     last_states={"final_success": lambda task, states, goals: task.success(states, goals)},
     headings={
         "final_success": ("final success %", 1),
