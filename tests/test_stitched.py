@@ -91,6 +91,7 @@ def test_held_out_episodes_are_not_in_the_graph() -> None:
     assert pairs.record["transitions"] == 16 * 30
 
 
+@pytest.mark.filterwarnings("ignore:.*no way between them")
 def test_evaluation_episodes_leave_no_transition() -> None:
     logs = latents_of(*[corridor(0, 30) + 100 * number for number in range(10)])
     goals = rc.logged_goals(logs.logs, offset=9, count=1)
@@ -114,7 +115,7 @@ def test_places_as_wide_as_transitions_are_warned_of() -> None:
     rng = np.random.default_rng(0)
     walks = rng.normal(size=(40, 50, 30)).astype(np.float32).cumsum(1)
     with pytest.warns(rc.ReachcostWarning, match="times as long as a place is wide"):
-        pairs = StitchedPairs(latents_of(*walks), 500, 100, stride=1)
+        pairs = StitchedPairs(latents_of(*walks), 500, 100, places=40, stride=1)
     assert pairs.record["sharpness"] < 2.5
 
 
@@ -126,10 +127,15 @@ def test_what_cannot_be_stitched_is_said() -> None:
         StitchedPairs(latents_of(corridor(0, 3)), 10, 10)
     with pytest.raises(rc.ReachcostError, match="leave sampling and max_gap alone"):
         rc.LabelledRecipe(labels="stitched", max_gap=3)
+    with pytest.raises(rc.ReachcostError, match=r"no labels 'stiched': choose one of temporal, stitched, imagined"):
+        rc.LabelledRecipe(labels="stiched")  # pyright: ignore[reportArgumentType]
+    for name, value in (("places", 0), ("places", 10**6), ("stride", -1), ("least", 0)):
+        with pytest.raises(rc.ReachcostError, match=f"{name} is {value}: give a number from 1 to 20,000"):
+            StitchedPairs(logs, 10, 10, **{name: value})  # pyright: ignore[reportArgumentType]
     with pytest.raises(rc.ReachcostError, match="a persistence from 0 to 1"):
         Imagination(persistence=1.5)
     with pytest.raises(rc.ReachcostError, match="imagined labels need the world model"):
-        rc.LabelledRecipe.of_labels("imagined").pairs(logs, 10)
+        rc.LabelledRecipe(labels="imagined").pairs(logs, 10)
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +154,19 @@ def test_a_step_is_a_rollout_of_one_block(model: JepaWorldModel, frames: rc.Late
     torch.testing.assert_close(model.step(latents, blocks), rolled, rtol=1e-5, atol=1e-5)
 
 
+def test_latents_of_another_model_are_refused(frames: rc.Latents) -> None:
+    with pytest.raises(rc.ReachcostError, match="the latents are not of"):
+        ImaginedPairs(rc.load_world_model("lewm-tworoom-3073"), frames, 10, 10, Imagination(10, 2))
+
+
+def test_shortest_ways_have_a_recipe_of_their_own() -> None:
+    pairs = StitchedPairs(latents_of(*[corridor(0, 30)] * 20), 500, 100)
+    assert pairs.usual_recipe.expectile == 0.5
+    assert rc.fit(pairs, None).record["recipe"]["expectile"] == 0.5
+    assert rc.LabelledRecipe(labels="imagined").recipe.expectile == 0.5
+    assert rc.LabelledRecipe(rc.Recipe(epochs=3, expectile=0.3), labels="stitched").recipe.expectile == 0.3
+
+
 def test_imagined_paths_are_the_models_own(model: JepaWorldModel, frames: rc.Latents) -> None:
     class Foreign:
         """A model of a user's own: no `step`."""
@@ -164,7 +183,7 @@ def test_imagined_paths_are_the_models_own(model: JepaWorldModel, frames: rc.Lat
 def test_imagined_pairs_need_no_order_of_frames(model: JepaWorldModel, frames: rc.Latents) -> None:
     rows = frames.logs.rows
     unordered = rc.Latents(frames.values, rc.Logs(frames.logs.columns, np.ones(rows, int)), frames.model)
-    few = {"count": 500, "validation": 100, "imagination": Imagination(600, 4), "places": 200, "keep": 1000}
+    few = {"count": 500, "validation": 100, "imagination": Imagination(4000, 4), "places": 200, "keep": 2000}
     with_order, without = (ImaginedPairs(model, one, **few) for one in (frames, unordered))
     assert torch.equal(with_order.latents, without.latents)
     assert torch.equal(with_order.train.gap, without.train.gap)
@@ -198,11 +217,10 @@ def test_discrete_actions_are_imagined_one_at_a_time() -> None:
 def test_a_repair_takes_labels_of_any_source(model: JepaWorldModel, tmp_path: Path) -> None:
     task = rc.make_task("tworoom")
     logs = task.generate_logs(60, seed=4)
-    quick = rc.LabelledRecipe(rc.Recipe(epochs=1, expectile=0.5), labels="stitched")
-    head = rc.repair(model, logs, pairs=2000, recipe=quick)
+    head = rc.repair(model, logs, pairs=5000, recipe=rc.LabelledRecipe(labels="stitched"))
     assert head.record["pairs"]["labels"] == "stitched"
     rc.write_logs(logs, tmp_path / "logs.h5")
     given = ["fit", "--model", "lewm-tworoom-3072", "--task", "tworoom", "--logs", str(tmp_path / "logs.h5")]
-    assert main([*given, "--out", str(tmp_path / "head"), "--labels", "stitched", "--pairs", "2000"]) == 0
+    assert main([*given, "--out", str(tmp_path / "head"), "--labels", "stitched", "--pairs", "5000"]) == 0
     assert rc.load_head(tmp_path / "head").record["pairs"]["labels"] == "stitched"
     assert main([*given, "--out", str(tmp_path / "no"), "--labels", "stitched", "--recipe", "paper"]) == 1

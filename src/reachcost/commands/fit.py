@@ -87,10 +87,11 @@ def fit(
     kept_out = f", {excluded} evaluation episodes kept out" if sets else ""
     learned = "shuffled labels" if shuffled else LEARNED[labels]
     given = f"--model {model} --logs {logs} --head {out}"
+    there = f"\nor in stable-worldmodel: reachcost evaluate {given} --task {task}" if world and world.public else ""
     console.print(
         f"{out}: a head on {learned}, {pairs:,} pairs an epoch{kept_out}\n"
         f"next: reachcost audit {given} {f'--task {task}' if task else '--held-out UNSEEN_LOGS'}"
-        f"{f'{chr(10)}or in stable-worldmodel: reachcost evaluate {given}' if world and world.public else ''}",
+        f"{there}",
         highlight=False,
         soft_wrap=True,
     )
@@ -107,7 +108,7 @@ def _recipe(
     if labels != "temporal":
         if name != "default":
             raise ReachcostError(f"--recipe {name} is for logged times: leave it out beside --labels {labels}")
-        return LabelledRecipe.of_labels(labels)
+        return LabelledRecipe(labels=labels)
     if name != "auto":
         return LabelledRecipe(Recipe.paper() if name == "paper" else Recipe())
     choice = choose_recipe(latents, exclude=sets, pairs=min(pairs, PAIRS), seed=seed, progress=progress)
@@ -120,7 +121,8 @@ def _errors(record: dict[str, Any]) -> Table:
     """Validation error beside those of heads that cannot know anything."""
     beside = record["references"]
     known = {"loss": record["validation_loss"], "rmse": record["validation_rmse"]}
-    title = f"validation, {'held-out ' if beside['held_out'] else ''}episodes: {beside['episodes']}"
+    judges = "imagined trajectories" if record["pairs"]["labels"] == "imagined" else "episodes"
+    title = f"validation, {'held-out ' if beside['held_out'] else ''}{judges}: {beside['episodes']}"
     table = Table("", "loss", "RMSE in steps", box=box.SIMPLE_HEAD, show_edge=False, title=title, title_justify="left")
     lines = {"this head": known, "best constant": beside["constant"], "shuffled labels": beside.get("shuffled")}
     for name, error in lines.items():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
+from reachcost.base.progress import Progress
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
@@ -15,7 +16,7 @@ from reachcost.fitting.directed import directed
 from reachcost.fitting.imagined import ImaginedPairs
 from reachcost.fitting.pairs import Pairs
 from reachcost.fitting.recipe import Recipe
-from reachcost.fitting.stitched import StitchedPairs
+from reachcost.fitting.stitched import GraphPairs, StitchedPairs
 from reachcost.fitting.temporal import TemporalPairs
 from reachcost.protocols import WorldModel
 
@@ -32,6 +33,8 @@ class LabelledRecipe:
 
     >>> LabelledRecipe(Recipe(head="pair"), directed=True).recipe.head
     'pair'
+    >>> LabelledRecipe(labels="stitched").recipe.expectile
+    0.5
     """
 
     recipe: Recipe = field(default_factory=Recipe)
@@ -46,18 +49,15 @@ class LabelledRecipe:
     """Where labels come from; only temporal ones have a `sampling` and a `max_gap`."""
 
     def __post_init__(self) -> None:
-        """Refuse what would be ignored."""
-        if self.labels != "temporal" and (self.sampling != "balanced" or self.max_gap is not None):
+        """Refuse what is unknown or would be ignored; shortest ways have a usual recipe of their own."""
+        if self.labels not in get_args(Labels):
+            raise ReachcostError(f"there are no labels {self.labels!r}: choose one of {', '.join(get_args(Labels))}")
+        if self.labels == "temporal":
+            return
+        if self.sampling != "balanced" or self.max_gap is not None:
             raise ReachcostError(f"{self.labels} pairs are of any two states: leave sampling and max_gap alone")
-
-    @classmethod
-    def of_labels(cls, labels: Labels) -> LabelledRecipe:
-        """The usual recipe of labels: logged times are detours, so ours leans to short ones; shortest ways are not.
-
-        >>> LabelledRecipe.of_labels("stitched").recipe.expectile
-        0.5
-        """
-        return cls() if labels == "temporal" else cls(Recipe(expectile=0.5), labels=labels)
+        if self.recipe == Recipe():
+            object.__setattr__(self, "recipe", GraphPairs.usual_recipe)
 
     def pairs(
         self,
@@ -68,6 +68,7 @@ class LabelledRecipe:
         holdout: float = 0.0,
         seed: int = 0,
         model: WorldModel | None = None,
+        progress: Progress | bool | None = None,
     ) -> Pairs:
         """Pairs of these latents, labelled by this rule; the arguments are those of `TemporalPairs`.
 
@@ -77,7 +78,14 @@ class LabelledRecipe:
             if model is None:
                 raise ReachcostError("imagined labels need the world model: call repair(model, logs), or give model=")
             return ImaginedPairs(
-                model, latents, count, directed=self.directed, exclude=exclude, holdout=holdout, seed=seed
+                model,
+                latents,
+                count,
+                directed=self.directed,
+                exclude=exclude,
+                holdout=holdout,
+                seed=seed,
+                progress=progress,
             )
         if self.labels == "stitched":
             return StitchedPairs(latents, count, directed=self.directed, exclude=exclude, holdout=holdout, seed=seed)

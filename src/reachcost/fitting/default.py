@@ -45,7 +45,7 @@ def repair(
         exclude: Evaluation sets to keep out of training, as for `TemporalPairs`.
         pairs: Training pairs of an epoch.
         recipe: How the head is trained, perhaps with how pairs are labelled (`choose_recipe` finds one, and
-            `LabelledRecipe.of_labels("stitched")` reaches beyond single episodes); by default ours.
+            `LabelledRecipe(labels="stitched")` reaches beyond single episodes); by default ours.
         seed: Seed of pairs and head.
         shuffled: Permute the labels: the control that must fail.
         progress: True shows how far it is.
@@ -97,7 +97,7 @@ def repair_latents(
     progress = as_progress(progress)
     labelled = recipe if isinstance(recipe, LabelledRecipe) else LabelledRecipe()
     trained = recipe.recipe if isinstance(recipe, LabelledRecipe) else recipe
-    drawn = labelled.pairs(latents, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed, model=model)
+    drawn = labelled.pairs(latents, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed, model=model, progress=progress)
     progress.step("head")
     head = fit(drawn.shuffled() if shuffled else drawn, trained, seed=seed, progress=progress)
     if references and not shuffled:

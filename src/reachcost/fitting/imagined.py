@@ -17,17 +17,20 @@ from reachcost.base.seeding import generator
 from reachcost.base.types import require_numbers
 from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.fingerprint import name_of
 from reachcost.data.latents import Latents, model_identity
 from reachcost.data.logs import Logs
 from reachcost.data.rollouts import ends_of, history_of, require_model
 from reachcost.errors import ReachcostError
 from reachcost.fitting.graph import Graph, TransitionCounts, nearest, sharpness
 from reachcost.fitting.pairs import exclude_from, require_counts, require_latents
-from reachcost.fitting.stitched import PLACES, GraphPairs
+from reachcost.fitting.stitched import MOST, PLACES, GraphPairs, require_graph
 from reachcost.protocols import WorldModel
 
 GROUP = 2000
 """Trajectories that are imagined together."""
+TRANSITIONS = 100
+"""Imagined transitions a place, with fewer of which there are fewer places."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ class ImaginedPairs(GraphPairs):
         count: Number of training pairs.
         validation: Number of validation pairs.
         imagination: How much is imagined, and under which actions.
-        places: Imagined latents that stand for all others.
+        places: Imagined latents that stand for all others; by default one for 100 transitions, at most 6,000.
         least: How often a transition must be imagined to count: what happens once may be a slip through a wall.
         directed: Keep times there and back apart; by default the shorter one holds for both.
         keep: Imagined latents that pairs are of.
@@ -119,6 +122,8 @@ class ImaginedPairs(GraphPairs):
         progress: True shows how far it is.
     """
 
+    remedy = "imagine more trajectories, or ask for fewer places= or a smaller least="
+
     def __init__(
         self,
         model: WorldModel,
@@ -126,7 +131,7 @@ class ImaginedPairs(GraphPairs):
         count: int = 100_000,
         validation: int = 10_000,
         imagination: Imagination | None = None,
-        places: int = PLACES,
+        places: int | None = None,
         least: int = 2,
         directed: bool = False,
         keep: int = 100_000,
@@ -138,6 +143,8 @@ class ImaginedPairs(GraphPairs):
         require_model(model)
         require_latents(latents)
         require_counts(count, validation, holdout)
+        require_graph(places=places, least=least, keep=min(keep, MOST))
+        _require_same(model, latents)
         imagined, progress = imagination or Imagination(), as_progress(progress)
         logs, exclusion = latents.logs, exclude_from(latents.logs, exclude)
         allowed = np.flatnonzero(~np.isin(logs.episode_of(np.arange(logs.rows)), exclusion.episodes))
@@ -148,6 +155,7 @@ class ImaginedPairs(GraphPairs):
 
         # The first trajectories tell where places are, and are what pairs are of; the graph is of all others.
         span = imagined.blocks + 1
+        places = places or max(2, min(PLACES, imagined.trajectories * imagined.blocks // TRANSITIONS))
         pilots = min(max(-(-keep // span), -(-places // span)), imagined.trajectories // 2)
         values = latents.values[torch.from_numpy(start)]
         known = torch.cat([*imagined.groups(model, values[:pilots], actions, seed)])
@@ -181,6 +189,15 @@ class ImaginedPairs(GraphPairs):
         self.record["logs_sha256"] = logs.fingerprint
         if exclusion.sets:
             self.record["exclusion"] = exclusion.prove(start, start)
+
+
+def _require_same(model: WorldModel, latents: Latents) -> None:
+    """Refuse latents of another world model."""
+    known, given = latents.model.get("sha256"), model_identity(model).get("sha256")
+    if latents.values.shape[1] != model.latent_dim or (known and given and known != given):
+        raise ReachcostError(
+            f"the latents are not of {name_of(model)}: encode the logs with it, encode_logs(model, logs)"
+        )
 
 
 def _discrete_actions(model: WorldModel, logs: Logs) -> int | None:

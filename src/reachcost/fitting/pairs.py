@@ -19,6 +19,7 @@ from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.fitting.exclusion import Exclusion
+from reachcost.fitting.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,10 @@ class Pairs:
         train: Training pairs of the first epoch, and of all of them unless a recipe asks for fresh ones.
         validation: Validation pairs.
         record: How the pairs came about, with the measured overlap with evaluation sets.
+        usual_recipe: What a head learns from them by, unless told otherwise.
     """
+
+    usual_recipe = Recipe()
 
     def __init__(
         self,

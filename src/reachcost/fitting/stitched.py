@@ -11,17 +11,21 @@ import torch
 from torch import Tensor
 
 from reachcost.base.seeding import generator
+from reachcost.base.types import require_type
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.fitting.exclusion import Exclusion
 from reachcost.fitting.graph import Graph, TransitionCounts, nearest, sharpness
 from reachcost.fitting.pairs import Pairs, PairSet, exclude_from, require_counts, require_latents
+from reachcost.fitting.recipe import Recipe
 
 PLACES = 6000
 """The most places of a graph: times between all of them are kept."""
-TRANSITIONS = 40
-"""Transitions a place, with fewer of which there are fewer places."""
+ROWS = 10
+"""Rows a place, with fewer of which there are fewer places: each may straddle a wall, so they are small."""
+MOST = 20_000
+"""Places beyond which times between all of them fill the memory."""
 STRIDES = (1, 2, 4, 8, 16)
 SHARP, BLURRED = 5.0, 2.5
 """How many times as long as a place is wide a transition should be, and below what ways jump through places."""
@@ -45,6 +49,10 @@ class GraphPairs(Pairs):
     Attributes:
         graph: Places and times between them.
     """
+
+    # A logged time is that of a detour, so the usual head leans to short ones; a shortest way is none.
+    usual_recipe = Recipe(expectile=0.5)
+    remedy = "give logs in which states come again, or other places="
 
     def __init__(
         self,
@@ -71,9 +79,7 @@ class GraphPairs(Pairs):
                     return PairSet(*(torch.from_numpy(column) for column in (first, second, gap)))
                 first[again], second[again] = rng.choice(rows, (2, len(again)))
                 gap[again] = graph.times[place[first[again]], place[second[again]]]
-            raise ReachcostError(
-                "of most rows no way leads to others: give logs in which states come again, or ask for fewer places="
-            )
+            raise ReachcostError(f"of most rows no way leads to others: {self.remedy}")
 
         super().__init__(
             latents,
@@ -82,6 +88,13 @@ class GraphPairs(Pairs):
             exclusion,
             {**record, **graph.record},
         )
+        if graph.record["unreachable"] > 0.5:
+            warnings.warn(
+                f"{100 * graph.record['unreachable']:.0f} % of the places have no way between them, and labels tell "
+                f"nothing of these: {self.remedy}",
+                ReachcostWarning,
+                stacklevel=3,
+            )
         if record["sharpness"] < BLURRED:
             warnings.warn(
                 f"a transition is only {record['sharpness']:.1f} times as long as a place is wide, so stitched ways "
@@ -98,7 +111,7 @@ class StitchedPairs(GraphPairs):
         latents: Encoded logs.
         count: Number of training pairs.
         validation: Number of validation pairs.
-        places: Latents that stand for all others; by default one for 40 rows, at most 6,000, or all there are where
+        places: Latents that stand for all others; by default one for 10 rows, at most 6,000, or all there are where
             rows repeat the same ones.
         stride: Steps of a transition; by default the fewest of 1, 2, 4, 8 and 16 that lead far enough out of a place.
         least: How often a transition must be seen to count.
@@ -132,6 +145,7 @@ class StitchedPairs(GraphPairs):
     ) -> None:
         require_latents(latents)
         require_counts(count, validation, holdout)
+        require_graph(places=places, stride=stride, least=least)
         logs, exclusion = latents.logs, exclude_from(latents.logs, exclude)
         usable = np.setdiff1d(np.flatnonzero(logs.lengths >= 2), exclusion.episodes)
         held_out = max(1, round(holdout * len(usable))) if holdout else 0
@@ -163,13 +177,21 @@ class StitchedPairs(GraphPairs):
         )
 
 
+def require_graph(**given: int | None) -> None:
+    """Refuse numbers that no graph can have."""
+    for name, value in given.items():
+        require_type(value, int | None, name, "give a whole number")
+        if value is not None and not 1 <= value <= MOST:
+            raise ReachcostError(f"{name} is {value}: give a number from 1 to {MOST:,}")
+
+
 def _places(latents: Latents, training: np.ndarray, wanted: int | None, seed: int) -> Tensor:
     """Different latents of some rows, at most as many as wanted; by default all where rows repeat the same ones."""
     drawn = generator(seed, "places").choice(training, min(wanted or PLACES, len(training)), replace=False)
     different = latents.values[torch.from_numpy(drawn)].unique(dim=0)
     if wanted or 2 * len(different) <= len(drawn):
         return different
-    few = drawn[: max(2, len(training) // TRANSITIONS)]
+    few = drawn[: max(2, len(training) // ROWS)]
     return latents.values[torch.from_numpy(few)].unique(dim=0)
 
 

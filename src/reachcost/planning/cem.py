@@ -76,7 +76,7 @@ class CEM:
     """Best candidates of an iteration, some or all of the elites, that take the last places in the next pool."""
     shrink: bool = False
     """Plan no further than the budget of the episode goes: a plan has `horizon` blocks, or those that are left, rounded
-    up, if they are fewer. What counts is then where the episode ends, not a point beyond it."""
+    up, if they are fewer. With a horizon that reaches it, what counts is where the episode ends, no point beyond."""
 
     def __post_init__(self) -> None:
         require_numbers(self)

@@ -68,7 +68,10 @@ class ObjectParts(CompactParts):
     def _proprio(self, observations: Observations, rows: int) -> Tensor:
         wanted = (rows, self.architecture.proprio)
         if "proprio" not in observations or np.shape(observations["proprio"]) != wanted:
-            raise ReachcostError(f"this model reads a column `proprio` of shape {wanted}: give it beside the frames")
+            raise ReachcostError(
+                f"this model reads a column `proprio` of shape {wanted}: give it beside the frames, or name the world "
+                "that has it (--task)"
+            )
         own = torch.from_numpy(np.asarray(observations["proprio"], np.float32))
         return self.encoder.standardise(own.to(self.device))
 
