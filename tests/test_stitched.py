@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -152,6 +153,27 @@ def test_a_step_is_a_rollout_of_one_block(model: JepaWorldModel, frames: rc.Late
     latents, blocks = frames.values[:600], 2 * torch.randn(600, 10, generator=torch.Generator().manual_seed(0))
     rolled = model.rollout(latents[:, None], blocks[:, None, None])[:, 0]
     torch.testing.assert_close(model.step(latents, blocks), rolled, rtol=1e-5, atol=1e-5)
+
+
+def test_a_model_with_a_history_is_shown_it() -> None:
+    shown = list[tuple[int, int]]()
+
+    class Remembers:
+        """Reads three frames, and could step without them."""
+
+        latent_dim, action_dim, history = 2, 2, 3
+        actions = rc.ActionBlocks((0.0, 0.0), (1.0, 1.0), (-1.0, -1.0), (1.0, 1.0), length=1)
+
+        def rollout(self, context: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+            shown.append((context.shape[1], actions.shape[2]))
+            return context[:, -1:].expand(-1, actions.shape[1], -1)
+
+        def step(self, latents: torch.Tensor, blocks: torch.Tensor) -> torch.Tensor:
+            raise AssertionError("the past counts")
+
+    model: Any = Remembers()
+    list(Imagination(trajectories=4, blocks=4).groups(model, torch.zeros(4, 2), None, seed=0))
+    assert shown == [(1, 1), (2, 2), (3, 3), (3, 3)]
 
 
 def test_latents_of_another_model_are_refused(frames: rc.Latents) -> None:

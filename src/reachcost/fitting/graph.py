@@ -51,10 +51,6 @@ class Graph:
         record |= {"transitions": counted.transitions, "edges": edges.shape[1]}
         return cls(places, times, {**record, "unreachable": round(float(np.isinf(times).mean()), 6)})
 
-    def between(self, first: Tensor, second: Tensor) -> np.ndarray:
-        """Steps from latents [N, D] to latents [N, D] -> [N], those of their places."""
-        return self.times[nearest(first, self.places), nearest(second, self.places)]
-
 
 def sharpness(before: Tensor, after: Tensor, places: Tensor) -> float:
     """How many times as long as a place is wide a transition is: medians over latents [N, D], [N, D].

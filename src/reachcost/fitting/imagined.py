@@ -96,7 +96,7 @@ class Imagination:
 
 def _next(model: WorldModel, path: list[Tensor], taken: list[Tensor]) -> Tensor:
     """The latents [N, D] after a path of them, under the blocks taken between them and the last one."""
-    if hasattr(model, "step"):
+    if history_of(model) == 1 and hasattr(model, "step"):
         return model.step(path[-1], taken[-1])  # pyright: ignore[reportAttributeAccessIssue]
     frames = min(len(path), history_of(model))
     context, blocks = torch.stack(path[-frames:], dim=1), torch.stack(taken[-frames:], dim=1)
@@ -179,6 +179,7 @@ class ImaginedPairs(GraphPairs):
         super().__init__(
             Latents(flat, trajectories, model_identity(model)),
             Graph.of(centres, counted, stride, least, directed),
+            nearest(flat, centres),
             training,
             judging,
             count,

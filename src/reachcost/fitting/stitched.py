@@ -39,6 +39,7 @@ class GraphPairs(Pairs):
     Args:
         latents: What the rows are of.
         graph: Places and times between them.
+        place: The place of each row [R]; of rows that no pair is of, any number.
         training: Rows that training pairs are of.
         judging: Rows that validation pairs are of.
         count: Number of training pairs.
@@ -58,6 +59,7 @@ class GraphPairs(Pairs):
         self,
         latents: Latents,
         graph: Graph,
+        place: np.ndarray,
         training: np.ndarray,
         judging: np.ndarray,
         count: int,
@@ -65,9 +67,7 @@ class GraphPairs(Pairs):
         exclusion: Exclusion,
         record: dict[str, Any],
     ) -> None:
-        self.graph, used = graph, np.union1d(training, judging)
-        place = np.full(len(latents.values), -1, np.int32)
-        place[used] = nearest(latents.values[torch.from_numpy(used)], graph.places)
+        self.graph = graph
 
         def draw(rows: np.ndarray, number: int, purpose: str, *indices: int) -> PairSet:
             rng = generator(record["seed"], purpose, *indices)
@@ -160,14 +160,15 @@ class StitchedPairs(GraphPairs):
         centres = _places(latents, training, places, seed)
         steps, sharp = _steps(latents, in_graph, centres, STRIDES if stride is None else (stride,), seed)
         starts = _starts(latents, in_graph, steps)
-        place = np.full(logs.rows, -1, np.int32)
-        place[training] = nearest(latents.values[torch.from_numpy(training)], centres)
+        place, used = np.full(logs.rows, -1, np.int32), np.union1d(training, judging)
+        place[used] = nearest(latents.values[torch.from_numpy(used)], centres)
         counted = TransitionCounts(len(centres))
         counted.add(place[starts], place[starts + steps])
         record = {"labels": "stitched", "sharpness": round(sharp, 3), "holdout": holdout}
         super().__init__(
             latents,
             Graph.of(centres, counted, steps, least, directed),
+            place,
             training,
             judging,
             count,
