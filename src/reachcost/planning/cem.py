@@ -16,6 +16,7 @@ from reachcost.data.rollouts import ends_of
 from reachcost.errors import ReachcostError
 from reachcost.planning.budget import require_budget
 from reachcost.planning.elites import lowest
+from reachcost.planning.logged import LoggedActions
 from reachcost.protocols import TerminalCost, WorldModel
 
 Bound = float | tuple[float, ...]
@@ -74,6 +75,11 @@ class CEM:
     or one per component; None clips nothing."""
     keep_elites: int = 0
     """Best candidates of an iteration, some or all of the elites, that take the last places in the next pool."""
+    from_logs: bool = False
+    """Begin with what was done before: the first pool is the mean and the logged action sequences that began nearest to
+    the present latent. `control` is then given the encoded logs."""
+    least_deviation: float = 0.0
+    """No standard deviation of a later pool is smaller: sequences from logs may agree before they are right."""
     shrink: bool = False
     """Plan no further than the budget of the episode goes: a plan has `horizon` blocks, or those that are left, rounded
     up, if they are fewer. With a horizon that reaches it, what counts is where the episode ends, no point beyond."""
@@ -85,6 +91,8 @@ class CEM:
             raise ReachcostError(f"CEM(execute={self.execute!r}): execute the mean or the best")
         if not 0 < self.deviation < np.inf:
             raise ReachcostError(f"CEM(deviation={self.deviation}): give a positive deviation")
+        if not 0 <= self.least_deviation < np.inf:
+            raise ReachcostError(f"CEM(least_deviation={self.least_deviation}): give a deviation, or 0 for none")
         if not 0 <= self.correlation < 1:
             raise ReachcostError(f"CEM(correlation={self.correlation}): give a number from 0 to below 1")
         if self.bounds is not None and self.bounds != "logs":
@@ -110,6 +118,7 @@ class CEM:
         injected: np.ndarray | None = None,
         start: Tensor | None = None,
         remaining: int | None = None,
+        logged: LoggedActions | None = None,
     ) -> Tensor:
         """Choose one action sequence per episode.
 
@@ -122,13 +131,14 @@ class CEM:
             injected: Not part of this protocol.
             start: Blocks left of the last plan [B, up to H, A]; they begin the initial mean.
             remaining: Action blocks that the budget leaves; H is no more than that if the planner shrinks its horizon.
+            logged: What was done before, if the planner begins with that.
 
         Returns:
             The mean of the last elites, or the best of the last candidates [B, H, A].
         """
         if injected is not None:
             raise ReachcostError("CEM takes no injected candidates: plan without a proposal, or with CategoricalCEM")
-        found = self.search(model, cost, context, goal, streams, start, remaining)
+        found = self.search(model, cost, context, goal, streams, start, remaining, logged)
         return found.mean if self.execute == "mean" else found.pool[torch.arange(len(goal)), found.costs.argmin(1)]
 
     def search(
@@ -140,8 +150,13 @@ class CEM:
         streams: EpisodeStreams,
         start: Tensor | None = None,
         remaining: int | None = None,
+        logged: LoggedActions | None = None,
     ) -> Search:
         """What `plan` finds, with the candidates it found it among; the arguments are those of `plan`."""
+        if self.from_logs and logged is None:
+            raise ReachcostError(
+                "CEM(from_logs=True) begins with what was logged: give control(..., logs=rc.encode_logs(model, logs))"
+            )
         if remaining is not None and remaining < 1:
             raise ReachcostError(f"remaining is {remaining}: no plan fits in a budget that leaves no block")
         horizon = min(self.horizon, remaining) if self.shrink and remaining is not None else self.horizon
@@ -152,11 +167,14 @@ class CEM:
         mixing = self._mixing(model, horizon)
         pool = costs = mean
         kept = pool[:, :0]
+        known = logged.near(context[:, -1], horizon, self.candidates - 1) if self.from_logs and logged else None
         for _ in range(self.iterations):
             noise = torch.from_numpy(streams.normal(self.candidates, *mean.shape[1:]))
             if mixing is not None:
                 noise = (mixing @ noise.view(*noise.shape[:2], len(mixing), -1)).view_as(noise)
             pool = torch.addcmul(mean[:, None], std[:, None], noise)
+            if known is not None:
+                pool[:, 1 : 1 + known.shape[1]], known = known, None
             pool[:, 0] = mean
             if bounds is not None:
                 pool = torch.minimum(torch.maximum(pool, bounds[0]), bounds[1])
@@ -165,7 +183,7 @@ class CEM:
             costs = cost(ends_of(model, context, pool), goal)
             best = torch.from_numpy(lowest(costs.numpy(), self.elites))
             elites = pool[rows[:, None], best]
-            mean, std = elites.mean(1), elites.std(1)
+            mean, std = elites.mean(1), elites.std(1).clamp(min=self.least_deviation)
             if self.keep_elites:
                 kept = pool[rows[:, None], torch.from_numpy(lowest(costs.numpy(), self.keep_elites))]
         return Search(mean, pool, costs)

@@ -15,12 +15,14 @@ from reachcost.base.seeding import EpisodeStreams
 from reachcost.base.types import require_type
 from reachcost.costs.checks import require_one_model
 from reachcost.costs.grouped import GroupedCost
+from reachcost.data.actions import ActionBlocks
 from reachcost.data.evaluation import EvaluationSet, require_one_world, require_set
-from reachcost.data.latents import require_finite
+from reachcost.data.latents import Latents, require_finite, require_latents_of
 from reachcost.data.rollouts import encoded, history_of
 from reachcost.errors import ReachcostError
 from reachcost.planning.actions import require_actions, require_planner, some_action
 from reachcost.planning.history import Remembering
+from reachcost.planning.logged import LoggedActions
 from reachcost.protocols import Planner, TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 from reachcost.tasks.trial import stepped, try_task
@@ -88,6 +90,7 @@ def control(
     seed: int = 0,
     budget: int | None = None,
     proposal: Proposal | None = None,
+    logs: Latents | None = None,
     progress: Progress | bool | None = None,
 ) -> ControlRuns:
     """Run every episode of the evaluation set under every cost, all of them in one batch.
@@ -107,6 +110,8 @@ def control(
         seed: Seed of the planner.
         budget: Actions an episode may execute, instead of the number of the evaluation set or the task.
         proposal: Candidates that every pool contains, if the protocol has any.
+        logs: Encoded logs that a planner with `from_logs` begins with, as `logged`; nothing is taken from the episodes
+            that the evaluation set was drawn from.
         progress: True shows how far it is.
     """
     blocks = require_actions(task, model)
@@ -117,6 +122,7 @@ def control(
     length = blocks.length if blocks else 1
     per_plan, memory = planner.executed * length, _Memory(model, episodes, length)
     replans = range(0, episodes.budget, per_plan)
+    logged = _logged(model, planner, logs, blocks, evaluation)
     for replan in as_progress(progress).track(range(len(replans)), "plans"):
         active = episodes.active()
         actions = np.empty((0, per_plan, 1))
@@ -131,12 +137,36 @@ def control(
                 told["start"] = memory.left(active)
             if getattr(planner, "shrink", False):
                 told["remaining"] = -(-(episodes.budget - replans[replan]) // length)
+            told |= {} if logged is None else {"logged": logged}
             plan = planner.plan(world, cost, context, goal, streams, injected, **told)
             memory.keep(active, plan, planner.executed)
             plan = plan[:, : planner.executed].numpy()
             actions = plan if blocks is None else blocks.unroll(plan)
         episodes.execute(active, actions)
     return episodes.runs()
+
+
+def _logged(
+    model: WorldModel,
+    planner: Planner,
+    logs: Latents | None,
+    blocks: ActionBlocks | None,
+    evaluation: EvaluationSet,
+) -> LoggedActions | None:
+    """What was done before, for a planner that begins with it."""
+    if not getattr(planner, "from_logs", False):
+        if logs is not None:
+            raise ReachcostError("the planner does not begin with logs: leave logs= out, or plan with from_logs=True")
+        return None
+    if blocks is None:
+        raise ReachcostError("what was logged is begun with where actions are continuous: plan without from_logs")
+    if logs is None:
+        raise ReachcostError(
+            "the planner begins with what was logged (from_logs): give control(..., logs=rc.encode_logs(model, logs))"
+        )
+    require_type(logs, Latents, "logs", "encode them, rc.encode_logs(model, logs)")
+    require_latents_of(model, logs)
+    return LoggedActions(logs, blocks, evaluation)
 
 
 class _Episodes:

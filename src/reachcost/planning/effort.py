@@ -1,0 +1,96 @@
+"""What an action costs: multiply-adds and seconds of one plan, shared among the actions that are executed of it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from reachcost.base.parallel import one_thread
+from reachcost.base.seeding import EpisodeStreams
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.fingerprint import parts_of
+from reachcost.data.rollouts import encoded
+from reachcost.errors import ReachcostError
+from reachcost.planning.actions import require_actions, require_planner
+from reachcost.protocols import Planner, TerminalCost, WorldModel
+from reachcost.tasks.contract import Task
+
+
+@dataclass(frozen=True)
+class ActionCost:
+    """What it costs to choose one action of the environment, beside encoding what is seen.
+
+    Attributes:
+        parameters: Weights that cost and planner add to the world model.
+        multiply_adds: Of matrix products and convolutions in torch, per executed action; other operations, and what a
+            model computes in numpy, are not counted.
+        seconds: On one thread, per executed action.
+    """
+
+    parameters: int
+    multiply_adds: int
+    seconds: float
+
+
+def parameters_of(part: object) -> int:
+    """Numbers in the weights of all networks in an object.
+
+    >>> from reachcost import HeadCost, PairHead
+    >>> parameters_of(HeadCost(PairHead(latent_dim=10, hidden=16)))
+    945
+    """
+    modules = [found for _, found in parts_of(part) if isinstance(found, nn.Module)]
+    weights = {id(weight): weight.numel() for module in modules for weight in module.parameters()}
+    return sum(weights.values())
+
+
+@torch.no_grad()
+def cost_per_action(
+    task: Task, model: WorldModel, cost: TerminalCost, evaluation: EvaluationSet, planner: Planner, *, seed: int = 0
+) -> ActionCost:
+    """Make the first plan of every episode, and divide what it took by the actions that are executed of it.
+
+    Args:
+        task: What the actions are of.
+        model: The world model that the planner uses, or ignores.
+        cost: Terminal cost that the planner uses, or ignores.
+        evaluation: Starts and goals; more of them measure the seconds better.
+        planner: What chooses actions.
+        seed: Seed of the planner.
+
+    >>> from reachcost import CategoricalCEM, ExactTopoNav, HeadCost, PairHead, make_task
+    >>> task, model = make_task("toponav"), ExactTopoNav()
+    >>> cost, few = HeadCost(PairHead(model.latent_dim, hidden=16)), task.evaluation_set().spread(2)
+    >>> planner = CategoricalCEM(candidates=10, iterations=3, elites=2)
+    >>> cost_per_action(task, model, cost, few, planner).multiply_adds == 10 * 3 * (40 * 16 + 16 * 16 + 16)
+    True
+    """
+    blocks = require_actions(task, model)
+    require_planner(task, planner)
+    if getattr(planner, "from_logs", False) or getattr(planner, "shrink", False):
+        raise ReachcostError(
+            "the first plan of one that shrinks, or begins with logs, is not like its others: measure without"
+        )
+    start, goal = (encoded(model, task.observe(ends), len(ends)) for ends in (evaluation.starts, evaluation.goals))
+
+    def plan() -> Tensor:
+        streams = EpisodeStreams(seed, "plan", evaluation.episodes, 0)
+        return planner.plan(model, cost, start[:, None], goal, streams)
+
+    with one_thread():
+        with FlopCounterMode(display=False) as counter:
+            plan()
+        began = time.perf_counter()
+        plan()
+        seconds = time.perf_counter() - began
+    actions = len(evaluation) * planner.executed * (blocks.length if blocks else 1)
+    operations = counter.get_total_flops()
+    return ActionCost(
+        parameters=parameters_of(cost) + parameters_of(planner),
+        multiply_adds=round(operations / 2 / actions),
+        seconds=seconds / actions,
+    )

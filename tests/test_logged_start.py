@@ -1,0 +1,127 @@
+"""Plans that begin with what was logged from states like the present one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import reachcost as rc
+from reachcost.base.seeding import EpisodeStreams
+from reachcost.planning.logged import LoggedActions
+from reachcost.protocols import Observations
+from reachcost.worldmodels.jepa import JepaWorldModel
+
+BLOCKS = rc.ActionBlocks((0.0, 0.0), (1.0, 1.0), (-1.0, -1.0), (1.0, 1.0), length=2)
+
+
+class Adding:
+    """The latent moves by the actions; remembers every pool."""
+
+    latent_dim, action_dim, actions = 2, 4, BLOCKS
+
+    def __init__(self) -> None:
+        self.pools: list[Tensor] = []
+
+    def encode(self, observations: Observations) -> Tensor:
+        return torch.as_tensor(observations["state"])
+
+    def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
+        self.pools.append(actions.clone())
+        return context[:, -1, None] + actions.unflatten(-1, (2, 2)).sum((2, 3))
+
+
+def walks(episodes: int = 6, steps: int = 10) -> rc.Latents:
+    """Each episode walks its own way, whose actions tell the episode and the step."""
+    rng = np.random.default_rng(0)
+    logged = []
+    for number in range(episodes):
+        actions = np.stack([np.full(steps, 0.1 * number), np.arange(steps) / 100], axis=1)
+        logged.append({"state": rng.normal(size=(steps, 2)).astype(np.float32), "action": actions})
+    logs = rc.Logs.of_episodes(logged)
+    return rc.Latents(torch.from_numpy(logs.columns["state"]), logs)
+
+
+def test_the_nearest_rows_that_go_on_long_enough_are_found_whatever_the_batch() -> None:
+    latents = walks()
+    known, here = LoggedActions(latents, BLOCKS), torch.tensor([[0.3, -0.2], [1.0, 1.0], [-1.0, 0.5]])
+    found = known.near(here, horizon=3, count=4)
+    assert found.shape == (3, 4, 3, 4)
+    starts = [10 * episode + step for episode in range(6) for step in (0, 2)]  # a block apart, six actions to go
+    for row, place in enumerate(here):
+        order = (latents.values[starts] - place).norm(dim=1).argsort()[:4]
+        firsts = latents.logs.columns["action"][np.array(starts)[order]]
+        np.testing.assert_allclose(found[row, :, 0, :2], firsts, rtol=1e-6)
+        assert torch.equal(known.near(here[row : row + 1], 3, 4)[0], found[row])
+    assert known.near(here, horizon=4, count=100).shape[1] == 6  # only the first rows go on for four blocks
+
+
+def test_actions_that_were_never_taken_are_no_candidates() -> None:
+    latents = walks()
+    actions = latents.logs.columns["action"]
+    actions[9::10] = np.nan  # of last rows, as logs that were joined have it
+    actions[13] = np.nan
+    found = LoggedActions(latents, BLOCKS).near(torch.zeros(1, 2), horizon=1, count=100)
+    assert found.shape[1] == 6 * 4 - 1
+    assert found.isfinite().all()
+
+
+def test_nothing_is_taken_from_episodes_that_the_evaluation_set_is_of() -> None:
+    latents = walks()
+    goals = rc.logged_goals(latents.logs, offset=4, count=2)
+    assert goals.source_episodes is not None
+    found = LoggedActions(latents, BLOCKS, goals).near(torch.zeros(1, 2), horizon=1, count=100)
+    episodes = (10 * found[0, :, 0, 0]).round().int().unique().tolist()
+    assert episodes == sorted(set(range(6)) - set(np.unique(goals.source_episodes).tolist()))
+
+
+def test_the_first_pool_is_the_mean_and_what_was_logged_and_later_ones_keep_their_deviation() -> None:
+    planner = rc.CEM(horizon=2, candidates=8, iterations=3, elites=4, from_logs=True, least_deviation=0.4)
+    model, latents, start = Adding(), walks(), torch.full((1, 1, 4), 0.5)
+    logged = LoggedActions(latents, BLOCKS)
+    streams = EpisodeStreams(0, "plan", np.arange(1), 0)
+    plan = planner.plan(
+        model, rc.LatentMSE(), torch.zeros(1, 1, 2), torch.ones(1, 2), streams, start=start, logged=logged
+    )
+    first, second, _ = model.pools
+    assert plan.shape == (1, 2, 4)
+    torch.testing.assert_close(first[:, :1, :1], start[:, None])
+    torch.testing.assert_close(first[:, 1:], logged.near(torch.zeros(1, 2), 2, 7))
+    assert first[:, 1:].std() < 0.3
+    assert (second[0, 1:].std(0) > 0.15).all()
+
+
+def test_logs_are_asked_for() -> None:
+    task, model = rc.make_task("tworoom"), rc.load_world_model("lewm-tworoom-3072")
+    goals, planner = task.evaluation_set("high-distance").spread(1), rc.CEM(from_logs=True)
+    with pytest.raises(rc.ReachcostError, match=r"give control\(..., logs=rc.encode_logs\(model, logs\)\)"):
+        rc.control(task, model, {"raw": rc.LatentMSE()}, goals, planner)
+    foreign = rc.Latents(torch.zeros(3, 2), rc.Logs({"state": np.zeros((3, 2))}, np.array([3])), {"sha256": "other"})
+    with pytest.raises(rc.ReachcostError, match="the latents are of another model, not of"):
+        rc.control(task, model, {"raw": rc.LatentMSE()}, goals, planner, logs=foreign)
+    with pytest.raises(rc.ReachcostError, match="leave logs= out"):
+        rc.control(task, model, {"raw": rc.LatentMSE()}, goals, rc.CEM(), logs=foreign)
+    frames = rc.Latents(torch.zeros(3, 2), rc.Logs({"state": np.zeros((3, 2))}, np.array([3])))
+    with pytest.raises(rc.ReachcostError, match="no actions of 2 numbers"):
+        LoggedActions(frames, BLOCKS)
+    with pytest.raises(rc.ReachcostError, match="no logged episode goes on for the 50 action blocks"):
+        LoggedActions(walks(), BLOCKS).near(torch.zeros(1, 2), horizon=50, count=3)
+    latents = rc.encode_logs(model, task.generate_logs(20))
+    with pytest.raises(rc.ReachcostError, match="audit the planner without from_logs"):
+        rc.audit_planner(model, latents, task=task, evaluation=goals, planner=planner)
+    with pytest.raises(rc.ReachcostError, match="least_deviation=-1"):
+        rc.CEM(least_deviation=-1.0)
+
+
+def test_an_episode_from_logs_is_the_same_alone_and_among_others() -> None:
+    task = rc.make_task("tworoom")
+    model: JepaWorldModel = rc.load_world_model("lewm-tworoom-3072")
+    latents, goals = rc.encode_logs(model, task.generate_logs(60, seed=3)), task.evaluation_set("high-distance")
+    planner = rc.CEM(candidates=12, iterations=2, elites=4, from_logs=True)
+    together, alone = (
+        rc.control(task, model, {"raw": rc.LatentMSE()}, some, planner, logs=latents, budget=10)
+        for some in (goals.spread(3), goals.spread(3).spread(1))
+    )
+    row = together.episodes.tolist().index(alone.episodes[0])
+    np.testing.assert_array_equal(together.paths[0, row], alone.paths[0, 0])
