@@ -14,6 +14,7 @@ from reachcost.studies.costs import hybrid, symmetrised
 from reachcost.studies.study import HeadPlan, Member, PoolPlan
 from reachcost.tasks.contract import Task
 from reachcost.tasks.tworoom import Layout, TwoRoom
+from reachcost.tasks.tworoom.split import TESTED
 from reachcost.worldmodels.loading import load_world_model
 
 SEEDS = (3072, 3073, 3074)
@@ -26,18 +27,16 @@ def _bundled(name: str) -> Callable[[Task, bool], WorldModel]:
     return lambda task, clamp: load_world_model(name, clamp=clamp)
 
 
-MODELS = {member.model: _bundled(member.model) for kind in KINDS for member in MEMBERS[kind]}
+UNSEEN_MODEL = "lewm-layouts-3072"
+"""Trained on many layouts, none of them tested."""
+MODELS = {name: _bundled(name) for name in (*(one.model for kind in KINDS for one in MEMBERS[kind]), UNSEEN_MODEL)}
 LOGS = {"episodes": 10_000, "seed": 0}
 SET = "high-distance"
 NEAR_SET, FAR_SET = "distance-controlled", "distance-controlled-far"
 FRESH_LOGS = {"fresh-1": 101, "fresh-2": 102}
 """High-distance sets that nothing was chosen on: each from logs of its own, which no model and no head ever saw."""
-LAYOUTS = {
-    "door-88": Layout(doors=((88.0, 14.0),)),
-    "door-150": Layout(doors=((150.0, 14.0),)),
-    "horizontal-88": Layout(wall="horizontal", doors=((88.0, 14.0),)),
-}
-"""Worlds that no model and no head ever saw; each has a high-distance set of its own."""
+LAYOUTS = {name: TESTED[name] for name in ("door-88", "door-150", "horizontal-88")}
+"""Worlds that no model and no head of the public layout ever saw; each has a high-distance set of its own."""
 
 
 def _drawn(name: str, layout: Layout | None, seed: int) -> tuple[Task, EvaluationSet]:
@@ -47,7 +46,7 @@ def _drawn(name: str, layout: Layout | None, seed: int) -> tuple[Task, Evaluatio
 
 FOREIGN_SETS = {
     **{name: partial(_drawn, name, None, seed) for name, seed in FRESH_LOGS.items()},
-    **{name: partial(_drawn, name, layout, 0) for name, layout in LAYOUTS.items()},
+    **{name: partial(_drawn, name, layout, 0) for name, layout in TESTED.items() if layout != Layout()},
 }
 
 OUR_HEAD = HeadPlan()

@@ -10,7 +10,7 @@ from reachcost.results.tables import TableRow
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.study import Study
 from reachcost.studies.tables import INTERVALS, TablePlan
-from reachcost.studies.tworoom import audits, control, recipes, stress, subspace
+from reachcost.studies.tworoom import audits, control, recipes, stress, subspace, unseen
 from reachcost.studies.tworoom.settings import (
     COSTS,
     FOREIGN_SETS,
@@ -145,6 +145,7 @@ AUDITS = {
         "The public layout, and worlds that nothing was trained on",
         ("success", "rho_geo"),
     ),
+    "layouts-unseen": _plan(unseen.NOTE, unseen.METRICS, unseen.unseen_rows),
 }
 
 STUDY = Study(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -16,7 +17,7 @@ CHUNK = 16  # frames whose patches stay in the cache together
 VISIBLE_RADII = 5.9
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=2048)
 def background(layout: Layout, size: int = SIZE) -> np.ndarray:
     """The empty rooms: float32 [size, size, 3], white with black walls; lower resolutions average whole pixels."""
     along = np.arange(SIZE)
@@ -28,13 +29,16 @@ def background(layout: Layout, size: int = SIZE) -> np.ndarray:
     grey = np.where(wall | line[None, :] | line[:, None], 0.0, 255.0)
     weights = area_weights(size, SIZE).astype(np.float64)
     grey = weights @ grey @ weights.T
-    frame = np.repeat(grey.astype(np.float32)[..., None], 3, axis=2)
-    frame.setflags(write=False)
-    return frame
+    return np.broadcast_to(grey.astype(np.float32)[..., None], (size, size, 3))
 
 
 def render(layout: Layout, states: np.ndarray, size: int = SIZE) -> np.ndarray:
     """Draw states [N, 2] as uint8 [N, size, size, 3]: a red Gaussian dot on the empty rooms."""
+    return render_each([layout], np.zeros(len(states), np.int64), states, size)
+
+
+def render_each(layouts: Sequence[Layout], which: np.ndarray, states: np.ndarray, size: int = SIZE) -> np.ndarray:
+    """Draw states [N, 2], each in the layout of that number [N], whose agents are of one radius."""
     if not 8 <= size <= SIZE:
         raise ReachcostError(f"cannot draw frames of {size} px: choose 8 to {SIZE}")
     states = np.asarray(states, np.float32)
@@ -43,20 +47,20 @@ def render(layout: Layout, states: np.ndarray, size: int = SIZE) -> np.ndarray:
     if not ((states >= 0) & (states <= SIZE)).all():
         row = int(np.flatnonzero(~((states >= 0) & (states <= SIZE)).all(1))[0])
         raise ReachcostError(f"state {row} is {states[row].tolist()}: TwoRoom draws positions from 0 to {SIZE}")
-    rooms = background(layout, size)
-    scale = size / SIZE
-    reach = int(np.ceil(VISIBLE_RADII * layout.radius * scale))
+    rooms = np.stack([background(layout, size)[..., 0] for layout in layouts])
+    scale, radius = size / SIZE, layouts[0].radius
+    reach = int(np.ceil(VISIBLE_RADII * radius * scale))
     width = min(size, 2 * reach + 1)
     centres = (states + np.float32(0.5)) * np.float32(scale) - np.float32(0.5)
     corner = np.clip(np.rint(centres).astype(np.int64) - reach, 0, size - width)
     frames = np.empty((len(centres), size, size, 3), np.uint8)
-    frames[:] = rooms.astype(np.uint8)
-    patches = np.lib.stride_tricks.sliding_window_view(rooms[..., 0], (width, width))
-    deviation = np.float32(layout.radius * scale)
+    frames[:] = rooms.astype(np.uint8)[which][..., None]
+    patches = np.lib.stride_tricks.sliding_window_view(rooms, (width, width), axis=(1, 2))
+    deviation = np.float32(radius * scale)
     for start in range(0, len(centres), CHUNK):
         part = slice(start, start + CHUNK)
         alpha = _dot(centres[part], corner[part], width, deviation)
-        faded = patches[corner[part, 1], corner[part, 0]] * (1 - alpha)
+        faded = patches[which[part], corner[part, 1], corner[part, 0]] * (1 - alpha)
         red, others = (faded + np.float32(255) * alpha).astype(np.uint8), faded.astype(np.uint8)
         for frame, (x, y), first, rest in zip(frames[part], corner[part].tolist(), red, others, strict=True):
             patch = frame[y : y + width, x : x + width]

@@ -14,6 +14,8 @@ from torch.nn import functional
 
 KNOTS = 17
 SPAN = 3.0
+MOVING = 0.5
+"""Share of a latent's variance that is of what moves within a world, where there are several."""
 
 
 def sigreg(latents: Tensor, directions: Tensor) -> Tensor:
@@ -78,10 +80,21 @@ def _series(cosine: Tensor, sine: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return a[0] + cosine * first[0] - first[1] + sine * second[0]
 
 
-def lewm_loss(latents: Tensor, predicted: Tensor, directions: Tensor, weight: float = 0.09) -> dict[str, Tensor]:
-    """Losses of LeWM: latents [N, T, D], predictions [N, T - 1, D] of those after the first, directions [D, P]."""
+def lewm_loss(
+    latents: Tensor, predicted: Tensor, directions: Tensor, weight: float = 0.09, worlds: int = 0
+) -> dict[str, Tensor]:
+    """Losses of LeWM: latents [N, T, D], predictions [N, T - 1, D] of those after the first, directions [D, P].
+
+    Of N windows of several worlds, those of one world next to each other, SIGReg looks twice: at the latents, and at
+    how they differ from the mean of their world, which has a share of the variance to itself. Without it what tells
+    worlds apart, and is easy to predict as it never moves, would fill the latent.
+    """
     prediction = functional.mse_loss(predicted, latents[:, 1:])
     regular = sigreg(latents.transpose(0, 1), directions)
+    if worlds:
+        alike = latents.reshape(worlds, -1, latents.shape[-1])
+        moving = (alike - alike.mean(1, keepdim=True)).view_as(latents) / MOVING**0.5
+        regular = (regular + sigreg(moving.transpose(0, 1), directions)) / 2
     return {"loss": prediction + weight * regular, "prediction": prediction, "sigreg": regular}
 
 

@@ -96,14 +96,14 @@ class Joint(Phase):
     def losses(self, step: int, purpose: str) -> dict[str, Tensor]:
         """Losses of a batch of windows."""
         plan = self.plan
-        pixels, actions = self._windows.draw(plan.windows, generator(plan.seed, purpose, step))
+        pixels, actions = self._windows.draw(plan.windows, generator(plan.seed, purpose, step), plan.worlds)
         pixels, actions = pixels.to(plan.device), actions.to(plan.device)
         latents = self.parts.embed(pixels).view(plan.windows, plan.frames, -1)
         before, blocks = latents[:, :-1].flatten(0, 1), self.parts.embed_actions(actions).flatten(0, 1)
         predicted = self.parts.predict(before[:, None], blocks[:, None]).view(plan.windows, plan.frames - 1, -1)
         if plan.kind == "lewm":
             directions = torch.randn(latents.shape[-1], plan.projections, device=latents.device)
-            return lewm_loss(latents, predicted, functional.normalize(directions, dim=0))
+            return lewm_loss(latents, predicted, functional.normalize(directions, dim=0), worlds=plan.worlds)
         assert self.beside is not None
         acted = self.beside(torch.cat([latents[:, :-1], latents[:, 1:]], dim=-1))
         return pldm_loss(latents, predicted, acted, actions)
@@ -118,7 +118,7 @@ class Refinement(Phase):
         encoding = ("encoder", "projector")
         super().__init__(parts, plan, [part for name, part in parts.named_children() if name not in encoding])
         self.rate = plan.refinement_rate
-        self._windows = windows.of_frames(2)
+        self._windows = windows.of_frames(plan.ahead + 1)
         self._latents = self._encode().to(plan.device)
 
     @torch.no_grad()
@@ -130,9 +130,14 @@ class Refinement(Phase):
 
     def losses(self, step: int, purpose: str) -> dict[str, Tensor]:
         """Losses of a batch of transitions."""
-        drawn = generator(self.plan.seed, purpose, step).integers(len(self._windows.starts), size=self.plan.transitions)
+        size = self.plan.transitions // self.plan.ahead
+        drawn = generator(self.plan.seed, purpose, step).integers(len(self._windows.starts), size=size)
         starts = self._windows.starts[drawn]
         actions = self.parts.embed_actions(self._windows.actions(starts).to(self.plan.device))
-        before, after = (self._latents[rows] for rows in self._windows.rows(starts).T)
-        prediction = functional.mse_loss(self.parts.predict(before[:, None], actions)[:, 0], after)
+        latents = self._latents[self._windows.rows(starts)]
+        predicted, here = [], latents[:, 0]
+        for block in actions.split(1, dim=1):
+            here = self.parts.predict(here[:, None], block)[:, 0]
+            predicted.append(here)
+        prediction = functional.mse_loss(torch.stack(predicted, dim=1), latents[:, 1:])
         return {"loss": prediction, "prediction": prediction}

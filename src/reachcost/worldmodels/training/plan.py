@@ -28,10 +28,16 @@ class TrainingPlan:
     """Updates of the predictor alone, afterwards."""
     windows: int = 128
     """Windows of an update. SIGReg grows with it."""
+    worlds: int = 0
+    """Worlds that the windows of an update are of, as many of each, in logs of several (column `world_idx`). SIGReg
+    then looks at each world by itself, too: otherwise what differs between worlds and never moves fills the latent. 0
+    mixes all windows."""
     frames: int = 4
     """Frames of a window, one action block apart."""
     transitions: int = 1024
     """Transitions of an update of the predictor alone."""
+    ahead: int = 1
+    """Action blocks that the predictor alone learns to foresee from its own predictions."""
     action_block: int = 5
     """Environment steps of an action block."""
     learning_rate: float = 1e-3
@@ -60,10 +66,12 @@ class TrainingPlan:
         if self.kind not in ("lewm", "pldm") or self.size not in get_args(Size):
             sizes = ", ".join(get_args(Size))
             raise ReachcostError(f"training: no {self.kind!r} of size {self.size!r}: lewm or pldm; {sizes}")
-        counts = ("steps", "transitions", "action_block", "warmup", "projections", "validate_every", "threads")
+        counts = ("steps", "transitions", "ahead", "action_block", "warmup", "projections", "validate_every", "threads")
         for name in (*counts, "learning_rate", "refinement_rate", "clip"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ReachcostError(f"training: {name} is {getattr(self, name)}: make it positive")
+        if self.worlds < 0 or (self.worlds and self.windows % self.worlds):
+            raise ReachcostError(f"training: {self.windows} windows cannot be of {self.worlds} worlds, as many of each")
         if self.windows < 2 or self.frames < 2 or self.refinement < 0 or not 0 < self.holdout < 1:
             raise ReachcostError(
                 "training: needs two or more windows of two or more frames, refinement >= 0, and 0 < holdout < 1"

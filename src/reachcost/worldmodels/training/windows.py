@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
+from reachcost.data.logs.names import WORLD
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 
@@ -55,9 +57,24 @@ class Windows:
         """Windows of another number of frames within the same episodes."""
         return Windows(self.logs, self.blocks, self._read, count, *self._episodes)
 
-    def draw(self, size: int, generator: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """Read `size` windows drawn uniformly."""
-        return self.read(self.starts[generator.integers(len(self.starts), size=size)])
+    def draw(self, size: int, generator: np.random.Generator, worlds: int = 0) -> tuple[Tensor, Tensor]:
+        """Read `size` windows drawn uniformly, or as many of each of so many worlds, one world after the other."""
+        if not worlds:
+            return self.read(self.starts[generator.integers(len(self.starts), size=size)])
+        groups = self._worlds
+        chosen = generator.choice(len(groups), worlds, replace=False)
+        return self.read(np.concatenate([generator.choice(groups[world], size // worlds) for world in chosen]))
+
+    @cached_property
+    def _worlds(self) -> list[np.ndarray]:
+        """First rows of the windows of each world."""
+        if WORLD not in self.logs.columns:
+            raise ReachcostError(
+                f"the logs have no column `{WORLD}`, so their worlds are not known: train with worlds=0"
+            )
+        world = np.asarray(self.logs.columns[WORLD])[self.starts]
+        order = np.argsort(world, kind="stable")
+        return np.split(self.starts[order], np.flatnonzero(np.diff(world[order])) + 1)
 
     def read(self, starts: np.ndarray) -> tuple[Tensor, Tensor]:
         """Inputs [N * T, ...] and action blocks [N, T - 1, A] of windows that start at rows [N]."""

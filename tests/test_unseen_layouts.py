@@ -1,0 +1,62 @@
+"""The table of unseen layouts: heads of a few frames, in layouts that nothing was trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reachcost.errors import ReachcostError
+from reachcost.fitting.imagined import Imagination
+from reachcost.fitting.recipe import Recipe
+from reachcost.studies.experiment import Experiment
+from reachcost.studies.tworoom import unseen
+from reachcost.tasks.tworoom import TwoRoom
+from reachcost.tasks.tworoom.split import APART, TESTED
+
+from .small import EPISODES, STUDIES, small_table
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Imagine little, from few frames."""
+    quick = {"pairs": 500, "validation": 100, "imagination": Imagination(trajectories=200), "places": 100, "keep": 500}
+    monkeypatch.setattr(unseen, "HEAD", unseen.ImaginedHead(Recipe(epochs=1, hidden=16, expectile=0.5), **quick))
+    monkeypatch.setattr(unseen, "FRAMES", {"episodes": 30, "seed": 7})
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("brief")
+@pytest.mark.filterwarnings("ignore::reachcost.errors.ReachcostWarning")
+def test_settings_count_the_episodes_of_their_layouts_together(tmp_path: Path) -> None:
+    rows = small_table("tworoom", "layouts-unseen", tmp_path)["rows"]
+    counted = {(row["setting"], row["cost"]): row["n"] for row in rows}
+    for setting, names in unseen.SETTINGS.items():
+        for cost in unseen.COSTS:
+            assert counted[setting, cost] == len(names) * EPISODES["tworoom"]
+    assert {row["setting"] for row in rows} >= {"door 88", "door 150", "horizontal 88", "horizontal 120"}
+    heads = {path.name for path in tmp_path.glob("runs/tworoom/heads/*")}
+    assert heads == {f"layouts-3072-{name}-trm" for name in TESTED}
+
+
+def test_frames_have_no_time_and_no_order() -> None:
+    logs = TwoRoom(TESTED["door-88"]).generate_logs(50, 7)
+    frames = unseen.frames_of(logs)
+    assert len(frames) == frames.rows == 50
+    assert (frames.lengths == 1).all()
+    assert set(frames.columns) == {"state"}
+    assert np.isin(frames.columns["state"][:, 0], logs.columns["state"][:, 0]).all()
+
+
+def test_the_recorded_split_keeps_trained_layouts_away_from_judged_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = Experiment(STUDIES["tworoom"], tmp_path)
+    unseen.require_split(experiment)
+    split = experiment.recorder.used()[0].table().to_pylist()
+    assert sum(row["part"] == "trained" for row in split) == unseen.TRAINED["layouts"]
+    assert min(row["to_judged"] for row in split if row["part"] == "trained") > APART
+    monkeypatch.setattr(unseen, "training_layout", lambda seed, number: TESTED["door-88"])
+    with pytest.raises(ReachcostError, match="near a judged one"):
+        unseen.require_split(Experiment(STUDIES["tworoom"], tmp_path / "other"))

@@ -1,0 +1,149 @@
+"""TwoRoom in many layouts: every row lives in its own, and no layout that is judged is ever logged for training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from reachcost.base.seeding import generator
+from reachcost.cli import main
+from reachcost.data.logs import Logs
+from reachcost.data.logs.hdf5 import open_logs, write_logs
+from reachcost.data.logs.names import WORLD
+from reachcost.errors import ReachcostError
+from reachcost.tasks.check import check_task
+from reachcost.tasks.tworoom import Layout, TwoRoom, VariedTwoRoom
+from reachcost.tasks.tworoom.split import APART, TESTED, TUNING, judged_distance, training_layout
+from reachcost.tasks.tworoom.varied import layouts_of, marks_of
+from reachcost.worldmodels.loading import load_world_model
+from reachcost.worldmodels.training.objectives import lewm_loss
+from reachcost.worldmodels.training.phases import Refinement
+from reachcost.worldmodels.training.train import Training, TrainingPlan, train_world_model
+
+
+@pytest.fixture(scope="module")
+def logs() -> Logs:
+    return VariedTwoRoom().generate_logs(episodes=60, seed=5)
+
+
+def test_it_keeps_the_contract_of_tasks() -> None:
+    check_task(VariedTwoRoom(pixels=64))
+
+
+def test_rows_are_drawn_and_moved_as_in_their_own_layout(logs: Logs) -> None:
+    task, rows = VariedTwoRoom(), np.arange(0, logs.rows, 97)
+    states, actions = logs.columns["state"][rows], logs.columns["action"][rows]
+    drawn, moved, far = task.render(states, 64), task.step(states, actions), task.distance(states, states[::-1])
+    layouts, which = layouts_of(states)
+    assert len(layouts) == 6
+    for row, number in enumerate(which):
+        world, here = TwoRoom(layouts[number]), states[row : row + 1, :2]
+        assert np.array_equal(drawn[row : row + 1], world.render(here, 64))
+        assert np.array_equal(moved[row : row + 1, :2], world.step(here, actions[row : row + 1]))
+        assert far[row] == world.distance(here, states[::-1][row : row + 1, :2])[0]
+    assert np.array_equal(moved[:, 2:], states[:, 2:])
+
+
+def test_logged_steps_lead_where_they_led(logs: Logs) -> None:
+    rows = logs.window_starts(2)
+    after = VariedTwoRoom().step(logs.columns["state"][rows], logs.columns["action"][rows])
+    assert np.array_equal(after, logs.columns["state"][rows + 1])
+
+
+@pytest.mark.parametrize("layout", [Layout(), Layout(wall="horizontal", doors=((40.0, 14.0), (180.0, 14.0)))])
+def test_a_state_says_what_its_layout_is(layout: Layout) -> None:
+    states = np.concatenate([np.array([60.0, 150.0], np.float32), marks_of(layout)])[None]
+    assert layouts_of(states)[0] == [layout]
+    with pytest.raises(ReachcostError, match="second door"):
+        layouts_of(states[:, :2])
+
+
+def test_layouts_vary_in_doors_and_wall_and_keep_away_from_judged_ones() -> None:
+    drawn = [training_layout(1, number) for number in range(500)]
+    assert {len(layout.doors) for layout in drawn} == {1, 2}
+    assert {layout.wall for layout in drawn} == {"vertical", "horizontal"}
+    assert len(set(drawn)) > 300
+    assert min(judged_distance(layout) for layout in drawn) > APART
+    assert TESTED["published"] == Layout()
+    assert all(judged_distance(layout) == 0 for layout in (*TESTED.values(), *TUNING.values()))
+
+
+def test_the_command_logs_many_layouts(tmp_path: Path) -> None:
+    path, name = tmp_path / "logs.h5", "reachcost.tasks.tworoom:VariedTwoRoom"
+    assert main(["logs", "generate", name, "--episodes", "20", "--seed", "5", "--out", str(path)]) == 0
+    opened = open_logs(path, observe=VariedTwoRoom().observe)
+    assert opened.observations(np.array([0, opened.rows - 1]))["pixels_64"].shape == (2, 64, 64, 3)
+    first = VariedTwoRoom().generate_logs(20, 5)
+    assert np.array_equal(opened.columns["state"], first.columns["state"])
+
+
+# World models of several worlds
+
+TINY = TrainingPlan(
+    seed=5, steps=2, refinement=2, windows=8, worlds=2, transitions=32, ahead=3, holdout=0.2, threads=1, projections=16
+)
+
+
+def test_windows_of_an_update_are_of_a_few_worlds(logs: Logs) -> None:
+    training = Training(logs, TINY)
+    read: list[np.ndarray] = []
+    training.train.read = lambda starts: read.append(starts)  # pyright: ignore[reportAttributeAccessIssue]
+    training.train.draw(8, generator(0, "windows"), worlds=2)
+    worlds = logs.columns[WORLD][read[0]]
+    assert len(set(worlds[:4])) == len(set(worlds[4:])) == 1
+    assert worlds[0] != worlds[4]
+
+
+def test_sigreg_looks_at_each_world_by_itself() -> None:
+    """Latents that tell worlds apart and nothing else look normal only where worlds are mixed."""
+    torch.manual_seed(0)
+    directions = torch.nn.functional.normalize(torch.randn(8, 64), dim=0)
+    still, moving = torch.randn(128, 1, 8), torch.randn(128, 4, 8)
+    latents = {"still": still.expand(128, 4, 8), "moving": 0.5**0.5 * (still + moving)}
+    mixed, apart = (
+        {name: float(lewm_loss(z, z[:, 1:], directions, worlds=worlds)["sigreg"]) for name, z in latents.items()}
+        for worlds in (0, 128)
+    )
+    assert mixed["still"] < 1.5 * mixed["moving"]
+    assert apart["still"] > 1.5 * apart["moving"]
+
+
+@pytest.mark.slow
+def test_a_world_model_of_several_worlds_is_trained_by_the_same_command(logs: Logs, tmp_path: Path) -> None:
+    path, task = tmp_path / "logs.h5", ["--task", "reachcost.tasks.tworoom:VariedTwoRoom"]
+    write_logs(logs, path)
+    options = ["--steps", "2", "--refinement", "2", "--ahead", "3", "--worlds", "4", "--threads", "1"]
+    assert main(["train-model", "lewm", *task, "--logs", str(path), "--out", str(tmp_path / "m"), *options]) == 0
+    card = (tmp_path / "m" / "README.md").read_text()
+    assert "--worlds 4" in card
+    assert "--ahead 3" in card
+    plan = load_world_model(tmp_path / "m").card["training"]["plan"]
+    assert (plan["worlds"], plan["ahead"]) == (4, 3)
+
+
+def test_what_cannot_be_of_several_worlds_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ReachcostError, match="128 windows cannot be of 3 worlds"):
+        TrainingPlan(worlds=3)
+    with pytest.raises(ReachcostError, match="no column `world_idx`"):
+        train_world_model(TwoRoom().generate_logs(20), tmp_path / "m", TINY)
+
+
+def test_the_predictor_alone_learns_from_its_own_predictions(logs: Logs) -> None:
+    phase = Refinement(Training(logs, TINY).parts.eval(), TINY, Training(logs, TINY).train)
+    taken: list[torch.Tensor] = []
+    predict = phase.parts.predict
+
+    def watch(latents: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        taken.append(latents[:, 0])
+        taken.append(predict(latents, actions)[:, 0])
+        return taken[-1][:, None]
+
+    phase.parts.predict = watch
+    phase.losses(1, "windows")
+    assert len(taken) == 6
+    assert torch.equal(taken[1], taken[2])
+    assert torch.equal(taken[3], taken[4])
+    assert len(taken[0]) == 32 // 3
