@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from typing import cast
@@ -30,9 +31,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests leave the user's cache of latents alone."""
+    """Tests leave the user's cache of latents alone; workers share one, as several commands of a user do."""
+    base = tmp_path_factory.getbasetemp()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("REACHCOST_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("REACHCOST_CACHE", str((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"))
         yield
 
 

@@ -82,6 +82,7 @@ class Namesake(Weighted):
     kind = "pair"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", [Weighted, Namesake])
 def test_a_head_that_cannot_be_built_anew_leaves_one_criterion_unknown(
     task: TopoNav, model: ExactTopoNav, latents: Latents, cells: EvaluationSet, own: type[Weighted]
@@ -137,6 +138,7 @@ class Unlabelled(TwoRoom):
         raise AssertionError("nobody may ask")
 
 
+@pytest.mark.slow
 def test_a_bottleneck_is_found_where_the_task_does_not_tell_one(
     world: TwoRoom, lewm: JepaWorldModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -203,6 +203,7 @@ def flattered(subject: Subject) -> str:
     return next((caveat for caveat in caveats if "success flatters it" in caveat), "")
 
 
+@pytest.mark.slow
 def test_the_head_must_have_kept_out_the_audited_set_and_not_just_any(
     lewm: JepaWorldModel, logged: Latents, world: TwoRoom
 ) -> None:
@@ -262,6 +263,7 @@ def command(task: TopoNav, tmp_path_factory: pytest.TempPathFactory) -> list[str
     return ["audit", "--model", GRID_MODEL, "--logs", str(logs), "--task", "toponav", "--episodes", "4"]
 
 
+@pytest.mark.slow
 def test_scripts_are_told_by_the_exit_code(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*command, "--no-criteria", "--threshold", "sampling=50"]) == 3
     assert "verdict: ranking" in capsys.readouterr().out

@@ -46,6 +46,7 @@ def test_a_recipe_that_ranks_better_is_chosen_and_repair_takes_it(latents: Laten
     assert head.record["recipe"]["hidden"] == 64
 
 
+@pytest.mark.slow
 def test_ties_go_to_the_first_recipe(latents: Latents) -> None:
     found = choose_recipe(latents, recipes={"one": GOOD, "same": replace(GOOD)}, pairs=6000)
     np.testing.assert_array_equal(found.spearman["one"], found.spearman["same"])
@@ -70,6 +71,7 @@ def test_one_half_alone_does_not_choose() -> None:
     assert judged.best(names[:1])[0] == "default"
 
 
+@pytest.mark.slow
 def test_a_choice_that_is_no_better_than_a_floor_is_warned_of(latents: Latents) -> None:
     with pytest.warns(ReachcostWarning, match="dead ranks held-out logs no better than raw"):
         assert choose_recipe(latents, recipes={"dead": DEAD}, pairs=500).name == "dead"
@@ -156,6 +158,7 @@ def test_heads_of_another_model_are_refused(latents: Latents, model: ExactTopoNa
         compare_heads({"stranger": head}, model, task.generate_logs(150, seed=8))
 
 
+@pytest.mark.slow
 def test_the_commands_fit_by_a_recipe_and_compare(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ from reachcost.studies.tworoom.settings import HEADS
 from reachcost.tasks import make_task
 
 
+@pytest.mark.slow
 def test_the_demo_shows_the_repair(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

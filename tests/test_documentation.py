@@ -68,7 +68,7 @@ WHOLE = [page for page in PAGES if page.name not in (NEEDS_SWM, README.name)]
 @pytest.mark.usefixtures("beside_results")
 @pytest.mark.parametrize(
     "page",
-    WHOLE,
+    [pytest.param(page, marks=[pytest.mark.slow] if page.name == "audits.md" else []) for page in WHOLE],
     ids=[page.name for page in WHOLE],
 )
 def test_python_in_the_documentation_prints_what_stands_there(page: Path, capsys: pytest.CaptureFixture[str]) -> None:

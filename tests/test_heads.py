@@ -203,7 +203,7 @@ def test_every_kind_broadcasts_learns_and_comes_back(kind: str, pairs: TemporalP
 
 def test_heads_without_an_order_are_symmetric() -> None:
     z, goal = torch.randn(50, 10), torch.randn(50, 10)
-    for kind in ("embedding", "linear", "mahalanobis"):
+    for kind in ("embedding", "linear", "mahalanobis", "euclidean"):
         head = Recipe(head=kind).build(10)
         assert torch.equal(head(z, goal), head(goal, z))
 
@@ -263,7 +263,7 @@ def test_fresh_pairs_are_drawn_for_every_epoch_after_the_first(
         ({"head": "linear", "hidden": 8}, "the linear head has no 'hidden', it knows latent_dim, scale: leave it out"),
         ({"options": {"depth": 3}}, "the embedding head has no 'depth'"),
         ({"options": {"embedding": -1}}, "'embedding' of the embedding head must be a positive number"),
-        ({"head": "pair", "symmetric": 1}, "'symmetric' of the pair head must be a bool"),
+        ({"head": "pair", "symmetric": 1}, "symmetric of Recipe is 1: give True or False"),
         ({"options": {"scale": 3.0}}, "options repeat 'scale'"),
         ({"options": {"latent_dim": 3}}, "options repeat 'latent_dim'"),
         ({"head": "own", "options": {"widths": (1, 2)}}, "'widths' of the own head is no JSON value"),

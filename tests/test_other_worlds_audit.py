@@ -166,7 +166,7 @@ def test_without_an_oracle_neither_cost_nor_search_is_excused() -> None:
 def test_episodes_that_repeat_by_chance_are_no_leak() -> None:
     def walks(count: int, seed: int) -> rc.Logs:
         first = np.random.default_rng(seed).integers(0, 8, count)
-        states = (first[:, None] + np.arange(3)).reshape(-1, 1).astype(np.float32)
+        states = (first[:, None] + np.arange(3)).reshape(-1, 1).repeat(2, axis=1).astype(np.float32)
         return rc.Logs({"state": states, "action": np.ones((3 * count, 1), np.float32)}, np.full(count, 3))
 
     def latents(logs: rc.Logs) -> rc.Latents:

@@ -126,6 +126,7 @@ def test_latent_distance_fails_at_ranking(
     assert not audit.criteria  # they were not asked for
 
 
+@pytest.mark.slow
 def test_a_repaired_planner_has_no_fault(repaired: Audit, goals: EvaluationSet) -> None:
     assert {name for name, outcome in outcomes(repaired).items() if outcome != "pass"} == {"foresight"}
     assert advice(repaired) == {"foresight": NOT_ASKED}
@@ -231,6 +232,7 @@ def unseen(world: TwoRoom, lewm: JepaWorldModel) -> Latents:
     return encode_logs(lewm, world.generate_logs(200, seed=7))
 
 
+@pytest.mark.slow
 def test_logs_alone_tell_latent_distance_from_a_repaired_cost(
     lewm: JepaWorldModel, logged: Latents, trm: HeadCost, unseen: Latents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,6 +252,7 @@ def test_logs_alone_tell_latent_distance_from_a_repaired_cost(
     assert missing["ranking"] == "needs --held-out, or a --task with an oracle distance"
 
 
+@pytest.mark.slow
 def test_logs_alone_tell_a_head_that_learned_nothing_and_know_when_they_cannot_tell(
     lewm: JepaWorldModel, logged: Latents, trm: HeadCost, unseen: Latents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -403,6 +406,7 @@ def test_a_cost_that_is_not_finite_is_refused_by_name(
         audit_planner(model, latents, lambda terminal, goal: terminal[..., 0] * np.nan, task, cells, search)
 
 
+@pytest.mark.slow
 def test_a_head_that_saw_the_evaluation_says_so(
     lewm: JepaWorldModel, logged: Latents, trm: HeadCost, world: TwoRoom
 ) -> None:
@@ -447,7 +451,9 @@ def test_mismatched_parts_are_refused(
     stranger = load_world_model("lewm-tworoom-3073")
     with pytest.raises(ReachcostError, match="world model"):
         audit_planner(stranger, logged, trm, world, goals)
-    with pytest.raises(ReachcostError, match=r"the latents are of .*3072.*, not of .*3073.*: encode with this model"):
+    with pytest.raises(
+        ReachcostError, match=r"the latents are of .*3072.*, not of .*3073.*: encode the logs with this model"
+    ):
         audit_planner(stranger, logged)
     with pytest.raises(ReachcostError, match="600 of the 600 held-out episodes are in the logs that heads learn from"):
         audit_planner(lewm, logged, held_out=logged)
@@ -495,6 +501,7 @@ class Frozen(ExactTopoNav):
         return context[:, -1:].expand(-1, actions.shape[1], -1)
 
 
+@pytest.mark.slow
 def test_foresight_decides_where_nothing_else_explains_the_failures(
     task: TopoNav, model: ExactTopoNav, latents: Latents, cells: EvaluationSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -536,6 +543,7 @@ def test_goals_beyond_the_budget_are_to_blame(
     assert audit_planner(model, latents, None, task, there, GRID_SEARCH).verdict == "none"
 
 
+@pytest.mark.slow
 def test_what_the_cost_gets_along_with_is_excused(
     task: TopoNav, latents: Latents, cells: EvaluationSet, model: ExactTopoNav
 ) -> None:
@@ -599,6 +607,7 @@ def test_intervals_of_a_stage_hold_its_value(success: list[bool]) -> None:
     assert stage.interval[1] - stage.interval[0] > 1  # some doubt remains, even if all agree
 
 
+@pytest.mark.slow
 def test_the_criteria_are_checked_and_everything_is_shown(repaired: Audit, goals: EvaluationSet) -> None:
     buried, decoded, shuffled, larger, coverage = (criterion.outcome for criterion in repaired.criteria)
     assert decoded == shuffled == larger == coverage == "survives"
@@ -623,6 +632,7 @@ def test_the_criteria_are_checked_and_everything_is_shown(repaired: Audit, goals
     assert document["episodes"] == len(goals)
 
 
+@pytest.mark.slow
 def test_criteria_without_simulator_are_unknown(lewm: JepaWorldModel, logged: Latents) -> None:
     audit = audit_planner(lewm, logged, criteria=True)
     assert len(audit.criteria) == 5
@@ -658,6 +668,7 @@ def test_criteria_that_cannot_be_tested_say_what_is_missing(
         assert missing == expected
 
 
+@pytest.mark.slow
 def test_the_command_line_fits_and_audits(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,6 +31,7 @@ def test_a_bundled_model_keeps_the_contract(name: str) -> None:
     assert sum(path.stat().st_size for path in (ZOO / name).iterdir()) <= 6_000_000
 
 
+@pytest.mark.slow
 def test_a_bundled_model_has_the_quality_that_is_recorded_of_all() -> None:
     task, name = PushT(workers=1), NAMES[0]
     found = measure(load_world_model(name), task, task.generate_logs(episodes=60, seed=77))

@@ -47,7 +47,7 @@ def test_the_default_repair_is_our_recipe(latents: Latents, monkeypatch: pytest.
     default = importlib.import_module("reachcost.fitting.default")
     monkeypatch.setattr(default, "fit", lambda pairs, recipe, **_: seen.update(pairs=pairs, recipe=recipe))
     repair_latents(latents)
-    assert seen["recipe"] is None  # what fit takes for Recipe()
+    assert seen["recipe"] == Recipe()
     assert len(seen["pairs"].train) == 100_000
 
 

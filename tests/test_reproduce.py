@@ -152,6 +152,7 @@ def finished_runs(out: Path) -> int:
     return len(list(out.glob("runs/*/*/[!.]*")))
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_the_same_bytes_come_out(finished: Path, tmp_path: Path) -> None:
     moments, out = random.Random(0), tmp_path / "out"
     context = multiprocessing.get_context("forkserver")

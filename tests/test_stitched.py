@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +116,11 @@ def test_places_as_wide_as_transitions_are_warned_of() -> None:
     """In many dimensions places cannot be near: ways would jump through them."""
     rng = np.random.default_rng(0)
     walks = rng.normal(size=(40, 50, 30)).astype(np.float32).cumsum(1)
-    with pytest.warns(rc.ReachcostWarning, match="times as long as a place is wide"):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
         pairs = StitchedPairs(latents_of(*walks), 500, 100, places=40, stride=1)
     assert pairs.record["sharpness"] < 2.5
+    assert any("times as long as a place is wide" in str(warning.message) for warning in told)
 
 
 def test_what_cannot_be_stitched_is_said() -> None:
@@ -177,14 +180,14 @@ def test_a_model_with_a_history_is_shown_it() -> None:
 
 
 def test_latents_of_another_model_are_refused(frames: rc.Latents) -> None:
-    with pytest.raises(rc.ReachcostError, match="the latents are not of"):
+    with pytest.raises(rc.ReachcostError, match=r"the latents are of .*3072.*, not of .*3073"):
         ImaginedPairs(rc.load_world_model("lewm-tworoom-3073"), frames, 10, 10, Imagination(10, 2))
 
 
 def test_shortest_ways_have_a_recipe_of_their_own() -> None:
     pairs = StitchedPairs(latents_of(*[corridor(0, 30)] * 20), 500, 100)
     assert pairs.usual_recipe.expectile == 0.5
-    assert rc.fit(pairs, None).record["recipe"]["expectile"] == 0.5
+    assert rc.LabelledRecipe(labels="stitched", directed=True).recipe.head == "iqe"
     assert rc.LabelledRecipe(labels="imagined").recipe.expectile == 0.5
     assert rc.LabelledRecipe(rc.Recipe(epochs=3, expectile=0.3), labels="stitched").recipe.expectile == 0.3
 
@@ -213,6 +216,7 @@ def test_imagined_pairs_need_no_order_of_frames(model: JepaWorldModel, frames: r
     assert without.record["logs_sha256"] == unordered.logs.fingerprint
 
 
+@pytest.mark.filterwarnings("ignore:.*have no way between them|.*imagined ways")
 def test_imagination_begins_in_no_evaluation_episode(model: JepaWorldModel) -> None:
     task = rc.make_task("tworoom")
     latents, goals = rc.encode_logs(model, task.generate_logs(400)), task.evaluation_set("high-distance")
@@ -236,13 +240,14 @@ def test_discrete_actions_are_imagined_one_at_a_time() -> None:
     assert (pairs.train.gap.numpy()[known] >= true - 1).mean() > 0.99  # hardly one is faster than the shortest way
 
 
+@pytest.mark.slow
 def test_a_repair_takes_labels_of_any_source(model: JepaWorldModel, tmp_path: Path) -> None:
     task = rc.make_task("tworoom")
     logs = task.generate_logs(60, seed=4)
-    head = rc.repair(model, logs, pairs=5000, recipe=rc.LabelledRecipe(labels="stitched"))
+    head = rc.repair(model, logs, pairs=2000, recipe=rc.LabelledRecipe(labels="stitched"))
     assert head.record["pairs"]["labels"] == "stitched"
     rc.write_logs(logs, tmp_path / "logs.h5")
     given = ["fit", "--model", "lewm-tworoom-3072", "--task", "tworoom", "--logs", str(tmp_path / "logs.h5")]
-    assert main([*given, "--out", str(tmp_path / "head"), "--labels", "stitched", "--pairs", "5000"]) == 0
+    assert main([*given, "--out", str(tmp_path / "head"), "--labels", "stitched", "--pairs", "2000"]) == 0
     assert rc.load_head(tmp_path / "head").record["pairs"]["labels"] == "stitched"
     assert main([*given, "--out", str(tmp_path / "no"), "--labels", "stitched", "--recipe", "paper"]) == 1

@@ -302,6 +302,7 @@ train_world_model(open_logs(sys.argv[1], TwoRoom().observe), sys.argv[2], TINY)
 """
 
 
+@pytest.mark.slow
 def test_a_killed_training_leaves_nothing_half_written_and_resumes(logs: Logs, trained: Path, tmp_path: Path) -> None:
     write_logs(logs, tmp_path / "logs.h5")
     ran = subprocess.run([sys.executable, "-c", CHILD, str(tmp_path / "logs.h5"), str(tmp_path / "m")])

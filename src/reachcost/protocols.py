@@ -106,8 +106,9 @@ class Planner(Protocol):
 
         A planner with an attribute `warm_start` that is true is also given `start`, from the second plan on: the blocks
         [B, H - executed, A] that its last plan left. One with `shrink` is given `remaining`, the blocks that the budget
-        of the episode leaves, and may plan no more than these. One with an attribute `discrete` is refused in worlds of
-        the other kind.
+        of the episode leaves, and may plan no more than these; one with `from_logs` what was `logged`, a
+        `reachcost.planning.logged.LoggedActions`. One with an attribute `discrete` is refused in worlds of the other
+        kind.
         """
         ...
 

@@ -88,7 +88,7 @@ def choose_recipe(
     (True, True)
     """
     progress = as_progress(progress)
-    latents = _encoded(model, logs, progress)
+    latents, imagining = _encoded(model, logs, progress), None if isinstance(model, Latents) else model
     usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), exclude_from(latents.logs, exclude).episodes)
     tried = _labelled(usual_recipes(latents.logs.lengths[usable]) if recipes is None else recipes)
     halves = np.array_split(generator(seed, "choice").permutation(usable), 2)
@@ -101,10 +101,13 @@ def choose_recipe(
             warnings.simplefilter("ignore", ReachcostWarning)  # a dead head is a line of the table
             for name, labelled in tried.items():
                 progress.step(f"{name} {number + 1}/2")
-                drawn = labelled.pairs(training, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed + number)
-                costs[name] = HeadCost(fit(drawn, labelled.recipe, seed=seed + number, progress=progress))
+                drawn = labelled.pairs(
+                    training, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed + number, model=imagining
+                )
+                recipe = labelled.trained_by(drawn)
+                costs[name] = HeadCost(fit(drawn, recipe, seed=seed + number, progress=progress))
                 if "shuffled" not in costs:
-                    costs["shuffled"] = HeadCost(shuffled_head(drawn, labelled.recipe, seed))
+                    costs["shuffled"] = HeadCost(shuffled_head(drawn, recipe, seed))
         rankings = logged_audit(costs, latents, pools[number])
         found.append({name: rankings[name].spearman for name in (*tried, *FLOORS)})
     judged = Judged(found, [latents.logs.episode_of(one.goals) for one in pools])

@@ -20,7 +20,7 @@ from reachcost.costs.latent import LatentMSE
 from reachcost.costs.oracle import OracleGeodesic
 from reachcost.data.actions import ActionBlocks, blocks_of
 from reachcost.data.evaluation import EvaluationSet
-from reachcost.data.latents import Latents, model_identity, require_finite
+from reachcost.data.latents import Latents, require_finite, require_latents_of
 from reachcost.data.logs import Logs
 from reachcost.data.probe import LinearProbe, deviation, episode_split, fit_probe
 from reachcost.data.rollouts import encoded
@@ -110,17 +110,19 @@ class Subject:
         samples = isinstance(self.planner, SamplingPlanner) and not isinstance(self.planner, type)
         if not samples or not is_dataclass(self.planner):
             raise ReachcostError(f"planner is {self.planner!r}: give one that samples, a dataclass as CEM() is")
+        if getattr(self.planner, "from_logs", False):
+            raise ReachcostError(
+                "an audit plans with the simulator, too, for which no latents were logged: audit the planner without "
+                "from_logs"
+            )
         if wrong := next((name for name in self.thresholds if name not in THRESHOLDS), None):
             raise ReachcostError(f"there is no threshold {wrong!r}: choose {', '.join(THRESHOLDS)}")
         if wrong := next((name for name, value in self.thresholds.items() if not np.isfinite(value)), None):
             raise ReachcostError(f"the threshold of {wrong} is {self.thresholds[wrong]}: give a number")
         self._require_columns()
         require_one_model({"audited": self.cost}, self.model)
-        here = model_identity(self.model)
         for latents in filter(None, (self.latents, self.held_out)):
-            if here and latents.model and here["sha256"] != latents.model["sha256"]:
-                made_by = latents.model["name"]
-                raise ReachcostError(f"the latents are of {made_by}, not of {here['name']}: encode with this model")
+            require_latents_of(self.model, latents)
         logged = self.latents.logs.fingerprint
         if self.held_out is not None:
             shared, chance = _shared_episodes(self.latents.logs, self.held_out.logs)

@@ -12,7 +12,11 @@ from reachcost.errors import ReachcostError
 
 UNFIT = (LookupError, AttributeError, TypeError, ValueError, RuntimeError)
 """What foreign code raises that is unfinished, or was given what it cannot use; other errors are left as they are."""
-NUMBERS: dict[str, tuple[type, str]] = {"int": (int, "a whole number"), "float": (float, "a number")}
+NUMBERS: dict[str, tuple[type, str]] = {
+    "int": (int, "a whole number"),
+    "float": (float, "a number"),
+    "bool": (bool, "True or False"),
+}
 """Annotations of fields that are checked, and what to give."""
 
 
@@ -58,7 +62,7 @@ def require_callable(value: object, what: str, remedy: str) -> None:
 
 
 def require_numbers(instance: Any) -> None:
-    """Refuse a dataclass whose fields are annotated as numbers and hold something else.
+    """Refuse a dataclass whose fields are annotated as numbers or switches and hold something else.
 
     >>> from dataclasses import dataclass
     >>> @dataclass

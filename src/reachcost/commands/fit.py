@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from reachcost.data.latents import Latents
     from reachcost.fitting.choose import LabelledRecipe, Labels
 
-LEARNED = {"temporal": "logged times", "stitched": "shortest logged ways", "imagined": "imagined ways"}
+LEARNED = {
+    "temporal": "logged times",
+    "stitched": "shortest logged ways",
+    "imagined": "imagined ways",
+    "mixed": "logged and imagined ways",
+    "shuffled": "shuffled labels",
+}
 
 
 def fit(
@@ -27,7 +33,7 @@ def fit(
     out: Path,
     task: str | None = None,
     recipe: Literal["default", "paper", "auto"] = "default",
-    labels: Literal["temporal", "stitched", "imagined"] = "temporal",
+    labels: Literal["temporal", "stitched", "imagined", "mixed", "auto"] = "temporal",
     pairs: int = 100_000,
     seed: int = 0,
     shuffled: bool = False,
@@ -45,8 +51,9 @@ def fit(
             Your own is module:Class or file.py:Class.
         recipe: How the head is trained: our way, the paper's, or the best of several on held-out logs, which takes
             about ten times as long.
-        labels: Where times come from: single episodes; shortest ways over all of them (stitched); or what the world
-            model imagines from logged frames, whose order then does not matter (imagined).
+        labels: Where times come from: single episodes; shortest ways over all of them (stitched); what the world model
+            imagines from logged frames, whose order then does not matter (imagined); both of these (mixed); or what
+            the logs can bear, by what is measured on them (auto).
         pairs: Training pairs of an epoch.
         seed: Of pairs and head.
         shuffled: Permute the labels: the control that must fail.
@@ -85,7 +92,11 @@ def fit(
     warn_if_in_doubt(head)
     excluded = head.record["pairs"].get("exclusion", {}).get("excluded_episodes", 0)
     kept_out = f", {excluded} evaluation episodes kept out" if sets else ""
-    learned = "shuffled labels" if shuffled else LEARNED[labels]
+    learned, chosen = LEARNED[head.record["pairs"]["labels"]], head.record["pairs"].get("chosen")
+    if chosen:
+        doubts = "".join(f"\n  not {name}: {doubt}" for name, found in chosen["against"].items() for doubt in found)
+        labels_taken = f"{head.record['pairs']['labels']} ({learned}), as {chosen['reason']}{doubts}"
+        console.print(f"labels: {labels_taken}", highlight=False, soft_wrap=True)
     given = f"--model {model} --logs {logs} --head {out}"
     there = f"\nor in stable-worldmodel: reachcost evaluate {given} --task {task}" if world and world.public else ""
     console.print(
@@ -121,7 +132,7 @@ def _errors(record: dict[str, Any]) -> Table:
     """Validation error beside those of heads that cannot know anything."""
     beside = record["references"]
     known = {"loss": record["validation_loss"], "rmse": record["validation_rmse"]}
-    judges = "imagined trajectories" if record["pairs"]["labels"] == "imagined" else "episodes"
+    judges = "imagined trajectories" if "trajectories" in record["pairs"] else "episodes"
     title = f"validation, {'held-out ' if beside['held_out'] else ''}{judges}: {beside['episodes']}"
     table = Table("", "loss", "RMSE in steps", box=box.SIMPLE_HEAD, show_edge=False, title=title, title_justify="left")
     lines = {"this head": known, "best constant": beside["constant"], "shuffled labels": beside.get("shuffled")}

@@ -23,6 +23,8 @@ def train_model(
     size: Literal["compact", "objects", "paper"] = "compact",
     steps: int | None = None,
     refinement: int | None = None,
+    ahead: int | None = None,
+    worlds: int | None = None,
     threads: int = 2,
     device: str = "cpu",
 ) -> None:
@@ -38,6 +40,8 @@ def train_model(
             is the public ViT-tiny at 224 px, for a GPU.
         steps: Updates of all parts together; by default 3,000 (compact) or 50,000 (paper).
         refinement: Updates of the predictor alone, afterwards; by default 4,000 (compact) or none (paper).
+        ahead: Action blocks that the predictor alone learns to foresee from its own predictions; by default 1.
+        worlds: Worlds in an update, where the logs are of several (column `world_idx`); by default all are mixed.
         threads: CPU threads; more or fewer round differently.
         device: Where to train: cpu or cuda.
     """
@@ -46,7 +50,8 @@ def train_model(
 
     require_least(0, seed=seed)
     require_writable(out)
-    counts = {name: count for name, count in (("steps", steps), ("refinement", refinement)) if count is not None}
+    given = {"steps": steps, "refinement": refinement, "ahead": ahead, "worlds": worlds}
+    counts = {name: count for name, count in given.items() if count is not None}
     plan = replace(TrainingPlan.of_size(size), kind=kind, seed=seed, threads=threads, device=device, **counts)
     world = task_option(task)
     opened = logs_option(logs, world, named=task is not None)

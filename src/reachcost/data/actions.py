@@ -128,3 +128,16 @@ def blocks_of(model: object) -> ActionBlocks | None:
             "rc.ActionBlocks.of(logs, length=1), or leave it out where actions are discrete"
         )
     return blocks
+
+
+def discrete_actions(model: object, logs: Logs) -> int | None:
+    """How many discrete actions there are, as the logs know them; None for a model that has action blocks."""
+    if blocks_of(model) is not None:
+        return None
+    logged = np.asarray(logs.columns["action"]) if "action" in logs.columns else np.empty(0)
+    if logged.dtype.kind not in "iub" or not len(logged) or logged.min() < 0:
+        raise ReachcostError(
+            "the world model has no action blocks and the logs hold no actions that are whole numbers from 0, so "
+            "nothing says which actions there are: call reachcost.with_actions(model, logs, length)"
+        )
+    return int(logged.max()) + 1

@@ -77,6 +77,17 @@ class Latents:
         return Latents(self.values[torch.from_numpy(rows)], self.logs.keep(rows), self.model)
 
 
+def require_latents_of(model: WorldModel, latents: Latents) -> None:
+    """Refuse latents of another world model."""
+    known, given = latents.model.get("sha256"), model_identity(model).get("sha256")
+    if latents.values.shape[1] != model.latent_dim or (known and given and known != given):
+        made_by = latents.model.get("name", "another model")
+        raise ReachcostError(
+            f"the latents are of {made_by}, not of {name_of(model)}: encode the logs with this model, "
+            "encode_logs(model, logs)"
+        )
+
+
 def encode_logs(
     model: WorldModel,
     logs: Logs,

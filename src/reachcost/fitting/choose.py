@@ -9,19 +9,22 @@ from typing import Literal, get_args
 import numpy as np
 
 from reachcost.base.progress import Progress
+from reachcost.base.types import require_type
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
+from reachcost.fitting.automatic import automatic_pairs
 from reachcost.fitting.directed import directed
 from reachcost.fitting.imagined import ImaginedPairs
 from reachcost.fitting.pairs import Pairs
 from reachcost.fitting.recipe import Recipe
-from reachcost.fitting.stitched import GraphPairs, StitchedPairs
+from reachcost.fitting.stitched import StitchedPairs, usual_recipe
 from reachcost.fitting.temporal import TemporalPairs
 from reachcost.protocols import WorldModel
 
-Labels = Literal["temporal", "stitched", "imagined"]
-"""Where labels come from: times within one episode, shortest ways over all of them, or what the model imagines."""
+Labels = Literal["temporal", "stitched", "imagined", "mixed", "auto"]
+"""Where labels come from: times within one episode, shortest ways over all of them, what the model imagines, both of
+these, or what the logs can bear."""
 
 DEFAULT = "default"
 """The recipe that others have to beat."""
@@ -48,16 +51,26 @@ class LabelledRecipe:
     labels: Labels = "temporal"
     """Where labels come from; only temporal ones have a `sampling` and a `max_gap`."""
 
+    def trained_by(self, pairs: Pairs) -> Recipe:
+        """How a head learns from some pairs: by the recipe, or as is usual for these where labels were not settled."""
+        return pairs.usual_recipe if self.labels == "auto" and self.recipe == Recipe() else self.recipe
+
     def __post_init__(self) -> None:
         """Refuse what is unknown or would be ignored; shortest ways have a usual recipe of their own."""
+        require_type(self.recipe, Recipe, "recipe", 'give a Recipe, and where labels come from as labels="auto"')
+        require_type(self.directed, bool, "directed", "give True or False")
         if self.labels not in get_args(Labels):
             raise ReachcostError(f"there are no labels {self.labels!r}: choose one of {', '.join(get_args(Labels))}")
         if self.labels == "temporal":
             return
         if self.sampling != "balanced" or self.max_gap is not None:
             raise ReachcostError(f"{self.labels} pairs are of any two states: leave sampling and max_gap alone")
+        if self.labels == "auto":
+            if self.directed:
+                raise ReachcostError("auto labels find out whether they are directed: leave directed alone")
+            return
         if self.recipe == Recipe():
-            object.__setattr__(self, "recipe", GraphPairs.usual_recipe)
+            object.__setattr__(self, "recipe", usual_recipe(self.directed))
 
     def pairs(
         self,
@@ -74,7 +87,11 @@ class LabelledRecipe:
 
         Imagined labels need the world model that the latents are of.
         """
-        if self.labels == "imagined":
+        if self.labels == "auto":
+            return automatic_pairs(
+                latents, count, model=model, exclude=exclude, holdout=holdout, seed=seed, progress=progress
+            )
+        if self.labels in ("imagined", "mixed"):
             if model is None:
                 raise ReachcostError("imagined labels need the world model: call repair(model, logs), or give model=")
             return ImaginedPairs(
@@ -82,6 +99,7 @@ class LabelledRecipe:
                 latents,
                 count,
                 directed=self.directed,
+                logged=self.labels == "mixed",
                 exclude=exclude,
                 holdout=holdout,
                 seed=seed,

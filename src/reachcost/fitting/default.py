@@ -78,7 +78,8 @@ def repair(
 
 def require_recipe(recipe: object) -> None:
     """Refuse what is neither a recipe nor None."""
-    require_type(recipe, Recipe | LabelledRecipe | None, "recipe", "give a Recipe, say rc.Recipe(epochs=4)")
+    remedy = 'give a Recipe, say rc.Recipe(epochs=4), or rc.LabelledRecipe(labels="auto"); rc.choose_recipe finds one'
+    require_type(recipe, Recipe | LabelledRecipe | None, "recipe", remedy)
 
 
 def repair_latents(
@@ -95,9 +96,9 @@ def repair_latents(
 ) -> LearnedHead:
     """`repair` where the logs are encoded already; `references` trains the shuffled head for the record, too."""
     progress = as_progress(progress)
-    labelled = recipe if isinstance(recipe, LabelledRecipe) else LabelledRecipe()
-    trained = recipe.recipe if isinstance(recipe, LabelledRecipe) else recipe
+    labelled = recipe if isinstance(recipe, LabelledRecipe) else LabelledRecipe(recipe or Recipe())
     drawn = labelled.pairs(latents, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed, model=model, progress=progress)
+    trained = labelled.trained_by(drawn)
     progress.step("head")
     head = fit(drawn.shuffled() if shuffled else drawn, trained, seed=seed, progress=progress)
     if references and not shuffled:

@@ -1,8 +1,7 @@
-"""One training loop for every head; the epoch with the lowest validation loss is kept."""
+"""Training a head on labelled pairs; the epoch with the lowest validation loss is kept."""
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict
@@ -10,15 +9,14 @@ from dataclasses import asdict
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.optim import AdamW
-from torch.optim.lr_scheduler import OneCycleLR
 
 from reachcost.base.parallel import one_thread
 from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import torch_seed
 from reachcost.base.types import require_type
-from reachcost.errors import ReachcostError, ReachcostWarning
+from reachcost.errors import ReachcostWarning
 from reachcost.fitting.given import record_of_copy, trainable_copy
+from reachcost.fitting.loop import chosen, train
 from reachcost.fitting.pairs import Pairs, PairSet
 from reachcost.fitting.recipe import Recipe
 from reachcost.fitting.references import beside_constant
@@ -57,68 +55,35 @@ def fit(
     with one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(torch_seed(seed, "head"))
         trained = recipe.build(pairs.latents.shape[1]) if head is None else trainable_copy(head, recipe, pairs.latents)
-        curve, best = _train(trained, pairs, recipe, progress)
-    trained.load_state_dict(best)
+        curve = _train(trained, pairs, recipe, progress)
     _warn_if_constant(trained, pairs)
-    chosen = min(curve, key=lambda epoch: epoch["validation_loss"])
     trained.record = {
         "recipe": asdict(recipe),
         "seed": seed,
         "pairs": pairs.record,
         **({} if head is None else record_of_copy(head, recipe, pairs.record)),
-        "best_epoch": chosen["epoch"],
-        "validation_loss": chosen["validation_loss"],
-        "validation_rmse": chosen["validation_rmse"],
+        **chosen(curve),
         "references": beside_constant(trained.eval(), pairs, recipe),
         "curve": curve,
     }
     return trained.eval().requires_grad_(False)
 
 
-def _train(
-    head: LearnedHead, pairs: Pairs, recipe: Recipe, progress: Progress
-) -> tuple[list[dict[str, float]], dict[str, Tensor]]:
-    latents, train = pairs.latents, pairs.train
-    optimizer = AdamW(head.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True)
-    updates = -(-len(train) // recipe.batch_size)
-    schedule = (
-        OneCycleLR(optimizer, max_lr=recipe.learning_rate, epochs=recipe.epochs, steps_per_epoch=updates)
-        if recipe.schedule == "one-cycle"
-        else None
-    )
-    curve: list[dict[str, float]] = []
-    best: dict[str, Tensor] = {}
-    for epoch in progress.track(range(1, recipe.epochs + 1), "epoch"):
-        if recipe.fresh and epoch > 1:
-            train = pairs.epoch(epoch - 1)
-        head.train()
-        order = torch.randperm(len(train))
-        columns = latents[train.first[order]], latents[train.second[order]], train.gap[order] / head.scale
-        total = 0.0
-        for z, goal, target in zip(*(column.split(recipe.batch_size) for column in columns), strict=True):
-            loss = recipe.losses(head.scaled(z, goal), target).mean()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            if schedule is not None:
-                schedule.step()
-            total += loss.item() * len(target)
-        validation_loss, validation_rmse = evaluate(head.eval(), latents, pairs.validation, recipe.losses)
-        if not validation_loss < float("inf"):
-            raise ReachcostError(
-                f"the validation loss became {validation_loss} in epoch {epoch}: lower the learning rate"
-            )
-        if not curve or validation_loss < min(point["validation_loss"] for point in curve):
-            best = copy.deepcopy(head.state_dict())
-        curve.append(
-            {
-                "epoch": epoch,
-                "train_loss": total / len(train),
-                "validation_loss": validation_loss,
-                "validation_rmse": validation_rmse,
-            }
-        )
-    return curve, best
+def _train(head: LearnedHead, pairs: Pairs, recipe: Recipe, progress: Progress) -> list[dict[str, float]]:
+    latents = pairs.latents
+
+    def draw(epoch: int) -> tuple[Tensor, Tensor, Tensor]:
+        drawn = pairs.epoch(epoch) if recipe.fresh and epoch else pairs.train
+        return drawn.first, drawn.second, drawn.gap / head.scale
+
+    def losses(first: Tensor, second: Tensor, target: Tensor) -> Tensor:
+        return recipe.losses(head.scaled(latents[first], latents[second]), target)
+
+    def judge() -> dict[str, float]:
+        loss, rmse = evaluate(head, latents, pairs.validation, recipe.losses)
+        return {"validation_loss": loss, "validation_rmse": rmse}
+
+    return train(head, recipe, draw, losses, judge, progress)
 
 
 @torch.no_grad()

@@ -45,8 +45,7 @@ class Graph:
         Unless `directed`, the shorter time of there and back holds for both.
         """
         edges = counted.edges(least)
-        times = stride * fewest_edges(edges, len(places))
-        times = times if directed else np.minimum(times, times.T)
+        times = shortest_times(edges, len(places), stride, directed)
         record = {"places": len(places), "stride": stride, "least": least, "directed": directed}
         record |= {"transitions": counted.transitions, "edges": edges.shape[1]}
         return cls(places, times, {**record, "unreachable": round(float(np.isinf(times).mean()), 6)})
@@ -63,15 +62,18 @@ def sharpness(before: Tensor, after: Tensor, places: Tensor) -> float:
 
 
 @torch.no_grad()
-def nearest(latents: Tensor, places: Tensor) -> np.ndarray:
-    """The place that each latent [N, D] is nearest to, of places [K, D] -> int32 [N].
+def nearest(latents: Tensor, places: Tensor, rows: np.ndarray | None = None) -> np.ndarray:
+    """The place that each latent [N, D], or each of some rows of them, is nearest to, of places [K, D] -> int32 [N].
+
+    Rows are read a group at a time: latents that lie in a file, however many, need not fit into memory.
 
     >>> nearest(torch.tensor([[0.1], [0.9]]), torch.tensor([[0.0], [1.0]])).tolist()
     [0, 1]
     """
     half = places.square().sum(1) / 2
-    groups = each(lambda group: (half - group @ places.T).argmin(1), latents.split(TOGETHER))
-    return torch.cat(groups).to(torch.int32).numpy() if groups else np.empty(0, np.int32)
+    wanted = torch.arange(len(latents)) if rows is None else torch.from_numpy(rows)
+    groups = each(lambda group: (half - latents[group] @ places.T).argmin(1), wanted.split(TOGETHER))
+    return torch.cat(groups).to(torch.int32).numpy() if len(wanted) else np.empty(0, np.int32)
 
 
 class TransitionCounts:
@@ -90,11 +92,11 @@ class TransitionCounts:
         self.places, self.transitions = places, 0
         self._keys, self._counts = np.empty(0, np.int64), np.empty(0, np.int64)
 
-    def add(self, before: np.ndarray, after: np.ndarray) -> None:
-        """Count transitions from places [M] to places [M]."""
+    def add(self, before: np.ndarray, after: np.ndarray, times: int = 1) -> None:
+        """Count transitions from places [M] to places [M], each so many times."""
         self.transitions += len(before)
         keys = np.concatenate([self._keys, before.astype(np.int64) * self.places + after])
-        counts = np.concatenate([self._counts, np.ones(len(before), np.int64)])
+        counts = np.concatenate([self._counts, np.full(len(before), times)])
         self._keys, where = np.unique(keys, return_inverse=True)
         self._counts = np.bincount(where, weights=counts).astype(np.int64)
 
@@ -102,6 +104,12 @@ class TransitionCounts:
         """Pairs of different places that were seen at least so often, sorted [2, edges]."""
         before, after = divmod(self._keys[self._counts >= least], self.places)
         return np.stack([before, after])[:, before != after]
+
+
+def shortest_times(edges: np.ndarray, places: int, stride: int, directed: bool) -> np.ndarray:
+    """Steps from every place to every other over edges [2, E] of so many; unless `directed`, the shorter of both."""
+    times = stride * fewest_edges(edges, places)
+    return times if directed else np.minimum(times, times.T)
 
 
 def fewest_edges(edges: np.ndarray, places: int) -> np.ndarray:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
 import torch
 from numpy.random import Generator
 from torch import Tensor
@@ -61,7 +62,7 @@ class Pairs:
         usual_recipe: What a head learns from them by, unless told otherwise.
     """
 
-    usual_recipe = Recipe()
+    usual_recipe: Recipe = Recipe()
 
     def __init__(
         self,
@@ -118,6 +119,17 @@ def exclude_from(logs: Logs, exclude: EvaluationSet | Sequence[EvaluationSet] | 
     if exclude is not None and not isinstance(exclude, list | tuple):
         raise ReachcostError(f"exclude= takes evaluation sets, not {_short(exclude)}: see task.evaluation_set(name)")
     return Exclusion(logs, tuple(exclude or ()))
+
+
+def split_episodes(usable: np.ndarray, holdout: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Episodes to learn from, and those to judge by; the same ones for both where nothing is held out.
+
+    >>> [len(part) for part in split_episodes(np.arange(20), 0.1, seed=0)]
+    [18, 2]
+    """
+    held_out = max(1, round(holdout * len(usable))) if holdout else 0
+    shuffled = generator(seed, "holdout").permutation(usable)
+    return (shuffled[held_out:], shuffled[:held_out]) if held_out else (usable, usable)
 
 
 def _short(value: object) -> str:

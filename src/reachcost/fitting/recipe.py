@@ -39,7 +39,8 @@ class Recipe:
     """How a head is built and trained. The defaults are ours; `Recipe.paper()` has the paper's."""
 
     head: str = "embedding"
-    """Kind of the head: embedding, pair, linear, mahalanobis or one that `register_head` added."""
+    """Kind of the head: embedding, pair, linear, mahalanobis, euclidean, iqe, mrn, budget or one of your own, by
+    `register_head`."""
     scale: float = 10.0
     """Steps (or what the labels count) per unit of the network's output."""
     hidden: int | None = None

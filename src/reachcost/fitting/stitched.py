@@ -14,10 +14,11 @@ from reachcost.base.seeding import generator
 from reachcost.base.types import require_type
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
+from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.fitting.exclusion import Exclusion
 from reachcost.fitting.graph import Graph, TransitionCounts, nearest, sharpness
-from reachcost.fitting.pairs import Pairs, PairSet, exclude_from, require_counts, require_latents
+from reachcost.fitting.pairs import Pairs, PairSet, exclude_from, require_counts, require_latents, split_episodes
 from reachcost.fitting.recipe import Recipe
 
 PLACES = 6000
@@ -29,8 +30,21 @@ MOST = 20_000
 STRIDES = (1, 2, 4, 8, 16)
 SHARP, BLURRED = 5.0, 2.5
 """How many times as long as a place is wide a transition should be, and below what ways jump through places."""
+LOST = 0.1
+"""Share of places without a way between them from which logs leave too much unconnected."""
 SAMPLE = 5000
 """Transitions that are looked at for that."""
+
+
+def usual_recipe(directed: bool) -> Recipe:
+    """How a head learns shortest ways, unless told otherwise.
+
+    A logged time is that of a detour, so the usual head of logged times leans to short ones; a shortest way is none.
+
+    >>> usual_recipe(directed=True).head, usual_recipe(directed=False).head
+    ('iqe', 'embedding')
+    """
+    return Recipe(head="iqe" if directed else "embedding", epochs=16, expectile=0.5)
 
 
 class GraphPairs(Pairs):
@@ -39,7 +53,7 @@ class GraphPairs(Pairs):
     Args:
         latents: What the rows are of.
         graph: Places and times between them.
-        place: The place of each row [R]; of rows that no pair is of, any number.
+        place: The place of each row [R]; of rows that no pair is of, -1.
         training: Rows that training pairs are of.
         judging: Rows that validation pairs are of.
         count: Number of training pairs.
@@ -49,11 +63,10 @@ class GraphPairs(Pairs):
 
     Attributes:
         graph: Places and times between them.
+        place: The place of each row [R], -1 where it was not asked for.
     """
 
-    # A logged time is that of a detour, so the usual head leans to short ones; a shortest way is none.
-    usual_recipe = Recipe(expectile=0.5)
-    remedy = "give logs in which states come again, or other places="
+    remedy = "give more logs, in which states come again, or more places=, or take temporal labels"
 
     def __init__(
         self,
@@ -67,7 +80,8 @@ class GraphPairs(Pairs):
         exclusion: Exclusion,
         record: dict[str, Any],
     ) -> None:
-        self.graph = graph
+        self.graph, self.place = graph, place
+        self.usual_recipe = usual_recipe(graph.record["directed"])
 
         def draw(rows: np.ndarray, number: int, purpose: str, *indices: int) -> PairSet:
             rng = generator(record["seed"], purpose, *indices)
@@ -88,20 +102,26 @@ class GraphPairs(Pairs):
             exclusion,
             {**record, **graph.record},
         )
-        if graph.record["unreachable"] > 0.5:
-            warnings.warn(
-                f"{100 * graph.record['unreachable']:.0f} % of the places have no way between them, and labels tell "
-                f"nothing of these: {self.remedy}",
-                ReachcostWarning,
-                stacklevel=3,
+        for doubt in self.doubts():
+            warnings.warn(f"{doubt}: {self.remedy}", ReachcostWarning, stacklevel=3)
+
+    @property
+    def unconnected(self) -> float:
+        """Share of pairs of places between which no way leads, neither there nor back."""
+        times = self.graph.times
+        return float((np.isinf(times) & np.isinf(times.T)).mean())
+
+    def doubts(self) -> list[str]:
+        """What speaks against these labels, as far as it was measured; nothing if they can be trusted."""
+        found, told = list[str](), self.record
+        if self.unconnected > LOST:
+            found.append(f"{100 * self.unconnected:.0f} % of the places have no way between them")
+        if told["sharpness"] < BLURRED:
+            found.append(
+                f"a transition is only {told['sharpness']:.1f} times as long as a place is wide, so that ways jump "
+                "from one side of a place to the other"
             )
-        if record["sharpness"] < BLURRED:
-            warnings.warn(
-                f"a transition is only {record['sharpness']:.1f} times as long as a place is wide, so stitched ways "
-                "jump from one side of a place to the other: give more logs or places=, or take temporal labels",
-                ReachcostWarning,
-                stacklevel=3,
-            )
+        return found
 
 
 class StitchedPairs(GraphPairs):
@@ -148,33 +168,26 @@ class StitchedPairs(GraphPairs):
         require_graph(places=places, stride=stride, least=least)
         logs, exclusion = latents.logs, exclude_from(latents.logs, exclude)
         usable = np.setdiff1d(np.flatnonzero(logs.lengths >= 2), exclusion.episodes)
-        held_out = max(1, round(holdout * len(usable))) if holdout else 0
-        if len(usable) <= held_out:
+        learning, judging = split_episodes(usable, holdout, seed)
+        if not len(learning):
             raise ReachcostError(f"of {len(logs)} episodes {len(usable)} can be stitched: log more, or exclude less")
-        self.held_out = np.sort(generator(seed, "holdout").permutation(usable)[:held_out])
-        episode = logs.episode_of(np.arange(logs.rows))
-        in_graph = np.isin(episode, np.setdiff1d(usable, self.held_out))
-        training = np.flatnonzero(in_graph)
-        judging = np.flatnonzero(np.isin(episode, self.held_out)) if held_out else training
-
-        centres = _places(latents, training, places, seed)
+        self.held_out = np.sort(judging) if holdout else np.empty(0, np.int64)
+        in_graph, judged = (np.isin(logs.episode_of(np.arange(logs.rows)), part) for part in (learning, judging))
+        centres = _places(latents, np.flatnonzero(in_graph), places, seed)
         steps, sharp = _steps(latents, in_graph, centres, STRIDES if stride is None else (stride,), seed)
-        starts = _starts(latents, in_graph, steps)
-        place, used = np.full(logs.rows, -1, np.int32), np.union1d(training, judging)
-        place[used] = nearest(latents.values[torch.from_numpy(used)], centres)
-        counted = TransitionCounts(len(centres))
-        counted.add(place[starts], place[starts + steps])
+        place, used = np.full(logs.rows, -1, np.int32), np.flatnonzero(in_graph | judged)
+        place[used] = nearest(latents.values, centres, used)
         record = {"labels": "stitched", "sharpness": round(sharp, 3), "holdout": holdout}
         super().__init__(
             latents,
-            Graph.of(centres, counted, steps, least, directed),
+            logged_graph(logs, in_graph, place, centres, steps, least, directed),
             place,
-            training,
-            judging,
+            np.flatnonzero(in_graph),
+            np.flatnonzero(judged),
             count,
             validation,
             exclusion,
-            {**record, "held_out_episodes": held_out, "seed": seed},
+            {**record, "held_out_episodes": len(self.held_out), "seed": seed},
         )
 
 
@@ -196,9 +209,19 @@ def _places(latents: Latents, training: np.ndarray, wanted: int | None, seed: in
     return latents.values[torch.from_numpy(few)].unique(dim=0)
 
 
-def _starts(latents: Latents, in_graph: np.ndarray, steps: int) -> np.ndarray:
+def logged_graph(
+    logs: Logs, in_graph: np.ndarray, place: np.ndarray, places: Tensor, steps: int, least: int, directed: bool
+) -> Graph:
+    """The graph of what followed so many steps later in the episodes of some rows, bool [R], whose places are known."""
+    starts = _starts(logs, in_graph, steps)
+    counted = TransitionCounts(len(places))
+    counted.add(place[starts], place[starts + steps])
+    return Graph.of(places, counted, steps, least, directed)
+
+
+def _starts(logs: Logs, in_graph: np.ndarray, steps: int) -> np.ndarray:
     """Rows of the graph that a row of their episode follows so many steps later."""
-    starts = latents.logs.window_starts(steps + 1)
+    starts = logs.window_starts(steps + 1)
     return starts[in_graph[starts]]
 
 
@@ -208,7 +231,7 @@ def _steps(
     """The first of some strides whose transitions are sharp, or the sharpest, and how sharp they are."""
     found = list[tuple[float, int]]()
     for steps in strides:
-        starts = _starts(latents, in_graph, steps)
+        starts = _starts(latents.logs, in_graph, steps)
         if not len(starts):
             break
         sample = generator(seed, "transitions").choice(starts, min(SAMPLE, len(starts)), replace=False)

@@ -16,7 +16,7 @@ from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.fitting.exclusion import Exclusion
-from reachcost.fitting.pairs import Pairs, PairSet, exclude_from, require_counts, require_latents
+from reachcost.fitting.pairs import Pairs, PairSet, exclude_from, require_counts, require_latents, split_episodes
 
 Sampler = Callable[[np.ndarray, Generator], tuple[np.ndarray, np.ndarray]]
 """Episode lengths [P], one per wanted pair, to the earlier and later time of each pair [P], [P]."""
@@ -95,16 +95,15 @@ class TemporalPairs(Pairs):
             raise ReachcostError(f"rows {rows} and holdout {holdout} do not go together: limited rows serve both kinds")
         logs, exclusion = latents.logs, exclude_from(latents.logs, exclude)
         usable = np.setdiff1d(np.flatnonzero(logs.lengths >= 2), exclusion.episodes)
-        held_out = max(1, round(holdout * len(usable))) if holdout else 0
-        shuffled = generator(seed, "holdout").permutation(usable)
-        for_validation, for_training = (shuffled[:held_out], shuffled[held_out:]) if held_out else (usable, usable)
+        for_training, for_validation = split_episodes(usable, holdout, seed)
+        held_out = len(for_validation) if holdout else 0
         if not len(for_training):
-            raise ReachcostError(_nothing_left(logs, exclusion, held_out=len(for_validation)))
+            raise ReachcostError(_nothing_left(logs, exclusion, held_out))
         training = _Rows(logs, for_training, rows, generator(seed, "rows"))
         validating = training if rows else _Rows(logs, for_validation, None, generator(seed, "rows"))
         sampler = SAMPLERS[sampling] if max_gap is None else partial(balanced, max_gap=max_gap)
 
-        self.held_out = for_validation if held_out else np.empty(0, np.int64)
+        self.held_out = for_validation if holdout else np.empty(0, np.int64)
 
         def draw(epoch: int) -> PairSet:
             return training.pair(count, sampler, exclusion, generator(seed, "train-pairs", *([epoch] if epoch else [])))

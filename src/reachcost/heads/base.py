@@ -59,8 +59,8 @@ class LearnedHead(nn.Module, ABC):
         return self.scale * self.scaled(z, goal)
 
 
-def two_hidden_layers(inputs: int, hidden: int) -> nn.Sequential:
-    """The paper's MLP: two hidden layers of one width with SiLU, one output."""
+def two_hidden_layers(inputs: int, hidden: int, outputs: int = 1) -> nn.Sequential:
+    """The paper's MLP: two hidden layers of one width with SiLU, by default one output."""
     return nn.Sequential(
-        nn.Linear(inputs, hidden), nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, 1)
+        nn.Linear(inputs, hidden), nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, outputs)
     )

@@ -9,11 +9,18 @@ from typing import Any, TypeVar
 
 from reachcost.errors import ReachcostError
 from reachcost.heads.base import LearnedHead
+from reachcost.heads.budget import BudgetHead
 from reachcost.heads.embedding import EmbeddingHead
+from reachcost.heads.euclidean import EuclideanHead
+from reachcost.heads.iqe import IntervalHead
+from reachcost.heads.mrn import ResidualHead
 from reachcost.heads.pair import PairHead
 from reachcost.heads.weighted import LinearHead, MahalanobisHead
 
-BUILT_IN = (PairHead, EmbeddingHead, LinearHead, MahalanobisHead)
+BUILT_IN = (
+    *(PairHead, EmbeddingHead, LinearHead, MahalanobisHead),
+    *(EuclideanHead, IntervalHead, ResidualHead, BudgetHead),
+)
 KINDS: dict[str, type[LearnedHead]] = {head.kind: head for head in BUILT_IN}
 
 _TYPES = {"int": int, "float": (int, float), "bool": bool}

@@ -48,7 +48,13 @@ def closed_loop(experiment: Experiment, setting: Setting, goals: EvaluationSet) 
     if study.prepare is not None:
         world, costs = study.prepare(world, costs)
     proposal = None if setting.cost == RANDOM or study.proposal is None else study.proposal(task)
-    options = {"seed": setting.member.seed, "budget": budget_of(task, evaluation, setting.budget), "proposal": proposal}
+    options: dict[str, Any] = {
+        "seed": setting.member.seed,
+        "budget": budget_of(task, evaluation, setting.budget),
+        "proposal": proposal,
+    }
+    if getattr(planner, "from_logs", False):
+        options["logs"] = experiment.latents(setting.member.model)
     return control(task, world, costs, goals, planner, **options, progress=experiment.progress)
 
 

@@ -58,9 +58,9 @@ class Recording:
         self.study, self.progress, self._episodes = study, as_progress(progress), episodes
         self.recorder = Recorder(out, self.progress)
 
-    def within(self, study: Study) -> Experiment:
-        """The engine for one world, among the same records."""
-        other = Experiment(study, self.recorder.out, self.progress, self._episodes)
+    def within(self, study: Study, engine: type[Experiment] | None = None) -> Experiment:
+        """The engine for one world, perhaps one of its own, among the same records."""
+        other = (engine or Experiment)(study, self.recorder.out, self.progress, self._episodes)
         other.recorder = self.recorder
         return other
 

@@ -87,7 +87,13 @@ class World:
         kept_out = [self.evaluation(task, part) for part in PARTS]
         latents = encode_logs(model, logs)
         return repair_latents(
-            latents, exclude=kept_out, pairs=self.pairs, recipe=self.recipe, seed=seed, shuffled=shuffled
+            latents,
+            exclude=kept_out,
+            pairs=self.pairs,
+            recipe=self.recipe,
+            seed=seed,
+            shuffled=shuffled,
+            model=model,
         )
 
     def terminal_cost(self, task: Task, model: WorldModel, logs: Logs, *, seed: int = 0) -> TerminalCost:

@@ -16,7 +16,8 @@ RULE = Rule(
     "% of ways through a gap",
     30.0,
     False,
-    "log episodes on the ways to such goals (bottlenecks, passages), then fit the head again",
+    "log episodes on the ways to such goals (bottlenecks, passages) and fit the head again, or let the world model "
+    "imagine them (reachcost fit --labels imagined)",
     share=True,
 )
 PLACES_RULE = Rule("% of places not in the logs", 10.0, False, RULE.advice, share=True)

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+WORLD = "world_idx"
+"""Column that tells rows of different worlds apart, in logs of several: what stands still differs between them."""
 STATES = ("state", "states", "observation", "observations", "obs")
 NAMES = {
     **dict.fromkeys(STATES, "state"),

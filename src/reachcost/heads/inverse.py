@@ -1,0 +1,85 @@
+"""Inverse dynamics with a goal: which action block was taken here, by those who later came there?
+
+The idea of GC-IDM: a policy from logs, on latents that stay as they are, without a planner.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from reachcost.errors import ReachcostError
+
+
+class InverseDynamics(nn.Module):
+    """An MLP on two latents that predicts the next action block, or which of some discrete actions comes next.
+
+    Args:
+        latent_dim: D.
+        outputs: Numbers of an action block, A, or discrete actions there are.
+        discrete: Whether actions are discrete.
+        hidden: Width of the hidden layers.
+        layers: How many there are.
+
+    Attributes:
+        record: How it was trained.
+
+    Shape:
+        z [..., D] and goal [..., D], broadcast against each other, to [..., outputs]: a block in the coordinates of the
+        model's `ActionBlocks`, or logits of the actions.
+
+    >>> network = InverseDynamics(latent_dim=10, outputs=4, discrete=True, hidden=16)
+    >>> network(torch.randn(3, 10), torch.randn(10)).shape, network.act(torch.randn(3, 10), torch.randn(10)).shape
+    (torch.Size([3, 4]), torch.Size([3, 1]))
+    """
+
+    def __init__(self, latent_dim: int, outputs: int, discrete: bool, hidden: int = 256, layers: int = 3) -> None:
+        super().__init__()
+        self.latent_dim, self.outputs, self.discrete = latent_dim, outputs, discrete
+        self.record: dict[str, Any] = {}
+        widths = [2 * latent_dim, *[hidden] * layers]
+        wide = [part for ends in pairwise(widths) for part in (nn.Linear(*ends), nn.SiLU())]
+        self.mlp = nn.Sequential(*wide, nn.Linear(hidden, outputs))
+
+    @property
+    def action_dim(self) -> int:
+        """A: numbers of an action as a planner gives it, 1 for the index of a discrete one."""
+        return 1 if self.discrete else self.outputs
+
+    def forward(self, z: Tensor, goal: Tensor) -> Tensor:
+        """What the MLP makes of both latents."""
+        for name, latent in (("z", z), ("goal", goal)):
+            if latent.shape[-1] != self.latent_dim:
+                raise ReachcostError(
+                    f"this policy was trained on latents of dimension {self.latent_dim} but {name} has "
+                    f"{latent.shape[-1]}: train one on latents of this world model"
+                )
+        return self.mlp(torch.cat(torch.broadcast_tensors(z, goal), dim=-1))
+
+    def act(self, z: Tensor, goal: Tensor, draws: Tensor | None = None) -> Tensor:
+        """The action block [..., A], or a discrete action, int64 [..., 1].
+
+        That is the most probable one, or, by uniform draws [...] from 0 to below 1, each as often as it is probable.
+        """
+        predicted = self(z, goal)
+        if not self.discrete:
+            return predicted
+        if draws is None:
+            return predicted.argmax(-1, keepdim=True)
+        below = predicted.softmax(-1).cumsum(-1)[..., :-1] <= draws[..., None]
+        return below.sum(-1, keepdim=True)
+
+    def losses(self, z: Tensor, goal: Tensor, taken: Tensor) -> Tensor:
+        """Loss of each pair [P], from z, goal [P, D] and what was taken: blocks [P, A], or actions int64 [P].
+
+        Absolute errors of blocks: noise that hits the bounds of an action pulls its mean towards zero, and a policy of
+        means would be slow; the median stays where it was aimed at. Numbers of a block that are NaN do not count.
+        """
+        predicted = self(z, goal)
+        if self.discrete:
+            return functional.cross_entropy(predicted, taken, reduction="none")
+        return (predicted - torch.where(taken.isnan(), predicted, taken)).abs().mean(-1)

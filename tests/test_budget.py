@@ -1,0 +1,111 @@
+"""Reachability within budgets: probabilities that grow with the budget, and the steps they make one expect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import spearmanr
+
+import reachcost as rc
+from reachcost.data.latents import Latents
+from reachcost.errors import ReachcostError
+from reachcost.fitting.budget import ReachedPairs
+
+QUICK = rc.BudgetRecipe(budgets=8, hidden=32, epochs=3, learning_rate=1e-2)
+
+
+@pytest.fixture(scope="module")
+def logs(task: rc.TopoNav) -> rc.Logs:
+    return task.generate_logs(300)
+
+
+@pytest.fixture(scope="module")
+def budget_head(model: rc.ExactTopoNav, logs: rc.Logs, evaluation: rc.EvaluationSet) -> rc.BudgetHead:
+    return rc.fit_budget(model, logs, exclude=evaluation, pairs=6000, recipe=QUICK)
+
+
+def test_a_larger_budget_never_makes_arriving_less_probable() -> None:
+    head = rc.BudgetHead(latent_dim=5, budgets=7, hidden=8)
+    within = head.within(100 * torch.randn(50, 5), torch.randn(5))
+    assert within.shape == (50, 7)
+    assert ((within >= 0) & (within <= 1)).all()
+    assert (within.diff(dim=-1) >= 0).all()
+
+
+def test_expected_steps_are_what_is_left_of_each_budget() -> None:
+    head = rc.BudgetHead(latent_dim=5, budgets=7, hidden=8, scale=3.0)
+    z, goal = torch.randn(4, 6, 5), torch.randn(4, 1, 5)
+    torch.testing.assert_close(head(z, goal), 3 * (1 - head.within(z, goal)).sum(-1))
+
+
+def test_the_loss_is_the_cross_entropy_of_reached_or_not() -> None:
+    head = rc.BudgetHead(latent_dim=5, budgets=3, hidden=8, scale=10.0)
+    z, goal, steps = torch.randn(4, 5), torch.randn(4, 5), torch.tensor([1.0, 20.0, 21.0, torch.inf])
+    reached = torch.tensor([[1.0, 1, 1], [0, 1, 1], [0, 0, 1], [0, 0, 0]])
+    assert torch.equal(head.reached(steps), reached.bool())
+    wanted = torch.nn.functional.binary_cross_entropy(head.within(z, goal), reached, reduction="none").mean(1)
+    torch.testing.assert_close(head.losses(z, goal, steps), wanted)
+
+
+def test_losses_of_sure_mistakes_stay_finite() -> None:
+    head = rc.BudgetHead(latent_dim=2, budgets=3, hidden=4)
+    for certainty in (-1e4, 1e4):
+        torch.nn.init.constant_(head.mlp[-1].bias, certainty)  # pyright: ignore[reportArgumentType]
+        loss = head.losses(torch.zeros(2, 2), torch.ones(2, 2), torch.tensor([1.0, torch.inf])).sum()
+        loss.backward()
+        assert loss.isfinite()
+        assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in head.parameters())
+
+
+def test_a_trained_head_orders_states_by_their_distance(
+    task: rc.TopoNav, model: rc.ExactTopoNav, logs: rc.Logs, budget_head: rc.BudgetHead
+) -> None:
+    rows = np.random.default_rng(0).integers(logs.rows, size=(2, 500))
+    states, goals = (logs.columns["state"][ends] for ends in rows)
+    z, goal = (model.encode(task.observe(ends)) for ends in (states, goals))
+    ranks: Any = spearmanr(budget_head(z, goal), task.distance(states, goals))
+    assert ranks.statistic > 0.7
+    few, planner = task.evaluation_set().spread(2), rc.CategoricalCEM(candidates=32, iterations=2, elites=4)
+    runs = rc.control(task, model, {"budget": rc.HeadCost(budget_head)}, few, planner, budget=3)
+    assert runs.final_distance.shape == (1, 2)
+
+
+def test_it_is_deterministic_and_proves_what_it_kept_out(
+    model: rc.ExactTopoNav, logs: rc.Logs, evaluation: rc.EvaluationSet, budget_head: rc.BudgetHead, tmp_path: Path
+) -> None:
+    again = rc.fit_budget(model, logs, exclude=evaluation, pairs=6000, recipe=QUICK)
+    rc.save_head(budget_head, tmp_path / "head")
+    loaded = rc.load_head(tmp_path / "head")
+    for other in (again, loaded):
+        assert other.record == budget_head.record
+        for name, weight in budget_head.state_dict().items():
+            assert torch.equal(weight, other.state_dict()[name])
+    assert budget_head.record["pairs"]["exclusion"]["evaluation_sets_sha256"] == [evaluation.fingerprint]
+
+
+def test_pairs_of_different_episodes_never_arrive_and_keep_out_what_is_kept_out(
+    latents: Latents, pairs: rc.TemporalPairs
+) -> None:
+    mixed = ReachedPairs(latents, pairs, share=0.3)
+    for part in (mixed.train, mixed.validation, mixed.epoch(1)):
+        ends = [latents.logs.episode_of(rows.numpy()) for rows in (part.first, part.second)]
+        assert np.array_equal(ends[0] != ends[1], part.gap.isinf().numpy())
+        assert 0.25 < part.gap.isinf().float().mean() < 0.35
+    held_out = [np.isin(latents.logs.episode_of(rows.numpy()), pairs.held_out) for rows in (part.first, part.second)]
+    assert not np.any(held_out)
+    assert mixed.record["exclusion"]["overlapping_pairs"] == 0
+
+
+def test_impossible_recipes_are_refused() -> None:
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"budgets": 0}, "budgets is 0: make it positive"),
+        ({"longest": 0}, "longest is 0: give at least one step"),
+        ({"unrelated": 1.0}, "unrelated is 1.0: give a share"),
+    )
+    for wrong, message in cases:
+        with pytest.raises(ReachcostError, match=message):
+            rc.BudgetRecipe(**wrong)

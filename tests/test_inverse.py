@@ -1,0 +1,210 @@
+"""Inverse dynamics with a goal: a policy from logs that needs no planner."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import reachcost as rc
+from reachcost.data.rollouts import history_of
+from reachcost.errors import ReachcostError
+from reachcost.fitting.inverse import TakenActions
+from reachcost.fitting.pairs import PairSet
+from reachcost.protocols import Observations
+
+QUICK = rc.InverseRecipe(hidden=32, layers=2, epochs=6, learning_rate=1e-2)
+
+
+class Plain(rc.Task):
+    """A point in the plane that moves by at most 1 in each direction."""
+
+    name, action_budget, action_dim = "plain", 20, 2
+
+    def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        return (states + np.clip(actions, -1, 1)).astype(np.float32)
+
+    def observe(self, states: np.ndarray) -> Observations:
+        return {"state": states}
+
+    def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        return np.abs(states - goals).max(1) < 1
+
+    def generate_logs(self, episodes: int, seed: int = 0) -> rc.Logs:
+        """Walkers with an aim and an unsteady hand: what they do is often cut at the bounds."""
+        rng, rows = np.random.default_rng(seed), 16
+        here, aim = rng.uniform(-8, 8, (2, episodes, 2))
+        states, actions = [], []
+        for _ in range(rows):
+            actions.append(np.clip(np.clip(aim - here, -1, 1) + rng.normal(0, 2, here.shape), -1, 1))
+            states.append(here)
+            here = here + actions[-1]
+        columns = {"state": np.stack(states, 1).reshape(-1, 2), "action": np.stack(actions, 1).reshape(-1, 2)}
+        return rc.Logs({name: part.astype(np.float32) for name, part in columns.items()}, np.full(episodes, rows))
+
+
+class Eyes:
+    """Sees the place; knows no dynamics, as none are needed."""
+
+    latent_dim, fingerprint = 2, "eyes"
+
+    def __init__(self, logs: rc.Logs, length: int = 2, history: int = 1) -> None:
+        self.actions, self.history = rc.ActionBlocks.of(logs, length), history
+        self.action_dim = self.actions.size
+
+    def encode(self, observations: Observations) -> torch.Tensor:
+        return torch.as_tensor(observations["state"], dtype=torch.float32) / 8
+
+    def rollout(self, context: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        raise AssertionError("a policy plans nothing")
+
+
+class Line(rc.Task):
+    """Eleven places in a row; moves are back and forward."""
+
+    name, action_budget, discrete_actions = "line", 25, 2
+
+    def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        return np.clip(states + 2 * actions - 1, 0, 10)
+
+    def observe(self, states: np.ndarray) -> Observations:
+        return {"state": states}
+
+    def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        return (states == goals).all(1)
+
+    def generate_logs(self, episodes: int, seed: int = 0) -> rc.Logs:
+        """Walkers to one of the ends, a tenth of whose moves are wrong."""
+        rng, rows = np.random.default_rng(seed), 8
+        here, aim = rng.integers(11, size=(episodes, 1)), rng.integers(2, size=(episodes, 1))
+        states, actions = [], []
+        for _ in range(rows):
+            states, actions = [*states, here], [*actions, np.where(rng.random(aim.shape) < 0.1, 1 - aim, aim)]
+            here = self.step(here, actions[-1])
+        columns = {"state": np.stack(states, 1).reshape(-1, 1), "action": np.stack(actions, 1).reshape(-1, 1)}
+        return rc.Logs(columns, np.full(episodes, rows))
+
+
+class Sight:
+    """Sees the place on the line."""
+
+    latent_dim, action_dim, fingerprint = 1, 1, "sight"
+
+    def encode(self, observations: Observations) -> torch.Tensor:
+        return torch.as_tensor(observations["state"], dtype=torch.float32) / 5 - 1
+
+    def rollout(self, context: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        raise AssertionError("a policy plans nothing")
+
+
+@pytest.fixture(scope="module")
+def plain() -> Plain:
+    return Plain()
+
+
+@pytest.fixture(scope="module")
+def walks(plain: Plain) -> rc.Logs:
+    return plain.generate_logs(300)
+
+
+@pytest.fixture(scope="module")
+def far(plain: Plain) -> rc.EvaluationSet:
+    starts, goals = np.random.default_rng(1).uniform(-7, 7, (2, 40, 2)).astype(np.float32)
+    return rc.EvaluationSet(starts, goals, "far", world=plain.world)
+
+
+@pytest.fixture(scope="module")
+def network(walks: rc.Logs, far: rc.EvaluationSet) -> rc.InverseDynamics:
+    return rc.fit_inverse(Eyes(walks), walks, exclude=far, pairs=8000, recipe=QUICK)
+
+
+def test_a_policy_reaches_goals_without_model_or_cost(
+    plain: Plain, walks: rc.Logs, far: rc.EvaluationSet, network: rc.InverseDynamics
+) -> None:
+    policy = rc.InversePolicy(network)
+    runs = rc.control(plain, Eyes(walks), {"gc-idm": rc.LatentMSE()}, far, planner=policy)
+    floor = rc.control(plain, Eyes(walks), {"random": rc.LatentMSE()}, far, planner=rc.RandomPolicy())
+    assert runs.success.mean() > 0.8
+    assert floor.success.mean() < 0.4
+
+
+def test_it_aims_where_walkers_aimed_although_their_actions_were_cut(network: rc.InverseDynamics) -> None:
+    east = network.act(torch.tensor([-0.5, 0.0]), torch.tensor([0.5, 0.0])).view(2, 2)
+    mean_of_cut_ones = 0.38
+    assert (east[:, 0] > 1.5 * mean_of_cut_ones).all()
+
+
+def test_of_several_frames_the_newest_counts(
+    plain: Plain, walks: rc.Logs, far: rc.EvaluationSet, network: rc.InverseDynamics
+) -> None:
+    policy, costs = rc.InversePolicy(network), {"gc-idm": rc.LatentMSE()}
+    one, several = (rc.control(plain, Eyes(walks, history=history), costs, far, planner=policy) for history in (1, 3))
+    assert history_of(Eyes(walks, history=3)) == 3
+    assert np.array_equal(one.paths, several.paths)
+
+
+def test_episodes_do_not_depend_on_their_batch(
+    plain: Plain, walks: rc.Logs, far: rc.EvaluationSet, network: rc.InverseDynamics
+) -> None:
+    policy, costs = rc.InversePolicy(network), {"gc-idm": rc.LatentMSE()}
+    every, few = (rc.control(plain, Eyes(walks), costs, part, planner=policy) for part in (far, far.spread(3)))
+    kept = np.isin(every.episodes, few.episodes)
+    assert np.array_equal(every.paths[:, kept], few.paths)
+
+
+def test_training_proves_what_it_kept_out_and_is_deterministic(
+    walks: rc.Logs, far: rc.EvaluationSet, network: rc.InverseDynamics
+) -> None:
+    again = rc.fit_inverse(Eyes(walks), walks, exclude=far, pairs=8000, recipe=QUICK)
+    for name, weight in network.state_dict().items():
+        assert torch.equal(weight, again.state_dict()[name])
+    record = network.record
+    assert record["pairs"]["exclusion"]["evaluation_sets_sha256"] == [far.fingerprint]
+    assert record["pairs"]["held_out_episodes"] == 30
+    assert record["validation_loss"] == min(point["validation_loss"] for point in record["curve"])
+
+
+def test_what_a_block_does_after_arriving_does_not_count(walks: rc.Logs) -> None:
+    logged = TakenActions.of(Eyes(walks, length=3), walks)
+    pairs = PairSet(torch.tensor([0, 4]), torch.tensor([2, 9]), torch.tensor([2.0, 5.0]))
+    blocks = logged.between(pairs).view(2, 3, 2)
+    assert blocks.isnan().any(2).tolist() == [[False, False, True], [False, False, False]]
+    network = rc.InverseDynamics(2, 6, discrete=False, hidden=4)
+    loss = network.losses(torch.zeros(2, 2), torch.ones(2, 2), blocks.flatten(1)).sum()
+    loss.backward()
+    assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in network.parameters())
+
+
+def test_discrete_actions_are_chosen_or_drawn() -> None:
+    line = Line()
+    logs, goals = line.generate_logs(200), rc.EvaluationSet(np.array([[2], [9]]), np.array([[8], [1]]), world="line")
+    network = rc.fit_inverse(Sight(), logs, exclude=goals, pairs=4000, recipe=QUICK)
+    assert network.discrete
+    for sampled in (False, True):
+        policy = rc.InversePolicy(network, sampled)
+        assert rc.control(line, Sight(), {"gc-idm": rc.LatentMSE()}, goals, planner=policy).success.all()
+
+
+def test_draws_meet_actions_as_often_as_they_are_probable() -> None:
+    network = rc.InverseDynamics(2, 3, discrete=True, hidden=4).requires_grad_(False)
+    z, goal = torch.zeros(4000, 2), torch.ones(2)
+    drawn = network.act(z, goal, torch.arange(4000) / 4000)[:, 0].bincount(minlength=3) / 4000
+    torch.testing.assert_close(drawn, network(z[0], goal).softmax(-1), atol=1e-3, rtol=0)
+
+
+def test_what_does_not_fit_is_refused(
+    task: rc.TopoNav, plain: Plain, walks: rc.Logs, far: rc.EvaluationSet, network: rc.InverseDynamics
+) -> None:
+    policy, costs = rc.InversePolicy(network), {"gc-idm": rc.LatentMSE()}
+    with pytest.raises(ReachcostError, match="samples continuous actions"):
+        rc.control(task, rc.ExactTopoNav(task), costs, task.evaluation_set(), planner=policy)
+    with pytest.raises(ReachcostError, match="trained on latents of dimension 2 and blocks of 4 numbers"):
+        rc.control(plain, Eyes(walks, length=3), costs, far, planner=policy)
+    with pytest.raises(ReachcostError, match="no column 'action'"):
+        rc.fit_inverse(Eyes(walks), rc.Logs({"state": walks.columns["state"]}, walks.lengths))
+    with pytest.raises(ReachcostError, match="give logs of its world"):
+        rc.fit_inverse(Eyes(walks), task.generate_logs(5))
+    with pytest.raises(ReachcostError, match="draws discrete actions"):
+        rc.InversePolicy(network, sampled=True)
+    with pytest.raises(ReachcostError, match="hidden is 0: make it positive"):
+        rc.InverseRecipe(hidden=0)

@@ -1,0 +1,137 @@
+"""What labels take for granted, measured: places that reach through walls, models that walk through them, ways back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import reachcost as rc
+from reachcost.fitting.automatic import automatic_pairs, one_way
+from reachcost.fitting.choose import LabelledRecipe
+from reachcost.fitting.imagined import Imagination, ImaginedPairs
+from reachcost.fitting.premises import asymmetry, shortcuts
+from reachcost.fitting.stitched import StitchedPairs
+from reachcost.tasks.tworoom import TwoRoom
+from reachcost.worlds import suite
+
+TASK = rc.make_task("tworoom")
+FEW: dict[str, Any] = {"count": 500, "validation": 2000}
+
+
+def seen_exactly(task: TwoRoom, logs: rc.Logs) -> tuple[rc.ExactDynamics, rc.Latents]:
+    """The true dynamics of a layout as a world model, whose latents are places."""
+    model = rc.ExactDynamics(task, rc.ActionBlocks.of(logs, length=5))
+    return model, rc.encode_logs(model, logs, cache=False)
+
+
+@pytest.mark.filterwarnings("ignore::reachcost.ReachcostWarning")
+def test_a_model_with_a_hole_in_its_wall_is_caught() -> None:
+    logs, whole = TASK.generate_logs(1000, seed=7), TASK.layout
+    told = {}
+    for name, doors in (("whole", whole.doors), ("hole", (*whole.doors, (150.0, 14.0)))):
+        model, latents = seen_exactly(TwoRoom(layout=replace(whole, doors=doors)), logs)
+        told[name] = ImaginedPairs(model, latents, **FEW, imagination=Imagination(10_000))
+    assert not any("walk through walls" in doubt for doubt in told["whole"].doubts())
+    assert any("walk through walls" in doubt for doubt in told["hole"].doubts())
+    assert told["hole"].record["holes"] > 2 * told["whole"].record["holes"]
+
+
+def test_shortcuts_are_counted_in_units_of_the_usual_ratio() -> None:
+    reference = np.arange(1.0, 101.0)
+    assert shortcuts(0.3 * reference, reference) == 0
+    times = np.where(np.arange(100) < 7, 0.5, 1.0) * reference
+    assert shortcuts(times, reference) == pytest.approx(0.07)
+    assert shortcuts(np.full(5, np.inf), np.ones(5)) == 0
+
+
+def test_a_difference_that_two_graphs_do_not_share_is_chance() -> None:
+    rng = np.random.default_rng(0)
+    times = np.abs(np.subtract.outer(np.arange(50.0), np.arange(50.0))) + 1
+    noisy = [times + rng.uniform(0, 20, times.shape) for _ in range(2)]
+    assert asymmetry(*noisy) < 0.1
+    there = times + 20 * np.tri(50)
+    assert asymmetry(there, there + rng.uniform(0, 5, times.shape)) > 0.3
+
+
+def corridors(count: int, back: bool = True) -> rc.Latents:
+    """Walks along corridors that nothing connects, there and perhaps back."""
+    way = np.arange(20.0, dtype=np.float32)
+    walks = [np.stack([way, np.full_like(way, 100 * number)], axis=1) for number in range(count)]
+    walks += [walk[::-1] for walk in walks if back]
+    logs = rc.Logs.of_episodes([{"state": walk, "action": np.zeros((20, 1))} for walk in walks * 10])
+    return rc.Latents(torch.from_numpy(logs.columns["state"]), logs)
+
+
+def test_a_gate_that_never_opens_back_is_seen() -> None:
+    there, both = (StitchedPairs(corridors(1, back), **FEW) for back in (False, True))
+    assert one_way(there) == 1
+    assert one_way(both) == 0
+    assert automatic_pairs(corridors(1, back=False), 500).record["directed"]
+
+
+def test_what_can_neither_be_stitched_nor_imagined_has_logged_times() -> None:
+    class Stays:
+        """Takes no action that logs tell of."""
+
+        latent_dim, action_dim = 2, 1
+
+        def encode(self, observations: Any) -> torch.Tensor:
+            return torch.as_tensor(observations["state"])
+
+        def rollout(self, context: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+            return context[:, -1:].expand(-1, actions.shape[1], -1)
+
+    alone, imagining = (automatic_pairs(corridors(12), 500, model=model) for model in (None, Stays()))
+    assert alone.record["labels"] == imagining.record["labels"] == "temporal"
+    assert "nothing says which actions there are" in imagining.record["chosen"]["against"]["imagined"][0]
+    with pytest.raises(rc.ReachcostError, match="call encode_logs"):
+        automatic_pairs(corridors(1).logs, 500)  # pyright: ignore[reportArgumentType]
+
+
+def test_labels_are_directed_where_a_gate_opens_one_way() -> None:
+    found = {}
+    for name in ("one-way", "rooms"):
+        world = suite()[name]
+        task = world.task()
+        logs = task.generate_logs(**{**world.logs, "episodes": 1000})
+        latents = rc.encode_logs(world.model(task, logs), logs)
+        pairs = automatic_pairs(latents, 500)
+        found[name] = pairs.record["labels"], pairs.record["directed"]
+        assert (one_way(StitchedPairs(latents, **FEW)) > 0.15) == (name == "one-way")
+    assert found == {"one-way": ("stitched", True), "rooms": ("stitched", False)}
+
+
+@pytest.mark.filterwarnings("ignore::reachcost.ReachcostWarning")
+def test_what_logs_leave_apart_is_imagined_and_so_are_frames_without_order() -> None:
+    logs = TASK.generate_logs(300, seed=7)
+    far = logs.keep(np.flatnonzero(TASK.bottleneck(np.asarray(logs.columns["state"])) == 0))
+    model, latents = seen_exactly(TASK, far)
+    unordered = rc.Latents(latents.values, rc.Logs(far.columns, np.ones(far.rows, int)))
+    for some, against in ((latents, ["no way between them"]), (unordered, [])):
+        pairs = automatic_pairs(some, 500, model=model, imagination=Imagination(10_000))
+        assert pairs.record["labels"] == "imagined"
+        told = pairs.record["chosen"]["against"].get("stitched", [])
+        assert len(told) == len(against)
+        assert all(part in doubt for part, doubt in zip(against, told, strict=True))
+    with pytest.raises(rc.ReachcostError, match="these logs have no times"):
+        automatic_pairs(unordered, 500)
+
+
+@pytest.mark.filterwarnings("ignore::reachcost.ReachcostWarning")
+def test_logged_transitions_add_to_imagined_ones() -> None:
+    logs = TASK.generate_logs(200, seed=7)
+    model, latents = seen_exactly(TASK, logs)
+    few = {**FEW, "imagination": Imagination(2000, 4), "places": 300, "least": 1}
+    alone, both = (ImaginedPairs(model, latents, **few, logged=logged) for logged in (False, True))
+    assert both.record["labels"] == "mixed"
+    assert both.record["edges"] > alone.record["edges"]
+    assert both.record["unreachable"] <= alone.record["unreachable"]
+
+
+def test_settings_that_auto_finds_out_are_refused() -> None:
+    with pytest.raises(rc.ReachcostError, match="leave directed alone"):
+        LabelledRecipe(labels="auto", directed=True)

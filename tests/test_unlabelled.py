@@ -1,0 +1,154 @@
+"""Heads that learn from transitions alone, without labelled pairs: QRL and HILP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import reachcost as rc
+from reachcost.fitting.transitions import Transitions
+from reachcost.heads.base import LearnedHead
+from reachcost.worlds import suite
+from reachcost.worlds.oneway import GATE, WALL
+from tests.test_stitched import corridor, latents_of
+
+Fit = Callable[..., LearnedHead]
+BOTH = pytest.mark.parametrize(("fit", "kind"), [(rc.fit_qrl, "mrn"), (rc.fit_hilp, "euclidean")])
+LINE = 30
+
+
+def quick(kind: str, epochs: int = 1) -> rc.Recipe:
+    return rc.Recipe(head=kind, hidden=32, epochs=epochs, learning_rate=1e-2)
+
+
+def halves() -> rc.Latents:
+    """Walks along a corridor, none of which passes more than two thirds of it; a latent is a place from -1 to 1."""
+    walks = [corridor(0, 19), corridor(10, LINE - 1), corridor(0, 19)[::-1], corridor(10, LINE - 1)[::-1]] * 10
+    return latents_of(*(2 * walk.copy() / (LINE - 1) - 1 for walk in walks))
+
+
+@BOTH
+def test_distances_grow_beyond_single_episodes(fit: Fit, kind: str) -> None:
+    head = fit(halves(), quick(kind, epochs=4), count=10_000, stride=2)
+    places = torch.linspace(-1, 1, LINE)[:, None]
+    from_the_end = head(places[:1], places)
+    assert (from_the_end.diff() > 0).float().mean() > 0.9
+    assert 15 < from_the_end[-1] < 40
+    assert head.record["validation_rho"] > 0.95
+
+
+@BOTH
+def test_a_head_comes_trained_frozen_and_with_its_story(fit: Fit, kind: str, tmp_path: Path) -> None:
+    head = fit(halves(), quick(kind), count=500, seed=3)
+    assert not head.training
+    assert not any(weight.requires_grad for weight in head.parameters())
+    assert head.record["pairs"]["labels"] == head.record["objective"]["name"] == fit.__name__.removeprefix("fit_")
+    assert head.record["pairs"]["held_out_episodes"] == 4
+    assert head.record["recipe"]["head"] == kind
+    assert json.loads(json.dumps(head.record)) == head.record
+    rc.save_head(head, tmp_path / "head")
+    assert rc.load_head(tmp_path / "head").record == head.record
+
+
+@BOTH
+def test_learning_is_deterministic_whatever_the_threads(fit: Fit, kind: str) -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    threads, found = torch.get_num_threads(), list[LearnedHead]()
+    for seed, number in ((1, 1), (1, 2), (2, 1)):
+        torch.set_num_threads(number)
+        found.append(fit(halves(), quick(kind), count=1000, seed=seed))
+        assert torch.get_num_threads() == number
+    torch.set_num_threads(threads)
+    one, same, other = (torch.cat([weight.flatten() for weight in head.parameters()]) for head in found)
+    assert torch.equal(torch.rand(3), expected)
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+@BOTH
+def test_nothing_is_learned_from_evaluation_episodes(fit: Fit, kind: str) -> None:
+    latents = latents_of(*[corridor(0, 20) + 100 * number for number in range(10)])
+    goals = rc.logged_goals(latents.logs, offset=9, count=2)
+    head = fit(latents, quick(kind), count=300, exclude=goals)
+    proof = head.record["pairs"]["exclusion"]
+    assert proof["evaluation_sets_sha256"] == [goals.fingerprint]
+    assert proof["excluded_episodes"] == 2
+    assert proof["overlapping_episodes"] == proof["overlapping_rows"] == proof["overlapping_pairs"] == 0
+
+
+def test_goals_that_make_an_evaluation_pair_are_drawn_again() -> None:
+    """A set that was not drawn from logs keeps no episode out, but its very pairs."""
+    latents = latents_of(*[corridor(0, 4)] * 30)
+    goals = rc.EvaluationSet(np.array([[0.0]], np.float32), np.array([[3.0]], np.float32))
+    transitions = Transitions(latents, future=0.5, exclude=goals)
+    drawn = transitions.epoch(0, count=2000)
+    ends = set(zip(*(latents.values[rows, 0].tolist() for rows in (drawn.before, drawn.goal)), strict=True))
+    assert (0.0, 2.0) in ends
+    assert not {(0.0, 3.0), (3.0, 0.0)} & ends
+
+
+def test_transitions_and_later_goals_stay_in_their_episode() -> None:
+    latents = latents_of(*[corridor(0, 9) + 100 * number for number in range(20)])
+    drawn = Transitions(latents, stride=3, future=1.0, holdout=0.25).epoch(0, count=500)
+    before, after, goal = (latents.values[rows, 0] for rows in (drawn.before, drawn.after, drawn.goal))
+    assert (after - before == 3).all()
+    assert (goal >= after).all()
+    assert (goal // 100 == before // 100).all()
+
+
+def test_held_out_episodes_judge_and_do_not_teach() -> None:
+    latents = latents_of(*[corridor(0, 9) + 100 * number for number in range(20)])
+    transitions = Transitions(latents, holdout=0.25)
+    taught = {row // 10 for rows in vars(transitions.epoch(0, count=2000)).values() for row in rows.tolist()}
+    judged = {row // 10 for rows in vars(transitions.judged).values() for row in rows.tolist()}
+    assert len(judged) == 5
+    assert not taught & judged
+
+
+def test_quasimetric_learning_finds_that_a_gate_opens_one_way() -> None:
+    world = suite()["one-way"]
+    task = world.task()
+    logs = task.generate_logs(300, seed=0)
+    latents = rc.encode_logs(world.model(task, logs), logs, cache=False)
+    head = rc.fit_qrl(latents, quick("mrn", epochs=2), count=25_000, exclude=world.evaluation(task, "tune"))
+    rows = [int(np.flatnonzero((logs.columns["state"] == (x, GATE)).all(1))[0]) for x in (WALL - 1, WALL + 1)]
+    here, there = latents.values[rows]
+    assert head(here, there) < 6
+    assert head(there, here) > 10
+    assert head.record["curve"][-1]["excess"] < 0.6
+
+
+@BOTH
+def test_what_cannot_be_learned_is_said(fit: Fit, kind: str) -> None:
+    latents: Any = halves()
+    with pytest.raises(rc.ReachcostError, match="'pair' has no triangle inequality: choose one of iqe, mrn, euclidean"):
+        fit(latents, rc.Recipe(head="pair"))
+    with pytest.raises(rc.ReachcostError, match="nothing is ranked"):
+        fit(latents, rc.Recipe(head=kind, loss="ranking"))
+    with pytest.raises(rc.ReachcostError, match="0 have transitions of 50 steps"):
+        fit(latents, stride=50)
+    with pytest.raises(rc.ReachcostError, match="a transition takes a step or more"):
+        fit(latents, stride=0)
+    with pytest.raises(rc.ReachcostError, match="at least one transition"):
+        fit(latents, count=0)
+    with pytest.raises(rc.ReachcostError, match=r"call encode_logs\(model, logs\)"):
+        fit(latents.logs)
+    with pytest.raises(rc.ReachcostError, match="`recipe` is 'iqe': give a Recipe"):
+        fit(latents, "iqe")
+    with pytest.raises(rc.ReachcostError, match="lower the learning rate"):
+        fit(latents, rc.Recipe(head=kind, epochs=2, learning_rate=1e30), count=2000)
+
+
+def test_settings_out_of_range_are_refused() -> None:
+    with pytest.raises(rc.ReachcostError, match=r"far is -1 and tolerance 0.1: make both positive"):
+        rc.fit_qrl(halves(), far=-1)
+    with pytest.raises(rc.ReachcostError, match=r"discount is 1.0: choose one between 0 and 1"):
+        rc.fit_hilp(halves(), discount=1.0)
