@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from reachcost.audits.logged import logged_audit, logged_pools
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
+from reachcost.fitting.logged import logged_audit, logged_pools
 from reachcost.tasks.tworoom import TwoRoom
 
 

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from reachcost.audits.sasc import compare_rankings, draw_pools, sasc
+from reachcost.audits.sasc import draw_pools, sasc
 from reachcost.costs.oracle import OracleGeodesic
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import encode_logs
 from reachcost.errors import ReachcostError
 from reachcost.fitting.oracle import OraclePairs
+from reachcost.results.ranking import compare_rankings
 from reachcost.tasks.exact import ExactDynamics
 from tests.toy import Corridor
 

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy.stats import spearmanr
 
-from reachcost.audits.sasc import compare_rankings, draw_pools, sasc
+from reachcost.audits.sasc import draw_pools, sasc
 from reachcost.costs.latent import LatentMSE
 from reachcost.costs.oracle import OracleGeodesic
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
+from reachcost.results.ranking import compare_rankings
 from reachcost.tasks.contract import Task
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav, sasc_pool

@@ -4,14 +4,9 @@ from reachcost.audits.choice import Choice as Choice
 from reachcost.audits.choice import choose_recipe as choose_recipe
 from reachcost.audits.comparison import compare_heads as compare_heads
 from reachcost.audits.criteria import Criterion as Criterion
-from reachcost.audits.logged import LoggedPools as LoggedPools
-from reachcost.audits.logged import logged_audit as logged_audit
-from reachcost.audits.logged import logged_pools as logged_pools
 from reachcost.audits.planner import Audit as Audit
 from reachcost.audits.planner import audit_planner as audit_planner
-from reachcost.audits.sasc import Ranking as Ranking
 from reachcost.audits.sasc import SascAudit as SascAudit
-from reachcost.audits.sasc import compare_rankings as compare_rankings
 from reachcost.audits.sasc import gaussian_pools as gaussian_pools
 from reachcost.audits.sasc import sasc as sasc
 from reachcost.audits.stage import Stage as Stage
@@ -47,6 +42,9 @@ from reachcost.fitting.imagined import Imagination as Imagination
 from reachcost.fitting.imagined import ImaginedPairs as ImaginedPairs
 from reachcost.fitting.inverse import InverseRecipe as InverseRecipe
 from reachcost.fitting.inverse import fit_inverse as fit_inverse
+from reachcost.fitting.logged import LoggedPools as LoggedPools
+from reachcost.fitting.logged import logged_audit as logged_audit
+from reachcost.fitting.logged import logged_pools as logged_pools
 from reachcost.fitting.oracle import OraclePairs as OraclePairs
 from reachcost.fitting.pairs import Pairs as Pairs
 from reachcost.fitting.qrl import fit_qrl as fit_qrl
@@ -78,6 +76,8 @@ from reachcost.protocols import Head as Head
 from reachcost.protocols import Planner as Planner
 from reachcost.protocols import TerminalCost as TerminalCost
 from reachcost.protocols import WorldModel as WorldModel
+from reachcost.results.ranking import Ranking as Ranking
+from reachcost.results.ranking import compare_rankings as compare_rankings
 from reachcost.tasks.check import check_task as check_task
 from reachcost.tasks.contract import PublicEnvironment as PublicEnvironment
 from reachcost.tasks.contract import Task as Task

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from torch import Tensor
 
-from reachcost.audits.logged import LoggedPools, TooFewGoals, logged_audit
-from reachcost.audits.pools import largest_pools, some_episodes
 from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import generator
 from reachcost.costs.head import HeadCost
@@ -26,7 +24,9 @@ from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.fitting.choose import LabelledRecipe, usual_recipes
 from reachcost.fitting.default import HOLDOUT
 from reachcost.fitting.fit import fit
+from reachcost.fitting.logged import LoggedPools, TooFewGoals, logged_audit
 from reachcost.fitting.pairs import exclude_from
+from reachcost.fitting.pools import largest_pools, some_episodes
 from reachcost.fitting.recipe import Recipe
 from reachcost.fitting.shuffled import shuffled_head
 from reachcost.protocols import TerminalCost, WorldModel

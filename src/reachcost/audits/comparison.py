@@ -7,8 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from reachcost.audits.logged import TooFewGoals, logged_audit
-from reachcost.audits.pools import largest_pools
 from reachcost.base.progress import Progress
 from reachcost.costs.checks import require_one_model
 from reachcost.costs.head import HeadCost
@@ -17,6 +15,8 @@ from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.fitting.directed import in_order
+from reachcost.fitting.logged import TooFewGoals, logged_audit
+from reachcost.fitting.pools import largest_pools
 from reachcost.fitting.temporal import TemporalPairs
 from reachcost.heads.base import LearnedHead
 from reachcost.protocols import TerminalCost, WorldModel

@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from reachcost.audits.logged import logged_audit, logged_pools
-from reachcost.audits.pools import some_episodes
 from reachcost.audits.stage import Rule, Stage, compare
 from reachcost.audits.subject import Subject
 from reachcost.costs.head import HeadCost
@@ -16,6 +14,8 @@ from reachcost.costs.latent import LatentMSE
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
 from reachcost.fitting.default import repair_latents
+from reachcost.fitting.logged import logged_audit, logged_pools
+from reachcost.fitting.pools import some_episodes
 from reachcost.fitting.recipe import Recipe
 from reachcost.results.stats import clustered_mean
 

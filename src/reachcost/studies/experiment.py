@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.audits.logged import LoggedPools, logged_pools
 from reachcost.audits.sasc import execute, roll_out, to_goals
 from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import generator
@@ -25,6 +24,7 @@ from reachcost.data.logs import Logs
 from reachcost.data.probe import PROBE_ROWS, LinearProbe, fit_probe
 from reachcost.fitting.coverage import covered_latents, pair_groups
 from reachcost.fitting.fit import fit
+from reachcost.fitting.logged import LoggedPools, logged_pools
 from reachcost.fitting.oracle import OraclePairs
 from reachcost.fitting.pairs import Pairs
 from reachcost.fitting.temporal import TemporalPairs

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from reachcost.audits.logged import logged_audit
-from reachcost.audits.sasc import compare_rankings
 from reachcost.costs.checks import score
+from reachcost.fitting.logged import logged_audit
+from reachcost.results.ranking import compare_rankings
 from reachcost.results.records import Columns, Run, require_rows
 from reachcost.studies.experiment import ORACLE, Experiment
 from reachcost.studies.study import Setting

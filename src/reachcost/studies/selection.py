@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from reachcost.audits.sasc import compare_rankings, to_goals
+from reachcost.audits.sasc import to_goals
 from reachcost.base.seeding import EpisodeStreams
 from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.rollouts import encoded
 from reachcost.errors import ReachcostError
 from reachcost.planning.cem import CEM
+from reachcost.results.ranking import compare_rankings
 from reachcost.results.records import Columns, Run, require_rows
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.study import Setting

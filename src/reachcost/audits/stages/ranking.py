@@ -7,11 +7,11 @@ from dataclasses import replace
 import torch
 
 from reachcost.audits.gain import ranking_gain
-from reachcost.audits.logged import TooFewGoals
 from reachcost.audits.references import MARGIN, judged_from_logs
 from reachcost.audits.stage import Rule, Stage, judge_ratio, unknown
 from reachcost.audits.subject import Subject
 from reachcost.costs.checks import score
+from reachcost.fitting.logged import TooFewGoals
 
 NAME = "ranking"
 RULE = Rule(

@@ -1,7 +1,7 @@
 """How our TwoRoom recipe was chosen: by held-out logs alone.
 
 Every recipe is judged on a tenth of the episodes, which no head was trained on, by its rank correlation with the
-fastest logged way (see `reachcost.audits.logged`). That is fair to heads that do not predict the mean, too.
+fastest logged way (see `reachcost.fitting.logged`). That is fair to heads that do not predict the mean, too.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from functools import cache
 
 import numpy as np
 
-from reachcost.audits.logged import LoggedPools, logged_audit, logged_pools
 from reachcost.costs.head import HeadCost
 from reachcost.fitting.fit import evaluate
+from reachcost.fitting.logged import LoggedPools, logged_audit, logged_pools
 from reachcost.fitting.pairs import PairSet
 from reachcost.fitting.temporal import TemporalPairs
 from reachcost.heads.base import LearnedHead

@@ -9,10 +9,10 @@ from typing import Any, cast
 import numpy as np
 
 from reachcost.audits.features import FeaturesOnly, swap_consistency
-from reachcost.audits.sasc import compare_rankings
 from reachcost.audits.subspace import attribute, rowspace_share
 from reachcost.costs.head import HeadCost
 from reachcost.heads.pair import PairHead
+from reachcost.results.ranking import compare_rankings
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.tables import TableRow
 from reachcost.studies.experiment import Experiment

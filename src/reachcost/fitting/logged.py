@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.audits.sasc import Ranking, compare_rankings
 from reachcost.base.seeding import generator
 from reachcost.costs.checks import score
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
 from reachcost.protocols import TerminalCost
+from reachcost.results.ranking import Ranking, compare_rankings
 
 VISITS = 250
 """Rows nearest to a goal, by latent distance; the episodes they belong to pass by it."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from reachcost.audits.logged import LoggedPools, TooFewGoals, logged_pools
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
+from reachcost.fitting.logged import LoggedPools, TooFewGoals, logged_pools
 
 SIZES = ((200, 300), (100, 300), (50, 100), (20, 50))
 """Goals and candidates of each, the largest first."""
