@@ -1,24 +1,32 @@
 """Which labels for these logs? Decided by what is measured on them, and never by success.
 
 Shortest logged ways, where states come again and places are small enough; what the world model imagines, where logs
-leave parts of the world unconnected or have no order; logged times, where neither can be trusted.
+leave parts of the world unconnected or have no order; logged times, where neither can be trusted, or where a head on
+them ranks held-out logs better: a place that reaches through a wall, say, is seen by nothing else.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import generator
+from reachcost.costs.head import HeadCost
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError, ReachcostWarning
+from reachcost.fitting.fit import fit
+from reachcost.fitting.graph import SHARPEST
 from reachcost.fitting.imagined import Imagination, ImaginedPairs
-from reachcost.fitting.pairs import Pairs, require_latents
+from reachcost.fitting.logged import TooFewGoals, logged_audit
+from reachcost.fitting.pairs import Pairs, exclude_from, require_latents
+from reachcost.fitting.pools import largest_pools, some_episodes
 from reachcost.fitting.premises import asymmetry
 from reachcost.fitting.stitched import LOST, GraphPairs, StitchedPairs, logged_graph
 from reachcost.fitting.temporal import TemporalPairs
@@ -26,6 +34,13 @@ from reachcost.protocols import WorldModel
 
 ONE_WAY = 0.15
 """Difference of there and back, as a share of a way, from which labels are directed."""
+MARGIN = 0.02
+"""How far a head on other labels may rank held-out logs behind one on logged times: logs hold little of what such
+labels are for, ways that no episode went."""
+JUDGES, TRIED = 1500, 50_000
+"""The most episodes that such heads learn from, and that judge them; their training pairs of an epoch."""
+IMAGINED = 20_000
+"""Trajectories that such a head is imagined from."""
 
 
 def automatic_pairs(
@@ -57,28 +72,77 @@ def automatic_pairs(
     ('stitched', False)
     """
     require_latents(latents)
-    given: dict[str, Any] = {"exclude": exclude, "holdout": holdout, "seed": seed}
+    given: dict[str, Any] = {"exclude": exclude, "seed": seed}
     progress, timed = as_progress(progress), bool((latents.logs.lengths >= 2).any())
     against = dict[str, list[str]]()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReachcostWarning)  # doubts are weighed here, and told
         progress.step("shortest logged ways")
-        stitched = _stitched(latents, count, against, given) if timed else None
+        stitched = _stitched(latents, count, against, {**given, "holdout": holdout}) if timed else None
         if stitched is not None and not against["stitched"]:
-            return _because(stitched, "logged ways can be stitched", against)
+            way = partial(StitchedPairs, directed=stitched.record["directed"])
+            certain = stitched.record["sharpness"] == SHARPEST
+            against["stitched"] = behind_logged_times(way, latents, min(count, TRIED), certain, progress, **given)
+            if not against["stitched"]:
+                return _because(stitched, "logged ways can be stitched", against)
         if model is not None and (stitched is None or stitched.unconnected > LOST):
             progress.step("imagination")
-            imagined = _imagined(model, latents, count, against, {**given, "imagination": imagination}, progress)
+            imagining = imagination or Imagination()
+            more = {**given, "holdout": holdout, "imagination": imagining}
+            imagined = _imagined(model, latents, count, against, more, progress)
+            if imagined is not None and timed and not against["imagined"]:
+                few = replace(imagining, trajectories=min(imagining.trajectories, IMAGINED))
+                way = partial(ImaginedPairs, model, imagination=few)
+                against["imagined"] = behind_logged_times(way, latents, min(count, TRIED), True, progress, **given)
             if imagined is not None and not against["imagined"]:
                 connects = "logs leave states unconnected that the world model connects"
                 return _because(imagined, connects if timed else "these logs have no times", against)
     if timed:
-        return _because(TemporalPairs(latents, count, **given), "longer ways cannot be trusted", against)
+        logged = TemporalPairs(latents, count, **given, holdout=holdout)
+        return _because(logged, "longer ways cannot be trusted", against)
     without = "" if model is None else f" ({'; '.join(against['imagined'])})"
     raise ReachcostError(
         "these logs have no times, and labels without times are imagined by the world model, which did not do"
         f"{without}: call repair(model, logs) with more frames, or give logs with times"
     )
+
+
+def behind_logged_times(
+    way: Callable[..., Pairs],
+    latents: Latents,
+    count: int,
+    certain: bool,
+    progress: Progress,
+    *,
+    exclude: EvaluationSet | Sequence[EvaluationSet] | None,
+    seed: int,
+) -> list[str]:
+    """What one half of the episodes says against labels, by heads on them and on logged times of the other half.
+
+    Args:
+        way: Makes pairs of latents, as `TemporalPairs` does.
+        latents: Encoded logs.
+        count: Training pairs of an epoch.
+        certain: Whether to trust the labels where there are too few logs to tell.
+        progress: Told of each head.
+        exclude: Evaluation sets, whose episodes neither teach nor judge.
+        seed: Of halves, pairs and heads.
+    """
+    usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), exclude_from(latents.logs, exclude).episodes)
+    learned, judged = np.array_split(generator(seed, "judged-labels").permutation(usable)[: 2 * JUDGES], 2)
+    try:
+        pools = largest_pools(latents, judged, seed)
+    except TooFewGoals:
+        return [] if certain else ["there are too few logs to tell whether places reach through walls"]
+    training, heads = some_episodes(latents, learned), dict[str, HeadCost]()
+    for name, make in (("these", way), ("logged", TemporalPairs)):
+        progress.step(f"{'these labels' if name == 'these' else 'logged times'} beside held-out logs")
+        drawn = make(training, count, exclude=exclude, holdout=0.1, seed=seed)
+        heads[name] = HeadCost(fit(drawn, seed=seed, progress=progress))
+    found = {name: ranking.spearman.mean() for name, ranking in logged_audit(heads, latents, pools).items()}
+    if found["these"] >= found["logged"] - MARGIN:
+        return []
+    return [f"heads on logged times rank held-out logs better ({found['logged']:.2f} against {found['these']:.2f})"]
 
 
 def _imagined(

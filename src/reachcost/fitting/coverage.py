@@ -1,7 +1,8 @@
 """Which places a head's pairs are of: the paper's coverage settings, for any task with a bottleneck or a distance.
 
 `limited` keeps away from the bottleneck; `balanced` takes half of its states and of its pairs near it, and equally many
-pairs of each group of the task; `mixed` equally many pairs of each group; `random` any.
+pairs of each group of the task; `mixed` equally many pairs of each group; `random` any. `frames` takes any states, too,
+each as an episode of its own: without times or order.
 """
 
 from __future__ import annotations
@@ -9,16 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import torch
 from numpy.random import Generator
 
 from reachcost.base.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
+from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.fitting.pairs import exclude_from
 from reachcost.tasks.contract import Task
 
-ANYWHERE = ("mixed", "random")
+FRAMES = "frames"
+ANYWHERE = ("mixed", "random", FRAMES)
 """Settings that do not ask where a bottleneck is."""
 SETTINGS = ("limited", "balanced", *ANYWHERE)
 FAR, NEAR = 0, 2
@@ -44,7 +48,22 @@ def covered_latents(
         lies = np.zeros(len(usable), np.int64)
     else:
         usable, lies = located_rows(latents, task, exclude, seed)
-    return latents.keep(usable[covered_rows(lies, setting, rows, generator(seed, "coverage"))])
+    kept = usable[covered_rows(lies, setting, rows, generator(seed, "coverage"))]
+    return unordered(latents, kept) if setting == FRAMES else latents.keep(kept)
+
+
+def unordered(latents: Latents, rows: np.ndarray) -> Latents:
+    """Some rows as frames that nobody remembers the order of: episodes of one state, without actions.
+
+    >>> import torch
+    >>> from reachcost.data.logs import Logs
+    >>> latents = Latents(torch.zeros(6, 2), Logs({"state": np.arange(6.0)[:, None]}, lengths=np.array([4, 2])))
+    >>> unordered(latents, np.array([0, 1, 5])).logs.lengths.tolist()
+    [1, 1, 1]
+    """
+    states = {"state": np.asarray(latents.logs.columns["state"])[rows]}
+    logs = Logs(states, np.ones(len(rows), np.int64), latents.logs.observe)
+    return Latents(latents.values[torch.from_numpy(rows)], logs, latents.model)
 
 
 def usable_rows(latents: Latents, exclude: EvaluationSet | None) -> np.ndarray:

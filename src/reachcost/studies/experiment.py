@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -22,7 +22,9 @@ from reachcost.data.fingerprint import fingerprint_of
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.data.probe import PROBE_ROWS, LinearProbe, fit_probe
+from reachcost.fitting.choose import LabelledRecipe, Labels
 from reachcost.fitting.coverage import covered_latents, pair_groups
+from reachcost.fitting.default import repair_latents
 from reachcost.fitting.fit import fit
 from reachcost.fitting.logged import LoggedPools, logged_pools
 from reachcost.fitting.oracle import OraclePairs
@@ -58,9 +60,9 @@ class Recording:
         self.study, self.progress, self._episodes = study, as_progress(progress), episodes
         self.recorder = Recorder(out, self.progress)
 
-    def within(self, study: Study, engine: type[Experiment] | None = None) -> Experiment:
-        """The engine for one world, perhaps one of its own, among the same records."""
-        other = (engine or Experiment)(study, self.recorder.out, self.progress, self._episodes)
+    def within(self, study: Study) -> Experiment:
+        """The engine for one world, among the same records."""
+        other = Experiment(study, self.recorder.out, self.progress, self._episodes)
         other.recorder = self.recorder
         return other
 
@@ -163,9 +165,27 @@ class Experiment(Recording):
             drawn = TemporalPairs(latents, **counts, exclude=exclude, **rules)
         return drawn if plan.shuffled == "none" else drawn.shuffled(validation=plan.shuffled == "all")
 
+    def _fitted(self, member: Member, plan: HeadPlan, seed: int, evaluation: str | None, title: str) -> LearnedHead:
+        if plan.of_episodes:
+            drawn = self.pairs(member, plan, seed, evaluation)
+            self.progress.step(title)  # encoding the logs has announced itself in between
+            return fit(drawn, plan.recipe, seed=seed, progress=self.progress)
+        return repair_latents(
+            self.learned_from(member, plan, seed, evaluation),
+            exclude=self._kept_out(plan, evaluation),
+            pairs=plan.pairs,
+            recipe=LabelledRecipe(plan.recipe, labels=cast(Labels, plan.labels)),
+            seed=seed,
+            shuffled=plan.shuffled == "all",
+            model=self.model(member.model),
+            progress=self.progress,
+        )
+
     def learned_from(self, member: Member, plan: HeadPlan, seed: int, evaluation: str | None = None) -> Latents:
         """The encoded logs that the pairs of a head are drawn from: all of them, or those that its coverage keeps."""
         latents, exclude = self.latents(member.model), self._kept_out(plan, evaluation)
+        if plan.episodes is not None:
+            latents = latents.keep(np.arange(latents.logs.offsets[plan.episodes]))
         if not plan.coverage:
             return latents
         return covered_latents(latents, plan.coverage, self.task, plan.rows, exclude, self._pair_seed(seed))
@@ -202,9 +222,7 @@ class Experiment(Recording):
 
         @torch.enable_grad()  # a head that is not kept is trained again where it is needed, which may be without
         def train(directory: Path) -> Columns:
-            drawn = self.pairs(member, plan, seed, evaluation)
-            self.progress.step(title)  # encoding the logs has announced itself in between
-            head = fit(drawn, plan.recipe, seed=seed, progress=self.progress)
+            head = self._fitted(member, plan, seed, evaluation, title)
             write_head(head, directory)
             curve = head.record["curve"]
             return {key: np.array([epoch[key] for epoch in curve]) for key in curve[0]}

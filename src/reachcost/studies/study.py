@@ -13,6 +13,7 @@ import numpy as np
 
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
+from reachcost.fitting.choose import Labels
 from reachcost.fitting.default import HOLDOUT
 from reachcost.fitting.recipe import Recipe
 from reachcost.heads.base import LearnedHead
@@ -43,8 +44,8 @@ class HeadPlan:
 
     recipe: Recipe = field(default_factory=Recipe)
     """How it is trained."""
-    labels: Literal["temporal", "oracle"] = "temporal"
-    """Logged times, or the true distance for diagnostic heads."""
+    labels: Labels | Literal["oracle"] = "temporal"
+    """Where labels come from (see `fitting.choose`), or the true distance for diagnostic heads."""
     pairs: int = 100_000
     """Training pairs (of an epoch)."""
     validation: int = 10_000
@@ -57,6 +58,8 @@ class HeadPlan:
     """Largest gap of temporal pairs."""
     rows: int | None = None
     """Log rows that pairs may use."""
+    episodes: int | None = None
+    """Logged episodes that pairs may use, the first ones; by default all."""
     holdout: float = HOLDOUT
     """Share of episodes kept for validation."""
     exclude: bool = True
@@ -70,6 +73,15 @@ class HeadPlan:
             raise ReachcostError("oracle labels are of any two states: leave max_gap and sampling at their defaults")
         if self.labels == "oracle" and self.rows is not None and not self.coverage:
             raise ReachcostError("oracle pairs are of all rows: say coverage='random' beside rows, or leave rows out")
+        if not self.of_episodes and (self.holdout != HOLDOUT or self.shuffled == "train"):
+            raise ReachcostError(
+                f"{self.labels} labels are held out, and shuffled, as `repair` does it: leave that alone"
+            )
+
+    @property
+    def of_episodes(self) -> bool:
+        """Whether pairs are drawn by the settings here; otherwise as `repair` draws those with such labels."""
+        return self.labels in ("temporal", "oracle")
 
 
 @dataclass(frozen=True)
@@ -163,6 +175,8 @@ class Study(Tables):
     """Costs of its own, beside the heads and those of `studies.costs`."""
     foreign_sets: Mapping[str, Callable[[], tuple[Task, EvaluationSet]]] = field(default_factory=dict)
     """Evaluation sets of other logs or worlds; the heads run on them are those of the study's own set."""
+    quick_planner: Planner | None = None
+    """A planner that takes less time, for tables of very many costs; by default the planner."""
     pair_seed: int | None = None
     """Seed of the pairs of all heads; by default each head has its own."""
     proposal: Callable[[Task], Proposal] | None = None

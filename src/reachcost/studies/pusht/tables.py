@@ -320,6 +320,7 @@ STUDY = Study(
     members={MODEL: (MEMBER,)},
     planner=PLANNER,
     pools=POOLS,
+    quick_planner=replace(PLANNER, blocks=None),
     evaluation=sets(50)[0],
     tables=TABLES,
     heads=HEADS,

@@ -1,13 +1,14 @@
-"""Label sources, heads and what peers offer, in a world of the suite, on the same logs and frozen latents."""
+"""Label sources, heads and what peers offer, in many worlds, each on the same logs and frozen latents."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,8 @@ from reachcost.fitting.inverse import InverseRecipe, fit_inverse
 from reachcost.fitting.pairs import require_latents
 from reachcost.fitting.recipe import Recipe
 from reachcost.heads.base import LearnedHead
-from reachcost.planning.control import control
+from reachcost.planning.control import Proposal, control
+from reachcost.planning.effort import cost_per_action
 from reachcost.planning.inverse import InversePolicy
 from reachcost.planning.random_policy import RandomPolicy
 from reachcost.protocols import Planner, TerminalCost, WorldModel
@@ -36,32 +38,86 @@ from reachcost.results.records import Columns, require_rows
 from reachcost.results.tables import TableRow
 from reachcost.studies.experiment import Recording
 from reachcost.studies.lines import mean_intervals
+from reachcost.studies.registry import STUDIES, study_of
+from reachcost.studies.study import Study
 from reachcost.studies.suite.settings import settings_of, worlds
 from reachcost.tasks.contract import Task
 from reachcost.worlds.world import PARTS, World
 
-METRICS = ("success", "rho_geo", "seconds")
+METRICS = ("success", "rho_geo", "seconds", "operations")
+MILLION = 1e6
+TIMED = 4
+"""Episodes whose first plans tell what an action costs."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A world with its logs, model and goals; what every way to plan in it begins with."""
+    """A world with its logs, model and goals; nothing is made before it is asked for."""
 
-    world: World
-    task: Task = field(init=False)
+    name: str
+    """How lines call it."""
+    make_task: Callable[[], Task]
+    """Makes the task."""
+    make_logs: Callable[[Task], Logs]
+    """Makes its logs."""
+    make_model: Callable[[Task, Logs], WorldModel]
+    """Makes its world model."""
+    sets: Callable[[Task], Sequence[EvaluationSet]]
+    """The set that is reported, then others that are kept out of training just as well."""
+    planner: Planner
+    """What plans."""
+    declared: Mapping[str, Any]
+    """What runs in it depend on, for records."""
+    seed: int = 0
+    """Of planner and heads."""
+    make_proposal: Callable[[Task], Proposal] | None = None
+    """Candidates that its protocol writes into every pool, if any."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "task", self.world.task())
+    @classmethod
+    def of_world(cls, recording: Recording, world: World) -> Place:
+        """A world of the suite."""
+        return cls(
+            name=world.name,
+            make_task=world.task,
+            make_logs=world.generate_logs,
+            make_model=world.model,
+            sets=lambda task: [world.evaluation(task, part) for part in reversed(PARTS)],
+            planner=world.planner,
+            declared={**settings_of(recording, world), "part": "report"},
+        )
+
+    @classmethod
+    def of_study(cls, study: Study) -> Place:
+        """The world of a study, with its first world model and its evaluation set."""
+        member = next(iter(study.members.values()))[0]
+        planner = study.quick_planner or study.planner
+        declared = {"study": study.name, "protocol": study.protocol, "logs": study.logs, "model": member.model}
+        return cls(
+            name=study.name,
+            make_task=study.task,
+            make_logs=lambda task: task.generate_logs(**study.logs),
+            make_model=lambda task, logs: study.models[member.model](task, True),
+            sets=lambda task: [task.evaluation_set(study.evaluation)],
+            planner=planner,
+            declared={**declared, "evaluation": study.evaluation, "planner": planner},
+            seed=member.seed,
+            make_proposal=study.proposal,
+        )
+
+    @cached_property
+    def task(self) -> Task:
+        """The task."""
+        return self.make_task()
 
     @cached_property
     def logs(self) -> Logs:
         """Its logs."""
-        return self.world.generate_logs(self.task)
+        return self.make_logs(self.task)
 
     @cached_property
     def model(self) -> WorldModel:
         """Its world model."""
-        return self.world.model(self.task, self.logs)
+        return self.make_model(self.task, self.logs)
 
     @cached_property
     def latents(self) -> Latents:
@@ -70,13 +126,13 @@ class Place:
 
     @cached_property
     def kept_out(self) -> list[EvaluationSet]:
-        """Both evaluation sets."""
-        return [self.world.evaluation(self.task, part) for part in PARTS]
+        """Sets that nothing learns from."""
+        return [*self.sets(self.task)]
 
-    @cached_property
+    @property
     def goals(self) -> EvaluationSet:
         """The set that is reported."""
-        return self.world.evaluation(self.task, "report")
+        return self.kept_out[0]
 
 
 Way = tuple[WorldModel, TerminalCost, Planner]
@@ -87,13 +143,18 @@ def _repaired(place: Place, name: str) -> LearnedHead:
     labelled = SETTINGS[name]
     assert isinstance(labelled, LabelledRecipe)
     return repair_latents(
-        place.latents, exclude=place.kept_out, recipe=labelled, model=place.model, shuffled=name == "shuffled"
+        place.latents,
+        exclude=place.kept_out,
+        recipe=labelled,
+        seed=place.seed,
+        model=place.model,
+        shuffled=name == "shuffled",
     )
 
 
 def _oracle(place: Place) -> Way:
     exact = exact_model(place.task, place.model, place.goals.starts)
-    return exact, OracleGeodesic(exact), place.world.planner
+    return exact, OracleGeodesic(exact), place.planner
 
 
 def _random(place: Place) -> Way:
@@ -102,7 +163,7 @@ def _random(place: Place) -> Way:
 
 
 def _inverse(place: Place) -> Way:
-    network = fit_inverse(place.model, place.logs, exclude=place.kept_out)
+    network = fit_inverse(place.model, place.logs, exclude=place.kept_out, seed=place.seed)
     return place.model, LatentMSE(), InversePolicy(network, sampled=network.discrete)
 
 
@@ -110,73 +171,87 @@ SETTINGS: dict[str, LabelledRecipe | Recipe | BudgetRecipe | InverseRecipe] = {
     "trm": LabelledRecipe(),
     "trm-paper": LabelledRecipe(Recipe.paper()),
     "trm-auto": LabelledRecipe(labels="auto"),
+    "temporal-iqe": LabelledRecipe(Recipe(head="iqe"), directed=True),
     "stitched-embedding": LabelledRecipe(labels="stitched"),
     "stitched-iqe": LabelledRecipe(labels="stitched", directed=True),
+    "stitched-mrn": LabelledRecipe(Recipe(head="mrn", epochs=16, expectile=0.5), labels="stitched", directed=True),
     "imagined-embedding": LabelledRecipe(labels="imagined"),
+    "imagined-iqe": LabelledRecipe(labels="imagined", directed=True),
     "shuffled": LabelledRecipe(),
     "qrl": qrl.USUAL,
     "hilp": hilp.USUAL,
     "budget": BudgetRecipe(),
     "gc-idm": InverseRecipe(),
 }
-"""How everything is trained, for records."""
+"""How everything is trained, for records; `trm` is `temporal-embedding`, too."""
 HEADS: dict[str, Callable[[Place], LearnedHead]] = {
     **{name: partial(_repaired, name=name) for name, one in SETTINGS.items() if isinstance(one, LabelledRecipe)},
-    "qrl": lambda place: qrl.fit_qrl(place.latents, exclude=place.kept_out),
-    "hilp": lambda place: hilp.fit_hilp(place.latents, exclude=place.kept_out),
-    "budget": lambda place: fit_budget(place.model, place.logs, exclude=place.kept_out),
+    "qrl": lambda place: qrl.fit_qrl(place.latents, exclude=place.kept_out, seed=place.seed),
+    "hilp": lambda place: hilp.fit_hilp(place.latents, exclude=place.kept_out, seed=place.seed),
+    "budget": lambda place: fit_budget(place.model, place.logs, exclude=place.kept_out, seed=place.seed),
 }
 """Heads in place of latent distance, by the name of their line."""
 OTHERS: dict[str, Callable[[Place], Way]] = {
-    "raw": lambda place: (place.model, LatentMSE(), place.world.planner),
+    "raw": lambda place: (place.model, LatentMSE(), place.planner),
     "gc-idm": _inverse,
     "oracle": _oracle,
     "random": _random,
 }
 UNRANKED = ("gc-idm", "random", "oracle")
 """What has no terminal cost that ranks latents."""
-SHOWN = {"trm-auto": "trm-directed"}
-"""What lines are called, if not by their way."""
+BOUNDS = ("oracle", "random")
+"""What plans without a world model, or not at all."""
+
+
+def label_rows(recording: Recording) -> list[TableRow]:
+    """Every way in every world: those of the paper, then the suite."""
+    studies = [study for study in map(study_of, STUDIES) if isinstance(study, Study)]
+    places = [*map(Place.of_study, studies), *(Place.of_world(recording, world) for world in worlds())]
+    return [_row(recording, place, name) for place in places for name in (*OTHERS, *HEADS)]
 
 
 def directed_rows(recording: Recording) -> list[TableRow]:
-    """Where a gate opens one way: labels and heads that know it, and those that do not."""
+    """The world whose gate opens one way: labels and heads that know it, and those that do not."""
     (world,) = (world for world in worlds() if world.name == "one-way")
-    place = cache(lambda: Place(world))
-    return [_row(recording, world, name, place) for name in (*OTHERS, *HEADS)]
+    place = Place.of_world(recording, world)
+    return [_row(recording, place, name, shown={"trm-auto": "trm-directed"}) for name in (*OTHERS, *HEADS)]
 
 
-def _row(recording: Recording, world: World, name: str, place: Callable[[], Place]) -> TableRow:
+def _row(recording: Recording, place: Place, name: str, shown: Mapping[str, str] | None = None) -> TableRow:
     def compute(_: Path) -> Columns:
-        here = place()
-        require_latents(here.latents)  # before the clock starts: encoding is no part of what is timed
+        require_latents(place.latents)  # before the clock starts: encoding is no part of what is timed
         began = time.perf_counter()
         with one_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore", ReachcostWarning)  # what is doubtful is a line of the table
-            model, cost, planner = OTHERS[name](here) if name in OTHERS else _headed(here, name)
+            model, cost, planner = OTHERS[name](place) if name in OTHERS else _headed(place, name)
         seconds = time.perf_counter() - began
-        runs = control(here.task, model, {name: cost}, here.goals, planner)
-        rows = {**runs.rows(), "seconds": np.full(len(here.goals), seconds)}
+        proposal = None if place.make_proposal is None or name in UNRANKED[:2] else place.make_proposal(place.task)
+        runs = control(place.task, model, {name: cost}, place.goals, planner, seed=place.seed, proposal=proposal)
+        rows = {**runs.rows(), "seconds": np.full(len(place.goals), seconds)}
+        if name not in BOUNDS:
+            effort = cost_per_action(place.task, model, cost, place.goals.spread(TIMED), planner)
+            rows["operations"] = np.full(len(place.goals), effort.multiply_adds / MILLION)
         if name not in UNRANKED:
-            rows["rho"] = sasc(here.task, model, {name: cost}, here.goals).rankings[name].spearman
+            rows["rho"] = sasc(place.task, model, {name: cost}, place.goals).rankings[name].spearman
         return rows
 
-    config = {**settings_of(recording, world), "part": "report", "way": name, "settings": SETTINGS.get(name)}
-    run = recording.run("labels", f"{world.name}-{name}", config, compute)
-    episodes = place().goals.episodes.tolist()
-    columns = ("success", "seconds") if name in UNRANKED else ("success", "seconds", "rho")
-    read = require_rows(run, {"cost": [name], "episode": episodes}, columns)
+    config = {**place.declared, "way": name, "settings": SETTINGS.get(name)}
+    run = recording.run("labels", f"{place.name}-{name}", config, compute)
+    episodes = sorted(set(run.table()["episode"].to_pylist()))  # of the run: a world may need packages to be made
+    further = {"seconds": name not in BOUNDS, "operations": name not in BOUNDS, "rho": name not in UNRANKED}
+    read = require_rows(run, {"cost": [name], "episode": episodes}, ("success", *filter(further.get, further)))
     values = {"success": 100.0 * read["success"], **({"rho_geo": read["rho"]} if "rho" in read else {})}
     learned = {"seconds": float(read["seconds"].mean())} if name in HEADS or name == "gc-idm" else {}
+    effort = {"operations": float(read["operations"].mean())} if "operations" in read else {}
     return TableRow(
-        cost=SHOWN.get(name, name),
-        model=world.name,
+        cost=(shown or {}).get(name, name),
+        model=place.name,
         n=len(episodes),
-        ours={**{metric: float(value.mean()) for metric, value in values.items()}, **learned},
+        ours={**{metric: float(value.mean()) for metric, value in values.items()}, **learned, **effort},
         interval=mean_intervals(values, {"success"}),
         paper=None,
     )
 
 
 def _headed(place: Place, name: str) -> Way:
-    return place.model, HeadCost(HEADS[name](place)), place.world.planner
+    return place.model, HeadCost(HEADS[name](place)), place.planner

@@ -16,7 +16,7 @@ from reachcost.results.tables import TableRow
 from reachcost.studies.experiment import Recording
 from reachcost.studies.lines import mean_intervals
 from reachcost.studies.study import Tables
-from reachcost.studies.suite.labels import METRICS, directed_rows
+from reachcost.studies.suite.labels import METRICS, directed_rows, label_rows
 from reachcost.studies.suite.settings import settings_of, worlds
 from reachcost.studies.suite.verdicts import METRICS as JUDGED
 from reachcost.studies.suite.verdicts import NOTE, verdict_rows
@@ -69,17 +69,27 @@ def _lines(recording: Recording, world: World) -> list[TableRow]:
     ]
 
 
+WAYS = (
+    "Where labels come from, and which head learns them: `trm` is our head (`embedding`, symmetric) on logged times, "
+    "`trm-paper` the paper's, `temporal-iqe` a quasimetric that is told the order of time; `stitched` and `imagined` "
+    "are shortest ways over logged and over imagined transitions, with `embedding` the shorter of there and back, with "
+    "`iqe` and `mrn`, two quasimetrics, directed. `trm-auto` is what `reachcost fit --labels auto` makes of the logs, "
+    "decided by what is measured on them. Peers, each written from its paper, on the same logs and latents: `qrl` and "
+    "`hilp` (distances from transitions), `budget` (reachability within budgets, as in RC-aux), `gc-idm` (inverse "
+    "dynamics with a goal, without planner). `shuffled` is `trm` on permuted labels, `oracle` plans with the simulator "
+    "and the true distance, `random` acts at random. ρ is the rank correlation with the true distance after each of "
+    "300 random candidates; seconds are those of labels and training on one thread, operations millions of "
+    "multiply-adds of an executed action, encoding apart (those that dynamics compute in numpy are not counted). "
+    "Brackets are 95 % intervals over episodes."
+)
 DIRECTED_NOTE = (
-    "Two halls with a gate that opens one way: the way back is another one, and longer; set `report`. `trm` is our "
-    "head on logged times, `trm-paper` the paper's; `stitched-embedding` and `imagined-embedding` learn shortest ways "
-    "over logged and over imagined transitions: all of them are symmetric, but for the paper's, which does not know "
-    "the order of time. `stitched-iqe` keeps there and back apart, in a quasimetric head; `trm-directed` is what "
-    "`reachcost fit --labels auto` makes of the logs: it finds the difference in two halves of the episodes, and takes "
-    "that. Peers, each written from its paper, on the same logs and latents: `qrl` and `hilp` (distances from "
-    "transitions), `budget` (reachability within budgets, as in RC-aux), `gc-idm` (inverse dynamics with a goal, "
-    "without planner). `shuffled` is `trm` on permuted labels, `oracle` plans with the simulator and the true "
-    "distance. ρ is the rank correlation with the true distance after each of 300 random candidates; seconds are those "
-    "of labels and training on one thread. Brackets are 95 % intervals over episodes."
+    "Two halls with a gate that opens one way: the way back is another one, and longer; set `report`. `trm-directed` "
+    f"is `trm-auto`, which finds the difference in two halves of the episodes. {WAYS}"
+)
+LABELS_NOTE = (
+    "Label sources, heads and peers in many worlds: those of the paper (the first world model of each, its evaluation "
+    "set and planner, where there are two readings the quicker one), and the suite (set `report`, which nothing was "
+    f"chosen on; no settings of single worlds). {WAYS}"
 )
 STUDY = Tables(
     name="suite",
@@ -87,14 +97,16 @@ STUDY = Tables(
     tables={
         "worlds": TablePlan(SUITE_NOTE, ("success",), suite_rows, intervals="", legend=False),
         "directed": TablePlan(DIRECTED_NOTE, METRICS, directed_rows, intervals="", legend=False),
+        "labels": TablePlan(LABELS_NOTE, METRICS, label_rows, intervals="", legend=False),
         "verdicts": TablePlan(NOTE, JUDGED, verdict_rows, intervals="", legend=False),
     },
     headings={
         "seconds": ("seconds", 0),
+        "operations": ("operations", 2),
         "right": ("right %", 1),
         "wrong": ("wrong %", 1),
         "cannot_tell": ("cannot tell %", 1),
     },
-    table_groups={"suite": ("worlds", "directed", "verdicts")},
+    table_groups={"suite": ("worlds", "directed", "labels", "verdicts")},
     require=lambda: require_packages(worlds()),
 )

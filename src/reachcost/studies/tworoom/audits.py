@@ -11,10 +11,10 @@ from scipy.stats import rankdata
 
 from reachcost.audits.labels import label_quality
 from reachcost.audits.references import MARGIN
-from reachcost.audits.sasc import correlation
 from reachcost.base.seeding import generator
 from reachcost.data.probe import PROBE_ROWS, episode_split, fit_probe, score_readings
 from reachcost.results.figures.distributions import draw_distributions
+from reachcost.results.ranking import correlation
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.stats import cluster_bootstrap, paired_bootstrap
 from reachcost.results.tables import TableRow

@@ -33,7 +33,7 @@ MODELS = {name: _bundled(name) for name in (*(one.model for kind in KINDS for on
 LOGS = {"episodes": 10_000, "seed": 0}
 SET = "high-distance"
 NEAR_SET, FAR_SET = "distance-controlled", "distance-controlled-far"
-FRESH_LOGS = {"fresh-1": 101, "fresh-2": 102}
+FRESH_LOGS = {"fresh-1": 101, "fresh-2": 102, "fresh-3": 103}
 """High-distance sets that nothing was chosen on: each from logs of its own, which no model and no head ever saw."""
 LAYOUTS = {name: TESTED[name] for name in ("door-88", "door-150", "horizontal-88")}
 """Worlds that no model and no head of the public layout ever saw; each has a high-distance set of its own."""
@@ -67,8 +67,29 @@ ABLATION = {
     "trm-gap50": replace(PAPER_HEAD, max_gap=50),
 }
 """Heads of the temporal ablation, in the order of the paper's table."""
-HEADS = {
+LABELS = {
     "trm": OUR_HEAD,
+    "trm-stitched": HeadPlan(labels="stitched"),
+    "trm-imagined": HeadPlan(labels="imagined"),
+    "trm-auto": HeadPlan(labels="auto"),
+}
+"""Our heads by where labels come from."""
+LEFT = {
+    "limited": {"coverage": "limited"},
+    "500": {"episodes": 500},
+    "1000": {"episodes": 1000},
+    "frames": {"coverage": "frames"},
+}
+"""What is left of the logs in the table of repaired coverage."""
+REPAIRED = {
+    f"{name}-{part}": replace(plan, **left)
+    for part, left in LEFT.items()
+    for name, plan in LABELS.items()
+    if part != "frames" or plan.labels in ("imagined", "auto")
+}
+HEADS = {
+    **LABELS,
+    **REPAIRED,
     "trm-complete": replace(PAPER_HEAD, exclude=False),
     "shuffled": replace(PAPER_HEAD, shuffled="all"),
     "trm-shuffled": replace(OUR_HEAD, shuffled="all"),
@@ -81,7 +102,6 @@ HEADS = {
     "geodesic-mixed": replace(LIMITED_HEAD, coverage="mixed"),
     "geodesic-random": replace(LIMITED_HEAD, coverage="random", rows=30_000, pairs=100_000),
     "trm-paper-limited": replace(PAPER_HEAD, coverage="limited"),
-    "trm-limited": replace(OUR_HEAD, coverage="limited"),
     **ABLATION,
 }
 """Learned costs by name."""

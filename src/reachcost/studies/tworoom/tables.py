@@ -9,8 +9,8 @@ from reachcost.planning.cem import CEM
 from reachcost.results.tables import TableRow
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.study import Study
-from reachcost.studies.tables import INTERVALS, TablePlan
-from reachcost.studies.tworoom import audits, control, recipes, stress, subspace, unseen
+from reachcost.studies.tables import INTERVALS, TablePlan, of_lines
+from reachcost.studies.tworoom import audits, beyond, control, recipes, stress, subspace, unseen
 from reachcost.studies.tworoom.settings import (
     COSTS,
     FOREIGN_SETS,
@@ -145,8 +145,13 @@ AUDITS = {
         "The public layout, and worlds that nothing was trained on",
         ("success", "rho_geo"),
     ),
+}
+BEYOND = {
+    "tworoom-solved": _plan(beyond.SOLVED_NOTE, beyond.METRICS, of_lines(beyond.METRICS, beyond.solved)),
+    "coverage-repair": _plan(beyond.REPAIRED_NOTE, beyond.METRICS, of_lines(beyond.METRICS, beyond.repaired)),
     "layouts-unseen": _plan(unseen.NOTE, unseen.METRICS, unseen.unseen_rows),
 }
+"""What the paper's repair cannot do."""
 
 STUDY = Study(
     name="tworoom",
@@ -158,7 +163,7 @@ STUDY = Study(
     planner=CEM(),
     pools=POOLS,
     evaluation=SET,
-    tables={**control.TABLES, **AUDITS, "tworoom-recipes": recipes.TABLE},
+    tables={**control.TABLES, **AUDITS, **BEYOND, "tworoom-recipes": recipes.TABLE},
     heads=HEADS,
     costs=COSTS,
     foreign_sets=FOREIGN_SETS,
@@ -177,6 +182,6 @@ STUDY = Study(
         "near_pairs": ("near-door pairs %", 1),
         **{name: (f"{low}-{high} px", 1) for name, (low, high) in control.BINS.items()},
     },
-    table_groups={"tworoom": tuple(control.TABLES), "audits": tuple(AUDITS)},
+    table_groups={"tworoom": tuple(control.TABLES), "audits": tuple(AUDITS), "beyond": tuple(BEYOND)},
     legend=control.LEGEND,
 )

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from reachcost.base.seeding import generator
-from reachcost.data.latents import encode_logs
-from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.fitting.imagined import Imagination, ImaginedPairs
-from reachcost.fitting.pairs import Pairs
-from reachcost.fitting.recipe import Recipe
 from reachcost.results.records import Columns
 from reachcost.results.tables import TableRow
 from reachcost.studies.experiment import ORACLE, RANDOM, Experiment
@@ -33,12 +27,12 @@ SETTINGS = {
     "published": ("published",),
 }
 """Lines of the table, and the layouts whose episodes count together."""
-FRAMES = {"episodes": 500, "seed": 7}
-"""Logs of a layout that one frame of each episode is taken of: 500 frames without order or time."""
-TRAINED = {"seed": 1, "layouts": 500}
-"""Layouts that the world model was trained on: those of `VariedTwoRoom().generate_logs(5_000, seed=1)`."""
+LOGS = {"episodes": 500, "seed": 7}
+"""Logs of a layout that frames are taken of."""
+TRAINED = {"seed": 1, "layouts": 1000}
+"""Layouts that the world model was trained on: those of `VariedTwoRoom().generate_logs(10_000, seed=1)`."""
 NOTE = (
-    f"A LeWM (`{UNSEEN_MODEL}`) that was trained on logs of 500 other layouts (either wall, one door or two, none "
+    f"A LeWM (`{UNSEEN_MODEL}`) that was trained on logs of 1,000 other layouts (either wall, one door or two, none "
     "within 8 px of a tested one of the same wall), frozen, in layouts that it never saw: the door moved to 88 and "
     "150 px, the wall turned with its door at 88 and 120 px, and the published layout. Episodes are drawn by the rule "
     "of the high-distance set in each. The head of a layout (`trm`) learns from what the model imagines from 500 "
@@ -47,49 +41,8 @@ NOTE = (
 )
 
 
-@dataclass(frozen=True)
-class ImaginedHead(HeadPlan):
-    """A head on what the world model imagines from frames of one layout."""
-
-    exclude: bool = False
-    """Nothing is logged, so nothing is to be kept out."""
-    imagination: Imagination = field(default_factory=lambda: Imagination(trajectories=20_000))
-    """How much is imagined."""
-    places: int = 1500
-    """Places that it is stitched over."""
-    keep: int = 20_000
-    """Imagined latents that pairs are of."""
-
-
-class InOneLayout(Experiment):
-    """The runs in one layout, whose heads learn from what the world model imagines from a few frames of it."""
-
-    def pairs(self, member: Member, plan: HeadPlan, seed: int, evaluation: str | None = None) -> Pairs:
-        """Imagine from frames of the layout."""
-        assert isinstance(plan, ImaginedHead)
-        model = self.model(member.model)
-        return ImaginedPairs(
-            model,
-            encode_logs(model, frames_of(self.logs), progress=self.progress),
-            plan.pairs,
-            plan.validation,
-            plan.imagination,
-            plan.places,
-            keep=plan.keep,
-            holdout=plan.holdout,
-            seed=seed,
-            progress=self.progress,
-        )
-
-
-def frames_of(logs: Logs) -> Logs:
-    """One frame of each episode, without its time: episodes of one row each."""
-    rows = logs.offsets + generator(0, "frames").integers(0, logs.lengths)
-    return Logs({"state": logs.columns["state"][rows]}, np.ones(len(rows), np.int64), logs.observe)
-
-
-HEAD = ImaginedHead(Recipe(expectile=0.5), pairs=50_000, validation=5_000)
-"""The usual recipe of shortest ways."""
+HEAD = HeadPlan(labels="imagined", coverage="frames", rows=500)
+"""Learns from what the world model imagines from frames of one layout."""
 
 
 def unseen_rows(experiment: Experiment) -> list[TableRow]:
@@ -106,13 +59,13 @@ def in_layout(experiment: Experiment, name: str) -> Experiment:
     study = replace(
         experiment.study,
         task=partial(TwoRoom, TESTED[name]),
-        logs=FRAMES,
+        logs=LOGS,
         members={"lewm": (member,)},
         heads={"trm": HEAD},
         costs={},
         evaluation=SET if name == "published" else name,
     )
-    return experiment.within(study, InOneLayout)
+    return experiment.within(study)
 
 
 def _row(layouts: dict[str, Experiment], setting: str, names: tuple[str, ...], cost: str) -> TableRow:
