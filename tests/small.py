@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from reachcost.fitting.imagined import Imagination
 from reachcost.planning.cem import CEM
 from reachcost.studies.study import HeadPlan, Study
 from reachcost.studies.tables import make_table
@@ -29,7 +30,16 @@ def quicker(plan: HeadPlan) -> HeadPlan:
     """The same head on fewer pairs, narrower where it has a width."""
     width = {"hidden": 16} if plan.recipe.head in ("pair", "embedding") else {}
     recipe = replace(plan.recipe, epochs=1, **width)
-    return replace(plan, pairs=1000, validation=200, rows=plan.rows and 1000, recipe=recipe)
+    brief = Imagination(trajectories=200, blocks=2) if plan.labels in ("imagined", "auto") else None
+    return replace(
+        plan,
+        pairs=1000,
+        validation=200,
+        rows=plan.rows and 1000,
+        episodes=plan.episodes and 50,
+        recipe=recipe,
+        imagination=brief,
+    )
 
 
 def once(study: Study) -> Study:

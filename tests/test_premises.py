@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,8 @@ import pytest
 import torch
 
 import reachcost as rc
-from reachcost.fitting.automatic import automatic_pairs, one_way
+from reachcost.base.progress import Progress
+from reachcost.fitting.automatic import automatic_pairs, behind_logged_times, one_way
 from reachcost.fitting.choose import LabelledRecipe
 from reachcost.fitting.imagined import Imagination, ImaginedPairs
 from reachcost.fitting.premises import asymmetry, shortcuts
@@ -132,6 +136,35 @@ def test_logged_transitions_add_to_imagined_ones() -> None:
     assert both.record["unreachable"] <= alone.record["unreachable"]
 
 
+def test_labels_that_rank_held_out_logs_worse_than_logged_times_are_refused() -> None:
+    latents = rc.encode_logs(rc.ExactTopoNav(), rc.make_task("toponav").generate_logs(300))
+
+    def judged(way: Callable[..., rc.Pairs], certain: bool = True, few: rc.Latents = latents) -> list[str]:
+        return behind_logged_times(way, few, 1500, certain, Progress(), exclude=None, seed=0)
+
+    assert judged(rc.TemporalPairs) == []
+    (told,) = judged(lambda *given, **more: rc.TemporalPairs(*given, **more).shuffled())
+    assert re.fullmatch(r"heads on logged times rank held-out logs better \(0\.\d+ against -?0\.\d+\)", told)
+    few = latents.keep(np.arange(latents.logs.offsets[2]))
+    assert judged(rc.TemporalPairs, certain=True, few=few) == []
+    assert "too few logs" in judged(rc.TemporalPairs, certain=False, few=few)[0]
+
+
+@pytest.mark.slow
+def test_places_that_reach_through_a_thin_wall_are_noticed() -> None:
+    """The world of docs/your-own-world.md: a wall without width, seen as bare positions."""
+    page = (Path(__file__).parent.parent / "docs/your-own-world.md").read_text()
+    world: dict[str, Any] = {}
+    exec(re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[0], world)
+    logs = world["task"].generate_logs(2000)
+    model = rc.ExactDynamics(world["task"], rc.ActionBlocks.of(logs, length=3))
+    pairs = automatic_pairs(rc.encode_logs(model, logs, cache=False), 30_000)
+    assert pairs.record["labels"] == "temporal"
+    assert "rank held-out logs better" in pairs.record["chosen"]["against"]["stitched"][0]
+
+
 def test_settings_that_auto_finds_out_are_refused() -> None:
     with pytest.raises(rc.ReachcostError, match="leave directed alone"):
         LabelledRecipe(labels="auto", directed=True)
+    with pytest.raises(rc.ReachcostError, match="stitched labels are of logs alone"):
+        LabelledRecipe(labels="stitched", imagination=Imagination())

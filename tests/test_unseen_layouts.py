@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
+import torch
 
+from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
-from reachcost.fitting.imagined import Imagination
-from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.coverage import covered_latents
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.tworoom import unseen
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.tasks.tworoom.split import APART, TESTED
 
-from .small import EPISODES, STUDIES, small_table
+from .small import EPISODES, STUDIES, quicker, small_table
 
 
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Imagine little, from few frames."""
-    quick = {"pairs": 500, "validation": 100, "imagination": Imagination(trajectories=200), "places": 100, "keep": 500}
-    monkeypatch.setattr(unseen, "HEAD", unseen.ImaginedHead(Recipe(epochs=1, hidden=16, expectile=0.5), **quick))
-    monkeypatch.setattr(unseen, "FRAMES", {"episodes": 30, "seed": 7})
+    quick = quicker(replace(unseen.HEAD, rows=None))
+    monkeypatch.setattr(unseen, "HEAD", quick)
+    monkeypatch.setattr(unseen, "LOGS", {"episodes": 3, "seed": 7})
 
 
 @pytest.mark.slow
@@ -42,11 +43,11 @@ def test_settings_count_the_episodes_of_their_layouts_together(tmp_path: Path) -
 
 def test_frames_have_no_time_and_no_order() -> None:
     logs = TwoRoom(TESTED["door-88"]).generate_logs(50, 7)
-    frames = unseen.frames_of(logs)
-    assert len(frames) == frames.rows == 50
-    assert (frames.lengths == 1).all()
-    assert set(frames.columns) == {"state"}
-    assert np.isin(frames.columns["state"][:, 0], logs.columns["state"][:, 0]).all()
+    latents = Latents(torch.from_numpy(logs.columns["state"]), logs)
+    frames = covered_latents(latents, "frames", TwoRoom(TESTED["door-88"]), 200, None, seed=0)
+    assert len(frames.logs) == frames.logs.rows == 200
+    assert set(frames.logs.columns) == {"state"}
+    assert torch.equal(frames.values, torch.from_numpy(frames.logs.columns["state"]))
 
 
 def test_the_recorded_split_keeps_trained_layouts_away_from_judged_ones(

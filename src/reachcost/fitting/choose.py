@@ -15,7 +15,7 @@ from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
 from reachcost.fitting.automatic import automatic_pairs
 from reachcost.fitting.directed import directed
-from reachcost.fitting.imagined import ImaginedPairs
+from reachcost.fitting.imagined import Imagination, ImaginedPairs
 from reachcost.fitting.pairs import Pairs
 from reachcost.fitting.recipe import Recipe
 from reachcost.fitting.stitched import StitchedPairs, usual_recipe
@@ -50,6 +50,8 @@ class LabelledRecipe:
     """Show the earlier row as the state and the later one as the goal, never the other way round."""
     labels: Labels = "temporal"
     """Where labels come from; only temporal ones have a `sampling` and a `max_gap`."""
+    imagination: Imagination | None = None
+    """How much is imagined, where labels are; by default as usual."""
 
     def trained_by(self, pairs: Pairs) -> Recipe:
         """How a head learns from some pairs: by the recipe, or as is usual for these where labels were not settled."""
@@ -61,6 +63,8 @@ class LabelledRecipe:
         require_type(self.directed, bool, "directed", "give True or False")
         if self.labels not in get_args(Labels):
             raise ReachcostError(f"there are no labels {self.labels!r}: choose one of {', '.join(get_args(Labels))}")
+        if self.imagination is not None and self.labels in ("temporal", "stitched"):
+            raise ReachcostError(f"{self.labels} labels are of logs alone: leave imagination out")
         if self.labels == "temporal":
             return
         if self.sampling != "balanced" or self.max_gap is not None:
@@ -89,7 +93,14 @@ class LabelledRecipe:
         """
         if self.labels == "auto":
             return automatic_pairs(
-                latents, count, model=model, exclude=exclude, holdout=holdout, seed=seed, progress=progress
+                latents,
+                count,
+                model=model,
+                imagination=self.imagination,
+                exclude=exclude,
+                holdout=holdout,
+                seed=seed,
+                progress=progress,
             )
         if self.labels in ("imagined", "mixed"):
             if model is None:
@@ -98,6 +109,7 @@ class LabelledRecipe:
                 model,
                 latents,
                 count,
+                imagination=self.imagination,
                 directed=self.directed,
                 logged=self.labels == "mixed",
                 exclude=exclude,

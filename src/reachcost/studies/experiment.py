@@ -174,7 +174,7 @@ class Experiment(Recording):
             self.learned_from(member, plan, seed, evaluation),
             exclude=self._kept_out(plan, evaluation),
             pairs=plan.pairs,
-            recipe=LabelledRecipe(plan.recipe, labels=cast(Labels, plan.labels)),
+            recipe=LabelledRecipe(plan.recipe, labels=cast(Labels, plan.labels), imagination=plan.imagination),
             seed=seed,
             shuffled=plan.shuffled == "all",
             model=self.model(member.model),

@@ -15,6 +15,7 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
 from reachcost.fitting.choose import Labels
 from reachcost.fitting.default import HOLDOUT
+from reachcost.fitting.imagined import Imagination
 from reachcost.fitting.recipe import Recipe
 from reachcost.heads.base import LearnedHead
 from reachcost.planning.control import Proposal
@@ -58,6 +59,8 @@ class HeadPlan:
     """Largest gap of temporal pairs."""
     rows: int | None = None
     """Log rows that pairs may use."""
+    imagination: Imagination | None = None
+    """How much is imagined, where labels are; by default as usual."""
     episodes: int | None = None
     """Logged episodes that pairs may use, the first ones; by default all."""
     holdout: float = HOLDOUT

@@ -42,6 +42,7 @@ from reachcost.studies.registry import STUDIES, study_of
 from reachcost.studies.study import Study
 from reachcost.studies.suite.settings import settings_of, worlds
 from reachcost.tasks.contract import Task
+from reachcost.worlds.sets import EPISODES
 from reachcost.worlds.world import PARTS, World
 
 METRICS = ("success", "rho_geo", "seconds", "operations")
@@ -63,7 +64,7 @@ class Place:
     make_model: Callable[[Task, Logs], WorldModel]
     """Makes its world model."""
     sets: Callable[[Task], Sequence[EvaluationSet]]
-    """The set that is reported, then others that are kept out of training just as well."""
+    """The set that is reported, then others, or the whole of it, that are kept out of training just as well."""
     planner: Planner
     """What plans."""
     declared: Mapping[str, Any]
@@ -97,9 +98,9 @@ class Place:
             make_task=study.task,
             make_logs=lambda task: task.generate_logs(**study.logs),
             make_model=lambda task, logs: study.models[member.model](task, True),
-            sets=lambda task: [task.evaluation_set(study.evaluation)],
+            sets=lambda task: [(whole := task.evaluation_set(study.evaluation)).spread(EPISODES), whole],
             planner=planner,
-            declared={**declared, "evaluation": study.evaluation, "planner": planner},
+            declared={**declared, "evaluation": study.evaluation, "episodes": EPISODES, "planner": planner},
             seed=member.seed,
             make_proposal=study.proposal,
         )

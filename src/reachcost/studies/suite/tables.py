@@ -87,9 +87,9 @@ DIRECTED_NOTE = (
     f"is `trm-auto`, which finds the difference in two halves of the episodes. {WAYS}"
 )
 LABELS_NOTE = (
-    "Label sources, heads and peers in many worlds: those of the paper (the first world model of each, its evaluation "
-    "set and planner, where there are two readings the quicker one), and the suite (set `report`, which nothing was "
-    f"chosen on; no settings of single worlds). {WAYS}"
+    "Label sources, heads and peers in many worlds: those of the paper (the first world model of each, 30 episodes of "
+    "its evaluation set, its planner, where there are two readings the quicker one), and the suite (set `report`, "
+    f"which nothing was chosen on; no settings of single worlds). {WAYS}"
 )
 STUDY = Tables(
     name="suite",

@@ -11,6 +11,8 @@ SECOND_HEAD = 4072
 """Seed of a second head on every world model; the first has that of the model."""
 SETTINGS = {"limited": "no door", "500": "500 episodes", "1000": "1000 episodes", "frames": "frames only"}
 """What lines say is left of the logs."""
+BESIDE = ("trm", "trm-auto")
+"""Labels that the second kind of world models is shown with, too."""
 SOLVED_NOTE = (
     "Labels as `reachcost fit --labels auto` chooses them (`trm-auto`), beside latent distance and logged times "
     f"(`trm`): the high-distance set and {len(FRESH_LOGS)} fresh ones by the same rule from logs of their own, three "
@@ -43,6 +45,8 @@ def repaired() -> list[Line]:
     for kind in KINDS:
         for name in REPAIRED:
             cost, _, part = name.rpartition("-")
+            if kind != KINDS[0] and cost not in BESIDE:
+                continue
             lines.append(Line(kind, name, seeds=SEEDS[:1], setting=SETTINGS[part], shown=cost, single=True))
         lines.append(Line(kind, "raw", seeds=SEEDS[:1], single=True))
     return [*lines, *bounds([Line(KINDS[0], "raw", seeds=SEEDS[:1], single=True)])]
