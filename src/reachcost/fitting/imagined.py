@@ -30,7 +30,7 @@ from reachcost.worldmodels.jepa import JepaWorldModel
 
 GROUP = 2000
 """Trajectories that are imagined together."""
-TRANSITIONS = 100
+TRANSITIONS = 300
 """Imagined transitions a place, with fewer of which there are fewer places."""
 COMPARED, WAYS = 100_000, 20_000
 """Logged rows, and ways between their places, that imagination is compared with."""
@@ -122,7 +122,7 @@ class ImaginedPairs(GraphPairs):
         count: Number of training pairs.
         validation: Number of validation pairs.
         imagination: How much is imagined, and under which actions.
-        places: Imagined latents that stand for all others; by default one for 100 transitions, at most 6,000.
+        places: Imagined latents that stand for all others; by default one for 300 transitions, at most 6,000.
         least: How often a transition must be imagined to count: what happens once may be a slip through a wall.
         directed: Keep times there and back apart; by default the shorter one holds for both.
         logged: Logged transitions of the same length count, too: the mixture of stitched and imagined labels.
