@@ -38,6 +38,7 @@ from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
 from reachcost.fitting.coverage import covered_latents
 from reachcost.fitting.fit import fit
+from reachcost.fitting.imagined import ImaginedPairs
 from reachcost.fitting.oracle import OraclePairs
 from reachcost.fitting.recipe import Recipe
 from reachcost.fitting.temporal import TemporalPairs
@@ -147,6 +148,18 @@ def test_a_head_that_never_saw_the_doorway_fails_at_coverage(
     audit = audit_planner(lewm, limited, head, world, goals, SEARCH)
     assert audit.verdict == "coverage"
     assert outcomes(audit)["ranking"] == "fail"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::reachcost.errors.ReachcostWarning")
+def test_what_the_audit_advises_where_the_doorway_was_never_seen_mends_the_planner(
+    lewm: JepaWorldModel, limited: Latents, world: TwoRoom, goals: EvaluationSet
+) -> None:
+    assert "reachcost fit --labels imagined" in STAGES["coverage"].RULE.advice
+    head = HeadCost(fit(ImaginedPairs(lewm, limited, 50_000, exclude=goals)))
+    audit = audit_planner(lewm, limited, head, world, goals, SEARCH)
+    assert audit.verdict == "none"
+    assert outcomes(audit)["ranking"] == outcomes(audit)["execution"] == "pass"
 
 
 def test_a_pool_too_small_fails_at_sampling(
