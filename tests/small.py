@@ -30,7 +30,10 @@ def quicker(plan: HeadPlan) -> HeadPlan:
     """The same head on fewer pairs, narrower where it has a width."""
     width = {"hidden": 16} if plan.recipe.head in ("pair", "embedding") else {}
     recipe = replace(plan.recipe, epochs=1, **width)
-    brief = Imagination(trajectories=200, blocks=2) if plan.labels in ("imagined", "auto") else None
+    brief = None
+    if plan.labels in ("imagined", "auto"):  # frames alone are refused where too little is imagined from them
+        alone = (plan.labels, plan.coverage) == ("auto", "frames")
+        brief = Imagination(trajectories=30_000 if alone else 2000, blocks=4)
     return replace(
         plan,
         pairs=1000,

@@ -207,6 +207,8 @@ BOUNDS = ("oracle", "random")
 def label_rows(recording: Recording) -> list[TableRow]:
     """Every way in every world: those of the paper, then the suite."""
     studies = [study for study in map(study_of, STUDIES) if isinstance(study, Study)]
+    for study in studies:
+        study.require()
     places = [*map(Place.of_study, studies), *(Place.of_world(recording, world) for world in worlds())]
     return [_row(recording, place, name) for place in places for name in (*OTHERS, *HEADS)]
 

@@ -148,7 +148,13 @@ AUDITS = {
 }
 BEYOND = {
     "tworoom-solved": _plan(beyond.SOLVED_NOTE, beyond.METRICS, of_lines(beyond.METRICS, beyond.solved)),
-    "coverage-repair": _plan(beyond.REPAIRED_NOTE, beyond.METRICS, of_lines(beyond.METRICS, beyond.repaired)),
+    "coverage-repair": _plan(
+        beyond.REPAIRED_NOTE,
+        beyond.METRICS,
+        of_lines(beyond.METRICS, beyond.repaired),
+        "Heads by what is left of the logs",
+        ("success", "rho_geo"),
+    ),
     "layouts-unseen": _plan(unseen.NOTE, unseen.METRICS, unseen.unseen_rows),
 }
 """What the paper's repair cannot do."""
