@@ -23,6 +23,7 @@ MODEL = "lewm-tworoom-3072"
 GOAL = np.array([165.0, 165.0], np.float32)
 SHOWN = 4000
 """Edges and stretches that are drawn."""
+WALL = 112
 BLUE, ORANGE = "#0072B2", "#D55E00"
 
 
@@ -45,9 +46,13 @@ def draw_graph(
     left.plot(*states[rng.choice(len(states), SHOWN)].T, ".", color="0.35", markersize=1.2)
     rooms(middle, task, "imagined: eight blocks from such states")
     ways = probe(imagined.latents).numpy().reshape(-1, 9, 2)
-    through = ways[(ways[:, 0, 0] < 112) != (ways[:, -1, 0] < 112)]
+    across = (ways[:, :-1, 0] < WALL) != (ways[:, 1:, 0] < WALL)
+    slips = (across & ~task.layout.in_door((ways[:, :-1, 1] + ways[:, 1:, 1]) / 2)).any(1)
+    through = ways[across.any(1) & ~slips]
     middle.add_collection(LineCollection(list(ways[:300]), colors="0.45", linewidths=0.5, alpha=0.6))
     middle.add_collection(LineCollection(list(through[:60]), colors=ORANGE, linewidths=0.8))
+    beside = round(60 * slips.sum() / len(through))  # as many as there are for so many through the door
+    middle.add_collection(LineCollection(list(ways[slips][:beside]), colors=BLUE, linewidths=0.8))
     rooms(right, task, f"{imagined.record['edges']:,} edges between {imagined.record['places']:,} places, some of them")
     ends = probe(imagined.graph.places).numpy()
     one_edge = np.argwhere(imagined.graph.times == imagined.record["stride"])

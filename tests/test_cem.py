@@ -103,15 +103,10 @@ def test_the_best_candidate_of_the_last_pool_can_be_executed_in_place_of_the_mea
     for episode in range(2):
         assert torch.equal(best[episode], same[-1, episode, costs[episode].argmin()])
     assert not torch.allclose(best, mean)
-    central, same = search(replace(default, execute="central"))
-    assert torch.equal(pools, same)
-    for episode in range(2):
-        elites = same[-1, episode, costs[episode].argsort(stable=True)[: default.elites]]
-        assert torch.equal(central[episode], elites[(elites - mean[episode]).flatten(1).norm(dim=1).argmin()])
 
 
-def test_only_the_mean_the_best_or_the_central_elite_can_be_executed() -> None:
-    with pytest.raises(ReachcostError, match="execute the mean, the best or the central elite"):
+def test_only_the_mean_or_the_best_can_be_executed() -> None:
+    with pytest.raises(ReachcostError, match=r"CEM\(execute='worst'\): execute the mean or the best"):
         CEM(execute="worst")  # pyright: ignore[reportArgumentType]
 
 

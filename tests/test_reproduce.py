@@ -261,7 +261,7 @@ def test_every_table_belongs_to_one_study_and_groups_stand_for_several() -> None
         assert study.name == name
     assert tables_of("tworoom") == groups()["tworoom"]
     assert {*tables_of("tworoom")}.isdisjoint(tables_of("audits"))
-    grouped = {table for name in ("tworoom", "audits", "pusht", "suite") for table in tables_of(name)}
+    grouped = {table for name in ("tworoom", "audits", "beyond", "pusht", "suite") for table in tables_of(name)}
     assert {*every} - grouped == {*("tworoom-recipes", "toponav", "toponav-readings", "toponav-recipes")}
     with pytest.raises(ReachcostError, match="there is no table 'mars': choose one of"):
         tables_of("mars")

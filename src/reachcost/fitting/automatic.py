@@ -75,6 +75,7 @@ def automatic_pairs(
     given: dict[str, Any] = {"exclude": exclude, "seed": seed}
     progress, timed = as_progress(progress), bool((latents.logs.lengths >= 2).any())
     against = dict[str, list[str]]()
+    exclude_from(latents.logs, exclude)  # warns of sets that it cannot keep out, which must not be ignored below
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReachcostWarning)  # doubts are weighed here, and told
         progress.step("shortest logged ways")
@@ -137,7 +138,10 @@ def behind_logged_times(
     training, heads = some_episodes(latents, learned), dict[str, HeadCost]()
     for name, make in (("these", way), ("logged", TemporalPairs)):
         progress.step(f"{'these labels' if name == 'these' else 'logged times'} beside held-out logs")
-        drawn = make(training, count, exclude=exclude, holdout=0.1, seed=seed)
+        try:
+            drawn = make(training, count, exclude=exclude, holdout=0.1, seed=seed)
+        except ReachcostError as error:
+            return [] if certain else [f"on half of the logs {error}"]
         heads[name] = HeadCost(fit(drawn, seed=seed, progress=progress))
     found = {name: ranking.spearman.mean() for name, ranking in logged_audit(heads, latents, pools).items()}
     if found["these"] >= found["logged"] - MARGIN:

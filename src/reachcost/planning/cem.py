@@ -57,10 +57,9 @@ class CEM:
     """Rounds of sampling and scoring."""
     elites: int = 30
     """Best candidates the Gaussian is fitted to."""
-    execute: Literal["mean", "best", "central"] = "mean"
-    """What is executed: the mean of the last elites, which was never scored; the best candidate of the last pool, which
-    is safer where the cost can be trusted, and exploits its errors where not; or the elite nearest to the mean, which
-    was scored and is no outlier."""
+    execute: Literal["mean", "best"] = "mean"
+    """What is executed: the mean of the last elites, which was never scored, or the best candidate of the last pool.
+    The latter is safer where the cost can be trusted."""
     blocks: int | None = None
     """Action blocks of a plan that are executed before the next plan; None executes all."""
     warm_start: bool = False
@@ -88,8 +87,8 @@ class CEM:
     def __post_init__(self) -> None:
         require_numbers(self)
         require_budget(self, fewest=2)
-        if self.execute not in ("mean", "best", "central"):
-            raise ReachcostError(f"CEM(execute={self.execute!r}): execute the mean, the best or the central elite")
+        if self.execute not in ("mean", "best"):
+            raise ReachcostError(f"CEM(execute={self.execute!r}): execute the mean or the best")
         if not 0 < self.deviation < np.inf:
             raise ReachcostError(f"CEM(deviation={self.deviation}): give a positive deviation")
         if not 0 <= self.least_deviation < np.inf:
@@ -135,16 +134,12 @@ class CEM:
             logged: What was done before, if the planner begins with that.
 
         Returns:
-            The mean of the last elites, the nearest of them to it, or the best of the last candidates [B, H, A].
+            The mean of the last elites, or the best of the last candidates [B, H, A].
         """
         if injected is not None:
             raise ReachcostError("CEM takes no injected candidates: plan without a proposal, or with CategoricalCEM")
         found = self.search(model, cost, context, goal, streams, start, remaining, logged)
-        if self.execute == "mean":
-            return found.mean
-        rows, elites = torch.arange(len(goal)), 1 if self.execute == "best" else self.elites
-        best = found.pool[rows[:, None], torch.from_numpy(lowest(found.costs.numpy(), elites))]
-        return best[rows, (best - found.mean[:, None]).flatten(2).norm(dim=2).argmin(1)]
+        return found.mean if self.execute == "mean" else found.pool[torch.arange(len(goal)), found.costs.argmin(1)]
 
     def search(
         self,

@@ -22,6 +22,7 @@ from reachcost.data.fingerprint import fingerprint_of
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.data.probe import PROBE_ROWS, LinearProbe, fit_probe
+from reachcost.errors import ReachcostError
 from reachcost.fitting.choose import LabelledRecipe, Labels
 from reachcost.fitting.coverage import covered_latents, pair_groups
 from reachcost.fitting.default import repair_latents
@@ -153,6 +154,8 @@ class Experiment(Recording):
 
     def pairs(self, member: Member, plan: HeadPlan, seed: int, evaluation: str | None = None) -> Pairs:
         """Draw the pairs of a head, without the source episodes of an evaluation set if the plan says so."""
+        if not plan.of_episodes:
+            raise ReachcostError(f"{plan.labels} pairs are drawn by `repair_latents`, with the head that learns them")
         latents = self.learned_from(member, plan, seed, evaluation)
         counts = {"count": plan.pairs, "validation": plan.validation, "seed": self._pair_seed(seed)}
         exclude = self._kept_out(plan, evaluation)
@@ -170,6 +173,8 @@ class Experiment(Recording):
             drawn = self.pairs(member, plan, seed, evaluation)
             self.progress.step(title)  # encoding the logs has announced itself in between
             return fit(drawn, plan.recipe, seed=seed, progress=self.progress)
+        if self.study.pair_seed is not None:
+            raise ReachcostError(f"{plan.labels} pairs have the seed of their head: leave pair_seed out of the study")
         return repair_latents(
             self.learned_from(member, plan, seed, evaluation),
             exclude=self._kept_out(plan, evaluation),
@@ -185,7 +190,7 @@ class Experiment(Recording):
         """The encoded logs that the pairs of a head are drawn from: all of them, or those that its coverage keeps."""
         latents, exclude = self.latents(member.model), self._kept_out(plan, evaluation)
         if plan.episodes is not None:
-            latents = latents.keep(np.arange(latents.logs.offsets[plan.episodes]))
+            latents = latents.keep(np.arange(latents.logs.lengths[: plan.episodes].sum()))
         if not plan.coverage:
             return latents
         return covered_latents(latents, plan.coverage, self.task, plan.rows, exclude, self._pair_seed(seed))

@@ -72,14 +72,18 @@ class HeadPlan:
 
     def __post_init__(self) -> None:
         """Refuse what would be recorded and ignored."""
-        if self.labels == "oracle" and (self.max_gap is not None or self.sampling != "balanced"):
-            raise ReachcostError("oracle labels are of any two states: leave max_gap and sampling at their defaults")
+        if self.labels != "temporal" and (self.max_gap is not None or self.sampling != "balanced"):
+            raise ReachcostError(
+                f"{self.labels} labels are of any two states: leave max_gap and sampling at their defaults"
+            )
         if self.labels == "oracle" and self.rows is not None and not self.coverage:
             raise ReachcostError("oracle pairs are of all rows: say coverage='random' beside rows, or leave rows out")
         if not self.of_episodes and (self.holdout != HOLDOUT or self.shuffled == "train"):
             raise ReachcostError(
                 f"{self.labels} labels are held out, and shuffled, as `repair` does it: leave that alone"
             )
+        if self.imagination is not None and self.labels not in ("imagined", "mixed", "auto"):
+            raise ReachcostError(f"{self.labels} labels are not imagined: leave imagination out")
 
     @property
     def of_episodes(self) -> bool:

@@ -43,7 +43,7 @@ from reachcost.studies.study import Study
 from reachcost.studies.suite.settings import settings_of, worlds
 from reachcost.tasks.contract import Task
 from reachcost.worlds.sets import EPISODES
-from reachcost.worlds.world import PARTS, World
+from reachcost.worlds.world import PARTS, World, require_packages
 
 METRICS = ("success", "rho_geo", "seconds", "operations")
 MILLION = 1e6
@@ -204,12 +204,21 @@ BOUNDS = ("oracle", "random")
 """What plans without a world model, or not at all."""
 
 
+def paper_studies() -> list[Study]:
+    """The studies of single worlds: those of the paper."""
+    return [study for study in map(study_of, STUDIES) if isinstance(study, Study)]
+
+
+def require_ready() -> None:
+    """Refuse to begin where a package of any of the worlds is missing."""
+    require_packages(worlds())
+    for study in paper_studies():
+        study.require()
+
+
 def label_rows(recording: Recording) -> list[TableRow]:
     """Every way in every world: those of the paper, then the suite."""
-    studies = [study for study in map(study_of, STUDIES) if isinstance(study, Study)]
-    for study in studies:
-        study.require()
-    places = [*map(Place.of_study, studies), *(Place.of_world(recording, world) for world in worlds())]
+    places = [*map(Place.of_study, paper_studies()), *(Place.of_world(recording, world) for world in worlds())]
     return [_row(recording, place, name) for place in places for name in (*OTHERS, *HEADS)]
 
 

@@ -16,13 +16,13 @@ from reachcost.results.tables import TableRow
 from reachcost.studies.experiment import Recording
 from reachcost.studies.lines import mean_intervals
 from reachcost.studies.study import Tables
-from reachcost.studies.suite.labels import METRICS, directed_rows, label_rows
+from reachcost.studies.suite.labels import METRICS, directed_rows, label_rows, require_ready
 from reachcost.studies.suite.settings import settings_of, worlds
 from reachcost.studies.suite.verdicts import METRICS as JUDGED
 from reachcost.studies.suite.verdicts import NOTE, verdict_rows
 from reachcost.studies.tables import TablePlan
 from reachcost.worlds.faults import whole
-from reachcost.worlds.world import World, require_packages
+from reachcost.worlds.world import World
 
 COSTS = ("raw", "trm", "oracle", "random")
 SUITE_NOTE = (
@@ -108,5 +108,5 @@ STUDY = Tables(
         "cannot_tell": ("cannot tell %", 1),
     },
     table_groups={"suite": ("worlds", "directed", "labels", "verdicts")},
-    require=lambda: require_packages(worlds()),
+    require=require_ready,
 )

@@ -14,12 +14,15 @@ BESIDE = ("trm", "trm-auto")
 SOLVED_NOTE = (
     "Labels as `reachcost fit --labels auto` chooses them (`trm-auto`), beside latent distance and logged times "
     f"(`trm`): the high-distance set and {len(FRESH_LOGS)} fresh ones by the same rule from logs of their own, three "
-    "world models of each kind, one head on each; then each set by itself. ρ_geo is from SASC."
+    "world models of each kind (LeWM alone for the other lines), one head on each; then each set by itself. ρ_geo is "
+    "from SASC."
 )
 REPAIRED_NOTE = (
     "What a head learns from when logs leave out what matters; high-distance set, world models of seed 3072, one head "
     "on each. No door: every stretch of the logs that stays 95 px from the door, so that no episode leads through it. "
-    "500 and 1000 episodes: the first so many. Frames only: all states, without times, order or actions. `trm` learns "
+    "500 and 1000 episodes: the first so many, before those of the evaluation set are taken out. Frames only: all "
+    "states, without times, order or actions. Only what heads learn from is cut: the world models were trained on logs "
+    "of their own, which lead through the door. `trm` learns "
     "from logged times, `trm-stitched` from shortest ways over logged transitions, `trm-imagined` from what the frozen "
     "world model imagines, `trm-auto` from what `reachcost fit --labels auto` chooses."
 )

@@ -35,7 +35,7 @@ TESTED = {
     "horizontal-88": one_door(88.0, turned=True),
     "horizontal-120": one_door(120.0, turned=True),
 }
-"""Layouts of the published table: looked at once, when everything was chosen."""
+"""Layouts of the published table. They were looked at twice: after the first time the model was trained longer."""
 TUNING = {"door-119": one_door(119.0), "horizontal-50": one_door(50.0, turned=True)}
 """Layouts that choices were made on; they are kept out of training just as well."""
 
