@@ -353,6 +353,14 @@ def test_a_directed_head_passes_a_gate_that_opens_one_way_and_a_symmetric_one_do
     assert rows["shuffled"]["ours"]["success"] < 10
 
 
+def test_labels_beyond_one_episode_make_up_for_what_logs_leave_out() -> None:
+    for kind in ("lewm", "pldm"):
+        assert value("coverage-repair", model=kind, cost="trm", setting="no door") < 10
+        for setting in ("no door", "500 episodes", "1000 episodes"):
+            assert value("coverage-repair", model=kind, cost="trm-auto", setting=setting) >= 97
+    assert value("coverage-repair", model="lewm", cost="trm-auto", setting="frames only") >= 97
+
+
 def test_representation_and_subspace_agree_with_the_paper() -> None:
     assert min(values("probe", "r2")) > 0.998
     assert max(values("subspace", "mse_share", setting="share of latent MSE, high-distance set")) < 100 * 2 / 192

@@ -37,6 +37,8 @@ ONE_WAY = 0.15
 MARGIN = 0.02
 """How far a head on other labels may rank held-out logs behind one on logged times: logs hold little of what such
 labels are for, ways that no episode went."""
+TELLING = 0.5
+"""How well a head on logged times must rank held-out logs for them to say anything: short stretches do not."""
 JUDGES, TRIED = 1500, 50_000
 """The most episodes that such heads learn from, and that judge them; their training pairs of an epoch."""
 IMAGINED = 20_000
@@ -144,7 +146,7 @@ def behind_logged_times(
             return [] if certain else [f"on half of the logs {error}"]
         heads[name] = HeadCost(fit(drawn, seed=seed, progress=progress))
     found = {name: ranking.spearman.mean() for name, ranking in logged_audit(heads, latents, pools).items()}
-    if found["these"] >= found["logged"] - MARGIN:
+    if found["logged"] < TELLING or found["these"] >= found["logged"] - MARGIN:
         return []
     return [f"heads on logged times rank held-out logs better ({found['logged']:.2f} against {found['these']:.2f})"]
 

@@ -20,6 +20,8 @@ from reachcost.studies.study import Setting
 
 RESAMPLES = 20_000
 BOUNDS = (ORACLE, RANDOM)
+SIMULATOR = "simulator"
+"""What lines of these say in place of a world model."""
 RANKED = {"rho_geo": "spearman", "rank": "rank", "selected": "selected", "rho_euclid": "spearman_euclidean"}
 """Metrics that SASC measures, and their column."""
 PROTOCOL = ("evaluation", "budget")
@@ -81,7 +83,7 @@ def table_row(experiment: Experiment, line: Line, metrics: Sequence[str]) -> Tab
         extra["std"] = {m: round(mean_std(v.mean(1))[1], 4) for m, v in values.items()}
     return TableRow(
         cost=line.shown or line.cost,
-        model="simulator" if line.cost in BOUNDS else line.kind,
+        model=SIMULATOR if line.cost in BOUNDS else line.kind,
         n=episodes,
         ours={metric: float(value.mean()) for metric, value in values.items()},
         interval=intervals(experiment, values),

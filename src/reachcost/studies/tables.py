@@ -14,7 +14,7 @@ from reachcost.results.figures.dot_plot import Dot, draw_dots
 from reachcost.results.records import exclusive, require_intact_runs
 from reachcost.results.tables import ResultTable, TableRow
 from reachcost.studies.experiment import Experiment, Recording
-from reachcost.studies.lines import Line, table_row
+from reachcost.studies.lines import SIMULATOR, Line, table_row
 from reachcost.studies.study import Study, Tables
 
 INTERVALS = (
@@ -116,9 +116,10 @@ def dots(rows: Sequence[TableRow]) -> list[Dot]:
     }
     group = min(changes, key=lambda name: changes[name] or len(rows))
     several = len({row.seed for row in rows}) > 1
+    models = len({row.model for row in rows} - {SIMULATOR}) > 1
     return [
         Dot(
-            " · ".join(filter(None, (row.label if several else row.cost, row.setting))),
+            " · ".join(filter(None, (row.model * models, row.label if several else row.cost, row.setting))),
             getattr(row, group),
             row.ours,
             row.interval,

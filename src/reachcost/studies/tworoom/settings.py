@@ -33,7 +33,7 @@ MODELS = {name: _bundled(name) for name in (*(one.model for kind in KINDS for on
 LOGS = {"episodes": 10_000, "seed": 0}
 SET = "high-distance"
 NEAR_SET, FAR_SET = "distance-controlled", "distance-controlled-far"
-FRESH_LOGS = {"fresh-1": 101, "fresh-2": 102, "fresh-3": 103}
+FRESH_LOGS = {"fresh-1": 101, "fresh-2": 102}
 """High-distance sets that nothing was chosen on: each from logs of its own, which no model and no head ever saw."""
 LAYOUTS = {name: TESTED[name] for name in ("door-88", "door-150", "horizontal-88")}
 """Worlds that no model and no head of the public layout ever saw; each has a high-distance set of its own."""
@@ -88,7 +88,7 @@ REPAIRED = {
     if part != "frames" or plan.labels in ("imagined", "auto")
 }
 HEADS = {
-    **LABELS,
+    "trm": OUR_HEAD,
     **REPAIRED,
     "trm-complete": replace(PAPER_HEAD, exclude=False),
     "shuffled": replace(PAPER_HEAD, shuffled="all"),

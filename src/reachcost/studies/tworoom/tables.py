@@ -147,7 +147,6 @@ AUDITS = {
     ),
 }
 BEYOND = {
-    "tworoom-solved": _plan(beyond.SOLVED_NOTE, beyond.METRICS, of_lines(beyond.METRICS, beyond.solved)),
     "coverage-repair": _plan(
         beyond.REPAIRED_NOTE,
         beyond.METRICS,

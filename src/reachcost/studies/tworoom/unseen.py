@@ -12,7 +12,7 @@ from reachcost.errors import ReachcostError
 from reachcost.results.records import Columns
 from reachcost.results.tables import TableRow
 from reachcost.studies.experiment import ORACLE, RANDOM, Experiment
-from reachcost.studies.lines import Values, measured, metric_row, together
+from reachcost.studies.lines import SIMULATOR, Values, measured, metric_row, together
 from reachcost.studies.study import HeadPlan, Member, Setting
 from reachcost.studies.tworoom.settings import SET, UNSEEN_MODEL
 from reachcost.tasks.tworoom import TwoRoom
@@ -71,7 +71,7 @@ def in_layout(experiment: Experiment, name: str) -> Experiment:
 def _row(layouts: dict[str, Experiment], setting: str, names: tuple[str, ...], cost: str) -> TableRow:
     here = [layouts[name] for name in names]
     values = together([_values(one, cost) for one in here])
-    kind = "simulator" if cost in (ORACLE, RANDOM) else "lewm"
+    kind = SIMULATOR if cost in (ORACLE, RANDOM) else "lewm"
     return metric_row(here[0], kind, cost, None, values, None, setting)
 
 
