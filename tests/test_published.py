@@ -353,6 +353,19 @@ def test_a_directed_head_passes_a_gate_that_opens_one_way_and_a_symmetric_one_do
     assert rows["shuffled"]["ours"]["success"] < 10
 
 
+def test_labels_that_logs_choose_are_as_good_as_logged_times_in_every_world() -> None:
+    worlds = {row["model"] for row in published("labels")["rows"]}
+    assert len(worlds) == 11
+    gains = {
+        world: value("labels", model=world, cost="trm-auto") - value("labels", model=world, cost="trm")
+        for world in worlds
+    }
+    assert min(gains.values()) >= 0
+    assert min(gains["rooms"], gains["one-way"]) > 20
+    for world in worlds:
+        assert value("labels", model=world, cost="shuffled") < 10
+
+
 def test_labels_beyond_one_episode_make_up_for_what_logs_leave_out() -> None:
     for kind in ("lewm", "pldm"):
         assert value("coverage-repair", model=kind, cost="trm", setting="no door") < 10
