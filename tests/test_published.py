@@ -366,6 +366,15 @@ def test_labels_that_logs_choose_are_as_good_as_logged_times_in_every_world() ->
         assert value("labels", model=world, cost="shuffled") < 10
 
 
+def test_the_page_of_labels_shows_the_success_of_every_way_in_every_world() -> None:
+    page = (RESULTS.parent / "docs/labels.md").read_text()
+    header, _, *lines = page[page.index("| cost | tworoom |") :].split("\n\n")[0].splitlines()
+    worlds = header.strip("| ").split(" | ")[1:]
+    assert len(lines) * len(worlds) == len(published("labels")["rows"])
+    for cost, *cells in (line.strip("| ").split(" | ") for line in lines):
+        assert cells == [f"{value('labels', model=world, cost=cost):.0f}" for world in worlds]
+
+
 def test_labels_beyond_one_episode_make_up_for_what_logs_leave_out() -> None:
     for kind in ("lewm", "pldm"):
         assert value("coverage-repair", model=kind, cost="trm", setting="no door") < 10
