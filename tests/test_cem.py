@@ -105,6 +105,26 @@ def test_the_best_candidate_of_the_last_pool_can_be_executed_in_place_of_the_mea
     assert not torch.allclose(best, mean)
 
 
+def test_replanning_looks_after_every_block_and_keeps_what_is_left_of_a_plan() -> None:
+    assert CEM.replanning() == CEM(blocks=1, warm_start=True, shrink=True, iterations=3)
+    assert CEM.replanning(candidates=100, iterations=5) == CEM(
+        blocks=1, warm_start=True, shrink=True, iterations=5, candidates=100
+    )
+
+
+def test_replanning_mends_plans_of_a_world_model_that_takes_some_wall_for_a_door() -> None:
+    """What is seen after one block mends the plan; five blocks, executed blindly, are half of the budget."""
+    task = TwoRoom()
+    goals = task.evaluation_set("high-distance").spread(30)
+    wrong = ExactDynamics(TwoRoom(Layout(doors=((49.0, 24.0),))), load_world_model("lewm-tworoom-3072").actions)
+    planners = {"paper": CEM(candidates=100, elites=10), "replanning": CEM.replanning(candidates=100, elites=10)}
+    reached = {
+        name: control(task, wrong, {"oracle": OracleGeodesic(wrong)}, goals, planner).success.sum()
+        for name, planner in planners.items()
+    }
+    assert reached["replanning"] > reached["paper"]
+
+
 def test_only_the_mean_or_the_best_can_be_executed() -> None:
     with pytest.raises(ReachcostError, match=r"CEM\(execute='worst'\): execute the mean or the best"):
         CEM(execute="worst")  # pyright: ignore[reportArgumentType]

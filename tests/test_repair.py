@@ -42,13 +42,21 @@ def test_a_repair_is_encoding_pairing_and_fitting(
     assert expected.record["pairs"]["labels"] == ("shuffled" if shuffled else "temporal")
 
 
-def test_the_default_repair_is_our_recipe(latents: Latents, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_by_default_logs_choose_their_labels_and_a_plain_recipe_learns_from_logged_times(
+    latents: Latents, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = {}
     default = importlib.import_module("reachcost.fitting.default")
     monkeypatch.setattr(default, "fit", lambda pairs, recipe, **_: seen.update(pairs=pairs, recipe=recipe))
+    monkeypatch.setattr("reachcost.fitting.automatic.behind_logged_times", lambda *_, **__: [])
     repair_latents(latents)
-    assert seen["recipe"] == Recipe()
+    assert seen["pairs"].record["labels"] == "stitched"
+    assert "chosen" in seen["pairs"].record
+    assert seen["recipe"] == seen["pairs"].usual_recipe
     assert len(seen["pairs"].train) == 100_000
+    repair_latents(latents, recipe=Recipe())
+    assert seen["pairs"].record["labels"] == "temporal"
+    assert seen["recipe"] == Recipe()
 
 
 def test_progress_is_shown_step_by_step(model: ExactTopoNav, latents: Latents) -> None:
@@ -61,7 +69,7 @@ def test_progress_is_shown_step_by_step(model: ExactTopoNav, latents: Latents) -
 
     steps = Steps()
     repair(model, latents.logs, pairs=8000, recipe=QUICK, progress=steps)
-    assert steps.titles == ["latents", "head"]
+    assert steps.titles == ["latents", "labels", "head"]
 
 
 def test_the_function_is_not_hidden_by_a_package() -> None:

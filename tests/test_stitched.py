@@ -16,6 +16,7 @@ from scipy.sparse.csgraph import shortest_path
 
 import reachcost as rc
 from reachcost.cli import main
+from reachcost.fitting.coverage import unordered
 from reachcost.fitting.graph import TransitionCounts, fewest_edges, nearest
 from reachcost.fitting.imagined import Imagination, ImaginedPairs
 from reachcost.fitting.stitched import StitchedPairs
@@ -207,13 +208,24 @@ def test_imagined_paths_are_the_models_own(model: JepaWorldModel, frames: rc.Lat
 
 def test_imagined_pairs_need_no_order_of_frames(model: JepaWorldModel, frames: rc.Latents) -> None:
     rows = frames.logs.rows
-    unordered = rc.Latents(frames.values, rc.Logs(frames.logs.columns, np.ones(rows, int)), frames.model)
+    shuffled = rc.Latents(frames.values, rc.Logs(frames.logs.columns, np.ones(rows, int)), frames.model)
     few = {"count": 500, "validation": 100, "imagination": Imagination(4000, 4), "places": 200, "keep": 2000}
-    with_order, without = (ImaginedPairs(model, one, **few) for one in (frames, unordered))
+    with_order, without = (ImaginedPairs(model, one, **few) for one in (frames, shuffled))
     assert torch.equal(with_order.latents, without.latents)
     assert torch.equal(with_order.train.gap, without.train.gap)
     assert set((without.train.gap % 5).tolist()) == {0.0}  # blocks of five steps
-    assert without.record["logs_sha256"] == unordered.logs.fingerprint
+    assert without.record["logs_sha256"] == shuffled.logs.fingerprint
+
+
+def test_places_where_imagination_ends_are_not_cut_off(model: JepaWorldModel) -> None:
+    """One block from every frame leads out of the places of frames alone; where it ends, nothing was begun."""
+    logs = rc.make_task("tworoom").generate_logs(60)
+    latents = rc.encode_logs(model, logs, cache=False)
+    frames = unordered(latents, np.arange(0, logs.rows, 6))
+    pairs = ImaginedPairs(model, frames, 500, 100, Imagination(100_000, blocks=1), places=1500)
+    assert pairs.record["unreachable"] > 0.2
+    assert pairs.unconnected < 0.1
+    assert not any("no way between them" in doubt for doubt in pairs.doubts())
 
 
 @pytest.mark.filterwarnings("ignore:.*have no way between them|.*imagined ways")

@@ -34,8 +34,8 @@ def test_settings_count_the_episodes_of_their_layouts_together(tmp_path: Path) -
     rows = small_table("tworoom", "layouts-unseen", tmp_path)["rows"]
     counted = {(row["setting"], row["cost"]): row["n"] for row in rows}
     for setting, names in unseen.SETTINGS.items():
-        for cost in unseen.COSTS:
-            assert counted[setting, cost] == len(names) * EPISODES["tworoom"]
+        for way in unseen.WAYS:
+            assert counted[setting, way] == len(names) * EPISODES["tworoom"]
     assert {row["setting"] for row in rows} >= {"door 88", "door 150", "horizontal 88", "horizontal 120"}
     heads = {path.name for path in tmp_path.glob("runs/tworoom/heads/*")}
     assert heads == {f"layouts-3072-{name}-trm" for name in TESTED}

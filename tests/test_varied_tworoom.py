@@ -38,7 +38,7 @@ def test_rows_are_drawn_and_moved_as_in_their_own_layout(logs: Logs) -> None:
     states, actions = logs.columns["state"][rows], logs.columns["action"][rows]
     drawn, moved, far = task.render(states, 64), task.step(states, actions), task.distance(states, states[::-1])
     layouts, which = layouts_of(states)
-    assert len(layouts) == 6
+    assert len(layouts) == 15
     for row, number in enumerate(which):
         world, here = TwoRoom(layouts[number]), states[row : row + 1, :2]
         assert np.array_equal(drawn[row : row + 1], world.render(here, 64))
@@ -53,7 +53,7 @@ def test_logged_steps_lead_where_they_led(logs: Logs) -> None:
     assert np.array_equal(after, logs.columns["state"][rows + 1])
 
 
-@pytest.mark.parametrize("layout", [Layout(), Layout(wall="horizontal", doors=((40.0, 14.0), (180.0, 14.0)))])
+@pytest.mark.parametrize("layout", [Layout(), Layout(wall="horizontal", doors=((40.0, 17.5), (180.0, 17.5)))])
 def test_a_state_says_what_its_layout_is(layout: Layout) -> None:
     states = np.concatenate([np.array([60.0, 150.0], np.float32), marks_of(layout)])[None]
     assert layouts_of(states)[0] == [layout]
@@ -66,6 +66,7 @@ def test_layouts_vary_in_doors_and_wall_and_keep_away_from_judged_ones() -> None
     assert {len(layout.doors) for layout in drawn} == {1, 2}
     assert {layout.wall for layout in drawn} == {"vertical", "horizontal"}
     assert len(set(drawn)) > 300
+    assert len({layout.doors[0][1] for layout in drawn}) > 30
     assert min(judged_distance(layout) for layout in drawn) > APART
     assert TESTED["published"] == Layout()
     assert all(judged_distance(layout) == 0 for layout in (*TESTED.values(), *TUNING.values()))
@@ -115,13 +116,13 @@ def test_sigreg_looks_at_each_world_by_itself() -> None:
 def test_a_world_model_of_several_worlds_is_trained_by_the_same_command(logs: Logs, tmp_path: Path) -> None:
     path, task = tmp_path / "logs.h5", ["--task", "reachcost.tasks.tworoom:VariedTwoRoom"]
     write_logs(logs, path)
-    options = ["--steps", "2", "--refinement", "2", "--ahead", "3", "--worlds", "4", "--threads", "1"]
+    options = ["--size", "wide", "--steps", "2", "--refinement", "2", "--worlds", "4", "--threads", "1"]
     assert main(["train-model", "lewm", *task, "--logs", str(path), "--out", str(tmp_path / "m"), *options]) == 0
     card = (tmp_path / "m" / "README.md").read_text()
     assert "--worlds 4" in card
-    assert "--ahead 3" in card
+    assert "--size wide" in card
     plan = load_world_model(tmp_path / "m").card["training"]["plan"]
-    assert (plan["worlds"], plan["ahead"]) == (4, 3)
+    assert (plan["size"], plan["worlds"], plan["ahead"]) == ("wide", 4, 3)
 
 
 def test_what_cannot_be_of_several_worlds_is_refused(tmp_path: Path) -> None:

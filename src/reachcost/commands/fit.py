@@ -33,13 +33,13 @@ def fit(
     out: Path,
     task: str | None = None,
     recipe: Literal["default", "paper", "auto"] = "default",
-    labels: Literal["temporal", "stitched", "imagined", "mixed", "auto"] = "temporal",
+    labels: Literal["temporal", "stitched", "imagined", "mixed", "auto"] | None = None,
     pairs: int = 100_000,
     seed: int = 0,
     shuffled: bool = False,
     trust_pickle: bool = False,
 ) -> None:
-    """Fit a head on times: the repaired terminal cost of a world model. A minute or two on a laptop.
+    """Fit a head on times: the repaired terminal cost of a world model. Two or three minutes on a laptop.
 
     Args:
         model: A bundled model, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel, hf://user/name,
@@ -49,11 +49,12 @@ def fit(
         out: Directory for the head.
         task: The world that draws frames of logged states; its evaluation sets are kept out of training.
             Your own is module:Class or file.py:Class.
-        recipe: How the head is trained: our way, the paper's, or the best of several on held-out logs, which takes
-            about ten times as long.
-        labels: Where times come from: single episodes; shortest ways over all of them (stitched); what the world model
-            imagines from logged frames, whose order then does not matter (imagined); both of these (mixed); or what
-            the logs can bear, by what is measured on them (auto).
+        recipe: How the head is trained: our way; on logged times, the paper's way, or the best of several on held-out
+            logs, which takes about ten times as long (auto).
+        labels: Where times come from: single episodes (temporal); shortest ways over all of them (stitched); what the
+            world model imagines from logged frames, whose order then does not matter (imagined); both of these
+            (mixed); or what the logs can bear, by what is measured on them (auto). By default auto, or temporal beside
+            a recipe that is for it.
         pairs: Training pairs of an epoch.
         seed: Of pairs and head.
         shuffled: Permute the labels: the control that must fail.
@@ -109,19 +110,25 @@ def fit(
 
 
 def _recipe(
-    name: str, labels: Labels, latents: Latents, sets: list[EvaluationSet], pairs: int, seed: int, progress: Progress
+    name: str,
+    labels: Labels | None,
+    latents: Latents,
+    sets: list[EvaluationSet],
+    pairs: int,
+    seed: int,
+    progress: Progress,
 ) -> LabelledRecipe:
     """The recipe that an option stands for; the best of several is shown among the others."""
     from reachcost.audits.choice import PAIRS, choose_recipe
     from reachcost.fitting.choose import LabelledRecipe
     from reachcost.fitting.recipe import Recipe
 
-    if labels != "temporal":
-        if name != "default":
-            raise ReachcostError(f"--recipe {name} is for logged times: leave it out beside --labels {labels}")
-        return LabelledRecipe(labels=labels)
-    if name != "auto":
-        return LabelledRecipe(Recipe.paper() if name == "paper" else Recipe())
+    if name == "default":
+        return LabelledRecipe(labels=labels or "auto")
+    if labels not in (None, "temporal"):
+        raise ReachcostError(f"--recipe {name} is for logged times: leave it out beside --labels {labels}")
+    if name == "paper":
+        return LabelledRecipe(Recipe.paper())
     choice = choose_recipe(latents, exclude=sets, pairs=min(pairs, PAIRS), seed=seed, progress=progress)
     console.print(choice.table.terminal(f"held-out logs, {choice.table.rows[0].n} goals"))
     console.print(f"recipe: {choice.name}, as {choice.reason}", highlight=False)

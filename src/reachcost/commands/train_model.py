@@ -20,7 +20,7 @@ def train_model(
     out: Path,
     task: str | None = None,
     seed: int = 3072,
-    size: Literal["compact", "objects", "paper"] = "compact",
+    size: Literal["compact", "wide", "objects", "paper"] = "compact",
     steps: int | None = None,
     refinement: int | None = None,
     ahead: int | None = None,
@@ -36,12 +36,15 @@ def train_model(
         out: Directory for weights, configuration, training curve and model card.
         task: The world that draws frames of logged states, or your own, module:Class; by default the first of ours.
         seed: Of initial weights, windows and projections.
-        size: `compact` for two CPU cores; `objects`, the same with an encoder for worlds of few moving colours; `paper`
-            is the public ViT-tiny at 224 px, for a GPU.
-        steps: Updates of all parts together; by default 3,000 (compact) or 50,000 (paper).
-        refinement: Updates of the predictor alone, afterwards; by default 4,000 (compact) or none (paper).
-        ahead: Action blocks that the predictor alone learns to foresee from its own predictions; by default 1.
-        worlds: Worlds in an update, where the logs are of several (column `world_idx`); by default all are mixed.
+        size: `compact` for two CPU cores; `wide`, a larger one for logs of many worlds; `objects`, one with an encoder
+            for worlds of few moving colours; `paper` is the public ViT-tiny at 224 px, for a GPU.
+        steps: Updates of all parts together; by default 3,000 (compact), 6,000 (wide) or 50,000 (paper).
+        refinement: Updates of the predictor alone, afterwards; by default 4,000 (compact), 10,000 (wide) or none
+            (paper).
+        ahead: Action blocks that the predictor alone learns to foresee from its own predictions; by default 1, or 3
+            (wide).
+        worlds: Worlds in an update, where the logs are of several (column `world_idx`); by default all are mixed, or 16
+            (wide).
         threads: CPU threads; more or fewer round differently.
         device: Where to train: cpu or cuda.
     """

@@ -81,7 +81,8 @@ def automatic_pairs(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReachcostWarning)  # doubts are weighed here, and told
         progress.step("shortest logged ways")
-        stitched = _stitched(latents, count, against, {**given, "holdout": holdout}) if timed else None
+        more = {**given, "holdout": holdout, "progress": progress}
+        stitched = _stitched(latents, count, against, more) if timed else None
         if stitched is not None and not against["stitched"]:
             way = partial(StitchedPairs, directed=stitched.record["directed"])
             certain = stitched.record["sharpness"] == SHARPEST
@@ -91,8 +92,7 @@ def automatic_pairs(
         if model is not None and (stitched is None or stitched.unconnected > LOST):
             progress.step("imagination")
             imagining = imagination or Imagination()
-            more = {**given, "holdout": holdout, "imagination": imagining}
-            imagined = _imagined(model, latents, count, against, more, progress)
+            imagined = _imagined(model, latents, count, against, {**more, "imagination": imagining})
             if imagined is not None and timed and not against["imagined"]:
                 few = replace(imagining, trajectories=min(imagining.trajectories, IMAGINED))
                 way = partial(ImaginedPairs, model, imagination=few)
@@ -157,11 +157,10 @@ def _imagined(
     count: int,
     against: dict[str, list[str]],
     given: Mapping[str, Any],
-    progress: Progress,
 ) -> GraphPairs | None:
     """Imagined pairs, and what speaks against them; None where nothing can be imagined."""
     try:
-        pairs = ImaginedPairs(model, latents, count, **given, progress=progress)
+        pairs = ImaginedPairs(model, latents, count, **given)
     except ReachcostError as error:
         against["imagined"] = [str(error)]
         return None

@@ -118,7 +118,15 @@ class LabelledRecipe:
                 progress=progress,
             )
         if self.labels == "stitched":
-            return StitchedPairs(latents, count, directed=self.directed, exclude=exclude, holdout=holdout, seed=seed)
+            return StitchedPairs(
+                latents,
+                count,
+                directed=self.directed,
+                exclude=exclude,
+                holdout=holdout,
+                seed=seed,
+                progress=progress,
+            )
         drawn = TemporalPairs(
             latents,
             count,

@@ -1,5 +1,6 @@
-"""The default repair: from a world model and its logs to a head. Commands, and tables of worlds with pixels, call it
-`trm`; a study may choose a recipe of its own by held-out logs, as that of TopoNav does, and then says so.
+"""The default repair: from a world model and its logs to a head, on the labels that these logs can bear.
+
+Tables call it `trm-auto`, and a head on logged times alone, which is the paper's repair, `trm`.
 """
 
 from __future__ import annotations
@@ -34,18 +35,20 @@ def repair(
     shuffled: bool = False,
     progress: Progress | bool | None = None,
 ) -> LearnedHead:
-    """Learn from logged times how far apart a model's latents are; `HeadCost(head)` is the repaired terminal cost.
+    """Learn from logs how far apart a model's latents are in time; `HeadCost(head)` is the repaired terminal cost.
 
-    The record of the head has its validation error beside those of a constant and of a briefly trained shuffled head
-    (`references`). Logs that are too few to tell the head from a constant are warned of.
+    By default labels are shortest ways over all episodes, imagined ways or logged times, whichever these logs can bear
+    (`head.record["pairs"]["chosen"]` says why). The record has the head's validation error beside those of a constant
+    and of a briefly trained shuffled head (`references`). Logs that are too few to tell the head from a constant are
+    warned of.
 
     Args:
         model: The world model.
         logs: What it encodes.
         exclude: Evaluation sets to keep out of training, as for `TemporalPairs`.
         pairs: Training pairs of an epoch.
-        recipe: How the head is trained, perhaps with how pairs are labelled (`choose_recipe` finds one, and
-            `LabelledRecipe(labels="stitched")` reaches beyond single episodes); by default ours.
+        recipe: A `LabelledRecipe`, how pairs are labelled and the head is trained; a plain `Recipe` learns from logged
+            times, as in the paper. By default `LabelledRecipe(labels="auto")`.
         seed: Seed of pairs and head.
         shuffled: Permute the labels: the control that must fail.
         progress: True shows how far it is.
@@ -96,7 +99,8 @@ def repair_latents(
 ) -> LearnedHead:
     """`repair` where the logs are encoded already; `references` trains the shuffled head for the record, too."""
     progress = as_progress(progress)
-    labelled = recipe if isinstance(recipe, LabelledRecipe) else LabelledRecipe(recipe or Recipe())
+    labelled = LabelledRecipe(recipe) if isinstance(recipe, Recipe) else recipe or LabelledRecipe(labels="auto")
+    progress.step("labels")
     drawn = labelled.pairs(latents, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed, model=model, progress=progress)
     trained = labelled.trained_by(drawn)
     progress.step("head")

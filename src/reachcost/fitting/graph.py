@@ -7,6 +7,7 @@ trajectory ever went that way.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from reachcost.base.parallel import each
+from reachcost.base.progress import Progress
 
 TOGETHER = 1024
 """Latents that are compared with all places at once: the products then stay in the processor's cache."""
@@ -31,24 +33,38 @@ class Graph:
     Attributes:
         places: Latents that stand for all others [K, D].
         times: Steps from each place to each other, inf without a way [K, K].
+        left: Whether any transition leads out of each place [K].
         record: How it came about, as JSON values.
     """
 
     places: Tensor
     times: np.ndarray
+    left: np.ndarray
     record: dict[str, Any]
 
     @classmethod
-    def of(cls, places: Tensor, counted: TransitionCounts, stride: int, least: int, directed: bool) -> Graph:
+    def of(
+        cls,
+        places: Tensor,
+        counted: TransitionCounts,
+        stride: int,
+        least: int,
+        directed: bool,
+        progress: Progress | None = None,
+    ) -> Graph:
         """The shortest ways over transitions of `stride` steps that were seen at least so often.
 
-        Unless `directed`, the shorter time of there and back holds for both.
+        Unless `directed`, the shorter time of there and back holds for both. `progress` is told of the edges a second.
         """
-        edges = counted.edges(least)
-        times = shortest_times(edges, len(places), stride, directed)
+        edges, times, progress = counted.edges(least), np.empty(0), progress or Progress()
+        for _ in progress.track(range(1), "graph"):
+            began = time.perf_counter()
+            times = shortest_times(edges, len(places), stride, directed)
+            progress.note(f"{edges.shape[1] / (time.perf_counter() - began):,.0f} edges/s")
         record = {"places": len(places), "stride": stride, "least": least, "directed": directed}
         record |= {"transitions": counted.transitions, "edges": edges.shape[1]}
-        return cls(places, times, {**record, "unreachable": round(float(np.isinf(times).mean()), 6)})
+        record["unreachable"] = round(float(np.isinf(times).mean()), 6)
+        return cls(places, times, np.isin(np.arange(len(places)), edges[0]), record)
 
 
 def sharpness(before: Tensor, after: Tensor, places: Tensor) -> float:

@@ -5,6 +5,7 @@ No time is needed of the logs, not even an order: labels are those of the model'
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
@@ -180,7 +181,7 @@ class ImaginedPairs(GraphPairs):
         logged_way = _Logged.of(latents, allowed, centres, stride, seed, every=logged)
         if logged:
             counted.add(*logged_way.transitions, times=least)
-        graph = Graph.of(centres, counted, stride, least, directed)
+        graph = Graph.of(centres, counted, stride, least, directed, progress)
 
         trajectories = Logs({"start": np.repeat(start[:pilots], span)}, np.full(pilots, span))
         held_out = max(1, round(holdout * pilots)) if holdout else 0
@@ -219,10 +220,11 @@ class ImaginedPairs(GraphPairs):
 
 def _counted(paths: Iterator[Tensor], places: Tensor, trajectories: int, progress: Progress) -> TransitionCounts:
     """Count the transitions of imagined trajectories [n, blocks + 1, D], a group at a time."""
-    counted = TransitionCounts(len(places))
+    counted, began = TransitionCounts(len(places)), time.perf_counter()
     for _, group in zip(progress.track(range(-(-trajectories // GROUP)), "imagined"), paths, strict=True):
         place = nearest(group.flatten(0, 1), places).reshape(group.shape[:2])
         counted.add(place[:, :-1].ravel(), place[:, 1:].ravel())
+        progress.note(f"{counted.transitions / (time.perf_counter() - began):,.0f} states/s")
     return counted
 
 

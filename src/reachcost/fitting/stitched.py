@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import generator
 from reachcost.base.types import require_type
 from reachcost.data.evaluation import EvaluationSet
@@ -17,7 +19,7 @@ from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.fitting.exclusion import Exclusion
-from reachcost.fitting.graph import Graph, TransitionCounts, nearest, sharpness
+from reachcost.fitting.graph import TOGETHER, Graph, TransitionCounts, nearest, sharpness
 from reachcost.fitting.pairs import Pairs, PairSet, exclude_from, require_counts, require_latents, split_episodes
 from reachcost.fitting.recipe import Recipe
 
@@ -34,6 +36,8 @@ LOST = 0.1
 """Share of places without a way between them from which logs leave too much unconnected."""
 SAMPLE = 5000
 """Transitions that are looked at for that."""
+PART = 32 * TOGETHER
+"""Rows whose places are looked for between two signs of progress."""
 
 
 def usual_recipe(directed: bool) -> Recipe:
@@ -107,9 +111,13 @@ class GraphPairs(Pairs):
 
     @property
     def unconnected(self) -> float:
-        """Share of pairs of places between which no way leads, neither there nor back."""
-        times = self.graph.times
-        return float((np.isinf(times) & np.isinf(times.T)).mean())
+        """Share of pairs of places between which no way leads, neither there nor back.
+
+        Of places that something leads out of: others are where trajectories ended, and not known to be cut off.
+        """
+        left = self.graph.left
+        times = self.graph.times[np.ix_(left, left)]
+        return float((np.isinf(times) & np.isinf(times.T)).mean()) if left.any() else 1.0
 
     def doubts(self) -> list[str]:
         """What speaks against these labels, as far as it was measured; nothing if they can be trusted."""
@@ -139,6 +147,7 @@ class StitchedPairs(GraphPairs):
         exclude: Evaluation sets to keep out, as for `TemporalPairs`.
         holdout: Share of the episodes whose transitions are not in the graph; validation pairs are of their rows.
         seed: Seed of places and pairs.
+        progress: True shows how far it is.
 
     Attributes:
         held_out: Episodes that are held out.
@@ -162,10 +171,12 @@ class StitchedPairs(GraphPairs):
         exclude: EvaluationSet | Sequence[EvaluationSet] | None = None,
         holdout: float = 0.1,
         seed: int = 0,
+        progress: Progress | bool | None = None,
     ) -> None:
         require_latents(latents)
         require_counts(count, validation, holdout)
         require_graph(places=places, stride=stride, least=least)
+        progress = as_progress(progress)
         logs, exclusion = latents.logs, exclude_from(latents.logs, exclude)
         usable = np.setdiff1d(np.flatnonzero(logs.lengths >= 2), exclusion.episodes)
         learning, judging = split_episodes(usable, holdout, seed)
@@ -176,11 +187,11 @@ class StitchedPairs(GraphPairs):
         centres = _places(latents, np.flatnonzero(in_graph), places, seed)
         steps, sharp = _steps(latents, in_graph, centres, STRIDES if stride is None else (stride,), seed)
         place, used = np.full(logs.rows, -1, np.int32), np.flatnonzero(in_graph | judged)
-        place[used] = nearest(latents.values, centres, used)
+        place[used] = _places_of(latents, used, centres, progress)
         record = {"labels": "stitched", "sharpness": round(sharp, 3), "holdout": holdout}
         super().__init__(
             latents,
-            logged_graph(logs, in_graph, place, centres, steps, least, directed),
+            logged_graph(logs, in_graph, place, centres, steps, least, directed, progress),
             place,
             np.flatnonzero(in_graph),
             np.flatnonzero(judged),
@@ -209,14 +220,31 @@ def _places(latents: Latents, training: np.ndarray, wanted: int | None, seed: in
     return latents.values[torch.from_numpy(few)].unique(dim=0)
 
 
+def _places_of(latents: Latents, rows: np.ndarray, places: Tensor, progress: Progress) -> np.ndarray:
+    """The place of each of some rows [N] -> int32 [N]."""
+    found, began, done = list[np.ndarray](), time.perf_counter(), 0
+    for first in progress.track(range(0, len(rows), PART), "parts of the logs"):
+        found.append(nearest(latents.values, places, rows[first : first + PART]))
+        done += len(found[-1])
+        progress.note(f"{done / (time.perf_counter() - began):,.0f} states/s")
+    return np.concatenate(found)
+
+
 def logged_graph(
-    logs: Logs, in_graph: np.ndarray, place: np.ndarray, places: Tensor, steps: int, least: int, directed: bool
+    logs: Logs,
+    in_graph: np.ndarray,
+    place: np.ndarray,
+    places: Tensor,
+    steps: int,
+    least: int,
+    directed: bool,
+    progress: Progress | None = None,
 ) -> Graph:
     """The graph of what followed so many steps later in the episodes of some rows, bool [R], whose places are known."""
     starts = _starts(logs, in_graph, steps)
     counted = TransitionCounts(len(places))
     counted.add(place[starts], place[starts + steps])
-    return Graph.of(places, counted, steps, least, directed)
+    return Graph.of(places, counted, steps, least, directed, progress)
 
 
 def _starts(logs: Logs, in_graph: np.ndarray, steps: int) -> np.ndarray:

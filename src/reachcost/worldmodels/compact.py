@@ -43,6 +43,11 @@ class CompactArchitecture:
     block_width: int = 384
     """Hidden layer of a block."""
 
+    @classmethod
+    def wide(cls, action_dim: int) -> CompactArchitecture:
+        """More features and a deeper predictor, for many worlds at once: what differs between them must be known."""
+        return cls(action_dim=action_dim, patch_width=64, blocks=3, block_width=512)
+
 
 class CompactParts(nn.Module):
     """Encoder, projector, action encoder and predictor; see `reachcost.worldmodels.jepa.Parts`.

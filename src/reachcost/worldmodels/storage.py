@@ -24,6 +24,7 @@ LARGEST = 4096
 """Limit on every size a config may ask for."""
 SIZES = {
     "compact": (CompactArchitecture, CompactParts),
+    "wide": (CompactArchitecture, CompactParts),
     "objects": (ObjectArchitecture, ObjectParts),
     "paper": (PublicArchitecture, PublicParts),
 }

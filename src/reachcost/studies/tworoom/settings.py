@@ -9,6 +9,7 @@ from functools import partial
 from reachcost.audits.sasc import gaussian_pools
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.fitting.recipe import Recipe
+from reachcost.planning.cem import CEM
 from reachcost.protocols import WorldModel
 from reachcost.studies.costs import hybrid, symmetrised
 from reachcost.studies.study import HeadPlan, Member, PoolPlan
@@ -17,6 +18,8 @@ from reachcost.tasks.tworoom import Layout, TwoRoom
 from reachcost.tasks.tworoom.split import TESTED
 from reachcost.worldmodels.loading import load_world_model
 
+REPLANNING = CEM.replanning()
+"""Beside the paper's planner, where what can be reached matters."""
 SEEDS = (3072, 3073, 3074)
 KINDS = ("lewm", "pldm")
 MEMBERS = {kind: tuple(Member(f"{kind}-tworoom-{seed}", seed, f"{kind}-{seed}") for seed in SEEDS) for kind in KINDS}
@@ -33,7 +36,7 @@ MODELS = {name: _bundled(name) for name in (*(one.model for kind in KINDS for on
 LOGS = {"episodes": 10_000, "seed": 0}
 SET = "high-distance"
 NEAR_SET, FAR_SET = "distance-controlled", "distance-controlled-far"
-FRESH_LOGS = {"fresh-1": 101, "fresh-2": 102}
+FRESH_LOGS = {"fresh-1": 101, "fresh-2": 102, "fresh-3": 103}
 """High-distance sets that nothing was chosen on: each from logs of its own, which no model and no head ever saw."""
 LAYOUTS = {name: TESTED[name] for name in ("door-88", "door-150", "horizontal-88")}
 """Worlds that no model and no head of the public layout ever saw; each has a high-distance set of its own."""
@@ -89,6 +92,7 @@ REPAIRED = {
 }
 HEADS = {
     "trm": OUR_HEAD,
+    "trm-auto": LABELS["trm-auto"],
     **REPAIRED,
     "trm-complete": replace(PAPER_HEAD, exclude=False),
     "shuffled": replace(PAPER_HEAD, shuffled="all"),

@@ -147,6 +147,13 @@ AUDITS = {
     ),
 }
 BEYOND = {
+    "tworoom-solved": _plan(
+        beyond.SOLVED_NOTE,
+        beyond.METRICS,
+        of_lines(beyond.METRICS, beyond.solved),
+        "The default repair on the published and three fresh sets",
+        ("success", "rho_geo"),
+    ),
     "coverage-repair": _plan(
         beyond.REPAIRED_NOTE,
         beyond.METRICS,

@@ -12,15 +12,18 @@ from reachcost.base.seeding import generator
 from reachcost.tasks.tworoom.layout import BORDER, SIZE, Layout
 
 HALF = 14.0
-"""Half the size of every door."""
+"""Half the size of the doors of judged layouts."""
+HALVES = (10.0, 20.0)
+"""Half the size of the doors of a training layout lies between these: a model that has seen doors of one size alone
+knows doors, not edges, and is wrong where no door was."""
 APART = 8.0
 """Pixels that doors of the training logs keep from those of judged layouts, at least."""
 SECOND = 0.3
 """Share of the layouts with a second door."""
-BETWEEN = 2 * HALF + 8
-"""Least distance of two doors, so that wall is left between them."""
+BETWEEN = 8.0
+"""Least wall between two doors, in pixels."""
 STEP = 0.25
-"""Doors are placed on multiples of this, which float32 holds exactly."""
+"""Centres and sizes are multiples of this, which float32 holds exactly."""
 
 
 def one_door(centre: float, turned: bool = False) -> Layout:
@@ -35,7 +38,8 @@ TESTED = {
     "horizontal-88": one_door(88.0, turned=True),
     "horizontal-120": one_door(120.0, turned=True),
 }
-"""Layouts of the published table. They were looked at twice: after the first time the model was trained longer."""
+"""Layouts of the published table. They were looked at before: after the first time the model was trained longer, after
+the second on doors of any size, with a larger network. What to change was seen on those below."""
 TUNING = {"door-119": one_door(119.0), "horizontal-50": one_door(50.0, turned=True)}
 """Layouts that choices were made on; they are kept out of training just as well."""
 
@@ -47,13 +51,17 @@ def judged_distance(layout: Layout) -> float:
 
 
 def training_layout(seed: int, number: int) -> Layout:
-    """Draw the layout of that number: either wall, one door or two, anywhere but near those of judged layouts."""
+    """Draw the layout of that number: either wall, one door or two of a size, anywhere but near judged ones."""
     rng = generator(seed, "tworoom-layout", number)
-    low, high = BORDER + HALF, SIZE - BORDER - HALF
     wall = "horizontal" if rng.random() < 0.5 else "vertical"
     count = 2 if rng.random() < SECOND else 1
+    half = float(_on_grid(rng.uniform(*HALVES)))
     while True:
-        doors = np.sort(np.round(rng.uniform(low, high, count) / STEP) * STEP)
-        layout = Layout(wall=wall, doors=tuple((float(door), HALF) for door in doors))
-        if (np.diff(doors) >= BETWEEN).all() and judged_distance(layout) > APART:
+        doors = np.sort(_on_grid(rng.uniform(BORDER + half, SIZE - BORDER - half, count)))
+        layout = Layout(wall=wall, doors=tuple((float(door), half) for door in doors))
+        if (np.diff(doors) >= 2 * half + BETWEEN).all() and judged_distance(layout) > APART:
             return layout
+
+
+def _on_grid(numbers: float | np.ndarray) -> np.ndarray:
+    return np.round(np.asarray(numbers) / STEP) * STEP

@@ -17,18 +17,18 @@ from reachcost.protocols import Observations
 from reachcost.tasks.contract import Task
 from reachcost.tasks.tworoom import renderer
 from reachcost.tasks.tworoom.layout import SIZE, Layout
-from reachcost.tasks.tworoom.split import HALF, training_layout
+from reachcost.tasks.tworoom.split import training_layout
 from reachcost.tasks.tworoom.task import TwoRoom
 
-EPISODES = 10
+EPISODES = 4
 """Logged episodes of a layout."""
 
 
 class VariedTwoRoom(Task):
-    """TwoRoom in many layouts at once; states are (x, y, turned, door, second door), float32.
+    """TwoRoom in many layouts at once; states are (x, y, turned, door, second door, half), float32.
 
-    `turned` is 1 where the wall is horizontal. A wall with one door has it twice. Every row lives in its own layout,
-    and nothing but frames tells a world model which.
+    `turned` is 1 where the wall is horizontal, `half` is half the size of a door. A wall with one door has it twice.
+    Every row lives in its own layout, and nothing but frames tells a world model which.
 
     Args:
         collision: As for `TwoRoom`.
@@ -38,7 +38,7 @@ class VariedTwoRoom(Task):
     >>> logs = task.generate_logs(episodes=20)
     >>> layouts, which = layouts_of(logs.columns["state"])
     >>> len(layouts), task.coordinates(logs.columns["state"]).shape[1]
-    (2, 2)
+    (5, 2)
     """
 
     name = "varied-tworoom"
@@ -50,7 +50,7 @@ class VariedTwoRoom(Task):
         self.pixels = self._world(Layout()).pixels
 
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """Execute one action per state: float [N, 5], [N, 2] -> float32 [N, 5]; layouts stay."""
+        """Execute one action per state: float [N, 6], [N, 2] -> float32 [N, 6]; layouts stay."""
         moved = np.array(states, np.float32)
         moved[:, :2] = self._each(lambda world, rows: world.step(states[rows, :2], actions[rows]), states, (2,))
         return moved
@@ -89,7 +89,7 @@ class VariedTwoRoom(Task):
         return {"same room": same.astype(bool), "cross wall": ~same.astype(bool)}
 
     def generate_logs(self, episodes: int = 10_000, seed: int = 0) -> Logs:
-        """Log the public data policy, ten episodes in each of as many layouts as it takes (see `split.py`)."""
+        """Log the public data policy, four episodes in each of as many layouts as it takes (see `split.py`)."""
         if episodes < 1:
             raise ReachcostError(f"cannot log {episodes} episodes: ask for at least one")
         parts = []
@@ -122,20 +122,20 @@ class VariedTwoRoom(Task):
 
 
 def marks_of(layout: Layout) -> np.ndarray:
-    """What a state says of its layout, float32 [3]: whether the wall is turned, its first and its last door."""
-    centres = [centre for centre, _ in layout.doors]
-    return np.array([layout.wall == "horizontal", centres[0], centres[-1]], np.float32)
+    """What a state says of its layout, float32 [4]: is the wall turned, first and last door, half their size."""
+    (first, half), (last, _) = layout.doors[0], layout.doors[-1]
+    return np.array([layout.wall == "horizontal", first, last, half], np.float32)
 
 
 def layouts_of(states: np.ndarray) -> tuple[list[Layout], np.ndarray]:
-    """The different layouts of states [N, 5], and the number of each row's [N]."""
-    if np.ndim(states) != 2 or np.shape(states)[1] != 5:
-        raise ReachcostError(f"states here are (x, y, turned, door, second door) [N, 5], not {np.shape(states)}")
+    """The different layouts of states [N, 6], and the number of each row's [N]."""
+    if np.ndim(states) != 2 or np.shape(states)[1] != 6:
+        raise ReachcostError(f"states here are (x, y, turned, door, second door, half) [N, 6], not {np.shape(states)}")
     marks, which = np.unique(np.asarray(states)[:, 2:], axis=0, return_inverse=True)
     return [_layout(*map(float, mark)) for mark in marks], which.reshape(-1)
 
 
-@lru_cache(maxsize=4096)
-def _layout(turned: float, first: float, last: float) -> Layout:
+@lru_cache(maxsize=8192)
+def _layout(turned: float, first: float, last: float, half: float) -> Layout:
     doors = dict.fromkeys([first, last])
-    return Layout(wall="horizontal" if turned else "vertical", doors=tuple((door, HALF) for door in doors))
+    return Layout(wall="horizontal" if turned else "vertical", doors=tuple((door, half) for door in doors))

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from reachcost.base.types import require_numbers
 from reachcost.errors import ReachcostError
 
-Size = Literal["compact", "objects", "paper"]
+Size = Literal["compact", "wide", "objects", "paper"]
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class TrainingPlan:
     kind: Literal["lewm", "pldm"] = "lewm"
     """The objective."""
     size: Size = "compact"
-    """`compact` for two CPU cores, `objects` too, for worlds of few moving colours; `paper` is the public ViT-tiny at
-    224 px, for a GPU."""
+    """`compact` for two CPU cores; `wide` too, for logs of many worlds, and `objects`, for worlds of few moving
+    colours; `paper` is the public ViT-tiny at 224 px, for a GPU."""
     seed: int = 3072
     """Of initial weights, windows and projections."""
     steps: int = 3000
@@ -86,6 +86,8 @@ class TrainingPlan:
     @classmethod
     def of_size(cls, size: Size) -> TrainingPlan:
         """The defaults of a size."""
+        if size == "wide":
+            return cls(size=size, steps=6000, refinement=10_000, worlds=16, ahead=3)
         if size == "objects":
             return cls(size=size, steps=1500, refinement=6000, refinement_rate=6e-3, validate_every=1000)
         return cls.paper() if size == "paper" else cls()

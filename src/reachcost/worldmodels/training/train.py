@@ -126,6 +126,8 @@ def build(plan: TrainingPlan, action_dim: int, sample: Observations) -> CompactP
     """The parts of the planned size, with fresh weights; some measure what they see on a sample of the logs."""
     if plan.size == "compact":
         return CompactParts(CompactArchitecture(action_dim=action_dim))
+    if plan.size == "wide":
+        return CompactParts(CompactArchitecture.wide(action_dim))
     if plan.size == "objects":
         own = np.asarray(sample["proprio"]).shape[1] if "proprio" in sample else None
         parts = ObjectParts(ObjectArchitecture(action_dim=action_dim, proprio=own))
