@@ -1,6 +1,6 @@
 """The repair inside stable-worldmodel: its TwoRoom, its CEM, its `World.evaluate`; only the cost changes.
 
-Two minutes on two cores. Needs the extra `swm`: pip install 'reachcost[swm]'.
+Four minutes on two cores. Needs the extra `swm`: pip install 'reachcost[swm]'.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def quicker(plan: HeadPlan) -> HeadPlan:
     brief = None
     if plan.labels in ("imagined", "auto"):  # frames alone are refused where too little is imagined from them
         alone = (plan.labels, plan.coverage) == ("auto", "frames")
-        brief = Imagination(trajectories=30_000 if alone else 2000, blocks=4)
+        brief = replace(plan.imagination or Imagination(blocks=4), trajectories=30_000 if alone else 2000)
     return replace(
         plan,
         pairs=1000,

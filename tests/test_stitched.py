@@ -16,6 +16,7 @@ from scipy.sparse.csgraph import shortest_path
 
 import reachcost as rc
 from reachcost.cli import main
+from reachcost.fitting.choose import pairs_again
 from reachcost.fitting.coverage import unordered
 from reachcost.fitting.graph import TransitionCounts, fewest_edges, nearest
 from reachcost.fitting.imagined import Imagination, ImaginedPairs
@@ -222,8 +223,8 @@ def test_places_where_imagination_ends_are_not_cut_off(model: JepaWorldModel) ->
     logs = rc.make_task("tworoom").generate_logs(60)
     latents = rc.encode_logs(model, logs, cache=False)
     frames = unordered(latents, np.arange(0, logs.rows, 6))
-    pairs = ImaginedPairs(model, frames, 500, 100, Imagination(100_000, blocks=1), places=1500)
-    assert pairs.record["unreachable"] > 0.2
+    pairs = ImaginedPairs(model, frames, 500, 100, Imagination(60_000, blocks=1), places=800)
+    assert pairs.record["unreachable"] > 0.1
     assert pairs.unconnected < 0.1
     assert not any("no way between them" in doubt for doubt in pairs.doubts())
 
@@ -263,3 +264,46 @@ def test_a_repair_takes_labels_of_any_source(model: JepaWorldModel, tmp_path: Pa
     assert main([*given, "--out", str(tmp_path / "head"), "--labels", "stitched", "--pairs", "2000"]) == 0
     assert rc.load_head(tmp_path / "head").record["pairs"]["labels"] == "stitched"
     assert main([*given, "--out", str(tmp_path / "no"), "--labels", "stitched", "--recipe", "paper"]) == 1
+
+
+@pytest.mark.filterwarnings("ignore::reachcost.errors.ReachcostWarning")  # so few logs make no good head
+def test_without_options_the_logs_choose_labels_and_a_recipe_for_logged_times_takes_these(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rc.write_logs(rc.make_task("toponav").generate_logs(200, seed=4), tmp_path / "logs.h5")
+    given = ["fit", "--model", "reachcost:ExactTopoNav", "--task", "toponav", "--logs", str(tmp_path / "logs.h5")]
+    given += ["--pairs", "2000"]
+    assert main([*given, "--out", str(tmp_path / "head")]) == 0
+    pairs, shown = rc.load_head(tmp_path / "head").record["pairs"], capsys.readouterr()
+    assert pairs["chosen"]["reason"] in shown.out
+    assert f"labels: {pairs['labels']} (" in shown.out
+    assert " states/s" in shown.out + shown.err
+    assert " edges/s" in shown.out + shown.err
+    assert main([*given, "--out", str(tmp_path / "shuffled"), "--shuffled"]) == 0
+    shuffled = rc.load_head(tmp_path / "shuffled").record["pairs"]
+    assert (shuffled["labels"], shuffled["shuffled"]) == ("shuffled", pairs["labels"])
+    assert f"labels: {pairs['labels']} (" in capsys.readouterr().out
+    assert main([*given, "--out", str(tmp_path / "paper"), "--recipe", "paper"]) == 0
+    assert rc.load_head(tmp_path / "paper").record["pairs"]["labels"] == "temporal"
+
+
+@pytest.mark.parametrize(
+    "labelled",
+    [
+        rc.LabelledRecipe(),
+        rc.LabelledRecipe(labels="stitched"),
+        rc.LabelledRecipe(labels="stitched", directed=True),
+        rc.LabelledRecipe(labels="imagined", imagination=Imagination(2000, 3)),
+        rc.LabelledRecipe(labels="mixed", imagination=Imagination(2000, 3)),
+    ],
+    ids=lambda labelled: labelled.labels,
+)
+@pytest.mark.filterwarnings("ignore::reachcost.errors.ReachcostWarning")
+def test_pairs_can_be_drawn_again_by_what_their_record_says(labelled: rc.LabelledRecipe) -> None:
+    task, model = rc.make_task("toponav"), rc.ExactTopoNav()
+    latents, goals = rc.encode_logs(model, task.generate_logs(100)), task.evaluation_set()
+    pairs = labelled.pairs(latents, 500, exclude=goals, holdout=0.1, seed=3, model=model)
+    again = pairs_again(pairs.record, latents, model, goals)
+    assert again.record == pairs.record
+    assert torch.equal(again.train.gap, pairs.train.gap)
+    assert torch.equal(again.validation.second, pairs.validation.second)

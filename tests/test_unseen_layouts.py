@@ -34,11 +34,11 @@ def test_settings_count_the_episodes_of_their_layouts_together(tmp_path: Path) -
     rows = small_table("tworoom", "layouts-unseen", tmp_path)["rows"]
     counted = {(row["setting"], row["cost"]): row["n"] for row in rows}
     for setting, names in unseen.SETTINGS.items():
-        for way in unseen.WAYS:
-            assert counted[setting, way] == len(names) * EPISODES["tworoom"]
+        for cost, said in unseen.WAYS:
+            assert counted[f"{setting}{said}", cost] == len(names) * EPISODES["tworoom"]
     assert {row["setting"] for row in rows} >= {"door 88", "door 150", "horizontal 88", "horizontal 120"}
     heads = {path.name for path in tmp_path.glob("runs/tworoom/heads/*")}
-    assert heads == {f"layouts-3072-{name}-trm" for name in TESTED}
+    assert heads == {f"layouts-3072-{name}-trm-imagined" for name in TESTED}
 
 
 def test_frames_have_no_time_and_no_order() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -18,11 +18,11 @@ from reachcost.audits.subject import PASSES, Subject
 from reachcost.costs.head import HeadCost
 from reachcost.costs.latent import LatentMSE
 from reachcost.costs.probe import DecodedDistance, SubspaceCost
+from reachcost.fitting.choose import Labels, pairs_again
 from reachcost.fitting.coverage import FAR, NEAR, TooFewStates, covered_latents, located_rows, pair_groups
 from reachcost.fitting.fit import evaluate, fit
 from reachcost.fitting.oracle import OraclePairs
 from reachcost.fitting.recipe import Recipe
-from reachcost.fitting.temporal import TemporalPairs
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.kinds import KINDS, is_same_class
 from reachcost.results.stats import paired_bootstrap
@@ -118,26 +118,16 @@ def _decoded(subject: Subject) -> Criterion:
 
 def _shuffled(subject: Subject) -> Criterion:
     head = subject.cost.head if isinstance(subject.cost, HeadCost) else None
-    known = isinstance(head, LearnedHead) and head.record.get("pairs", {}).get("labels") == "temporal"
+    known = isinstance(head, LearnedHead) and head.record.get("pairs", {}).get("labels") in get_args(Labels)
     if not isinstance(head, LearnedHead) or not known or subject.runs is None:
-        return _untested("give a head that was fitted on logged times (--head)")
+        return _untested("give a head that was fitted on logs (--head)")
     if not is_same_class(KINDS.get(head.kind, object), type(head)):
         return _untested("the head cannot be built anew to learn shuffled labels: add register_head to its class")
     drawn = head.record["pairs"]
     # A record names what the head kept out by fingerprints alone, from which no set can be rebuilt: the set at hand
     # then stands for it, so that the pairs of the control may differ in which episodes they leave out.
     excluded = subject.evaluation if "exclusion" in drawn else None
-    pairs = TemporalPairs(
-        subject.latents,
-        drawn["train_pairs"],
-        drawn["validation_pairs"],
-        drawn["sampling"],
-        drawn.get("max_gap"),
-        drawn.get("rows"),
-        excluded,
-        drawn.get("holdout", 0.0),
-        drawn["seed"],
-    )
+    pairs = pairs_again(drawn, subject.latents, subject.model, excluded)
     recipe, seed = Recipe.recorded(head.record["recipe"]), head.record["seed"]
     control = fit(pairs.shuffled(), recipe, seed=seed, progress=subject.progress)
     (shuffled,) = 100.0 * subject.control({"shuffled": HeadCost(control)}).success

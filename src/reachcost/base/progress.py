@@ -85,6 +85,18 @@ class ConsoleProgress(Progress):
             self._bars.update(self._bars.task_ids[-1], note=text)
 
 
+class Rate:
+    """Tells a progress how many of something are done in a second, beside the piece that it tracks."""
+
+    def __init__(self, progress: Progress, unit: str) -> None:
+        self._progress, self._unit, self._done, self._began = progress, unit, 0, time.perf_counter()
+
+    def add(self, count: int) -> None:
+        """So many more are done."""
+        self._done += count
+        self._progress.note(f"{self._done / (time.perf_counter() - self._began):,.0f} {self._unit}/s")
+
+
 def as_progress(progress: Progress | bool | None) -> Progress:
     """What `progress=` stands for: True shows it on standard error; None and False show nothing.
 

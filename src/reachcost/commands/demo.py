@@ -28,7 +28,7 @@ def demo(out: Path = Path("reachcost-demo"), episodes: int = 100, log_episodes: 
     if success["trm"] <= success["raw"]:
         console.print("trm is no better than raw here: give it more --log-episodes, or ask for more --episodes")
     console.print(
-        "raw is plain latent distance; trm learned from logged times alone.\n"
+        "raw is plain latent distance; trm learned from logged times alone (reachcost fit --labels temporal).\n"
         "trm-shuffled learned from permuted times; random is the floor, oracle a yardstick.\n"
         f"picture {picture or 'none: no episode was repaired, ask for more --episodes'}\n"
         f"table   {out / 'tables' / 'demo.md'}\n({time.perf_counter() - start:.0f} s)",

@@ -91,13 +91,14 @@ def fit(
     save_head(head, out)
     console.print(_errors(head.record))
     warn_if_in_doubt(head)
-    excluded = head.record["pairs"].get("exclusion", {}).get("excluded_episodes", 0)
+    drawn = head.record["pairs"]
+    excluded = drawn.get("exclusion", {}).get("excluded_episodes", 0)
     kept_out = f", {excluded} evaluation episodes kept out" if sets else ""
-    learned, chosen = LEARNED[head.record["pairs"]["labels"]], head.record["pairs"].get("chosen")
-    if chosen:
+    learned, source = LEARNED[drawn["labels"]], drawn.get("shuffled", drawn["labels"])
+    if chosen := drawn.get("chosen"):
         doubts = "".join(f"\n  not {name}: {doubt}" for name, found in chosen["against"].items() for doubt in found)
-        labels_taken = f"{head.record['pairs']['labels']} ({learned}), as {chosen['reason']}{doubts}"
-        console.print(f"labels: {labels_taken}", highlight=False, soft_wrap=True)
+        taken = f"labels: {source} ({LEARNED[source]}), as {chosen['reason']}{doubts}"
+        console.print(taken, highlight=False, soft_wrap=True)
     given = f"--model {model} --logs {logs} --head {out}"
     there = f"\nor in stable-worldmodel: reachcost evaluate {given} --task {task}" if world and world.public else ""
     console.print(

@@ -38,13 +38,14 @@ def train_model(
         seed: Of initial weights, windows and projections.
         size: `compact` for two CPU cores; `wide`, a larger one for logs of many worlds; `objects`, one with an encoder
             for worlds of few moving colours; `paper` is the public ViT-tiny at 224 px, for a GPU.
-        steps: Updates of all parts together; by default 3,000 (compact), 6,000 (wide) or 50,000 (paper).
-        refinement: Updates of the predictor alone, afterwards; by default 4,000 (compact), 10,000 (wide) or none
-            (paper).
+        steps: Updates of all parts together; by default 3,000 (compact), 6,000 (wide), 1,500 (objects) or
+            50,000 (paper).
+        refinement: Updates of the predictor alone, afterwards; by default 4,000 (compact), 10,000 (wide), 6,000
+            (objects) or none (paper).
         ahead: Action blocks that the predictor alone learns to foresee from its own predictions; by default 1, or 3
             (wide).
-        worlds: Worlds in an update, where the logs are of several (column `world_idx`); by default all are mixed, or 16
-            (wide).
+        worlds: Worlds in an update, where the logs are of several (column `world_idx`); by default 16 (wide) or
+            0, which mixes all.
         threads: CPU threads; more or fewer round differently.
         device: Where to train: cpu or cuda.
     """

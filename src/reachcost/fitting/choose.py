@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Literal, get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -32,7 +32,7 @@ DEFAULT = "default"
 
 @dataclass(frozen=True)
 class LabelledRecipe:
-    """A recipe and the pairs that it learns from; `repair(recipe=...)` takes either.
+    """A recipe and the pairs that it learns from, by default of logged times; `repair(recipe=...)` takes either.
 
     >>> LabelledRecipe(Recipe(head="pair"), directed=True).recipe.head
     'pair'
@@ -137,6 +137,26 @@ class LabelledRecipe:
             seed=seed,
         )
         return directed(drawn) if self.directed else drawn
+
+
+def pairs_again(
+    record: Mapping[str, Any],
+    latents: Latents,
+    model: WorldModel,
+    exclude: EvaluationSet | Sequence[EvaluationSet] | None = None,
+) -> Pairs:
+    """Pairs drawn as those of a head were, by what its record says of them (`head.record["pairs"]`)."""
+    drawn: dict[str, Any] = {"exclude": exclude, "holdout": record.get("holdout", 0.0), "seed": record["seed"]}
+    count, validation = record["train_pairs"], record["validation_pairs"]
+    if record["labels"] == "temporal":
+        limits = {name: record.get(name) for name in ("max_gap", "rows")}
+        return TemporalPairs(latents, count, validation, record["sampling"], **limits, **drawn)
+    graph = {name: record[name] for name in ("least", "directed")}
+    if record["labels"] == "stitched":
+        return StitchedPairs(latents, count, validation, **graph, **drawn, stride=record["stride"])
+    imagination = Imagination(**{option.name: record[option.name] for option in fields(Imagination)})
+    mixed = record["labels"] == "mixed"
+    return ImaginedPairs(model, latents, count, validation, imagination, **graph, **drawn, logged=mixed)
 
 
 def usual_recipes(lengths: np.ndarray) -> dict[str, LabelledRecipe]:

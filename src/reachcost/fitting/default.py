@@ -1,6 +1,6 @@
 """The default repair: from a world model and its logs to a head, on the labels that these logs can bear.
 
-Tables call it `trm-auto`, and a head on logged times alone, which is the paper's repair, `trm`.
+Tables call it `trm-auto`, a head on logged times alone `trm`, and the paper's recipe for these `trm-paper`.
 """
 
 from __future__ import annotations
@@ -97,7 +97,10 @@ def repair_latents(
     model: WorldModel | None = None,
     progress: Progress | bool | None = None,
 ) -> LearnedHead:
-    """`repair` where the logs are encoded already; `references` trains the shuffled head for the record, too."""
+    """`repair` where the logs are encoded already; `references` trains the shuffled head for the record, too.
+
+    Without the `model` nothing can be imagined, so that logs choose among the labels of logs alone.
+    """
     progress = as_progress(progress)
     labelled = LabelledRecipe(recipe) if isinstance(recipe, Recipe) else recipe or LabelledRecipe(labels="auto")
     progress.step("labels")

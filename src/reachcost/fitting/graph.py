@@ -7,7 +7,6 @@ trajectory ever went that way.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor
 
 from reachcost.base.parallel import each
-from reachcost.base.progress import Progress
+from reachcost.base.progress import Progress, Rate, as_progress
 
 TOGETHER = 1024
 """Latents that are compared with all places at once: the products then stay in the processor's cache."""
@@ -33,13 +32,13 @@ class Graph:
     Attributes:
         places: Latents that stand for all others [K, D].
         times: Steps from each place to each other, inf without a way [K, K].
-        left: Whether any transition leads out of each place [K].
+        ends: Whether transitions lead to each place and none out of it [K]: trajectories ended there.
         record: How it came about, as JSON values.
     """
 
     places: Tensor
     times: np.ndarray
-    left: np.ndarray
+    ends: np.ndarray
     record: dict[str, Any]
 
     @classmethod
@@ -56,15 +55,16 @@ class Graph:
 
         Unless `directed`, the shorter time of there and back holds for both. `progress` is told of the edges a second.
         """
-        edges, times, progress = counted.edges(least), np.empty(0), progress or Progress()
+        edges, times, progress = counted.edges(least), np.empty(0), as_progress(progress)
+        rate = Rate(progress, "edges")
         for _ in progress.track(range(1), "graph"):
-            began = time.perf_counter()
             times = shortest_times(edges, len(places), stride, directed)
-            progress.note(f"{edges.shape[1] / (time.perf_counter() - began):,.0f} edges/s")
+            rate.add(edges.shape[1])
         record = {"places": len(places), "stride": stride, "least": least, "directed": directed}
         record |= {"transitions": counted.transitions, "edges": edges.shape[1]}
         record["unreachable"] = round(float(np.isinf(times).mean()), 6)
-        return cls(places, times, np.isin(np.arange(len(places)), edges[0]), record)
+        ends = np.setdiff1d(edges[1], edges[0])
+        return cls(places, times, np.isin(np.arange(len(places)), ends), record)
 
 
 def sharpness(before: Tensor, after: Tensor, places: Tensor) -> float:

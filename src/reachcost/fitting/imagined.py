@@ -5,7 +5,6 @@ No time is needed of the logs, not even an order: labels are those of the model'
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.base.progress import Progress, as_progress
+from reachcost.base.progress import Progress, Rate, as_progress
 from reachcost.base.seeding import generator
 from reachcost.base.types import require_numbers
 from reachcost.data.actions import blocks_of, discrete_actions
@@ -220,11 +219,11 @@ class ImaginedPairs(GraphPairs):
 
 def _counted(paths: Iterator[Tensor], places: Tensor, trajectories: int, progress: Progress) -> TransitionCounts:
     """Count the transitions of imagined trajectories [n, blocks + 1, D], a group at a time."""
-    counted, began = TransitionCounts(len(places)), time.perf_counter()
+    counted, rate = TransitionCounts(len(places)), Rate(progress, "states")
     for _, group in zip(progress.track(range(-(-trajectories // GROUP)), "imagined"), paths, strict=True):
         place = nearest(group.flatten(0, 1), places).reshape(group.shape[:2])
         counted.add(place[:, :-1].ravel(), place[:, 1:].ravel())
-        progress.note(f"{counted.transitions / (time.perf_counter() - began):,.0f} states/s")
+        rate.add(place.size)
     return counted
 
 

@@ -108,7 +108,12 @@ class Pairs:
         control.train = self.train.permuted(rng)
         control.validation = self.validation.permuted(rng) if validation else self.validation
         control._draw = lambda epoch: draw(epoch).permuted(generator(seed, "shuffled-labels", epoch))
-        control.record = {**self.record, "labels": "shuffled", "validation_labels_shuffled": validation}
+        control.record = {
+            **self.record,
+            "labels": "shuffled",
+            "shuffled": self.record["labels"],
+            "validation_labels_shuffled": validation,
+        }
         return control
 
 

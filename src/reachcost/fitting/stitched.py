@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.base.progress import Progress, as_progress
+from reachcost.base.progress import Progress, Rate, as_progress
 from reachcost.base.seeding import generator
 from reachcost.base.types import require_type
 from reachcost.data.evaluation import EvaluationSet
@@ -37,7 +36,7 @@ LOST = 0.1
 SAMPLE = 5000
 """Transitions that are looked at for that."""
 PART = 32 * TOGETHER
-"""Rows whose places are looked for between two signs of progress."""
+"""Rows whose places are looked for between two signs of progress; whole groups, so that bits stay the same."""
 
 
 def usual_recipe(directed: bool) -> Recipe:
@@ -113,11 +112,11 @@ class GraphPairs(Pairs):
     def unconnected(self) -> float:
         """Share of pairs of places between which no way leads, neither there nor back.
 
-        Of places that something leads out of: others are where trajectories ended, and not known to be cut off.
+        Places where trajectories ended, and nothing began, are left out: they are not known to be cut off.
         """
-        left = self.graph.left
-        times = self.graph.times[np.ix_(left, left)]
-        return float((np.isinf(times) & np.isinf(times.T)).mean()) if left.any() else 1.0
+        others = ~self.graph.ends
+        times = self.graph.times[np.ix_(others, others)]
+        return float((np.isinf(times) & np.isinf(times.T)).mean()) if others.any() else 1.0
 
     def doubts(self) -> list[str]:
         """What speaks against these labels, as far as it was measured; nothing if they can be trusted."""
@@ -222,11 +221,10 @@ def _places(latents: Latents, training: np.ndarray, wanted: int | None, seed: in
 
 def _places_of(latents: Latents, rows: np.ndarray, places: Tensor, progress: Progress) -> np.ndarray:
     """The place of each of some rows [N] -> int32 [N]."""
-    found, began, done = list[np.ndarray](), time.perf_counter(), 0
+    found, rate = list[np.ndarray](), Rate(progress, "states")
     for first in progress.track(range(0, len(rows), PART), "parts of the logs"):
         found.append(nearest(latents.values, places, rows[first : first + PART]))
-        done += len(found[-1])
-        progress.note(f"{done / (time.perf_counter() - began):,.0f} states/s")
+        rate.add(len(found[-1]))
     return np.concatenate(found)
 
 

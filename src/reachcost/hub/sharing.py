@@ -84,9 +84,10 @@ belongs to one world model.
 | --- | --- |
 {rows}
 
-Labels `temporal` are logged steps between two states, `shuffled` the same permuted (a control that must fail),
-`oracle` true distances. Loading runs no code: the weights are safetensors, `config.json` is data, and both carry one
-checksum.
+Labels `temporal` are logged steps between two states, `stitched` the fewest over the transitions of all episodes,
+`imagined` over those that the world model imagines, `mixed` over both; `shuffled` are permuted (a control that must
+fail), `oracle` true distances. Loading runs no code: the weights are safetensors, `config.json` is data, and both
+carry one checksum.
 """
 
 

@@ -41,7 +41,7 @@ class Member:
 
 @dataclass(frozen=True)
 class HeadPlan:
-    """How the head behind a terminal cost comes about. The defaults are those of `reachcost.repair`."""
+    """How the head behind a terminal cost comes about; by default as `reachcost.repair(recipe=Recipe())` does it."""
 
     recipe: Recipe = field(default_factory=Recipe)
     """How it is trained."""

@@ -13,7 +13,7 @@ RULE = Rule(
     "% success, true ends",
     PASSES,
     True,
-    "the cost fails even if it is told where candidates end: fit a better head (reachcost fit --recipe auto)",
+    "the cost fails even if it is told where candidates end: fit a better head (reachcost fit)",
     share=True,
 )
 EPISODES = 12

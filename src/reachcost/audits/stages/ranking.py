@@ -21,8 +21,8 @@ RULE = Rule(
     "the terminal cost buries good candidates: fit a head on the logs (reachcost fit) and audit it with --head",
 )
 LEARNED = (
-    "this head ranks candidates badly: compare recipes on the logs (reachcost fit --recipe auto), log more, or longer "
-    "episodes"
+    "this head ranks candidates badly: let the logs choose its labels (reachcost fit) or, on logged times, its recipe "
+    "(--recipe auto), log more, or longer episodes"
 )
 """What to do when the cost is a head already."""
 

@@ -18,10 +18,10 @@ BESIDE = ("trm", "trm-auto")
 """Labels that the second kind of world models is shown with, too."""
 SOLVED_NOTE = (
     "The default of `reachcost fit` (`trm-auto`) on the high-distance set and three fresh ones, drawn by the same rule "
-    "from logs of their own: three world models of each kind, two heads on each. Beside it latent distance and logged "
-    "times (`trm`, one head). Replanning: `CEM.replanning()` looks after every block, the paper's planner after five, "
-    "half of the budget; it was chosen on other sets. ρ_geo is from SASC, one head a model, which no planner changes. "
-    "The last lines are single sets."
+    "from logs of their own: three world models of each kind, two heads on each. Beside it, with LeWM, latent distance "
+    "and logged times (`trm`, one head). Replanning: `CEM.replanning()` looks after every block, the paper's planner "
+    "after five, half of the budget; it was chosen on other sets. ρ_geo is from SASC, one head a model, and no planner "
+    "changes it. The last lines are single sets."
 )
 REPAIRED_NOTE = (
     "What a head learns from when logs leave out what matters; high-distance set, world models of seed 3072, one head "

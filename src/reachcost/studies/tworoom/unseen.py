@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,28 +18,15 @@ from reachcost.studies.lines import SIMULATOR, Values, measured, metric_row, tog
 from reachcost.studies.study import HeadPlan, Member, Setting
 from reachcost.studies.tworoom.settings import REPLANNING, SET, UNSEEN_MODEL
 from reachcost.tasks.tworoom import TwoRoom
-from reachcost.tasks.tworoom.split import APART, TESTED, TUNING, judged_distance, training_layout
+from reachcost.tasks.tworoom.split import APART, HALVES, TESTED, TUNING, judged_distance, training_layout
 
 METRICS = ("success", "same", "cross")
 
-
-class Way(NamedTuple):
-    """A cost, and the planner that minimises it, if it is not the paper's."""
-
-    cost: str
-    planner: CEM | None = None
-
-
-WAYS = {
-    "trm": Way("trm"),
-    "trm, replanning": Way("trm", REPLANNING),
-    "raw": Way("raw"),
-    "raw, replanning": Way("raw", REPLANNING),
-    ORACLE: Way(ORACLE),
-    f"{ORACLE}, replanning": Way(ORACLE, REPLANNING),
-    RANDOM: Way(RANDOM),
-}
-"""Lines of each setting."""
+TRM = "trm-imagined"
+PLANNERS = {"": None, ", replanning": REPLANNING}
+"""What lines say of the planner, and which one it is; the first is the paper's."""
+WAYS = [(cost, said) for cost in (TRM, "raw", ORACLE) for said in PLANNERS] + [(RANDOM, "")]
+"""Costs and planners, the lines of each setting."""
 SEED = 3072
 SETTINGS = {
     "door moved": ("door-88", "door-150"),
@@ -53,18 +39,20 @@ LOGS = {"episodes": 500, "seed": 7}
 TRAINED = {"seed": 1, "layouts": 4000}
 """Layouts that the world model was trained on: those of `VariedTwoRoom().generate_logs(16_000, seed=1)`."""
 NOTE = (
-    f"A LeWM (`{UNSEEN_MODEL}`) that was trained on logs of 4,000 other layouts (either wall, one door or two of any "
-    "size, none within 8 px of a tested one of the same wall), frozen, in layouts that it never saw: the door moved to "
-    "88 and 150 px, the wall turned with its door at 88 and 120 px, and the published one. Episodes are drawn by the "
-    "rule of the high-distance set in each. The head of a layout (`trm`) learns from what the model imagines from 500 "
-    "frames of it, one block from each, without times or order. Replanning: `CEM.replanning()` looks after each block, "
-    "the paper's planner after five. The run `tworoom/layouts/split` lists all layouts: trained on, tuned on, tested."
+    f"A LeWM (`{UNSEEN_MODEL}`) that was trained on logs of 4,000 other layouts (either wall, one door or two of 20 to "
+    "40 px, no centre within 8 px of a tested one's in such a wall), frozen, in layouts that it never saw: the door "
+    "moved to 88 and 150 px, the wall turned with its door at 88 and 120 px, and the published one. Episodes are drawn "
+    "by the rule of the high-distance set in each. The head of a layout (`trm-imagined`) learns from what the model "
+    "imagines from 500 frames of it, one block from each, without times or order. Replanning: `CEM.replanning()` looks "
+    "after each block, the paper's planner after five. The run `tworoom/layouts/split` lists all layouts: trained on, "
+    "tuned on, tested."
 )
 
 
 HEAD = HeadPlan(labels="imagined", coverage="frames", rows=500, imagination=Imagination(trajectories=800_000, blocks=1))
 """Learns from what the world model imagines from frames of one layout, one block from each: the frames are of all parts
-of it, and what such a model imagines of a layout that it never saw errs from the second block on."""
+of it, and what such a model imagines of a layout that it never saw errs from the second block on (seen, and chosen, on
+the layouts to tune on)."""
 
 
 def unseen_rows(experiment: Experiment) -> list[TableRow]:
@@ -72,7 +60,7 @@ def unseen_rows(experiment: Experiment) -> list[TableRow]:
     require_split(experiment)
     layouts = {name: in_layout(experiment, name) for name in TESTED}
     alone = {name.replace("-", " "): (name,) for names in SETTINGS.values() if len(names) > 1 for name in names}
-    return [_row(layouts, setting, names, way) for setting, names in (SETTINGS | alone).items() for way in WAYS]
+    return [_row(layouts, setting, names, *way) for setting, names in (SETTINGS | alone).items() for way in WAYS]
 
 
 def in_layout(experiment: Experiment, name: str) -> Experiment:
@@ -83,18 +71,18 @@ def in_layout(experiment: Experiment, name: str) -> Experiment:
         task=partial(TwoRoom, TESTED[name]),
         logs=LOGS,
         members={"lewm": (member,)},
-        heads={"trm": HEAD},
+        heads={TRM: HEAD},
         costs={},
         evaluation=SET if name == "published" else name,
     )
     return experiment.within(study)
 
 
-def _row(layouts: dict[str, Experiment], setting: str, names: tuple[str, ...], way: str) -> TableRow:
+def _row(layouts: dict[str, Experiment], setting: str, names: tuple[str, ...], cost: str, said: str) -> TableRow:
     here = [layouts[name] for name in names]
-    values = together([_values(one, *WAYS[way]) for one in here])
-    kind = SIMULATOR if WAYS[way].cost in (ORACLE, RANDOM) else "lewm"
-    return metric_row(here[0], kind, way, None, values, None, setting)
+    values = together([_values(one, cost, PLANNERS[said]) for one in here])
+    kind = SIMULATOR if cost in (ORACLE, RANDOM) else "lewm"
+    return metric_row(here[0], kind, cost, None, values, None, f"{setting}{said}")
 
 
 def _values(one: Experiment, cost: str, planner: CEM | None) -> Values:
@@ -115,10 +103,17 @@ def require_split(experiment: Experiment) -> None:
             "wall": np.array([layout.wall for _, layout in layouts]),
             "first_door": np.array([layout.doors[0][0] for _, layout in layouts]),
             "last_door": np.array([layout.doors[-1][0] for _, layout in layouts]),
+            "half": np.array([layout.doors[0][1] for _, layout in layouts]),
             "to_judged": np.array([judged_distance(layout) for _, layout in layouts]),
         }
 
-    config = {"study": experiment.study.name, "protocol": experiment.study.protocol, "apart": APART, **TRAINED}
+    config = {
+        "study": experiment.study.name,
+        "protocol": experiment.study.protocol,
+        "apart": APART,
+        "halves": HALVES,
+        **TRAINED,
+    }
     split = experiment.run("layouts", "split", config, compute).table().to_pylist()
     near = [row for row in split if row["part"] == "trained" and row["to_judged"] <= APART]
     if near:

@@ -17,7 +17,7 @@ HALVES = (10.0, 20.0)
 """Half the size of the doors of a training layout lies between these: a model that has seen doors of one size alone
 knows doors, not edges, and is wrong where no door was."""
 APART = 8.0
-"""Pixels that doors of the training logs keep from those of judged layouts, at least."""
+"""Pixels that centres of doors in the training logs keep from those of judged layouts, at least."""
 SECOND = 0.3
 """Share of the layouts with a second door."""
 BETWEEN = 8.0
@@ -45,7 +45,7 @@ TUNING = {"door-119": one_door(119.0), "horizontal-50": one_door(50.0, turned=Tr
 
 
 def judged_distance(layout: Layout) -> float:
-    """Least distance of one of its doors to one of a judged layout of the same wall, in pixels."""
+    """Least distance of the centre of a door to that of one of a judged layout of the same wall, in pixels."""
     judged = [other.doors[0][0] for other in (*TESTED.values(), *TUNING.values()) if other.wall == layout.wall]
     return min(abs(door - other) for door, _ in layout.doors for other in judged)
 

@@ -123,7 +123,9 @@ class VariedTwoRoom(Task):
 
 def marks_of(layout: Layout) -> np.ndarray:
     """What a state says of its layout, float32 [4]: is the wall turned, first and last door, half their size."""
-    (first, half), (last, _) = layout.doors[0], layout.doors[-1]
+    (first, half), (last, other) = layout.doors[0], layout.doors[-1]
+    if len(layout.doors) > 2 or half != other:
+        raise ReachcostError(f"a state has room for one door, or for two of one size, not for {layout.doors}")
     return np.array([layout.wall == "horizontal", first, last, half], np.float32)
 
 

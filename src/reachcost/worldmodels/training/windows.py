@@ -62,6 +62,11 @@ class Windows:
         if not worlds:
             return self.read(self.starts[generator.integers(len(self.starts), size=size)])
         groups = self._worlds
+        if len(groups) < worlds:
+            raise ReachcostError(
+                f"the logs to train on are of {len(groups)} worlds, an update of {worlds}: log more of them, or train "
+                f"with fewer (--worlds {len(groups)}, or 0 to mix all)"
+            )
         chosen = generator.choice(len(groups), worlds, replace=False)
         return self.read(np.concatenate([generator.choice(groups[world], size // worlds) for world in chosen]))
 
@@ -70,7 +75,7 @@ class Windows:
         """First rows of the windows of each world."""
         if WORLD not in self.logs.columns:
             raise ReachcostError(
-                f"the logs have no column `{WORLD}`, so their worlds are not known: train with worlds=0"
+                f"the logs have no column `{WORLD}`, so their worlds are not known: train with --worlds 0"
             )
         world = np.asarray(self.logs.columns[WORLD])[self.starts]
         order = np.argsort(world, kind="stable")
