@@ -41,7 +41,7 @@ def solved() -> list[Line]:
     lines = [Line(first, cost, sets=SETS) for cost in ("raw", "trm", "oracle", "random")]
     lines += [_default(kind, sets=SETS) for kind in KINDS]
     replanning = {"changes": {"planner": REPLANNING}, "setting": "replanning"}
-    lines += [Line(first, cost, sets=SETS, **replanning) for cost in ("raw", "oracle")]
+    lines.append(Line(first, "oracle", sets=SETS, **replanning))
     lines += [_default(kind, sets=SETS, **replanning) for kind in KINDS]
     for name in SETS:
         here = {"changes": {"planner": REPLANNING, "evaluation": name}, "setting": f"replanning, {name}"}
