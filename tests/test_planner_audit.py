@@ -671,7 +671,7 @@ def test_criteria_that_cannot_be_tested_say_what_is_missing(
     rooms = audit_planner(lewm, limited, None, world, goals, TINY, criteria=True)
     stateless = Latents(latents.values, Logs({"action": latents.logs.columns["action"]}, latents.logs.lengths))
     grid = audit_planner(model, stateless, None, task, cells.subset(slice(2)), search, criteria=True)
-    head = "give a head that was fitted on logged times (--head)"
+    head = "give a head that was fitted on logs (--head)"
     state = "needs logs with a column `state`"
     for audit, expected in (
         (rooms, {2: head, 4: "only 0 of 1 states for balanced coverage: log more episodes"}),

@@ -366,6 +366,24 @@ def test_labels_that_logs_choose_are_as_good_as_logged_times_in_every_world() ->
         assert value("labels", model=world, cost="shuffled") < 10
 
 
+def test_the_default_solves_the_published_and_three_fresh_sets() -> None:
+    for kind, least in (("lewm", 99.5), ("pldm", 98.0)):
+        solved = row_of("tworoom-solved", cost="trm-auto", model=kind, setting="replanning")
+        assert solved["ours"]["success"] >= least
+        assert solved["n"] == 3 * 2 * 4 * 100  # world models, heads, sets, episodes
+        assert value("tworoom-solved", "rho_geo", cost="trm-auto", model=kind, setting=None) >= 0.93
+
+
+def test_coverage_is_repaired() -> None:
+    for left, least in (("no door", 97), ("500 episodes", 97), ("1000 episodes", 97), ("frames only", 99)):
+        assert value("coverage-repair", cost="trm-auto", model="lewm", setting=f"{left}, replanning") >= least
+
+
+def test_layouts_that_nothing_was_trained_on_are_planned_in() -> None:
+    for setting, least in (("door moved", 90), ("wall turned", 90), ("published", 97)):
+        assert value("layouts-unseen", cost="trm-imagined", setting=f"{setting}, replanning") >= least
+
+
 def test_the_page_of_labels_shows_the_success_of_every_way_in_every_world() -> None:
     page = (RESULTS.parent / "docs/labels.md").read_text()
     header, _, *lines = page[page.index("| cost | tworoom |") :].split("\n\n")[0].splitlines()
