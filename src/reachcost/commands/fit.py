@@ -33,7 +33,7 @@ def fit(
     out: Path,
     task: str | None = None,
     recipe: Literal["default", "paper", "auto"] = "default",
-    labels: Literal["temporal", "stitched", "imagined", "mixed", "auto"] | None = None,
+    labels: Literal["temporal", "stitched", "imagined", "mixed", "auto"] = "auto",
     pairs: int = 100_000,
     seed: int = 0,
     shuffled: bool = False,
@@ -53,8 +53,8 @@ def fit(
             logs, which takes about ten times as long (auto).
         labels: Where times come from: single episodes (temporal); shortest ways over all of them (stitched); what the
             world model imagines from logged frames, whose order then does not matter (imagined); both of these
-            (mixed); or what the logs can bear, by what is measured on them (auto). By default auto, or temporal beside
-            a recipe that is for it.
+            (mixed); or what the logs can bear, by what is measured on them (auto), which beside a recipe for logged
+            times are these.
         pairs: Training pairs of an epoch.
         seed: Of pairs and head.
         shuffled: Permute the labels: the control that must fail.
@@ -112,7 +112,7 @@ def fit(
 
 def _recipe(
     name: str,
-    labels: Labels | None,
+    labels: Labels,
     latents: Latents,
     sets: list[EvaluationSet],
     pairs: int,
@@ -125,8 +125,8 @@ def _recipe(
     from reachcost.fitting.recipe import Recipe
 
     if name == "default":
-        return LabelledRecipe(labels=labels or "auto")
-    if labels not in (None, "temporal"):
+        return LabelledRecipe(labels=labels)
+    if labels not in ("auto", "temporal"):
         raise ReachcostError(f"--recipe {name} is for logged times: leave it out beside --labels {labels}")
     if name == "paper":
         return LabelledRecipe(Recipe.paper())
