@@ -450,9 +450,9 @@ def test_mismatched_parts_are_refused(
     lewm: JepaWorldModel, logged: Latents, trm: HeadCost, world: TwoRoom, goals: EvaluationSet
 ) -> None:
     with pytest.raises(ReachcostError, match=r"evaluation is 'high-distance': give a set, task.evaluation_set\(name\)"):
-        audit_planner(lewm, logged, task=world, evaluation="high-distance")  # type: ignore[arg-type]
+        audit_planner(lewm, logged, task=world, evaluation="high-distance")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ReachcostError, match="call encode_logs"):
-        audit_planner(lewm, logged.logs)  # type: ignore[arg-type]
+        audit_planner(lewm, logged.logs)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ReachcostError, match="a task goes with an evaluation set"):
         audit_planner(lewm, logged, task=world)
     wanderer: Any = RandomPolicy()
