@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -144,9 +146,9 @@ def test_public_architectures_are_given_the_frames_that_they_read(world: TwoRoom
     seen: list[int] = []
 
     class Watched(PublicParts):
-        def predict(self, latents: Tensor, actions: Tensor) -> Tensor:
-            seen.append(latents.shape[1])
-            return super().predict(latents, actions)
+        def predict(self, window: Sequence[Tensor], *others: Any) -> Any:
+            seen.append(len(window))
+            return super().predict(window, *others)
 
     torch.manual_seed(0)
     sizes = PublicArchitecture(image_size=28, encoder_depth=1, depth=1, history=3)

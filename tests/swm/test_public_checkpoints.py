@@ -341,20 +341,21 @@ def test_parts_can_be_trained() -> None:
     sizes = replace(sizes, history=1, predictor_width=16, depth=1, heads=2, dim_head=8, mlp=32)
     parts = PublicParts(replace(sizes, projector_hidden=32, pred_proj_hidden=32)).train()
     optimiser = torch.optim.AdamW(parts.parameters(), lr=3e-3)
-    frames, blocks = torch.randint(256, (2, 8, 28, 28, 3), dtype=torch.uint8), torch.randn(8, 1, 10)
-    target = torch.randn(8, 1, 16)
+    frames, blocks = torch.randint(256, (2, 8, 28, 28, 3), dtype=torch.uint8), torch.randn(1, 8, 10)
+    target = torch.randn(8, 16)
     losses = []
     for _ in range(30):
-        ahead = parts.predict(parts.embed(frames[0])[:, None], parts.embed_actions(blocks))
+        ahead, _ = parts.predict([parts.embed(frames[0])], parts.embed_actions(blocks))
         loss = (ahead - target).square().mean()
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
         losses.append(loss.item())
     assert losses[-1] < 0.5 * losses[0]
-    assert all(parameter.grad is not None for parameter in parts.parameters())
-    latents, embedded = parts.embed(frames[1])[:, None], parts.embed_actions(blocks)
-    assert not torch.equal(parts.predict(latents, embedded), parts.predict(latents, embedded))  # dropout
+    learned = {name for name, parameter in parts.named_parameters() if parameter.grad is not None}
+    assert learned == {name for name, _ in parts.named_parameters()}
+    window, embedded = [parts.embed(frames[1])], parts.embed_actions(blocks)
+    assert not torch.equal(parts.predict(window, embedded)[0], parts.predict(window, embedded)[0])  # dropout
 
 
 class Bomb:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.random import Generator, Philox
 from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import DTypeLike
 
+from reachcost.base.parallel import each
 from reachcost.errors import ReachcostError
 
 
@@ -68,8 +68,7 @@ class EpisodeStreams:
     def normal(self, *shape: int) -> np.ndarray:
         """Draw standard normal float32 numbers of shape [rows, *shape]."""
         draws = np.empty((len(self._streams), *shape), np.float32)
-        with ThreadPoolExecutor(2) as pool:  # numpy draws outside the interpreter's lock
-            list(pool.map(_fill_normal, self._streams, draws))
+        each(_fill_normal, list(zip(self._streams, draws, strict=True)))  # numpy draws outside the interpreter's lock
         return draws[self.row_to_stream]
 
     def integers(self, high: int, *shape: int) -> np.ndarray:
@@ -78,5 +77,6 @@ class EpisodeStreams:
         return draws[self.row_to_stream]
 
 
-def _fill_normal(stream: Generator, out: np.ndarray) -> None:
+def _fill_normal(stream_and_out: tuple[Generator, np.ndarray]) -> None:
+    stream, out = stream_and_out
     stream.standard_normal(dtype=np.float32, out=out)

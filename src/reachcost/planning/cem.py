@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reachcost.base.parallel import in_pieces
 from reachcost.base.seeding import EpisodeStreams
 from reachcost.base.types import require_numbers
 from reachcost.data.actions import ActionBlocks, blocks_of
@@ -154,6 +155,7 @@ class CEM:
         found = self.search(model, cost, context, goal, streams, start, remaining, logged)
         return found.mean if self.execute == "mean" else found.pool[torch.arange(len(goal)), found.costs.argmin(1)]
 
+    @in_pieces()
     def search(
         self,
         model: WorldModel,

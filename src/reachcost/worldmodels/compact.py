@@ -6,6 +6,7 @@ transformer, and, as the window holds one frame, AdaLN blocks without attention.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -96,14 +97,13 @@ class CompactParts(nn.Module):
         """What `inputs` made of N observations -> latents [N, D]."""
         return self.projector(self.encoder(inputs))
 
-    def embed_actions(self, blocks: Tensor) -> Tensor:
-        """Action blocks [..., A] -> [..., E]."""
-        return self.action_encoder(blocks)
+    def embed_actions(self, blocks: Tensor) -> list[Tensor]:
+        """Action blocks [..., A] -> embeddings [..., E], the same for every layer."""
+        return [self.action_encoder(blocks)]
 
-    def predict(self, latents: Tensor, actions: Tensor) -> Tensor:
-        """Latents [N, T, D] and action embeddings [N, T, E] -> the latent after each [N, T, D]."""
-        flat = self.predictor(latents.flatten(0, 1), actions.flatten(0, 1))
-        return flat.view_as(latents)
+    def predict(self, window: Sequence[Tensor], actions: Sequence[Tensor], kept: None = None) -> tuple[Tensor, None]:
+        """What follows the latent in the window [N, D]; see `reachcost.worldmodels.jepa.Parts`."""
+        return self.predictor(window[-1], actions[0][-1]), None
 
 
 class PatchEncoder(nn.Module):

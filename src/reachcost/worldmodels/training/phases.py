@@ -15,6 +15,7 @@ from torch.optim import AdamW
 
 from reachcost.base.seeding import generator, torch_seed
 from reachcost.worldmodels.compact import CompactParts
+from reachcost.worldmodels.jepa import predicted_path
 from reachcost.worldmodels.public import PublicParts
 from reachcost.worldmodels.training.objectives import lewm_loss, pldm_loss
 from reachcost.worldmodels.training.plan import TrainingPlan
@@ -99,8 +100,8 @@ class Joint(Phase):
         pixels, actions = self._windows.draw(plan.windows, generator(plan.seed, purpose, step), plan.worlds)
         pixels, actions = pixels.to(plan.device), actions.to(plan.device)
         latents = self.parts.embed(pixels).view(plan.windows, plan.frames, -1)
-        before, blocks = latents[:, :-1].flatten(0, 1), self.parts.embed_actions(actions).flatten(0, 1)
-        predicted = self.parts.predict(before[:, None], blocks[:, None]).view(plan.windows, plan.frames - 1, -1)
+        before, taken = latents[:, :-1].flatten(0, 1), self.parts.embed_actions(actions.flatten(0, 1)[None])
+        predicted = self.parts.predict([before], taken)[0].view(plan.windows, plan.frames - 1, -1)
         if plan.kind == "lewm":
             directions = torch.randn(latents.shape[-1], plan.projections, device=latents.device)
             return lewm_loss(latents, predicted, functional.normalize(directions, dim=0), worlds=plan.worlds)
@@ -133,11 +134,8 @@ class Refinement(Phase):
         size = self.plan.transitions // self.plan.ahead
         drawn = generator(self.plan.seed, purpose, step).integers(len(self._windows.starts), size=size)
         starts = self._windows.starts[drawn]
-        actions = self.parts.embed_actions(self._windows.actions(starts).to(self.plan.device))
+        actions = self._windows.actions(starts).to(self.plan.device)
         latents = self._latents[self._windows.rows(starts)]
-        predicted, here = [], latents[:, 0]
-        for block in actions.split(1, dim=1):
-            here = self.parts.predict(here[:, None], block)[:, 0]
-            predicted.append(here)
+        predicted = predicted_path(self.parts, latents[:, :1], actions)[1:]
         prediction = functional.mse_loss(torch.stack(predicted, dim=1), latents[:, 1:])
         return {"loss": prediction, "prediction": prediction}

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from reachcost.base.seeding import generator
 from reachcost.data.probe import fit_probe, score_probe, score_readings
-from reachcost.worldmodels.jepa import Parts
+from reachcost.worldmodels.jepa import Parts, predicted_path
 from reachcost.worldmodels.training.windows import Windows
 
 CHUNK = 512
@@ -73,9 +73,5 @@ def _roll_out(parts: Parts, windows: Windows, starts: np.ndarray) -> tuple[Tenso
     """Encoded latents [N, T, D] of windows, and those predicted from their first frame [N, T - 1, D]."""
     rows = windows.rows(starts)
     encoded = _encode(parts, windows.inputs_of, rows.reshape(-1)).view(*rows.shape, -1)
-    actions = parts.embed_actions(windows.actions(starts).to(parts.device))
-    ahead = [encoded[:, :1].to(parts.device)]
-    for step in range(actions.shape[1]):
-        context = torch.cat(ahead[-parts.history :], dim=1)
-        ahead.append(parts.predict(context, actions[:, step + 1 - context.shape[1] : step + 1])[:, -1:])
-    return encoded, torch.cat(ahead[1:], dim=1).cpu()
+    start, actions = encoded[:, :1].to(parts.device), windows.actions(starts).to(parts.device)
+    return encoded, torch.stack(predicted_path(parts, start, actions)[1:], dim=1).cpu()
