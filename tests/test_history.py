@@ -146,9 +146,9 @@ def test_public_architectures_are_given_the_frames_that_they_read(world: TwoRoom
     seen: list[int] = []
 
     class Watched(PublicParts):
-        def predict(self, window: Sequence[Tensor], *others: Any) -> Any:
+        def predict(self, window: Sequence[Tensor], actions: Sequence[Tensor], kept: Any = None) -> Any:
             seen.append(len(window))
-            return super().predict(window, *others)
+            return super().predict(window, actions, kept)
 
     torch.manual_seed(0)
     sizes = PublicArchitecture(image_size=28, encoder_depth=1, depth=1, history=3)

@@ -115,6 +115,8 @@ class ConditionalBlock(nn.Module):
 class CausalAttention(nn.Module):
     """Attention of each frame to itself and those before it."""
 
+    frozen: Tensor | None
+
     def __init__(self, architecture: PublicArchitecture) -> None:
         super().__init__()
         width, inner = architecture.predictor_width, architecture.heads * architecture.dim_head
@@ -125,19 +127,22 @@ class CausalAttention(nn.Module):
         single = architecture.heads == 1 and architecture.dim_head == width
         out = nn.Sequential(nn.Linear(inner, width), nn.Dropout(architecture.dropout))
         self.to_out = nn.Identity() if single else out
-        self.register_buffer("_frozen", None, persistent=False)
+        self.register_buffer("frozen", None, persistent=False)
 
     def folded(self) -> Tensor:
         """Values and output as one matrix [W, W]: all there is to attention while a frame sees itself alone."""
-        if self._frozen is not None:
-            return self._frozen
-        values = self.to_qkv.weight[2 * self.inner :]
-        return values if isinstance(self.to_out, nn.Identity) else self.to_out[0].weight @ values
+        if self.frozen is not None:
+            return self.frozen
+        values, out = self.to_qkv.weight[2 * self.inner :], self._out()
+        return values if out is None else out.weight @ values
+
+    def _out(self) -> nn.Linear | None:
+        return None if isinstance(self.to_out, nn.Identity) else self.to_out.get_submodule("0")  # pyright: ignore[reportReturnType]
 
     def freeze(self, frozen: bool) -> None:
         """Fold once and for all, or, as long as weights change, whenever it is asked."""
-        self._frozen = None
-        self._frozen = self.folded().detach() if frozen else None
+        self.frozen = None
+        self.frozen = self.folded().detach() if frozen else None
 
     def forward(
         self, x: Tensor, kept: tuple[Tensor, Tensor] | None, asking: int, keep: bool
@@ -158,9 +163,10 @@ class CausalAttention(nn.Module):
 
     def _alone(self, x: Tensor) -> Tensor:
         """Attention of a frame to itself."""
-        if isinstance(self.to_out, nn.Identity):
+        out = self._out()
+        if out is None:
             return functional.linear(x, self.folded())
-        return self.to_out[1](functional.linear(x, self.folded(), self.to_out[0].bias))
+        return self.to_out.get_submodule("1")(functional.linear(x, self.folded(), out.bias))
 
     def _keys_and_values(self, x: Tensor, kept: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
         """Of the whole window, each [p + t, N, heads, features]."""
