@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -137,10 +139,10 @@ def test_the_predictor_alone_learns_from_its_own_predictions(logs: Logs) -> None
     taken: list[torch.Tensor] = []
     predict = phase.parts.predict
 
-    def watch(latents: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-        taken.append(latents[:, 0])
-        taken.append(predict(latents, actions)[:, 0])
-        return taken[-1][:, None]
+    def watch(window: Sequence[torch.Tensor], actions: Sequence[torch.Tensor], kept: Any = None) -> Any:
+        taken.append(window[-1])
+        taken.append(predict(window, actions, kept)[0])
+        return taken[-1], None
 
     phase.parts.predict = watch
     phase.losses(1, "windows")

@@ -24,11 +24,12 @@ Observations = Mapping[str, np.ndarray]
 class WorldModel(Protocol):
     """A frozen encoder with latent dynamics. `reachcost.check_world_model` tests the contract.
 
-    Three more attributes are read where a model has them:
+    Four more attributes are read where a model has them:
 
     * `actions`, an `ActionBlocks`: how blocks stand for actions of the environment. Planning with continuous actions
       needs it; `reachcost.with_actions(model, logs, length)` gives it to any model.
     * `history`, an int, by default 1: the most frames of context that `rollout` reads.
+    * `device`, by default the processor: where latents are that it returns, and where it is given contexts and blocks.
     * `fingerprint`, a str: another one for every model that encodes otherwise. By it latents are kept and heads matched
       with their model; without it, one is made of the weights that are found in the model's attributes.
     """

@@ -89,6 +89,6 @@ def logged_moves(model: WorldModel, latents: Latents, horizon: int = 5, count: i
             f"{plans.shape[-1]}: add model = rc.with_actions(model, logs, length=...), the steps of a block"
         )
     frames = latents.values[torch.from_numpy(windows[:, None] + length * np.arange(history))]
-    predicted = ends_of(model, frames, torch.from_numpy(plans)[:, None])[:, 0]
+    predicted = ends_of(model, frames, torch.from_numpy(plans)[:, None])[:, 0].cpu()
     true = latents.values[torch.from_numpy(windows + steps)]
     return Moves(logs.episode_of(windows), frames[:, -1], predicted, true)

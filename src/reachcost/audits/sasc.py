@@ -99,7 +99,9 @@ def sasc(
     if len(evaluation):
         try_task(task, evaluation, some_action(model))
     _, terminal, goal = roll_out(task, model, evaluation, pools)
-    scores = {name: score(name, cost, terminal, goal, evaluation.episodes).numpy() for name, cost in costs.items()}
+    scores = {
+        name: score(name, cost, terminal, goal, evaluation.episodes).cpu().numpy() for name, cost in costs.items()
+    }
     ends = None
     if diagnostic is None:
         ends = execute(task, evaluation, pools if blocks is None else blocks.unroll(pools))

@@ -6,17 +6,36 @@ import torch
 
 from reachcost.errors import ReachcostError
 
+_AUTO: list[str] = []
+"""What `auto` is, if a command was told."""
+
+
+def use_device(name: str) -> None:
+    """Make a device what `auto` means from now on; `auto` itself is a GPU if there is one."""
+    _AUTO[:] = [] if name == "auto" else [choose_device(name)]
+
 
 def choose_device(name: str) -> str:
-    """Return the device of that name, or a GPU if there is one for `auto`; refuse one that is not there.
+    """Return the device of that name, what was chosen or else a GPU if there is one for `auto`; refuse a missing one.
 
     >>> choose_device("cpu")
     'cpu'
     """
     if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        return _AUTO[0] if _AUTO else "cuda" if torch.cuda.is_available() else "cpu"
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
         raise ReachcostError(f"there is no device {name!r} here ({str(error).splitlines()[0]}): use cpu") from error
     return name
+
+
+def device_of(thing: object) -> torch.device:
+    """Where a network or a world model computes: its weights, or its `device`; by default the processor.
+
+    >>> device_of(torch.nn.Linear(1, 1)), device_of("nothing that computes")
+    (device(type='cpu'), device(type='cpu'))
+    """
+    if isinstance(thing, torch.nn.Module) and not hasattr(thing, "device"):
+        return next((weight.device for weight in thing.parameters()), torch.device("cpu"))
+    return torch.device(getattr(thing, "device", "cpu"))

@@ -35,6 +35,7 @@ def audit(
     logs_only: bool = False,
     out: Path | None = None,
     trust_pickle: bool = False,
+    device: str = "auto",
 ) -> int:
     """Find out which stage of a planner is at fault: goals, sampling, representation, coverage, ranking or dynamics.
 
@@ -62,6 +63,7 @@ def audit(
         out: JSON file for stages, verdict and criteria; the numbers behind them, a row per episode, go beside it,
             into a file of that name that ends in .parquet.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
+        device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
     """
     import json
 
@@ -69,6 +71,7 @@ def audit(
     from reachcost.audits.planner import audit_planner
     from reachcost.audits.show import show_audit
     from reachcost.base.atomic import replaced_file, write_file
+    from reachcost.base.devices import use_device
     from reachcost.base.progress import ConsoleProgress
     from reachcost.costs.checks import require_one_model
     from reachcost.costs.head import HeadCost
@@ -77,6 +80,7 @@ def audit(
     from reachcost.heads.storage import load_head
     from reachcost.results.records import write_rows
 
+    use_device(device)
     rows = None if out is None else out.with_suffix(".parquet")
     if out is not None and rows is not None:
         if out == rows:

@@ -18,6 +18,7 @@ def check(
     logs: Path | None = None,
     task: str | None = None,
     trust_pickle: bool = False,
+    device: str = "auto",
 ) -> None:
     """Load a world model, test the contract that planning relies on, and show where it comes from.
 
@@ -27,14 +28,17 @@ def check(
         logs: Dataset the model was trained on; a public checkpoint needs it for the statistics of its actions.
         task: The world that draws frames to check with, or your own, module:Class; by default the first of ours.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
+        device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
     """
     import numpy as np
     import torch
 
+    from reachcost.base.devices import use_device
     from reachcost.data.actions import blocks_of
     from reachcost.worldmodels.check import check_world_model
     from reachcost.worldmodels.jepa import JepaWorldModel
 
+    use_device(device)
     world = task_option(task)
     opened = None if logs is None else logs_option(logs, world, named=task is not None)
     loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)

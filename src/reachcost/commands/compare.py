@@ -20,6 +20,7 @@ def compare(
     seed: int = 0,
     out: Path | None = None,
     trust_pickle: bool = False,
+    device: str = "auto",
 ) -> None:
     """Compare heads on logs that none of them has seen: how they rank states, and how far they err.
 
@@ -32,11 +33,14 @@ def compare(
         seed: Of goals and pairs.
         out: Directory for the table, as tables/*.json and .md in it.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
+        device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
     """
     from reachcost.audits.comparison import compare_heads
+    from reachcost.base.devices import use_device
     from reachcost.base.progress import ConsoleProgress
     from reachcost.heads.storage import load_head
 
+    use_device(device)
     require_least(0, seed=seed)
     if not heads:
         raise ReachcostError("there are no heads to compare: name directories of `reachcost fit`")

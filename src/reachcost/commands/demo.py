@@ -8,17 +8,22 @@ from pathlib import Path
 from reachcost.commands import console, require_least, require_writable
 
 
-def demo(out: Path = Path("reachcost-demo"), episodes: int = 100, log_episodes: int = 10_000) -> None:
+def demo(
+    out: Path = Path("reachcost-demo"), episodes: int = 100, log_episodes: int = 10_000, device: str = "auto"
+) -> None:
     """Watch a planner fail and be repaired (a bundled world model, three minutes on two cores).
 
     Args:
         out: Directory for records, table and picture.
         episodes: Evaluation episodes; the set has 100.
         log_episodes: Logged episodes that the head learns from.
+        device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
     """
+    from reachcost.base.devices import use_device
     from reachcost.base.progress import ConsoleProgress
     from reachcost.studies.registry import demo as run_demo
 
+    use_device(device)
     require_least(1, episodes=episodes, log_episodes=log_episodes)
     require_writable(out, out / "tables", out / "runs")
     start = time.perf_counter()

@@ -30,6 +30,7 @@ def evaluate(
     seed: int = 0,
     out: Path | None = None,
     trust_pickle: bool = False,
+    device: str = "auto",
 ) -> None:
     """Compare success before and after a repair in stable-worldmodel's own World.evaluate.
 
@@ -49,13 +50,16 @@ def evaluate(
         seed: Of the planner, and of starts and goals taken from a dataset.
         out: Directory for the table, as tables/*.json and .md in it.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
+        device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
     """
+    from reachcost.base.devices import use_device
     from reachcost.base.progress import ConsoleProgress
     from reachcost.heads.storage import load_head
     from reachcost.swm.comparison import compare_in_world, doubt_of, table_name
     from reachcost.swm.package import import_stable_worldmodel
     from reachcost.worldmodels.jepa import JepaWorldModel
 
+    use_device(device)
     require_least(0, seed=seed)
     if out is not None:
         require_writable(out / "tables")

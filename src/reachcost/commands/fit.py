@@ -38,6 +38,7 @@ def fit(
     seed: int = 0,
     shuffled: bool = False,
     trust_pickle: bool = False,
+    device: str = "auto",
 ) -> None:
     """Fit a head on times: the repaired terminal cost of a world model. Two or three minutes on a laptop.
 
@@ -59,13 +60,16 @@ def fit(
         seed: Of pairs and head.
         shuffled: Permute the labels: the control that must fail.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
+        device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
     """
+    from reachcost.base.devices import use_device
     from reachcost.base.progress import ConsoleProgress
     from reachcost.data.latents import encode_logs
     from reachcost.fitting.default import repair_latents
     from reachcost.fitting.references import warn_if_in_doubt
     from reachcost.heads.storage import save_head
 
+    use_device(device)
     require_least(1, pairs=pairs)
     require_least(0, seed=seed)
     require_new(out)

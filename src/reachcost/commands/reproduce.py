@@ -11,17 +11,20 @@ import tyro
 from reachcost.commands import console, require_writable
 
 
-def reproduce(name: Annotated[str, tyro.conf.Positional], out: Path = Path("results")) -> None:
+def reproduce(name: Annotated[str, tyro.conf.Positional], out: Path = Path("results"), device: str = "auto") -> None:
     """Reproduce tables of the paper, with the paper's numbers beside ours. Interrupt and repeat at will.
 
     Args:
         name: A table, a group of them, or `all`; a wrong name lists them.
         out: Directory for records and tables.
+        device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
     """
+    from reachcost.base.devices import use_device
     from reachcost.base.progress import ConsoleProgress
     from reachcost.studies.registry import reproduce as make_table
     from reachcost.studies.registry import require_ready, tables_of
 
+    use_device(device)
     names = tables_of(name)
     require_ready(names)
     require_writable(out, *(out / folder for folder in ("tables", "runs", "figures")))

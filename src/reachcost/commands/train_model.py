@@ -26,7 +26,7 @@ def train_model(
     ahead: int | None = None,
     worlds: int | None = None,
     threads: int = 2,
-    device: str = "cpu",
+    device: str = "auto",
 ) -> None:
     """Train a world model on logs. Interrupt and repeat at will: the same command continues to the same result.
 
@@ -47,8 +47,9 @@ def train_model(
         worlds: Worlds in an update, where the logs are of several (column `world_idx`); by default 16 (wide) or
             0, which mixes all.
         threads: CPU threads; more or fewer round differently.
-        device: Where to train: cpu or cuda.
+        device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
     """
+    from reachcost.base.devices import choose_device
     from reachcost.base.progress import ConsoleProgress
     from reachcost.worldmodels.training.train import TrainingPlan, train_world_model
 
@@ -56,7 +57,9 @@ def train_model(
     require_writable(out)
     given = {"steps": steps, "refinement": refinement, "ahead": ahead, "worlds": worlds}
     counts = {name: count for name, count in given.items() if count is not None}
-    plan = replace(TrainingPlan.of_size(size), kind=kind, seed=seed, threads=threads, device=device, **counts)
+    plan = replace(
+        TrainingPlan.of_size(size), kind=kind, seed=seed, threads=threads, device=choose_device(device), **counts
+    )
     world = task_option(task)
     opened = logs_option(logs, world, named=task is not None)
     model = train_world_model(opened, out, plan, ConsoleProgress(console), world.coordinates)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NoReturn
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from reachcost.base.later import refuse_if
 from reachcost.base.types import require_callable
 from reachcost.data.latents import model_identity
 from reachcost.data.rollouts import require_model
@@ -67,11 +69,13 @@ def score(name: str, cost: TerminalCost, terminal: Tensor, goal: Tensor, episode
         raise ReachcostError(
             f"terminal cost {name!r} returned {found}: return a torch.Tensor [B, S] = {tuple(terminal.shape[:2])}"
         )
-    if not torch.isfinite(costs).all():
+
+    def refusal() -> NoReturn:
         row, candidate = torch.argwhere(~torch.isfinite(costs))[0].tolist()
-        value = costs[row, candidate].item()
         raise ReachcostError(
-            f"terminal cost {name!r} of candidate {candidate} in episode {episodes[row]} is {value}: "
-            "a cost must be finite to be ranked, check its head and latents"
+            f"terminal cost {name!r} of candidate {candidate} in episode {episodes[row]} is "
+            f"{costs[row, candidate].item()}: a cost must be finite to be ranked, check its head and latents"
         )
+
+    refuse_if(~torch.isfinite(costs).all(), refusal)
     return costs.float()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
-from reachcost.base.parallel import each
+from reachcost.base.parallel import each, piece_of
 from reachcost.base.types import require_type
 from reachcost.protocols import Head
 
@@ -27,5 +28,17 @@ class HeadCost:
         return (self.head,)
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
-        """Score terminal [B, S, D] against goal [B, D], each pool by itself: no pool depends on the others."""
-        return torch.stack(each(lambda pool: self.head(*pool), list(zip(terminal, goal[:, None], strict=True))))
+        """Score terminal [B, S, D] against goal [B, D] where they are; the head comes along.
+
+        On a processor each pool by itself, in pieces of equal shape: no pool depends on the others.
+        """
+        if isinstance(self.head, nn.Module) and any(part.device != terminal.device for part in self.head.parameters()):
+            self.head.to(terminal.device)
+        if terminal.device.type != "cpu":
+            return self.head(terminal, goal[:, None])
+        count = terminal.shape[1]
+        size = piece_of(count)
+        filled = functional.pad(terminal, (0, 0, 0, -count % size)).unflatten(1, (-1, size))
+        pieces = zip(filled.flatten(0, 1), goal.repeat_interleave(filled.shape[1], 0)[:, None], strict=True)
+        costs = each(lambda piece: self.head(*piece), pieces)
+        return torch.stack(costs).view(len(terminal), -1)[:, :count]

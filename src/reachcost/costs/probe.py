@@ -28,7 +28,7 @@ class DecodedDistance:
         ends, goals = self.probe(terminal), self.probe(goal)[:, None].expand(*terminal.shape[:2], -1)
         if self.distance is None:
             return (ends - goals).norm(dim=-1)
-        return torch.from_numpy(self.distance(ends.numpy(), goals.numpy())).float()
+        return torch.from_numpy(self.distance(ends.cpu().numpy(), goals.cpu().numpy())).float().to(terminal.device)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class SubspaceCost:
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
         """Score terminal [B, S, D] against goal [B, D]."""
-        return ((terminal - goal[:, None]) @ self.projector).square().sum(-1)
+        return ((terminal - goal[:, None]) @ self.projector.to(terminal.device)).square().sum(-1)
 
 
 @dataclass(frozen=True)
@@ -76,4 +76,4 @@ class StandardisedL2:
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
         """Score terminal [B, S, D] against goal [B, D]."""
-        return ((terminal - goal[:, None]) / self.std).square().mean(-1)
+        return ((terminal - goal[:, None]) / self.std.to(terminal.device)).square().mean(-1)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import PurePath
+from typing import NoReturn
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from reachcost.base.devices import device_of
+from reachcost.base.later import refuse_if
 from reachcost.base.types import UNFIT, refuse
 from reachcost.data.fingerprint import name_of
 from reachcost.errors import ReachcostError
@@ -65,16 +68,19 @@ def ends_of(model: WorldModel, context: Tensor, actions: Tensor) -> Tensor:
     >>> ends_of(model, model.latents[:2, None], torch.zeros(2, 3, 4, 1, dtype=torch.long)).shape
     torch.Size([2, 3, 10])
     """
-    ends = model.rollout(context, actions)
+    device = device_of(model)
+    ends = model.rollout(context.to(device), actions.to(device))
     require_shape(model, "rollout", ends, (*actions.shape[:2], model.latent_dim))
-    if not torch.isfinite(ends.sum()):  # one number to look at; the sum of finite ones may be too large, too
+
+    def refusal() -> NoReturn:
         wrong = ~torch.isfinite(ends).all(2)
-        if wrong.any():
-            raise ReachcostError(
-                f"`rollout` of the world model {name_of(model)} predicts {int(wrong.sum())} of {wrong.numel()} "
-                "candidates to end in numbers that are not finite: check its predictor and what it makes of large "
-                "actions; reachcost.check_world_model tests it"
-            )
+        raise ReachcostError(
+            f"`rollout` of the world model {name_of(model)} predicts {int(wrong.sum())} of {wrong.numel()} "
+            "candidates to end in numbers that are not finite: check its predictor and what it makes of large "
+            "actions; reachcost.check_world_model tests it"
+        )
+
+    refuse_if(~torch.isfinite(ends).all(), refusal)
     return _single(ends)
 
 

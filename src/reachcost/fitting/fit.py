@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from reachcost.base.devices import choose_device, device_of
 from reachcost.base.parallel import one_thread
 from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import torch_seed
@@ -29,6 +30,7 @@ def fit(
     *,
     head: LearnedHead | None = None,
     seed: int = 0,
+    device: str = "auto",
     progress: Progress | bool | None = None,
 ) -> LearnedHead:
     """Train a head on the pairs; deterministic from its seed. Its record has the error of a constant beside its own.
@@ -38,6 +40,7 @@ def fit(
         recipe: How it is built and trained; by default ours, for shortest ways without its leaning to short times.
         head: Train a copy of this one, from its weights, instead of building one. The recipe then only trains.
         seed: Seed of weights and batches.
+        device: Where it is trained; `auto` is a GPU if there is one. The head that is returned is on the processor.
         progress: True shows how far it is.
 
     >>> from reachcost import ExactTopoNav, TemporalPairs, encode_logs, make_task
@@ -55,7 +58,8 @@ def fit(
     with one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(torch_seed(seed, "head"))
         trained = recipe.build(pairs.latents.shape[1]) if head is None else trainable_copy(head, recipe, pairs.latents)
-        curve = _train(trained, pairs, recipe, progress)
+        curve = _train(trained.to(choose_device(device)), pairs, recipe, progress)
+        trained.cpu()
     _warn_if_constant(trained, pairs)
     trained.record = {
         "recipe": asdict(recipe),
@@ -70,14 +74,15 @@ def fit(
 
 
 def _train(head: LearnedHead, pairs: Pairs, recipe: Recipe, progress: Progress) -> list[dict[str, float]]:
-    latents = pairs.latents
+    latents, device = pairs.latents, device_of(head)
 
     def draw(epoch: int) -> tuple[Tensor, Tensor, Tensor]:
         drawn = pairs.epoch(epoch) if recipe.fresh and epoch else pairs.train
         return drawn.first, drawn.second, drawn.gap / head.scale
 
     def losses(first: Tensor, second: Tensor, target: Tensor) -> Tensor:
-        return recipe.losses(head.scaled(latents[first], latents[second]), target)
+        scaled = head.scaled(latents[first].to(device), latents[second].to(device))
+        return recipe.losses(scaled, target.to(device))
 
     def judge() -> dict[str, float]:
         loss, rmse = evaluate(head, latents, pairs.validation, recipe.losses)
@@ -108,7 +113,8 @@ def evaluate(
     losses: Callable[[Tensor, Tensor], Tensor] = functional.smooth_l1_loss,
 ) -> tuple[float, float]:
     """Return the mean loss on scaled labels (by default Smooth L1) and the RMSE in steps."""
-    predicted = head.scaled(latents[pairs.first], latents[pairs.second])
-    target = pairs.gap / head.scale
+    device = device_of(head)
+    predicted = head.scaled(latents[pairs.first].to(device), latents[pairs.second].to(device))
+    target = (pairs.gap / head.scale).to(device)
     rmse = head.scale * functional.mse_loss(predicted, target).sqrt()
     return losses(predicted, target).mean().item(), rmse.item()

@@ -104,10 +104,10 @@ class Imagination:
 def _next(model: WorldModel, path: list[Tensor], taken: list[Tensor]) -> Tensor:
     """The latents [N, D] after a path of them, under the blocks taken between them and the last one."""
     if history_of(model) == 1 and isinstance(model, JepaWorldModel):
-        return model.step(path[-1], taken[-1])  # the same as a rollout of one block, for many latents at once
+        return model.step(path[-1], taken[-1]).cpu()  # the same as a rollout of one block, for many latents at once
     frames = min(len(path), history_of(model))
     context, blocks = torch.stack(path[-frames:], dim=1), torch.stack(taken[-frames:], dim=1)
-    return ends_of(model, context, blocks[:, None])[:, 0]
+    return ends_of(model, context, blocks[:, None])[:, 0].cpu()
 
 
 class ImaginedPairs(GraphPairs):

@@ -6,7 +6,7 @@ What is learned, from what and by which loss is the business of the caller; rand
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, Protocol
 
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import OneCycleLR
 
+from reachcost.base.devices import device_of
 from reachcost.base.progress import Progress
 from reachcost.errors import ReachcostError
 
@@ -52,7 +53,8 @@ class Optimiser:
 
     def __init__(self, module: nn.Module, updates: Updates, pairs: int) -> None:
         rate, decay = updates.learning_rate, updates.weight_decay
-        self._adam = AdamW(module.parameters(), lr=rate, weight_decay=decay, fused=True)
+        fused = device_of(module).type in ("cpu", "cuda")
+        self._adam = AdamW(module.parameters(), lr=rate, weight_decay=decay, fused=fused)
         batches = -(-pairs // updates.batch_size)
         one_cycle = updates.schedule == "one-cycle"
         self._schedule = OneCycleLR(self._adam, rate, total_steps=updates.epochs * batches) if one_cycle else None
@@ -64,6 +66,16 @@ class Optimiser:
         self._adam.step()
         if self._schedule is not None:
             self._schedule.step()
+
+
+def passed(optimiser: Optimiser, losses: Callable[..., Tensor], batches: Iterable[Sequence[Tensor]]) -> Tensor:
+    """Update weights once with every batch, and return the sum of all losses []; nothing is looked at meanwhile."""
+    total = torch.zeros((), dtype=torch.float64)
+    for batch in batches:
+        loss = losses(*batch).mean()
+        optimiser.step(loss)
+        total = total.to(loss.device) + loss.detach().double() * len(batch[0])
+    return total
 
 
 def train(
@@ -103,11 +115,9 @@ def train(
         if epoch > 1:
             columns = draw(epoch - 1)
         module.train()
-        order, total = torch.randperm(len(columns[0])), 0.0
-        for batch in zip(*(column[order].split(updates.batch_size) for column in columns), strict=True):
-            loss = losses(*batch).mean()
-            optimiser.step(loss)
-            total += loss.item() * len(batch[0])
+        order = torch.randperm(len(columns[0]))
+        batches = zip(*(column[order].split(updates.batch_size) for column in columns), strict=True)
+        total = passed(optimiser, losses, batches).item()
         module.eval()
         with torch.no_grad():
             judged = judge()

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reachcost.base.later import looking_later
 from reachcost.base.seeding import EpisodeStreams
 from reachcost.base.types import require_numbers
 from reachcost.data.rollouts import ends_of
@@ -64,6 +65,7 @@ class CategoricalCEM:
         """Actions executed before the next plan."""
         return self.blocks
 
+    @looking_later()
     def plan(
         self,
         model: WorldModel,
@@ -99,34 +101,33 @@ class CategoricalCEM:
                 f"{self.iterations}, K, {self.horizon}]: give the proposal the planner's iterations and horizon"
             )
 
-        places = 0 if injected is None else injected.shape[2]
+        device, places = context.device, 0 if injected is None else injected.shape[2]
+        given = None if injected is None else torch.from_numpy(injected).to(device).transpose(2, 3)
 
-        def propose(probability: np.ndarray, iteration: int, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def propose(probability: Tensor, iteration: int, kept: Tensor) -> tuple[Tensor, Tensor]:
             # [B, H, S]: with the candidates innermost each comparison runs over one contiguous row.
-            pool = sample(probability, streams.uniform16(self.horizon, self.candidates))
+            draws = (streams.uniform16(self.horizon, self.candidates) ^ 0x8000).view(np.int16)
+            pool = sample(probability, torch.from_numpy(draws).to(device))
             drawn = self.candidates - places
-            pool[:, :, drawn - len(kept) : drawn] = kept.transpose(1, 2, 0)
-            if injected is not None:
-                pool[:, :, drawn:] = injected[:, iteration].transpose(0, 2, 1)
-            candidates = torch.from_numpy(pool).permute(0, 2, 1)[..., None]
-            return pool, self.score(model, cost, context, goal, candidates).numpy()
+            pool[:, :, drawn - kept.shape[2] : drawn] = kept
+            if given is not None:
+                pool[:, :, drawn:] = given[:, iteration]
+            return pool, self.score(model, cost, context, goal, pool.transpose(1, 2)[..., None])
 
-        probability = np.full((len(goal), self.horizon, self.actions), 1 / self.actions, np.float32)
+        probability = torch.full((len(goal), self.horizon, self.actions), 1 / self.actions, device=device)
         if start is not None:
-            agreed = start.numpy() == np.arange(self.actions)  # [B, blocks, actions]
-            probability[:, : agreed.shape[1]] = self._fitted(agreed.astype(np.float32))
-        nothing = np.empty((0, len(goal), self.horizon), np.uint8)
-        pool, costs = propose(probability, 0, nothing)
+            agreed = start == torch.arange(self.actions, device=device)  # [B, blocks, actions]
+            probability[:, : agreed.shape[1]] = self._fitted(agreed.float())
+        pool, costs = propose(probability, 0, probability.new_empty(len(goal), self.horizon, 0, dtype=torch.uint8))
         for iteration in range(1, self.iterations):
             elites = pick(pool, lowest(costs, self.elites))
-            frequency = np.stack([(elites == action).mean(0, dtype=np.float32) for action in range(self.actions)], -1)
+            frequency = torch.stack([(elites == action).float().mean(2) for action in range(self.actions)], -1)
             probability = self.momentum * probability + (1 - self.momentum) * self._fitted(frequency)
             keep = min(self.keep_elites, self.candidates - places)
-            kept = pick(pool, lowest(costs, keep)) if keep else nothing
-            pool, costs = propose(probability, iteration, kept)
-        return torch.from_numpy(pick(pool, costs.argmin(1)[:, None])[0]).long()[..., None]
+            pool, costs = propose(probability, iteration, elites[:, :, :keep].to(pool.dtype))
+        return pick(pool, lowest(costs, 1)).long()
 
-    def _fitted(self, frequency: np.ndarray) -> np.ndarray:
+    def _fitted(self, frequency: Tensor) -> Tensor:
         """Probabilities of actions that elites chose that often [B, H, actions]."""
         return (1 - self.prior) * frequency + self.prior / self.actions
 
@@ -138,20 +139,18 @@ class CategoricalCEM:
         return costs
 
 
-def sample(probability: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    """Inverse-CDF sampling: probability [B, H, A], uniform uint16 draws [B, H, S] -> actions [B, H, S].
+def sample(probability: Tensor, draws: Tensor) -> Tensor:
+    """Inverse-CDF sampling: probability [B, H, A], uniform int16 draws [B, H, S] -> actions [B, H, S].
 
-    They are uint8, or uint16 where there are more than 256.
+    They are uint8, or int16 where there are more than 256.
     """
-    edges = np.minimum(65536 * probability.cumsum(2), 65535).astype(np.uint16)[..., None]
-    actions = np.zeros(draws.shape, np.min_scalar_type(edges.shape[2] - 1))
+    edges = ((65536 * probability.cumsum(2)).clamp(max=65535).floor() - 32768).to(torch.int16)[..., None]
+    actions = torch.zeros_like(draws, dtype=torch.uint8 if edges.shape[2] <= 256 else torch.int16)
     for edge in range(edges.shape[2] - 1):
-        actions += (draws >= edges[:, :, edge]).view(np.uint8)
+        actions += (draws >= edges[:, :, edge]).view(torch.uint8)
     return actions
 
 
-def pick(pool: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """Read candidates [B, K] out of the pool [B, H, S] -> [K, B, H]."""
-    batch, horizon, samples = pool.shape
-    rows = np.arange(batch * horizon).reshape(batch, horizon) * samples
-    return pool.ravel().take(rows + indices.T[..., None])
+def pick(pool: Tensor, indices: Tensor) -> Tensor:
+    """Read candidates [B, K] out of the pool [B, H, S] -> [B, H, K]."""
+    return pool.gather(2, indices[:, None].expand(-1, pool.shape[1], -1))

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reachcost.base.later import looking_later
 from reachcost.base.parallel import in_pieces
 from reachcost.base.seeding import EpisodeStreams
 from reachcost.base.types import require_numbers
@@ -153,9 +154,13 @@ class CEM:
         if injected is not None:
             raise ReachcostError("CEM takes no injected candidates: plan without a proposal, or with CategoricalCEM")
         found = self.search(model, cost, context, goal, streams, start, remaining, logged)
-        return found.mean if self.execute == "mean" else found.pool[torch.arange(len(goal)), found.costs.argmin(1)]
+        if self.execute == "mean":
+            return found.mean
+        rows = torch.arange(len(goal), device=goal.device)[:, None]
+        return found.pool[rows, lowest(found.costs, 1)][:, 0]
 
     @in_pieces()
+    @looking_later()
     def search(
         self,
         model: WorldModel,
@@ -175,16 +180,17 @@ class CEM:
         if remaining is not None and remaining < 1:
             raise ReachcostError(f"remaining is {remaining}: no plan fits in a budget that leaves no block")
         horizon = min(self.horizon, remaining) if self.shrink and remaining is not None else self.horizon
-        mean = torch.zeros(len(goal), horizon, model.action_dim)
+        device = context.device
+        mean = torch.zeros(len(goal), horizon, model.action_dim, device=device)
         if start is not None:
             mean[:, : start.shape[1]] = start[:, :horizon]
-        std, rows, bounds = torch.full_like(mean, self.deviation), torch.arange(len(goal)), self._bounds(model)
-        mixing = self._mixing(model, horizon)
+        std, rows = torch.full_like(mean, self.deviation), torch.arange(len(goal), device=device)[:, None]
+        bounds, mixing = self._bounds(model, device), self._mixing(model, horizon, device)
         pool = costs = mean
         kept = pool[:, :0]
         known = logged.near(context[:, -1], horizon, self.candidates - 1) if self.from_logs and logged else None
         for _ in range(self.iterations):
-            noise = torch.from_numpy(streams.normal(self.candidates, *mean.shape[1:]))
+            noise = torch.from_numpy(streams.normal(self.candidates, *mean.shape[1:])).to(device)
             if mixing is not None:
                 noise = (mixing @ noise.view(*noise.shape[:2], len(mixing), -1)).view_as(noise)
             pool = torch.addcmul(mean[:, None], std[:, None], noise)
@@ -196,28 +202,27 @@ class CEM:
             if kept.shape[1]:
                 pool[:, -kept.shape[1] :] = kept
             costs = cost(ends_of(model, context, pool), goal)
-            best = torch.from_numpy(lowest(costs.numpy(), self.elites))
-            elites = pool[rows[:, None], best]
+            elites = pool[rows, lowest(costs, self.elites)]
             mean, std = elites.mean(1), elites.std(1).clamp(min=self.least_deviation)
-            if self.keep_elites:
-                kept = pool[rows[:, None], torch.from_numpy(lowest(costs.numpy(), self.keep_elites))]
+            kept = elites[:, : self.keep_elites]
         return Search(mean, pool, costs)
 
-    def _mixing(self, model: WorldModel, horizon: int) -> Tensor | None:
+    def _mixing(self, model: WorldModel, horizon: int, device: torch.device) -> Tensor | None:
         """What makes independent noise of T actions in a row [..., T, a] correlated: [T, T], each row of length 1."""
         if not self.correlation:
             return None
-        steps = torch.arange(horizon * self._blocks(model, "correlation").length)
+        steps = torch.arange(horizon * self._blocks(model, "correlation").length, device=device)
         apart = steps[:, None] - steps
         innovation = torch.where(steps > 0, (1 - self.correlation**2) ** 0.5, 1.0)
         return torch.where(apart >= 0, self.correlation ** apart.clamp(min=0) * innovation, 0.0)
 
-    def _bounds(self, model: WorldModel) -> tuple[Tensor, Tensor] | None:
+    def _bounds(self, model: WorldModel, device: torch.device) -> tuple[Tensor, Tensor] | None:
         """The lowest and highest block a candidate may hold, each [A]."""
         if self.bounds is None:
             return None
         blocks = self._blocks(model, "bounds")
-        return blocks.bounds() if self.bounds == "logs" else blocks.bounds(*self.bounds)
+        low, high = blocks.bounds() if self.bounds == "logs" else blocks.bounds(*self.bounds)
+        return low.to(device), high.to(device)
 
     def _blocks(self, model: WorldModel, option: str) -> ActionBlocks:
         blocks = blocks_of(model)

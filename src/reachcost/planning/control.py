@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reachcost.base.devices import device_of
 from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import EpisodeStreams
 from reachcost.base.types import require_type
@@ -140,7 +141,7 @@ def control(
             told |= {} if logged is None else {"logged": logged}
             plan = planner.plan(world, cost, context, goal, streams, injected, **told)
             memory.keep(active, plan, planner.executed)
-            plan = plan[:, : planner.executed].numpy()
+            plan = plan[:, : planner.executed].cpu().numpy()
             actions = plan if blocks is None else blocks.unroll(plan)
         episodes.execute(active, actions)
     return episodes.runs()
@@ -254,7 +255,7 @@ class _Memory:
     def __init__(self, model: WorldModel, episodes: _Episodes, length: int) -> None:
         self._model, self._episodes, self._length = model, episodes, length
         self._history = history_of(model)
-        self._executed = self._left = torch.empty(len(episodes), 0, model.action_dim)
+        self._executed = self._left = torch.empty(len(episodes), 0, model.action_dim, device=device_of(model))
 
     def context(self, rows: np.ndarray) -> tuple[WorldModel, Tensor]:
         """The last frames of some rows [N, T, D], and the model, told of the blocks between them."""
@@ -273,6 +274,6 @@ class _Memory:
         """Remember the plans [N, H, A] of some rows."""
         whole = plan.new_zeros(len(self._episodes), *plan.shape[1:])
         whole[torch.from_numpy(rows)] = plan
-        past = torch.cat([self._executed.to(plan.dtype), whole[:, :executed]], dim=1)
+        past = torch.cat([self._executed.to(plan), whole[:, :executed]], dim=1)
         recent = max(0, past.shape[1] + 1 - self._history)
         self._executed, self._left = past[:, recent:], whole[:, executed:]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import numpy as np
+import torch
+from torch import Tensor
 
 
-def lowest(costs: np.ndarray, count: int) -> np.ndarray:
-    """Indices [B, count] of the lowest costs [B, S]; of equal costs the lower index comes first.
+def lowest(costs: Tensor, count: int) -> Tensor:
+    """Indices [B, count] of the lowest costs [B, S], lowest first; of equal costs the lower index comes first.
 
-    A float32 and its index make one integer key, so ties are settled without a full stable sort.
+    A float32 and its index make one integer key: no device settles ties between different keys.
 
-    >>> lowest(np.array([[3.0, 1.0, 1.0, 2.0]]), 2).tolist()
-    [[1, 2]]
+    >>> lowest(torch.tensor([[3.0, 1.0, 1.0, 2.0]]), 3).tolist()
+    [[1, 2, 3]]
     """
-    bits = (np.ascontiguousarray(costs, np.float32) + np.float32(0)).view(np.int32).astype(np.int64)
-    ordered = np.where(bits < 0, np.int64(-(2**31)) - bits, bits)  # IEEE floats in the order of their values
-    keys = ordered * costs.shape[1] + np.arange(costs.shape[1])
-    return np.partition(keys, count - 1, axis=1)[:, :count] % costs.shape[1]
+    bits = (costs.float() + 0.0).view(torch.int32).long()
+    ordered = torch.where(bits < 0, -(2**31) - bits, bits)  # IEEE floats in the order of their values
+    size = costs.shape[1]
+    keys = ordered * size + torch.arange(size, device=costs.device)
+    return keys.topk(count, largest=False).values % size

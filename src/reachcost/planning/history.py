@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from reachcost.base.devices import device_of
 from reachcost.data.actions import blocks_of
 from reachcost.data.rollouts import history_of
 from reachcost.protocols import Observations, WorldModel
@@ -21,7 +22,7 @@ class Remembering:
     def __init__(self, model: WorldModel, past: Tensor) -> None:
         self.model, self.past = model, past
         self.latent_dim, self.action_dim = model.latent_dim, model.action_dim
-        self.actions, self.history = blocks_of(model), history_of(model)
+        self.actions, self.history, self.device = blocks_of(model), history_of(model), device_of(model)
 
     def __repr__(self) -> str:
         return repr(self.model)

@@ -28,7 +28,7 @@ def sasc_run(experiment: Experiment, setting: Setting) -> Run:
         scores = (
             distances["oracle"]
             if setting.cost == ORACLE
-            else score(setting.cost, experiment.cost(setting), terminal, goal, goals.episodes).numpy()
+            else score(setting.cost, experiment.cost(setting), terminal, goal, goals.episodes).cpu().numpy()
         )
         found = compare_rankings({"": scores}, distances["oracle"])[""]
         further = {

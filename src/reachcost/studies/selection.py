@@ -44,9 +44,9 @@ def selection_run(experiment: Experiment, setting: Setting, planner: CEM) -> Run
         streams = EpisodeStreams(member.seed, "plan", goals.episodes, 0)
         found = planner.search(model, experiment.cost(setting), context[:, None], goal, streams)
         plans = torch.cat([found.pool, found.mean[:, None]], dim=1)
-        ends, reached = execute_watched(task, goals, blocks.unroll(plans.numpy()))
+        ends, reached = execute_watched(task, goals, blocks.unroll(plans.cpu().numpy()))
         distance, rows = to_goals(task.distance, ends, goals), np.arange(len(goals))
-        costs, chosen = found.costs.numpy(), found.costs.argmin(1).numpy()
+        costs, chosen = found.costs.cpu().numpy(), found.costs.argmin(1).cpu().numpy()
         last = task.success(ends[rows, chosen], goals.goals)
         return {
             "episode": goals.episodes,

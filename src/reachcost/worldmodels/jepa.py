@@ -93,7 +93,7 @@ class JepaWorldModel:
         clamp: Let the predictor see actions within the range of the logs only. Exact where the environment clips to
             that range; the planner still samples and executes what it likes.
         card: Where the model comes from, for people and records.
-        device: Where it computes; what it takes and returns is on the CPU.
+        device: Where it computes, and where latents are that it returns.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class JepaWorldModel:
         self.latent_dim: int = self.parts.latent_dim
         self.action_dim = actions.size
         self.history: int = self.parts.history
-        self._low, self._high = actions.bounds()
+        self._low, self._high = (bound.to(device) for bound in actions.bounds())
 
     def __repr__(self) -> str:
         return f"JepaWorldModel({self.card.get('name', type(self.parts).__name__)}, latent_dim={self.latent_dim})"
@@ -135,7 +135,7 @@ class JepaWorldModel:
         return torch.cat(latents)[: len(inputs)]
 
     def _embed(self, group: Tensor) -> Tensor:
-        return self.parts.embed(group.to(self.device)).cpu()
+        return self.parts.embed(group.to(self.device))
 
     @torch.no_grad()
     def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
@@ -164,13 +164,14 @@ class JepaWorldModel:
 
         `rollout` of one candidate each, without the past, in groups: what imagining many trajectories needs.
         """
+        latents, blocks = latents.to(self.device), blocks.to(self.device)
         if self.clamp:
             blocks = torch.minimum(torch.maximum(blocks, self._low), self._high)
         return torch.cat(each(self._follow, list(zip(latents.split(GROUP), blocks.split(GROUP), strict=True))))
 
     def _follow(self, group: tuple[Tensor, Tensor]) -> Tensor:
-        latents, blocks = (part[:, None].to(self.device) for part in group)
-        return predicted_path(self.parts, latents, blocks)[-1].cpu()
+        latents, blocks = (part[:, None] for part in group)
+        return predicted_path(self.parts, latents, blocks)[-1]
 
     def _require_shapes(self, context: Tensor, actions: Tensor) -> None:
         for name, given in (("context", context), ("actions", actions)):

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from reachcost.base.devices import device_of
 from reachcost.data.actions import ActionBlocks, blocks_of
 from reachcost.data.fingerprint import fingerprint_of, name_of
 from reachcost.data.logs import Logs
@@ -76,12 +77,18 @@ class OwnModel:
         model: The model behind it.
         actions: Its action blocks; what `rollout` takes is standardised by them.
         history: Frames of context it reads at most.
+        device: Where it computes.
     """
 
     def __init__(self, model: WorldModel, actions: ActionBlocks, clamp: bool, units: Units) -> None:
         self.model, self.actions, self.clamp, self.units = model, actions, clamp, units
         self.latent_dim, self.action_dim, self.history = model.latent_dim, model.action_dim, history_of(model)
-        self._low, self._high = actions.bounds()
+        self.device = device_of(model)
+        self._low, self._high = (bound.to(self.device) for bound in actions.bounds())
+        self._mean, self._std = (
+            torch.tensor(numbers * actions.length, dtype=torch.float64, device=self.device)
+            for numbers in (actions.mean, actions.std)
+        )
 
     def __repr__(self) -> str:
         return name_of(self.model)
@@ -102,5 +109,5 @@ class OwnModel:
         if self.clamp:
             actions = torch.minimum(torch.maximum(actions, self._low), self._high)
         if self.units == "environment":
-            actions = torch.from_numpy(self.actions.environment(actions.numpy())).flatten(-2)
+            actions = (actions * self._std + self._mean).float()
         return self.model.rollout(context, actions)

@@ -61,7 +61,7 @@ def _ways(subject: Subject) -> tuple[np.ndarray, np.ndarray]:
     asked = np.flatnonzero(failed if failed.any() else np.ones_like(failed))
     paths, steps = known.paths[0][asked], known.steps[0][asked]
     states = paths.reshape(-1, *paths.shape[2:])
-    latents = encoded(subject.model, task.observe(states), len(states))
+    latents = encoded(subject.model, task.observe(states), len(states)).cpu()
     missed = uncovered(latents, _learned_from(subject)).numpy().reshape(paths.shape[:2])
     missed &= np.arange(paths.shape[1]) <= steps[:, None]  # where a task stops at success, the last state repeats
     in_a_row = [missed[:, shift : max(0, missed.shape[1] - GAP + 1) + shift] for shift in range(GAP)]

@@ -38,7 +38,7 @@ def measure(subject: Subject) -> Stage:
     if ends is None or ends.distance is None:
         return _from_logs(subject, rule)
     with torch.no_grad():
-        scores = score("audited", subject.cost, ends.true, ends.goal, ends.episodes).numpy()
+        scores = score("audited", subject.cost, ends.true, ends.goal, ends.episodes).cpu().numpy()
     elites = max(1, round(scores.shape[1] * subject.planner.elites / subject.planner.candidates))
     return judge_ratio(NAME, rule, *ranking_gain(scores, ends.distance, elites), ends.episodes)
 

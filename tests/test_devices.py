@@ -1,0 +1,172 @@
+"""Everything follows the model's device. There is no GPU here: on the meta device any mixing of devices fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import reachcost as rc
+from reachcost.base.devices import choose_device, device_of, use_device
+from reachcost.base.later import looking_later, refuse_if
+from reachcost.base.seeding import EpisodeStreams
+from reachcost.costs.probe import StandardisedL2, SubspaceCost
+from reachcost.data.actions import ActionBlocks
+from reachcost.data.probe import LinearProbe
+from reachcost.errors import ReachcostError
+from reachcost.fitting.loop import Optimiser, passed
+from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
+from reachcost.worldmodels.jepa import JepaWorldModel
+from reachcost.worldmodels.public import PublicArchitecture, PublicParts
+
+BLOCKS = ActionBlocks(mean=(0.0, 0.1), std=(1.0, 0.5), low=(-1.0, -1.0), high=(1.0, 1.0), length=5)
+SMALL = PublicArchitecture(image_size=28, encoder_depth=1, depth=2, heads=2, dim_head=8, mlp=32)
+PARTS = {
+    "compact": lambda: CompactParts(CompactArchitecture()),
+    "public": lambda: PublicParts(SMALL),
+}
+PLANNERS = {
+    "paper": rc.CEM(),
+    "best": rc.CEM(execute="best", keep_elites=4, bounds="logs", correlation=0.5, least_deviation=0.1),
+    "replanning": rc.CEM.replanning(),
+}
+
+
+class Transfers(TorchDispatchMode):
+    """Counts what is copied from one device to another; to look at a number of the meta device is an error there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.copied: list[torch.Size] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        given = [argument for argument in args if isinstance(argument, Tensor)]
+        if name in ("_to_copy", "copy_") and len({tensor.device for tensor in [*given, result]}) > 1:
+            self.copied.append(result.shape)
+        return result
+
+
+def planned(model: JepaWorldModel, cost: rc.TerminalCost, planner: rc.CEM, **told: Any) -> Tensor:
+    context = torch.zeros(2, 1, model.latent_dim, device=model.device)
+    goal = torch.zeros(2, model.latent_dim, device=model.device)
+    return planner.plan(model, cost, context, goal, EpisodeStreams(0, "plan", [0, 1], 0), **told)
+
+
+def costs() -> dict[str, rc.TerminalCost]:
+    probe = LinearProbe(torch.randn(192, 2), torch.zeros(2))
+    return {
+        "raw": rc.LatentMSE(),
+        "head": rc.HeadCost(rc.EmbeddingHead(192)),
+        "pair": rc.HeadCost(rc.PairHead(192, symmetric=True)),
+        "hybrid": rc.HybridCost(rc.LatentMSE(), rc.HeadCost(rc.EmbeddingHead(192))),
+        "standardised": StandardisedL2(torch.ones(192)),
+        "rowspace": SubspaceCost(probe),
+    }
+
+
+@pytest.mark.parametrize("parts", PARTS)
+@pytest.mark.parametrize("cost", costs())
+def test_a_whole_plan_stays_on_the_device(parts: str, cost: str) -> None:
+    model = JepaWorldModel(PARTS[parts](), BLOCKS, device="meta")
+    plan = planned(model, costs()[cost], rc.CEM(candidates=20, elites=4, iterations=3))
+    assert (plan.device.type, plan.shape) == ("meta", (2, 5, 10))
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+def test_nothing_but_random_numbers_is_moved_in_a_plan(name: str) -> None:
+    planner, model = PLANNERS[name], JepaWorldModel(PARTS["compact"](), BLOCKS, device="meta")
+    cost = rc.HeadCost(rc.EmbeddingHead(192))
+    planned(model, cost, planner)  # the head comes along once
+    with Transfers() as transfers:
+        planned(model, cost, planner)
+    noise = [shape for shape in transfers.copied if len(shape) == 4]
+    assert noise == [torch.Size((2, planner.candidates, 5, 10))] * planner.iterations
+    assert all(shape.numel() <= 10 for shape in transfers.copied if len(shape) != 4)  # bounds of a block
+
+
+def test_plans_of_discrete_actions_stay_there_too() -> None:
+    class Walk:
+        latent_dim, action_dim, device = 3, 1, torch.device("meta")
+
+        def encode(self, observations: Any) -> Tensor:
+            return torch.empty(len(observations["state"]), 3, device=self.device)
+
+        def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
+            return context[:, -1, None] + actions.float().sum(2)
+
+    planner = rc.CategoricalCEM(actions=4, warm_start=True, keep_elites=3)
+    context, goal = torch.zeros(2, 1, 3, device="meta"), torch.zeros(2, 3, device="meta")
+    left = torch.zeros(2, 11, 1, dtype=torch.long, device="meta")
+    with Transfers() as transfers:
+        plan = planner.plan(Walk(), rc.LatentMSE(), context, goal, EpisodeStreams(0, "plan", [0, 1], 0), start=left)
+    assert (plan.device.type, plan.shape) == ("meta", (2, 12, 1))
+    assert transfers.copied == [torch.Size((2, 12, 256))] * planner.iterations
+
+
+def test_own_models_say_where_they_are() -> None:
+    class Sum:
+        latent_dim, action_dim, device = 2, 2, torch.device("meta")
+
+        def encode(self, observations: Any) -> Tensor:
+            return torch.empty(len(observations["state"]), 2, device=self.device)
+
+        def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
+            return context[:, -1, None] + actions.sum(2)
+
+    from reachcost.worldmodels.own import OwnModel
+
+    blocks = ActionBlocks(mean=(0.0, 0.1), std=(1.0, 0.5), low=(-1.0, -1.0), high=(1.0, 1.0), length=1)
+    model: Any = OwnModel(Sum(), blocks, clamp=True, units="environment")
+    assert planned(model, rc.LatentMSE(), rc.CEM(candidates=8, elites=2)).device.type == "meta"
+
+
+@pytest.mark.parametrize("parts", PARTS)
+def test_frames_are_encoded_on_the_device(parts: str) -> None:
+    model = JepaWorldModel(PARTS[parts](), BLOCKS, device="meta")
+    side = model.parts.pixels
+    latents = model.encode({"pixels": np.zeros((3, side, side, 3), np.uint8)})
+    assert (latents.device.type, latents.shape) == ("meta", (3, 192))
+    assert model.step(torch.zeros(700, 192), torch.zeros(700, 10)).device.type == "meta"
+
+
+@pytest.mark.parametrize("head", [rc.EmbeddingHead(12, hidden=8), rc.PairHead(12, hidden=8)])
+def test_an_epoch_of_fitting_stays_on_the_device_and_looks_at_nothing(head: nn.Module) -> None:
+    recipe, trained = rc.Recipe(epochs=1, batch_size=16), head.to("meta")
+    batches = [tuple(torch.zeros(16, *shape, device="meta") for shape in ((12,), (12,), ()))] * 3
+
+    def losses(z: Tensor, goal: Tensor, target: Tensor) -> Tensor:
+        return recipe.losses(trained.scaled(z, goal), target)  # pyright: ignore[reportCallIssue]
+
+    with Transfers() as transfers:
+        total = passed(Optimiser(trained, recipe, 48), losses, batches)
+    assert total.device.type == "meta"
+    assert all(shape.numel() <= 1 for shape in transfers.copied)
+
+
+def test_a_device_that_was_chosen_is_what_auto_means() -> None:
+    try:
+        use_device("meta")
+        assert choose_device("auto") == "meta"
+        assert device_of(rc.load_world_model("lewm-tworoom-3072")).type == "meta"
+    finally:
+        use_device("auto")
+    assert choose_device("auto") in ("cpu", "cuda")
+    with pytest.raises(ReachcostError, match="there is no device 'abacus' here"):
+        use_device("abacus")
+
+
+def test_on_a_processor_what_is_wrong_is_refused_at_once() -> None:
+    def refusal() -> Any:
+        raise ReachcostError("wrong")
+
+    with looking_later():
+        refuse_if(torch.tensor(False), refusal)
+        with pytest.raises(ReachcostError, match="wrong"):
+            refuse_if(torch.tensor(True), refusal)
+    refuse_if(torch.tensor(True, device="meta"), refusal)
