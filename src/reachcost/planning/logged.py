@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -12,9 +14,13 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
 from reachcost.fitting.pairs import exclude_from, require_latents
+from reachcost.planning.elites import lowest
+from reachcost.protocols import TerminalCost
 
 TOGETHER = 8192
 """Logged latents that are compared at once."""
+PLACES = 20_000
+"""Logged sequences that the best are looked for among; of more, evenly many are left out."""
 
 
 class LoggedActions:
@@ -33,6 +39,9 @@ class LoggedActions:
     >>> known = LoggedActions(Latents(torch.arange(8.0)[:, None], logs), blocks)
     >>> known.near(torch.tensor([[3.9]]), horizon=1, count=2).tolist()
     [[[[4.0, 5.0]], [[2.0, 3.0]]]]
+    >>> near = torch.zeros(1, 1)
+    >>> known.best(lambda end, goal: (end - goal).abs()[..., 0], near, near + 6, horizon=1, count=1, among=2).tolist()
+    [[[[2.0, 3.0]]]]
     """
 
     def __init__(self, latents: Latents, blocks: ActionBlocks, exclude: EvaluationSet | None = None) -> None:
@@ -50,28 +59,67 @@ class LoggedActions:
         self._rows = np.flatnonzero((step % blocks.length == 0) & ~np.isin(episode, banned))
         # The action of a last row was never taken, nor one that is not finite.
         self._left = (logs.lengths[episode] - 1 - step)[self._rows] // blocks.length
-        self._actions = np.asarray(logs.columns["action"])
-        self._wrong = np.flatnonzero(~np.isfinite(self._actions).all(1))
-        self._values, self._blocks = latents.values, blocks
+        actions = np.asarray(logs.columns["action"])
+        self._wrong = np.flatnonzero(~np.isfinite(actions).all(1))
+        self._values, self._length = latents.values, blocks.length
+        self._actions = torch.from_numpy(replace(blocks, length=1).standardise(actions[:, None]))
+        self._indices: dict[tuple[int, bool, torch.device], _Index] = {}
 
     @torch.no_grad()
     def near(self, latents: Tensor, horizon: int, count: int) -> Tensor:
         """The sequences that began nearest to each latent [B, D], nearest first -> [B, up to `count`, horizon, A]."""
+        index = self._index(horizon, latents.device)
+        return index.actions[index.nearest(latents, count)]
+
+    @torch.no_grad()
+    def best(self, cost: TerminalCost, latents: Tensor, goal: Tensor, horizon: int, count: int, among: int) -> Tensor:
+        """Of the sequences that began nearest, those that a cost likes best where they ended, best first.
+
+        Logs know that without a rollout: from latents [B, D] to goals [B, D] -> [B, up to `count`, horizon, A].
+        """
+        index = self._index(horizon, latents.device, PLACES)
+        nearest = index.nearest(latents, among)
+        order = lowest(cost(index.ends[nearest], goal), min(count, nearest.shape[1]))
+        return index.actions[nearest.gather(1, order)]
+
+    def _index(self, horizon: int, device: torch.device, places: int | None = None) -> _Index:
+        """The sequences of so many blocks, made when they are first asked for."""
+        key = (horizon, places is None, device)
+        if key not in self._indices:
+            rows = self._of_length(horizon)
+            rows = rows[:: 1 if places is None else -(-len(rows) // places)]
+            steps = torch.arange(horizon * self._length)
+            actions = self._actions[rows[:, None] + steps].view(len(rows), horizon, -1)
+            ends = self._values[rows + len(steps)]
+            self._indices[key] = _Index(self._values[rows].to(device), ends.to(device), actions.to(device))
+        return self._indices[key]
+
+    def _of_length(self, horizon: int) -> Tensor:
+        """Rows that so many blocks were taken from."""
         rows = self._rows[self._left >= horizon]
-        steps = np.arange(horizon * self._blocks.length)
-        until = np.searchsorted(self._wrong, rows + len(steps))
-        rows = torch.from_numpy(rows[np.searchsorted(self._wrong, rows) == until])
+        until = np.searchsorted(self._wrong, rows + horizon * self._length)
+        rows = rows[np.searchsorted(self._wrong, rows) == until]
         if not len(rows):
             raise ReachcostError(
                 f"no logged episode goes on for the {horizon} action blocks of a plan: log longer episodes, or plan "
                 "with a smaller horizon= or without from_logs"
             )
+        return torch.from_numpy(rows)
 
-        def nearest(latent: Tensor) -> Tensor:  # one latent by itself: the same bits in every batch
-            known = (self._values[group] for group in rows.split(TOGETHER))
-            distance = torch.cat([here.square().sum(1) - 2 * here @ latent for here in known])
-            return rows[distance.topk(min(count, len(rows)), largest=False).indices]
 
-        found = torch.stack(each(nearest, latents)).numpy()
-        taken = self._actions[found[..., None, None] + steps.reshape(horizon, -1)]
-        return torch.from_numpy(self._blocks.standardise(taken))
+class _Index:
+    """N sequences: where they began [N, D], where they ended [N, D], what was done [N, horizon, A]."""
+
+    def __init__(self, starts: Tensor, ends: Tensor, actions: Tensor) -> None:
+        self._starts, self.ends, self.actions = starts, ends, actions
+        self._squares = torch.cat([part.square().sum(1) for part in starts.split(TOGETHER)])
+
+    def nearest(self, latents: Tensor, count: int) -> Tensor:
+        """Which began nearest to each latent [B, D], nearest first -> [B, up to `count`]."""
+
+        def find(latent: Tensor) -> Tensor:  # one latent by itself: the same bits in every batch
+            products = torch.cat([part @ latent for part in self._starts.split(TOGETHER)])
+            distance = self._squares - 2 * products
+            return distance.topk(min(count, len(distance)), largest=False).indices
+
+        return torch.stack(each(find, latents))

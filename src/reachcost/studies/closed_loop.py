@@ -95,11 +95,15 @@ def outcomes(experiment: Experiment, setting: Setting) -> dict[str, np.ndarray]:
     run = control_run(experiment, setting)
     keys = {"cost": [setting.cost], "episode": evaluation.episodes.tolist()}
     study = experiment.study
-    columns = ("success", *study.last_states, *(("final_distance",) if task.offers("distance") else ()))
+    columns = ("success", "steps", *study.last_states, *(("final_distance",) if task.offers("distance") else ()))
     read = require_rows(run, keys, columns)
     success = 100 * read["success"][0]
     groups = task.groups(evaluation.starts, evaluation.goals)
-    values = {"success": success, **{name: 100 * read[name][0] for name in study.last_states}}
+    values = {
+        "success": success,
+        "steps": read["steps"][0],
+        **{name: 100 * read[name][0] for name in study.last_states},
+    }
     values |= {metric: success[groups[name]] for metric, name in study.groups.items() if groups[name].any()}
     table = run.table()
     ended = dict(zip(table["episode"].to_pylist(), table["category"].to_pylist(), strict=True))

@@ -10,7 +10,7 @@ from reachcost.results.tables import TableRow
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.study import Study
 from reachcost.studies.tables import INTERVALS, TablePlan, of_lines
-from reachcost.studies.tworoom import audits, beyond, control, recipes, stress, subspace, unseen
+from reachcost.studies.tworoom import audits, beyond, budget, control, recipes, stress, subspace, unseen
 from reachcost.studies.tworoom.settings import (
     COSTS,
     FOREIGN_SETS,
@@ -160,6 +160,13 @@ BEYOND = {
         of_lines(beyond.METRICS, beyond.repaired),
         "Heads by what is left of the logs",
         ("success", "rho_geo"),
+    ),
+    "budget": _plan(
+        budget.NOTE,
+        budget.METRICS,
+        of_lines(budget.METRICS, budget.lines),
+        "Planners by the rollouts that a plan may score",
+        ("success", "steps"),
     ),
     "layouts-unseen": _plan(unseen.NOTE, unseen.METRICS, unseen.unseen_rows),
 }
