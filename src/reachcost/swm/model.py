@@ -6,6 +6,7 @@ Shapes: B episodes, S candidates, H action blocks of A numbers, T frames, D late
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from torch import Tensor, nn
 
 from reachcost.data.actions import ActionBlocks
 from reachcost.errors import ReachcostError
-from reachcost.worldmodels.jepa import JepaWorldModel, predicted_path
+from reachcost.swm.frozen import Latents
+from reachcost.worldmodels.jepa import JepaWorldModel, rolled_out
 
 
 class SwmModel(nn.Module):
@@ -41,6 +43,7 @@ class SwmModel(nn.Module):
         if not isinstance(model, JepaWorldModel):
             raise ReachcostError(f"the model is a {type(model).__name__}: give what rc.load_world_model returns")
         self.source, self.parts = model, copy.deepcopy(model.parts)
+        self._latents = Latents()
         low, high = model.actions.bounds()
         self.register_buffer("low", low.to(model.device))
         self.register_buffer("high", high.to(model.device))
@@ -55,11 +58,14 @@ class SwmModel(nn.Module):
         pixels = _require_frames(info, "pixels", 5)
         if next(self.parts.parameters()).dtype != torch.float32:
             raise ReachcostError("this model computes in float32: undo .half(), .bfloat16() or .double()")
+        self._latents.renew(self.parts)
+        return {**info, "emb": self._latents.of(pixels, self._encode)}
+
+    def _encode(self, pixels: Tensor) -> Tensor:
         if pixels.shape[-1] != 3:
             pixels = pixels.movedim(-3, -1)
         inputs = self.parts.inputs({"pixels": pixels.flatten(0, 1).cpu().numpy()})
-        latents = self.parts.embed(inputs.to(self.low.device))
-        return {**info, "emb": latents.unflatten(0, pixels.shape[:2])}
+        return self.parts.embed(inputs.to(self.low.device)).unflatten(0, pixels.shape[:2])
 
     def rollout(self, info: dict[str, Any], action_sequence: Tensor) -> dict[str, Any]:
         """Add `predicted_emb` [B, S, T + H, D]: the frames, then the latent after each block of [B, S, H, A].
@@ -72,14 +78,11 @@ class SwmModel(nn.Module):
             blocks = torch.cat([info["action_history"].to(blocks), blocks], dim=2)
         else:
             pixels = pixels[:, :, -1:]
-        with torch.no_grad():
-            context = self.encode({"pixels": pixels[:, 0]})["emb"]
+        context = self.encode({"pixels": pixels[:, 0]})["emb"]
         blocks = blocks.to(context)
         if self.source.clamp:
             blocks = torch.minimum(torch.maximum(blocks, self.low), self.high)
-        batch, samples = blocks.shape[:2]
-        path = predicted_path(self.parts, context.repeat_interleave(samples, 0), blocks.flatten(0, 1))
-        return {**info, "predicted_emb": torch.stack(path, dim=1).unflatten(0, (batch, samples))}
+        return {**info, "predicted_emb": rolled_out(self.parts, context, blocks, partial(torch.stack, dim=1))}
 
     def criterion(self, info_dict: dict[str, Any], action_candidates: Tensor | None = None) -> Tensor:
         """Latent distance of the last predicted step to the goal [B, S], as their models have it."""
@@ -88,8 +91,7 @@ class SwmModel(nn.Module):
 
     def get_cost(self, info_dict: dict[str, Any], action_candidates: Tensor) -> Tensor:
         """Latent distance of candidates [B, S, H, A] to the goal [B, S]."""
-        with torch.no_grad():
-            goal = self.encode({"pixels": _require_frames(info_dict, "goal", 6)[:, 0]})["emb"]
+        goal = self.encode({"pixels": _require_frames(info_dict, "goal", 6)[:, 0]})["emb"]
         return self.criterion({**self.rollout(info_dict, action_candidates), "goal_emb": goal})
 
     def _require_blocks(self, candidates: Tensor) -> None:

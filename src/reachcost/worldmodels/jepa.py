@@ -7,8 +7,9 @@ two sizes: `compact.py` trains on a laptop, `public.py` is the architecture of t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -84,6 +85,33 @@ def predicted_path(parts: Parts, context: Tensor, blocks: Tensor) -> list[Tensor
     return path
 
 
+def rolled_out(parts: Parts, context: Tensor, blocks: Tensor, wanted: Callable[[list[Tensor]], Tensor]) -> Tensor:
+    """Roll out a pool of S candidates for each of B episodes, on the device where everything given is.
+
+    On a processor each pool is rolled out by itself, in pieces of equal shape: it never depends on the other episodes
+    of the batch, nor on the number of threads.
+
+    Args:
+        parts: What predicts.
+        context: Latents [B, T, D].
+        blocks: Candidates [B, S, T - 1 + H, A].
+        wanted: What to return of `predicted_path`, whose T + H latents are [N, D], for N candidates [N, ...].
+
+    Returns:
+        What is wanted of each candidate [B, S, ...].
+    """
+    count, on_processor = blocks.shape[1], blocks.device.type == "cpu"
+    size = piece_of(count) if on_processor else count
+    filled = functional.pad(blocks, (0, 0, 0, 0, 0, -count % size)).unflatten(1, (-1, size))
+    starts = context[:, None, None].expand(*filled.shape[:3], -1, -1)
+    if on_processor:
+        pieces = list(zip(starts.flatten(0, 1), filled.flatten(0, 1), strict=True))
+    else:
+        pieces = [(starts.flatten(0, 2), filled.flatten(0, 2))]
+    found = each(lambda piece: wanted(predicted_path(parts, *piece)), pieces)
+    return torch.cat(found).unflatten(0, (len(blocks), -1))[:, :count]
+
+
 class JepaWorldModel:
     """The parts as a frozen `WorldModel`.
 
@@ -105,7 +133,7 @@ class JepaWorldModel:
         device: str = "cpu",
     ) -> None:
         self.parts: Any = parts.eval().requires_grad_(False).to(device)
-        _lay_out(self.parts)
+        lay_out(self.parts)
         self.actions, self.clamp, self.card, self.device = actions, clamp, card or {}, torch.device(device)
         self.latent_dim: int = self.parts.latent_dim
         self.action_dim = actions.size
@@ -141,22 +169,12 @@ class JepaWorldModel:
     def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
         """Predict where candidates end: context [B, T, D], actions [B, S, T - 1 + H, A] -> [B, S, D].
 
-        On a processor each pool of candidates is rolled out by itself, in pieces of equal shape: it never depends on
-        the other episodes of the batch, nor on the number of threads.
+        See `rolled_out`: a pool never depends on the other episodes of the batch, nor on the number of threads.
         """
         self._require_shapes(context, actions)
         if self.clamp:
             actions = torch.minimum(torch.maximum(actions, self._low), self._high)
-        count = actions.shape[1]
-        size = piece_of(count) if self.device.type == "cpu" else count
-        filled = functional.pad(actions, (0, 0, 0, 0, 0, -count % size)).unflatten(1, (-1, size))
-        starts = context[:, None, None].expand(*filled.shape[:3], -1, -1)
-        pieces = (starts.flatten(0, 1), filled.flatten(0, 1))
-        if self.device.type == "cpu":
-            ends = torch.cat(each(self._roll, list(zip(*pieces, strict=True))))
-        else:
-            ends = self._roll((pieces[0].flatten(0, 1), pieces[1].flatten(0, 1)))
-        return ends.unflatten(0, (len(context), -1))[:, :count]
+        return rolled_out(self.parts, context.to(self.device), actions.to(self.device), itemgetter(-1)).cpu()
 
     @torch.no_grad()
     def step(self, latents: Tensor, blocks: Tensor) -> Tensor:
@@ -191,16 +209,12 @@ class JepaWorldModel:
                 f"{self.action_dim}], {self.actions.length} steps each; `blocks(actions)` makes them of actions"
             )
 
-    def _roll(self, piece: tuple[Tensor, Tensor]) -> Tensor:
-        """Windows [N, T, D] and blocks [N, T - 1 + H, A] -> terminal latents [N, D]."""
-        return predicted_path(self.parts, *piece)[-1]
-
     def blocks(self, actions: np.ndarray) -> Tensor:
         """Environment actions [..., length, a] as this model's action blocks [..., A]."""
         return torch.from_numpy(self.actions.standardise(actions))
 
 
-def _lay_out(parts: nn.Module) -> None:
+def lay_out(parts: nn.Module) -> None:
     """Store the weights that rollouts use column by column: products with few rows are a sixth faster.
 
     Not those of the encoder: it has rows enough, and latents that were kept stay what they are to the last bit.

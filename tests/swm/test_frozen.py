@@ -1,0 +1,380 @@
+"""Models of the real stable-worldmodel that plan with a head: the same costs as by their own code, with less work."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box
+from stable_worldmodel import solver as solvers
+from stable_worldmodel.policy import PlanConfig
+from stable_worldmodel.wm.lewm.lewm import LeWM
+from torch import Tensor, nn
+from transformers import ViTModel
+
+from reachcost.base.parallel import in_pieces
+from reachcost.heads.base import LearnedHead
+from reachcost.heads.pair import PairHead
+from reachcost.swm import RepairedModel, SwmModel
+from reachcost.swm.frozen import FEW, FoldedModel
+from reachcost.swm.package import silence
+from reachcost.worldmodels.jepa import JepaWorldModel
+from reachcost.worldmodels.public_predictor import Predictor
+from tests.swm.test_public_checkpoints import CONFIGS, SIZE, config_tree, real_model
+
+SAMPLES, HORIZON = 40, 5  # more candidates than fit into one piece
+FAMILIES = ["lewm", "pldm"]
+
+
+def random_head() -> LearnedHead:
+    torch.manual_seed(3)
+    return PairHead(24, hidden=8).eval()
+
+
+def info(episodes: int, seed: int = 0, samples: int = SAMPLES) -> dict[str, Tensor]:
+    """What a solver gives to a model, with frames as the policy's `transform` leaves them."""
+    start, goal = torch.randn(2, episodes, 1, 1, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(seed))
+    found = {"pixels": start, "goal": goal, "action": torch.zeros(episodes, 1, 1, 2)}
+    return {key: value.expand(-1, samples, *value.shape[2:]) for key, value in found.items()}
+
+
+def pool(episodes: int, samples: int = SAMPLES) -> Tensor:
+    return torch.randn(episodes, samples, HORIZON, 10, generator=torch.Generator().manual_seed(1))
+
+
+@torch.no_grad()
+def wanted(theirs: Any, given: dict[str, Tensor], candidates: Tensor) -> Tensor:
+    """The head on what their own rollout predicts, each episode by itself [B, S]."""
+    costs = []
+    for episode in range(len(candidates)):
+        own = {key: value[episode : episode + 1] for key, value in given.items()}
+        goal = theirs.encode({"pixels": own["goal"][:, 0]})["emb"]
+        ends = theirs.rollout(own, candidates[episode : episode + 1].clone())["predicted_emb"][:, :, -1]
+        costs.append(random_head()(ends, goal))
+    return torch.cat(costs)
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many frames each call of an encoder of theirs was given."""
+    forward, calls = ViTModel.forward, []
+
+    def watched(self: Any, pixel_values: Tensor, **options: Any) -> Any:
+        calls.append(len(pixel_values))
+        return forward(self, pixel_values, **options)
+
+    monkeypatch.setattr(ViTModel, "forward", watched)
+    return calls
+
+
+@pytest.fixture
+def folded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One entry for every prediction by folded parts."""
+    forward, calls = Predictor.forward, []
+
+    def watched(self: Any, *given: Any) -> Any:
+        calls.append(1)
+        return forward(self, *given)
+
+    monkeypatch.setattr(Predictor, "forward", watched)
+    return calls
+
+
+def plan(model: Any, given: dict[str, Tensor], batch: int, name: str = "CEMSolver", **options: Any) -> Tensor:
+    """A plan of their solver [B, H, A]."""
+    episodes = len(given["pixels"])
+    solver = getattr(solvers, name)(model, batch_size=batch, n_steps=3, **options)
+    space = Box(-1, 1, (episodes, 2), np.float32)
+    solver.configure(action_space=space, n_envs=episodes, config=PlanConfig(HORIZON, HORIZON, action_block=5))
+    with silence():
+        return solver.solve({key: value[:, 0] for key, value in given.items()})["actions"]
+
+
+@pytest.mark.parametrize("episodes", [1, 3])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_costs_are_those_of_their_own_rollout(name: str, episodes: int, folded: list[int]) -> None:
+    theirs, given, candidates = real_model(CONFIGS[name]), info(episodes), pool(episodes)
+    model = RepairedModel(copy.deepcopy(theirs), random_head())
+    expected = wanted(theirs, given, candidates)
+    assert expected.std(1).min() > 1e-3  # candidates differ
+    torch.testing.assert_close(model.get_cost(given, candidates), expected, rtol=0, atol=1e-4)
+    with torch.inference_mode(), in_pieces():
+        torch.testing.assert_close(model.get_cost(given, candidates), expected, rtol=0, atol=1e-4)
+    assert folded
+
+
+def test_as_many_threads_as_there_are_give_the_same_costs() -> None:
+    model, given, candidates = RepairedModel(real_model(config_tree()), random_head()), info(2), pool(2)
+    alone = model.get_cost(given, candidates)
+    torch.set_num_threads(2)
+    try:
+        assert torch.equal(model.get_cost(given, candidates), alone)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_plan_encodes_its_start_and_its_goal_once(family: str, encoded: list[int]) -> None:
+    model = RepairedModel(real_model(config_tree(family)), random_head())
+    plan(cast(Any, model), info(3), batch=1, num_samples=8, topk=3)
+    assert encoded == [1] * 6
+    plan(cast(Any, model), info(3, seed=1), batch=3, num_samples=8, topk=3)
+    assert encoded[6:] == [3, 3]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_frame_gets_the_latent_of_another(family: str) -> None:
+    theirs, candidates = real_model(config_tree(family)), pool(3, 4)
+    model, first, second = RepairedModel(theirs, random_head()), info(3, 0, 4), info(3, 1, 4)
+    reversed_, narrow = ({key: value[order] for key, value in first.items()} for order in ([2, 1, 0], [0, 0, 1]))
+    nearly = {key: value.clone() for key, value in first.items()}
+    nearly["goal"][2, :, 0, 0, 0, 0] += 30  # one number of one goal
+    swapped = {**first, "pixels": first["goal"], "goal": first["pixels"]}
+    cases = [first, second, reversed_, narrow, nearly, {**first, "goal": second["goal"]}, swapped]
+    expected = [wanted(theirs, given, candidates) for given in cases]
+    for number in [0, 1, 0, 2, 3, 4, 0, 5, 6, 0, 4, 3, 2]:
+        torch.testing.assert_close(model.get_cost(cases[number], candidates), expected[number], rtol=0, atol=1e-4)
+    for number in (1, 0):  # tensors that are filled with other frames
+        for key in ("pixels", "goal"):
+            nearly[key].copy_(cases[number][key])
+        torch.testing.assert_close(model.get_cost(nearly, candidates), expected[number], rtol=0, atol=1e-4)
+    assert len(model._folded._kept) <= FEW
+
+
+def test_frames_of_another_precision_are_others() -> None:
+    theirs, candidates = real_model(config_tree()), pool(1, 4)
+    model = RepairedModel(theirs, random_head())
+    model.get_cost(info(1, 0, 4), candidates)
+    whole = {key: (value * 8).to(torch.uint8) for key, value in info(1, 0, 4).items()}
+    for given in (whole, {key: value.double() for key, value in whole.items()}):
+        expected = wanted(theirs, given, candidates)
+        torch.testing.assert_close(model.get_cost(given, candidates), expected, rtol=0, atol=1e-4)
+
+
+def by_optimiser(model: nn.Module) -> None:
+    for parameter in model.parameters():
+        parameter.grad = 0.1 * torch.ones_like(parameter)
+    torch.optim.SGD(model.parameters(), lr=0.5).step()
+
+
+def by_state_dict(model: nn.Module, assign: bool = False) -> None:
+    model.load_state_dict({key: value * 1.1 for key, value in model.state_dict().items()}, assign=assign)
+
+
+def by_data(model: nn.Module) -> None:
+    for parameter in model.parameters():
+        parameter.data.mul_(1.1)
+
+
+def by_new_data(model: nn.Module) -> None:
+    for parameter in model.parameters():
+        parameter.data = parameter.data * 1.1
+
+
+def by_statistics(model: Any) -> None:
+    model.pred_proj.net[1].running_mean.add_(0.5)
+
+
+def by_another_module(model: Any) -> None:
+    model.pred_proj.net[2] = nn.ReLU()
+
+
+def by_another_layer(model: Any) -> None:
+    model.predictor.transformer.layers[1] = copy.deepcopy(model.predictor.transformer.layers[0])
+
+
+def by_a_hook(model: Any) -> None:
+    model.predictor.register_forward_hook(lambda module, given, found: 0.5 * found)
+
+
+def by_a_shorter_window(model: Any) -> None:
+    model.predictor.num_frames = 2
+
+
+CHANGES: dict[str, Callable[[Any], None]] = {
+    "optimiser": by_optimiser,
+    "load_state_dict": by_state_dict,
+    "load_state_dict, assign": lambda model: by_state_dict(model, assign=True),
+    "data": by_data,
+    "new data": by_new_data,
+    "running statistics": by_statistics,
+    "encoder alone": lambda model: by_data(model.encoder),
+    "predictor alone": lambda model: by_data(model.predictor),
+    "another activation": by_another_module,
+    "another layer": by_another_layer,
+    "a hook": by_a_hook,
+    "a shorter window": by_a_shorter_window,
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_model_plans_as_it_is_now(name: str) -> None:
+    theirs, given, candidates = real_model(config_tree()), info(1, 0, 4), pool(1, 4)
+    model = RepairedModel(theirs, random_head())
+    before = expected = model.get_cost(given, candidates)
+    for _ in range(2):
+        CHANGES[name](theirs)
+        expected = wanted(theirs, given, candidates)
+        torch.testing.assert_close(model.get_cost(given, candidates), expected, rtol=0, atol=1e-4)
+    assert (expected - before).abs().max() > 1e-3
+
+
+def test_other_precisions_are_left_to_the_model() -> None:
+    theirs, given, candidates = real_model(config_tree()), info(1, 0, 4), pool(1, 4)
+    model = RepairedModel(theirs, random_head())
+    before = model.get_cost(given, candidates)
+    theirs.half()
+    with pytest.raises(RuntimeError):  # their action encoder reads float32 alone
+        model.get_cost(given, candidates)
+    theirs.float()
+    torch.testing.assert_close(model.get_cost(given, candidates), before, rtol=0, atol=1e-2)
+    assert not torch.equal(model.get_cost(given, candidates), before)  # half of the digits are gone
+
+
+class Own(LeWM):
+    """Predicts with other actions."""
+
+    def rollout(self, info: Any, action_sequence: Tensor, history_size: Any = None) -> Any:
+        return super().rollout(info, 0.5 * action_sequence, history_size)
+
+
+class WithPosition(LeWM):
+    """Reads more than frames."""
+
+    def encode(self, info: Any) -> Any:
+        found = super().encode(info)
+        return {**found, "emb": found["emb"] + info["position"][..., None]}
+
+
+def foreign_class(cls: type[LeWM]) -> Any:
+    theirs = real_model(config_tree())
+    names = ("encoder", "predictor", "action_encoder", "projector", "pred_proj")
+    return cls(**{name: getattr(theirs, name) for name in names}).eval()
+
+
+def changed_inside(change: Callable[[Any], None]) -> Any:
+    theirs = real_model(config_tree())
+    change(theirs)
+    return theirs
+
+
+def activated(model: Any) -> None:
+    model.predictor.transformer.layers[0].mlp.net[2] = nn.ReLU()
+
+
+def narrowed(model: Any) -> None:
+    model.pred_proj.net = nn.Sequential(nn.Linear(24, 24))
+
+
+def patched(model: Any) -> None:
+    rollout = model.rollout
+    model.rollout = lambda given, candidates: rollout(given, 2 * candidates)
+
+
+def patched_inside(model: Any) -> None:
+    attend = model.predictor.transformer.layers[0].attn.forward
+    model.predictor.transformer.layers[0].attn.forward = lambda x: 2 * attend(x)
+
+
+FOREIGN: dict[str, Callable[[], Any]] = {
+    "own rollout": lambda: foreign_class(Own),
+    "activation": lambda: changed_inside(activated),
+    "another projector": lambda: changed_inside(narrowed),
+    "hook": lambda: changed_inside(by_a_hook),
+    "method": lambda: changed_inside(patched),
+    "method inside": lambda: changed_inside(patched_inside),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_models_that_are_built_otherwise_are_rolled_out_by_their_own_code(name: str) -> None:
+    theirs, given, candidates = FOREIGN[name](), info(2, 0, 4), pool(2, 4)
+    model = RepairedModel(theirs, random_head())
+    assert model._folded.rollout(theirs, given, candidates) is None
+    expected = wanted(theirs, given, candidates)
+    torch.testing.assert_close(model.get_cost(given, candidates), expected, rtol=0, atol=1e-4)
+
+
+def test_what_else_a_model_reads_is_read_at_every_call() -> None:
+    model, candidates = RepairedModel(foreign_class(WithPosition), random_head()), pool(1, 4)
+    given = {**info(1, 0, 4), "position": torch.zeros(1, 4, 1), "goal_position": torch.zeros(1, 4, 1)}
+    before = model.get_cost(given, candidates)
+    assert (model.get_cost({**given, "goal_position": torch.ones(1, 4, 1)}, candidates) - before).abs().min() > 1e-3
+
+
+def test_a_model_in_training_is_not_folded(folded: list[int]) -> None:
+    theirs = real_model(config_tree())
+    model = RepairedModel(theirs, random_head())
+    theirs.predictor.train()
+    model.get_cost(info(1, 0, 4), pool(1, 4))
+    assert not folded
+    theirs.eval()
+    model.get_cost(info(1, 0, 4), pool(1, 4))
+    assert folded
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_gradients_reach_the_candidates_as_through_their_own_rollout(family: str, folded: list[int]) -> None:
+    theirs, given, head = real_model(config_tree(family)), info(2, 0, 4), random_head()
+    model = RepairedModel(copy.deepcopy(theirs), head)
+    with torch.inference_mode():
+        model.get_cost(given, pool(2, 4))  # what a CEM made must not be in the way
+    candidates = pool(2, 4).requires_grad_()
+    goal = theirs.encode({"pixels": given["goal"][:, 0]})["emb"].detach()
+    ends = theirs.rollout(dict(given), candidates)["predicted_emb"][:, :, -1]
+    (expected,) = torch.autograd.grad(head(ends, goal).sum(), candidates)
+    (gradient,) = torch.autograd.grad(model.get_cost(given, candidates).sum(), candidates)
+    assert folded
+    assert expected.abs().sum((2, 3)).min() > 1e-4
+    torch.testing.assert_close(gradient, expected, rtol=1e-3, atol=1e-5)
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(("name", "options"), [("GradientSolver", {}), ("MPPISolver", {"topk": 3})])
+def test_other_solvers_plan_after_cem(name: str, options: dict[str, Any], encoded: list[int]) -> None:
+    model, given = cast(Any, RepairedModel(real_model(config_tree()), random_head())), info(2)
+    for batch in (2, 1):
+        plan(model, given, batch, num_samples=8, topk=3)
+        assert plan(model, given, batch, name, num_samples=8, **options).shape == (2, HORIZON, 10)
+    assert encoded == [2, 2, 1, 1, 1, 1]
+
+
+def test_copies_have_weights_of_their_own() -> None:
+    theirs, given, candidates = real_model(config_tree()), info(1, 0, 4), pool(1, 4)
+    model = RepairedModel(theirs, random_head())
+    before, names = model.get_cost(given, candidates), set(model.state_dict())
+    copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    by_data(theirs)
+    assert (model.get_cost(given, candidates) - before).abs().max() > 1e-3
+    for other in copies:
+        assert isinstance(other._folded, FoldedModel)
+        assert torch.equal(other.get_cost(given, candidates), before)
+        assert set(other.state_dict()) == names
+
+
+def test_ours_in_their_interface_encode_frames_once(lewm: JepaWorldModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw, calls = SwmModel(lewm), []
+    embed = type(raw.parts).embed
+    monkeypatch.setattr(type(raw.parts), "embed", lambda self, frames: calls.append(len(frames)) or embed(self, frames))
+    numbers = torch.Generator().manual_seed(0)
+    start, goal = torch.randint(256, (2, 3, 1, 64, 64, 3), dtype=torch.uint8, generator=numbers)
+    given = {"pixels": start, "goal": goal, "action": torch.zeros(3, 1, 2)}
+    given = {key: value[:, None] for key, value in given.items()}
+    for model in (raw, RepairedModel(raw, PairHead(192, hidden=8))):
+        plan(cast(Any, model), given, batch=3, num_samples=8, topk=3)
+    assert calls == [3, 3]
+    latents = raw.encode({"pixels": start})["emb"]
+    kept = latents.clone()
+    latents.zero_()  # theirs to change
+    assert torch.equal(raw.encode({"pixels": start})["emb"], kept)
+    assert calls == [3, 3]
+    by_data(raw.parts)
+    assert not torch.allclose(raw.encode({"pixels": start})["emb"], kept)
+    other = raw.encode({"pixels": 255 - start})["emb"]
+    assert not torch.allclose(other, raw.encode({"pixels": start})["emb"])
