@@ -172,9 +172,10 @@ class JepaWorldModel:
         See `rolled_out`: a pool never depends on the other episodes of the batch, nor on the number of threads.
         """
         self._require_shapes(context, actions)
+        context, actions = context.to(self.device), actions.to(self.device)
         if self.clamp:
             actions = torch.minimum(torch.maximum(actions, self._low), self._high)
-        return rolled_out(self.parts, context.to(self.device), actions.to(self.device), itemgetter(-1)).cpu()
+        return rolled_out(self.parts, context, actions, itemgetter(-1))
 
     @torch.no_grad()
     def step(self, latents: Tensor, blocks: Tensor) -> Tensor:
