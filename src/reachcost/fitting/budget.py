@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from reachcost.base.parallel import one_thread
+from reachcost.base.pieces import take
 from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import generator, torch_seed
 from reachcost.base.types import require_numbers, require_type
@@ -149,7 +150,7 @@ def fit_budget(
     values = latents.values
 
     def losses(first: Tensor, second: Tensor, gap: Tensor) -> Tensor:
-        return head.losses(values[first], values[second], gap)
+        return head.losses(take(values, first), take(values, second), gap)
 
     def columns(reached: PairSet) -> tuple[Tensor, Tensor, Tensor]:
         return reached.first, reached.second, reached.gap

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from reachcost.base.parallel import one_thread
+from reachcost.base.pieces import take
 from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import torch_seed
 from reachcost.base.types import require_type
@@ -77,7 +78,7 @@ def _train(head: LearnedHead, pairs: Pairs, recipe: Recipe, progress: Progress) 
         return drawn.first, drawn.second, drawn.gap / head.scale
 
     def losses(first: Tensor, second: Tensor, target: Tensor) -> Tensor:
-        return recipe.losses(head.scaled(latents[first], latents[second]), target)
+        return recipe.losses(head.scaled(take(latents, first), take(latents, second)), target)
 
     def judge() -> dict[str, float]:
         loss, rmse = evaluate(head, latents, pairs.validation, recipe.losses)
@@ -90,7 +91,8 @@ def _train(head: LearnedHead, pairs: Pairs, recipe: Recipe, progress: Progress) 
 def _warn_if_constant(head: LearnedHead, pairs: Pairs) -> None:
     """A softplus pushed far below zero learns no more; a planner must not rank by such a head."""
     few = slice(0, 1000)
-    predicted = head(pairs.latents[pairs.validation.first[few]], pairs.latents[pairs.validation.second[few]])
+    ends = (take(pairs.latents, rows[few]) for rows in (pairs.validation.first, pairs.validation.second))
+    predicted = head(*ends)
     if len(predicted) > 1 and predicted.std() < 1e-3 * pairs.validation.gap[few].std():
         warnings.warn(
             f"the head predicts about {predicted.mean():.2g} for every pair, so it ranks nothing: train it with "
@@ -108,7 +110,7 @@ def evaluate(
     losses: Callable[[Tensor, Tensor], Tensor] = functional.smooth_l1_loss,
 ) -> tuple[float, float]:
     """Return the mean loss on scaled labels (by default Smooth L1) and the RMSE in steps."""
-    predicted = head.scaled(latents[pairs.first], latents[pairs.second])
+    predicted = head.scaled(take(latents, pairs.first), take(latents, pairs.second))
     target = pairs.gap / head.scale
     rmse = head.scale * functional.mse_loss(predicted, target).sqrt()
     return losses(predicted, target).mean().item(), rmse.item()

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from reachcost.base.parallel import each
+from reachcost.base.pieces import take
 from reachcost.base.progress import Progress, Rate, as_progress
 
 TOGETHER = 1024
@@ -88,8 +89,15 @@ def nearest(latents: Tensor, places: Tensor, rows: np.ndarray | None = None) -> 
     """
     half = places.square().sum(1) / 2
     wanted = torch.arange(len(latents)) if rows is None else torch.from_numpy(rows)
-    groups = each(lambda group: (half - latents[group] @ places.T).argmin(1), wanted.split(TOGETHER))
-    return torch.cat(groups).to(torch.int32).numpy() if len(wanted) else np.empty(0, np.int32)
+    found = torch.empty(len(wanted), dtype=torch.int32)
+
+    def find(group: tuple[Tensor, Tensor]) -> None:
+        part, members = group
+        products = take(latents, members) @ places.T
+        part.copy_(torch.sub(half, products, out=products).argmin(1))
+
+    each(find, zip(found.split(TOGETHER), wanted.split(TOGETHER), strict=True))
+    return found.numpy()
 
 
 class TransitionCounts:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from reachcost.base.parallel import one_thread
+from reachcost.base.pieces import take
 from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import torch_seed
 from reachcost.base.types import require_numbers, require_type
@@ -98,7 +99,7 @@ def fit_inverse(
     values = latents.values
 
     def losses(first: Tensor, second: Tensor, taken: Tensor) -> Tensor:
-        return network.losses(values[first], values[second], taken)
+        return network.losses(take(values, first), take(values, second), taken)
 
     def columns(chosen_pairs: PairSet) -> tuple[Tensor, Tensor, Tensor]:
         return chosen_pairs.first, chosen_pairs.second, logged.between(chosen_pairs)
