@@ -28,7 +28,7 @@ from filelock import FileLock
 from torch import Tensor
 
 from reachcost.base.atomic import write_file
-from reachcost.base.pieces import open_map, pieces, take
+from reachcost.base.pieces import open_map, pieces, reader
 from reachcost.base.progress import Progress, as_progress
 from reachcost.data.fingerprint import fingerprint_of, name_of
 from reachcost.data.logs import Logs
@@ -75,7 +75,7 @@ class Latents:
 
     def keep(self, rows: np.ndarray) -> Latents:
         """Some rows, ascending, with their part of the logs."""
-        return Latents(take(self.values, torch.from_numpy(rows)), self.logs.keep(rows), self.model)
+        return Latents(reader(self.values)(torch.from_numpy(rows)), self.logs.keep(rows), self.model)
 
 
 def require_latents_of(model: WorldModel, latents: Latents) -> None:
@@ -235,10 +235,11 @@ def _default_cache() -> Path:
 
 def require_finite(latents: Tensor, row_name: str, numbers: np.ndarray | None = None) -> None:
     """Refuse latents [N, D] with NaN or infinity, and say which row (by its number, if rows have any) is the first."""
-    if all(bool(torch.isfinite(piece).all()) for piece in pieces(latents)):
+    values = latents.detach().cpu().numpy()
+    if all(np.isfinite(piece).all() for piece in pieces(values)):
         return
-    finite = torch.cat([torch.isfinite(piece.reshape(len(piece), -1)).all(1) for piece in pieces(latents)])
-    row = int((~finite).nonzero()[0])
+    finite = np.concatenate([np.isfinite(piece.reshape(len(piece), -1)).all(1) for piece in pieces(values)])
+    row = int(np.flatnonzero(~finite)[0])
     row = row if numbers is None else int(numbers[row])
     raise ReachcostError(
         f"the latent of {row_name} {row} is not finite ({int((~finite).sum())} of {len(latents)} are not): "

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from reachcost.base.parallel import one_thread
-from reachcost.base.pieces import take
+from reachcost.base.pieces import reader
 from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import torch_seed
 from reachcost.base.types import require_type
@@ -71,14 +71,14 @@ def fit(
 
 
 def _train(head: LearnedHead, pairs: Pairs, recipe: Recipe, progress: Progress) -> list[dict[str, float]]:
-    latents = pairs.latents
+    latents, read = pairs.latents, reader(pairs.latents)
 
     def draw(epoch: int) -> tuple[Tensor, Tensor, Tensor]:
         drawn = pairs.epoch(epoch) if recipe.fresh and epoch else pairs.train
         return drawn.first, drawn.second, drawn.gap / head.scale
 
     def losses(first: Tensor, second: Tensor, target: Tensor) -> Tensor:
-        return recipe.losses(head.scaled(take(latents, first), take(latents, second)), target)
+        return recipe.losses(head.scaled(read(first), read(second)), target)
 
     def judge() -> dict[str, float]:
         loss, rmse = evaluate(head, latents, pairs.validation, recipe.losses)
@@ -91,8 +91,8 @@ def _train(head: LearnedHead, pairs: Pairs, recipe: Recipe, progress: Progress) 
 def _warn_if_constant(head: LearnedHead, pairs: Pairs) -> None:
     """A softplus pushed far below zero learns no more; a planner must not rank by such a head."""
     few = slice(0, 1000)
-    ends = (take(pairs.latents, rows[few]) for rows in (pairs.validation.first, pairs.validation.second))
-    predicted = head(*ends)
+    read = reader(pairs.latents)
+    predicted = head(read(pairs.validation.first[few]), read(pairs.validation.second[few]))
     if len(predicted) > 1 and predicted.std() < 1e-3 * pairs.validation.gap[few].std():
         warnings.warn(
             f"the head predicts about {predicted.mean():.2g} for every pair, so it ranks nothing: train it with "
@@ -110,7 +110,8 @@ def evaluate(
     losses: Callable[[Tensor, Tensor], Tensor] = functional.smooth_l1_loss,
 ) -> tuple[float, float]:
     """Return the mean loss on scaled labels (by default Smooth L1) and the RMSE in steps."""
-    predicted = head.scaled(take(latents, pairs.first), take(latents, pairs.second))
+    read = reader(latents)
+    predicted = head.scaled(read(pairs.first), read(pairs.second))
     target = pairs.gap / head.scale
     rmse = head.scale * functional.mse_loss(predicted, target).sqrt()
     return losses(predicted, target).mean().item(), rmse.item()

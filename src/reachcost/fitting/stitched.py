@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.base.pieces import take
+from reachcost.base.pieces import reader
 from reachcost.base.progress import Progress, Rate, as_progress
 from reachcost.base.seeding import generator
 from reachcost.base.types import require_type
@@ -213,11 +213,11 @@ def require_graph(**given: int | None) -> None:
 def _places(latents: Latents, training: np.ndarray, wanted: int | None, seed: int) -> Tensor:
     """Different latents of some rows, at most as many as wanted; by default all where rows repeat the same ones."""
     drawn = generator(seed, "places").choice(training, min(wanted or PLACES, len(training)), replace=False)
-    different = take(latents.values, torch.from_numpy(drawn)).unique(dim=0)
+    different = reader(latents.values)(torch.from_numpy(drawn)).unique(dim=0)
     if wanted or 2 * len(different) <= len(drawn):
         return different
     few = drawn[: max(2, len(training) // ROWS)]
-    return take(latents.values, torch.from_numpy(few)).unique(dim=0)
+    return reader(latents.values)(torch.from_numpy(few)).unique(dim=0)
 
 
 def _places_of(latents: Latents, rows: np.ndarray, places: Tensor, progress: Progress) -> np.ndarray:
@@ -262,7 +262,7 @@ def _steps(
         if not len(starts):
             break
         sample = generator(seed, "transitions").choice(starts, min(SAMPLE, len(starts)), replace=False)
-        before, after = (take(latents.values, torch.from_numpy(rows)) for rows in (sample, sample + steps))
+        before, after = (reader(latents.values)(torch.from_numpy(rows)) for rows in (sample, sample + steps))
         found.append((sharpness(before, after, centres), steps))
         if found[-1][0] >= SHARP:
             return steps, found[-1][0]
