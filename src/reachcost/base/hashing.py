@@ -6,12 +6,14 @@ import hashlib
 
 import numpy as np
 
+from reachcost.base.pieces import pieces
+
 
 def fingerprint_arrays(*arrays: np.ndarray) -> str:
-    """sha256 over dtype, shape and bytes of the arrays, in order; columns on disk are read piece by piece."""
+    """sha256 over dtype, shape and bytes of the arrays, in order, read piece by piece."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(f"{array.dtype.str}{array.shape}".encode())
-        for start in range(0, len(array), 4096):
-            digest.update(np.ascontiguousarray(array[start : start + 4096]).tobytes())
+        for piece in pieces(array):
+            digest.update(np.ascontiguousarray(piece).reshape(-1).view(np.uint8))
     return digest.hexdigest()

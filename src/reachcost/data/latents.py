@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from filelock import FileLock
 from torch import Tensor
 
 from reachcost.base.atomic import write_file
+from reachcost.base.pieces import open_map, pieces, reader
 from reachcost.base.progress import Progress, as_progress
 from reachcost.data.fingerprint import fingerprint_of, name_of
 from reachcost.data.logs import Logs
@@ -74,7 +75,7 @@ class Latents:
 
     def keep(self, rows: np.ndarray) -> Latents:
         """Some rows, ascending, with their part of the logs."""
-        return Latents(self.values[torch.from_numpy(rows)], self.logs.keep(rows), self.model)
+        return Latents(reader(self.values)(torch.from_numpy(rows)), self.logs.keep(rows), self.model)
 
 
 def require_latents_of(model: WorldModel, latents: Latents) -> None:
@@ -102,7 +103,9 @@ def encode_logs(
             an interrupted encoding continues where it stopped.
         logs: The logs.
         batch: Rows encoded together.
-        cache: Directory to keep latents in, instead of the default; False keeps nothing.
+        cache: Directory to keep latents in, instead of the default. They are read from there as they are needed, so
+            that memory does not grow with the logs. False keeps nothing on disk, and all latents in memory:
+            4 R D bytes.
         progress: True shows how far it is.
 
     >>> from reachcost.tasks import make_task
@@ -138,12 +141,13 @@ def encode_logs(
     }
     stored = _Stored(Path(cache or _default_cache()).expanduser() / "latents", origin)
     if stored.rows() < logs.rows:
-        with stored.writing() as values:
+        with stored.writing() as file:
             todo = _batches(stored.rows(), logs.rows, batch)
             for number, rows in enumerate(progress.track(todo, "batches"), start=1):
-                values[rows] = _encode(model, logs, rows)
+                file.write(np.ascontiguousarray(_encode(model, logs, rows), np.float32).data)
                 if number % SAVE_EVERY == 0 or number == len(todo):
-                    values.flush()
+                    file.flush()
+                    os.fsync(file.fileno())
                     stored.keep(rows.stop)
     return Latents(torch.from_numpy(stored.read()), logs, model_identity(model))
 
@@ -182,19 +186,30 @@ class _Stored:
         known = manifest == self._origin and isinstance(rows, int) and 0 < rows <= self._origin["shape"][0]
         return rows if known and self._array.exists() else 0
 
-    def read(self) -> np.ndarray:
-        """The finished latents; what is written into them stays in memory."""
-        return self._open("c")
+    def read(self) -> np.memmap:
+        """The latents, as far as they are there; what is written into them stays in memory."""
+        try:
+            values = open_map(self._array)
+        except ValueError as error:
+            raise ReachcostError(f"{self._array} is damaged ({error}): remove {self._directory}") from error
+        if values.shape != tuple(self._origin["shape"]) or values.dtype != np.float32:
+            raise ReachcostError(f"{self._array} is {values.dtype} {values.shape}: remove {self._directory}")
+        return values
 
     @contextmanager
-    def writing(self) -> Iterator[np.memmap]:
-        """The latents to be filled, once no other process is filling them."""
+    def writing(self) -> Iterator[BinaryIO]:
+        """The file of latents behind the rows that are there, once no other process is filling it.
+
+        Written through a memory map, all of them would stay in memory.
+        """
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             with FileLock(self._directory / ".lock"):
                 if not self.rows():
                     self._create()
-                yield self._open("r+")
+                with self._array.open("r+b") as file:
+                    file.seek(self.read().offset + self.rows() * self._origin["shape"][1] * 4)
+                    yield file
         except OSError as error:
             raise ReachcostError(
                 f"cannot keep latents in {self._directory} ({error.strerror or error}): make room there, name another "
@@ -213,15 +228,6 @@ class _Stored:
         with self._array.open("r+b") as file:
             os.posix_fallocate(file.fileno(), 0, self._array.stat().st_size)
 
-    def _open(self, mode: Literal["c", "r+"]) -> np.memmap:
-        try:
-            values = np.lib.format.open_memmap(self._array, mode=mode)
-        except ValueError as error:
-            raise ReachcostError(f"{self._array} is damaged ({error}): remove {self._directory}") from error
-        if values.shape != tuple(self._origin["shape"]) or values.dtype != np.float32:
-            raise ReachcostError(f"{self._array} is {values.dtype} {values.shape}: remove {self._directory}")
-        return values
-
 
 def _default_cache() -> Path:
     return Path(os.environ.get("REACHCOST_CACHE") or Path.home() / ".cache" / "reachcost")
@@ -229,11 +235,13 @@ def _default_cache() -> Path:
 
 def require_finite(latents: Tensor, row_name: str, numbers: np.ndarray | None = None) -> None:
     """Refuse latents [N, D] with NaN or infinity, and say which row (by its number, if rows have any) is the first."""
-    finite = torch.isfinite(latents.reshape(len(latents), -1)).all(1)
-    if not finite.all():
-        row = int((~finite).nonzero()[0])
-        row = row if numbers is None else int(numbers[row])
-        raise ReachcostError(
-            f"the latent of {row_name} {row} is not finite ({int((~finite).sum())} of {len(latents)} are not): "
-            "check that observation and the encoder's weights with reachcost.check_world_model"
-        )
+    values = latents.detach().cpu().numpy()
+    if all(np.isfinite(piece).all() for piece in pieces(values)):
+        return
+    finite = np.concatenate([np.isfinite(piece.reshape(len(piece), -1)).all(1) for piece in pieces(values)])
+    row = int(np.flatnonzero(~finite)[0])
+    row = row if numbers is None else int(numbers[row])
+    raise ReachcostError(
+        f"the latent of {row_name} {row} is not finite ({int((~finite).sum())} of {len(latents)} are not): "
+        "check that observation and the encoder's weights with reachcost.check_world_model"
+    )

@@ -191,14 +191,19 @@ def one_way(pairs: StitchedPairs, seed: int = 0) -> float:
     >>> one_way(StitchedPairs(latents, count=1000, validation=100)) < 0.15
     True
     """
-    episode = pairs.logs.episode_of(np.arange(pairs.logs.rows))
-    learned = np.unique(episode[pairs.place >= 0])
+    learned = np.unique(pairs.logs.episode_of(np.flatnonzero(pairs.place >= 0)))
     halves = np.array_split(generator(seed, "one-way").permutation(np.setdiff1d(learned, pairs.held_out)), 2)
     graph = pairs.graph
     return asymmetry(
         *(
             logged_graph(
-                pairs.logs, np.isin(episode, half), pairs.place, graph.places, graph.record["stride"], 1, directed=True
+                pairs.logs,
+                pairs.logs.in_episodes(half),
+                pairs.place,
+                graph.places,
+                graph.record["stride"],
+                1,
+                directed=True,
             ).times
             for half in halves
         )

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from reachcost.base.parallel import one_thread
+from reachcost.base.pieces import reader
 from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import generator, torch_seed
 from reachcost.base.types import require_numbers, require_type
@@ -146,10 +147,10 @@ def fit_budget(
     latents = encode_logs(model, logs, progress=progress)
     temporal = TemporalPairs(latents, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed)
     drawn = ReachedPairs(latents, directed(temporal) if recipe.directed else temporal, recipe.unrelated)
-    values = latents.values
+    read = reader(latents.values)
 
     def losses(first: Tensor, second: Tensor, gap: Tensor) -> Tensor:
-        return head.losses(values[first], values[second], gap)
+        return head.losses(read(first), read(second), gap)
 
     def columns(reached: PairSet) -> tuple[Tensor, Tensor, Tensor]:
         return reached.first, reached.second, reached.gap

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.random import Generator
 
+from reachcost.base.pieces import reader
 from reachcost.base.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
@@ -63,13 +64,13 @@ def unordered(latents: Latents, rows: np.ndarray) -> Latents:
     """
     states = {"state": np.asarray(latents.logs.columns["state"])[rows]}
     logs = Logs(states, np.ones(len(rows), np.int64), latents.logs.observe)
-    return Latents(latents.values[torch.from_numpy(rows)], logs, latents.model)
+    return Latents(reader(latents.values)(torch.from_numpy(rows)), logs, latents.model)
 
 
 def usable_rows(latents: Latents, exclude: EvaluationSet | None) -> np.ndarray:
     """Rows of episodes that no excluded set is of [N]."""
     logs = latents.logs
-    return np.flatnonzero(~np.isin(logs.episode_of(np.arange(logs.rows)), exclude_from(logs, exclude).episodes))
+    return np.flatnonzero(~logs.in_episodes(exclude_from(logs, exclude).episodes))
 
 
 def located_rows(

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from reachcost.base.devices import choose_device, device_of
 from reachcost.base.parallel import one_thread
+from reachcost.base.pieces import reader
 from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import torch_seed
 from reachcost.base.types import require_type
@@ -74,14 +75,14 @@ def fit(
 
 
 def _train(head: LearnedHead, pairs: Pairs, recipe: Recipe, progress: Progress) -> list[dict[str, float]]:
-    latents, device = pairs.latents, device_of(head)
+    latents, read, device = pairs.latents, reader(pairs.latents), device_of(head)
 
     def draw(epoch: int) -> tuple[Tensor, Tensor, Tensor]:
         drawn = pairs.epoch(epoch) if recipe.fresh and epoch else pairs.train
         return drawn.first, drawn.second, drawn.gap / head.scale
 
     def losses(first: Tensor, second: Tensor, target: Tensor) -> Tensor:
-        scaled = head.scaled(latents[first].to(device), latents[second].to(device))
+        scaled = head.scaled(read(first).to(device), read(second).to(device))
         return recipe.losses(scaled, target.to(device))
 
     def judge() -> dict[str, float]:
@@ -95,7 +96,8 @@ def _train(head: LearnedHead, pairs: Pairs, recipe: Recipe, progress: Progress) 
 def _warn_if_constant(head: LearnedHead, pairs: Pairs) -> None:
     """A softplus pushed far below zero learns no more; a planner must not rank by such a head."""
     few = slice(0, 1000)
-    predicted = head(pairs.latents[pairs.validation.first[few]], pairs.latents[pairs.validation.second[few]])
+    read = reader(pairs.latents)
+    predicted = head(read(pairs.validation.first[few]), read(pairs.validation.second[few]))
     if len(predicted) > 1 and predicted.std() < 1e-3 * pairs.validation.gap[few].std():
         warnings.warn(
             f"the head predicts about {predicted.mean():.2g} for every pair, so it ranks nothing: train it with "
@@ -113,8 +115,8 @@ def evaluate(
     losses: Callable[[Tensor, Tensor], Tensor] = functional.smooth_l1_loss,
 ) -> tuple[float, float]:
     """Return the mean loss on scaled labels (by default Smooth L1) and the RMSE in steps."""
-    device = device_of(head)
-    predicted = head.scaled(latents[pairs.first].to(device), latents[pairs.second].to(device))
+    read, device = reader(latents), device_of(head)
+    predicted = head.scaled(read(pairs.first).to(device), read(pairs.second).to(device))
     target = (pairs.gap / head.scale).to(device)
     rmse = head.scale * functional.mse_loss(predicted, target).sqrt()
     return losses(predicted, target).mean().item(), rmse.item()

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from reachcost.base.parallel import each
+from reachcost.base.pieces import reader
 from reachcost.base.progress import Progress, Rate, as_progress
 
 TOGETHER = 1024
@@ -86,10 +87,17 @@ def nearest(latents: Tensor, places: Tensor, rows: np.ndarray | None = None) -> 
     >>> nearest(torch.tensor([[0.1], [0.9]]), torch.tensor([[0.0], [1.0]])).tolist()
     [0, 1]
     """
-    half = places.square().sum(1) / 2
+    half, read = places.square().sum(1) / 2, reader(latents)
     wanted = torch.arange(len(latents)) if rows is None else torch.from_numpy(rows)
-    groups = each(lambda group: (half - latents[group] @ places.T).argmin(1), wanted.split(TOGETHER))
-    return torch.cat(groups).to(torch.int32).numpy() if len(wanted) else np.empty(0, np.int32)
+    found = torch.empty(len(wanted), dtype=torch.int32)
+
+    def find(group: tuple[Tensor, Tensor]) -> None:
+        part, members = group
+        products = read(members) @ places.T
+        part.copy_(torch.sub(half, products, out=products).argmin(1))
+
+    each(find, zip(found.split(TOGETHER), wanted.split(TOGETHER), strict=True))
+    return found.numpy()
 
 
 class TransitionCounts:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reachcost.base.pieces import reader
 from reachcost.base.progress import Progress, Rate, as_progress
 from reachcost.base.seeding import generator
 from reachcost.base.types import require_numbers
@@ -159,7 +160,7 @@ class ImaginedPairs(GraphPairs):
         require_latents_of(model, latents)
         imagined, progress = imagination or Imagination(), as_progress(progress)
         logs, exclusion = latents.logs, exclude_from(latents.logs, exclude)
-        allowed = ~np.isin(logs.episode_of(np.arange(logs.rows)), exclusion.episodes)
+        allowed = ~logs.in_episodes(exclusion.episodes)
         if not allowed.any():
             raise ReachcostError("no row is left to begin from: log more episodes, or exclude less")
         self.frames = int(allowed.sum())
@@ -171,7 +172,7 @@ class ImaginedPairs(GraphPairs):
         span = imagined.blocks + 1
         places = places or max(2, min(PLACES, imagined.trajectories * imagined.blocks // TRANSITIONS))
         pilots = min(max(-(-keep // span), -(-places // span)), imagined.trajectories // 2)
-        begin, rest = (latents.values[torch.from_numpy(part)] for part in (start[:pilots], start[pilots:]))
+        begin, rest = (reader(latents.values)(torch.from_numpy(part)) for part in (start[:pilots], start[pilots:]))
         known = torch.cat([*imagined.groups(model, begin, actions, seed)])
         flat = known.flatten(0, 1)
         chosen = generator(seed, "places").choice(len(flat), min(places, len(flat)), replace=False)

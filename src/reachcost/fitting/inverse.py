@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from reachcost.base.parallel import one_thread
+from reachcost.base.pieces import reader
 from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import torch_seed
 from reachcost.base.types import require_numbers, require_type
@@ -95,10 +96,10 @@ def fit_inverse(
     logged = TakenActions.of(model, logs)
     latents = encode_logs(model, logs, progress=progress)
     drawn = directed(TemporalPairs(latents, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed))
-    values = latents.values
+    read = reader(latents.values)
 
     def losses(first: Tensor, second: Tensor, taken: Tensor) -> Tensor:
-        return network.losses(values[first], values[second], taken)
+        return network.losses(read(first), read(second), taken)
 
     def columns(chosen_pairs: PairSet) -> tuple[Tensor, Tensor, Tensor]:
         return chosen_pairs.first, chosen_pairs.second, logged.between(chosen_pairs)
@@ -106,7 +107,9 @@ def fit_inverse(
     progress.step("inverse dynamics")
     with one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(torch_seed(seed, "inverse-dynamics"))
-        network = InverseDynamics(values.shape[1], logged.outputs, logged.blocks is None, recipe.hidden, recipe.layers)
+        network = InverseDynamics(
+            latents.values.shape[1], logged.outputs, logged.blocks is None, recipe.hidden, recipe.layers
+        )
         unseen = columns(drawn.validation)
         curve = train(
             network,

@@ -56,7 +56,7 @@ def logged_pools(
     (2, 50)
     """
     logs = latents.logs
-    rows = np.flatnonzero(np.isin(logs.episode_of(np.arange(logs.rows)), episodes))
+    rows = np.flatnonzero(logs.in_episodes(episodes))
     values, episode = latents.values[rows], logs.episode_of(rows)
     rng = generator(seed, "logged-pools")
     found: list[tuple[int, np.ndarray, np.ndarray]] = []

@@ -53,7 +53,7 @@ class OraclePairs(Pairs):
         logs, exclusion = latents.logs, exclude_from(latents.logs, exclude)
         if "state" not in logs.columns:
             raise ReachcostError("oracle labels are distances of states, but these logs have no column 'state': add it")
-        usable = np.flatnonzero(~np.isin(logs.episode_of(np.arange(logs.rows)), exclusion.episodes))
+        usable = np.flatnonzero(~logs.in_episodes(exclusion.episodes))
         if not len(usable):
             raise ReachcostError("no episode is left to pair: log more episodes or exclude less")
         states = logs.columns["state"]

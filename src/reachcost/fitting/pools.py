@@ -43,5 +43,5 @@ def some_episodes(latents: Latents, episodes: np.ndarray) -> Latents:
     """
     logs = latents.logs
     small = {name: column for name, column in logs.columns.items() if name != "pixels"}
-    rows = np.flatnonzero(np.isin(logs.episode_of(np.arange(logs.rows)), episodes))
+    rows = np.flatnonzero(logs.in_episodes(episodes))
     return Latents(latents.values, Logs(small, logs.lengths), latents.model).keep(rows)

@@ -15,6 +15,7 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
+from reachcost.base.pieces import reader
 from reachcost.errors import ReachcostWarning
 from reachcost.fitting.pairs import Pairs, PairSet
 from reachcost.fitting.recipe import Recipe
@@ -33,9 +34,9 @@ def beside_constant(head: LearnedHead, pairs: Pairs, recipe: Recipe) -> dict[str
 
     `remaining` is the share of the constant's loss that the head leaves, with its interval over `episodes`.
     """
-    judged = pairs.validation
+    judged, read = pairs.validation, reader(pairs.latents)
     target = judged.gap / head.scale
-    predicted = head.scaled(pairs.latents[judged.first], pairs.latents[judged.second])
+    predicted = head.scaled(read(judged.first), read(judged.second))
     value = best_constant(judged, recipe, head.scale)
     losses = [recipe.losses(guess, target) for guess in (predicted, torch.full_like(target, value / head.scale))]
     columns = torch.stack(losses, dim=1).double().numpy()

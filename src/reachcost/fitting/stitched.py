@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reachcost.base.pieces import reader
 from reachcost.base.progress import Progress, Rate, as_progress
 from reachcost.base.seeding import generator
 from reachcost.base.types import require_type
@@ -182,7 +183,7 @@ class StitchedPairs(GraphPairs):
         if not len(learning):
             raise ReachcostError(f"of {len(logs)} episodes {len(usable)} can be stitched: log more, or exclude less")
         self.held_out = np.sort(judging) if holdout else np.empty(0, np.int64)
-        in_graph, judged = (np.isin(logs.episode_of(np.arange(logs.rows)), part) for part in (learning, judging))
+        in_graph, judged = (logs.in_episodes(part) for part in (learning, judging))
         centres = _places(latents, np.flatnonzero(in_graph), places, seed)
         steps, sharp = _steps(latents, in_graph, centres, STRIDES if stride is None else (stride,), seed)
         place, used = np.full(logs.rows, -1, np.int32), np.flatnonzero(in_graph | judged)
@@ -212,11 +213,11 @@ def require_graph(**given: int | None) -> None:
 def _places(latents: Latents, training: np.ndarray, wanted: int | None, seed: int) -> Tensor:
     """Different latents of some rows, at most as many as wanted; by default all where rows repeat the same ones."""
     drawn = generator(seed, "places").choice(training, min(wanted or PLACES, len(training)), replace=False)
-    different = latents.values[torch.from_numpy(drawn)].unique(dim=0)
+    different = reader(latents.values)(torch.from_numpy(drawn)).unique(dim=0)
     if wanted or 2 * len(different) <= len(drawn):
         return different
     few = drawn[: max(2, len(training) // ROWS)]
-    return latents.values[torch.from_numpy(few)].unique(dim=0)
+    return reader(latents.values)(torch.from_numpy(few)).unique(dim=0)
 
 
 def _places_of(latents: Latents, rows: np.ndarray, places: Tensor, progress: Progress) -> np.ndarray:
@@ -261,7 +262,7 @@ def _steps(
         if not len(starts):
             break
         sample = generator(seed, "transitions").choice(starts, min(SAMPLE, len(starts)), replace=False)
-        before, after = (latents.values[torch.from_numpy(rows)] for rows in (sample, sample + steps))
+        before, after = (reader(latents.values)(torch.from_numpy(rows)) for rows in (sample, sample + steps))
         found.append((sharpness(before, after, centres), steps))
         if found[-1][0] >= SHARP:
             return steps, found[-1][0]

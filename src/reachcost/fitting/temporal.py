@@ -126,7 +126,7 @@ class _Rows:
         self._row: np.ndarray | None = None
         self._offsets, self._lengths = logs.offsets[episodes], logs.lengths[episodes]
         if limit is not None:
-            every = np.flatnonzero(np.isin(logs.episode_of(np.arange(logs.rows)), episodes))
+            every = np.flatnonzero(logs.in_episodes(episodes))
             self._row = np.sort(rng.choice(every, min(limit, len(every)), replace=False))
             owner = logs.episode_of(self._row)
             first, counts = np.unique(owner, return_index=True, return_counts=True)[1:]

@@ -119,12 +119,11 @@ class _Rows:
     """The rows of some episodes."""
 
     def __init__(self, logs: Logs, episodes: np.ndarray, stride: int) -> None:
-        episode = logs.episode_of(np.arange(logs.rows))
-        used = np.isin(episode, episodes)
+        used = logs.in_episodes(episodes)
         self.rows, self.stride = np.flatnonzero(used), stride
         self.starts = logs.window_starts(stride + 1)
         self.starts = self.starts[used[self.starts]]
-        self.last = (logs.offsets + logs.lengths - 1)[episode]
+        self.last = np.repeat(logs.offsets + logs.lengths - 1, logs.lengths)
 
     def draw(self, count: int, future: float, exclusion: Exclusion, rng: Generator) -> Drawn:
         """Transitions and goals, no two rows of which are an evaluation pair."""

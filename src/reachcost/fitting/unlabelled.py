@@ -12,6 +12,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from reachcost.base.parallel import one_thread
+from reachcost.base.pieces import reader
 from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import torch_seed
 from reachcost.base.types import require_type
@@ -98,15 +99,15 @@ def _require_settings(recipe: Recipe, count: int) -> None:
 def _train(objective: Objective, transitions: Transitions, count: int, progress: Progress) -> list[dict[str, float]]:
     recipe, head = objective.recipe, objective.head
     optimiser = Optimiser(head, recipe, count)
-    latents, curve = transitions.latents, list[dict[str, float]]()
+    read, curve = reader(transitions.latents), list[dict[str, float]]()
     for epoch in progress.track(range(1, recipe.epochs + 1), "epoch"):
         drawn, total = transitions.epoch(epoch - 1, count), 0.0
-        columns = (latents[rows].split(recipe.batch_size) for rows in (drawn.before, drawn.after, drawn.goal))
-        for before, after, goal in zip(*columns, strict=True):
-            loss = objective.loss(before, after, goal)
+        columns = (rows.split(recipe.batch_size) for rows in (drawn.before, drawn.after, drawn.goal))
+        for batch in zip(*columns, strict=True):
+            loss = objective.loss(*(read(rows) for rows in batch))
             optimiser.step(loss)
             objective.updated()
-            total += loss.item() * len(goal)
+            total += loss.item() * len(batch[0])
         if not abs(total) < float("inf"):
             raise ReachcostError(f"the loss became {total} in epoch {epoch}: lower the learning rate")
         curve.append({"epoch": epoch, "train_loss": total / count, **_judge(objective, transitions)})
@@ -116,7 +117,7 @@ def _train(objective: Objective, transitions: Transitions, count: int, progress:
 
 @torch.no_grad()
 def _judge(objective: Objective, transitions: Transitions) -> dict[str, float]:
-    judged = transitions.judged
-    before, after, goal = (transitions.latents[rows] for rows in (judged.before, judged.after, judged.goal))
+    judged, read = transitions.judged, reader(transitions.latents)
+    before, after, goal = (read(rows) for rows in (judged.before, judged.after, judged.goal))
     order: Any = spearmanr(objective.head(before, goal).numpy(), transitions.gap.numpy())
     return {"validation_rho": float(order.statistic), **objective.judge(before, after, goal)}

@@ -71,5 +71,5 @@ def _ways(subject: Subject) -> tuple[np.ndarray, np.ndarray]:
 def _learned_from(subject: Subject) -> torch.Tensor:
     """Latents of the logs, without the episodes that hold a start or goal [R, D]."""
     logs = subject.latents.logs
-    learned = ~np.isin(logs.episode_of(np.arange(logs.rows)), subject.evaluated_episodes)
+    learned = ~logs.in_episodes(subject.evaluated_episodes)
     return subject.latents.values[torch.from_numpy(learned)]

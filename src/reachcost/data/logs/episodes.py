@@ -92,6 +92,14 @@ class Logs:
         """Number of the episode that each row belongs to."""
         return np.searchsorted(self.offsets, rows, side="right") - 1
 
+    def in_episodes(self, episodes: np.ndarray) -> np.ndarray:
+        """Which rows belong to some episodes, given by number: bool [R].
+
+        >>> Logs({"state": np.zeros((3, 1))}, lengths=np.array([1, 2])).in_episodes(np.array([1])).tolist()
+        [False, True, True]
+        """
+        return np.repeat(np.isin(np.arange(len(self)), episodes), self.lengths)
+
     @cached_property
     def fingerprint(self) -> str:
         """sha256 over what happened: episode lengths, states and actions (or all columns, if there are no states)."""

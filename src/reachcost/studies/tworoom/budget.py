@@ -23,9 +23,9 @@ NOTE = (
     "fewer. High-distance set and two fresh ones, three world models of each kind, default heads (`trm-auto`). A tenth "
     "of the candidates are elites, all of them with MPPI, 8 of those from logs. From logs: `CEM.experienced()`, whose "
     "first pool is what was logged from states like the present one and ended best by the same cost; nothing is taken "
-    "from episodes of the evaluation set. iCEM: `CEM.improved()`, with noise that lasts, kept elites, the best executed. "
-    "Settings were chosen on other sets (LeWM 3072, sets of seeds 555 and 556). steps: to the goal, 50 where it was not "
-    "reached."
+    "from episodes of the evaluation set. iCEM: `CEM.improved()`, with noise that lasts, kept elites, the best "
+    "executed. Settings were chosen on other sets (LeWM 3072, sets of seeds 555 and 556). steps: to the goal, 50 where "
+    "it was not reached."
 )
 
 

@@ -1,0 +1,107 @@
+"""Arrays of any length, worked on piece by piece, so that temporaries are as large as a piece and not as the array.
+
+An array in a file is a memory map. Pages of it that were touched count as memory of the process until the kernel needs
+them elsewhere, and few random rows touch them all. What is here reads the file instead, which leaves nothing behind,
+unless somebody wrote into the map: that is in no file.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from weakref import WeakKeyDictionary, finalize
+
+import numpy as np
+from torch import Tensor
+
+from reachcost.errors import ReachcostError
+
+PIECE = 2**22
+"""Bytes of an array that are worked on together."""
+SMALL = 128 * PIECE
+"""Bytes of a memory map that may as well come to lie in memory: random rows of it are read faster."""
+PAGES = Path("/proc/self/pagemap")
+"""What Linux says of each page of this process, eight bytes each."""
+
+_opened = WeakKeyDictionary[mmap.mmap, tuple[int, int]]()
+"""Address of each map and the descriptor of its file."""
+
+
+def open_map(path: Path) -> np.memmap:
+    """The array of an `.npy` file as a memory map; what is written into it stays in memory."""
+    array = np.lib.format.open_memmap(path, mode="c")
+    if isinstance(array.base, mmap.mmap) and os.access(PAGES, os.R_OK):
+        file = os.open(path, os.O_RDONLY)
+        finalize(array.base, os.close, file)
+        _opened[array.base] = array.ctypes.data - array.offset, file
+    return array
+
+
+def pieces(array: np.ndarray) -> Iterator[np.ndarray]:
+    """An array [R, ...] as consecutive rows, about PIECE bytes at a time; to be read, not to be written.
+
+    >>> [len(piece) for piece in pieces(np.zeros((5, PIECE // 4), np.int16))]
+    [2, 2, 1]
+    """
+    rows = max(1, PIECE // max(1, array.dtype.itemsize * math.prod(array.shape[1:])))
+    for first in range(0, len(array), rows):
+        piece = array[first : first + rows]
+        if found := _in_file(piece):
+            piece = np.empty_like(piece, subok=False)
+            _fill(_bytes(piece), *found)
+        yield piece
+
+
+def reader(array: Tensor) -> Callable[[Tensor], Tensor]:
+    """What reads rows [N] of an array [R, ...] as it is now -> [N, ...].
+
+    >>> import torch
+    >>> reader(torch.arange(10)[:, None])(torch.tensor([7, 2])).tolist()
+    [[7], [2]]
+    """
+    found = _in_file(array.numpy())
+    if found is None or array.nbytes <= SMALL:
+        return array.__getitem__
+    file, begin = found
+    size = array.element_size() * math.prod(array.shape[1:])
+
+    def read(rows: Tensor) -> Tensor:
+        taken = array.new_empty((len(rows), *array.shape[1:]))
+        room = _bytes(taken.numpy())
+        for place, row in enumerate(rows.tolist()):
+            _fill(room[place * size : (place + 1) * size], file, begin + row * size)
+        return taken
+
+    return read
+
+
+def _bytes(array: np.ndarray) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data
+
+
+def _fill(room: memoryview, file: int, begin: int) -> None:
+    if os.preadv(file, [room], begin) < len(room):
+        raise ReachcostError("a file was cut while it was read: leave the directory of REACHCOST_CACHE to reachcost")
+
+
+def _in_file(array: np.ndarray) -> tuple[int, int] | None:
+    """The descriptor of the file that holds an array as it is, and at which byte; None if none does."""
+    if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:  # columns on disk are no arrays
+        return None
+    address = array.ctypes.data
+    for opened, (begin, file) in list(_opened.items()):
+        if begin <= address < begin + len(opened) and not _written(address, array.nbytes):
+            return file, address - begin
+    return None
+
+
+def _written(address: int, size: int) -> bool:
+    """Whether a page of a map was written to: the process has it to itself."""
+    first, stop = address // mmap.PAGESIZE, -(-(address + size) // mmap.PAGESIZE)
+    with PAGES.open("rb", buffering=0) as file:
+        file.seek(8 * first)
+        kinds = np.frombuffer(file.read(8 * (stop - first)), np.uint8)[7::8] >> 5  # there, swapped out, of a file
+    return len(kinds) < stop - first or bool((kinds % 5).any())  # neither absent nor both there and of a file

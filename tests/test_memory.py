@@ -1,0 +1,143 @@
+"""Work on logs of any length needs memory for a piece of them, not for all: measured, in far smaller logs."""
+
+from __future__ import annotations
+
+import hashlib
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from reachcost.base import pieces as module
+from reachcost.base.hashing import fingerprint_arrays
+from reachcost.base.pieces import open_map, pieces, reader
+from reachcost.data.latents import Latents, encode_logs
+from reachcost.data.logs import Logs
+from reachcost.errors import ReachcostError
+from reachcost.fitting.fit import fit
+from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.temporal import TemporalPairs
+from reachcost.protocols import Observations
+
+ROWS, SIZE = 200_000, 96
+WHOLE = ROWS * SIZE * 4
+"""Bytes of all latents: 77 MB."""
+ALLOWED = 40 * 2**20
+"""What work on them may need beside."""
+STATUS, FORGET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+class Waves:
+    """A model whose latents cost little."""
+
+    latent_dim, action_dim, fingerprint = SIZE, 2, "waves-1"
+
+    def encode(self, observations: Observations) -> Tensor:
+        return torch.sin(torch.from_numpy(observations["state"]) * torch.arange(1, SIZE + 1))
+
+    def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+@pytest.fixture(scope="module")
+def long_logs() -> Logs:
+    return Logs({"state": np.linspace(0, 1, ROWS, dtype=np.float32)[:, None]}, np.full(ROWS // 50, 50))
+
+
+def resident(kind: str) -> int:
+    """Bytes of this process that are in memory now (`VmRSS`), or were at most (`VmHWM`)."""
+    return next(int(line.split()[1]) * 1024 for line in STATUS.read_text().splitlines() if line.startswith(kind))
+
+
+def growth(work: Callable[[], Any]) -> int:
+    """By how many bytes a process grows at most while it works, pages of memory maps among them."""
+    try:
+        FORGET.write_text("5")  # the peak so far
+    except OSError:
+        pytest.skip("the system does not measure peaks of memory")
+    before = resident("VmRSS")
+    work()
+    return resident("VmHWM") - before
+
+
+def test_encoding_drawing_and_fitting_need_no_memory_for_all_latents(
+    long_logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SMALL", 0)
+
+    def all_of_it(logs: Logs) -> None:
+        latents = encode_logs(Waves(), logs, cache=tmp_path)
+        fit(TemporalPairs(latents, count=2000, validation=200), Recipe(hidden=16, epochs=1))
+
+    all_of_it(Logs({"state": long_logs.columns["state"][:1000]}, long_logs.lengths[:20]))  # what is needed once
+    assert growth(lambda: all_of_it(long_logs)) < ALLOWED
+    assert growth(lambda: encode_logs(Waves(), long_logs, cache=tmp_path)) < ALLOWED  # read again
+
+
+def test_latents_that_are_not_kept_are_in_memory_once(long_logs: Logs) -> None:
+    assert growth(lambda: encode_logs(Waves(), long_logs, cache=False)) < WHOLE + ALLOWED
+
+
+def test_wide_rows_are_hashed_a_few_at_a_time() -> None:
+    frames = np.zeros((600, 224, 224, 3), np.uint8)
+    tracemalloc.start()
+    try:
+        fingerprint_arrays(frames)
+        assert tracemalloc.get_traced_memory()[1] < 3 * module.PIECE < frames.nbytes / 5
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (7,), (5, 2, 3), (3000, 700)])
+def test_pieces_do_not_change_a_fingerprint(shape: tuple[int, ...]) -> None:
+    array = np.random.default_rng(0).random(shape)[::-1]
+    assert fingerprint_arrays(array) == hashlib.sha256(f"<f8{shape}".encode() + array.tobytes()).hexdigest()
+
+
+@pytest.fixture
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file of 9 MB whose array is long enough to be read from it."""
+    monkeypatch.setattr(module, "SMALL", 0)
+    np.save(tmp_path / "array.npy", np.random.default_rng(0).random((30_000, 80), np.float32))
+    return tmp_path / "array.npy"
+
+
+def test_rows_of_a_file_are_those_of_its_map(stored: Path) -> None:
+    values, rows = torch.from_numpy(open_map(stored)), torch.tensor([29_999, 0, 17, 17])
+    assert torch.equal(reader(values)(rows), torch.from_numpy(np.load(stored))[rows])
+    assert torch.equal(reader(values[10:, :])(rows[1:]), values[rows[1:] + 10])
+    assert torch.equal(reader(values[:, 3:])(rows), values[rows, 3:])  # not contiguous
+    assert reader(values)(rows[:0]).shape == (0, 80)
+    assert np.array_equal(np.concatenate([*pieces(values.numpy())]), np.load(stored))
+
+
+def test_what_was_written_into_a_map_counts(stored: Path) -> None:
+    values, untouched = (torch.from_numpy(open_map(stored)) for _ in range(2))
+    rows = torch.tensor([5, 20_000])
+    values.numpy()[20_000] = 3
+    assert torch.equal(reader(values)(rows)[1], torch.full((80,), 3.0))
+    assert fingerprint_arrays(values.numpy()) == fingerprint_arrays(values.clone().numpy())
+    assert fingerprint_arrays(untouched.numpy()) == fingerprint_arrays(np.load(stored))
+    values[20_000, 7] = torch.nan
+    with pytest.raises(ReachcostError, match=r"log row 20000 is not finite \(1 of 30000"):
+        Latents(values, Logs({"state": np.zeros((30_000, 1))}, np.array([30_000])))
+
+
+def test_a_file_that_was_cut_is_an_error(stored: Path) -> None:
+    read = reader(torch.from_numpy(open_map(stored)))
+    with stored.open("r+b") as file:
+        file.truncate(1000)
+    with pytest.raises(ReachcostError, match="cut"):
+        read(torch.tensor([20_000]))
+
+
+def test_episodes_without_rows_have_none() -> None:
+    logs = Logs({"state": np.zeros((5, 1))}, np.array([0, 2, 0, 3, 0]))
+    for episodes in ([], [0], [1], [2, 3], [4], [0, 1, 2, 3, 4]):
+        expected = np.isin(logs.episode_of(np.arange(5)), episodes)
+        assert np.array_equal(logs.in_episodes(np.array(episodes, np.int64)), expected)
