@@ -52,7 +52,7 @@ def together_against_apart(
 def ten_costs(task: Task, latents: Latents, count: int) -> dict[str, TerminalCost]:
     """What the paper's audits compare, with heads that were trained briefly."""
     probe = fit_probe(latents.values, np.asarray(latents.logs.columns["state"]))
-    pairs = TemporalPairs(latents, count)
+    pairs = TemporalPairs(latents, count, validation=count // 2)
     ours, paper = (HeadCost(fit(pairs, recipe)) for recipe in (Recipe(epochs=1), Recipe.paper(epochs=1, scale=50.0)))
     return {
         "raw": LatentMSE(),
