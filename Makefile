@@ -41,16 +41,13 @@ results: .venv/.ready-swm
 	$(BIN)/python examples/readme.py > results/examples/readme.txt
 	$(BIN)/python examples/stable_worldmodel.py > results/examples/stable_worldmodel.txt
 
+# Everything that is promised of speed, beside its peer: eight minutes on two idle cores.
 bench: .venv/.ready-swm
-	$(BIN)/python -m benchmarks.tworoom
-	$(BIN)/python -m benchmarks.world_models
-	$(BIN)/python -m benchmarks.planning
-	$(BIN)/python -m benchmarks.audits
-	$(BIN)/python -m benchmarks.stable_worldmodel
+	$(BIN)/reachcost bench --against swm --out results
 
 # Trains a whole LeWM by the default plan: under ten minutes on two idle cores.
 bench-training: .venv/.ready-swm
-	$(BIN)/python -m benchmarks.world_models --train
+	$(BIN)/python -m benchmarks.training
 
 pictures: setup
 	$(BIN)/python examples/draw_tworoom.py docs/images

@@ -1,1 +1,1 @@
-"""Speed beside a peer, in the same run; records in results/benchmarks."""
+"""Quality that takes minutes to measure; records in results/benchmarks. Speed is what `reachcost bench` measures."""

@@ -11,16 +11,28 @@ from hypothesis.extra import numpy as arrays
 from scipy.stats import spearmanr
 
 from reachcost.audits.sasc import draw_pools, sasc
+from reachcost.costs.head import HeadCost
+from reachcost.costs.hybrid import HybridCost
 from reachcost.costs.latent import LatentMSE
 from reachcost.costs.oracle import OracleGeodesic
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
+from reachcost.heads.pair import PairHead
 from reachcost.results.ranking import compare_rankings
 from reachcost.tasks.contract import Task
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav, sasc_pool
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
+
+
+class CountingHead(PairHead):
+    asked = 0
+
+    def compare(self, z: torch.Tensor, goal: torch.Tensor) -> torch.Tensor:
+        self.asked += 1
+        return super().compare(z, goal)
+
 
 COSTS = arrays.arrays(np.float64, (4, 12), elements=st.integers(0, 6))
 
@@ -132,3 +144,18 @@ def test_bad_input_is_named() -> None:
         compare_rankings({"raw": bad}, good)
     with pytest.raises(ReachcostError, match="candidates >= 2"):
         compare_rankings({}, good[:, :1])
+
+
+def test_a_head_of_several_costs_is_asked_once_with_the_same_bits(
+    task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet
+) -> None:
+    head, few = CountingHead(model.latent_dim), evaluation.spread(3)
+    costs = {
+        "head": HeadCost(head),
+        "hybrid": HybridCost(LatentMSE(), HeadCost(head)),
+        "heavy": HybridCost(LatentMSE(), HeadCost(head), weight=3.0),
+    }
+    together = sasc(task, model, costs, few).scores
+    assert head.asked == len(few)  # pool by pool, for all three costs
+    for name, cost in costs.items():
+        np.testing.assert_array_equal(together[name], sasc(task, model, {name: cost}, few).scores[name])

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from reachcost.commands import console
 from reachcost.commands.audit import audit
+from reachcost.commands.bench import bench
 from reachcost.commands.check import check
 from reachcost.commands.compare import compare
 from reachcost.commands.demo import demo
@@ -39,6 +40,7 @@ COMMANDS = {
     "train-model": train_model,
     "check": check,
     "push": push,
+    "bench": bench,
 }
 
 

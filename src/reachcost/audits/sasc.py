@@ -15,6 +15,7 @@ from torch import Tensor
 from reachcost.base.seeding import EpisodeStreams
 from reachcost.base.types import require_type
 from reachcost.costs.checks import require_one_model, score
+from reachcost.costs.shared import asked_once
 from reachcost.data.evaluation import EvaluationSet, require_one_world, require_set
 from reachcost.data.latents import require_finite
 from reachcost.data.rollouts import encoded, ends_of
@@ -99,9 +100,9 @@ def sasc(
     if len(evaluation):
         try_task(task, evaluation, some_action(model))
     _, terminal, goal = roll_out(task, model, evaluation, pools)
-    scores = {
-        name: score(name, cost, terminal, goal, evaluation.episodes).cpu().numpy() for name, cost in costs.items()
-    }
+    asked = asked_once(costs)
+    scored = {name: score(name, cost, terminal, goal, evaluation.episodes) for name, cost in asked.items()}
+    scores = {name: values.cpu().numpy() for name, values in scored.items()}
     ends = None
     if diagnostic is None:
         ends = execute(task, evaluation, pools if blocks is None else blocks.unroll(pools))

@@ -45,6 +45,7 @@ class PushT(Task):
             {"method": "_set_goal_state", "args": {"goal_state": {"value": "goal_state"}}},
         ),
         renderer.SIZE,
+        {"transitions": 8.0, "frames": 10.0},
     )
 
     def __init__(self, pixels: int = renderer.SIZE, workers: int | None = None) -> None:

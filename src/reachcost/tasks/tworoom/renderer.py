@@ -53,8 +53,7 @@ def render_each(layouts: Sequence[Layout], which: np.ndarray, states: np.ndarray
     width = min(size, 2 * reach + 1)
     centres = (states + np.float32(0.5)) * np.float32(scale) - np.float32(0.5)
     corner = np.clip(np.rint(centres).astype(np.int64) - reach, 0, size - width)
-    frames = np.empty((len(centres), size, size, 3), np.uint8)
-    frames[:] = rooms.astype(np.uint8)[which][..., None]
+    frames = np.repeat(rooms.astype(np.uint8)[..., None], 3, axis=3)[which]  # whole pixels, copied as they lie
     patches = np.lib.stride_tricks.sliding_window_view(rooms, (width, width), axis=(1, 2))
     deviation = np.float32(radius * scale)
     for start in range(0, len(centres), CHUNK):

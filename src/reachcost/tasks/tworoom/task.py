@@ -61,6 +61,7 @@ class TwoRoom(Task):
             {"method": "_set_goal_state", "args": {"goal_state": {"value": "goal_state"}}},
         ),
         SIZE,
+        {"transitions": 500.0, "frames": 10.0},
     )
 
     def __init__(

@@ -1,0 +1,82 @@
+"""`reachcost bench`: how fast it is, beside a peer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from reachcost.commands import console, require_least, require_writable
+from reachcost.errors import ReachcostError
+
+
+def bench(
+    against: Literal["swm"] | None = None,
+    only: tuple[str, ...] = (),
+    repeats: int | None = None,
+    out: Path | None = None,
+) -> None:
+    """Measure speed beside a peer, each in turn in one process; fails where it is slower than promised.
+
+    Run it on an idle machine with two cores or more: eight minutes there, with `--against swm`.
+
+    Args:
+        against: `swm` measures against stable-worldmodel, too (pip install 'reachcost[swm]').
+        only: Names of comparisons, or how they begin (`plan`); a wrong one lists them. By default all.
+        repeats: Times that each side is measured; by default 3 to 15, more for what is short.
+        out: Directory for the record, benchmarks/bench.json in it; by default nothing is kept.
+    """
+    from reachcost.base.progress import ConsoleProgress
+    from reachcost.bench.record import BUSY, broken_promises, load_per_core, path_in, run, write
+    from reachcost.bench.registry import all_entries, chosen
+    from reachcost.swm.package import import_stable_worldmodel
+
+    require_least(1, repeats=repeats)
+    entries = all_entries()
+    measured = chosen(entries, only, against)
+    if against is not None:
+        import_stable_worldmodel()
+    if out is not None:
+        require_writable(path_in(out).parent)
+        if only and path_in(out).exists():
+            raise ReachcostError(f"{path_in(out)} is a whole record, and --only measures a part: choose another --out")
+    left_out = [] if against else [entry.name for entry in entries if entry.against is not None]
+    if left_out and not only:
+        console.print(f"{len(left_out)} comparisons with stable-worldmodel are left out: add --against swm")
+    if (load := load_per_core()) > BUSY:
+        console.print(
+            f"the machine is busy (load {load:.1f} a core), which distorts ratios, most of all with two threads: "
+            "repeat it on an idle one",
+            style="yellow",
+            soft_wrap=True,
+        )
+    record = run(measured, against, repeats, ConsoleProgress(console), left_out)
+    for name, line in record["entries"].items():
+        console.print(_line(name, line, record["targets"].get(name)), markup=False, highlight=False, soft_wrap=True)
+    console.print(_machine(record), markup=False, highlight=False, soft_wrap=True)
+    if out is not None:
+        console.print(str(write(record, out)), highlight=False, soft_wrap=True)
+    if broken := broken_promises(record):
+        raise ReachcostError(f"slower than promised: {'; '.join(broken)}. Repeat it on an idle machine, then profile")
+
+
+def _line(name: str, line: dict[str, Any], promised: float | None) -> str:
+    """What a comparison found, in one line: names are too long for a table."""
+    words = [
+        f"{name}: {_time(line['ours_seconds'])} a {line['unit']}, peer {_time(line['peer_seconds'])}",
+        f"{line['ratio']:.3g} times as fast ({line['ratio_least']:.3g} to {line['ratio_most']:.3g})",
+    ]
+    if promised is not None:
+        words.append(f"promised {promised:g}")
+    if "share_of_matmul_peak" in line:
+        words.append(f"{line['share_of_matmul_peak']:.0%} of the matmul peak")
+    return ", ".join(words)
+
+
+def _time(seconds: float) -> str:
+    unit, name = next(((size, name) for size, name in ((1, "s"), (1e-3, "ms")) if seconds >= size), (1e-6, "us"))
+    return f"{seconds / unit:.3g} {name}"
+
+
+def _machine(record: dict[str, Any]) -> str:
+    told = ", ".join(f"{peak:g} GFLOP/s with {threads}" for threads, peak in record["matmul_peak_gflops"].items())
+    return f"{record['machine']}; matmul peak by threads: {told}; at most {record['peak_memory_mb']:,} MB"
