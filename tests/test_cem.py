@@ -437,3 +437,30 @@ def test_parts_that_do_not_belong_together_are_refused(
     probe = LinearProbe(torch.zeros(10, 2), torch.zeros(2))
     with pytest.raises(ReachcostError, match="this probe reads latents of dimension 10, not 192"):
         control(world, lewm, {"decoded": DecodedDistance(probe)}, goals, SHORT)
+
+
+def test_with_a_temperature_the_mean_leans_to_the_cheapest_and_the_deviation_stays() -> None:
+    class Seen:
+        latent_dim, action_dim = 1, 1
+
+        def __init__(self) -> None:
+            self.pools: list[torch.Tensor] = []
+
+        def encode(self, observations: Observations) -> torch.Tensor:
+            return torch.as_tensor(observations["state"])
+
+        def rollout(self, context: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+            self.pools.append(actions)
+            return actions[:, :, 0]
+
+    model, goal = Seen(), torch.full((1, 1), 3.0)
+    planner = CEM.mppi(horizon=1, candidates=400, iterations=6)
+    plan = planner.plan(model, LatentMSE(), torch.zeros(1, 1, 1), goal, EpisodeStreams(0, "plan", [0], 0))
+    assert plan.item() == pytest.approx(3.0, abs=0.3)
+    assert all(pool.std().item() == pytest.approx(1.0, abs=0.15) for pool in model.pools)
+    last, costs = model.pools[-1][0, :, 0, 0], (model.pools[-1][0, :, 0, 0] - 3).square()
+    weights = torch.softmax(-(costs - costs.min()) / (0.2 * costs.std()), 0)
+    assert plan.item() == pytest.approx((weights * last).sum().item(), abs=1e-5)
+    for wrong in (-1.0, float("inf")):
+        with pytest.raises(ReachcostError, match="give a temperature, or 0"):
+            CEM(temperature=wrong)

@@ -14,11 +14,13 @@ import reachcost as rc
 from reachcost.base.devices import choose_device, device_of, use_device
 from reachcost.base.later import looking_later, refuse_if
 from reachcost.base.seeding import EpisodeStreams
+from reachcost.cli import main
 from reachcost.costs.probe import StandardisedL2, SubspaceCost
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
 from reachcost.fitting.loop import Optimiser, passed
+from reachcost.planning.precision import plan_change
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
@@ -147,6 +149,27 @@ def test_an_epoch_of_fitting_stays_on_the_device_and_looks_at_nothing(head: nn.M
         total = passed(Optimiser(trained, recipe, 48), losses, batches)
     assert total.device.type == "meta"
     assert all(shape.numel() <= 1 for shape in transfers.copied)
+
+
+def test_half_precision_changes_plans_a_little_and_says_how_much() -> None:
+    model, rng = rc.load_world_model("lewm-tworoom-3072"), torch.Generator().manual_seed(0)
+    half, pool = rc.halved(model), torch.randn(2, 40, 5, 10, generator=rng)
+    start, goal = torch.randn(2, 2, 192, generator=rng)
+    ends = model.rollout(start[:, None], pool)
+    assert half.rollout(start[:, None], pool).dtype == torch.float32
+    assert not torch.equal(half.rollout(start[:, None], pool), ends)
+    torch.testing.assert_close(half.rollout(start[:, None], pool), ends, atol=0.2, rtol=0.1)
+    assert half.fingerprint == model.fingerprint
+    few = rc.CEM(candidates=40, iterations=2, elites=10)
+    same, other = (plan_change(model, one, rc.LatentMSE(), start, goal, few) for one in (model, half))
+    assert (same.elites, same.plans, same.largest) == (1, 0, 0)
+    assert 0.5 < other.elites < 1 or other.plans > 0
+    assert "% of the first elites are the same" in str(other)
+
+
+def test_check_tells_what_half_precision_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "lewm-tworoom-3072", "--half", "--device", "cpu"]) == 0
+    assert "half precision" in capsys.readouterr().out
 
 
 def test_a_device_that_was_chosen_is_what_auto_means() -> None:

@@ -92,6 +92,34 @@ def test_the_first_pool_is_the_mean_and_what_was_logged_and_later_ones_keep_thei
     assert (second[0, 1:].std(0) > 0.15).all()
 
 
+def test_the_best_are_those_of_the_nearest_that_ended_best() -> None:
+    latents, goal = walks(), torch.tensor([[0.5, 0.5], [-1.0, 0.0]])
+    known, here = LoggedActions(latents, BLOCKS), torch.tensor([[0.3, -0.2], [1.0, 1.0]])
+    found = known.best(rc.LatentMSE(), here, goal, horizon=3, count=2, among=5)
+    starts = torch.tensor([10 * episode + step for episode in range(6) for step in (0, 2)])
+    for row, place in enumerate(here):
+        near = starts[(latents.values[starts] - place).norm(dim=1).argsort()[:5]]
+        best = near[(latents.values[near + 6] - goal[row]).norm(dim=1).argsort()[:2]]
+        np.testing.assert_allclose(found[row, :, 0, :2], latents.logs.columns["action"][best], rtol=1e-6)
+        alone = known.best(rc.LatentMSE(), here[row : row + 1], goal[row : row + 1], horizon=3, count=2, among=5)
+        assert torch.equal(alone[0], found[row])
+    assert torch.equal(known.best(rc.LatentMSE(), here, goal, 3, count=2, among=2)[0].sort(0).values,
+                       known.near(here, 3, 2)[0].sort(0).values)  # fmt: skip
+
+
+def test_an_experienced_planner_begins_with_what_ended_best_and_asks_for_no_rollout_of_it() -> None:
+    planner = rc.CEM.experienced(horizon=2, candidates=6, elites=4, iterations=2, logged_among=8, correlation=0.0)
+    model, logged = Adding(), LoggedActions(walks(), BLOCKS)
+    here, goal = torch.zeros(1, 1, 2), torch.ones(1, 2)
+    planner.plan(model, rc.LatentMSE(), here, goal, EpisodeStreams(0, "plan", np.arange(1), 0), logged=logged)
+    assert len(model.pools) == 2
+    torch.testing.assert_close(
+        model.pools[0][:, 1:], logged.best(rc.LatentMSE(), here[:, 0], goal, 2, count=5, among=8)
+    )
+    with pytest.raises(rc.ReachcostError, match="beside from_logs=True"):
+        rc.CEM(logged_among=10)
+
+
 def test_logs_are_asked_for() -> None:
     task, model = rc.make_task("tworoom"), rc.load_world_model("lewm-tworoom-3072")
     goals, planner = task.evaluation_set("high-distance").spread(1), rc.CEM(from_logs=True)

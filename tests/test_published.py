@@ -345,6 +345,17 @@ def test_one_planner_that_begins_with_logs_passes_the_paper_at_both_offsets_of_p
         assert ours["ours"]["success"] >= wanted
 
 
+@pytest.mark.parametrize("model", ["lewm", "pldm"])
+def test_what_logs_know_is_worth_fifteen_of_sixteen_rollouts(model: str) -> None:
+    whole, eighth, sixteenth = (
+        row_of("budget", model=model, setting=setting)["ours"]
+        for setting in ("CEM 300 x 10", "from logs 75 x 5", "from logs 37 x 5")
+    )
+    assert sixteenth["success"] >= whole["success"] - 1
+    assert eighth["success"] >= whole["success"] - 1
+    assert eighth["steps"] <= whole["steps"] + 1
+
+
 def test_a_directed_head_passes_a_gate_that_opens_one_way_and_a_symmetric_one_does_not() -> None:
     rows = {row["cost"]: row for row in published("directed")["rows"]}
     assert rows["trm-directed"]["ours"]["success"] >= 90

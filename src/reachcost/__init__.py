@@ -71,6 +71,7 @@ _HOME = {
     "tasks.tworoom": ("Layout", "TwoRoom"),
     "data.actions": ("ActionBlocks",),
     "worldmodels.check": ("check_world_model",),
+    "worldmodels.half": ("halved",),
     "worldmodels.own": ("with_actions",),
     "worldmodels.loading": ("load_world_model", "zoo"),
     "planning.tabular": ("tabulate",),

@@ -15,5 +15,5 @@ def fingerprint_arrays(*arrays: np.ndarray) -> str:
     for array in arrays:
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         for piece in pieces(array):
-            digest.update(np.ascontiguousarray(piece).reshape(-1).view(np.uint8))
+            digest.update(np.ascontiguousarray(piece).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich import box
@@ -11,6 +11,11 @@ from rich.table import Table
 
 from reachcost.commands import console
 from reachcost.commands.options import logs_option, model_option, task_option
+from reachcost.errors import ReachcostError
+
+if TYPE_CHECKING:
+    from reachcost.data.logs import Logs
+    from reachcost.protocols import WorldModel
 
 
 def check(
@@ -19,6 +24,7 @@ def check(
     task: str | None = None,
     trust_pickle: bool = False,
     device: str = "auto",
+    half: bool = False,
 ) -> None:
     """Load a world model, test the contract that planning relies on, and show where it comes from.
 
@@ -29,6 +35,7 @@ def check(
         task: The world that draws frames to check with, or your own, module:Class; by default the first of ours.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
         device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
+        half: Say how much plans change if rollouts compute in half precision (rc.halved in Python).
     """
     import numpy as np
     import torch
@@ -62,7 +69,26 @@ def check(
         facts |= {"source": card["source"], "sha256": card["sha256"]}
         training = card.get("training", {})
         facts |= {name: f"{value:.5g}" for name, value in training.get("metrics", {}).items()}
+    if half:
+        facts["half precision"] = _half(loaded, seen)
     table = Table(card["name"], "", box=box.SIMPLE_HEAD, show_edge=False)
     for name, fact in facts.items():
         table.add_row(name, fact)
     console.print(table)
+
+
+def _half(model: WorldModel, logs: Logs) -> str:
+    """How much plans between logged rows change, on average over a few."""
+    import numpy as np
+
+    from reachcost.costs.latent import LatentMSE
+    from reachcost.data.rollouts import encoded
+    from reachcost.planning.precision import plan_change
+    from reachcost.worldmodels.half import halved
+    from reachcost.worldmodels.jepa import JepaWorldModel
+
+    if not isinstance(model, JepaWorldModel):
+        raise ReachcostError(f"--half is for JEPA models, not for {type(model).__name__}: leave it out")
+    rows = np.linspace(0, logs.rows - 1, 8).astype(np.int64)
+    latents = encoded(model, logs.observations(rows), len(rows))
+    return str(plan_change(model, halved(model), LatentMSE(), latents, latents.flip(0)))

@@ -16,6 +16,7 @@ from reachcost.data.rollouts import ends_of
 from reachcost.errors import ReachcostError
 from reachcost.planning.budget import require_budget
 from reachcost.planning.elites import lowest
+from reachcost.planning.logged import LoggedActions
 from reachcost.protocols import TerminalCost, WorldModel
 
 
@@ -50,6 +51,11 @@ class CategoricalCEM:
     warm_start: bool = False
     """Begin with the distribution of elites that all do what the last plan of the episode left unexecuted; else with
     the uniform one."""
+    from_logs: bool = False
+    """Begin with what was done before: the first pool begins with logged action sequences from latents like the present
+    one, as in `CEM`. `control` is then given the encoded logs."""
+    logged_among: int = 300
+    """Of so many that began nearest, those that ended best by the cost are taken."""
     keep_elites: int = 0
     """Best candidates of an iteration, some or all of the elites, that take the last places in the next pool, before
     injected ones."""
@@ -75,6 +81,7 @@ class CategoricalCEM:
         streams: EpisodeStreams,
         injected: np.ndarray | None = None,
         start: Tensor | None = None,
+        logged: LoggedActions | None = None,
     ) -> Tensor:
         """Choose one action sequence per episode.
 
@@ -86,6 +93,7 @@ class CategoricalCEM:
             streams: Random streams of the B episodes.
             injected: Candidates [B, iterations, K, H] that overwrite the last K of the pool in every iteration.
             start: Actions left of the last plan [B, up to H, 1]; the initial distribution leans to them.
+            logged: What was done before, if the planner begins with that.
 
         Returns:
             The best candidate of the last pool [B, H, 1]; among equal costs, the one of lowest index.
@@ -118,7 +126,7 @@ class CategoricalCEM:
         if start is not None:
             agreed = start == torch.arange(self.actions, device=device)  # [B, blocks, actions]
             probability[:, : agreed.shape[1]] = self._fitted(agreed.float())
-        pool, costs = propose(probability, 0, probability.new_empty(len(goal), self.horizon, 0, dtype=torch.uint8))
+        pool, costs = propose(probability, 0, self._known(cost, context[:, -1], goal, places, logged))
         for iteration in range(1, self.iterations):
             elites = pick(pool, lowest(costs, self.elites))
             frequency = torch.stack([(elites == action).float().mean(2) for action in range(self.actions)], -1)
@@ -126,6 +134,21 @@ class CategoricalCEM:
             keep = min(self.keep_elites, self.candidates - places)
             pool, costs = propose(probability, iteration, elites[:, :, :keep].to(pool.dtype))
         return pick(pool, lowest(costs, 1)).long()
+
+    def _known(
+        self, cost: TerminalCost, here: Tensor, goal: Tensor, places: int, logged: LoggedActions | None
+    ) -> Tensor:
+        """What logs know of the way from latents [B, D] to goals [B, D]: actions [B, H, up to half of the pool]."""
+        if not self.from_logs:
+            return torch.empty(len(goal), self.horizon, 0, dtype=torch.uint8, device=goal.device)
+        if logged is None:
+            raise ReachcostError(
+                "CategoricalCEM(from_logs=True) begins with what was logged: give control(..., "
+                "logs=rc.encode_logs(model, logs))"
+            )
+        count = min(self.candidates - places, self.candidates // 2)
+        known = logged.best(cost, here, goal, self.horizon, count, max(count, self.logged_among))
+        return known[..., 0].transpose(1, 2)
 
     def _fitted(self, frequency: Tensor) -> Tensor:
         """Probabilities of actions that elites chose that often [B, H, actions]."""

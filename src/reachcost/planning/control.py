@@ -159,8 +159,6 @@ def _logged(
         if logs is not None:
             raise ReachcostError("the planner does not begin with logs: leave logs= out, or plan with from_logs=True")
         return None
-    if blocks is None:
-        raise ReachcostError("what was logged is begun with where actions are continuous: plan without from_logs")
     if logs is None:
         raise ReachcostError(
             "the planner begins with what was logged (from_logs): give control(..., logs=rc.encode_logs(model, logs))"

@@ -12,6 +12,7 @@ from reachcost.base.parallel import each
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
+from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.fitting.pairs import exclude_from, require_latents
 from reachcost.planning.elites import lowest
@@ -30,7 +31,7 @@ class LoggedActions:
 
     Args:
         latents: Encoded logs with a column `action`.
-        blocks: How actions become blocks.
+        blocks: How actions become blocks; None where they are discrete.
         exclude: An evaluation set, whose episodes nothing is taken from.
 
     >>> from reachcost import Logs
@@ -44,25 +45,21 @@ class LoggedActions:
     [[[[2.0, 3.0]]]]
     """
 
-    def __init__(self, latents: Latents, blocks: ActionBlocks, exclude: EvaluationSet | None = None) -> None:
+    def __init__(self, latents: Latents, blocks: ActionBlocks | None, exclude: EvaluationSet | None = None) -> None:
         require_latents(latents)
-        logs = latents.logs
-        if "action" not in logs.columns or np.shape(logs.columns["action"])[1:] != (len(blocks.mean),):
-            raise ReachcostError(
-                f"these logs hold no actions of {len(blocks.mean)} numbers, so nothing was done in them that a planner "
-                "could do again: give logs with a column 'action' of this world"
-            )
+        logs, self._length = latents.logs, 1 if blocks is None else blocks.length
+        actions = _actions(logs, blocks)
         sources = exclude is not None and exclude.source_episodes is not None
         banned = exclude_from(logs, exclude if sources else None).episodes
         episode = logs.episode_of(np.arange(logs.rows))
         step = np.arange(logs.rows) - logs.offsets[episode]
-        self._rows = np.flatnonzero((step % blocks.length == 0) & ~np.isin(episode, banned))
+        self._rows = np.flatnonzero((step % self._length == 0) & ~np.isin(episode, banned))
         # The action of a last row was never taken, nor one that is not finite.
-        self._left = (logs.lengths[episode] - 1 - step)[self._rows] // blocks.length
-        actions = np.asarray(logs.columns["action"])
+        self._left = (logs.lengths[episode] - 1 - step)[self._rows] // self._length
         self._wrong = np.flatnonzero(~np.isfinite(actions).all(1))
-        self._values, self._length = latents.values, blocks.length
-        self._actions = torch.from_numpy(replace(blocks, length=1).standardise(actions[:, None]))
+        self._values = latents.values
+        units = actions if blocks is None else replace(blocks, length=1).standardise(actions[:, None])
+        self._actions = torch.from_numpy(units)
         self._indices: dict[tuple[int, bool, torch.device], _Index] = {}
 
     @torch.no_grad()
@@ -105,6 +102,20 @@ class LoggedActions:
                 "with a smaller horizon= or without from_logs"
             )
         return torch.from_numpy(rows)
+
+
+def _actions(logs: Logs, blocks: ActionBlocks | None) -> np.ndarray:
+    """What was done in logs [R, a]: numbers, or which of some actions, int64 [R, 1]."""
+    actions = np.asarray(logs.columns.get("action", np.empty((logs.rows, 0))))
+    if blocks is None and actions.dtype.kind in "iub":
+        return actions.reshape(len(actions), -1).astype(np.int64)
+    if blocks is None or actions.shape[1:] != (len(blocks.mean),):
+        kind = "discrete actions" if blocks is None else f"actions of {len(blocks.mean)} numbers"
+        raise ReachcostError(
+            f"these logs hold no {kind}, so nothing was done in them that a planner could do again: give logs with a "
+            "column 'action' of this world"
+        )
+    return actions
 
 
 class _Index:

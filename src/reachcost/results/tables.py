@@ -19,6 +19,7 @@ METRICS = {
     "success": ("success %", 1),
     "rho_geo": ("ρ_geo", 3),
     "rank": ("rank %", 2),
+    "steps": ("steps", 1),
     "distance": ("distance", 2),
     "final_geo": ("final geo", 2),
     "rho_logged": ("ρ logged", 4),

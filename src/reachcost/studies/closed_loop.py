@@ -45,7 +45,7 @@ def closed_loop(experiment: Experiment, setting: Setting, goals: EvaluationSet) 
     study, planner = experiment.study, _planner(experiment, setting, task)
     world, cost = _planned_with(experiment, setting, task)
     costs: Mapping[str, TerminalCost] = {setting.cost: cost}
-    if study.prepare is not None:
+    if study.prepare is not None and not getattr(planner, "from_logs", False):  # logs know latents, no tables
         world, costs = study.prepare(world, costs)
     proposal = None if setting.cost == RANDOM or study.proposal is None else study.proposal(task)
     options: dict[str, Any] = {

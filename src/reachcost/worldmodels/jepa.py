@@ -138,6 +138,8 @@ class JepaWorldModel:
         self.latent_dim: int = self.parts.latent_dim
         self.action_dim = actions.size
         self.history: int = self.parts.history
+        self.predicting: Any = self.parts
+        """What rolls out: the parts, or the same in half precision."""
         self._low, self._high = (bound.to(device) for bound in actions.bounds())
 
     def __repr__(self) -> str:
@@ -175,7 +177,7 @@ class JepaWorldModel:
         context, actions = context.to(self.device), actions.to(self.device)
         if self.clamp:
             actions = torch.minimum(torch.maximum(actions, self._low), self._high)
-        return rolled_out(self.parts, context, actions, itemgetter(-1))
+        return rolled_out(self.predicting, context, actions, itemgetter(-1))
 
     @torch.no_grad()
     def step(self, latents: Tensor, blocks: Tensor) -> Tensor:
@@ -190,7 +192,7 @@ class JepaWorldModel:
 
     def _follow(self, group: tuple[Tensor, Tensor]) -> Tensor:
         latents, blocks = (part[:, None] for part in group)
-        return predicted_path(self.parts, latents, blocks)[-1]
+        return predicted_path(self.predicting, latents, blocks)[-1]
 
     def _require_shapes(self, context: Tensor, actions: Tensor) -> None:
         for name, given in (("context", context), ("actions", actions)):
