@@ -222,11 +222,12 @@ def _places(latents: Latents, training: np.ndarray, wanted: int | None, seed: in
 
 def _places_of(latents: Latents, rows: np.ndarray, places: Tensor, progress: Progress) -> np.ndarray:
     """The place of each of some rows [N] -> int32 [N]."""
-    found, rate = list[np.ndarray](), Rate(progress, "states")
+    found, rate = np.empty(len(rows), np.int32), Rate(progress, "states")
     for first in progress.track(range(0, len(rows), PART), "parts of the logs"):
-        found.append(nearest(latents.values, places, rows[first : first + PART]))
-        rate.add(len(found[-1]))
-    return np.concatenate(found)
+        part = rows[first : first + PART]
+        found[first : first + PART] = nearest(latents.values, places, part)
+        rate.add(len(part))
+    return found
 
 
 def logged_graph(
