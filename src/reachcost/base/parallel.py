@@ -19,7 +19,7 @@ import torch
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
-SMALLEST, LARGEST = 16, 150
+SMALLEST, LARGEST = 32, 150
 """Candidates of a piece."""
 
 
@@ -58,8 +58,8 @@ def piece_of(count: int) -> int:
 
     That depends on the pool alone, so that its bits depend on nothing else; small pieces would waste matrix products.
 
-    >>> [piece_of(count) for count in (2, 75, 300, 1000)]
-    [2, 38, 150, 143]
+    >>> [piece_of(count) for count in (2, 37, 75, 300, 1000)]
+    [2, 37, 38, 150, 143]
     """
     number = max(1, min(2, count // SMALLEST), -(-count // LARGEST))
     return -(-count // number)

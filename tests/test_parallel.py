@@ -1,0 +1,83 @@
+"""Work in pieces: every core helps, and no bit depends on how many there are."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reachcost as rc
+from reachcost.base.parallel import LARGEST, each, in_pieces, one_thread, piece_of
+from reachcost.base.seeding import EpisodeStreams
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@given(st.integers(1, 5000))
+def test_a_pool_is_cut_into_pieces_of_one_size_that_waste_little(count: int) -> None:
+    size = piece_of(count)
+    assert 1 <= size <= LARGEST
+    assert -count % size < -(-count // size)  # less than a candidate a piece is filled up
+
+
+def test_results_come_in_order_from_several_threads(two_threads: None) -> None:
+    seen: set[int] = set()
+
+    def work(number: int) -> int:
+        seen.add(threading.get_ident())
+        assert torch.get_num_threads() == 1
+        assert not torch.is_grad_enabled()
+        return number**2
+
+    with torch.no_grad():
+        assert each(work, range(7)) == [number**2 for number in range(7)]
+    assert len(seen) == 2
+    assert torch.get_num_threads() == 2
+
+
+def test_what_fails_in_a_piece_fails_the_whole(two_threads: None) -> None:
+    with pytest.raises(ZeroDivisionError):
+        each(lambda number: 1 // number, [1, 0, 1])
+    assert each(lambda number: number, []) == []
+    assert torch.get_num_threads() == 2
+
+
+def test_all_threads_are_left_to_the_pieces_and_given_back(two_threads: None) -> None:
+    def share() -> int:
+        return len(set(each(lambda _: threading.get_ident(), range(8))))
+
+    with in_pieces():
+        assert torch.get_num_threads() == 1
+        assert share() == 2
+        with in_pieces():
+            assert share() == 2
+        with one_thread():
+            assert share() == 1
+        assert share() == 2
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("planner", [rc.CEM(iterations=2), rc.CEM(candidates=75, elites=8, iterations=2)])
+def test_one_plan_is_the_same_with_one_thread_and_with_two(planner: rc.CEM, two_threads: None) -> None:
+    model, head = rc.load_world_model("lewm-tworoom-3072"), rc.EmbeddingHead(192)
+    start, goal = torch.randn(2, 3, 192, generator=torch.Generator().manual_seed(0))
+
+    def plan(rows: slice) -> torch.Tensor:
+        streams = EpisodeStreams(0, "plan", range(3)[rows], 0)
+        return planner.plan(model, rc.HeadCost(head), start[rows, None], goal[rows], streams)
+
+    with torch.no_grad():
+        together = plan(slice(3))
+        torch.set_num_threads(1)
+        assert torch.equal(plan(slice(3)), together)
+        assert torch.equal(plan(slice(1, 2)), together[1:2])
