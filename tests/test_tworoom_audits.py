@@ -14,7 +14,7 @@ from reachcost.studies.tworoom import STUDY
 from .small import contents, small_table
 
 SLOW = {"logged-audit", "layouts-unseen"}  # they encode unseen episodes, or imagine; the latter has tests of its own
-LONGER = {"subspace", "layout", "coverage-repair", "tworoom-solved"}
+LONGER = {"subspace", "layout", "coverage-repair", "tworoom-solved", "budget"}
 QUICKLY_MADE = sorted({*STUDY.table_groups["audits"], *STUDY.table_groups["beyond"]} - SLOW)
 
 

@@ -92,6 +92,7 @@ from reachcost.tasks.toponav.task import sasc_pool as sasc_pool
 from reachcost.tasks.tworoom import Layout as Layout
 from reachcost.tasks.tworoom import TwoRoom as TwoRoom
 from reachcost.worldmodels.check import check_world_model as check_world_model
+from reachcost.worldmodels.half import halved as halved
 from reachcost.worldmodels.loading import load_world_model as load_world_model
 from reachcost.worldmodels.loading import zoo as zoo
 from reachcost.worldmodels.own import with_actions as with_actions

@@ -83,6 +83,7 @@ def _half(model: WorldModel, logs: Logs) -> str:
 
     from reachcost.costs.latent import LatentMSE
     from reachcost.data.rollouts import encoded
+    from reachcost.planning.cem import CEM
     from reachcost.planning.precision import plan_change
     from reachcost.worldmodels.half import halved
     from reachcost.worldmodels.jepa import JepaWorldModel
@@ -91,4 +92,4 @@ def _half(model: WorldModel, logs: Logs) -> str:
         raise ReachcostError(f"--half is for JEPA models, not for {type(model).__name__}: leave it out")
     rows = np.linspace(0, logs.rows - 1, 8).astype(np.int64)
     latents = encoded(model, logs.observations(rows), len(rows))
-    return str(plan_change(model, halved(model), LatentMSE(), latents, latents.flip(0)))
+    return str(plan_change(model, halved(model), LatentMSE(), latents, latents.flip(0), CEM(iterations=3)))
