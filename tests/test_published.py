@@ -98,7 +98,13 @@ def but_for_seconds(document: str) -> str:
     return re.sub(r'^  "seconds": \d+', "", document, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", all_tables())
+MANY_RUNS = {"pusht-25", "budget", "temporal-geodesic"}
+"""Tables whose rows take ten seconds to read."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in MANY_RUNS else []) for name in all_tables()]
+)
 def test_a_table_comes_out_of_its_rows_byte_for_byte(
     name: str, rows_alone: Path, drawn_once: Callable[[str], Study], monkeypatch: pytest.MonkeyPatch
 ) -> None:
