@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from reachcost.heads.euclidean import EuclideanHead
+from reachcost.planning.categorical_cem import CategoricalCEM
+from reachcost.planning.cem import CEM
 from reachcost.studies.experiment import Recording
-from reachcost.studies.suite import STUDY
+from reachcost.studies.suite import STUDY, budget
 from reachcost.studies.suite.labels import BOUNDS, HEADS, OTHERS, SETTINGS, UNRANKED, Place, _row, paper_studies
 from reachcost.worlds import suite
 from reachcost.worlds.sets import EPISODES
@@ -29,6 +34,28 @@ def test_a_line_is_of_all_episodes_and_read_back(tmp_path: Path) -> None:
         assert (lines[0].model, lines[0].n) == ("toponav", EPISODES)
         assert ("rho_geo" in lines[0].ours, "operations" in lines[0].ours) == (name == "raw", name == "raw")
     assert _row(Recording(STUDY, tmp_path), place, "raw", {"raw": "other"}).cost == "other"
+
+
+def test_planners_of_one_place_share_its_head_and_its_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place.of_world(Recording(STUDY, tmp_path), suite()["open"])
+    monkeypatch.setitem(HEADS, budget.COST, lambda place: EuclideanHead(place.model.latent_dim, scale=1.0))
+    small = {"CEM 6 x 1": CEM(3, 6, 1, 2), "from logs 8 x 1": CEM.experienced(horizon=3, candidates=8, iterations=1)}
+    monkeypatch.setattr(budget, "planners", lambda own: small)
+    lines = [budget._rows(Recording(STUDY, tmp_path), place) for _ in range(2)]
+    assert lines[0] == lines[1]
+    assert [line.setting for line in lines[0]] == [*small, "", ""]
+    assert {line.n for line in lines[0]} == {EPISODES * len(budget.SEEDS)}
+
+
+def test_fewer_rollouts_are_a_sixteenth_and_an_eighth_whatever_the_world() -> None:
+    for world in suite().values():
+        own = world.planner
+        assert isinstance(own, CEM | CategoricalCEM)
+        full, *others = budget.planners(own).values()
+        shares = [one.candidates * one.iterations / (full.candidates * full.iterations) for one in others]
+        assert all(0.06 <= share <= 0.0625 for share in shares[:-1])
+        assert 0.12 <= shares[-1] <= 0.125
+        assert {(one.horizon, one.blocks) for one in (full, *others)} == {(own.horizon, own.blocks)}
 
 
 def test_a_world_of_the_suite_reports_one_set_and_keeps_both_out(tmp_path: Path) -> None:

@@ -120,6 +120,22 @@ def test_an_experienced_planner_begins_with_what_ended_best_and_asks_for_no_roll
         rc.CEM(logged_among=10)
 
 
+def test_who_names_no_planner_begins_with_the_logs_that_are_given() -> None:
+    task, model = rc.make_task("tworoom"), rc.load_world_model("lewm-tworoom-3072")
+    goals, costs = task.evaluation_set("high-distance").spread(2), {"raw": rc.LatentMSE()}
+    latents = rc.encode_logs(model, task.generate_logs(50))
+    usual = rc.control(task, model, costs, goals, logs=latents, budget=5)
+    named = rc.control(task, model, costs, goals, rc.CEM.experienced(), logs=latents, budget=5)
+    assert np.array_equal(usual.paths, named.paths)
+    grid, exact = rc.make_task("toponav"), rc.ExactTopoNav()
+    few, logged = grid.evaluation_set().spread(2), rc.encode_logs(exact, grid.generate_logs(50))
+    usual = rc.control(grid, exact, costs, few, logs=logged, budget=3)
+    named = rc.control(grid, exact, costs, few, rc.CategoricalCEM.experienced(), logs=logged, budget=3)
+    assert np.array_equal(usual.paths, named.paths)
+    without = rc.control(grid, exact, costs, few, budget=3)
+    assert np.array_equal(without.paths, rc.control(grid, exact, costs, few, rc.CategoricalCEM(), budget=3).paths)
+
+
 def test_logs_are_asked_for() -> None:
     task, model = rc.make_task("tworoom"), rc.load_world_model("lewm-tworoom-3072")
     goals, planner = task.evaluation_set("high-distance").spread(1), rc.CEM(from_logs=True)

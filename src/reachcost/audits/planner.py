@@ -23,9 +23,8 @@ from reachcost.costs.latent import LatentMSE
 from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, model_identity
-from reachcost.planning.categorical_cem import CategoricalCEM
-from reachcost.planning.cem import CEM
 from reachcost.planning.control import Proposal
+from reachcost.planning.usual import usual_planner
 from reachcost.protocols import SamplingPlanner, TerminalCost, WorldModel
 from reachcost.tasks.contract import Task, require_task
 
@@ -154,7 +153,7 @@ def audit_planner(
 
 def _usual_planner(model: WorldModel, task: Task | None) -> SamplingPlanner:
     actions = None if task is None or blocks_of(model) is not None else task.discrete_actions
-    return CEM() if actions is None else CategoricalCEM(actions)
+    return usual_planner(actions)
 
 
 def verdict(stages: Sequence[Stage]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from reachcost.data.rollouts import ends_of
 from reachcost.errors import ReachcostError
 from reachcost.planning.budget import require_budget
 from reachcost.planning.elites import lowest
-from reachcost.planning.logged import LoggedActions
+from reachcost.planning.logged import AMONG, LoggedActions
 from reachcost.protocols import TerminalCost, WorldModel
 
 
@@ -54,7 +54,7 @@ class CategoricalCEM:
     from_logs: bool = False
     """Begin with what was done before: the first pool begins with logged action sequences from latents like the present
     one, as in `CEM`. `control` is then given the encoded logs."""
-    logged_among: int = 300
+    logged_among: int = AMONG
     """Of so many that began nearest, those that ended best by the cost are taken."""
     keep_elites: int = 0
     """Best candidates of an iteration, some or all of the elites, that take the last places in the next pool, before
@@ -65,6 +65,16 @@ class CategoricalCEM:
         if self.actions < 1:
             raise ReachcostError(f"CategoricalCEM(actions={self.actions}): give as many as the task has")
         require_budget(self, fewest=1)
+
+    @classmethod
+    def experienced(cls, actions: int = 5, **changes: Any) -> CategoricalCEM:
+        """Begin with what logs know, and search around it, for a sixteenth of the paper's work; as `CEM.experienced`.
+
+        >>> paper, ours = CategoricalCEM(), CategoricalCEM.experienced()
+        >>> paper.candidates * paper.iterations / (ours.candidates * ours.iterations)
+        16.0
+        """
+        return cls(actions, **{"candidates": 16, "elites": 4, "keep_elites": 2, "from_logs": True, **changes})
 
     @property
     def executed(self) -> int:

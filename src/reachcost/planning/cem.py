@@ -18,7 +18,7 @@ from reachcost.data.rollouts import ends_of
 from reachcost.errors import ReachcostError
 from reachcost.planning.budget import require_budget
 from reachcost.planning.elites import lowest
-from reachcost.planning.logged import LoggedActions
+from reachcost.planning.logged import AMONG, LoggedActions
 from reachcost.protocols import TerminalCost, WorldModel
 
 Bound = float | tuple[float, ...]
@@ -162,8 +162,9 @@ class CEM:
         >>> CEM().candidates * CEM().iterations / (CEM.experienced().candidates * CEM.experienced().iterations)
         16.216216216216218
         """
-        best = {"candidates": 37, "iterations": 5, "elites": 8, "keep_elites": 4, "from_logs": True}
-        return cls(**{**best, "logged_among": 300, "least_deviation": 0.5, "correlation": 0.8, **changes})
+        elites = max(2, min(8, changes.get("candidates", 37) // 4))
+        best = {"candidates": 37, "iterations": 5, "elites": elites, "keep_elites": elites // 2, "from_logs": True}
+        return cls(**{**best, "logged_among": AMONG, "least_deviation": 0.5, "correlation": 0.8, **changes})
 
     @property
     def executed(self) -> int:

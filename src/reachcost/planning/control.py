@@ -24,6 +24,7 @@ from reachcost.errors import ReachcostError
 from reachcost.planning.actions import require_actions, require_planner, some_action
 from reachcost.planning.history import Remembering
 from reachcost.planning.logged import LoggedActions
+from reachcost.planning.usual import usual_planner
 from reachcost.protocols import Planner, TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 from reachcost.tasks.trial import stepped, try_task
@@ -86,7 +87,7 @@ def control(
     model: WorldModel,
     costs: Mapping[str, TerminalCost],
     evaluation: EvaluationSet,
-    planner: Planner,
+    planner: Planner | None = None,
     *,
     seed: int = 0,
     budget: int | None = None,
@@ -105,7 +106,8 @@ def control(
             discrete. One with a `history` is given as many past frames, one block apart, as the episode has.
         costs: Terminal costs by name.
         evaluation: E start and goal states.
-        planner: Chooses action sequences; the blocks it names by `executed` are executed, then it plans anew. One with
+        planner: Chooses action sequences, by default `CEM.experienced()` where `logs` are given, else the paper's, for
+            the actions of the task; the blocks it names by `executed` are executed, then it plans anew. One with
             `warm_start` is given the blocks that its last plan left, as `start`, one with `shrink` the number of blocks
             that the budget leaves, as `remaining`.
         seed: Seed of the planner.
@@ -116,6 +118,7 @@ def control(
         progress: True shows how far it is.
     """
     blocks = require_actions(task, model)
+    planner = usual_planner(task.discrete_actions, logs is not None) if planner is None else planner
     require_planner(task, planner)
     require_set(evaluation)
     require_type(seed, int, "seed", "give a whole number")

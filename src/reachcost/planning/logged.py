@@ -20,6 +20,8 @@ from reachcost.protocols import TerminalCost
 
 TOGETHER = 8192
 """Logged latents that are compared at once."""
+AMONG = 300
+"""Logged sequences that began nearest to a latent, of which those that ended best are taken."""
 PLACES = 20_000
 """Logged sequences that the best are looked for among; of more, evenly many are left out."""
 

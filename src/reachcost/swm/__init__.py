@@ -5,6 +5,7 @@ its worlds, and import it when they are called.
 """
 
 from reachcost.swm.costs import ReachObjective, RepairedModel
+from reachcost.swm.experience import FromLogs
 from reachcost.swm.model import Standardiser, SwmModel
 
-__all__ = ["ReachObjective", "RepairedModel", "Standardiser", "SwmModel"]
+__all__ = ["FromLogs", "ReachObjective", "RepairedModel", "Standardiser", "SwmModel"]

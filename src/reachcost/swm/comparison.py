@@ -13,7 +13,7 @@ import numpy as np
 from reachcost.base.machine import versions
 from reachcost.base.progress import Progress, as_progress
 from reachcost.data.evaluation import EvaluationSet
-from reachcost.data.latents import model_identity
+from reachcost.data.latents import Latents, model_identity
 from reachcost.data.logs import Logs
 from reachcost.fitting.exclusion import Exclusion
 from reachcost.heads.base import LearnedHead
@@ -30,9 +30,10 @@ TOTAL = "success"
 """What a table calls the success of all episodes."""
 
 
-def table_name(goals: EvaluationSet, weight: float | None = None) -> str:
+def table_name(goals: EvaluationSet, weight: float | None = None, from_logs: bool = False) -> str:
     """What the table of a comparison is called."""
-    return f"stable-worldmodel-{goals.name}{'' if weight is None else f'-hybrid-{weight:g}'}"
+    hybrid = "" if weight is None else f"-hybrid-{weight:g}"
+    return f"stable-worldmodel-{goals.name}{hybrid}{'-from-logs' if from_logs else ''}"
 
 
 def compare_in_world(
@@ -44,6 +45,7 @@ def compare_in_world(
     planner: CEM | None = None,
     seed: int = 0,
     doubt: str | None = None,
+    logs: Latents | None = None,
     progress: Progress | bool | None = None,
 ) -> ResultTable:
     """Evaluate latent distance, the repaired cost and random actions on the same starts and goals.
@@ -57,6 +59,7 @@ def compare_in_world(
         planner: Size of their CEM's search.
         seed: Of their CEM.
         doubt: What a reader must know of head and goals, see `doubt_of`.
+        logs: Encoded logs that their CEM begins with; nothing is taken from the episodes that the goals are of.
         progress: True shows how far it is.
     """
     planner, progress, raw = planner or CEM(), as_progress(progress), SwmModel(model)
@@ -66,7 +69,7 @@ def compare_in_world(
     success = {}
     for name, cost in costs.items():
         progress.step(name)
-        success[name] = evaluate_in_world(task, cost, model.actions, goals, planner, seed, progress=progress)
+        success[name] = evaluate_in_world(task, cost, model.actions, goals, planner, seed, logs=logs, progress=progress)
     before, after, _ = success.values()
     change = change_of(before, after)
     provenance: dict[str, Any] = {
@@ -76,6 +79,7 @@ def compare_in_world(
         "head": {key: value for key, value in head.record.items() if key != "curve"},
         "weight": weight,
         "planner": asdict(planner),
+        "begins_with_logs_sha256": None if logs is None else logs.logs.fingerprint,
         "evaluation_set": goals.name,
         "evaluation_set_sha256": goals.fingerprint,
         "logs_of_goals_sha256": goals.logs_sha256,
@@ -87,12 +91,12 @@ def compare_in_world(
     }
     rows = [row_of(task, name, model.card["name"], seed, found, goals) for name, found in success.items()]
     formula = "the head" if weight is None else f"latent distance and {weight:g} of the head, both standardised"
-    note = _note(
-        public_environment(task).name, goals, planner, f"`{repair}` {formula} (labels {labels})", change, doubt
-    )
+    solver = f"{planner.candidates} candidates and {planner.iterations} rounds"
+    solver += "" if logs is None else ", which begins with what logs know of the way (`FromLogs`)"
+    note = _note(public_environment(task).name, goals, solver, f"`{repair}` {formula} (labels {labels})", change, doubt)
     metrics = _metrics(task.groups(goals.starts, goals.goals))
     kinds = {metric: (f"{name} %", 1) for name, metric in metrics.items()}
-    return ResultTable(table_name(goals, weight), note, (TOTAL, *kinds), rows, provenance, kinds)
+    return ResultTable(table_name(goals, weight, logs is not None), note, (TOTAL, *kinds), rows, provenance, kinds)
 
 
 def doubt_of(head: LearnedHead, goals: EvaluationSet, logs: Logs | None) -> str | None:
@@ -152,12 +156,12 @@ def _metrics(groups: Iterable[str]) -> dict[str, str]:
 
 
 def _note(
-    environment: str, goals: EvaluationSet, planner: CEM, repair: str, change: dict[str, Any], doubt: str | None
+    environment: str, goals: EvaluationSet, solver: str, repair: str, change: dict[str, Any], doubt: str | None
 ) -> str:
     low, high = change["interval"]
     return (
         f"`World.evaluate` of stable-worldmodel on {environment}, {len(goals)} starts and goals of {goals.name}, its "
-        f"CEM with {planner.candidates} candidates and {planner.iterations} rounds. `raw` is latent distance, "
+        f"CEM with {solver}. `raw` is latent distance, "
         f"{repair}, `random` its random policy; brackets are Wilson intervals of 95 %. The repair changes success by "
         f"{change['points']:+.1f} points [{low:+.1f}, {high:+.1f}] (Newcombe's paired interval): {change['gained']} "
         f"episodes gained, {change['lost']} lost. {f'Note: {doubt}. ' if doubt else ''}Made by `reachcost evaluate`."

@@ -19,10 +19,12 @@ from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import generator
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.evaluation import EvaluationSet, require_one_world
+from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.data.logs.hdf5 import write_logs
 from reachcost.errors import ReachcostError
 from reachcost.planning.cem import CEM
+from reachcost.swm.experience import FromLogs
 from reachcost.swm.model import Standardiser
 from reachcost.swm.package import import_stable_worldmodel, silence
 from reachcost.tasks.contract import PublicEnvironment, Task
@@ -66,6 +68,7 @@ def evaluate_in_world(
     planner: CEM | None = None,
     seed: int = 0,
     transform: dict[str, Callable[[Any], Tensor]] | None = None,
+    logs: Latents | None = None,
     progress: Progress | bool | None = None,
 ) -> np.ndarray:
     """Run their CEM, policy and `World.evaluate` with a cost on every start and goal -> success bool [E].
@@ -81,10 +84,13 @@ def evaluate_in_world(
         planner: Size of the search; `CEM()` is that of the paper.
         seed: Of the planner.
         transform: What the policy does to `pixels` and `goal` before a model of theirs sees them; ours need nothing.
+        logs: Encoded logs that their CEM begins with (see `FromLogs`), but for the episodes that the goals are of.
         progress: True shows how far it is.
     """
     swm, planner, public = import_stable_worldmodel(), planner or CEM(), public_environment(task)
     _require_plain(planner)
+    if cost is not None and logs is not None:
+        cost = FromLogs(cost, logs, blocks, exclude=goals)
     success = np.zeros(len(goals), bool)
     with tempfile.TemporaryDirectory() as folder, one_thread():
         dataset = goals_dataset(task, goals, Path(folder) / "goals.h5", len(blocks.mean))
@@ -113,7 +119,14 @@ def _require_plain(planner: CEM) -> None:
     """Refuse options that the solver there does not have."""
     if planner.execute != "mean":
         raise ReachcostError(f"the CEM of stable-worldmodel executes the mean of its elites, not the {planner.execute}")
-    plain = CEM(planner.horizon, planner.candidates, planner.iterations, planner.elites, blocks=planner.blocks)
+    plain = CEM(
+        planner.horizon,
+        planner.candidates,
+        planner.iterations,
+        planner.elites,
+        blocks=planner.blocks,
+        deviation=planner.deviation,
+    )
     for option in fields(planner):
         if (given := getattr(planner, option.name)) != getattr(plain, option.name):
             raise ReachcostError(
@@ -130,6 +143,7 @@ def _policy(cost: Any, blocks: ActionBlocks, planner: CEM, seed: int, transform:
     solver = CEMSolver(
         cost,
         num_samples=planner.candidates,
+        var_scale=planner.deviation,
         n_steps=planner.iterations,
         topk=planner.elites,
         device=str(next(cost.parameters()).device),

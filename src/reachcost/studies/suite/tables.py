@@ -16,6 +16,7 @@ from reachcost.results.tables import TableRow
 from reachcost.studies.experiment import Recording
 from reachcost.studies.lines import mean_intervals
 from reachcost.studies.study import Tables
+from reachcost.studies.suite import budget
 from reachcost.studies.suite.labels import METRICS, directed_rows, label_rows, require_ready
 from reachcost.studies.suite.settings import settings_of, worlds
 from reachcost.studies.suite.verdicts import METRICS as JUDGED
@@ -98,6 +99,7 @@ STUDY = Tables(
         "worlds": TablePlan(SUITE_NOTE, ("success",), suite_rows, intervals="", legend=False),
         "directed": TablePlan(DIRECTED_NOTE, METRICS, directed_rows, intervals="", legend=False),
         "labels": TablePlan(LABELS_NOTE, METRICS, label_rows, intervals="", legend=False),
+        "budget-worlds": TablePlan(budget.NOTE, budget.METRICS, budget.budget_rows, intervals="", legend=False),
         "verdicts": TablePlan(NOTE, JUDGED, verdict_rows, intervals="", legend=False),
     },
     headings={
@@ -107,6 +109,6 @@ STUDY = Tables(
         "wrong": ("wrong %", 1),
         "cannot_tell": ("cannot tell %", 1),
     },
-    table_groups={"suite": ("worlds", "directed", "labels", "verdicts")},
+    table_groups={"suite": ("worlds", "directed", "labels", "budget-worlds", "verdicts")},
     require=require_ready,
 )
