@@ -354,12 +354,26 @@ def test_one_planner_that_begins_with_logs_passes_the_paper_at_both_offsets_of_p
 @pytest.mark.parametrize("model", ["lewm", "pldm"])
 def test_what_logs_know_is_worth_fifteen_of_sixteen_rollouts(model: str) -> None:
     whole, eighth, sixteenth = (
-        row_of("budget", model=model, setting=setting)["ours"]
+        row_of("budget", cost="trm-auto", model=model, setting=setting)["ours"]
         for setting in ("CEM 300 x 10", "from logs 75 x 5", "from logs 37 x 5")
     )
     assert sixteenth["success"] >= whole["success"] - 1
     assert eighth["success"] >= whole["success"] - 1
     assert eighth["steps"] <= whole["steps"] + 1
+
+
+def test_what_logs_know_is_worth_fifteen_of_sixteen_rollouts_in_other_worlds() -> None:
+    rows = [row for row in published("budget-worlds")["rows"] if row["cost"] == "trm-auto"]
+    worlds = list(dict.fromkeys(row["model"] for row in rows))
+    assert len(worlds) == 10
+    ours = {name: [row["ours"] for row in rows if row["model"] == name] for name in worlds}
+    for found in ours.values():
+        whole, few, (sixteenth, eighth) = found[0], found[1], found[-2:]
+        assert sixteenth["success"] >= few["success"]
+        assert eighth["success"] >= few["success"]
+    # On average over worlds: 60 episodes of one are too few to tell a point.
+    whole, sixteenth = (np.mean([found[number]["success"] for found in ours.values()]) for number in (0, -2))
+    assert sixteenth >= whole - 1
 
 
 def test_a_directed_head_passes_a_gate_that_opens_one_way_and_a_symmetric_one_does_not() -> None:

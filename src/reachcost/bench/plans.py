@@ -12,11 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reachcost.base.seeding import EpisodeStreams
 from reachcost.bench.entry import Entry, Side, Sides, in_threads
 from reachcost.bench.models import compact, official, random_frames
 from reachcost.bench.peers import SolverStreams, information, normalised, public_compact, public_model, solve
 from reachcost.costs.latent import LatentMSE
+from reachcost.data.latents import Latents
 from reachcost.planning.cem import CEM
+from reachcost.planning.logged import LoggedActions
+from reachcost.tasks.registry import make_task
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.public_architecture import PublicArchitecture
 
@@ -26,6 +30,8 @@ MANY = 10
 """Episodes that are planned for in one call."""
 FEWER_ROUNDS = 2
 """Rounds of many plans of official size: ten would take minutes."""
+LOGGED, PROMISED = 3000, 0.020
+"""Episodes that a plan begins with, and the seconds it may take."""
 SEED = 0
 
 
@@ -42,7 +48,7 @@ def plan_entries() -> list[Entry]:
         entries.append(_plan(f"{MANY} plans official history 1", many, threads, rounds=FEWER_ROUNDS))
         many = partial(against_compact, CEM(), MANY, threads)
         entries.append(_plan(f"{MANY} plans compact", many, threads, repeats=5))
-    return [*entries, scaling()]
+    return [*entries, scaling(), from_logs()]
 
 
 def _plan(
@@ -67,6 +73,27 @@ def scaling() -> Entry:
 
     says = "our CEM with 2 threads against our CEM with 1, official size, history 1"
     return Entry("plan official history 1, from 1 to 2 threads", says, prepare, "plan", target=1.8)
+
+
+def from_logs() -> Entry:
+    """A plan that begins with logs, from encoded frames, against the promise of how long a robot waits for it."""
+    wait = f"{PROMISED * 1000:.0f} ms, encoding apart"
+    says = f"CEM.experienced() with a compact model and {LOGGED:,} logged episodes against {wait}"
+    return Entry("plan compact from logs, 2 threads", says, against_wait, "plan", target=1.0, repeats=15)
+
+
+def against_wait(planner: CEM | None = None, episodes: int = LOGGED, threads: int = 2) -> Sides:
+    """How fast it is does not depend on the latents of logs, which are random here."""
+    planner, model = planner or CEM.experienced(), compact()
+    logs = make_task().generate_logs(episodes)
+    known = LoggedActions(Latents(torch.randn(logs.rows, model.latent_dim), logs), model.actions)
+    here, goal = model.encode({"pixels": random_frames(2, model.parts.pixels)}).chunk(2)
+
+    def plan() -> Tensor:
+        streams = EpisodeStreams(SEED, "plan", np.arange(1), 0)
+        return planner.plan(model, LatentMSE(), here[:, None], goal, streams, logged=known)
+
+    return Sides(Side(plan, threads=threads), PROMISED)
 
 
 def against_lewm(
@@ -95,7 +122,7 @@ def _sides(
     return Sides(ours, Side(theirs, amount, threads), within=WITHIN, counted=True)
 
 
-def our_plans(model: JepaWorldModel, planner: CEM, frames: np.ndarray) -> Tensor:
+def our_plans(model: JepaWorldModel, planner: CEM, frames: np.ndarray, logged: LoggedActions | None = None) -> Tensor:
     """What our CEM chooses, from frames of E starts, then E goals -> plans [E, H, A]."""
     context, goal = model.encode({"pixels": frames}).chunk(2)
     streams = SolverStreams(SEED, len(goal), planner.iterations)

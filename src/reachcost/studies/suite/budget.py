@@ -15,8 +15,8 @@ from reachcost.planning.control import control
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.tables import TableRow
 from reachcost.studies.experiment import Recording
-from reachcost.studies.lines import BOUNDS, mean_intervals
-from reachcost.studies.suite.labels import HEADS, OTHERS, SETTINGS, Place, paper_studies
+from reachcost.studies.lines import mean_intervals
+from reachcost.studies.suite.labels import BOUNDS, HEADS, SETTINGS, Place, paper_studies, way_row
 from reachcost.studies.suite.settings import worlds
 
 METRICS = ("success", "steps")
@@ -33,7 +33,9 @@ NOTE = (
     "set of TopoNav and PushT (goals 50 steps away, 25 actions a plan), set `report` of the suite, two seeds of the "
     "planner, heads as `reachcost fit` makes them (`trm-auto`). TopoNav without the routes of the true map that its "
     "protocol writes into every pool: a sixteenth of a pool would hold little else. steps: to the goal, the whole "
-    "budget where it was not reached. Brackets are 95 % intervals over seeds and episodes."
+    "budget where it was not reached. `oracle` plans with the "
+    "simulator, the true distance and the planner of the world, `random` acts at random: the lines of table `labels`. "
+    "Brackets are 95 % intervals over seeds and episodes."
 )
 
 
@@ -41,7 +43,7 @@ def budget_rows(recording: Recording) -> list[TableRow]:
     """TopoNav and PushT, then the suite."""
     studies = [study for study in paper_studies() if "budget" not in study.tables]
     places = [*map(Place.of_study, studies), *(Place.of_world(recording, world) for world in worlds())]
-    return [row for place in places for row in _rows(recording, place)]
+    return [row for place in places for row in place_rows(recording, place)]
 
 
 def planners(own: CEM | CategoricalCEM) -> dict[str, CEM | CategoricalCEM]:
@@ -71,41 +73,37 @@ def planners(own: CEM | CategoricalCEM) -> dict[str, CEM | CategoricalCEM]:
     return {f"{name} {planner.candidates} x {planner.iterations}": planner for name, planner in found}
 
 
-def _rows(recording: Recording, place: Place) -> list[TableRow]:
+def place_rows(recording: Recording, place: Place) -> list[TableRow]:
+    """Every planner in one place, all with one head; floor and ceiling are those of the table `labels`."""
     ways = planners(cast("CEM | CategoricalCEM", place.planner))
 
     def compute(_: Path) -> Columns:
-        cost = HeadCost(HEADS[COST](place))
-        runs = []
+        cost, parts = HeadCost(HEADS[COST](place)), []
         for seed in SEEDS:
             for name, planner in ways.items():
                 logs = place.latents if planner.from_logs else None
-                found = control(place.task, place.model, {name: cost}, place.goals, planner, seed=seed, logs=logs)
-                runs.append((seed, found))
-            for name in BOUNDS:
-                model, bound, _ = OTHERS[name](place)
-                planner = ways[next(iter(ways))] if name != "random" else OTHERS[name](place)[2]
-                runs.append((seed, control(place.task, model, {name: bound}, place.goals, planner, seed=seed)))
-        parts = [{**found.rows(), "seed": np.full(found.success.size, seed)} for seed, found in runs]
+                runs = control(place.task, place.model, {name: cost}, place.goals, planner, seed=seed, logs=logs)
+                parts.append({**runs.rows(), "seed": np.full(len(place.goals), seed)})
         return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
     config = {**place.declared, "way": COST, "settings": SETTINGS[COST], "planners": ways, "planner_seeds": SEEDS}
     run = recording.run("budget", place.name, config, compute)
     episodes = sorted(set(run.table()["episode"].to_pylist()))
-    read = require_rows(run, {"cost": [*ways, *BOUNDS], "seed": SEEDS, "episode": episodes}, METRICS)
-    return [
+    read = require_rows(run, {"cost": [*ways], "seed": SEEDS, "episode": episodes}, METRICS)
+    rows = [
         _row(place, name, {"success": 100 * read["success"][number], "steps": read["steps"][number]})
-        for number, name in enumerate((*ways, *BOUNDS))
+        for number, name in enumerate(ways)
     ]
+    return [*rows, *(way_row(recording, place, name) for name in BOUNDS)]
 
 
-def _row(place: Place, name: str, values: dict[str, np.ndarray]) -> TableRow:
+def _row(place: Place, setting: str, values: dict[str, np.ndarray]) -> TableRow:
     return TableRow(
-        cost=name if name in BOUNDS else COST,
+        cost=COST,
         model=place.name,
         n=values["success"].size,
         ours={metric: float(value.mean()) for metric, value in values.items()},
         interval=mean_intervals(values, {"success"}),
         paper=None,
-        setting="" if name in BOUNDS else name,
+        setting=setting,
     )

@@ -219,17 +219,19 @@ def require_ready() -> None:
 def label_rows(recording: Recording) -> list[TableRow]:
     """Every way in every world: those of the paper, then the suite."""
     places = [*map(Place.of_study, paper_studies()), *(Place.of_world(recording, world) for world in worlds())]
-    return [_row(recording, place, name) for place in places for name in (*OTHERS, *HEADS)]
+    return [way_row(recording, place, name) for place in places for name in (*OTHERS, *HEADS)]
 
 
 def directed_rows(recording: Recording) -> list[TableRow]:
     """The world whose gate opens one way: labels and heads that know it, and those that do not."""
     (world,) = (world for world in worlds() if world.name == "one-way")
     place = Place.of_world(recording, world)
-    return [_row(recording, place, name, shown={"trm-auto": "trm-directed"}) for name in (*OTHERS, *HEADS)]
+    return [way_row(recording, place, name, shown={"trm-auto": "trm-directed"}) for name in (*OTHERS, *HEADS)]
 
 
-def _row(recording: Recording, place: Place, name: str, shown: Mapping[str, str] | None = None) -> TableRow:
+def way_row(recording: Recording, place: Place, name: str, shown: Mapping[str, str] | None = None) -> TableRow:
+    """What a way makes of a place; `shown` renames it."""
+
     def compute(_: Path) -> Columns:
         require_latents(place.latents)  # before the clock starts: encoding is no part of what is timed
         began = time.perf_counter()
