@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,9 +13,10 @@ import pytest
 
 from reachcost.bench.growth.curve import Curve, Prepare, exponent
 from reachcost.bench.growth.point import Point, in_new_process, measured
-from reachcost.bench.growth.record import MOST_MEMORY, path_in, picture_in, table
+from reachcost.bench.growth.record import MOST_MEMORY, broken_promises, path_in, picture_in, table
 from reachcost.bench.growth.registry import all_curves, idle
 from reachcost.cli import main
+from tests.processes import dying, holding
 
 ROOT = Path(__file__).parent.parent
 PUBLISHED = path_in(ROOT / "results")
@@ -31,18 +31,10 @@ def quadratic(size: int, _: Path) -> Callable[[], object]:
     return lambda: time.sleep(0.001 * size**2)
 
 
-def holding(size: int, _: Path) -> Callable[[], object]:
-    return lambda: np.ones(size * 2**20, np.uint8)
-
-
 def failing(size: int, _: Path) -> Callable[[], object]:
     if size == SIZES[-1]:
         raise ValueError("too much of it")
     return lambda: time.sleep(0.002)
-
-
-def dying(_: int, __: Path) -> Callable[[], object]:
-    return lambda: os._exit(9)
 
 
 def curve(name: str, prepare: Prepare) -> Curve:
@@ -150,6 +142,6 @@ def test_the_published_record_keeps_every_promise_and_the_page_shows_it() -> Non
     assert {name: line["sizes"] for name, line in record["curves"].items()} == {
         line.name: [*line.sizes] for line in all_curves()
     }
-    assert record["failed"] == {}
+    assert broken_promises(record) == []
     page = (ROOT / "docs" / "speed.md").read_text()
     assert "\n".join(table(record)) in page

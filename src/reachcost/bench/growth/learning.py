@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from uuid import uuid4
+from shutil import rmtree
 
 import numpy as np
 import torch
@@ -69,8 +69,13 @@ def fitting_by_pairs(size: int, directory: Path) -> Callable[[], object]:
 
 
 def encoding_by_rows(size: int, directory: Path) -> Callable[[], object]:
-    """So many rows, into a new directory each time: what was encoded before would be read from there."""
-    return lambda: encoded(size, directory / uuid4().hex)
+    """So many rows; those of the last time are removed, or they would be read instead."""
+
+    def work() -> object:
+        rmtree(directory, ignore_errors=True)
+        return encoded(size, directory)
+
+    return work
 
 
 def drawing_by_rows(size: int, directory: Path) -> Callable[[], object]:

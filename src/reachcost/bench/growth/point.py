@@ -13,9 +13,9 @@ from reachcost.bench.entry import Side
 from reachcost.bench.growth.curve import Prepare
 from reachcost.bench.measure import peak_memory, seconds_of
 
-LONG = 10.0
+LONG = 20.0
 """Seconds of work that is done once; what is shorter is done once more at least, as the first time takes longer."""
-ENOUGH, REPEATS = 1.0, 20
+ENOUGH, REPEATS = 3.0, 20
 """Seconds, or times, after which work is not repeated."""
 
 
