@@ -1,9 +1,9 @@
-# make setup | demo | test | test-swm | test-slow | results | bench | bench-training | pictures. Needs Python 3.11 (or newer) and make; everything else goes into .venv.
+# make setup | demo | test | test-swm | test-slow | results | bench | bench-growth | bench-training | pictures. Needs Python 3.11 (or newer) and make; everything else goes into .venv.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test test-swm test-slow results bench bench-training pictures clean
+.PHONY: setup demo test test-swm test-slow results bench bench-growth bench-training pictures clean
 
 setup: $(READY)
 
@@ -44,6 +44,10 @@ results: .venv/.ready-swm
 # Everything that is promised of speed, beside its peer: eight minutes on two idle cores.
 bench: .venv/.ready-swm
 	$(BIN)/reachcost bench --against swm --out results
+
+# How time and memory grow with the size of the work: ten minutes on two idle cores.
+bench-growth: setup
+	$(BIN)/reachcost bench --growth --out results
 
 # Trains a whole LeWM by the default plan: under ten minutes on two idle cores.
 bench-training: .venv/.ready-swm

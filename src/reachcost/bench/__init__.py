@@ -2,4 +2,5 @@
 
 `entry` says what a comparison is, `measure` times one, `record` keeps and judges them. The comparisons themselves have
 a file for each idea; `registry` lists them. `peers` holds the other side of those with stable-worldmodel.
+`growth` measures ours alone, at several sizes.
 """

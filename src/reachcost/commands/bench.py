@@ -1,4 +1,4 @@
-"""`reachcost bench`: how fast it is, beside a peer."""
+"""`reachcost bench`: how fast it is, beside a peer, and how cost grows."""
 
 from __future__ import annotations
 
@@ -13,20 +13,33 @@ def bench(
     against: Literal["swm"] | None = None,
     only: tuple[str, ...] = (),
     repeats: int | None = None,
+    growth: bool = False,
     out: Path | None = None,
 ) -> None:
     """Measure speed beside a peer, each in turn in one process; fails where it is slower than promised.
 
-    Run it on an idle machine with two cores or more: eight minutes there, with `--against swm`.
+    Run it on an idle machine with two cores or more: eight minutes there, with `--against swm`; ten with `--growth`.
 
     Args:
         against: `swm` measures against stable-worldmodel, too (pip install 'reachcost[swm]').
         only: Names of comparisons, or how they begin (`plan`); a wrong one lists them. By default all.
         repeats: Times that each side is measured; by default 3 to 15, more for what is short.
-        out: Directory for the record, benchmarks/bench.json in it; by default nothing is kept.
+        growth: Measure instead how time and memory of ours grow with candidates, horizon, episodes, latent size, pairs
+            and log rows; fails where one of them grows faster than promised. It needs 3 GB for files of its own.
+        out: Directory for the record, benchmarks/bench.json in it, or growth.json and figures/growth.png; by default
+            nothing is kept.
     """
+    if growth:
+        if against or only or repeats is not None:
+            raise ReachcostError("--growth measures ours alone, all of it: leave out --against, --only and --repeats")
+        _growth(out)
+    else:
+        _beside_peers(against, only, repeats, out)
+
+
+def _beside_peers(against: Literal["swm"] | None, only: tuple[str, ...], repeats: int | None, out: Path | None) -> None:
     from reachcost.base.progress import ConsoleProgress
-    from reachcost.bench.record import BUSY, broken_promises, load_per_core, path_in, run, write
+    from reachcost.bench.record import broken_promises, path_in, run, write
     from reachcost.bench.registry import all_entries, chosen
     from reachcost.swm.package import import_stable_worldmodel
 
@@ -42,13 +55,7 @@ def bench(
     left_out = [] if against else [entry.name for entry in entries if entry.against is not None]
     if left_out and not only:
         console.print(f"{len(left_out)} comparisons with stable-worldmodel are left out: add --against swm")
-    if (load := load_per_core()) > BUSY:
-        console.print(
-            f"the machine is busy (load {load:.1f} a core), which distorts ratios, most of all with two threads: "
-            "repeat it on an idle one",
-            style="yellow",
-            soft_wrap=True,
-        )
+    _warn_if_busy()
     record = run(measured, against, repeats, ConsoleProgress(console), left_out)
     for name, line in record["entries"].items():
         console.print(_line(name, line, record["targets"].get(name)), markup=False, highlight=False, soft_wrap=True)
@@ -57,6 +64,35 @@ def bench(
         console.print(str(write(record, out)), highlight=False, soft_wrap=True)
     if broken := broken_promises(record):
         raise ReachcostError(f"slower than promised: {'; '.join(broken)}. Repeat it on an idle machine, then profile")
+
+
+def _growth(out: Path | None) -> None:
+    from reachcost.base.progress import ConsoleProgress
+    from reachcost.bench.growth.record import broken_promises, path_in, picture_in, run, table, write
+    from reachcost.bench.growth.registry import all_curves
+
+    if out is not None:
+        require_writable(path_in(out).parent, picture_in(out).parent)
+    _warn_if_busy()
+    record = run(all_curves(), ConsoleProgress(console))
+    for line in [*table(record), f"{record['machine']}; an idle process holds {record['idle_memory_mb']:,} MB"]:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    for path in write(record, out) if out is not None else ():
+        console.print(str(path), highlight=False, soft_wrap=True)
+    if broken := broken_promises(record):
+        raise ReachcostError(f"not as promised: {'; '.join(broken)}. Repeat it on an idle machine, then profile")
+
+
+def _warn_if_busy() -> None:
+    from reachcost.bench.record import BUSY, load_per_core
+
+    if (load := load_per_core()) > BUSY:
+        console.print(
+            f"the machine is busy (load {load:.1f} a core), which distorts times, most of all of two threads: "
+            "repeat it on an idle one",
+            style="yellow",
+            soft_wrap=True,
+        )
 
 
 def _line(name: str, line: dict[str, Any], promised: float | None) -> str:
