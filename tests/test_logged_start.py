@@ -120,6 +120,25 @@ def test_an_experienced_planner_begins_with_what_ended_best_and_asks_for_no_roll
         rc.CEM(logged_among=10)
 
 
+def test_actions_that_do_not_exist_are_no_candidates() -> None:
+    latents = walks()
+    actions = np.tile(np.arange(10) % 4, 6)[:, None]
+    actions[[3, 17], 0] = -1, 9
+    discrete = rc.Latents(latents.values, rc.Logs({**latents.logs.columns, "action": actions}, latents.logs.lengths))
+    found = LoggedActions(discrete, 4).near(torch.zeros(1, 2), horizon=1, count=100)
+    assert found.shape == (1, 6 * 9 - 2, 1, 1)
+    assert set(found.unique().tolist()) == {0, 1, 2, 3}
+    coded = rc.Logs({**latents.logs.columns, "action": np.eye(4, dtype=int)[actions[:, 0] % 4]}, latents.logs.lengths)
+    with pytest.raises(rc.ReachcostError, match="no discrete actions, one number each"):
+        LoggedActions(rc.Latents(latents.values, coded), 4)
+
+
+def test_presets_bend_to_the_one_number_that_is_given() -> None:
+    assert (rc.CEM.experienced(elites=3).keep_elites, rc.CEM.experienced(candidates=6).elites) == (1, 2)
+    assert (rc.CEM.improved(candidates=37).elites, rc.CEM.improved(elites=4).keep_elites) == (3, 2)
+    assert rc.CategoricalCEM.experienced(3, elites=2).keep_elites == 1
+
+
 def test_who_names_no_planner_begins_with_the_logs_that_are_given() -> None:
     task, model = rc.make_task("tworoom"), rc.load_world_model("lewm-tworoom-3072")
     goals, costs = task.evaluation_set("high-distance").spread(2), {"raw": rc.LatentMSE()}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
+from typing import ClassVar
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 import reachcost as rc
 from reachcost.base.parallel import LARGEST, each, in_pieces, one_thread, piece_of
 from reachcost.base.seeding import EpisodeStreams
+from reachcost.protocols import Observations
 
 
 @pytest.fixture
@@ -49,6 +52,61 @@ def test_what_fails_in_a_piece_fails_the_whole(two_threads: None) -> None:
     with pytest.raises(ZeroDivisionError):
         each(lambda number: 1 // number, [1, 0, 1])
     assert each(lambda number: number, []) == []
+    assert torch.get_num_threads() == 2
+
+
+def test_nothing_works_on_after_a_failure(two_threads: None) -> None:
+    done: list[int] = []
+
+    def work(number: int) -> None:
+        if number == 0:
+            raise ZeroDivisionError
+        time.sleep(0.02)
+        done.append(number)
+
+    with pytest.raises(ZeroDivisionError):
+        each(work, range(40))
+    ended = len(done)
+    time.sleep(0.1)
+    assert len(done) == ended < 20
+
+
+def test_every_thread_has_the_modes_of_the_one_that_asks(two_threads: None) -> None:
+    def product(_: int) -> tuple[torch.dtype, bool]:
+        found = torch.ones(2, 2) @ torch.ones(2, 2)
+        return found.dtype, found.is_inference()
+
+    with torch.autocast("cpu", torch.bfloat16), torch.inference_mode():
+        assert each(product, range(4)) == [(torch.bfloat16, True)] * 4
+    assert each(product, range(4)) == [(torch.float32, False)] * 4
+
+
+def test_threads_that_are_born_later_have_as_many_of_torch(two_threads: None) -> None:
+    with in_pieces():
+        each(lambda number: number, range(4))
+    each(lambda number: number, range(4))
+    found: list[int] = []
+    born = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+    born.start()
+    born.join()
+    assert found == [2]
+
+
+def test_a_model_of_ones_own_is_given_every_thread(two_threads: None) -> None:
+    class Own:
+        latent_dim, action_dim = 2, 2
+        threads: ClassVar[list[int]] = []
+
+        def encode(self, observations: Observations) -> torch.Tensor:
+            return torch.as_tensor(observations["state"])
+
+        def rollout(self, context: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+            self.threads.append(torch.get_num_threads())
+            return context[:, -1, None] + actions.sum(2)
+
+    here, goal = torch.zeros(2, 1, 2)
+    rc.CEM(iterations=2).plan(Own(), rc.LatentMSE(), here[:, None], goal, EpisodeStreams(0, "plan", [0], 0))
+    assert Own.threads == [2, 2]
     assert torch.get_num_threads() == 2
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy.stats import spearmanr
+from torch import Tensor
 
 from reachcost.audits.sasc import draw_pools, sasc
 from reachcost.costs.head import HeadCost
@@ -161,3 +162,10 @@ def test_a_head_of_several_costs_is_asked_once_with_the_same_bits(
     assert head.asked == 2 * pieces  # as often for all three costs as for one
     for name, cost in costs.items():
         np.testing.assert_array_equal(together[name], sasc(task, model, {name: cost}, few).scores[name])
+
+    class Opposite(HeadCost):
+        def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
+            return -super().__call__(terminal, goal)
+
+    apart = sasc(task, model, {"head": HeadCost(head), "opposite": Opposite(head)}, few).scores
+    np.testing.assert_array_equal(apart["opposite"], -apart["head"])

@@ -51,6 +51,24 @@ def trained(logs: Logs, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+def test_a_refined_predictor_of_public_size_learns_in_all_of_its_weights(logs: Logs) -> None:
+    small = PublicArchitecture(
+        action_dim=10, image_size=28, patch=14, encoder_width=24, encoder_depth=1, encoder_heads=2, encoder_mlp=32,
+        latent_dim=24, projector_hidden=32, pred_proj_hidden=32, predictor_width=24, depth=2, heads=2, dim_head=12,
+        mlp=32, history=1,
+    )  # fmt: skip
+    parts = PublicParts(small).eval()
+    for name, weight in parts.named_parameters():
+        if "adaLN" in name:  # zeros at first, behind which nothing learns
+            torch.nn.init.normal_(weight, std=0.1)
+    windows = Windows(logs, ActionBlocks.of(logs, 5), parts.inputs, count=2, first=0, stop=len(logs))
+    phase = phases.Refinement(parts, TINY, windows)
+    phase.train()
+    phase.losses(0, "test")["loss"].backward()
+    without = [name for name, weight in parts.predictor.named_parameters() if weight.grad is None]
+    assert without == []
+
+
 def weights(directory: Path) -> bytes:
     return (directory / "weights.safetensors").read_bytes()
 

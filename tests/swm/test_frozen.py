@@ -172,6 +172,10 @@ def by_data(model: nn.Module) -> None:
         parameter.data.mul_(1.1)
 
 
+def by_some_data(model: Any) -> None:
+    model.predictor.transformer.layers[0].mlp.net[1].weight.data[1:].mul_(3.0)
+
+
 def by_new_data(model: nn.Module) -> None:
     for parameter in model.parameters():
         parameter.data = parameter.data * 1.1
@@ -210,6 +214,7 @@ CHANGES: dict[str, Callable[[Any], None]] = {
     "another layer": by_another_layer,
     "a hook": by_a_hook,
     "a shorter window": by_a_shorter_window,
+    "another epsilon": lambda model: setattr(model.predictor.transformer.norm, "eps", 10.0),
 }
 
 
@@ -222,6 +227,17 @@ def test_a_changed_model_plans_as_it_is_now(name: str) -> None:
         CHANGES[name](theirs)
         expected = wanted(theirs, given, candidates)
         torch.testing.assert_close(model.get_cost(given, candidates), expected, rtol=0, atol=1e-4)
+    assert (expected - before).abs().max() > 1e-3
+
+
+def test_a_change_of_some_rows_is_seen_when_other_frames_come() -> None:
+    theirs, candidates = real_model(config_tree()), pool(1, 4)
+    model = RepairedModel(theirs, random_head())
+    before, (first, second) = wanted(theirs, info(1, 1, 4), candidates), (info(1, 0, 4), info(1, 1, 4))
+    model.get_cost(first, candidates)
+    by_some_data(theirs)
+    expected = wanted(theirs, second, candidates)
+    torch.testing.assert_close(model.get_cost(second, candidates), expected, rtol=0, atol=1e-4)
     assert (expected - before).abs().max() > 1e-3
 
 

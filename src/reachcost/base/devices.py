@@ -39,3 +39,27 @@ def device_of(thing: object) -> torch.device:
     if isinstance(thing, torch.nn.Module) and not hasattr(thing, "device"):
         return next((weight.device for weight in thing.parameters()), torch.device("cpu"))
     return torch.device(getattr(thing, "device", "cpu"))
+
+
+def bring(module: torch.nn.Module, device: torch.device) -> None:
+    """Move a network to a device, once: where everything else is that it computes with."""
+    if any(weight.device != device for weight in module.parameters()):
+        with torch.inference_mode(False):  # a planner may run in that mode, and gradients come after it
+            module.to(device)
+
+
+class Copies:
+    """A tensor, copied once to each device that asks for it.
+
+    >>> Copies(torch.ones(2)).on(torch.device("meta")).device
+    device(type='meta')
+    """
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._copies = {tensor.device: tensor}
+
+    def on(self, device: torch.device) -> torch.Tensor:
+        """The copy there."""
+        if device not in self._copies:
+            self._copies[device] = next(iter(self._copies.values())).to(device)
+        return self._copies[device]

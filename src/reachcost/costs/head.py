@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from reachcost.base.parallel import each, piece_of
+from reachcost.base.devices import bring
+from reachcost.base.parallel import cut, each, whole
 from reachcost.base.types import require_type
 from reachcost.protocols import Head
 
@@ -32,13 +31,9 @@ class HeadCost:
 
         On a processor each pool by itself, in pieces of equal shape: no pool depends on the others.
         """
-        if isinstance(self.head, nn.Module) and any(part.device != terminal.device for part in self.head.parameters()):
-            self.head.to(terminal.device)
+        if isinstance(self.head, nn.Module):
+            bring(self.head, terminal.device)
         if terminal.device.type != "cpu":
             return self.head(terminal, goal[:, None])
-        count = terminal.shape[1]
-        size = piece_of(count)
-        filled = functional.pad(terminal, (0, 0, 0, -count % size)).unflatten(1, (-1, size))
-        pieces = zip(filled.flatten(0, 1), goal.repeat_interleave(filled.shape[1], 0)[:, None], strict=True)
-        costs = each(lambda piece: self.head(*piece), pieces)
-        return torch.stack(costs).view(len(terminal), -1)[:, :count]
+        pieces = [(piece, goal[episode, None]) for episode, piece in cut(terminal)]
+        return whole(each(lambda piece: self.head(*piece), pieces), terminal)

@@ -11,6 +11,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from reachcost.base.devices import Copies
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
 from reachcost.tasks.contract import Distance
@@ -56,7 +57,11 @@ class SubspaceCost:
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
         """Score terminal [B, S, D] against goal [B, D]."""
-        return ((terminal - goal[:, None]) @ self.projector.to(terminal.device)).square().sum(-1)
+        return ((terminal - goal[:, None]) @ self._copies.on(terminal.device)).square().sum(-1)
+
+    @cached_property
+    def _copies(self) -> Copies:
+        return Copies(self.projector)
 
 
 @dataclass(frozen=True)
@@ -76,4 +81,8 @@ class StandardisedL2:
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
         """Score terminal [B, S, D] against goal [B, D]."""
-        return ((terminal - goal[:, None]) / self.std.to(terminal.device)).square().mean(-1)
+        return ((terminal - goal[:, None]) / self._copies.on(terminal.device)).square().mean(-1)
+
+    @cached_property
+    def _copies(self) -> Copies:
+        return Copies(self.std)

@@ -31,7 +31,7 @@ def asked_once(costs: Mapping[str, TerminalCost]) -> dict[str, TerminalCost]:
     known: dict[int, Once] = {}
 
     def once(cost: TerminalCost) -> TerminalCost:
-        return known.setdefault(id(cost.head), Once(cost)) if isinstance(cost, HeadCost) else cost
+        return known.setdefault(id(cost.head), Once(cost)) if type(cost) is HeadCost else cost
 
     return {
         name: replace(cost, base=once(cost.base), learned=once(cost.learned))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import PurePath
 from typing import NoReturn
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from reachcost.base.devices import device_of
 from reachcost.base.later import refuse_if
+from reachcost.base.parallel import every_thread
 from reachcost.base.types import UNFIT, refuse
 from reachcost.data.fingerprint import name_of
 from reachcost.errors import ReachcostError
@@ -69,7 +71,8 @@ def ends_of(model: WorldModel, context: Tensor, actions: Tensor) -> Tensor:
     torch.Size([2, 3, 10])
     """
     device = device_of(model)
-    ends = model.rollout(context.to(device), actions.to(device))
+    with nullcontext() if getattr(model, "in_pieces", False) else every_thread():
+        ends = model.rollout(context.to(device), actions.to(device))
     require_shape(model, "rollout", ends, (*actions.shape[:2], model.latent_dim))
 
     def refusal() -> NoReturn:

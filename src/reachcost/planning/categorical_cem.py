@@ -52,8 +52,8 @@ class CategoricalCEM:
     """Begin with the distribution of elites that all do what the last plan of the episode left unexecuted; else with
     the uniform one."""
     from_logs: bool = False
-    """Begin with what was done before: the first pool begins with logged action sequences from latents like the present
-    one, as in `CEM`. `control` is then given the encoded logs."""
+    """Begin with what was done before: the first pool ends with logged action sequences from latents like the present
+    one, up to half of it. `control` is then given the encoded logs."""
     logged_among: int = AMONG
     """Of so many that began nearest, those that ended best by the cost are taken."""
     keep_elites: int = 0
@@ -70,11 +70,15 @@ class CategoricalCEM:
     def experienced(cls, actions: int = 5, **changes: Any) -> CategoricalCEM:
         """Begin with what logs know, and search around it, for a sixteenth of the paper's work; as `CEM.experienced`.
 
+        It goes on from what is left of its last plan, and breaks ties by what is done first.
+
         >>> paper, ours = CategoricalCEM(), CategoricalCEM.experienced()
         >>> paper.candidates * paper.iterations / (ours.candidates * ours.iterations)
         16.0
         """
-        return cls(actions, **{"candidates": 16, "elites": 4, "keep_elites": 2, "from_logs": True, **changes})
+        elites = changes.get("elites", 4)
+        best = {"candidates": 16, "elites": elites, "keep_elites": elites // 2, "from_logs": True}
+        return cls(actions, **{**best, "warm_start": True, "tie_break": 1e-3, **changes})
 
     @property
     def executed(self) -> int:

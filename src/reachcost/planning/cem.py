@@ -86,7 +86,7 @@ class CEM:
     least_deviation: float = 0.0
     """No standard deviation of a later pool is smaller: sequences from logs may agree before they are right."""
     temperature: float = 0.0
-    """Weigh elites by exp(-cost / temperature), costs counted in standard deviations of their pool, and leave the
+    """Weigh elites by exp(-cost / temperature), costs counted in standard deviations of theirs, and leave the
     deviation as it is: with all candidates as elites that is MPPI. 0 weighs all alike."""
     shrink: bool = False
     """Plan no further than the budget of the episode goes: a plan has `horizon` blocks, or those that are left, rounded
@@ -140,7 +140,9 @@ class CEM:
         >>> CEM.improved().keep_elites
         5
         """
-        return cls(**{"correlation": 0.8, "keep_elites": 5, "bounds": "logs", "execute": "best", **changes})
+        elites = changes.setdefault("elites", max(2, changes.get("candidates", cls.candidates) // 10))
+        kept = {"keep_elites": min(5, elites // 2)}
+        return cls(**{"correlation": 0.8, "bounds": "logs", "execute": "best", **kept, **changes})
 
     @classmethod
     def mppi(cls, **changes: Any) -> CEM:
@@ -162,8 +164,8 @@ class CEM:
         >>> CEM().candidates * CEM().iterations / (CEM.experienced().candidates * CEM.experienced().iterations)
         16.216216216216218
         """
-        elites = max(2, min(8, changes.get("candidates", 37) // 4))
-        best = {"candidates": 37, "iterations": 5, "elites": elites, "keep_elites": elites // 2, "from_logs": True}
+        elites = changes.setdefault("elites", max(2, min(8, changes.get("candidates", 37) // 4)))
+        best = {"candidates": 37, "iterations": 5, "keep_elites": elites // 2, "from_logs": True}
         return cls(**{**best, "logged_among": AMONG, "least_deviation": 0.5, "correlation": 0.8, **changes})
 
     @property

@@ -126,7 +126,7 @@ def control(
     length = blocks.length if blocks else 1
     per_plan, memory = planner.executed * length, _Memory(model, episodes, length)
     replans = range(0, episodes.budget, per_plan)
-    logged = _logged(model, planner, logs, blocks, evaluation)
+    logged = _logged(model, planner, logs, blocks or task.discrete_actions, evaluation)
     for replan in as_progress(progress).track(range(len(replans)), "plans"):
         active = episodes.active()
         actions = np.empty((0, per_plan, 1))
@@ -154,7 +154,7 @@ def _logged(
     model: WorldModel,
     planner: Planner,
     logs: Latents | None,
-    blocks: ActionBlocks | None,
+    blocks: ActionBlocks | int | None,
     evaluation: EvaluationSet,
 ) -> LoggedActions | None:
     """What was done before, for a planner that begins with it."""
@@ -168,6 +168,7 @@ def _logged(
         )
     require_type(logs, Latents, "logs", "encode them, rc.encode_logs(model, logs)")
     require_latents_of(model, logs)
+    assert blocks is not None  # actions are continuous, in blocks, or discrete
     return LoggedActions(logs, blocks, evaluation)
 
 

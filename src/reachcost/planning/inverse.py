@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reachcost.base.devices import bring
 from reachcost.base.parallel import each
 from reachcost.base.seeding import EpisodeStreams
 from reachcost.base.types import require_type
@@ -72,8 +73,9 @@ class InversePolicy:
                 f"this policy was trained on latents of dimension {known[0]} and blocks of {known[1]} numbers, but "
                 f"{name_of(model)} has {model.latent_dim} and {model.action_dim}: train one with this world model"
             )
+        bring(self.network, goal.device)
         episodes: list[tuple[Tensor, ...]] = list(zip(context[:, -1:], goal, strict=True))
         if self.sampled:
-            draws = torch.from_numpy(streams.uniform16(1).astype(np.float32)) / 65536
+            draws = torch.from_numpy(streams.uniform16(1).astype(np.float32) / 65536).to(goal.device)
             episodes = [(*episode, draw) for episode, draw in zip(episodes, draws, strict=True)]
         return torch.stack(each(lambda episode: self.network.act(*episode), episodes))

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from reachcost.base.parallel import each
+from reachcost.base.pieces import reader
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
@@ -33,7 +34,7 @@ class LoggedActions:
 
     Args:
         latents: Encoded logs with a column `action`.
-        blocks: How actions become blocks; None where they are discrete.
+        blocks: How actions become blocks; or, where they are discrete, how many there are.
         exclude: An evaluation set, whose episodes nothing is taken from.
 
     >>> from reachcost import Logs
@@ -47,20 +48,22 @@ class LoggedActions:
     [[[[2.0, 3.0]]]]
     """
 
-    def __init__(self, latents: Latents, blocks: ActionBlocks | None, exclude: EvaluationSet | None = None) -> None:
+    def __init__(self, latents: Latents, blocks: ActionBlocks | int, exclude: EvaluationSet | None = None) -> None:
         require_latents(latents)
-        logs, self._length = latents.logs, 1 if blocks is None else blocks.length
+        discrete = isinstance(blocks, int)
+        logs, self._length = latents.logs, 1 if discrete else blocks.length
         actions = _actions(logs, blocks)
         sources = exclude is not None and exclude.source_episodes is not None
         banned = exclude_from(logs, exclude if sources else None).episodes
         episode = logs.episode_of(np.arange(logs.rows))
         step = np.arange(logs.rows) - logs.offsets[episode]
         self._rows = np.flatnonzero((step % self._length == 0) & ~np.isin(episode, banned))
-        # The action of a last row was never taken, nor one that is not finite.
+        # The action of a last row was never taken, nor one that is not finite, or none of the discrete ones.
         self._left = (logs.lengths[episode] - 1 - step)[self._rows] // self._length
-        self._wrong = np.flatnonzero(~np.isfinite(actions).all(1))
-        self._values = latents.values
-        units = actions if blocks is None else replace(blocks, length=1).standardise(actions[:, None])
+        known = (actions >= 0) & (actions < blocks) if discrete else np.isfinite(actions)
+        self._wrong = np.flatnonzero(~known.all(1))
+        self._values, self._read = latents.values, reader(latents.values)
+        units = actions if discrete else replace(blocks, length=1).standardise(actions[:, None])
         self._actions = torch.from_numpy(units)
         self._indices: dict[tuple[int, bool, torch.device], _Index] = {}
 
@@ -68,7 +71,7 @@ class LoggedActions:
     def near(self, latents: Tensor, horizon: int, count: int) -> Tensor:
         """The sequences that began nearest to each latent [B, D], nearest first -> [B, up to `count`, horizon, A]."""
         index = self._index(horizon, latents.device)
-        return index.actions[index.nearest(latents, count)]
+        return self._taken(index.rows[index.nearest(latents, count)], horizon)
 
     @torch.no_grad()
     def best(self, cost: TerminalCost, latents: Tensor, goal: Tensor, horizon: int, count: int, among: int) -> Tensor:
@@ -79,18 +82,25 @@ class LoggedActions:
         index = self._index(horizon, latents.device, PLACES)
         nearest = index.nearest(latents, among)
         order = lowest(cost(index.ends[nearest], goal), min(count, nearest.shape[1]))
-        return index.actions[nearest.gather(1, order)]
+        return self._taken(index.rows[nearest.gather(1, order)], horizon)
+
+    def _taken(self, rows: Tensor, horizon: int) -> Tensor:
+        """What was done from rows [B, K] on, for so many blocks -> [B, K, horizon, A]."""
+        steps = torch.arange(horizon * self._length, device=rows.device)
+        if self._actions.device != rows.device:
+            self._actions = self._actions.to(rows.device)
+        return self._actions[rows[..., None] + steps].unflatten(2, (horizon, -1)).flatten(3)
 
     def _index(self, horizon: int, device: torch.device, places: int | None = None) -> _Index:
         """The sequences of so many blocks, made when they are first asked for."""
         key = (horizon, places is None, device)
         if key not in self._indices:
             rows = self._of_length(horizon)
-            rows = rows[:: 1 if places is None else -(-len(rows) // places)]
-            steps = torch.arange(horizon * self._length)
-            actions = self._actions[rows[:, None] + steps].view(len(rows), horizon, -1)
-            ends = self._values[rows + len(steps)]
-            self._indices[key] = _Index(self._values[rows].to(device), ends.to(device), actions.to(device))
+            ends = rows[:0]  # of all rows they would be as many latents again, and `near` asks for none
+            if places is not None:
+                rows = rows[:: -(-len(rows) // places)]
+                ends = rows + horizon * self._length
+            self._indices[key] = _Index(*(part.to(device) for part in (rows, self._read(rows), self._read(ends))))
         return self._indices[key]
 
     def _of_length(self, horizon: int) -> Tensor:
@@ -106,13 +116,14 @@ class LoggedActions:
         return torch.from_numpy(rows)
 
 
-def _actions(logs: Logs, blocks: ActionBlocks | None) -> np.ndarray:
+def _actions(logs: Logs, blocks: ActionBlocks | int) -> np.ndarray:
     """What was done in logs [R, a]: numbers, or which of some actions, int64 [R, 1]."""
     actions = np.asarray(logs.columns.get("action", np.empty((logs.rows, 0))))
-    if blocks is None and actions.dtype.kind in "iub":
-        return actions.reshape(len(actions), -1).astype(np.int64)
-    if blocks is None or actions.shape[1:] != (len(blocks.mean),):
-        kind = "discrete actions" if blocks is None else f"actions of {len(blocks.mean)} numbers"
+    discrete = isinstance(blocks, int)
+    if discrete and actions.dtype.kind in "iub" and actions.size == len(actions):
+        return actions.reshape(-1, 1).astype(np.int64)
+    if discrete or actions.shape[1:] != (len(blocks.mean),):
+        kind = "discrete actions, one number each" if discrete else f"actions of {len(blocks.mean)} numbers"
         raise ReachcostError(
             f"these logs hold no {kind}, so nothing was done in them that a planner could do again: give logs with a "
             "column 'action' of this world"
@@ -121,10 +132,10 @@ def _actions(logs: Logs, blocks: ActionBlocks | None) -> np.ndarray:
 
 
 class _Index:
-    """N sequences: where they began [N, D], where they ended [N, D], what was done [N, horizon, A]."""
+    """N sequences: the rows that they began in [N], the latents there [N, D] and, or none, where they ended [N, D]."""
 
-    def __init__(self, starts: Tensor, ends: Tensor, actions: Tensor) -> None:
-        self._starts, self.ends, self.actions = starts, ends, actions
+    def __init__(self, rows: Tensor, starts: Tensor, ends: Tensor) -> None:
+        self.rows, self._starts, self.ends = rows, starts, ends
         self._squares = torch.cat([part.square().sum(1) for part in starts.split(TOGETHER)])
 
     def nearest(self, latents: Tensor, count: int) -> Tensor:

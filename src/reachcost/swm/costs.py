@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from reachcost.base.devices import bring
 from reachcost.base.parallel import in_pieces
 from reachcost.costs.checks import require_one_model
 from reachcost.costs.head import HeadCost
@@ -81,11 +82,8 @@ class ReachObjective(nn.Module):
                 f"{self.pred_key} is {found}: roll candidates out with the world model of this head, to "
                 f"[B, S, T, D = {self.head.latent_dim}]"
             )
-        parameter = next(self.head.parameters())
-        if parameter.device != predicted.device:
-            with torch.inference_mode(False):  # CEM runs in that mode, and a gradient solver may come after it
-                self.head.to(predicted.device)
-        return predicted[:, :, -1].to(parameter.dtype)
+        bring(self.head, predicted.device)
+        return predicted[:, :, -1].to(next(self.head.parameters()).dtype)
 
 
 class RepairedModel(nn.Module):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from reachcost.base.parallel import one_thread
+from reachcost.base.parallel import in_pieces
 from reachcost.base.progress import Progress, as_progress
 from reachcost.base.seeding import generator
 from reachcost.data.actions import ActionBlocks
@@ -73,8 +73,8 @@ def evaluate_in_world(
 ) -> np.ndarray:
     """Run their CEM, policy and `World.evaluate` with a cost on every start and goal -> success bool [E].
 
-    Their generator is shared by all episodes of a batch. So each episode is evaluated by itself, with its own seed and
-    on one thread: it ends the same alone or among others.
+    Their generator is shared by all episodes of a batch. So each episode is evaluated by itself, with its own seed,
+    and torch shares nothing among threads but pieces of equal shape: it ends the same alone or among others.
 
     Args:
         task: The world, one that they have, too.
@@ -92,7 +92,7 @@ def evaluate_in_world(
     if cost is not None and logs is not None:
         cost = FromLogs(cost, logs, blocks, exclude=goals)
     success = np.zeros(len(goals), bool)
-    with tempfile.TemporaryDirectory() as folder, one_thread():
+    with tempfile.TemporaryDirectory() as folder, in_pieces():
         dataset = goals_dataset(task, goals, Path(folder) / "goals.h5", len(blocks.mean))
         with silence():
             world = swm.World(public.name, num_envs=1, image_shape=(public.pixels, public.pixels))

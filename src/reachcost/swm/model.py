@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from reachcost.data.actions import ActionBlocks
 from reachcost.errors import ReachcostError
-from reachcost.swm.frozen import Latents
+from reachcost.swm.frozen import EncodedFrames
 from reachcost.worldmodels.jepa import JepaWorldModel, rolled_out
 
 
@@ -42,8 +42,10 @@ class SwmModel(nn.Module):
         super().__init__()
         if not isinstance(model, JepaWorldModel):
             raise ReachcostError(f"the model is a {type(model).__name__}: give what rc.load_world_model returns")
+        if model.predicting is not model.parts:
+            raise ReachcostError("this model predicts in half precision, their solvers do not: give the whole model")
         self.source, self.parts = model, copy.deepcopy(model.parts)
-        self._latents = Latents()
+        self._latents = EncodedFrames()
         low, high = model.actions.bounds()
         self.register_buffer("low", low.to(model.device))
         self.register_buffer("high", high.to(model.device))
@@ -58,7 +60,7 @@ class SwmModel(nn.Module):
         pixels = _require_frames(info, "pixels", 5)
         if next(self.parts.parameters()).dtype != torch.float32:
             raise ReachcostError("this model computes in float32: undo .half(), .bfloat16() or .double()")
-        self._latents.renew(self.parts)
+        self._latents.renew(self.parts, pixels)
         return {**info, "emb": self._latents.of(pixels, self._encode)}
 
     def _encode(self, pixels: Tensor) -> Tensor:

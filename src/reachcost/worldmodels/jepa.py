@@ -17,13 +17,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from reachcost.base.parallel import each, piece_of
+from reachcost.base.parallel import cut, each, whole
 from reachcost.data.actions import ActionBlocks
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 
 GROUP = 500
-"""Latents that `step` follows at once."""
+"""Latents that `step` follows at once, and frames that are encoded at once on another device than a processor."""
 
 
 class Parts(Protocol):
@@ -100,16 +100,11 @@ def rolled_out(parts: Parts, context: Tensor, blocks: Tensor, wanted: Callable[[
     Returns:
         What is wanted of each candidate [B, S, ...].
     """
-    count, on_processor = blocks.shape[1], blocks.device.type == "cpu"
-    size = piece_of(count) if on_processor else count
-    filled = functional.pad(blocks, (0, 0, 0, 0, 0, -count % size)).unflatten(1, (-1, size))
-    starts = context[:, None, None].expand(*filled.shape[:3], -1, -1)
-    if on_processor:
-        pieces = list(zip(starts.flatten(0, 1), filled.flatten(0, 1), strict=True))
-    else:
-        pieces = [(starts.flatten(0, 2), filled.flatten(0, 2))]
-    found = each(lambda piece: wanted(predicted_path(parts, *piece)), pieces)
-    return torch.cat(found).unflatten(0, (len(blocks), -1))[:, :count]
+    if blocks.device.type != "cpu":
+        starts = context[:, None].expand(-1, blocks.shape[1], -1, -1)
+        return wanted(predicted_path(parts, starts.flatten(0, 1), blocks.flatten(0, 1))).unflatten(0, blocks.shape[:2])
+    pieces = [(context[episode].repeat(len(piece), 1, 1), piece) for episode, piece in cut(blocks)]
+    return whole(each(lambda piece: wanted(predicted_path(parts, *piece)), pieces), blocks)
 
 
 class JepaWorldModel:
@@ -123,6 +118,9 @@ class JepaWorldModel:
         card: Where the model comes from, for people and records.
         device: Where it computes, and where latents are that it returns.
     """
+
+    in_pieces = True
+    """Whether rollouts share their pieces among threads by themselves; else torch is given all threads for them."""
 
     def __init__(
         self,
@@ -157,11 +155,13 @@ class JepaWorldModel:
     def encode(self, observations: Observations) -> Tensor:
         """Encode the `pixels` of N observations -> latents [N, D].
 
-        Frames are encoded in groups of one size, the last filled up: a latent never depends on its batch.
+        On a processor in groups of one size, the last filled up: a latent never depends on its batch.
         """
-        inputs = self.parts.inputs(observations)
-        groups = functional.pad(inputs, (0, 0) * (inputs.ndim - 1) + (0, -len(inputs) % self.parts.together))
-        latents = each(self._embed, groups.split(self.parts.together))
+        inputs, together = self.parts.inputs(observations), self.parts.together
+        if self.device.type != "cpu":
+            return torch.cat([self._embed(group) for group in inputs.split(GROUP)])
+        groups = functional.pad(inputs, (0, 0) * (inputs.ndim - 1) + (0, -len(inputs) % together))
+        latents = each(self._embed, groups.split(together))
         return torch.cat(latents)[: len(inputs)]
 
     def _embed(self, group: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from torch.nn import functional
 from reachcost.data.observations import frames
 from reachcost.protocols import Observations
 from reachcost.worldmodels.public_architecture import Norm, PublicArchitecture
-from reachcost.worldmodels.public_predictor import CausalAttention, Kept, Predictor
+from reachcost.worldmodels.public_predictor import Kept, Predictor
 from reachcost.worldmodels.vit import VisionTransformer
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -49,14 +49,6 @@ class PublicParts(nn.Module):
         self.predictor = Predictor(architecture)
         self.pred_proj = _projector(width, architecture.pred_proj_hidden, width, architecture.pred_proj_norm)
         self.register_load_state_dict_post_hook(_fold_again)
-
-    def train(self, mode: bool = True) -> PublicParts:
-        """Train, or freeze: what follows from the weights alone is then computed once."""
-        super().train(mode)
-        for module in self.modules():
-            if isinstance(module, CausalAttention):
-                module.freeze(not mode)
-        return self
 
     @property
     def device(self) -> torch.device:

@@ -139,10 +139,12 @@ class CausalAttention(nn.Module):
     def _out(self) -> nn.Linear | None:
         return None if isinstance(self.to_out, nn.Identity) else self.to_out.get_submodule("0")  # pyright: ignore[reportReturnType]
 
-    def freeze(self, frozen: bool) -> None:
-        """Fold once and for all, or, as long as weights change, whenever it is asked."""
+    def train(self, mode: bool = True) -> CausalAttention:
+        """Train, and fold whenever it is asked; or fold once for the weights as they are."""
+        super().train(mode)
         self.frozen = None
-        self.frozen = self.folded().detach() if frozen else None
+        self.frozen = None if mode else self.folded().detach()
+        return self
 
     def forward(
         self, x: Tensor, kept: tuple[Tensor, Tensor] | None, asking: int, keep: bool
