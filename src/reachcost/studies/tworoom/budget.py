@@ -25,9 +25,9 @@ NOTE = (
     "first pool is what was logged from states like the present one and ended best by the same cost; nothing is taken "
     "from episodes of the evaluation set. iCEM: `CEM.improved()`, with noise that lasts, kept elites, the best "
     "executed. Settings were chosen on other sets (LeWM 3072, sets of seeds 555 and 556). The lines `raw` (latent "
-    "distance) and `trm-shuffled` (a head of permuted times) tell what a planner does by itself: noise that lasts "
-    "leads far enough for latent distance to tell candidates apart, and logs hold ways through the door, whatever the "
-    "cost. steps: to the goal, 50 where it was not reached."
+    "distance) and `trm-shuffled` (a head of permuted times) tell what a planner does by itself: candidates that go "
+    "somewhere let latent distance tell them apart, and meet some goals by chance. steps: to the goal, 50 where it was "
+    "not reached."
 )
 ALONE = ("iCEM", "from logs")
 """Planners that are shown with costs that are not repaired, too: they do much by themselves."""
