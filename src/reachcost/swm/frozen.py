@@ -10,7 +10,6 @@ Shapes: B episodes, S candidates, H action blocks of A numbers, G goal frames, D
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +103,7 @@ class FoldedModel(EncodedFrames):
         if self._parts is None or model.predictor.num_frames != self._parts.history:
             return None
         start, goal = (self.of(given, lambda given: model.encode({"pixels": given})["emb"]) for given in frames)
-        ends = rolled_out(self._parts, start, candidates.to(start), itemgetter(-1))
+        ends = rolled_out(self._parts, start, candidates.to(start))
         return {"predicted_emb": ends[:, :, None], "goal_emb": goal}
 
 

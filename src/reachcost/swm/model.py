@@ -6,7 +6,6 @@ Shapes: B episodes, S candidates, H action blocks of A numbers, T frames, D late
 from __future__ import annotations
 
 import copy
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -84,7 +83,7 @@ class SwmModel(nn.Module):
         blocks = blocks.to(context)
         if self.source.clamp:
             blocks = torch.minimum(torch.maximum(blocks, self.low), self.high)
-        return {**info, "predicted_emb": rolled_out(self.parts, context, blocks, partial(torch.stack, dim=1))}
+        return {**info, "predicted_emb": rolled_out(self.parts, context, blocks, whole_path=True)}
 
     def criterion(self, info_dict: dict[str, Any], action_candidates: Tensor | None = None) -> Tensor:
         """Latent distance of the last predicted step to the goal [B, S], as their models have it."""

@@ -7,10 +7,10 @@ two sizes: `compact.py` trains on a laptop, `public.py` is the architecture of t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from operator import itemgetter
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from reachcost.base.parallel import cut, each, whole
+from reachcost.base.traced import Traced
 from reachcost.data.actions import ActionBlocks
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
@@ -85,7 +86,7 @@ def predicted_path(parts: Parts, context: Tensor, blocks: Tensor) -> list[Tensor
     return path
 
 
-def rolled_out(parts: Parts, context: Tensor, blocks: Tensor, wanted: Callable[[list[Tensor]], Tensor]) -> Tensor:
+def rolled_out(parts: Parts, context: Tensor, blocks: Tensor, whole_path: bool = False) -> Tensor:
     """Roll out a pool of S candidates for each of B episodes, on the device where everything given is.
 
     On a processor each pool is rolled out by itself, in pieces of equal shape: it never depends on the other episodes
@@ -95,16 +96,29 @@ def rolled_out(parts: Parts, context: Tensor, blocks: Tensor, wanted: Callable[[
         parts: What predicts.
         context: Latents [B, T, D].
         blocks: Candidates [B, S, T - 1 + H, A].
-        wanted: What to return of `predicted_path`, whose T + H latents are [N, D], for N candidates [N, ...].
+        whole_path: Return all T + H latents of each candidate, not its last alone.
 
     Returns:
-        What is wanted of each candidate [B, S, ...].
+        Where each candidate ends [B, S, D], or its path [B, S, T + H, D].
     """
+
+    def follow(context: Tensor, blocks: Tensor) -> Tensor:
+        path = predicted_path(parts, context, blocks)
+        return torch.stack(path, dim=1) if whole_path else path[-1]
+
     if blocks.device.type != "cpu":
         starts = context[:, None].expand(-1, blocks.shape[1], -1, -1)
-        return wanted(predicted_path(parts, starts.flatten(0, 1), blocks.flatten(0, 1))).unflatten(0, blocks.shape[:2])
+        return follow(starts.flatten(0, 1), blocks.flatten(0, 1)).unflatten(0, blocks.shape[:2])
     pieces = [(context[episode].repeat(len(piece), 1, 1), piece) for episode, piece in cut(blocks)]
-    return whole(each(lambda piece: wanted(predicted_path(parts, *piece)), pieces), blocks)
+    if isinstance(parts, nn.Module):
+        weights = tuple(tensor.data_ptr() for tensor in (*parts.parameters(), *parts.buffers()))
+        traced = _TRACED.setdefault(parts, Traced())
+        follow = traced.recorded((whole_path, parts.training, weights), follow, *pieces[0])
+    return whole(each(lambda piece: follow(*piece), pieces), blocks)
+
+
+_TRACED: WeakKeyDictionary[nn.Module, Traced] = WeakKeyDictionary()
+"""Rollouts that were recorded, by their parts."""
 
 
 class JepaWorldModel:
@@ -177,7 +191,7 @@ class JepaWorldModel:
         context, actions = context.to(self.device), actions.to(self.device)
         if self.clamp:
             actions = torch.minimum(torch.maximum(actions, self._low), self._high)
-        return rolled_out(self.predicting, context, actions, itemgetter(-1))
+        return rolled_out(self.predicting, context, actions)
 
     @torch.no_grad()
     def step(self, latents: Tensor, blocks: Tensor) -> Tensor:
