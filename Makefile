@@ -41,7 +41,7 @@ results: .venv/.ready-swm
 	$(BIN)/python examples/readme.py > results/examples/readme.txt
 	$(BIN)/python examples/stable_worldmodel.py > results/examples/stable_worldmodel.txt
 
-# Everything that is promised of speed, beside its peer: eight minutes on two idle cores.
+# Everything that is promised of speed, beside its peer: a quarter of an hour on two idle cores.
 bench: .venv/.ready-swm
 	$(BIN)/reachcost bench --against swm --out results
 

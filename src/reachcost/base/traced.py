@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -60,7 +61,7 @@ def _record(function: Function, example: tuple[Tensor, ...]) -> Function | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it is deprecated, and shapes become constants, which are those of the key
         try:
-            recording = torch.jit.trace(function, example, check_trace=False)
+            recording: Any = torch.jit.trace(function, example, check_trace=False)
         except (RuntimeError, AttributeError):  # no such thing in this version, or with these weights
             return None
     vars(recording).clear()  # the function itself, and with it the module, would never be given up

@@ -18,7 +18,7 @@ def bench(
 ) -> None:
     """Measure speed beside a peer, each in turn in one process; fails where it is slower than promised.
 
-    Run it on an idle machine with two cores or more: eight minutes there, with `--against swm`; ten with `--growth`.
+    Run it on an idle machine with two cores or more: a quarter of an hour there, with `--against swm` or `--growth`.
 
     Args:
         against: `swm` measures against stable-worldmodel, too (pip install 'reachcost[swm]').

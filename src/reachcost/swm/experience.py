@@ -61,7 +61,7 @@ class FromLogs(nn.Module):
             candidates = prefix_actions[:, None].to(here)
             here = model.rollout({"pixels": newest[:, None]}, candidates)["predicted_emb"][:, 0, -1]
 
-        def cost(ends: Tensor, goal: Tensor) -> Tensor:
-            return model.criterion({"predicted_emb": ends[:, :, None], "goal_emb": goal[:, None, None]})
+        def cost(terminal: Tensor, goal: Tensor) -> Tensor:
+            return model.criterion({"predicted_emb": terminal[:, :, None], "goal_emb": goal[:, None, None]})
 
         return self._logged.best(cost, here, goal, horizon, 1, AMONG)[:, 0]
