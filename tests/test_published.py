@@ -98,7 +98,7 @@ def but_for_seconds(document: str) -> str:
     return re.sub(r'^  "seconds": \d+', "", document, flags=re.MULTILINE)
 
 
-MANY_RUNS = {"pusht-25", "budget", "temporal-geodesic"}
+MANY_RUNS = {"pusht-25", "pusht-50", "budget", "temporal-geodesic", "tworoom-solved"}
 """Tables whose rows take ten seconds to read."""
 
 
