@@ -54,8 +54,8 @@ class Waves:
         return torch.sin(torch.from_numpy(observations["state"]) * torch.arange(1, LATENT_DIM + 1))
 
     def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
-        """Nothing here plans."""
-        raise NotImplementedError
+        """Nothing moves: [B, T, D], [B, S, H, A] -> [B, S, D]."""
+        return context[:, -1, None].expand(-1, actions.shape[1], -1)
 
 
 def drawing_by_pairs(size: int, directory: Path) -> Callable[[], object]:

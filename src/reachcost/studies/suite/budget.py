@@ -68,7 +68,7 @@ def planners(own: CEM | CategoricalCEM) -> dict[str, CEM | CategoricalCEM]:
         found += [("from logs", CategoricalCEM.experienced(own.actions, **of_world, candidates=n)) for n in (16, 32)]
     else:
         few = {**of_world, "candidates": 37, "iterations": rounds // 2}
-        found = [("CEM", full), ("CEM", CEM(**few, elites=4)), ("iCEM", CEM.improved(**few, elites=4, keep_elites=2))]
+        found = [("CEM", full), ("CEM", CEM(**few, elites=4)), ("iCEM", CEM.improved(**few, elites=4))]
         found += [("from logs", CEM.experienced(**{**few, "candidates": n})) for n in (37, 75)]
     return {f"{name} {planner.candidates} x {planner.iterations}": planner for name, planner in found}
 
