@@ -9,10 +9,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import torch
 
+from reachcost.costs.field import cost_fields
 from reachcost.planning.control import control
-from reachcost.protocols import TerminalCost
 from reachcost.results.figures.cost_fields import Panel, draw_cost_fields
 from reachcost.results.records import exclusive
 from reachcost.studies.closed_loop import outcomes
@@ -37,7 +36,7 @@ def draw_repaired_episode(experiment: Experiment, path: Path) -> None:
     # Random streams belong to the episode, so it runs here exactly as it did among all others.
     proposal = RouteProposal(task)
     runs = control(task, model, costs, episode, STUDY.planner, seed=MEMBER.seed, proposal=proposal)
-    panels = []
+    fields, panels = cost_fields(task, model, costs, episode.goals), []
     labels = {"raw": ("raw latent distance", "squared latent difference"), "trm": ("TRM", "predicted steps")}
     for number, (name, (title, unit)) in enumerate(labels.items()):
         steps, reached = int(runs.steps[number, 0]), bool(runs.success[number, 0])
@@ -46,23 +45,12 @@ def draw_repaired_episode(experiment: Experiment, path: Path) -> None:
             if reached
             else f"still {runs.final_distance[number, 0]} steps away after {steps}"
         )
-        field = cost_field(model, costs[name], episode.goals)
-        panels.append(Panel(f"{title}: {end}", unit, field, runs.paths[number, 0, : steps + 1], reached))
+        panels.append(Panel(f"{title}: {end}", unit, fields[name][0], runs.paths[number, 0, : steps + 1], reached))
     heading = (
         f"TopoNav episode {episode.episodes[0]}, shortest route {task.distance(episode.starts, episode.goals)[0]} "
         "steps: same planner, same random numbers, two terminal costs"
     )
     draw_cost_fields(episode.goals[0], panels, (-0.5, SIZE - 0.5), path, heading)
-
-
-@torch.no_grad()
-def cost_field(model: ExactTopoNav, cost: TerminalCost, goals: np.ndarray) -> np.ndarray:
-    """Cost of ending in every cell [29, 29] for one goal [1, 2]; NaN in walls."""
-    goal = model.encode(model.task.observe(goals))
-    field = np.full((SIZE, SIZE), np.nan)
-    cells = model.task.cells
-    field[cells[:, 1], cells[:, 0]] = cost(model.latents[None], goal)[0].numpy()
-    return field
 
 
 if __name__ == "__main__":

@@ -55,8 +55,7 @@ def draw_distances(task: rc.TwoRoom, path: Path) -> None:
     """Euclidean and geodesic distance of every place to one goal."""
     x, y = np.meshgrid(np.arange(21.0, 204), np.arange(21.0, 204))
     points = np.stack([x, y], axis=-1)
-    inside = np.abs(points[..., 0] - 112) <= task.layout.half
-    solid = inside & ~task.layout.in_door(points[..., 1])
+    solid = task.layout.solid(points)
     goal = np.broadcast_to(GOAL, points.shape)
     maps = {"Euclidean": task.euclidean(points, goal), "geodesic": task.distance(points, goal)}
     top = max(float(values.max()) for values in maps.values())

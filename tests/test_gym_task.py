@@ -64,6 +64,11 @@ def put(env: Any, state: np.ndarray) -> None:
     env.unwrapped.state = state
 
 
+RAIL = rc.Plane(
+    (-SIZE, -1.0), (SIZE, 1.0), 0.5, lambda s: s * (1, 0), lambda p: p * (1, 0), lambda p: abs(p[:, 1]) < 0.5
+)
+
+
 def near(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
     return np.abs(states - goals)[:, 0] < 0.3
 
@@ -111,7 +116,7 @@ def test_results_do_not_depend_on_the_number_of_workers(task: rc.GymTask, worker
 
 
 def test_a_gymnasium_environment_keeps_the_contract_and_is_planned_in(task: rc.GymTask) -> None:
-    assert {*rc.check_task(task)} == {"render", "coordinates", "groups", "category", "bottleneck"}
+    assert {*rc.check_task(task)} == {"render", "coordinates", "groups", "category", "bottleneck", "plane"}
     goals, logs = task.evaluation_set("logged").spread(6), task.generate_logs(40)
     model = rc.ExactDynamics(task, rc.ActionBlocks.of(logs, 2))
     planner = rc.CEM(horizon=4, candidates=30, iterations=3, elites=5)
@@ -151,6 +156,7 @@ def test_parts_that_are_given_are_offered_and_others_are_told() -> None:
         groups=lambda starts, goals: {"right": goals[:, 0] > starts[:, 0]},
         category=lambda starts, states, goals: np.where(near(states, goals), "success", "late"),
         bottleneck=lambda states: np.full(len(states), 2),
+        plane=RAIL,
         sets={"near": 5, "ends": rc.EvaluationSet(np.zeros((2, 2)), np.array([[8.0, 0], [4.0, 0]]))},
         name="rail",
     )

@@ -31,6 +31,7 @@ from reachcost.tasks.check import check_task
 from reachcost.tasks.contract import LOST, Task
 from reachcost.tasks.exact import ExactDynamics
 from reachcost.tasks.finite import follow
+from reachcost.tasks.plane import Plane
 from reachcost.tasks.registry import TASKS
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
@@ -91,6 +92,16 @@ class FullCorridor(Corridor):
     def bottleneck(self, states: np.ndarray) -> np.ndarray:
         return np.where(states[:, 0] == LENGTH // 2, 2, 0)
 
+    def plane(self) -> Plane:
+        return Plane((-0.5, -0.5), (LENGTH - 0.5, 0.5), 1.0, on_a_line, self.cells, lambda places: places[:, 0] > -1)
+
+    def cells(self, places: np.ndarray) -> np.ndarray:
+        return np.rint(places[:, :1]).astype(np.int64)
+
+
+def on_a_line(states: np.ndarray) -> np.ndarray:
+    return np.concatenate([states, 0 * states], axis=1)
+
 
 def walks(episodes: int, seed: int = 0) -> Logs:
     """Straight walks to random cells."""
@@ -117,6 +128,9 @@ class Continuous(FullCorridor):
 
     def render(self, states: np.ndarray) -> np.ndarray:
         return super().render(states.astype(int))
+
+    def cells(self, places: np.ndarray) -> np.ndarray:
+        return np.asarray(places[:, :1], float)
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -14,6 +14,7 @@ from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.tasks.contract import LOST, Distance, Task
 from reachcost.tasks.logged import require_logs_of
+from reachcost.tasks.plane import Plane
 
 NEARBY = 1e-3
 """Share of the largest distance that may remain from a state to itself."""
@@ -204,10 +205,31 @@ def _check_readings(task: Task, states: np.ndarray) -> None:
         lies = _check_rows("bottleneck", task.bottleneck, states)
         if lies.shape != (len(states),) or not np.isin(lies, (0, 1, 2)).all():
             _fail(f"bottleneck returned {_some(lies)}", "return 2 near, 0 far, 1 in between: int [N]")
+    if task.offers("plane"):
+        _check_plane(task, states)
     if task.offers("render"):
         drawn = _check_rows("render", task.render, states)
         if drawn.dtype != np.uint8 or drawn.ndim != 4 or drawn.shape[3] != 3:
             _fail(f"render returned {drawn.dtype} {drawn.shape}", "return uint8 pixels [N, height, width, 3]")
+
+
+def _check_plane(task: Task, states: np.ndarray) -> None:
+    """Check that states lie on the map, and that places of it that are free are those of a state."""
+    plane = _quietly("plane", task.plane)
+    if not isinstance(plane, Plane) or not (np.asarray(plane.low) < plane.high).all() or not plane.cell > 0:
+        _fail(f"plane returned {plane!r}", "return a Plane from low to high, in cells of a positive size")
+    places = _check_rows("plane().places", plane.places, states)
+    if places.shape != (len(states), 2) or not ((places >= plane.low) & (places <= plane.high)).all():
+        _fail(f"plane().places returned {_some(places)}", "return (x, y) [N, 2] between low and high")
+    grid = plane.grid().reshape(-1, 2)
+    free = _check_rows("plane().free", plane.free, grid)
+    if free.shape != (len(grid),) or free.dtype != bool or not free.any():
+        _fail("plane().free names no free place of the grid", "return bool [N], True where an agent can be")
+    found = _check_rows("plane().states", plane.states, grid[free])
+    _require_kind("plane()", found, states)
+    apart = np.abs(plane.places(found) - grid[free]).max()
+    if not apart <= plane.cell:
+        _fail(f"places and states of plane() differ by up to {apart:.3g}", "make one the inverse of the other")
 
 
 def _check_sets(task: Task, states: np.ndarray) -> None:

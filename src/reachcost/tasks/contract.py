@@ -17,6 +17,7 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
+from reachcost.tasks.plane import Plane
 
 Distance = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """States [N, ...] and goals [N, ...] to distances [N]."""
@@ -30,6 +31,7 @@ LOST = {
     "groups": "success is not told apart by kind of episode",
     "category": "failures have one name",
     "bottleneck": "the criterion about coverage finds narrow places by the oracle distance",
+    "plane": "no maps of what costs say about places, and nothing to click on",
 }
 """The optional parts of a task, and what is lost without each of them."""
 
@@ -133,6 +135,10 @@ class Task(ABC):
     def bottleneck(self, states: np.ndarray) -> np.ndarray:
         """Where states lie from the places every long way leads through: 2 near, 0 far, 1 in between, int [N]."""
         raise self._missing("bottleneck")
+
+    def plane(self) -> Plane:
+        """How its states lie on a plane, if they do: a map of costs is drawn there, and places are clicked on."""
+        raise self._missing("plane")
 
     def _missing(self, part: str) -> ReachcostError:
         return ReachcostError(

@@ -21,6 +21,7 @@ from reachcost.tasks.check import check_parts
 from reachcost.tasks.contract import Distance, Task
 from reachcost.tasks.environment import Environment, Hooks, RowByRow
 from reachcost.tasks.environment_check import check_environment
+from reachcost.tasks.plane import Plane
 from reachcost.tasks.workers import Workers
 
 Policy = Callable[[np.ndarray, np.random.Generator], np.ndarray]
@@ -51,6 +52,7 @@ class GymTask(Task):
         groups: Named kinds of episodes by starts and goals [N, D], each bool [N].
         category: Names how episodes came out, from starts, last states and goals [N, D]: str [N].
         bottleneck: Where states lie from narrow places: 2 near, 0 far, 1 in between, int [N].
+        plane: How states lie on a plane, if they do.
         policy: What logs record: actions [N, a] for states [N, D] and a `numpy.random.Generator`; by default uniform
             random actions.
         sets: Evaluation sets by name: an `EvaluationSet`, or a number of steps after which logged episodes were at the
@@ -87,6 +89,7 @@ class GymTask(Task):
         groups: Callable[[np.ndarray, np.ndarray], Mapping[str, np.ndarray]] | None = None,
         category: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None,
         bottleneck: Callable[[np.ndarray], np.ndarray] | None = None,
+        plane: Plane | None = None,
         policy: Policy | None = None,
         sets: Mapping[str, EvaluationSet | int] | None = None,
         length: int | None = None,
@@ -108,6 +111,7 @@ class GymTask(Task):
             "groups": groups,
             "category": category,
             "bottleneck": bottleneck,
+            "plane": None if plane is None else lambda: plane,
         }
         self._policy, self._length = policy, budget + 1 if length is None else length
         self._sets: dict[str, EvaluationSet | int] = {}
@@ -186,6 +190,10 @@ class GymTask(Task):
     def bottleneck(self, states: np.ndarray) -> np.ndarray:
         """Where states lie from narrow places: int [N]."""
         return np.asarray(self._given("bottleneck")(states))
+
+    def plane(self) -> Plane:
+        """How its states lie on a plane."""
+        return self._given("plane")()
 
     def render(self, states: np.ndarray) -> np.ndarray:
         """Draw states as uint8 pixels [N, height, width, 3]."""

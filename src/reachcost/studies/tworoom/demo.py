@@ -6,12 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from reachcost.base.progress import Progress
+from reachcost.costs.field import cost_fields
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
-from reachcost.protocols import TerminalCost
 from reachcost.results.figures.cost_fields import Panel, draw_cost_fields
 from reachcost.results.tables import ResultTable
 from reachcost.studies.closed_loop import outcomes
@@ -22,8 +21,7 @@ from reachcost.studies.tables import TablePlan, make_table, of_lines
 from reachcost.studies.tworoom.paper import HIGH_DISTANCE, OUTCOMES
 from reachcost.studies.tworoom.settings import LEWM, SEEDS
 from reachcost.studies.tworoom.tables import STUDY
-from reachcost.tasks.tworoom import TwoRoom
-from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE
+from reachcost.tasks.tworoom.layout import BORDER, SIZE
 
 MEMBER = LEWM[0]
 COSTS = ("raw", "trm", "trm-shuffled", "oracle", "random")
@@ -40,8 +38,6 @@ NOTE = (
     "(`rc.CEM.experienced()`), and is the default of `rc.control(..., logs=...)`. The paper's values are means over "
     "its three world models, with all rollouts."
 )
-CELL = 4
-"""Pixels between the places whose cost is drawn."""
 
 
 def lines() -> list[Line]:
@@ -86,7 +82,7 @@ def draw_repaired_episode(experiment: Experiment, path: Path) -> None:
     # Random streams belong to the episode, so it runs here exactly as it did among all others.
     runs = control(task, model, costs, episode, PLANNER, seed=MEMBER.seed)
     labels = {"raw": ("raw latent distance", "squared latent difference"), "trm": ("TRM", "predicted steps")}
-    panels = []
+    fields, panels = cost_fields(task, model, costs, episode.goals), []
     for number, (name, (title, unit)) in enumerate(labels.items()):
         reached, steps = bool(runs.success[number, 0]), int(runs.steps[number, 0])
         end = (
@@ -94,25 +90,9 @@ def draw_repaired_episode(experiment: Experiment, path: Path) -> None:
             if reached
             else f"still {runs.final_distance[number, 0]:.0f} px away after {steps} steps"
         )
-        field = cost_field(experiment, costs[name], episode.goals)
-        panels.append(Panel(f"{title}: {end}", unit, field, runs.paths[number, 0, : steps + 1], reached))
+        panels.append(Panel(f"{title}: {end}", unit, fields[name][0], runs.paths[number, 0, : steps + 1], reached))
     heading = (
         f"TwoRoom episode {episode.episodes[0]}, way of {task.distance(episode.starts, episode.goals)[0]:.0f} px: "
         "same world model, same planner, same random numbers, two terminal costs"
     )
     draw_cost_fields(episode.goals[0], panels, (BORDER, SIZE - BORDER), path, heading)
-
-
-@torch.no_grad()
-def cost_field(experiment: Experiment, cost: TerminalCost, goals: np.ndarray) -> np.ndarray:
-    """Cost of ending at places all over the rooms [rows, columns], for one goal [1, 2]; NaN in the wall."""
-    task, model = experiment.task, experiment.model(MEMBER.model)
-    centres = np.arange(BORDER + CELL / 2, SIZE - BORDER, CELL, dtype=np.float32)
-    places = np.stack(np.meshgrid(centres, centres), axis=-1).reshape(-1, 2)
-    latents, goal = model.encode(task.observe(places)), model.encode(task.observe(goals))
-    assert isinstance(task, TwoRoom)
-    layout = task.layout
-    inside = np.abs(places[:, layout.across] - CENTRE) <= layout.half
-    solid = inside & ~np.asarray(layout.in_door(places[:, layout.along]))
-    field = np.where(solid, np.nan, cost(latents[None], goal)[0].numpy())
-    return field.reshape(len(centres), len(centres))

@@ -19,6 +19,7 @@ from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 from reachcost.tasks.contract import Task
+from reachcost.tasks.plane import Plane
 
 SIZE = 29
 WALLS = (9, 19)
@@ -40,6 +41,10 @@ def _free_cells() -> np.ndarray:
     for x, y in DOORS:
         free[x, y] = True
     return free
+
+
+def _cell_of(places: np.ndarray) -> np.ndarray:
+    return np.clip(np.rint(places), 0, SIZE - 1).astype(np.int64)
 
 
 class TopoNav(Task):
@@ -152,6 +157,11 @@ class TopoNav(Task):
         """`success`, `wrong_room` or `right_room` (in the goal's room, not on the goal)."""
         in_room = np.where(self.room(states) == self.room(goals), "right_room", "wrong_room")
         return np.where(self.success(states, goals), "success", in_room)
+
+    def plane(self) -> Plane:
+        """The grid; a place belongs to the cell around it."""
+        edge = (-0.5, -0.5), (SIZE - 0.5, SIZE - 0.5)
+        return Plane(*edge, 1.0, np.asarray, _cell_of, lambda places: self.free[tuple(_cell_of(places).T)])
 
     def generate_logs(self, episodes: int = 2500, seed: int = BASE_SEED) -> Logs:
         """Shortest routes between uniformly drawn pairs of different free cells."""

@@ -92,6 +92,11 @@ class Layout:
             inside |= (along >= centre - half - margin) & (along <= centre + half + margin)
         return inside
 
+    def solid(self, points: np.ndarray) -> np.ndarray:
+        """Whether points lie in the wall: [..., 2] -> bool [...]."""
+        inside = np.abs(points[..., self.across] - CENTRE) <= self.half
+        return inside & ~self.in_door(points[..., self.along])
+
     def door_distance(self, points: np.ndarray) -> np.ndarray:
         """Straight distance to the centre of the nearest door: [..., 2] -> [...]."""
         across = points[..., self.across].astype(np.float64) - CENTRE

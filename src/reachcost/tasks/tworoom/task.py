@@ -14,11 +14,14 @@ from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 from reachcost.tasks.contract import Distance, PublicEnvironment, Task
+from reachcost.tasks.plane import Plane
 from reachcost.tasks.tworoom import evaluation_sets, policy, renderer, simulator, statistics
-from reachcost.tasks.tworoom.layout import CENTRE, SIZE, SUCCESS_DISTANCE, Layout
+from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, SUCCESS_DISTANCE, Layout
 
 NEAR, FAR = 70.0, 95.0
 """Pixels to the nearest door: what the paper calls doorway coverage keeps farther away, or comes nearer, than these."""
+CELL = 4.0
+"""Pixels between the places of a map."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +158,15 @@ class TwoRoom(Task):
         """2 within 70 px of the nearest door, 0 at 95 px and beyond, 1 in between: int [N]."""
         distance = self.layout.door_distance(np.asarray(states))
         return np.select([distance <= NEAR, distance < FAR], [2, 1], 0)
+
+    def plane(self) -> Plane:
+        """The picture within its border; nobody can be in the wall."""
+        low, high = (BORDER, BORDER), (SIZE - BORDER, SIZE - BORDER)
+        return Plane(low, high, CELL, np.asarray, self._at, lambda places: ~self.layout.solid(places))
+
+    @staticmethod
+    def _at(places: np.ndarray) -> np.ndarray:
+        return np.asarray(places, np.float32)
 
     def outcome(self, paths: np.ndarray, goals: np.ndarray) -> Outcome:
         """Judge whole paths [N, T + 1, 2] from start to end: success after any of the T steps counts."""

@@ -1,0 +1,69 @@
+"""Worlds seen from above, and what costs say about their places."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import reachcost as rc
+from reachcost.costs.field import cost_fields
+from reachcost.errors import ReachcostError
+from reachcost.tasks.toponav.features import ExactTopoNav
+from reachcost.worldmodels.jepa import JepaWorldModel
+
+
+def test_a_map_has_its_cells_within_its_corners() -> None:
+    plane = rc.Plane((10, 0), (12, 1), 0.5, np.asarray, np.asarray, lambda places: places[:, 0] > 11)
+    assert plane.grid().shape == (2, 4, 2)
+    assert plane.grid()[1, -1].tolist() == [11.75, 0.75]
+
+
+@pytest.mark.parametrize("name", ["tworoom", "toponav"])
+def test_states_of_free_places_lie_there(name: str) -> None:
+    plane = rc.make_task(name).plane()
+    places = plane.grid().reshape(-1, 2)
+    free = places[plane.free(places)]
+    assert 0.7 < len(free) / len(places) < 1
+    assert np.abs(plane.places(plane.states(free)) - free).max() <= plane.cell / 2
+
+
+def test_a_field_is_the_cost_of_each_place(world: rc.TwoRoom, lewm: JepaWorldModel) -> None:
+    goals = np.array([[40, 40], [180, 60]], np.float32)
+    found = cost_fields(world, lewm, {"raw": rc.LatentMSE()}, goals)["raw"]
+    column, row = 5, 30
+    place = world.plane().grid()[row, column][None].astype(np.float32)
+    here, goal = lewm.encode(world.observe(place)), lewm.encode(world.observe(goals[1:]))
+    torch.testing.assert_close(found[1, row, column], float(rc.LatentMSE()(here[None], goal)), rtol=1e-4, atol=1e-5)
+    assert np.isnan(found[:, row, found.shape[2] // 2]).all()  # in the wall
+
+
+def test_a_field_of_the_true_distance_has_its_least_cost_at_the_goal(task: rc.TopoNav, model: ExactTopoNav) -> None:
+    goal = task.evaluation_set().goals[:1]
+    field = cost_fields(task, model, {"oracle": rc.OracleGeodesic(model)}, goal)["oracle"][0]
+    assert field[goal[0, 1], goal[0, 0]] == np.nanmin(field) == 0
+    assert np.isnan(field).sum() == field.size - len(task.cells)
+
+
+class Slipping(rc.TwoRoom):
+    """A map whose places and states do not belong together."""
+
+    def plane(self) -> rc.Plane:
+        return replace(super().plane(), states=lambda places: np.float32(places[:, ::-1]))
+
+
+class Elsewhere(rc.TwoRoom):
+    """A map that states do not lie on."""
+
+    def plane(self) -> rc.Plane:
+        return replace(super().plane(), low=(0, 0), high=(10, 10))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"), [(Slipping, "places and states of plane"), (Elsewhere, "between low and high")]
+)
+def test_a_wrong_map_is_refused(wrong: type[rc.Task], told: str) -> None:
+    with pytest.raises(ReachcostError, match=told):
+        rc.check_task(wrong())
