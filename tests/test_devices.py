@@ -19,7 +19,9 @@ from reachcost.costs.probe import StandardisedL2, SubspaceCost
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
+from reachcost.fitting.hilp import _Bootstrapped
 from reachcost.fitting.loop import Optimiser, passed
+from reachcost.fitting.qrl import _Pushed
 from reachcost.planning.precision import plan_change
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
 from reachcost.worldmodels.jepa import JepaWorldModel
@@ -196,3 +198,18 @@ def test_on_a_processor_what_is_wrong_is_refused_at_once() -> None:
         with pytest.raises(ReachcostError, match="wrong"):
             refuse_if(torch.tensor(True), refusal)
     refuse_if(torch.tensor(True, device="meta"), refusal)
+
+
+def test_objectives_of_every_fit_stay_on_the_device() -> None:
+    there = torch.device("meta")
+    latents, gaps = torch.zeros(16, 12, device=there), torch.zeros(16, device=there)
+    recipe = rc.Recipe(head="euclidean", hidden=8)
+    head, blocks = recipe.build(12).to(there), torch.zeros(16, 10, device=there)
+    found = [
+        _Pushed(head, recipe, 1, 10.0, 0.1).loss(latents, latents, latents),
+        _Bootstrapped(head, recipe, 1, 0.98, 0.05).loss(latents, latents, latents),
+        rc.BudgetHead(12, 4, 8, 5.0).to(there).losses(latents, latents, gaps).mean(),
+        rc.InverseDynamics(12, 10, False, 8, 1).to(there).losses(latents, latents, blocks).mean(),
+    ]
+    assert {loss.device for loss in found} == {there}
+    found[0].backward()
