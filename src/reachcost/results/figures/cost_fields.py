@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from reachcost.results.figures.canvas import TITLE_SIZE, new_figure, write_picture
+from reachcost.results.figures.maps import END, GOAL, START, draw_mark
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,9 @@ def _draw(axes: Axes, goal: np.ndarray, panel: Panel, extent: tuple[float, float
     levels = np.linspace(np.nanmin(panel.field), np.nanmax(panel.field), 14)[1:-1]
     axes.contour(centres, centres, panel.field, levels=levels, colors="white", linewidths=0.5, alpha=0.6)
     axes.plot(*panel.path.T, color="crimson", linewidth=2.2, label="executed path")
-    marks = [("start", panel.path[0], "o", "white", 9), ("goal", goal, "*", "gold", 16)]
+    draw_mark(axes, START, panel.path[0])
+    draw_mark(axes, GOAL, goal)
     if not panel.reached:
-        marks.append(("end", panel.path[-1], "X", "crimson", 9))
-    for label, place, marker, colour, size in marks:
-        axes.plot(*place, marker, color=colour, markeredgecolor="black", markersize=size, label=label, linestyle="")
+        draw_mark(axes, END, panel.path[-1])
     axes.set_title(panel.title, fontsize=TITLE_SIZE)
     axes.set(xticks=[], yticks=[], xlim=(low, high), ylim=(high, low))
