@@ -23,7 +23,7 @@ from reachcost.results.records import read_run
 from reachcost.studies.costs import cost_plan
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.lines import Line, mean_intervals, per_seed, table_row
-from reachcost.studies.registry import all_tables, groups, study_of, results_of
+from reachcost.studies.registry import all_figures, all_tables, groups, results_of, study_of
 from reachcost.studies.study import Setting
 from reachcost.studies.tables import make_table
 
@@ -254,7 +254,7 @@ def test_unknown_costs_and_members_are_named(tmp_path: Path) -> None:
 
 def test_every_table_belongs_to_one_study_and_groups_stand_for_several() -> None:
     every = all_tables()
-    assert results_of("all") == tuple(every)
+    assert results_of("all") == (*every, *all_figures())
     assert results_of("horizon") == ("horizon",)
     for name, study in ((name, study_of(name)) for name in ("tworoom", "toponav", "pusht", "suite")):
         assert {table for table, owner in every.items() if owner is study} == {*study.tables}
@@ -263,7 +263,7 @@ def test_every_table_belongs_to_one_study_and_groups_stand_for_several() -> None
     assert {*results_of("tworoom")}.isdisjoint(results_of("audits"))
     grouped = {table for name in ("tworoom", "audits", "beyond", "pusht", "suite") for table in results_of(name)}
     assert {*every} - grouped == {*("tworoom-recipes", "toponav", "toponav-readings", "toponav-recipes")}
-    with pytest.raises(ReachcostError, match="there is no table 'mars': choose one of"):
+    with pytest.raises(ReachcostError, match="there is no table or figure 'mars': choose one of"):
         results_of("mars")
 
 

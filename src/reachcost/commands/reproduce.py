@@ -40,4 +40,5 @@ def reproduce(name: Annotated[str, tyro.conf.Positional], out: Path = Path("resu
             f"({time.perf_counter() - start:.0f} s, {time.process_time() - cpu:.0f} s of CPU time)",
             sep="\n",
             highlight=False,
+            soft_wrap=True,
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from reachcost.base.atomic import write_file
@@ -28,25 +29,26 @@ def new_figure(width: float, height: float, heading: str = "") -> Figure:
     return figure
 
 
-def lay_out(figure: Figure) -> None:
-    """Find where everything goes once, so that no picture of the figure looks for it again."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-
-
-def write_picture(figure: Figure, path: Path, dpi: int = 120) -> None:
+def write_picture(figure: Figure, path: Path) -> None:
     """Write a PNG in one step."""
-    write_file(path, _drawn(figure, "png", dpi=dpi, metadata={"Software": None}))
-
-
-def write_drawing(figure: Figure, path: Path, title: str, sources: str) -> None:
-    """Write an SVG in one step that says, in its metadata, what it shows and what it was drawn from."""
-    metadata = {"Title": title, "Source": sources, "Creator": "reachcost", "Date": None}
-    with mpl.rc_context(SVG):
-        write_file(path, _drawn(figure, "svg", metadata=metadata))
-
-
-def _drawn(figure: Figure, kind: str, **options: Any) -> bytes:
     picture = BytesIO()
-    figure.savefig(picture, format=kind, **options)
-    return picture.getvalue()
+    figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
+    write_file(path, picture.getvalue())
+
+
+def write_pictures(figure: Figure, path: Path, dpi: int, title: str, sources: str) -> list[Path]:
+    """Write a figure as SVG and as PNG, each in one step; the SVG says what it shows and what it was drawn from."""
+    engine = figure.get_layout_engine()
+    if engine is not None:  # once for both, which takes as long as drawing
+        engine.execute(figure)
+        figure.set_layout_engine("none")
+    drawing, picture = BytesIO(), BytesIO()
+    with mpl.rc_context(SVG):
+        metadata = {"Title": title, "Source": sources, "Creator": "reachcost", "Date": None}
+        FigureCanvasSVG(figure).print_svg(drawing, metadata=metadata)
+    figure.set_dpi(dpi)
+    FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})
+    paths = [path.with_suffix(".svg"), path.with_suffix(".png")]
+    for file, content in zip(paths, (drawing, picture), strict=True):
+        write_file(file, content.getvalue())
+    return paths

@@ -20,18 +20,22 @@ class Panel:
     """What one cost made of the episode.
 
     Attributes:
-        title: Name of the cost and how the episode came out.
+        title: Name of the cost.
+        outcome: How the episode came out.
         unit: What the cost counts.
         field: Cost of ending at places on a regular grid [rows, columns]; NaN where nobody can be.
         path: Visited places [steps + 1, 2], as (x, y).
         reached: Whether the goal was reached.
+        within: How near to the goal is there, if that is a matter of distance.
     """
 
     title: str
+    outcome: str
     unit: str
     field: np.ndarray
     path: np.ndarray
     reached: bool
+    within: float = 0.0
 
 
 def draw_cost_fields(
@@ -69,5 +73,5 @@ def _draw(axes: Axes, goal: np.ndarray, panel: Panel, extent: tuple[float, float
     draw_mark(axes, GOAL, goal)
     if not panel.reached:
         draw_mark(axes, END, panel.path[-1])
-    axes.set_title(panel.title, fontsize=TITLE_SIZE)
+    axes.set_title(f"{panel.title}: {panel.outcome}", fontsize=TITLE_SIZE)
     axes.set(xticks=[], yticks=[], xlim=(low, high), ylim=(high, low))

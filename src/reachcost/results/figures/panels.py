@@ -13,7 +13,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
-from reachcost.results.figures.canvas import lay_out, new_figure, write_drawing, write_picture
+from reachcost.results.figures.canvas import new_figure, write_pictures
 from reachcost.results.figures.looks import INTERVAL
 from reachcost.results.published import Records
 
@@ -47,11 +47,7 @@ def write_figure(name: str, panels: Sequence[PanelPlan], out: Path) -> list[Path
     records = Records(out)
     with mpl.rc_context(STYLE):
         figure = draw_panels(panels, records)
-        lay_out(figure)
-        paths = [out / "figures" / f"{name}.{kind}" for kind in ("svg", "png")]
-        write_drawing(figure, paths[0], name, " ".join(records.used))
-        write_picture(figure, paths[1], DOTS)
-    return paths
+        return write_pictures(figure, out / "figures" / name, DOTS, name, " ".join(records.used))
 
 
 def draw_panels(panels: Sequence[PanelPlan], records: Records) -> Figure:
@@ -90,4 +86,11 @@ def _explain(figure: Figure, parts: Sequence[SubFigure]) -> None:
         order = [*(name for name in marks if name not in LAST), *(name for name in LAST if name in marks)]
         widest = 0.7 + 0.078 * max(map(len, marks))  # inches of a mark, its name and the gap behind it
         columns = max(1, min(len(marks), int(figure.get_figwidth() / widest)))
-        figure.legend([marks[name] for name in order], order, loc="outside lower center", ncols=columns, frameon=False)
+        figure.legend(
+            [marks[name] for name in order],
+            order,
+            loc="outside lower center",
+            ncols=columns,
+            frameon=False,
+            handlelength=2.8,
+        )

@@ -25,7 +25,7 @@ GAPS = {f"gaps_{low}_{high}": (low, high) for low, high in BANDS}
 
 
 def trace_rows(experiment: Experiment) -> list[TableRow]:
-    """Of the episodes that latent distance ends in the wrong room, and the paper's head solves, its best one.
+    """An episode that latent distance ends in the wrong room and the paper's head solves: the best such, or the first.
 
     With a head of its own: weights are not kept, and that of the other tables does not come out of every processor.
     """
