@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import reachcost
-from reachcost.studies.registry import all_tables, tables_of
+from reachcost.studies.registry import all_tables, results_of
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -152,7 +152,7 @@ def test_the_examples_in_the_readme_printed_that(example: str, before: str) -> N
 def test_tables_that_are_named_exist_and_tables_that_exist_are_named() -> None:
     text = "\n".join(page.read_text() for page in (*PAGES, ROOT / "Makefile"))
     for name in re.findall(r"reachcost reproduce ([a-z][\w-]*)", text):
-        assert tables_of(name)
+        assert results_of(name)
     linked = re.findall(r"tables/([a-z][\w-]*)\.(?:md|json)", text)
     assert {name for name in linked if not name.startswith("stable-worldmodel-")} <= {*all_tables()}
     named = {name for name in all_tables() if re.search(rf"(`|reproduce |tables/){name}(`|\.md|\.json|\s)", text)}

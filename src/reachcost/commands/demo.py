@@ -14,7 +14,7 @@ def demo(
     """Watch a planner fail and be repaired (a bundled world model, about a minute on two cores).
 
     Args:
-        out: Directory for records, table and picture.
+        out: Directory for records, table and pictures.
         episodes: Evaluation episodes; the set has 100.
         log_episodes: Logged episodes that the head learns from.
         device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
@@ -32,10 +32,11 @@ def demo(
     console.print(table.terminal(f"{table.rows[0].n} episodes: only the terminal cost changes, last the planner, too"))
     if success["trm"] <= success["raw"]:
         console.print("trm is no better than raw here: give it more --log-episodes, or ask for more --episodes")
+    shown = f"{picture}, moving in {picture.with_suffix('.gif').name}" if picture else None
     console.print(
         "raw is plain latent distance; trm learned from logged times alone (reachcost fit --labels temporal).\n"
         "trm-shuffled learned from permuted times; random is the floor, oracle a yardstick.\n"
-        f"picture {picture or 'none: no episode was repaired, ask for more --episodes'}\n"
+        f"picture {shown or 'none: no episode was repaired, ask for more --episodes'}\n"
         f"table   {out / 'tables' / 'demo.md'}\n({time.perf_counter() - start:.0f} s)",
         highlight=False,
         soft_wrap=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,18 @@ class TableRow:
             "paper": None if self.paper is None else dict(self.paper),
             **(self.extra or {}),
         }
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> TableRow:
+        """The row of such an object.
+
+        >>> row = TableRow("raw", "lewm", 300, {"success": 16.7}, {"success": [9.7, 25.2]}, None, setting="far")
+        >>> TableRow.from_json(row.as_json()) == row
+        True
+        """
+        known = {field.name for field in fields(cls)} - {"extra"}
+        extra = {name: value for name, value in entry.items() if name not in known}
+        return cls(**{name: value for name, value in entry.items() if name in known}, extra=extra or None)
 
     @property
     def label(self) -> str:

@@ -11,6 +11,7 @@ from reachcost.base.progress import Progress
 from reachcost.costs.field import cost_fields
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
+from reachcost.results.figures.animation import draw_replay
 from reachcost.results.figures.cost_fields import Panel, draw_cost_fields
 from reachcost.results.tables import ResultTable
 from reachcost.studies.closed_loop import outcomes
@@ -21,7 +22,7 @@ from reachcost.studies.tables import TablePlan, make_table, of_lines
 from reachcost.studies.tworoom.paper import HIGH_DISTANCE, OUTCOMES
 from reachcost.studies.tworoom.settings import LEWM, SEEDS
 from reachcost.studies.tworoom.tables import STUDY
-from reachcost.tasks.tworoom.layout import BORDER, SIZE
+from reachcost.tasks.tworoom.layout import BORDER, SIZE, SUCCESS_DISTANCE
 
 MEMBER = LEWM[0]
 COSTS = ("raw", "trm", "trm-shuffled", "oracle", "random")
@@ -53,7 +54,8 @@ def run_demo(
     if episodes is not None:
         STUDY.task().evaluation_set(STUDY.evaluation).spread(episodes)  # refuses what it does not have
     picture = out / "tworoom.png"
-    picture.unlink(missing_ok=True)
+    for kind in (".png", ".gif"):
+        picture.with_suffix(kind).unlink(missing_ok=True)
     plan = TablePlan(
         NOTE,
         OUTCOMES,
@@ -81,7 +83,10 @@ def draw_repaired_episode(experiment: Experiment, path: Path) -> None:
     costs = {name: experiment.cost(setting) for name, setting in settings.items()}
     # Random streams belong to the episode, so it runs here exactly as it did among all others.
     runs = control(task, model, costs, episode, PLANNER, seed=MEMBER.seed)
-    labels = {"raw": ("raw latent distance", "squared latent difference"), "trm": ("TRM", "predicted steps")}
+    labels = {
+        "raw": ("raw latent distance", "squared latent difference"),
+        "trm": ("TRM, learned from logs", "predicted steps"),
+    }
     fields, panels = cost_fields(task, model, costs, episode.goals), []
     for number, (name, (title, unit)) in enumerate(labels.items()):
         reached, steps = bool(runs.success[number, 0]), int(runs.steps[number, 0])
@@ -90,9 +95,11 @@ def draw_repaired_episode(experiment: Experiment, path: Path) -> None:
             if reached
             else f"still {runs.final_distance[number, 0]:.0f} px away after {steps} steps"
         )
-        panels.append(Panel(f"{title}: {end}", unit, fields[name][0], runs.paths[number, 0, : steps + 1], reached))
+        way = runs.paths[number, 0, : steps + 1]
+        panels.append(Panel(title, end, unit, fields[name][0], way, reached, SUCCESS_DISTANCE))
     heading = (
         f"TwoRoom episode {episode.episodes[0]}, way of {task.distance(episode.starts, episode.goals)[0]:.0f} px: "
         "same world model, same planner, same random numbers, two terminal costs"
     )
-    draw_cost_fields(episode.goals[0], panels, (BORDER, SIZE - BORDER), path, heading)
+    for draw, kind in ((draw_cost_fields, ".png"), (draw_replay, ".gif")):
+        draw(episode.goals[0], panels, (BORDER, SIZE - BORDER), path.with_suffix(kind), heading)
