@@ -174,7 +174,8 @@ def test_half_precision_changes_plans_a_little_and_says_how_much() -> None:
 def test_check_tells_what_half_precision_changes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reachcost.planning.cem.CEM", partial(rc.CEM, candidates=8, elites=2))  # processors are slow at it
+    few = partial(rc.CEM, candidates=8, elites=2)  # processors are slow at half precision
+    monkeypatch.setattr("reachcost.planning.cem.CEM", few)
     assert main(["check", "lewm-tworoom-3072", "--half", "--device", "cpu"]) == 0
     assert "half precision" in capsys.readouterr().out
 
