@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,9 +36,9 @@ PARTS = {
     "public": lambda: PublicParts(SMALL),
 }
 PLANNERS = {
-    "paper": rc.CEM(),
-    "best": rc.CEM(execute="best", keep_elites=4, bounds="logs", correlation=0.5, least_deviation=0.1),
-    "replanning": rc.CEM.replanning(),
+    "paper": rc.CEM(iterations=2),
+    "best": rc.CEM(iterations=2, execute="best", keep_elites=4, bounds="logs", correlation=0.5, least_deviation=0.1),
+    "replanning": replace(rc.CEM.replanning(), iterations=2),
 }
 
 
@@ -74,8 +76,7 @@ def costs() -> dict[str, rc.TerminalCost]:
     }
 
 
-@pytest.mark.parametrize("parts", PARTS)
-@pytest.mark.parametrize("cost", costs())
+@pytest.mark.parametrize(("parts", "cost"), [("public", "raw"), *(("compact", cost) for cost in costs())])
 def test_a_whole_plan_stays_on_the_device(parts: str, cost: str) -> None:
     model = JepaWorldModel(PARTS[parts](), BLOCKS, device="meta")
     plan = planned(model, costs()[cost], rc.CEM(candidates=20, elites=4, iterations=3))
@@ -83,7 +84,7 @@ def test_a_whole_plan_stays_on_the_device(parts: str, cost: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "judge"), [*((name, "head") for name in PLANNERS), *(("replanning", judge) for judge in costs())]
+    ("name", "judge"), [("paper", "head"), ("best", "head"), *(("replanning", judge) for judge in costs())]
 )
 def test_nothing_but_random_numbers_is_moved_in_a_plan(name: str, judge: str) -> None:
     planner, model = PLANNERS[name], JepaWorldModel(PARTS["compact"](), BLOCKS, device="meta")
@@ -172,7 +173,11 @@ def test_half_precision_changes_plans_a_little_and_says_how_much() -> None:
     assert "% of the first elites are the same" in str(other)
 
 
-def test_check_tells_what_half_precision_changes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_tells_what_half_precision_changes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = partial(rc.CEM, candidates=8, elites=2)  # processors are slow at half precision
+    monkeypatch.setattr("reachcost.planning.cem.CEM", few)
     assert main(["check", "lewm-tworoom-3072", "--half", "--device", "cpu"]) == 0
     assert "half precision" in capsys.readouterr().out
 

@@ -117,7 +117,7 @@ def audit_planner(
 
     >>> from reachcost import encode_logs, load_world_model, make_task
     >>> task, model = make_task("tworoom"), load_world_model("lewm-tworoom-3072")
-    >>> audit = audit_planner(model, encode_logs(model, task.generate_logs(100)))
+    >>> audit = audit_planner(model, encode_logs(model, task.generate_logs(30)))
     >>> [stage.outcome for stage in audit.stages][:3]
     ['unknown', 'unknown', 'pass']
     """
