@@ -11,7 +11,7 @@ from reachcost.base.progress import Progress
 from reachcost.errors import ReachcostError
 from reachcost.results.tables import ResultTable
 from reachcost.studies.study import Tables
-from reachcost.studies.tables import make_table
+from reachcost.studies.tables import Then, make_table
 
 STUDIES = ("tworoom", "toponav", "pusht", "suite")
 """Folders with a `STUDY` each; the first one has the demo."""
@@ -47,13 +47,13 @@ def require_ready(names: Sequence[str]) -> None:
         all_tables()[name].require()
 
 
-def reproduce(name: str, out: Path, progress: Progress | bool | None = None) -> ResultTable:
+def reproduce(name: str, out: Path, progress: Progress | bool | None = None, then: Then | None = None) -> ResultTable:
     """Run what is missing in `out` and write `out/tables/<name>.json` and `.md`."""
     tables_of(name)
     require_ready((name,))
-    return make_table(all_tables()[name], name, out, progress, command=f"reachcost reproduce {name}")
+    return make_table(all_tables()[name], name, out, progress, command=f"reachcost reproduce {name}", then=then)
 
 
-def demo(out: Path, progress: Progress, **smaller: int) -> tuple[ResultTable, Path | None]:
+def demo(out: Path, progress: Progress, then: Then | None = None, **smaller: int) -> tuple[ResultTable, Path | None]:
     """The demo of the first study: its table and, if there is one, its picture."""
-    return importlib.import_module(f"reachcost.studies.{STUDIES[0]}.demo").run_demo(out, progress, **smaller)
+    return importlib.import_module(f"reachcost.studies.{STUDIES[0]}.demo").run_demo(out, progress, then=then, **smaller)

@@ -1,0 +1,88 @@
+"""Every stage of the planner against its threshold."""
+
+from __future__ import annotations
+
+from reachcost.audits.criteria import Criterion
+from reachcost.audits.planner import Audit
+from reachcost.audits.show import explained
+from reachcost.audits.stage import Stage
+from reachcost.pages.html import Markup, tag
+from reachcost.report.charts import Scale, bullet, linear
+from reachcost.report.material import Material
+from reachcost.report.panels.section import cannot, number, scrolled, section, span, valued
+
+BADGES = {"pass": "good", "survives": "good", "fail": "bad", "refuted": "bad"}
+
+
+def stages(material: Material) -> Markup:
+    """The panel: one table an audit."""
+    if not material.audits:
+        why = "Nothing was audited here: reachcost audit measures each stage with the others out of the way."
+        return cannot("stages", "Which stage is at fault", why)
+    lead = "Each stage is measured with the others out of the way. The line across a bar is where passing begins."
+    cards = [tag("div", *_audit(name, audit), class_="card stack") for name, audit in material.audits.items()]
+    return section("stages", "Which stage is at fault", *cards, lead=lead)
+
+
+def _audit(name: str, audit: Audit) -> list[Markup | None]:
+    goals, episodes = audit.settings.get("evaluation_set"), audit.settings.get("episodes")
+    judged = f"Judged on {episodes} episodes of {goals}." if goals else "Judged on logs alone."
+    head = [tag("th", text, scope="col", class_=kind) for text, kind in COLUMNS.items()]
+    table = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *map(_row, audit.stages)), class_="bars")
+    notes = [tag("li", text) for text in (*explained(audit)[2], *audit.caveats)]
+    return [
+        tag("h3", name, " ", _badge(f"verdict: {audit.verdict}", "good" if audit.verdict == "none" else "bad")),
+        tag("p", judged, class_="soft"),
+        scrolled(table, f"stages of {name}"),
+        tag("ul", *notes, class_="soft small") if notes else None,
+        _criteria(audit.criteria),
+    ]
+
+
+COLUMNS = {"stage": "wide", "value, 95 %": "number", "passes": "number"}
+
+
+def _row(stage: Stage) -> Markup:
+    known = stage.value is not None
+    words = [tag("strong", stage.name), " ", _badge(stage.outcome, BADGES.get(stage.outcome, ""))]
+    said = stage.measured if known else stage.advice
+    drawn = (
+        bullet(_scale(stage), stage.value, stage.interval, _kind(stage), stage.threshold)
+        if stage.value is not None
+        else None
+    )
+    named = tag("th", *words, tag("span", said, class_="soft small block"), drawn, scope="row")
+    size = f"n {stage.n}" if stage.n > 1 else ""
+    value = valued("–" if stage.value is None else number(stage.value), span(stage.interval), size)
+    passes = f"{'≥' if stage.higher else '≤'} {number(stage.threshold)}"
+    return tag("tr", named, value, tag("td", passes, class_="number soft"))
+
+
+def _scale(stage: Stage) -> Scale:
+    seen = [stage.threshold, stage.value or 0.0, *(stage.interval or ())]
+    top = 100.0 if stage.measured.startswith("%") else 1.0
+    return linear(min(0.0, *seen), max(top, *seen))
+
+
+def _kind(stage: Stage) -> str:
+    return {"pass": "good", "fail": "bad"}.get(stage.outcome, "plain")
+
+
+def _badge(text: str, kind: str) -> Markup:
+    return tag("span", text, class_=f"badge {kind}")
+
+
+def _criteria(criteria: tuple[Criterion, ...]) -> Markup | None:
+    if not criteria:
+        return None
+    items = [
+        tag(
+            "li",
+            _badge(one.outcome, BADGES.get(one.outcome, "")),
+            " ",
+            one.claim,
+            tag("span", one.evidence, class_="soft small block"),
+        )
+        for one in criteria
+    ]
+    return tag("details", tag("summary", "The paper's falsification criteria"), tag("ul", *items, class_="plain stack"))
