@@ -55,7 +55,7 @@ def share(value: float) -> str:
 
 def span(interval: Sequence[float] | None) -> str:
     """An interval, or nothing."""
-    return "" if interval is None else f"{number(interval[0])} to {number(interval[1])}"
+    return "" if interval is None else f"{number(interval[0], 2)} to {number(interval[1], 2)}"
 
 
 def shares(interval: Sequence[float] | None) -> str:
@@ -69,8 +69,8 @@ def shares(interval: Sequence[float] | None) -> str:
 
 def valued(value: str, *below: str) -> Markup:
     """The cell of a value; below it, its interval or what else belongs to it."""
-    lines = [tag("span", text, class_="soft small block") for text in below if text]
-    return tag("td", value, *lines, class_="number strong")
+    said = ", ".join(filter(None, below))
+    return tag("td", value, tag("span", said, class_="soft small block") if said else None, class_="number strong")
 
 
 def prose(text: str) -> list[Markup]:

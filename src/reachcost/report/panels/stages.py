@@ -39,23 +39,21 @@ def _audit(name: str, audit: Audit) -> list[Markup | None]:
     ]
 
 
-COLUMNS = {"stage": "wide", "value, 95 %": "number", "passes": "number"}
+COLUMNS = {"stage": "wide", "value, 95 %": "number"}
 
 
 def _row(stage: Stage) -> Markup:
-    known = stage.value is not None
     words = [tag("strong", stage.name), " ", _badge(stage.outcome, BADGES.get(stage.outcome, ""))]
-    said = stage.measured if known else stage.advice
-    drawn = (
-        bullet(_scale(stage), stage.value, stage.interval, _kind(stage), stage.threshold)
-        if stage.value is not None
-        else None
-    )
-    named = tag("th", *words, tag("span", said, class_="soft small block"), drawn, scope="row")
-    size = f"n {stage.n}" if stage.n > 1 else ""
-    value = valued("–" if stage.value is None else number(stage.value), span(stage.interval), size)
-    passes = f"{'≥' if stage.higher else '≤'} {number(stage.threshold)}"
-    return tag("tr", named, value, tag("td", passes, class_="number soft"))
+    if stage.value is None:
+        return tag("tr", tag("th", *words, _below(stage.advice), scope="row"), valued("–"))
+    passes = f"{stage.measured}, passes at {'≥' if stage.higher else '≤'} {number(stage.threshold)}"
+    drawn = bullet(_scale(stage), stage.value, stage.interval, _kind(stage), stage.threshold)
+    value = valued(number(stage.value), span(stage.interval), f"n {stage.n}" if stage.n > 1 else "")
+    return tag("tr", tag("th", *words, _below(passes), drawn, scope="row"), value)
+
+
+def _below(text: str) -> Markup:
+    return tag("span", text, class_="soft small block")
 
 
 def _scale(stage: Stage) -> Scale:
@@ -76,13 +74,7 @@ def _criteria(criteria: tuple[Criterion, ...]) -> Markup | None:
     if not criteria:
         return None
     items = [
-        tag(
-            "li",
-            _badge(one.outcome, BADGES.get(one.outcome, "")),
-            " ",
-            one.claim,
-            tag("span", one.evidence, class_="soft small block"),
-        )
+        tag("li", _badge(one.outcome, BADGES.get(one.outcome, "")), " ", one.claim, _below(one.evidence))
         for one in criteria
     ]
     return tag("details", tag("summary", "The paper's falsification criteria"), tag("ul", *items, class_="plain stack"))
