@@ -124,7 +124,7 @@ class Report:
             tag("header", headline(material)),
             tag(
                 "noscript",
-                tag("p", "Replays and maps need JavaScript; all numbers are here without it.", class_="cannot"),
+                tag("p", "Replays and maps need JavaScript; all numbers are here without it.", class_="soft"),
             ),
             tag("main", *drawn.values(), id="main"),
             tag("footer", tag("p", "Made by reachcost. This page asks nothing of any network.", class_="soft small")),

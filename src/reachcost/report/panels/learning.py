@@ -5,9 +5,10 @@ from __future__ import annotations
 from reachcost.pages.html import Markup, joined, tag
 from reachcost.report.charts import curve
 from reachcost.report.material import Material
-from reachcost.report.panels.section import facts, number, scrolled, section
+from reachcost.report.panels.section import facts, number, scrolled_table, section
 from reachcost.report.training import Errors, Training
 
+HEADINGS = (("validation", ""), ("loss", "number"), ("RMSE, steps", "number"))
 HEADS = 6
 """Heads that are shown."""
 EPOCHS = 400
@@ -70,12 +71,4 @@ def _errors(record: Training) -> Markup | None:
         for name, one in lines.items()
         if one.loss is not None and one.rmse is not None
     ]
-    head = [tag("th", "validation", scope="col"), *(tag("th", text, scope="col", class_="number") for text in HEADINGS)]
-    return (
-        scrolled(tag("table", tag("thead", tag("tr", *head)), tag("tbody", *rows)), "validation error")
-        if rows
-        else None
-    )
-
-
-HEADINGS = ("loss", "RMSE, steps")
+    return scrolled_table("validation error", HEADINGS, rows) if rows else None

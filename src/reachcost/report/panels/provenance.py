@@ -7,8 +7,15 @@ from typing import Any
 
 from reachcost.pages.html import Markup, tag
 from reachcost.report.material import Material, Record
-from reachcost.report.panels.section import cannot, facts, number, scrolled, section
+from reachcost.report.panels.section import cannot, facts, number, scrolled_table, section
 
+HEADINGS = (
+    ("run", ""),
+    ("seconds", "number"),
+    ("rows", "number"),
+    ("seeds and sha256 of inputs", ""),
+    ("sha256 of rows", ""),
+)
 RUNS = 150
 """Runs that are listed."""
 SETTINGS = {
@@ -64,9 +71,7 @@ def _runs(records: tuple[Record, ...]) -> Markup:
     versions = sorted(
         {f"{name} {version}" for record in records for name, version in record.manifest["versions"].items()}
     )
-    head = [tag("th", text, scope="col", class_=kind) for text, kind in COLUMNS.items()]
-    rows = [_row(record) for record in records[:RUNS]]
-    table = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *rows), class_="small")
+    table = scrolled_table("runs", HEADINGS, map(_row, records[:RUNS]), "small")
     left = len(records) - RUNS
     more = tag("p", f"{left} further runs are not listed.", class_="soft") if left > 0 else None
     told = {
@@ -75,19 +80,8 @@ def _runs(records: tuple[Record, ...]) -> Markup:
         "machine": "; ".join(machines),
         "versions": ", ".join(versions),
     }
-    listed = tag(
-        "details", tag("summary", f"All {len(records)} runs"), scrolled(table, "runs"), more, class_="card stack"
-    )
+    listed = tag("details", tag("summary", f"All {len(records)} runs"), table, more, class_="card stack")
     return tag("div", tag("h3", "Runs"), facts(told), listed, class_="stack")
-
-
-COLUMNS = {
-    "run": None,
-    "seconds": "number",
-    "rows": "number",
-    "seeds and sha256 of inputs": None,
-    "sha256 of rows": None,
-}
 
 
 def _row(record: Record) -> Markup:

@@ -7,10 +7,11 @@ import numpy as np
 from reachcost.pages.html import Markup, tag
 from reachcost.report.charts import axis, beeswarm, towards_zero
 from reachcost.report.material import Material
-from reachcost.report.panels.section import cannot, colour_of, number, scrolled, section, valued
+from reachcost.report.panels.section import cannot, colour_of, number, scrolled_table, section, valued
 
 TICKS = (0, 1, 3, 10, 30, 100)
 SCALE = towards_zero(100)
+HEADINGS = (("cost", "wide"), ("mean %", "number"))
 DOTS = 200
 
 
@@ -23,18 +24,13 @@ def ranking(material: Material) -> Markup:
     rows = [_row(name, material.ranks[name], colour_of(name, order)) for name in order]
     below = axis(SCALE, TICKS, "% of candidates put before the truly best one (0 is perfect)")
     last = tag("tr", tag("td", below), tag("td"), class_="axis-row")
-    head = [tag("th", text, scope="col", class_=kind) for text, kind in COLUMNS.items()]
-    table = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *rows, last), class_="bars")
     lead = (
         "Every cost scores the same candidate action sequences, which are then executed. A dot is an episode: how many "
         "candidates the cost puts before the one that really ends nearest to the goal. The box holds half of the "
         "episodes, the line is the median."
     )
-    card = tag("div", scrolled(table, "ranks of the best candidate"), class_="card")
+    card = tag("div", scrolled_table("ranks of the best candidate", HEADINGS, [*rows, last], "bars"), class_="card")
     return section("ranking", "Does the cost put good candidates first?", card, lead=lead)
-
-
-COLUMNS = {"cost": "wide", "mean %": "number"}
 
 
 def _row(name: str, ranks: np.ndarray, kind: str) -> Markup:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 
 from reachcost.pages.html import Markup, tag
@@ -99,6 +99,15 @@ def _text(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and value >= 10_000 else str(value)
 
 
-def scrolled(table: Markup, label: str) -> Markup:
-    """A wide table that scrolls by itself, also by keyboard."""
+def scrolled_table(label: str, headings: Iterable[tuple[str, str]], rows: Iterable[Markup], class_: str = "") -> Markup:
+    """A table that scrolls by itself where it is too wide, also by keyboard.
+
+    Args:
+        label: What it is about.
+        headings: Name and class of each column.
+        rows: Its lines.
+        class_: Its own class.
+    """
+    head = [tag("th", text, scope="col", class_=kind or None) for text, kind in headings]
+    table = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *rows), class_=class_ or None)
     return tag("div", table, class_="scroll", role="region", aria_label=label, tabindex=0)

@@ -9,8 +9,9 @@ from reachcost.audits.stage import Stage
 from reachcost.pages.html import Markup, tag
 from reachcost.report.charts import Scale, bullet, linear
 from reachcost.report.material import Material
-from reachcost.report.panels.section import cannot, number, scrolled, section, span, valued
+from reachcost.report.panels.section import cannot, number, scrolled_table, section, span, valued
 
+HEADINGS = (("stage", "wide"), ("value, 95 %", "number"))
 BADGES = {"pass": "good", "survives": "good", "fail": "bad", "refuted": "bad"}
 
 
@@ -27,19 +28,14 @@ def stages(material: Material) -> Markup:
 def _audit(name: str, audit: Audit) -> list[Markup | None]:
     goals, episodes = audit.settings.get("evaluation_set"), audit.settings.get("episodes")
     judged = f"Judged on {episodes} episodes of {goals}." if goals else "Judged on logs alone."
-    head = [tag("th", text, scope="col", class_=kind) for text, kind in COLUMNS.items()]
-    table = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *map(_row, audit.stages)), class_="bars")
     notes = [tag("li", text) for text in (*explained(audit)[2], *audit.caveats)]
     return [
         tag("h3", name, " ", _badge(f"verdict: {audit.verdict}", "good" if audit.verdict == "none" else "bad")),
         tag("p", judged, class_="soft"),
-        scrolled(table, f"stages of {name}"),
+        scrolled_table(f"stages of {name}", HEADINGS, map(_row, audit.stages), "bars"),
         tag("ul", *notes, class_="soft small") if notes else None,
         _criteria(audit.criteria),
     ]
-
-
-COLUMNS = {"stage": "wide", "value, 95 %": "number"}
 
 
 def _row(stage: Stage) -> Markup:

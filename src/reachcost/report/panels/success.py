@@ -10,7 +10,7 @@ from reachcost.audits.stage import Stage
 from reachcost.pages.html import Markup, joined, tag
 from reachcost.report.charts import bullet, linear
 from reachcost.report.material import Loop, Material
-from reachcost.report.panels.section import cannot, scrolled, section, share, shares, valued
+from reachcost.report.panels.section import cannot, scrolled_table, section, share, shares, valued
 from reachcost.results.stats import wilson
 from reachcost.results.tables import ResultTable
 from reachcost.studies.lines import SIMULATOR
@@ -107,31 +107,23 @@ def _pair(interval: Sequence[float] | None) -> tuple[float, float] | None:
 def _drawn(name: str, lines: Sequence[Line]) -> Markup:
     models, seeds = len({line.model for line in lines} - {SIMULATOR}) > 1, len({line.seed for line in lines}) > 1
     papers = any(line.paper is not None for line in lines)
-    head = ["cost", "reached, 95 %", *["paper"] * papers]
-    rows = [
-        tag(
-            "tr",
-            tag(
-                "th",
-                *_named(line, models, seeds),
-                bullet(SCALE, line.value, line.interval, _kind(line), line.paper),
-                scope="row",
-            ),
-            valued(share(line.value), shares(line.interval), f"n {line.n}"),
-            *([tag("td", "–" if line.paper is None else share(line.paper), class_="number soft")] if papers else []),
-        )
-        for line in lines[:LINES]
+    rows = []
+    for line in lines[:LINES]:
+        bar = bullet(SCALE, line.value, line.interval, "bound" if line.cost in BOUNDS else "plain", line.paper)
+        cells = [valued(share(line.value), shares(line.interval), f"n {line.n}")]
+        cells += [tag("td", "–" if line.paper is None else share(line.paper), class_="number soft")] * papers
+        rows.append(tag("tr", tag("th", *_named(line, models, seeds), bar, scope="row"), *cells))
+    headings = [("cost", "wide"), ("reached, 95 %", "number"), *[("paper", "number")] * papers]
+    missing = [
+        f"{cost} ({role.partition(':')[0]})" for cost, role in BOUNDS.items() if cost not in {one.cost for one in lines}
     ]
-    left = len(lines) - LINES
-    note = tag("p", f"{left} more lines are in the table below.", class_="soft") if left > 0 else None
-    mark = tag("p", "The line across a bar is the paper's value.", class_="soft small") if papers else None
-    first, *others = head
-    headings = [
-        tag("th", first, scope="col", class_="wide"),
-        *(tag("th", text, scope="col", class_="number") for text in others),
+    notes = [
+        "The line across a bar is the paper's value." * papers,
+        f"Not run here: {', '.join(missing)}." if missing else "",
+        f"{len(lines) - LINES} more lines are in the table below." if len(lines) > LINES else "",
     ]
-    body = tag("table", tag("thead", tag("tr", *headings)), tag("tbody", *rows), class_="bars")
-    return joined(tag("h3", name), scrolled(body, f"goals reached: {name}"), mark, note)
+    said = tag("p", " ".join(filter(None, notes)), class_="soft small")
+    return joined(tag("h3", name), scrolled_table(f"goals reached: {name}", headings, rows, "bars"), said)
 
 
 def _named(line: Line, models: bool, seeds: bool) -> list[Markup]:
@@ -139,10 +131,6 @@ def _named(line: Line, models: bool, seeds: bool) -> list[Markup]:
     seed = "" if line.seed is None or not seeds else f"seed {line.seed}"
     further = [text for text in (line.model * models, seed, line.setting, line.remark) if text]
     return [*words, tag("span", f" {' · '.join(further)}", class_="soft small")] if further else words
-
-
-def _kind(line: Line) -> str:
-    return "bound" if line.remark in BOUNDS.values() else "plain"
 
 
 def _endings(material: Material) -> Markup | None:
@@ -155,17 +143,17 @@ def _endings(material: Material) -> Markup | None:
     names = sorted({name for found in counts.values() for name in found}, key=lambda name: (name != "success", name))
     if len(names) < 2:
         return None
-    head = [tag("th", "cost", scope="col"), *(tag("th", plain(name), scope="col", class_="number") for name in names)]
+    headings = [("cost", ""), *((plain(name), "number") for name in names)]
     rows = [
         tag(
             "tr",
             tag("th", tag("code", cost), scope="row"),
-            *(tag("td", str(found[name]), class_="number") for name in names),
+            *(tag("td", f"{found[name]}", class_="number") for name in names),
         )
         for cost, found in counts.items()
     ]
-    table = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *rows))
-    return tag("div", tag("h3", "How episodes ended"), scrolled(table, "how episodes ended"), class_="card stack")
+    table = scrolled_table("how episodes ended", headings, rows)
+    return tag("div", tag("h3", "How episodes ended"), table, class_="card stack")
 
 
 def plain(name: str) -> str:

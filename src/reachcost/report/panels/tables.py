@@ -6,7 +6,7 @@ from itertools import compress
 
 from reachcost.pages.html import Markup, joined, tag
 from reachcost.report.material import Material
-from reachcost.report.panels.section import cannot, prose, scrolled, section
+from reachcost.report.panels.section import cannot, prose, scrolled_table, section
 from reachcost.results.tables import ResultTable, TableRow
 
 ROWS = 400
@@ -30,29 +30,18 @@ def tables(material: Material) -> Markup:
 def _table(table: ResultTable) -> Markup:
     several = len({row.model for row in table.rows}) > 1
     detailed = any(row.setting for row in table.rows)
-    head = ["cost", *["model"] * several, *["setting"] * detailed, "n"]
-    texts = len(head) - 1
-    head += [text for metric in table.metrics for text in (table.heading(metric), "paper")]
+    texts = ["cost", *["model"] * several, *["setting"] * detailed]
+    numbers = ["n", *(text for metric in table.metrics for text in (table.heading(metric), "paper"))]
+    headings = [*((text, "") for text in texts), *((text, "number") for text in numbers)]
     lines = [_cells(table, row, several, detailed) for row in table.rows[:ROWS]]
-    filled = [column < texts or any(line[column] != "–" for line in lines) for column in range(len(head))]
-    headings = [tag("th", text, scope="col", class_="number" if at >= texts else None) for at, text in enumerate(head)]
-    rows = [
-        tag(
-            "tr",
-            *compress(
-                [
-                    tag("th", line[0], scope="row"),
-                    *(tag("td", text, class_="number" if at >= texts else None) for at, text in enumerate(line[1:], 1)),
-                ],
-                filled,
-            ),
-        )
-        for line in lines
-    ]
-    body = tag("table", tag("thead", tag("tr", *compress(headings, filled))), tag("tbody", *rows))
+    filled = [at < len(texts) or any(line[at] != "–" for line in lines) for at in range(len(headings))]
+    rows = []
+    for line in lines:
+        cells = [tag("td", text, class_=kind or None) for text, (_, kind) in zip(line[1:], headings[1:], strict=True)]
+        rows.append(tag("tr", *compress([tag("th", line[0], scope="row"), *cells], filled)))
     left = len(table.rows) - ROWS
     more = tag("p", f"{left} more lines are in the file.", class_="soft") if left > 0 else None
-    return joined(scrolled(body, f"table {table.name}"), more, *prose(table.note))
+    return joined(scrolled_table(f"table {table.name}", compress(headings, filled), rows), more, *prose(table.note))
 
 
 def _cells(table: ResultTable, row: TableRow, several: bool, detailed: bool) -> list[str]:
