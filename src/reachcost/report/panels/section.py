@@ -44,13 +44,13 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def share(value: float) -> str:
-    """A percentage: whole, unless it is close to none or all.
+    r"""A percentage, on one line: whole, unless it is close to none or all.
 
     >>> share(92.0), share(99.44), share(0.4)
-    ('92 %', '99.4 %', '0.4 %')
+    ('92\xa0%', '99.4\xa0%', '0.4\xa0%')
     """
     near = 0 < value < 1 or 99 < value < 100
-    return f"{value:.1f} %" if near else f"{value:.0f} %"
+    return f"{value:.1f}\xa0%" if near else f"{value:.0f}\xa0%"
 
 
 def span(interval: Sequence[float] | None) -> str:

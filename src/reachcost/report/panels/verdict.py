@@ -87,7 +87,13 @@ def _tile(line: Line, pair: tuple[Line, Line] | None) -> Markup:
     if line.cost in BOUNDS:
         role = BOUNDS[line.cost].partition(":")[0]
     else:
-        role = "latent distance" if line.cost == RAW else "best cost here" if pair and line is pair[1] else ""
+        role = (
+            "latent distance"
+            if line.cost == RAW
+            else "best cost here"
+            if pair and line is pair[1] and line.value > pair[0].value
+            else ""
+        )
     return tag(
         "div",
         tag("dt", tag("code", line.cost), tag("span", f" {role}", class_="soft small")),
