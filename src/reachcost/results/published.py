@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from reachcost.errors import ReachcostError
 from reachcost.results.records import Run, read_run
-from reachcost.results.tables import TableRow
+from reachcost.results.tables import ResultTable, TableRow, read_table
 
 
 class Records:
@@ -28,7 +26,7 @@ class Records:
 
     def rows(self, table: str, **wanted: object) -> list[TableRow]:
         """The lines of a table, or those with certain values, such as `cost="raw", seed=None`."""
-        rows = [TableRow.from_json(entry) for entry in self._read(table)["rows"]]
+        rows = self._read(table).rows
         return [row for row in rows if all(getattr(row, name) == value for name, value in wanted.items())]
 
     def row(self, table: str, **wanted: object) -> TableRow:
@@ -40,7 +38,7 @@ class Records:
 
     def run(self, table: str, name: str) -> Run:
         """The run of that name that a table was made of, with the very rows it had; `*` stands for any letters."""
-        made_of: dict[str, str] = self._read(table)["rows_sha256"]
+        made_of: dict[str, str] = self._read(table).provenance["rows_sha256"]
         found = [key for key in made_of if fnmatchcase(key, name)]
         if len(found) != 1:
             raise ReachcostError(f"{self._path(table)} was made of {len(found)} runs {name}, not of one: make it again")
@@ -53,11 +51,8 @@ class Records:
     def _path(self, table: str) -> Path:
         return self.out / "tables" / f"{table}.json"
 
-    def _read_table(self, table: str) -> dict[str, Any]:
-        try:
-            found = json.loads(self._path(table).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ReachcostError(f"{self._path(table)} cannot be read ({error}): make it again") from error
+    def _read_table(self, table: str) -> ResultTable:
+        found = read_table(self._path(table))
         self._remember(f"tables/{table}")
         return found
 

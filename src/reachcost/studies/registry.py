@@ -13,7 +13,7 @@ from reachcost.results.figures.panels import PanelPlan, write_figure
 from reachcost.results.records import exclusive
 from reachcost.results.tables import ResultTable
 from reachcost.studies.study import Tables
-from reachcost.studies.tables import make_table
+from reachcost.studies.tables import Then, make_table
 
 STUDIES = ("tworoom", "toponav", "pusht", "suite")
 """Folders with a `STUDY` each; the first one has the demo."""
@@ -70,13 +70,13 @@ def draw(name: str, out: Path, progress: Progress | bool | None = None) -> list[
         return write_figure(name, panels, out)
 
 
-def reproduce(name: str, out: Path, progress: Progress | bool | None = None) -> ResultTable:
+def reproduce(name: str, out: Path, progress: Progress | bool | None = None, then: Then | None = None) -> ResultTable:
     """Run what is missing in `out` and write `out/tables/<name>.json` and `.md`."""
     results_of(name)
     require_ready((name,))
-    return make_table(all_tables()[name], name, out, progress, command=f"reachcost reproduce {name}")
+    return make_table(all_tables()[name], name, out, progress, command=f"reachcost reproduce {name}", then=then)
 
 
-def demo(out: Path, progress: Progress, **smaller: int) -> tuple[ResultTable, Path | None]:
+def demo(out: Path, progress: Progress, then: Then | None = None, **smaller: int) -> tuple[ResultTable, Path | None]:
     """The demo of the first study: its table and, if there is one, its picture."""
-    return importlib.import_module(f"reachcost.studies.{STUDIES[0]}.demo").run_demo(out, progress, **smaller)
+    return importlib.import_module(f"reachcost.studies.{STUDIES[0]}.demo").run_demo(out, progress, then=then, **smaller)
