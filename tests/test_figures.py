@@ -188,7 +188,7 @@ def test_rows_that_a_table_was_not_made_of_are_refused(copied: Path) -> None:
     with pytest.raises(ReachcostError, match=r"has 0 lines with .*'gps'.*, not one: make it again"):
         Records(copied).row("trace", cost="gps")
     file.write_text("{")
-    with pytest.raises(ReachcostError, match=r"trace\.json cannot be read .*: make it again"):
+    with pytest.raises(ReachcostError, match=r"trace\.json is not valid JSON"):
         Records(copied).rows("trace")
 
 
