@@ -10,7 +10,7 @@ import reachcost
 from reachcost.tasks.registry import TASKS
 
 ORDER = (
-    *("errors", "base", "protocols", "results", "data", "tasks", "heads", "worldmodels", "costs", "fitting"),
+    *("errors", "base", "pages", "protocols", "results", "data", "tasks", "heads", "worldmodels", "costs", "fitting"),
     *("planning", "worlds", "audits", "studies", "hub", "swm", "bench", "commands", "cli", "__init__", "__main__"),
 )
 """Rooms and top-level modules, from below: `results` are files and statistics, which know nothing of worlds."""

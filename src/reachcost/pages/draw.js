@@ -1,0 +1,170 @@
+// Maps of a world on a canvas: what a cost says about each place, paths, marks and pools of candidates.
+// A plane is {low: [x, y], high: [x, y]}, y downwards; a field is rows of numbers, null where nobody can be.
+"use strict";
+
+const draw = (() => {
+  const CIVIDIS = ["#00224e", "#003170", "#2a3f6d", "#434e6c", "#575d6d", "#6a6c71", "#7d7c78", "#918b78", "#a59c74",
+    "#bcae6c", "#d2c060", "#e9d34e", "#fee838"].map(hex => [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16)));
+  // Told apart by shape, in a box from -10 to 10.
+  const SHAPES = {
+    start: "M 7 0 A 7 7 0 1 0 -7 0 A 7 7 0 1 0 7 0 Z",
+    goal: "M 0 -10 L 2.6 -3.4 L 9.6 -3 L 4.2 1.4 L 6 8.2 L 0 4.4 L -6 8.2 L -4.2 1.4 L -9.6 -3 L -2.6 -3.4 Z",
+    agent: "M 0 -8 L 8 0 L 0 8 L -8 0 Z",
+    end: "M -8 -5 L -5 -8 L 0 -3 L 5 -8 L 8 -5 L 3 0 L 8 5 L 5 8 L 0 3 L -5 8 L -8 5 L -3 0 Z",
+  };
+  const FILL = { start: "#ffffff", goal: "#ffd000", agent: "#ff7ab8", end: "#ff5a36" };
+  const PATH = "#ffffff";
+
+  const data = () => JSON.parse(document.getElementById("data").textContent);
+  const token = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const number = value => Number(value.toPrecision(3)).toLocaleString("en", { maximumSignificantDigits: 3 }).replace("-", "−");
+
+  function colour(share) {
+    const at = Math.min(1, Math.max(0, share)) * (CIVIDIS.length - 1), below = Math.min(CIVIDIS.length - 2, Math.floor(at));
+    return CIVIDIS[below].map((part, channel) => Math.round(part + (at - below) * (CIVIDIS[below + 1][channel] - part)));
+  }
+
+  // The least and largest of some numbers; null is none of them.
+  function range(values) {
+    let low = Infinity, high = -Infinity;
+    for (const value of values.flat()) if (value !== null) { low = Math.min(low, value); high = Math.max(high, value); }
+    return low < high ? [low, high] : [low, low + 1];
+  }
+
+  // A canvas as sharp as the screen, as high as the plane asks for; `at` maps places to it, `place` back.
+  function view(canvas, plane) {
+    const [x, y] = plane.low, width = canvas.clientWidth, scale = width / (plane.high[0] - x);
+    const height = scale * (plane.high[1] - y), ratio = window.devicePixelRatio || 1;
+    canvas.style.height = `${height}px`;
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+    const context = canvas.getContext("2d");
+    context.scale(ratio, ratio);
+    return { context, plane, width, height, at: p => [scale * (p[0] - x), scale * (p[1] - y)], place: p => [x + p[0] / scale, y + p[1] / scale] };
+  }
+
+  // Colours are blurred between cells, walls are not: below them lies the colour of their neighbours.
+  function field(view, values, [low, high] = range(values), contours = 12) {
+    const { context, width, height } = view, rows = values.length, columns = values[0].length;
+    const small = document.createElement("canvas");
+    small.width = columns;
+    small.height = rows;
+    const pixels = new ImageData(columns, rows);
+    values.forEach((line, row) => line.forEach((value, column) => {
+      const shown = value ?? beside(values, row, column) ?? high;
+      pixels.data.set([...colour((shown - low) / (high - low)), 255], 4 * (row * columns + column));
+    }));
+    small.getContext("2d").putImageData(pixels, 0, 0);
+    context.imageSmoothingEnabled = true;
+    context.drawImage(small, 0, 0, width, height);
+    lines(view, values, low, high, contours);
+    context.fillStyle = token("--wall");
+    const [w, h] = [width / columns, height / rows];
+    values.forEach((line, row) => line.forEach((value, column) => {
+      if (value === null) context.fillRect(column * w - 0.25, row * h - 0.25, w + 0.5, h + 0.5);
+    }));
+  }
+
+  function beside(values, row, column) {
+    const near = [-1, 0, 1].flatMap(down => [-1, 0, 1].map(right => values[row + down]?.[column + right] ?? null)).filter(value => value !== null);
+    return near.length ? near.reduce((sum, value) => sum + value) / near.length : null;
+  }
+
+  // Lines of equal cost, by marching over squares of four neighbouring cells.
+  function lines({ context, width, height }, values, low, high, count) {
+    const [w, h] = [width / values[0].length, height / values.length];
+    context.beginPath();
+    for (let row = 0; row + 1 < values.length; row++) for (let column = 0; column + 1 < values[0].length; column++) {
+      const corners = [[row, column], [row, column + 1], [row + 1, column + 1], [row + 1, column]];
+      const costs = corners.map(([r, c]) => values[r][c]);
+      if (costs.includes(null)) continue;
+      for (let step = 1; step < count; step++) {
+        const level = low + (high - low) * step / count, crossed = [];
+        costs.forEach((cost, k) => {
+          const next = costs[(k + 1) % 4], [r, c] = corners[k], [s, d] = corners[(k + 1) % 4], part = (level - cost) / (next - cost);
+          if ((cost < level) !== (next < level)) crossed.push([(c + part * (d - c) + 0.5) * w, (r + part * (s - r) + 0.5) * h]);
+        });
+        for (let k = 0; k + 1 < crossed.length; k += 2) { context.moveTo(...crossed[k]); context.lineTo(...crossed[k + 1]); }
+      }
+    }
+    context.strokeStyle = "rgba(255, 255, 255, 0.45)";
+    context.lineWidth = 0.8;
+    context.stroke();
+  }
+
+  // A way through places, with a dark edge, so that it shows on every colour.
+  function path({ context, at }, places, stroke = PATH, width = 2.5) {
+    if (places.length < 2) return;
+    context.beginPath();
+    places.forEach((place, k) => context[k ? "lineTo" : "moveTo"](...at(place)));
+    context.lineJoin = context.lineCap = "round";
+    for (const [style, wide] of [["rgba(0, 0, 0, 0.75)", width + 2.5], [stroke, width]]) {
+      context.strokeStyle = style;
+      context.lineWidth = wide;
+      context.stroke();
+    }
+  }
+
+  function mark({ context, at }, kind, place, size = 1) {
+    context.save();
+    context.translate(...at(place));
+    context.scale(size, size);
+    const shape = new Path2D(SHAPES[kind]);
+    context.lineJoin = "round";
+    context.lineWidth = 3.2;
+    context.strokeStyle = "#111111";
+    context.stroke(shape);
+    context.fillStyle = FILL[kind];
+    context.fill(shape);
+    context.restore();
+  }
+
+  // Places as dots in the colour of their cost; the cheapest are drawn last, to be seen.
+  function pool({ context, at }, places, costs, [low, high] = range(costs), radius = 2.6) {
+    const order = [...costs.keys()].sort((a, b) => costs[b] - costs[a]);
+    for (const k of order) {
+      context.beginPath();
+      context.arc(...at(places[k]), radius, 0, 2 * Math.PI);
+      context.fillStyle = `rgb(${colour((costs[k] - low) / (high - low))})`;
+      context.fill();
+      context.strokeStyle = "rgba(0, 0, 0, 0.55)";
+      context.lineWidth = 0.6;
+      context.stroke();
+    }
+  }
+
+  // What colours mean, with the unit of the cost.
+  function scale(element, [low, high], unit) {
+    const bar = document.createElement("i");
+    bar.style.background = `linear-gradient(90deg, ${CIVIDIS.map(parts => `rgb(${parts})`)})`;
+    element.className = "scale";
+    element.replaceChildren(number(low), bar, `${number(high)} ${unit}`.trim());
+  }
+
+  // What marks mean: {start: "start", goal: "goal", ...}; `path` is the way.
+  function key(list, words) {
+    list.className = "key";
+    list.replaceChildren(...Object.entries(words).map(([kind, word]) => {
+      const item = document.createElement("li"), svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+      const shape = document.createElementNS("http://www.w3.org/2000/svg", "path");
+      const drawn = { d: SHAPES[kind] ?? "M -9 5 L -2 -4 L 9 2", fill: FILL[kind] ?? "none", stroke: "#111111", "stroke-width": 1.6 };
+      for (const [name, value] of Object.entries(kind in SHAPES ? drawn : { ...drawn, stroke: "currentColor", "stroke-width": 3 })) shape.setAttribute(name, value);
+      svg.setAttribute("viewBox", "-12 -12 24 24");
+      svg.setAttribute("aria-hidden", "true");
+      svg.append(shape);
+      item.append(svg, word);
+      return item;
+    }));
+  }
+
+  // Draw now, and again whenever the window's size or light and dark change.
+  function always(paint) {
+    let waiting = 0;
+    const again = () => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(paint); };
+    new ResizeObserver(again).observe(document.body);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+    paint();
+  }
+
+  return { data, token, number, colour, range, view, field, path, mark, pool, scale, key, always };
+})();
