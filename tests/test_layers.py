@@ -11,7 +11,20 @@ from reachcost.tasks.registry import TASKS
 
 ORDER = (
     *("errors", "base", "pages", "protocols", "results", "data", "tasks", "heads", "worldmodels", "costs", "fitting"),
-    *("planning", "worlds", "audits", "studies", "hub", "swm", "bench", "commands", "cli", "__init__", "__main__"),
+    *(
+        "planning",
+        "worlds",
+        "audits",
+        "studies",
+        "hub",
+        "swm",
+        "bench",
+        "explore",
+        "commands",
+        "cli",
+        "__init__",
+        "__main__",
+    ),
 )
 """Rooms and top-level modules, from below: `results` are files and statistics, which know nothing of worlds."""
 REGISTRIES = ("__init__", "tasks/registry", "studies/registry", "worlds/bundled")

@@ -11,19 +11,21 @@ from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, Layout
 
 DOOR, WALL = "door", "wall"
 WALLS = ("vertical", "horizontal")
+GRIP = 10.0
+"""Pixels from the border at which the wall is taken."""
 
 
 def handles(layout: Layout) -> tuple[Handle, ...]:
     """The first door along its wall, and the wall, taken by its end: it runs down or to the right.
 
     >>> [handle.place for handle in handles(Layout())]
-    [(112.0, 49.0), (112.0, 210.0)]
+    [(112.0, 49.0), (112.0, 200.0)]
     """
     centre, half = layout.doors[0]
     low, high = _door_range(half)
     ends = ((CENTRE, low), (CENTRE, high)) if layout.wall == WALLS[0] else ((low, CENTRE), (high, CENTRE))
     door = Handle(DOOR, *ends, min(1.0, max(0.0, (centre - low) / (high - low))))
-    edge = float(SIZE - BORDER)
+    edge = SIZE - BORDER - GRIP
     return door, Handle(WALL, (CENTRE, edge), (edge, CENTRE), float(WALLS.index(layout.wall)), len(WALLS))
 
 
