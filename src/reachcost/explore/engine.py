@@ -95,17 +95,16 @@ class Engine:
         answer = outcome_of(world, runs) | rounds_of(world, blocks_of(model), runs, rounds, planner)
         return answer | {"seconds": {"planning": planned, "all": time.perf_counter() - began}}
 
-    def note(self, world: Task, name: str) -> str:
-        """What is to be said of a world model in a layout that it may not know; nothing where it is at home."""
-        if world.world == self.task.world:
-            return ""
-        if name in world.models:
-            learned = "The repaired cost was fitted in the layout of the start alone."
-            return "" if self.models[name].everywhere else f"{name} knows such layouts. {learned}"
-        others = " or ".join(other for other in world.models if other in self.models)
-        known = name in self.task.models
-        doubt = f"{name} was not trained" if known else f"Nothing says that {name} was trained"
-        return f"{doubt} in layouts like this one{f'; {others} was' if others else ''}."
+    def note(self, world: Task, name: str) -> dict[str, Any]:
+        """What is to be said of a world model in a layout that it may not know, and which model to take `instead`."""
+        known = name in world.models
+        if world.world == self.task.world or (known and self.models[name].everywhere):
+            return {}
+        if known:
+            return {"text": f"{name} knows layouts like this one, but its repaired cost was fitted in another."}
+        doubt = f"{name} was not trained" if name in self.task.models else f"Nothing says that {name} was trained"
+        others = [other for other in world.models if other in self.models]
+        return {"text": f"{doubt} in layouts like this one.", "instead": others[0] if others else None}
 
     def _moved(self, layout: tuple[tuple[str, float], ...]) -> Task:
         world = self.task

@@ -69,10 +69,17 @@
     panel.range = draw.range(panel.field);
     panel.known = known;
     handles = answer.handles;
-    find("note").textContent = answer.note;
-    find("note").hidden = !answer.note;
+    showNote(answer.note);
     draw.scale(panel.scale, panel.range, scene.units[panel.cost.value] ?? "");
     paint();
+  }
+
+  function showNote({ text, instead }) {
+    const switched = document.createElement("button");
+    switched.textContent = `Plan with ${instead}, which was`;
+    switched.addEventListener("click", () => { find("model").value = instead; plan(); });
+    find("note").hidden = !text;
+    find("note").replaceChildren(text ?? "", ...(instead ? [switched] : []));
   }
 
   // --- plans: a newer one takes the place of an older one
@@ -86,7 +93,7 @@
     try {
       await showFields();
       await Promise.all(panels.map(panel => showPlan(panel, mine.signal)));
-      say(panels.map(panel => `${panel.cost.value}: ${told(panel.answer)}, planned in ${panel.answer.seconds.all.toFixed(2)} s`).join(". ") + ".");
+      say(`Planned in ${panels.map(panel => panel.answer.seconds.all.toFixed(2)).join(" and ")} s.`);
       if (!still.matches) play();
     } catch (error) {
       if (error.name !== "AbortError") complain(error.message);
@@ -103,20 +110,21 @@
       answer.iterations = answer.costs.shape[1];
     }
     panel.answer = answer;
-    const badge = document.createElement("span");
-    badge.className = `badge ${answer.reached ? "good" : "bad"}`;
-    badge.textContent = answer.reached ? "reached" : "not reached";
-    panel.outcome.replaceChildren(badge, ` ${told(answer)}`);
+    showOutcome(panel);
     const last = Math.max(...panels.map(each => each.answer ? each.answer.plans * (each.answer.iterations ?? 0) : 0));
     find("round").max = last;
     find("round").value = last;
     paint();
   }
 
-  function told(answer) {
-    if (answer.reached) return answer.steps ? `reached in ${answer.steps} steps` : "the start is the goal";
+  function showOutcome({ answer, cost, outcome }) {
+    const badge = document.createElement("span"), whose = document.createElement("span");
+    whose.className = "sr-only";
+    whose.textContent = `${cost.value}: `;
+    badge.className = `badge ${answer.reached ? "good" : "bad"}`;
+    badge.textContent = answer.reached ? "reached" : "not reached";
     const away = answer.distance === null ? "" : `, still ${draw.number(answer.distance)} away`;
-    return `${answer.category}${away} after ${answer.steps} steps`;
+    outcome.replaceChildren(whose, badge, answer.reached ? ` in ${answer.steps} steps` : ` ${answer.category}${away} after ${answer.steps} steps`);
   }
 
   function forget(panel) {
@@ -125,12 +133,12 @@
   }
 
   function say(text) {
-    find("status").className = "";
+    find("status").classList.remove("bad");
     find("status").textContent = text;
   }
 
   function complain(text) {
-    find("status").className = "bad";
+    find("status").classList.add("bad");
     find("status").textContent = text;
     paint();
   }
@@ -150,10 +158,10 @@
     if (!field) return;
     const view = panel.view = draw.view(canvas, plane);
     draw.field(view, field, range);
+    for (const handle of handles) draw.mark(view, "handle", between(handle.start, handle.end, asked.layout[handle.name]), 0.8);
     const rounds = answer ? answer.plans * (answer.iterations ?? 0) : 0, going = at < rounds;
     if (going) paintRound(view, panel, at);
     if (answer) draw.path(view, going ? answer.path.slice(0, Math.floor(at / answer.iterations) * answer.executed + 1) : answer.path);
-    for (const handle of handles) draw.mark(view, "handle", between(handle.start, handle.end, asked.layout[handle.name]), 0.8);
     draw.mark(view, "goal", asked.goal, 1.1);
     draw.mark(view, "start", asked.start);
     if (answer && !going && !answer.reached) draw.mark(view, "end", answer.path.at(-1));
@@ -161,16 +169,23 @@
     canvas.setAttribute("aria-label", `Map under the cost ${panel.cost.value}. ${panel.outcome.textContent || "No plan yet."} Arrow keys move a cursor, Enter sets the ${sets()}, S the start, G the goal.`);
   }
 
-  function paintRound(view, { answer, range }, at) {
+  function paintRound(view, { answer }, at) {
     const [, , candidates] = answer.costs.shape, [, , kept, steps] = answer.ways.shape;
     const ends = answer.ends.places(at * candidates, candidates), costs = [...answer.costs.values.subarray(at * candidates, (at + 1) * candidates)];
     const elites = [...answer.elites.values.subarray(at * kept, (at + 1) * kept)];
     if (find("ways").checked) for (let k = 0; k < kept; k++) thread(view, answer.ways.places((at * kept + k) * steps, steps));
     if (find("pool").checked) {
-      draw.pool(view, ends, costs, range);
+      draw.pool(view, ends, costs, draw.range(costs), 2.8, heat);
       rings(view, elites.map(k => ends[k]));
     }
     draw.path(view, answer.chosen.places(at * steps, steps), draw.PLAN, 2);
+  }
+
+  // From the cheapest of a round, white, to the dearest: a scale of its own, to be seen on the colours of the map.
+  const HEAT = [[255, 246, 250], [255, 122, 184], [140, 20, 90], [40, 0, 30]];
+  function heat(share) {
+    const at = Math.min(1, Math.max(0, share)) * (HEAT.length - 1), below = Math.min(HEAT.length - 2, Math.floor(at));
+    return HEAT[below].map((part, channel) => Math.round(part + (at - below) * (HEAT[below + 1][channel] - part)));
   }
 
   // A faint way: many of them show where most lead.
@@ -313,6 +328,7 @@
 
   // --- and go
 
+  find("settings").open = window.innerWidth >= 600;  // on a phone the maps come first
   panels.forEach(listen);
   for (const slider of sliders) {
     slider.addEventListener("input", () => move(slider.dataset.handle, slider.valueAsNumber));
@@ -326,6 +342,10 @@
   find("round").addEventListener("input", () => { stop(); paint(); });
   find("play").addEventListener("click", () => playing ? stop() : play());
   draw.key(find("key"), { start: "start", goal: "goal", path: "executed path", plan: "plan of the round", end: "where it ended", ...(handles.length ? { handle: `drag: ${handles.map(h => h.name).join(", ")}` } : {}) });
+  const dots = document.createElement("li");
+  dots.className = "scale";
+  dots.replaceChildren("candidates: cheapest", draw.bar(heat), "dearest");
+  find("key").append(dots);
   draw.always(paint);
   plan();
 })();

@@ -18,6 +18,8 @@ UNITS = {"raw": "latent distance, squared", "repaired": "predicted steps", ORACL
 SIDES = ("left", "right")
 LOOKED_AT = 200
 """Episodes among which the one to begin with is chosen."""
+MOST = 0.8
+"""Share of them whose detour is shorter."""
 
 
 def explorer_page(engine: Engine) -> str:
@@ -40,9 +42,8 @@ def explorer_page(engine: Engine) -> str:
         tag(
             "main",
             _controls(task, names, planner.candidates, planner.iterations),
-            tag("p", id="status", role="status", aria_live="polite"),
-            tag("p", id="note", class_="note", hidden=True),
             tag("section", *maps, id="maps", class_="side-by-side", aria_label="Maps"),
+            tag("p", id="note", class_="note row", aria_live="polite", hidden=True),
             _rounds(),
             class_="stack",
         ),
@@ -52,7 +53,7 @@ def explorer_page(engine: Engine) -> str:
 
 
 def first_places(task: Task) -> tuple[list[float], list[float]]:
-    """A start and a goal to begin with, (x, y) each: where the way is longest beside the straight line."""
+    """A start and a goal to begin with, (x, y) each: one that needs a longer detour than most."""
     plane = task.plane()
     if task.sets:
         found = task.evaluation_set(task.sets[0])
@@ -64,47 +65,49 @@ def first_places(task: Task) -> tuple[list[float], list[float]]:
     here, there = plane.places(starts), plane.places(goals)
     straight = np.maximum(np.linalg.norm(np.asarray(there, float) - here, axis=1), plane.cell)
     way = task.distance(starts, goals) if task.offers("distance") else straight
-    best = int(np.argmax(np.where(np.isfinite(way), way, 0) / straight))
-    return [float(part) for part in here[best]], [float(part) for part in there[best]]
+    detours = np.argsort(np.where(np.isfinite(way), way, 0) / straight, kind="stable")
+    chosen = detours[int(MOST * len(detours))]
+    return [float(part) for part in here[chosen]], [float(part) for part in there[chosen]]
 
 
 def _head(name: str) -> Markup:
     what = "One planner, one frozen world model, the same random numbers, two terminal costs."
     how = "Click a goal, drag the start, and watch where each cost leads."
-    return tag("header", tag("h1", f"Explore {name}"), tag("p", f"{what} {how}", class_="soft"), class_="stack")
+    return tag("header", tag("h1", f"Explore {name}"), tag("p", f"{what} {how}", class_="soft"), class_="top")
 
 
 def _controls(task: Task, models: list[str], candidates: int, iterations: int) -> Markup:
     """What can be asked for, beside places."""
-    chosen = [tag("option", name, value=name) for name in models]
     handles = task.handles() if task.offers("handles") else ()
-    return tag(
-        "form",
-        tag("label", "world model", tag("select", *chosen, id="model")),
+    chosen = [tag("option", name, value=name) for name in models]
+    settings = tag(
+        "div",
+        tag("label", "world model", tag("select", *chosen, id="model"), class_="broad"),
         _number("candidates", candidates, CANDIDATES),
         _number("iterations", iterations, ITERATIONS),
         _number("seed", 0, SEEDS),
         *(_slider(handle) for handle in handles),
-        tag(
-            "fieldset",
-            tag("legend", "a click sets the"),
-            *(
-                tag("label", tag("input", type="radio", name="sets", value=name, checked=name == "goal"), name)
-                for name in ("start", "goal")
-            ),
-        ),
-        tag(
-            "div",
-            tag("button", "Plan", type="submit", class_="main"),
-            tag("button", "Other places", type="button", id="elsewhere"),
-            tag("button", "Reset layout", type="button", id="reset") if handles else None,
-            class_="row",
-        ),
-        id="asked",
-        class_="card controls",
-        autocomplete="off",
-        aria_label="What to plan",
+        class_="controls",
     )
+    buttons = tag(
+        "div",
+        tag("button", "Plan", type="submit", class_="main"),
+        tag("button", "Other places", type="button", id="elsewhere"),
+        tag("button", "Reset layout", type="button", id="reset") if handles else None,
+        _clicks(),
+        tag("p", id="status", role="status", aria_live="polite", class_="last"),
+        class_="row",
+    )
+    details = tag("details", tag("summary", "Settings"), settings, id="settings", open=True)
+    return tag("form", buttons, details, id="asked", class_="card stack", autocomplete="off", aria_label="What to plan")
+
+
+def _clicks() -> Markup:
+    choices = [
+        tag("label", tag("input", type="radio", name="sets", value=name, checked=name == "goal"), name)
+        for name in ("start", "goal")
+    ]
+    return tag("fieldset", tag("legend", "a click sets the"), tag("span", *choices, class_="row"))
 
 
 def _number(name: str, value: int, limits: tuple[int, int]) -> Markup:
@@ -127,7 +130,7 @@ def _map(side: str, costs: tuple[str, ...], chosen: str) -> Markup:
         tag("canvas", tabindex=0, role="application", class_="map"),
         tag("div", class_="scale"),
         tag("p", class_="here small soft"),
-        tag("p", class_="outcome"),
+        tag("p", class_="outcome", aria_live="polite"),
         class_="card stack",
         aria_label=f"The {side} map",
     )

@@ -121,12 +121,12 @@ const draw = (() => {
   }
 
   // Places as dots in the colour of their cost; the cheapest are drawn last, to be seen.
-  function pool({ context, at }, places, costs, [low, high] = range(costs), radius = 2.6) {
+  function pool({ context, at }, places, costs, [low, high] = range(costs), radius = 2.6, tint = colour) {
     const order = [...costs.keys()].sort((a, b) => costs[b] - costs[a]);
     for (const k of order) {
       context.beginPath();
       context.arc(...at(places[k]), radius, 0, 2 * Math.PI);
-      context.fillStyle = `rgb(${colour((costs[k] - low) / (high - low))})`;
+      context.fillStyle = `rgb(${tint((costs[k] - low) / (high - low))})`;
       context.fill();
       context.strokeStyle = "rgba(0, 0, 0, 0.55)";
       context.lineWidth = 0.6;
@@ -136,10 +136,15 @@ const draw = (() => {
 
   // What colours mean, with the unit of the cost.
   function scale(element, [low, high], unit) {
-    const bar = document.createElement("i");
-    bar.style.background = `linear-gradient(90deg, ${CIVIDIS.map(parts => `rgb(${parts})`)})`;
     element.className = "scale";
-    element.replaceChildren(number(low), bar, `${number(high)} ${unit}`.trim());
+    element.replaceChildren(number(low), bar(), `${number(high)} ${unit}`.trim());
+  }
+
+  // All colours from the lowest to the highest cost.
+  function bar(tint = colour) {
+    const shown = document.createElement("i");
+    shown.style.background = `linear-gradient(90deg, ${CIVIDIS.map((_, k) => `rgb(${tint(k / (CIVIDIS.length - 1))})`)})`;
+    return shown;
   }
 
   // What marks mean: {start: "start", goal: "goal", ...}; `path` is the way, `plan` one that is only planned.
@@ -167,5 +172,5 @@ const draw = (() => {
     paint();
   }
 
-  return { PLAN, data, token, number, colour, range, view, field, path, mark, pool, scale, key, always };
+  return { PLAN, data, token, number, colour, range, view, field, path, mark, pool, scale, bar, key, always };
 })();
