@@ -82,11 +82,13 @@ def _planned(task: Task, name: str, head: str | None, trust_pickle: bool, progre
     from reachcost.explore.engine import Planned
     from reachcost.explore.heads import knows_layouts, repaired_head
     from reachcost.heads.storage import load_head
+    from reachcost.pages.html import visible
 
     model = model_option(name, task=task, trust_pickle=trust_pickle)
     everywhere = head is None and knows_layouts(task, name)
     if head is None and not task.offers("generate_logs"):
-        console.print(f"{task.name} logs nothing to fit a head on: give --head to see a repaired cost", highlight=False)
+        told = f"{visible(task.name)} logs nothing to fit a head on: give --head to see a repaired cost"
+        console.print(told, markup=False, highlight=False)
         return Planned(model, {"raw": LatentMSE()})
     fitted = load_head(head) if head is not None else repaired_head(task, model, everywhere, progress)
     costs = {"raw": LatentMSE(), "repaired": HeadCost(fitted)}

@@ -21,9 +21,10 @@ from reachcost.errors import ReachcostError
 from reachcost.explore.answers import handles_of, outcome_of, rounds_of
 from reachcost.explore.asked import Asked, Place
 from reachcost.explore.packed import packed_costs
+from reachcost.pages.html import visible
 from reachcost.planning.control import control
 from reachcost.planning.rounds import Round
-from reachcost.planning.usual import sized_planner
+from reachcost.planning.usual import sized_planner, usual_planner
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 
@@ -53,15 +54,21 @@ class Engine:
     Args:
         task: The world; it must offer `plane`.
         models: World models by name, each with its costs.
+        candidates: Of a round, where the page begins; by default those of the paper's planner.
+        iterations: Rounds of a plan there.
     """
 
-    def __init__(self, task: Task, models: Mapping[str, Planned]) -> None:
+    def __init__(
+        self, task: Task, models: Mapping[str, Planned], candidates: int | None = None, iterations: int | None = None
+    ) -> None:
         task.plane()  # refuses a world without one
-        self.task, self.models = task, models
+        usual = usual_planner(task.discrete_actions)
+        self.candidates, self.iterations = candidates or usual.candidates, iterations or usual.iterations
+        self.task, self.models = task, {visible(name): planned for name, planned in models.items()}
         self.costs = tuple(dict.fromkeys(name for planned in models.values() for name in planned.costs))
         self.costs += (ORACLE,) if task.offers("distance") else ()
         self._world = lru_cache(LAYOUTS)(self._moved)
-        self._places = lru_cache(MAPS)(lambda layout, name: Places(self._world(layout), models[name].model))
+        self._places = lru_cache(MAPS)(lambda layout, name: Places(self._world(layout), self.models[name].model))
 
     def field(self, asked: Asked) -> dict[str, Any]:
         """What a cost says of every place of a layout, its handles, and what is to be said of model and layout."""

@@ -10,7 +10,6 @@ from reachcost.explore.answers import handles_of
 from reachcost.explore.asked import CANDIDATES, ITERATIONS, SEEDS
 from reachcost.explore.engine import ORACLE, Engine
 from reachcost.pages.html import Markup, asset, joined, page, tag
-from reachcost.planning.usual import usual_planner
 from reachcost.tasks.contract import Task
 from reachcost.tasks.plane import Handle
 
@@ -24,7 +23,7 @@ MOST = 0.8
 
 def explorer_page(engine: Engine) -> str:
     """The whole page of an engine."""
-    task, names, planner = engine.task, list(engine.models), usual_planner(engine.task.discrete_actions)
+    task = engine.task
     start, goal = first_places(task)
     plane = task.plane()
     data = {
@@ -41,7 +40,7 @@ def explorer_page(engine: Engine) -> str:
         _head(task.name),
         tag(
             "main",
-            _controls(task, names, planner.candidates, planner.iterations),
+            _controls(engine),
             tag("section", *maps, id="maps", class_="side-by-side", aria_label="Maps"),
             tag("p", id="note", class_="note row", aria_live="polite", hidden=True),
             _rounds(),
@@ -76,15 +75,15 @@ def _head(name: str) -> Markup:
     return tag("header", tag("h1", f"Explore {name}"), tag("p", f"{what} {how}", class_="soft"), class_="top")
 
 
-def _controls(task: Task, models: list[str], candidates: int, iterations: int) -> Markup:
+def _controls(engine: Engine) -> Markup:
     """What can be asked for, beside places."""
-    handles = task.handles() if task.offers("handles") else ()
-    chosen = [tag("option", name, value=name) for name in models]
+    handles = engine.task.handles() if engine.task.offers("handles") else ()
+    chosen = [tag("option", name, value=name) for name in engine.models]
     settings = tag(
         "div",
         tag("label", "world model", tag("select", *chosen, id="model"), class_="broad"),
-        _number("candidates", candidates, CANDIDATES),
-        _number("iterations", iterations, ITERATIONS),
+        _number("candidates", engine.candidates, CANDIDATES),
+        _number("iterations", engine.iterations, ITERATIONS),
         _number("seed", 0, SEEDS),
         *(_slider(handle) for handle in handles),
         class_="controls",
