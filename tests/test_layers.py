@@ -20,6 +20,7 @@ ORDER = (
         "hub",
         "swm",
         "bench",
+        "explore",
         "commands",
         "cli",
         "__init__",

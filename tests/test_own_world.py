@@ -30,7 +30,7 @@ def head(logs: rc.Logs) -> rc.LearnedHead:
 
 
 def test_the_world_and_its_model_keep_their_contracts(logs: rc.Logs) -> None:
-    assert set(rc.check_task(TASK)) == {"render", "coordinates", "groups", "category", "bottleneck", "plane"}
+    assert set(rc.check_task(TASK)) == {"render", "coordinates", "groups", "category", "bottleneck", "plane", "handles"}
     actions = torch.from_numpy(np.random.default_rng(0).integers(3, size=(2, 8, 5, 1)))
     rc.check_world_model(MODEL, TASK.observe(GOALS.starts[[0, -1]]), actions)
 

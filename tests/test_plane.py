@@ -61,9 +61,48 @@ class Elsewhere(rc.TwoRoom):
         return replace(super().plane(), low=(0, 0), high=(10, 10))
 
 
+class Stuck(rc.TwoRoom):
+    """A door that stays where it is."""
+
+    def moved(self, name: str, value: float) -> rc.TwoRoom:
+        return self
+
+
+class OffTheMap(rc.TwoRoom):
+    """A door that can be dragged out of the world."""
+
+    def handles(self) -> tuple[rc.Handle, ...]:
+        return (rc.Handle("door", (112, 0), (112, 500), 0.5),)
+
+
 @pytest.mark.parametrize(
-    ("wrong", "told"), [(Slipping, "places and states of plane"), (Elsewhere, "between low and high")]
+    ("wrong", "told"),
+    [
+        (Slipping, "places and states of plane"),
+        (Elsewhere, "between low and high"),
+        (Stuck, r"moved\('door', 1.0\) returned .* return a task with that handle there"),
+        (OffTheMap, "keep it on the plane"),
+    ],
 )
 def test_a_wrong_map_is_refused(wrong: type[rc.Task], told: str) -> None:
     with pytest.raises(ReachcostError, match=told):
         rc.check_task(wrong())
+
+
+def test_the_door_and_the_wall_of_tworoom_can_be_moved(world: rc.TwoRoom) -> None:
+    door, wall = world.handles()
+    assert world.moved("door", door.value).world == world.moved("wall", wall.value).world == world.world
+    turned = world.moved("wall", 1.0).moved("door", 0.5)
+    assert turned.layout == rc.Layout(wall="horizontal", doors=((112.0, 14.0),))
+    assert [handle.place for handle in turned.handles()] == [(112.0, 112.0), (200.0, 112.0)]
+    assert turned.plane().free(np.array([door.place, turned.handles()[0].place])).all()
+    for name, value in (("roof", 0.5), ("door", 1.5), ("door", np.nan)):
+        with pytest.raises(ReachcostError, match="move door or wall, to a value from 0 to 1"):
+            world.moved(name, value)
+
+
+def test_worlds_name_the_world_models_that_know_them(world: rc.TwoRoom) -> None:
+    named = [name for task in ("tworoom", "toponav", "pusht") for name in rc.make_task(task).models]
+    assert {*named} == {*rc.zoo(), "reachcost:ExactTopoNav"}
+    assert world.moved("door", 0.9).models == ("lewm-layouts-3072",)
+    assert rc.TwoRoom(rc.Layout(thickness=20)).models == ()

@@ -31,7 +31,7 @@ from reachcost.tasks.check import check_task
 from reachcost.tasks.contract import LOST, Task
 from reachcost.tasks.exact import ExactDynamics
 from reachcost.tasks.finite import follow
-from reachcost.tasks.plane import Plane
+from reachcost.tasks.plane import Handle, Plane
 from reachcost.tasks.registry import TASKS
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
@@ -64,6 +64,7 @@ class FullCorridor(Corridor):
     """The same with every optional part."""
 
     sets = ("ends",)
+    lamp = 0.0
 
     def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
         return np.abs(states - goals).reshape(len(states), -1).sum(1)
@@ -97,6 +98,18 @@ class FullCorridor(Corridor):
 
     def cells(self, places: np.ndarray) -> np.ndarray:
         return np.rint(places[:, :1]).astype(np.int64)
+
+    @property
+    def world(self) -> str:
+        return f"corridor with a lamp at {self.lamp}"
+
+    def handles(self) -> tuple[Handle, ...]:
+        return (Handle("lamp", (0, 0), (LENGTH - 1, 0), self.lamp),)
+
+    def moved(self, name: str, value: float) -> Task:
+        other = type(self)()
+        other.lamp = value
+        return other
 
 
 def on_a_line(states: np.ndarray) -> np.ndarray:
@@ -304,7 +317,7 @@ BROKEN: list[tuple[str, dict[str, Any], str]] = [
     (
         "set elsewhere",
         {"evaluation_set": a_set(world="maze")},
-        "'ends' belongs to maze, but the task is corridor: draw",
+        "'ends' belongs to maze, but the task is corridor with a lamp at 0.0: draw",
     ),
     (
         "set of no time",

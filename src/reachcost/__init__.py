@@ -67,7 +67,7 @@ _HOME = {
     "tasks.gym": ("GymTask",),
     "tasks.registry": ("make_task", "register_task"),
     "tasks.contract": ("PublicEnvironment", "Task"),
-    "tasks.plane": ("Plane",),
+    "tasks.plane": ("Handle", "Plane"),
     "tasks.check": ("check_task",),
     "tasks.toponav.task": ("RouteProposal", "TopoNav", "sasc_pool"),
     "tasks.tworoom": ("Layout", "TwoRoom"),

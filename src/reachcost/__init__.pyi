@@ -84,6 +84,7 @@ from reachcost.tasks.contract import PublicEnvironment as PublicEnvironment
 from reachcost.tasks.contract import Task as Task
 from reachcost.tasks.exact import ExactDynamics as ExactDynamics
 from reachcost.tasks.gym import GymTask as GymTask
+from reachcost.tasks.plane import Handle as Handle
 from reachcost.tasks.plane import Plane as Plane
 from reachcost.tasks.registry import make_task as make_task
 from reachcost.tasks.registry import register_task as register_task

@@ -21,6 +21,7 @@ from reachcost.commands.check import check
 from reachcost.commands.compare import compare
 from reachcost.commands.demo import demo
 from reachcost.commands.evaluate import evaluate
+from reachcost.commands.explore import explore
 from reachcost.commands.fit import fit
 from reachcost.commands.logs import generate_logs
 from reachcost.commands.parsing import parse
@@ -35,6 +36,7 @@ COMMANDS = {
     "audit": audit,
     "fit": fit,
     "compare": compare,
+    "explore": explore,
     "evaluate": evaluate,
     "reproduce": reproduce,
     "report": report,

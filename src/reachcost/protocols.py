@@ -108,7 +108,8 @@ class Planner(Protocol):
         A planner with an attribute `warm_start` that is true is also given `start`, from the second plan on: the blocks
         [B, H - executed, A] that its last plan left. One with `shrink` is given `remaining`, the blocks that the budget
         of the episode leaves, and may plan no more than these; one with `from_logs` what was `logged`, a
-        `reachcost.planning.logged.LoggedActions`. One with an attribute `discrete` is refused in worlds of the other
+        `reachcost.planning.logged.LoggedActions`. One that takes `watch` can be watched: it calls it with every
+        `reachcost.planning.rounds.Round`. One with an attribute `discrete` is refused in worlds of the other
         kind.
         """
         ...

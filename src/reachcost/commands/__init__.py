@@ -72,9 +72,9 @@ def name_page(path: Path) -> None:
 
 
 def cem(candidates: int, iterations: int) -> CEM:
-    """The planner of so many candidates, a tenth of them elites."""
-    from reachcost.planning.cem import CEM
+    """The planner of so many candidates and rounds."""
+    from reachcost.planning.usual import sized_planner
 
     require_least(2, candidates=candidates)
     require_least(1, iterations=iterations)
-    return CEM(candidates=candidates, iterations=iterations, elites=max(2, candidates // 10))
+    return sized_planner(None, candidates, iterations)

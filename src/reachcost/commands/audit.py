@@ -134,13 +134,12 @@ def audit(
 
 
 def _planner(task: Task | None, candidates: int, iterations: int, horizon: int | None) -> SamplingPlanner:
-    """The planner of so many candidates, a tenth of them elites, for the actions of the task."""
-    from reachcost.planning.categorical_cem import CategoricalCEM
+    """The planner of so many candidates and rounds, for the actions of the task."""
+    from reachcost.planning.usual import sized_planner
 
     planner = cem(candidates, iterations)
-    if task is not None and task.discrete_actions is not None:
-        count, elites = task.discrete_actions, planner.elites
-        planner = CategoricalCEM(count, candidates=candidates, iterations=iterations, elites=elites)
+    if task is not None:
+        planner = sized_planner(task.discrete_actions, candidates, iterations)
     return planner if horizon is None else replace(planner, horizon=horizon)
 
 

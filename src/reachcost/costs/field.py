@@ -12,7 +12,30 @@ from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 
 
-@torch.no_grad()
+class Places:
+    """Every free place of a map, encoded once for all costs and goals. The task must offer `plane`."""
+
+    @torch.no_grad()
+    def __init__(self, task: Task, model: WorldModel) -> None:
+        plane = task.plane()
+        grid = plane.grid()
+        places = grid.reshape(-1, 2)
+        self._task, self._model, self._shape, self._free = task, model, grid.shape[:2], plane.free(places)
+        states = plane.states(places[self._free])
+        self._latents = encoded(model, task.observe(states), len(states))
+
+    @torch.no_grad()
+    def field(self, cost: TerminalCost, goals: np.ndarray) -> np.ndarray:
+        """Cost of ending at each cell of the map, for some goals [G, ...]: [G, rows, columns].
+
+        NaN is where nobody can be.
+        """
+        goal = encoded(self._model, self._task.observe(goals), len(goals))
+        field = np.full((len(goals), len(self._free)), np.nan)
+        field[:, self._free] = cost(self._latents.expand(len(goals), -1, -1), goal).cpu().numpy()
+        return field.reshape(len(goals), *self._shape)
+
+
 def cost_fields(
     task: Task, model: WorldModel, costs: Mapping[str, TerminalCost], goals: np.ndarray
 ) -> dict[str, np.ndarray]:
@@ -25,16 +48,5 @@ def cost_fields(
     >>> cost_fields(task, model, {"raw": LatentMSE()}, np.float32([[40, 40]]))["raw"].shape
     (1, 49, 49)
     """
-    plane = task.plane()
-    grid = plane.grid()
-    places = grid.reshape(-1, 2)
-    free = plane.free(places)
-    states = plane.states(places[free])
-    latents, goal = (encoded(model, task.observe(some), len(some)) for some in (states, goals))
-    fields = {}
-    for name, cost in costs.items():
-        found = cost(latents.expand(len(goals), -1, -1), goal)
-        field = np.full((len(goals), len(places)), np.nan)
-        field[:, free] = found.cpu().numpy()
-        fields[name] = field.reshape(len(goals), *grid.shape[:2])
-    return fields
+    places = Places(task, model)
+    return {name: places.field(cost, goals) for name, cost in costs.items()}

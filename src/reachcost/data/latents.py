@@ -28,6 +28,7 @@ from filelock import FileLock
 from torch import Tensor
 
 from reachcost.base.atomic import write_file
+from reachcost.base.cache import cache_directory
 from reachcost.base.pieces import open_map, pieces, reader
 from reachcost.base.progress import Progress, as_progress
 from reachcost.data.fingerprint import fingerprint_of, name_of
@@ -139,7 +140,7 @@ def encode_logs(
         "sample": hashlib.sha256(sample.tobytes()).hexdigest(),
         "shape": list(shape),
     }
-    stored = _Stored(Path(cache or _default_cache()).expanduser() / "latents", origin)
+    stored = _Stored(Path(cache or cache_directory()).expanduser() / "latents", origin)
     if stored.rows() < logs.rows:
         with stored.writing() as file:
             todo = _batches(stored.rows(), logs.rows, batch)
@@ -227,10 +228,6 @@ class _Stored:
         np.lib.format.open_memmap(self._array, mode="w+", dtype=np.float32, shape=tuple(self._origin["shape"]))
         with self._array.open("r+b") as file:
             os.posix_fallocate(file.fileno(), 0, self._array.stat().st_size)
-
-
-def _default_cache() -> Path:
-    return Path(os.environ.get("REACHCOST_CACHE") or Path.home() / ".cache" / "reachcost")
 
 
 def require_finite(latents: Tensor, row_name: str, numbers: np.ndarray | None = None) -> None:

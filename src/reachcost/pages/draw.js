@@ -11,9 +11,10 @@ const draw = (() => {
     goal: "M 0 -10 L 2.6 -3.4 L 9.6 -3 L 4.2 1.4 L 6 8.2 L 0 4.4 L -6 8.2 L -4.2 1.4 L -9.6 -3 L -2.6 -3.4 Z",
     agent: "M 0 -8 L 8 0 L 0 8 L -8 0 Z",
     end: "M -8 -5 L -5 -8 L 0 -3 L 5 -8 L 8 -5 L 3 0 L 8 5 L 5 8 L 0 3 L -5 8 L -8 5 L -3 0 Z",
+    handle: "M -8 -5 A 3 3 0 0 1 -5 -8 L 5 -8 A 3 3 0 0 1 8 -5 L 8 5 A 3 3 0 0 1 5 8 L -5 8 A 3 3 0 0 1 -8 5 Z",
   };
-  const FILL = { start: "#ffffff", goal: "#ffd000", agent: "#ff7ab8", end: "#ff5a36" };
-  const PATH = "#ffffff";
+  const FILL = { start: "#ffffff", goal: "#ffd000", agent: "#ff7ab8", end: "#ff5a36", handle: "#8fd3ff" };
+  const PATH = "#ffffff", PLAN = "#ff7ab8";
 
   const data = () => JSON.parse(document.getElementById("data").textContent);
   const token = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -128,12 +129,12 @@ const draw = (() => {
   }
 
   // Places as dots in the colour of their cost; the cheapest are drawn last, to be seen.
-  function pool({ context, at }, places, costs, [low, high] = range(costs), radius = 2.6) {
+  function pool({ context, at }, places, costs, [low, high] = range(costs), radius = 2.6, tint = colour) {
     const order = [...costs.keys()].sort((a, b) => costs[b] - costs[a]);
     for (const k of order) {
       context.beginPath();
       context.arc(...at(places[k]), radius, 0, 2 * Math.PI);
-      context.fillStyle = `rgb(${colour((costs[k] - low) / (high - low))})`;
+      context.fillStyle = `rgb(${tint((costs[k] - low) / (high - low))})`;
       context.fill();
       context.strokeStyle = "rgba(0, 0, 0, 0.55)";
       context.lineWidth = 0.6;
@@ -143,22 +144,27 @@ const draw = (() => {
 
   // What colours mean, with the unit of the cost.
   function scale(element, [low, high], unit) {
-    const bar = document.createElement("i");
-    bar.style.background = `linear-gradient(90deg, ${CIVIDIS.map(parts => `rgb(${parts})`)})`;
     const said = document.createElement("span");
     said.textContent = unit;
     element.className = "scale";
-    element.replaceChildren(number(low), bar, number(high), said);
+    element.replaceChildren(number(low), bar(), number(high), said);
   }
 
-  // What marks mean: {start: "start", goal: "goal", ...}; `path` is the way.
+  // All colours from the lowest to the highest cost.
+  function bar(tint = colour) {
+    const shown = document.createElement("i");
+    shown.style.background = `linear-gradient(90deg, ${CIVIDIS.map((_, k) => `rgb(${tint(k / (CIVIDIS.length - 1))})`)})`;
+    return shown;
+  }
+
+  // What marks mean: {start: "start", goal: "goal", ...}; `path` is the way, `plan` one that is only planned.
   function key(list, words) {
     list.className = "key";
     list.replaceChildren(...Object.entries(words).map(([kind, word]) => {
       const item = document.createElement("li"), svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
       const shape = document.createElementNS("http://www.w3.org/2000/svg", "path");
       const drawn = { d: SHAPES[kind] ?? "M -9 5 L -2 -4 L 9 2", fill: FILL[kind] ?? "none", stroke: "#111111", "stroke-width": 1.6 };
-      for (const [name, value] of Object.entries(kind in SHAPES ? drawn : { ...drawn, stroke: "currentColor", "stroke-width": 3 })) shape.setAttribute(name, value);
+      for (const [name, value] of Object.entries(kind in SHAPES ? drawn : { ...drawn, stroke: kind === "plan" ? PLAN : "currentColor", "stroke-width": 3 })) shape.setAttribute(name, value);
       svg.setAttribute("viewBox", "-12 -12 24 24");
       svg.setAttribute("aria-hidden", "true");
       svg.append(shape);
@@ -176,5 +182,5 @@ const draw = (() => {
     paint();
   }
 
-  return { data, token, number, colour, range, view, field, blank, path, mark, pool, scale, key, always };
+  return { PLAN, data, token, number, colour, range, view, field, blank, path, mark, pool, scale, bar, key, always };
 })();

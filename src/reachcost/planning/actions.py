@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import signature
+
 import numpy as np
 
 from reachcost.base.types import require_type
@@ -51,8 +53,11 @@ def require_actions(task: Task, model: WorldModel) -> ActionBlocks | None:
     return blocks
 
 
-def require_planner(task: Task, planner: Planner) -> None:
-    """Refuse a planner of discrete actions where they are continuous, the other way round, and one of other actions."""
+def require_planner(task: Task, planner: Planner, watched: bool = False) -> None:
+    """Refuse a planner of discrete actions where they are continuous, the other way round, and one of other actions.
+
+    Also one that is to be `watched` and cannot be.
+    """
     require_type(planner, Planner, "planner", "make one, rc.CEM() or rc.CategoricalCEM(), or see reachcost.Planner")
     discrete, name = getattr(planner, "discrete", None), type(planner).__name__
     count = task.discrete_actions
@@ -65,6 +70,8 @@ def require_planner(task: Task, planner: Planner) -> None:
         raise ReachcostError(
             f"{name} samples discrete actions, but those of {task.name} are continuous: plan with rc.CEM()"
         )
+    if watched and "watch" not in signature(planner.plan).parameters:
+        raise ReachcostError(f"{name} cannot be watched: let its `plan` take watch=, or leave watch= out")
     sampled = getattr(planner, "actions", count)
     if count is not None and sampled != count:
         raise ReachcostError(f"{name} samples {sampled} actions, but {task.name} has {count}: give it actions={count}")

@@ -17,6 +17,7 @@ from reachcost.errors import ReachcostError
 from reachcost.planning.budget import require_budget
 from reachcost.planning.elites import lowest
 from reachcost.planning.logged import AMONG, LoggedActions
+from reachcost.planning.rounds import Round, Watch
 from reachcost.protocols import TerminalCost, WorldModel
 
 
@@ -96,6 +97,7 @@ class CategoricalCEM:
         injected: np.ndarray | None = None,
         start: Tensor | None = None,
         logged: LoggedActions | None = None,
+        watch: Watch | None = None,
     ) -> Tensor:
         """Choose one action sequence per episode.
 
@@ -108,6 +110,7 @@ class CategoricalCEM:
             injected: Candidates [B, iterations, K, H] that overwrite the last K of the pool in every iteration.
             start: Actions left of the last plan [B, up to H, 1]; the initial distribution leans to them.
             logged: What was done before, if the planner begins with that.
+            watch: Called with every round, for those who want to look.
 
         Returns:
             The best candidate of the last pool [B, H, 1]; among equal costs, the one of lowest index.
@@ -140,14 +143,19 @@ class CategoricalCEM:
         if start is not None:
             agreed = start == torch.arange(self.actions, device=device)  # [B, blocks, actions]
             probability[:, : agreed.shape[1]] = self._fitted(agreed.float())
-        pool, costs = propose(probability, 0, self._known(cost, context[:, -1], goal, places, logged))
-        for iteration in range(1, self.iterations):
-            elites = pick(pool, lowest(costs, self.elites))
-            frequency = torch.stack([(elites == action).float().mean(2) for action in range(self.actions)], -1)
-            probability = self.momentum * probability + (1 - self.momentum) * self._fitted(frequency)
-            keep = min(self.keep_elites, self.candidates - places)
-            pool, costs = propose(probability, iteration, elites[:, :, :keep].to(pool.dtype))
-        return pick(pool, lowest(costs, 1)).long()
+        kept = self._known(cost, context[:, -1], goal, places, logged)
+        pool = best = kept
+        for iteration in range(self.iterations):
+            if iteration:
+                elites = pick(pool, best)
+                frequency = torch.stack([(elites == action).float().mean(2) for action in range(self.actions)], -1)
+                probability = self.momentum * probability + (1 - self.momentum) * self._fitted(frequency)
+                kept = elites[:, :, : min(self.keep_elites, self.candidates - places)].to(pool.dtype)
+            pool, costs = propose(probability, iteration, kept)
+            best = lowest(costs, self.elites)
+            if watch is not None:
+                watch(Round(pool.transpose(1, 2)[..., None], costs, best, pick(pool, best[:, :1]).long()))
+        return pick(pool, best[:, :1]).long()
 
     def _known(
         self, cost: TerminalCost, here: Tensor, goal: Tensor, places: int, logged: LoggedActions | None

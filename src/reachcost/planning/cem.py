@@ -19,6 +19,7 @@ from reachcost.errors import ReachcostError
 from reachcost.planning.budget import require_budget
 from reachcost.planning.elites import lowest
 from reachcost.planning.logged import AMONG, LoggedActions
+from reachcost.planning.rounds import Round, Watch
 from reachcost.protocols import TerminalCost, WorldModel
 
 Bound = float | tuple[float, ...]
@@ -184,6 +185,7 @@ class CEM:
         start: Tensor | None = None,
         remaining: int | None = None,
         logged: LoggedActions | None = None,
+        watch: Watch | None = None,
     ) -> Tensor:
         """Choose one action sequence per episode.
 
@@ -197,13 +199,14 @@ class CEM:
             start: Blocks left of the last plan [B, up to H, A]; they begin the initial mean.
             remaining: Action blocks that the budget leaves; H is no more than that if the planner shrinks its horizon.
             logged: What was done before, if the planner begins with that.
+            watch: Called with every round, for those who want to look.
 
         Returns:
             The mean of the last elites, or the best of the last candidates [B, H, A].
         """
         if injected is not None:
             raise ReachcostError("CEM takes no injected candidates: plan without a proposal, or with CategoricalCEM")
-        found = self.search(model, cost, context, goal, streams, start, remaining, logged)
+        found = self.search(model, cost, context, goal, streams, start, remaining, logged, watch)
         if self.execute == "mean":
             return found.mean
         rows = torch.arange(len(goal), device=goal.device)[:, None]
@@ -221,6 +224,7 @@ class CEM:
         start: Tensor | None = None,
         remaining: int | None = None,
         logged: LoggedActions | None = None,
+        watch: Watch | None = None,
     ) -> Search:
         """What `plan` finds, with the candidates it found it among; the arguments are those of `plan`."""
         if self.from_logs and logged is None:
@@ -259,6 +263,8 @@ class CEM:
                 mean = (self._weights(costs.gather(1, best))[..., None, None] * elites).sum(1)
             else:
                 mean, std = elites.mean(1), elites.std(1).clamp(min=self.least_deviation)
+            if watch is not None:
+                watch(Round(pool, costs, best, mean if self.execute == "mean" else elites[:, 0]))
         return Search(mean, pool, costs)
 
     def _weights(self, costs: Tensor) -> Tensor:

@@ -24,6 +24,7 @@ from reachcost.errors import ReachcostError
 from reachcost.planning.actions import require_actions, require_planner, some_action
 from reachcost.planning.history import Remembering
 from reachcost.planning.logged import LoggedActions
+from reachcost.planning.rounds import Watch
 from reachcost.planning.usual import usual_planner
 from reachcost.protocols import Planner, TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
@@ -112,6 +113,7 @@ def control(
     budget: int | None = None,
     proposal: Proposal | None = None,
     logs: Latents | None = None,
+    watch: Watch | None = None,
     progress: Progress | bool | None = None,
 ) -> ControlRuns:
     """Run every episode of the evaluation set under every cost, all of them in one batch.
@@ -134,11 +136,13 @@ def control(
         proposal: Candidates that every pool contains, if the protocol has any.
         logs: Encoded logs that a planner with `from_logs` begins with, as `logged`; nothing is taken from the episodes
             that the evaluation set was drawn from.
+        watch: Called with every `Round` of every plan of the rows that still act, cost by cost and episode by episode;
+            `CEM` and `CategoricalCEM` can be watched.
         progress: True shows how far it is.
     """
     blocks = require_actions(task, model)
     planner = usual_planner(task.discrete_actions, logs is not None) if planner is None else planner
-    require_planner(task, planner)
+    require_planner(task, planner, watched=watch is not None)
     require_set(evaluation)
     require_type(seed, int, "seed", "give a whole number")
     episodes = _Episodes(task, model, costs, evaluation, budget_of(task, evaluation, budget))
@@ -161,6 +165,7 @@ def control(
             if getattr(planner, "shrink", False):
                 told["remaining"] = -(-(episodes.budget - replans[replan]) // length)
             told |= {} if logged is None else {"logged": logged}
+            told |= {} if watch is None else {"watch": watch}
             plan = planner.plan(world, cost, context, goal, streams, injected, **told)
             memory.keep(active, plan, planner.executed)
             plan = plan[:, : planner.executed].cpu().numpy()

@@ -1,6 +1,8 @@
-"""The planner of those who name none."""
+"""The planner of those who name none, or only its size."""
 
 from __future__ import annotations
+
+from typing import Any, overload
 
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
@@ -19,3 +21,17 @@ def usual_planner(discrete_actions: int | None, with_logs: bool = False) -> CEM 
     if discrete_actions is None:
         return CEM.experienced() if with_logs else CEM()
     return CategoricalCEM.experienced(discrete_actions) if with_logs else CategoricalCEM(discrete_actions)
+
+
+@overload
+def sized_planner(discrete_actions: None, candidates: int, iterations: int) -> CEM: ...
+@overload
+def sized_planner(discrete_actions: int | None, candidates: int, iterations: int) -> CEM | CategoricalCEM: ...
+def sized_planner(discrete_actions: int | None, candidates: int, iterations: int) -> CEM | CategoricalCEM:
+    """The paper's planner of so many candidates, a tenth of them elites, and rounds.
+
+    >>> sized_planner(None, candidates=100, iterations=5).elites
+    10
+    """
+    size: dict[str, Any] = {"candidates": candidates, "iterations": iterations, "elites": max(2, candidates // 10)}
+    return CEM(**size) if discrete_actions is None else CategoricalCEM(discrete_actions, **size)

@@ -14,7 +14,7 @@ from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.tasks.contract import LOST, Distance, Task
 from reachcost.tasks.logged import require_logs_of
-from reachcost.tasks.plane import Plane
+from reachcost.tasks.plane import Handle, Plane
 
 NEARBY = 1e-3
 """Share of the largest distance that may remain from a state to itself."""
@@ -207,6 +207,8 @@ def _check_readings(task: Task, states: np.ndarray) -> None:
             _fail(f"bottleneck returned {_some(lies)}", "return 2 near, 0 far, 1 in between: int [N]")
     if task.offers("plane"):
         _check_plane(task, states)
+    if task.offers("handles"):
+        _check_handles(task)
     if task.offers("render"):
         drawn = _check_rows("render", task.render, states)
         if drawn.dtype != np.uint8 or drawn.ndim != 4 or drawn.shape[3] != 3:
@@ -230,6 +232,30 @@ def _check_plane(task: Task, states: np.ndarray) -> None:
     apart = np.abs(plane.places(found) - grid[free]).max()
     if not apart <= plane.cell:
         _fail(f"places and states of plane() differ by up to {apart:.3g}", "make one the inverse of the other")
+
+
+def _check_handles(task: Task) -> None:
+    """Check that handles lie on the map, and that what is moved is there then, in a world of its own."""
+    if not task.offers("plane"):
+        _fail("it has handles and no plane", "say how states lie on one, or leave `handles` out")
+    plane, handles = task.plane(), _quietly("handles", task.handles)
+    names = [handle.name for handle in handles if isinstance(handle, Handle)]
+    if not names or len({*names}) < len(handles):
+        _fail(f"handles returned {handles!r}", "return Handles, each of a name of its own")
+    for handle in handles:
+        if not 0 <= handle.value <= 1 or (handle.positions is not None and handle.positions < 2):
+            _fail(f"handles returned {handle!r}", "give a value from 0 to 1, and two positions or more")
+        ends = np.array([handle.start, handle.end])
+        if not ((ends >= plane.low) & (ends <= plane.high)).all():
+            _fail(f"the handle {handle.name!r} leads from {handle.start} to {handle.end}", "keep it on the plane")
+        value = 0.0 if handle.value > 0.5 else 1.0
+        other = _quietly("moved", task.moved, handle.name, value)
+        there = {found.name: found.value for found in other.handles()} if isinstance(other, Task) else {}
+        if not abs(there.get(handle.name, np.nan) - value) <= NEARBY or other.world == task.world:
+            _fail(
+                f"moved({handle.name!r}, {value}) returned {other!r}",
+                "return a task with that handle there, and a `world` of its own",
+            )
 
 
 def _check_sets(task: Task, states: np.ndarray) -> None:

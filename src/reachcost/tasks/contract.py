@@ -17,7 +17,7 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
-from reachcost.tasks.plane import Plane
+from reachcost.tasks.plane import Handle, Plane
 
 Distance = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """States [N, ...] and goals [N, ...] to distances [N]."""
@@ -32,6 +32,7 @@ LOST = {
     "category": "failures have one name",
     "bottleneck": "the criterion about coverage finds narrow places by the oracle distance",
     "plane": "no maps of what costs say about places, and nothing to click on",
+    "handles": "nothing of its layout can be dragged",
 }
 """The optional parts of a task, and what is lost without each of them."""
 
@@ -65,6 +66,9 @@ class Task(ABC):
     """Numbers in a continuous action, if it says so: planners compare their action blocks with it."""
     sets: tuple[str, ...] = ()
     """Names of its evaluation sets; the first one is meant where none is named."""
+    models: tuple[str, ...] = ()
+    """World models that come with reachcost and know this world, as `--model` takes them; the first one is meant where
+    none is named."""
     public: ClassVar[PublicEnvironment | None] = None
     """The same world in stable-worldmodel, if it is there."""
 
@@ -139,6 +143,14 @@ class Task(ABC):
     def plane(self) -> Plane:
         """How its states lie on a plane, if they do: a map of costs is drawn there, and places are clicked on."""
         raise self._missing("plane")
+
+    def handles(self) -> tuple[Handle, ...]:
+        """What of its layout can be moved along lines of its plane; a world that has any also has `moved`."""
+        raise self._missing("handles")
+
+    def moved(self, name: str, value: float) -> Task:
+        """This world with the handle of that name at another value, 0 to 1, or at the nearest position."""
+        raise self._missing("handles")
 
     def _missing(self, part: str) -> ReachcostError:
         return ReachcostError(

@@ -1,4 +1,4 @@
-"""A world seen from above: where its states lie, and which states lie where."""
+"""A world seen from above: where its states lie, which states lie where, and what of it can be moved."""
 
 from __future__ import annotations
 
@@ -37,3 +37,29 @@ class Plane:
             for low, high in zip(self.low, self.high, strict=True)
         )
         return np.stack(np.meshgrid(x, y), axis=-1)
+
+
+@dataclass(frozen=True)
+class Handle:
+    """A part of a world that can be moved along a line of its plane.
+
+    >>> Handle("door", (5, 0), (5, 10), 0.25).place
+    (5.0, 2.5)
+    """
+
+    name: str
+    """What is moved."""
+    start: tuple[float, float]
+    """Where it is at value 0."""
+    end: tuple[float, float]
+    """Where it is at value 1."""
+    value: float
+    """Where it is now, from 0 to 1."""
+    positions: int | None = None
+    """How many positions there are, evenly from start to end; None for any."""
+
+    @property
+    def place(self) -> tuple[float, float]:
+        """Where it is now, (x, y)."""
+        x, y = ((1 - self.value) * first + self.value * last for first, last in zip(self.start, self.end, strict=True))
+        return x, y

@@ -38,6 +38,7 @@ class PushT(Task):
     stops_at_success = False
     action_dim = 2
     sets = evaluation_sets.NAMES
+    models = tuple(f"{kind}-pusht-{seed}" for kind in ("lewm", "pldm") for seed in (3072, 3073, 3074))
     public = PublicEnvironment(
         "swm/PushT-v1",
         (

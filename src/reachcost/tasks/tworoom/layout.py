@@ -6,7 +6,7 @@ Points are (x, y) pixels of a 224 x 224 picture, y growing downwards. `across` i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -64,6 +64,11 @@ class Layout:
     def along(self) -> int:
         """Index of the coordinate that runs with the wall."""
         return 1 - self.across
+
+    @property
+    def is_variant(self) -> bool:
+        """Whether it is the public layout but for its doors, one or two, and the direction of the wall."""
+        return len(self.doors) <= 2 and replace(self, wall=Layout.wall, doors=Layout.doors) == Layout()
 
     @property
     def half(self) -> int:

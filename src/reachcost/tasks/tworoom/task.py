@@ -14,14 +14,18 @@ from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 from reachcost.tasks.contract import Distance, PublicEnvironment, Task
-from reachcost.tasks.plane import Plane
-from reachcost.tasks.tworoom import evaluation_sets, policy, renderer, simulator, statistics
+from reachcost.tasks.plane import Handle, Plane
+from reachcost.tasks.tworoom import evaluation_sets, handles, policy, renderer, simulator, statistics
 from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, SUCCESS_DISTANCE, Layout
 
 NEAR, FAR = 70.0, 95.0
 """Pixels to the nearest door: what the paper calls doorway coverage keeps farther away, or comes nearer, than these."""
 CELL = 4.0
 """Pixels between the places of a map."""
+LAYOUTS_MODEL = "lewm-layouts-3072"
+"""Trained in 4,000 layouts: either wall, one door or two (see `split.py`)."""
+MODELS = (*(f"{kind}-tworoom-{seed}" for kind in ("lewm", "pldm") for seed in (3072, 3073, 3074)), LAYOUTS_MODEL)
+"""World models that know the public layout."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class TwoRoom(Task):
     stops_at_success = False
     action_dim = 2
     sets = tuple(evaluation_sets.RULES)
+    models = MODELS
     public = PublicEnvironment(
         "swm/TwoRoom-v1",
         (
@@ -81,11 +86,12 @@ class TwoRoom(Task):
         self.layout, self.pixels = layout or Layout(), pixels
         if self.layout != Layout():
             self.sets = ()  # they are frozen for the public layout
+            self.models = (LAYOUTS_MODEL,) if self.layout.is_variant else ()
+        self.collision: Literal["endpoint", "swept"] = collision
         self._step = steps[collision]
 
     def __repr__(self) -> str:
-        mode = "endpoint" if self._step is simulator.step_endpoint else "swept"
-        return f"TwoRoom({self.layout}, collision={mode!r}, pixels={self.pixels})"
+        return f"TwoRoom({self.layout}, collision={self.collision!r}, pixels={self.pixels})"
 
     @property
     def world(self) -> str:
@@ -167,6 +173,14 @@ class TwoRoom(Task):
     @staticmethod
     def _at(places: np.ndarray) -> np.ndarray:
         return np.asarray(places, np.float32)
+
+    def handles(self) -> tuple[Handle, ...]:
+        """The first door along its wall, and the wall by its end."""
+        return handles.handles(self.layout)
+
+    def moved(self, name: str, value: float) -> TwoRoom:
+        """Another layout: the first door elsewhere, or the wall in the other direction."""
+        return TwoRoom(handles.moved(self.layout, name, value), self.collision, self.pixels)
 
     def outcome(self, paths: np.ndarray, goals: np.ndarray) -> Outcome:
         """Judge whole paths [N, T + 1, 2] from start to end: success after any of the T steps counts."""

@@ -1,0 +1,108 @@
+"""`reachcost explore`: a local page with the live model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reachcost.commands import console
+from reachcost.commands.options import model_option, task_option
+from reachcost.errors import ReachcostError
+
+if TYPE_CHECKING:
+    from reachcost.base.progress import Progress
+    from reachcost.explore.engine import Planned
+    from reachcost.tasks.contract import Task
+
+
+def explore(
+    task: str | None = None,
+    model: tuple[str, ...] = (),
+    head: str | None = None,
+    port: int = 0,
+    open: bool = True,
+    trust_pickle: bool = False,
+    device: str = "auto",
+) -> None:
+    """Click a start and a goal on a local page, and watch a planner under two costs (pip install 'reachcost[ui]').
+
+    The page is served on this machine alone, at an address with a secret in it; Ctrl-C ends it.
+
+    Args:
+        task: The world, which must be a plane, or your own, module:Class or file.py:Class.
+        model: World models to choose from on the page; by default one that comes with the task, and one that knows its
+            other layouts. Each is a bundled model, a directory of `reachcost train-model`, a checkpoint of
+            stable-worldmodel, hf://user/name, or your own, as module:factory or file.py:factory.
+        head: Directory of the head behind the repaired cost of the first of them, or hf://user/name. Without it one is
+            fitted on logs of the task, which takes half a minute, once.
+        port: Where to serve; 0 takes any that is free.
+        open: Open the page in a browser.
+        trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
+        device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
+    """
+    try:
+        from reachcost.explore.running import serve
+    except ModuleNotFoundError as error:
+        raise ReachcostError(f"the page needs a server ({error}): pip install 'reachcost[ui]'") from error
+    from reachcost.base.devices import use_device
+    from reachcost.base.progress import ConsoleProgress
+    from reachcost.explore.engine import Engine
+
+    use_device(device)
+    world, progress = task_option(task), ConsoleProgress(console)
+    world.plane()  # a world without one is refused before anything is loaded
+    names = model or usual_models(world)
+    heads = (head, *(None for _ in names[1:]))
+    models = {
+        name: _planned(world, name, given, trust_pickle, progress) for name, given in zip(names, heads, strict=True)
+    }
+
+    def ready(address: str) -> None:
+        console.print(address, markup=False, highlight=False, soft_wrap=True)
+        console.print("Ctrl-C ends it", style="dim")
+        if open:
+            _show(address)
+
+    serve(Engine(world, models), port, ready)
+
+
+def usual_models(task: Task) -> tuple[str, ...]:
+    """World models to choose from where none is named: the first of the task, and one that knows its other layouts."""
+    from reachcost.explore.heads import knows_layouts
+
+    if not task.models:
+        raise ReachcostError(f"no world model comes with {task.name}: name yours, --model")
+    return tuple(dict.fromkeys([task.models[0], *[name for name in task.models if knows_layouts(task, name)][:1]]))
+
+
+def _planned(task: Task, name: str, head: str | None, trust_pickle: bool, progress: Progress) -> Planned:
+    """A world model with its costs; without logs to learn from, latent distance is the only one."""
+    from reachcost.costs.checks import require_one_model
+    from reachcost.costs.head import HeadCost
+    from reachcost.costs.latent import LatentMSE
+    from reachcost.explore.engine import Planned
+    from reachcost.explore.heads import knows_layouts, repaired_head
+    from reachcost.heads.storage import load_head
+    from reachcost.pages.html import visible
+
+    model = model_option(name, task=task, trust_pickle=trust_pickle)
+    everywhere = head is None and knows_layouts(task, name)
+    if head is None and not task.offers("generate_logs"):
+        told = f"{visible(task.name)} logs nothing to fit a head on: give --head to see a repaired cost"
+        console.print(told, markup=False, highlight=False)
+        return Planned(model, {"raw": LatentMSE()})
+    fitted = load_head(head) if head is not None else repaired_head(task, model, everywhere, progress)
+    costs = {"raw": LatentMSE(), "repaired": HeadCost(fitted)}
+    require_one_model(costs, model)
+    return Planned(model, costs, everywhere)
+
+
+def _show(address: str) -> None:
+    """Open a page in a browser with windows; one within the terminal would hide what is printed there."""
+    import webbrowser
+
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        return
+    if type(browser) is not webbrowser.GenericBrowser:
+        browser.open(address)

@@ -1,0 +1,422 @@
+"""`reachcost explore`: what the page is told is what `rc.control` does; what makes no sense is refused."""
+
+from __future__ import annotations
+
+import base64
+import builtins
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import reachcost as rc
+from reachcost.base.progress import Progress
+from reachcost.cli import main
+from reachcost.commands.explore import usual_models
+from reachcost.costs.field import cost_fields
+from reachcost.errors import ReachcostError
+from reachcost.explore.asked import Asked
+from reachcost.explore.engine import Engine, Planned, Unwanted
+from reachcost.explore.heads import knows_layouts, repaired_head
+from reachcost.explore.page import explorer_page
+from reachcost.heads.pair import PairHead
+from reachcost.planning.usual import sized_planner
+from reachcost.tasks.toponav.features import ExactTopoNav
+from reachcost.worldmodels.jepa import JepaWorldModel
+from tests.serving import request, served
+from tests.small import BriefTopoNav
+
+HOSTILE = "<img src=x onerror=alert(1)>\x1b[31m"
+ROOMS = Asked("lewm", "raw", (), (40.0, 150.0), (180.0, 150.0), candidates=20, iterations=3, seed=5)
+CELLS = Asked("exact", "raw", (), (3.0, 20.0), (6.0, 25.0), candidates=20, iterations=2, seed=5)
+
+
+@pytest.fixture(scope="module")
+def rooms(world: rc.TwoRoom, lewm: JepaWorldModel) -> Engine:
+    costs = {"raw": rc.LatentMSE(), "repaired": rc.HeadCost(rc.PairHead(lewm.latent_dim))}
+    return Engine(world, {"lewm": Planned(lewm, costs), "lewm-layouts-3072": Planned(lewm, costs, everywhere=True)})
+
+
+@pytest.fixture(scope="module")
+def cells(model: ExactTopoNav, head: PairHead) -> Engine:
+    return Engine(BriefTopoNav(), {"exact": Planned(model, {"raw": rc.LatentMSE(), "repaired": rc.HeadCost(head)})})
+
+
+@pytest.fixture(scope="module")
+def address(cells: Engine) -> Iterator[str]:
+    with served(cells) as found:
+        yield found
+
+
+def array(packed: dict[str, Any]) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(packed["data"]), packed["kind"]).reshape(packed["shape"])
+
+
+def places(engine: Engine, packed: dict[str, Any]) -> np.ndarray:
+    low, high = (np.array(corner, float) for corner in (engine.task.plane().low, engine.task.plane().high))
+    return low + array(packed) / 65_535 * (high - low)
+
+
+def body(asked: Asked, **changes: Any) -> dict[str, Any]:
+    return {**asdict(asked), "layout": dict(asked.layout), **changes}
+
+
+# What the page is told
+
+
+@pytest.mark.parametrize(("name", "cost"), [("rooms", "raw"), ("rooms", "oracle"), ("cells", "repaired")])
+def test_an_episode_goes_as_control_leads_it(name: str, cost: str, request: pytest.FixtureRequest) -> None:
+    engine: Engine = request.getfixturevalue(name)
+    asked = replace(ROOMS if name == "rooms" else CELLS, cost=cost)
+    (planned,) = [planned for known, planned in engine.models.items() if known == asked.model]
+    told = engine.plan(asked)
+    world, plane = engine.task, engine.task.plane()
+    ends = rc.EvaluationSet(*(plane.states(np.array([place])) for place in (asked.start, asked.goal)))
+    model: Any = planned.model
+    if cost == "oracle":
+        model = rc.ExactDynamics(world, model.actions)
+    judged = rc.OracleGeodesic(model) if cost == "oracle" else planned.costs[cost]
+    planner = sized_planner(world.discrete_actions, asked.candidates, asked.iterations)
+    runs = rc.control(world, model, {cost: judged}, ends, planner, seed=asked.seed)
+    assert (told["reached"], told["steps"]) == (runs.success[0, 0], runs.steps[0, 0])
+    expected = plane.places(runs.paths[0, 0, : told["steps"] + 1])
+    np.testing.assert_allclose(places(engine, told["path"]), expected, atol=plane.cell / 100)
+
+
+def test_dots_lie_where_candidates_really_end_in_the_colour_of_their_cost(rooms: Engine, world: rc.TwoRoom) -> None:
+    told = rooms.plan(replace(ROOMS, cost="oracle"))
+    ends, costs = places(rooms, told["ends"]), array(told["costs"])
+    assert ends.shape == (told["plans"], 3, 20, 2)
+    for place, cost in zip(ends[:, 1, :4].reshape(-1, 2), costs[:, 1, :4].ravel(), strict=True):
+        assert cost == pytest.approx(world.distance(place[None], np.array([ROOMS.goal]))[0], abs=0.05)
+    elites, ways = array(told["elites"]), places(rooms, told["ways"])
+    np.testing.assert_array_equal(ways[0, 0, :, -1], ends[0, 0, elites[0, 0]])
+    np.testing.assert_allclose(ways[0, 0, :, 0], [ROOMS.start] * 2, atol=0.01)
+    chosen, path = places(rooms, told["chosen"]), places(rooms, told["path"])
+    np.testing.assert_array_equal(chosen[0, -1, : told["executed"] + 1], path[: told["executed"] + 1])
+
+
+def test_where_the_start_is_the_goal_there_is_nothing_to_plan(rooms: Engine, cells: Engine) -> None:
+    for engine, asked in ((rooms, ROOMS), (cells, CELLS)):
+        told = engine.plan(replace(asked, start=asked.goal))
+        assert (told["reached"], told["steps"], told["plans"]) == (True, 0, 0)
+
+
+def test_a_map_is_the_field_of_its_cost_and_layout(rooms: Engine, world: rc.TwoRoom, lewm: JepaWorldModel) -> None:
+    moved = world.moved("door", 0.9)
+    goal = np.float32([ROOMS.goal])
+    for asked, there in ((ROOMS, world), (replace(ROOMS, layout=(("door", 0.9),)), moved)):
+        told = rooms.field(asked)
+        expected = cost_fields(there, lewm, {"raw": rc.LatentMSE()}, goal)["raw"][0]
+        np.testing.assert_allclose(array(told["field"]), expected, rtol=1e-6)
+        assert told["handles"][0]["value"] == there.handles()[0].value
+    truth = array(rooms.field(replace(ROOMS, cost="oracle"))["field"])
+    assert np.nanmin(truth) < world.plane().cell
+
+
+def test_a_model_that_does_not_know_a_layout_is_told_with_one_that_does(rooms: Engine, world: rc.TwoRoom) -> None:
+    moved = world.moved("wall", 1.0)
+    assert rooms.note(world, "lewm") == {}
+    assert rooms.note(moved, "lewm-layouts-3072") == {}
+    found = rooms.note(moved, "lewm")
+    assert found["text"] == "Nothing says that lewm was trained in layouts like this one."
+    assert found["instead"] == "lewm-layouts-3072"
+    known = Engine(world, {"lewm-tworoom-3072": rooms.models["lewm"]})
+    assert known.note(moved, "lewm-tworoom-3072") == {
+        "text": "lewm-tworoom-3072 was not trained in layouts like this one.",
+        "instead": None,
+    }
+    narrow = Engine(world, {"lewm-layouts-3072": rooms.models["lewm"]})
+    assert "its repaired cost was fitted in another" in narrow.note(moved, "lewm-layouts-3072")["text"]
+
+
+# What is refused
+
+WRONG: list[tuple[Any, str]] = [
+    (b"{", "the request is no JSON"),
+    (b"[" * 8000, "the request is no JSON"),
+    ([1], "the request is no object"),
+    ({}, "the request lacks model, cost, layout, start"),
+    (body(ROOMS, more=1), "the request has 'more', which means nothing"),
+    (body(ROOMS, model=3), "model is no text"),
+    (body(ROOMS, cost=None), "cost is no text"),
+    (body(ROOMS, layout=[]), "layout is no object"),
+    (body(ROOMS, layout={"door": "left"}), "the handle 'door' is no number"),
+    (body(ROOMS, start=[1]), "start is no place"),
+    (body(ROOMS, goal=[1, float("nan")]), "a coordinate of goal is no number"),
+    (body(ROOMS, goal=[1, True]), "a coordinate of goal is no number"),
+    (body(ROOMS, candidates=3), "candidates must be a whole number from 4 to 1,000"),
+    (body(ROOMS, candidates=20.0), "candidates must be a whole number from 4 to 1,000"),
+    (body(ROOMS, iterations=10**30), "iterations must be a whole number from 1 to 40"),
+    (body(ROOMS, seed=-1), "seed must be a whole number from 0"),
+    (body(ROOMS, candidates=1000, iterations=40), "are 40,000 rollouts a plan: ask for 10,000 or fewer"),
+]
+
+
+@pytest.mark.parametrize(("sent", "told"), WRONG, ids=[told for _, told in WRONG])
+def test_requests_that_make_no_sense_are_refused(sent: Any, told: str) -> None:
+    with pytest.raises(ReachcostError, match=told):
+        Asked.of(sent if isinstance(sent, bytes) else json.dumps(sent).encode())
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"start": (112.0, 150.0)}, r"the start \(112, 150\) is in a wall: choose a free place"),
+        ({"goal": (5.0, 1e9)}, r"the goal \(5, 1e\+09\) is off the map: choose a place on it"),
+        ({"model": "mars"}, "there is no world model 'mars': choose lewm or lewm-layouts-3072"),
+        ({"cost": "mars"}, "there is no cost 'mars': choose raw or repaired or oracle"),
+        ({"layout": (("roof", 0.5),)}, "the handle 'roof' cannot be at 0.5: move door, wall to values from 0 to 1"),
+        ({"layout": (("door", 1.5),)}, "the handle 'door' cannot be at 1.5: move door, wall to values from 0 to 1"),
+        ({"layout": (("door", 0.73),), "start": (112.0, 49.0)}, "is in a wall"),
+    ],
+)
+def test_what_the_world_does_not_have_is_refused(rooms: Engine, changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(ReachcostError, match=told):
+        rooms.plan(replace(ROOMS, **changes))
+
+
+def test_a_world_without_handles_stays_as_it_is(cells: Engine) -> None:
+    with pytest.raises(ReachcostError, match="the handle 'door' cannot be at 0: nothing can be moved here"):
+        cells.field(replace(CELLS, layout=(("door", 0.0),)))
+
+
+# Over HTTP
+
+
+def test_a_page_is_served_with_its_guards(address: str) -> None:
+    status, content, headers = request(address)
+    assert (status, b"Explore toponav" in content) == (200, True)
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["Content-Security-Policy"] == "frame-ancestors 'none'"
+    assert b"default-src &#x27;none&#x27;" in content
+    assert not [name for name in headers if name.lower().startswith("access-control")]
+
+
+def test_answers_over_http_are_those_of_the_engine(address: str, cells: Engine) -> None:
+    for what, answer in (("plan", cells.plan), ("field", cells.field)):
+        status, told, _ = request(address, what, body(CELLS))
+        assert status == 200
+        expected = answer(CELLS)
+        assert {**told, "seconds": 0} == {**json.loads(json.dumps(expected)), "seconds": 0}
+
+
+@pytest.mark.parametrize(
+    ("what", "sent", "headers", "status", "told"),
+    [
+        ("", None, {"Host": "evil.example"}, 403, "this page is at 127.0.0.1:"),
+        ("", None, {"Host": "127.0.0.1"}, 403, "this page is at 127.0.0.1:"),
+        ("plan", {}, {"Origin": "http://evil.example"}, 403, "another page asks"),
+        ("plan", {}, {"Origin": "null"}, 403, "another page asks"),
+        ("../guess/", None, {}, 403, "the address lacks its secret"),
+        ("../gu%C3%A9ss/", None, {}, 403, "the address lacks its secret"),
+        ("nothing", None, {}, 404, "Not Found"),
+        ("plan", None, {}, 405, "Method Not Allowed"),
+        ("plan", {}, {"Content-Type": "text/plain"}, 415, "send JSON"),
+        ("plan", b"x" * 100_000, {}, 413, "larger than 8192 bytes"),
+        ("plan", {}, {}, 422, "the request lacks model"),
+        ("plan", body(CELLS, start=[9, 10]), {}, 422, "the start (9, 10) is in a wall: choose a free place"),
+        ("field", body(CELLS, model=HOSTILE), {}, 422, "there is no world model '<img src"),
+    ],
+)
+def test_what_is_wrong_over_http_gets_a_sentence(
+    address: str, what: str, sent: Any, headers: dict[str, str], status: int, told: str
+) -> None:
+    if what.startswith("../"):
+        address, what = address.replace("secret/", what[3:]), ""
+    found = request(address, what, sent, **headers)
+    assert found[0] == status
+    assert told in found[1]["error"]
+
+
+def test_an_unforeseen_failure_is_an_answer_too(task: rc.TopoNav, cells: Engine) -> None:
+    def broken(*_: Any) -> Any:
+        raise OSError("no disk")
+
+    engine = Engine(task, cells.models)
+    engine.field = broken  # pyright: ignore[reportAttributeAccessIssue] (a test's own)
+    with served(engine) as there:
+        status, told, _ = request(there, "field", body(CELLS))
+    assert (status, told["error"]) == (500, "OSError: no disk; the terminal has the whole story")
+
+
+def test_two_windows_do_not_disturb_each_other(address: str, cells: Engine) -> None:
+    asked = [replace(CELLS, seed=seed, goal=(6.0 - seed, 25.0)) for seed in range(4)]
+    found: dict[int, Any] = {}
+    threads = [
+        threading.Thread(target=lambda k=k: found.update({k: request(address, "plan", body(asked[k]))[1]}))
+        for k in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number, question in enumerate(asked):
+        assert found[number]["path"] == cells.plan(question)["path"]
+
+
+class Slow(Engine):
+    """Plans until nobody wants it any more, and remembers who asked."""
+
+    def __init__(self, task: rc.Task, models: Any) -> None:
+        super().__init__(task, models)
+        self.begun: list[int] = []
+        self.ended: list[int] = []
+
+    def plan(self, asked: Asked, wanted: Callable[[], bool] = lambda: True) -> dict[str, Any]:
+        self.begun.append(asked.seed)
+        while asked.seed < 2 and wanted():
+            time.sleep(0.01)
+        self.ended.append(asked.seed)
+        if not wanted():
+            raise Unwanted
+        return {}
+
+
+def test_a_request_that_nobody_waits_for_is_given_up(task: rc.TopoNav, cells: Engine) -> None:
+    engine = Slow(task, cells.models)
+    with served(engine) as there:
+        netloc, path = there.removeprefix("http://").split("/", 1)
+        host, port = netloc.split(":")
+
+        def knock(seed: int) -> socket.socket:
+            sent = json.dumps(body(CELLS, seed=seed)).encode()
+            head = f"POST /{path}plan HTTP/1.1\r\nHost: {netloc}\r\nContent-Type: application/json\r\n"
+            link = socket.create_connection((host, int(port)))
+            link.sendall(f"{head}Content-Length: {len(sent)}\r\n\r\n".encode() + sent)
+            return link
+
+        first = knock(0)
+        until(lambda: engine.begun == [0])
+        knock(1).close()  # waits for its turn, and leaves
+        first.close()  # leaves while it is planned
+        until(lambda: engine.ended == [0])
+        assert request(there, "plan", body(CELLS, seed=2))[0] == 200
+    assert engine.begun == engine.ended == [0, 2]
+
+
+def test_a_search_stops_when_it_is_unwanted(rooms: Engine) -> None:
+    calls: list[bool] = []
+    with pytest.raises(Unwanted):
+        rooms.plan(ROOMS, lambda: bool(calls.append(True)) or len(calls) < 2)
+    assert len(calls) == 2
+
+
+def until(holds: Callable[[], bool], seconds: float = 20.0) -> None:
+    patience = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < patience
+        time.sleep(0.01)
+
+
+# Names
+
+
+class Hostile(BriefTopoNav):
+    name = HOSTILE
+
+
+def test_hostile_names_are_text(model: ExactTopoNav) -> None:
+    engine = Engine(Hostile(), {HOSTILE: Planned(model, {"raw": rc.LatentMSE()})})
+    page = explorer_page(engine)
+    assert "<img" not in page
+    assert "\x1b" not in page
+    (name,) = engine.models
+    assert name == HOSTILE.replace("\x1b", "⟨1B⟩")
+    assert engine.plan(replace(CELLS, model=name))["steps"] > 0
+
+
+# Heads
+
+
+def test_a_head_is_fitted_once(task: rc.TopoNav, model: ExactTopoNav) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("reachcost.explore.heads.RECIPE", rc.LabelledRecipe(rc.Recipe(epochs=1)))
+        first = repaired_head(task, model, False, Progress(), episodes=60, pairs=500)
+        assert first.record["pairs"]["exclusion"]["overlapping_pairs"] == 0
+        patch.setattr("reachcost.explore.heads.repair_latents", lambda *_, **__: pytest.fail("fitted again"))
+        again = repaired_head(task, model, False, Progress(), episodes=60, pairs=500)
+        assert again.state_dict().keys() == first.state_dict().keys()
+        with pytest.raises(pytest.fail.Exception):
+            repaired_head(task, model, False, Progress(), episodes=61, pairs=500)
+
+
+def test_a_model_of_many_layouts_has_a_head_of_many(world: rc.TwoRoom, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reachcost.explore.heads.RECIPE", rc.LabelledRecipe(rc.Recipe(epochs=1)))
+    monkeypatch.setattr("reachcost.explore.heads.TOGETHER", 2)
+    known = [name for name in world.models if knows_layouts(world, name)]
+    assert known == ["lewm-layouts-3072"]
+    assert usual_models(world) == ("lewm-tworoom-3072", "lewm-layouts-3072")
+    seen: list[str] = []
+    generate = rc.TwoRoom.generate_logs
+
+    def watched(task: rc.TwoRoom, *given: Any, **named: Any) -> rc.Logs:
+        seen.append(task.world)
+        return generate(task, *given, **named)
+
+    monkeypatch.setattr(rc.TwoRoom, "generate_logs", watched)
+    model = rc.load_world_model(known[0])
+    head = repaired_head(world, model, True, Progress(), episodes=6, pairs=100)
+    assert head.latent_dim == model.latent_dim
+    assert len({*seen}) == 4  # three layouts, and the world itself for the name of the head
+
+
+# The command
+
+
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["explore", *arguments]) == 1
+    return capsys.readouterr().err
+
+
+def test_the_command_refuses_in_a_sentence(
+    head: PairHead, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "the task 'pusht' has no `plane`: no maps" in refused(["--task", "pusht"], capsys)
+    rc.save_head(head, tmp_path / "head")
+    given = ["--task", "toponav", "--head", str(tmp_path / "head"), "--no-open"]
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = busy.getsockname()[1]
+        assert f"--port {port} cannot be used (Address already in use)" in refused([*given, f"--port={port}"], capsys)
+    assert "--port 99999 cannot be used" in refused([*given, "--port=99999"], capsys)
+    assert "reads latents of dimension 10" in refused(["--model", "lewm-tworoom-3072", *given[2:]], capsys)
+    whole = builtins.__import__
+
+    def without(name: str, *more: Any) -> Any:
+        if name == "reachcost.explore.running":
+            raise ModuleNotFoundError("No module named 'uvicorn'")
+        return whole(name, *more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    assert "the page needs a server (No module named 'uvicorn'): pip install 'reachcost[ui]'" in refused(given, capsys)
+
+
+def test_it_stops_cleanly(head: PairHead, tmp_path: Path) -> None:
+    rc.save_head(head, tmp_path / "head")
+    command = [sys.executable, "-m", "reachcost", "explore", "--task", "toponav", "--head", str(tmp_path / "head")]
+    process = subprocess.Popen([*command, "--no-open"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        assert request(address)[0] == 200
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert "Traceback" not in error
+    with socket.socket() as again:
+        again.bind(("127.0.0.1", int(address.split(":")[2].split("/")[0])))
