@@ -10,8 +10,9 @@ from pathlib import Path
 from reachcost.base.progress import Progress
 from reachcost.errors import ReachcostError
 from reachcost.results.tables import ResultTable
+from reachcost.studies.cells.order import Order
 from reachcost.studies.study import Tables
-from reachcost.studies.tables import make_table
+from reachcost.studies.tables import make_tables
 
 STUDIES = ("tworoom", "toponav", "pusht", "suite")
 """Folders with a `STUDY` each; the first one has the demo."""
@@ -47,11 +48,18 @@ def require_ready(names: Sequence[str]) -> None:
         all_tables()[name].require()
 
 
+def order_of(name: str) -> Order:
+    """The order for a table, which can be sent to other processes."""
+    tables_of(name)
+    return Order(name, study_of, (all_tables()[name].name,), command=f"reachcost reproduce {name}")
+
+
 def reproduce(name: str, out: Path, progress: Progress | bool | None = None) -> ResultTable:
     """Run what is missing in `out` and write `out/tables/<name>.json` and `.md`."""
-    tables_of(name)
+    order = order_of(name)
     require_ready((name,))
-    return make_table(all_tables()[name], name, out, progress, command=f"reachcost reproduce {name}")
+    (table,) = make_tables([order], out, progress=progress)
+    return table
 
 
 def demo(out: Path, progress: Progress, **smaller: int) -> tuple[ResultTable, Path | None]:
