@@ -26,6 +26,7 @@ from reachcost.commands.logs import generate_logs
 from reachcost.commands.parsing import parse
 from reachcost.commands.push import push
 from reachcost.commands.reproduce import reproduce
+from reachcost.commands.sweep import sweep
 from reachcost.commands.train_model import train_model
 from reachcost.errors import ReachcostError, ReachcostWarning
 
@@ -36,6 +37,7 @@ COMMANDS = {
     "compare": compare,
     "evaluate": evaluate,
     "reproduce": reproduce,
+    "sweep": sweep,
     "logs generate": generate_logs,
     "train-model": train_model,
     "check": check,

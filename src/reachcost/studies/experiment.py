@@ -100,7 +100,8 @@ class Experiment(Recording):
     @cached_property
     def logs(self) -> Logs:
         """What heads and probes learn from."""
-        return self.task.generate_logs(**self.study.logs)
+        study = self.study
+        return self.task.generate_logs(**study.logs) if study.open_logs is None else study.open_logs(self.task)
 
     def model(self, name: str, clamp: bool = True) -> WorldModel:
         """The world model of that name."""
