@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -31,14 +32,16 @@ from reachcost.studies.cells.estimate import Estimates
 from reachcost.studies.cells.executor import Start
 from reachcost.studies.cells.here import Here
 from reachcost.studies.cells.local import Local
+from reachcost.studies.cells.logs import shared_logs
 from reachcost.studies.cells.order import Desk, Order
 from reachcost.studies.cells.plan import plan_of
 from reachcost.studies.cells.watch import Titles, Watch
+from reachcost.studies.cells.worker import Finder, Surroundings
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.registry import order_of
 from reachcost.studies.tables import make_tables
 
-from .cells import number_order, quick_toy, small_study
+from .cells import Brief, number_order, quick_toy, small_study
 from .small import contents
 
 TWO: Start = partial(Local, workers=2)
@@ -138,6 +141,32 @@ def test_weights_that_were_not_kept_are_made_once_more_by_one_cell(toy_here: Pat
     assert contents(out) == before
 
 
+# What workers share
+
+
+def test_logs_are_drawn_once_for_all_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task, settings = Brief(), {"episodes": 5, "seed": 1}
+    own = task.generate_logs(**settings)
+    first = shared_logs(tmp_path, task, settings)
+    monkeypatch.setattr(Brief, "generate_logs", None)
+    again = shared_logs(tmp_path, Brief(), settings)
+    assert own.fingerprint == first.fingerprint == again.fingerprint
+    assert isinstance(again.columns["state"], np.memmap)
+    assert again.observations(slice(0, 2)).keys() == own.observations(slice(0, 2)).keys()
+    with pytest.raises(TypeError):
+        shared_logs(tmp_path, task, {**settings, "seed": 2})
+
+
+def test_a_worker_records_nothing_that_its_cell_did_not_name(tmp_path: Path) -> None:
+    here = Surroundings(tmp_path / "out", tmp_path, 1, "cpu")
+    compute = Finder(here).find(number_order(tmp_path, "fine"), "numbers/numbers/fine")
+    with pytest.raises(ReachcostError, match="numbers/base/weights is needed and is not there: let the configuration"):
+        compute(tmp_path)
+    assert not here.out.exists()
+    with pytest.raises(ReachcostError, match="numbers does not ask for numbers/numbers/other in another process"):
+        Finder(here).find(number_order(tmp_path, "fine"), "numbers/numbers/other")
+
+
 # Failures
 
 
@@ -204,6 +233,7 @@ import sys
 from functools import partial
 from pathlib import Path
 from reachcost.studies.cells.local import Local
+from reachcost.studies.cells.logs import shared_logs
 from reachcost.studies.tables import make_tables
 from tests.cells import number_order
 seen, out = map(Path, sys.argv[1:])

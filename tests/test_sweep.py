@@ -93,7 +93,7 @@ def test_the_documented_refusal_is_what_is_said() -> None:
 
 
 def test_workers_make_the_same_sweep(tmp_path: Path) -> None:
-    (tmp_path / "keys.toml").write_text(CORRIDOR + QUICK)
+    (tmp_path / "keys.toml").write_text(CORRIDOR + "budgets = [4]\n" + QUICK)
     for out, where in (("here", ()), ("local", ("--on", "local", "--workers", "2"))):
         assert main(["sweep", str(tmp_path / "keys.toml"), "--out", str(tmp_path / out), *where]) == 0
     assert contents(tmp_path / "local") == contents(tmp_path / "here")
@@ -195,6 +195,13 @@ def test_what_a_file_names_must_be_there(
     assert sentence in error
     assert len(error.strip().splitlines()) == 1
     assert not [*(tmp_path / "sweeps").rglob("manifest.json")]
+
+
+def test_an_impossible_out_is_found_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "sweep.toml"
+    file.write_text(CORRIDOR)
+    assert main(["sweep", str(file), "--out", str(file)]) == 1
+    assert "sweep.toml is a file: choose another --out, a directory" in capsys.readouterr().err
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

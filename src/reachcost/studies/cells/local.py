@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+import signal
 import warnings
 from contextlib import suppress
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from reachcost.base.devices import choose_device
 from reachcost.base.machine import cores
-from reachcost.errors import ReachcostError, ReachcostWarning
+from reachcost.errors import ReachcostError
 from reachcost.results.records import Result
 from reachcost.studies.cells.executor import Failure, Job
 from reachcost.studies.cells.worker import Answer, Surroundings, serve
@@ -67,8 +70,8 @@ class Local:
             answer = _received(worker)
             if answer is not None:
                 self._idle.append(worker)
-                for text in answer.warned:
-                    warnings.warn(text, ReachcostWarning, stacklevel=2)
+                for text, category in answer.warned:
+                    warnings.warn(text, category, stacklevel=2)
                 return job, answer.outcome
             if self._begun[job.cell.path] == TRIES:
                 return job, Failure(
@@ -87,13 +90,9 @@ class Local:
         return self._busy.pop(events[wait([*events])[0]])
 
     def _start(self) -> _Worker:
-        # No fork of this process: it has threads, which a fork would have to do without, and perhaps a GPU.
-        ways = multiprocessing.get_all_start_methods()
-        context = multiprocessing.get_context("forkserver" if "forkserver" in ways else "spawn")
-        if context.get_start_method() == "forkserver":
-            context.set_forkserver_preload([serve.__module__])
+        context = _context()
         ours, theirs = context.Pipe()
-        process = context.Process(target=serve, args=(theirs, self._surroundings), daemon=True)  # pyright: ignore[reportAttributeAccessIssue]
+        process = context.Process(target=serve, args=(theirs, self._surroundings))  # pyright: ignore[reportAttributeAccessIssue]
         process.start()
         theirs.close()
         return _Worker(process, ours)
@@ -111,6 +110,20 @@ class Local:
             worker.process.join()
             worker.connection.close()
         self._idle, self._busy = [], {}
+
+
+def _context() -> BaseContext:
+    """Makes processes that are no forks of this one: it has threads, which these would lack, and perhaps a GPU."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([serve.__module__])
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        forkserver.ensure_running()  # it and its forks never hear Ctrl-C, which is for the driver
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return context
 
 
 def _received(worker: _Worker) -> Answer | None:

@@ -61,11 +61,11 @@ class Desk:
     Args:
         out: The output directory.
         progress: Where cells that are computed here show how far they are.
-        writes: Whether cells that are computed here may record others, which their configuration did not name.
+        shared: Of a worker, which records nothing: a directory for logs that it shares with others.
     """
 
-    def __init__(self, out: Path, progress: Progress, writes: bool = True) -> None:
-        self._out, self._progress, self._writes = out, progress, writes
+    def __init__(self, out: Path, progress: Progress, shared: Path | None = None) -> None:
+        self._out, self._progress, self._shared = out, progress, shared
         self._recordings: dict[tuple[Any, ...], Recording] = {}
 
     def walk(self, order: Order) -> Walk:
@@ -76,7 +76,7 @@ class Desk:
             name = walk.recording.study.name
             raise ReachcostError(f"the study {name} has no table {order.table!r}: it has {', '.join(tables)}")
         recorder = walk.recording.recorder = Recorder(self._out, self._progress)
-        usual = recorder.missing if self._writes else _refuse
+        usual = recorder.missing if self._shared is None else _refuse
         recorder.missing = walk.note
         try:
             rows = tables[order.table].rows(walk.recording)
@@ -93,6 +93,7 @@ class Desk:
             study, given = order.study(*order.given), (self._out, self._progress, order.episodes)
             one_world = isinstance(study, Study)
             self._recordings[key] = Experiment(study, *given) if one_world else Recording(study, *given)
+            self._recordings[key].shared = self._shared
         return self._recordings[key]
 
 

@@ -8,6 +8,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ class Surroundings(NamedTuple):
     out: Path
     """The output directory: it reads finished runs there, and writes nothing."""
     scratch: Path
-    """A directory for what cells write meanwhile."""
+    """A directory for what cells write meanwhile, and for logs that workers share."""
     threads: int
     """Threads of torch; no result depends on their number."""
     device: str
@@ -39,7 +40,7 @@ class Answer(NamedTuple):
     """What became of a cell."""
 
     outcome: Result | Failure
-    warned: list[str]
+    warned: list[tuple[str, type[Warning]]]
     """What the user is to be warned of."""
 
 
@@ -47,11 +48,11 @@ class Finder:
     """Finds cells by the table that asks for them and their name: functions cannot be sent, names can.
 
     Args:
-        out: The output directory.
+        here: Where to look.
     """
 
-    def __init__(self, out: Path) -> None:
-        self._desk = Desk(out, Progress(), writes=False)
+    def __init__(self, here: Surroundings) -> None:
+        self._desk = Desk(here.out, Progress(), shared=here.scratch)
         self._found: dict[Order, dict[str, Callable[[Path], Columns]]] = {}
 
     def find(self, order: Order, name: str) -> Callable[[Path], Columns]:
@@ -61,7 +62,7 @@ class Finder:
             self._found[order] = {cell.name: cell.compute for cell in missing}
         if name not in self._found[order]:
             raise ReachcostError(
-                f"{order.table} does not ask for {name} in another process: its code must not depend on chance"
+                f"{order.table} does not ask for {name} in another process: let its code ask for the same runs always"
             )
         return self._found[order][name]
 
@@ -72,9 +73,10 @@ def serve(connection: Connection, here: Surroundings) -> None:
     threading.Thread(target=_end_with_the_driver, daemon=True).start()
     torch.set_num_threads(here.threads)
     use_device(here.device)
-    finder = Finder(here.out)
-    while (asked := connection.recv()) is not None:
-        connection.send(_answer(finder, here.scratch, *asked))
+    finder = Finder(here)
+    with suppress(EOFError, OSError):
+        while (asked := connection.recv()) is not None:
+            connection.send(_answer(finder, here.scratch, *asked))
 
 
 def _end_with_the_driver() -> None:
@@ -87,9 +89,8 @@ def _end_with_the_driver() -> None:
 
 def _answer(finder: Finder, scratch: Path, order: Order, name: str) -> Answer:
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("default")
         try:
             outcome: Any = computed(finder.find(order, name), scratch)
         except Exception as error:  # the others go on
             outcome = Failure(Failure.of(error).reason)  # an error of somebody else may not survive the journey
-    return Answer(outcome, [str(warning.message) for warning in caught])
+    return Answer(outcome, [(str(one.message), one.category) for one in caught])
