@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,8 +18,7 @@ import torch
 from reachcost.data.latents import Latents
 from reachcost.fitting.recipe import Recipe
 from reachcost.planning.control import control
-from reachcost.results.records import Columns, Run, read_run, record_run
-from reachcost.studies import recorder
+from reachcost.results.records import read_run
 from reachcost.studies.closed_loop import control_run, outcomes
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.pusht import STUDY as PUSHT
@@ -109,11 +108,8 @@ def rows_alone(table: str, out: Path) -> None:
         shutil.copytree(kept, out / "runs" / run, ignore=shutil.ignore_patterns("*.safetensors", ".*"))
 
 
-def only_read(path: Path, config: Mapping[str, Any], compute: object, artefacts: list[str]) -> Run:
-    def refuse(_: Path) -> Columns:
-        raise AssertionError(f"{path.name} is computed, but its rows are kept")
-
-    return record_run(path, config, refuse, artefacts)
+def refuse(*_: object) -> None:
+    raise AssertionError("something is computed, but its rows are kept")
 
 
 def but_for_seconds(document: str) -> str:
@@ -130,7 +126,8 @@ MANY_RUNS = {"budget", "temporal-geodesic", "tworoom-solved"}
 def test_a_table_comes_out_of_its_rows_byte_for_byte(
     name: str, tmp_path: Path, drawn_once: Callable[[str], Study], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recorder, "record_run", only_read)
+    monkeypatch.setattr("reachcost.studies.recorder.record_run", refuse)
+    monkeypatch.setattr("reachcost.studies.cells.here.computed", refuse)
     monkeypatch.setattr("reachcost.studies.experiment.encode_logs", None)
     rows_alone(name, tmp_path)
     study = all_tables()[name]

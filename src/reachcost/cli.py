@@ -28,6 +28,7 @@ from reachcost.commands.parsing import parse
 from reachcost.commands.push import push
 from reachcost.commands.report import report
 from reachcost.commands.reproduce import reproduce
+from reachcost.commands.sweep import sweep
 from reachcost.commands.train_model import train_model
 from reachcost.errors import ReachcostError, ReachcostWarning
 
@@ -39,6 +40,7 @@ COMMANDS = {
     "explore": explore,
     "evaluate": evaluate,
     "reproduce": reproduce,
+    "sweep": sweep,
     "report": report,
     "logs generate": generate_logs,
     "train-model": train_model,

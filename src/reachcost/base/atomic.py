@@ -35,6 +35,17 @@ def new_directory(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def scratch_directory(path: Path) -> Iterator[Path]:
+    """A directory aside for what is needed meanwhile; it is gone when the block ends, and swept up if that is never."""
+    partial = _aside(path)
+    make_directory(partial, path)
+    try:
+        yield partial
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextmanager
 def replaced_file(path: Path) -> Iterator[Path]:
     """Write a file aside; it takes the place of `path` when the block ends, and not at all if it fails."""
     make_directory(path.parent, path)

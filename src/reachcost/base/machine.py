@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+from functools import cache
 from pathlib import Path
 
 
@@ -15,13 +16,17 @@ def processor() -> str:
     return names[0].partition(":")[2].strip() if names else platform.processor()
 
 
+def cores() -> int:
+    """Number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def machine() -> str:
     """Processor and number of usable cores."""
-    return (
-        f"{processor()}, {len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} cores"
-    )
+    return f"{processor()}, {cores()} cores"
 
 
+@cache  # packages are read from disk for it, and every run asks
 def versions() -> dict[str, str]:
     """Versions of what the numbers depend on."""
     packages = {name: importlib.metadata.version(name) for name in ("reachcost", "torch", "numpy", "scipy")}

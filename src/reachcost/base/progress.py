@@ -26,6 +26,9 @@ class Progress:
     def reused(self, title: str) -> None:
         """Say that a piece of work was done before."""
 
+    def say(self, text: str) -> None:
+        """Say something between two pieces of work."""
+
     def track(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
         """Iterate over the items of the current piece."""
         yield from items
@@ -48,7 +51,11 @@ class ConsoleProgress(Progress):
 
     def reused(self, title: str) -> None:
         """Say that a piece of work was done before."""
-        self._console.print(f"{title:<22} recorded earlier", style="dim", highlight=False)
+        self.say(f"{title:<22} recorded earlier")
+
+    def say(self, text: str) -> None:
+        """Say something between two pieces of work."""
+        self._console.print(text, style="dim", markup=False, highlight=False, soft_wrap=True)
 
     def track(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
         """Iterate over the items of the current piece, and show how many are done."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from reachcost.commands import console, name_page, require_page, require_writable
+from reachcost.commands.cells import On, require_place, show_plan, tables_made
 
 if TYPE_CHECKING:
     from reachcost.report.material import Material
@@ -21,6 +22,9 @@ def reproduce(
     out: Path = Path("results"),
     report: Path | None = None,
     device: str = "auto",
+    plan: bool = False,
+    on: On = "here",
+    workers: int | None = None,
 ) -> None:
     """Reproduce tables and figures of the paper, with its numbers beside ours. Interrupt and repeat at will.
 
@@ -29,17 +33,27 @@ def reproduce(
         out: Directory for records, tables and figures.
         report: HTML file for a report, with maps and episodes; heads that were not kept are trained again for it.
         device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
+        plan: Only show what is done, what remains, and about how long that takes.
+        on: Compute here, in one process, or in local worker processes.
+        workers: How many of these; by default one for each core.
     """
     from reachcost.base.devices import use_device
-    from reachcost.base.progress import ConsoleProgress
     from reachcost.report.report import Report
     from reachcost.report.studied import studied
-    from reachcost.studies.registry import all_figures, draw, require_ready, results_of
-    from reachcost.studies.registry import reproduce as make_table
+    from reachcost.studies.registry import all_figures, draw, lacking, order_of, require_ready, results_of
 
     use_device(device)
+    require_place(on, workers)
     names = results_of(name)
     require_ready(names)
+    figures = [one for one in names if one in all_figures()]
+    tables = [one for one in names if one not in figures]
+    orders = [
+        order_of(one) for one in dict.fromkeys([*tables, *(one for figure in figures for one in lacking(figure, out))])
+    ]
+    if plan:
+        show_plan(orders, out, workers)
+        return
     require_page(report)
     require_writable(out, *(out / folder for folder in ("tables", "runs", "figures")))
     material: list[ResultTable | Material] = []
@@ -47,20 +61,17 @@ def reproduce(
     def then(experiment: Recording, table: ResultTable) -> None:
         material.extend([table, studied(experiment, table)])
 
-    for made in names:
-        start, cpu = time.perf_counter(), time.process_time()
-        if made in all_figures():
-            paths = draw(made, out, ConsoleProgress(console))
-        else:
-            table = make_table(made, out, ConsoleProgress(console), then if report is not None else None)
-            console.print(table.terminal(made))
-            paths = [out / "tables" / f"{made}.{kind}" for kind in ("md", "json")]
-        console.print(
-            *map(str, paths),
-            f"({time.perf_counter() - start:.0f} s, {time.process_time() - cpu:.0f} s of CPU time)",
-            sep="\n",
-            highlight=False,
-            soft_wrap=True,
-        )
+    start = time.perf_counter()
+    for table in tables_made(orders, out, on, workers, then if report is not None else None):
+        console.print(table.terminal(table.name))
+        _named(start, *(out / "tables" / f"{table.name}.{kind}" for kind in ("md", "json")))
+    for figure in figures:
+        _named(start, *draw(figure, out))
     if report is not None:
         name_page(Report(*material, title=f"reachcost reproduce {name}").save(report))
+
+
+def _named(start: float, *paths: Path) -> None:
+    """Print what was written, and when."""
+    seconds = f"({time.perf_counter() - start:.0f} s)"
+    console.print(*map(str, paths), seconds, sep="\n", highlight=False, markup=False, soft_wrap=True)

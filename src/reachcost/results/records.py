@@ -35,6 +35,37 @@ Columns = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
+class Result:
+    """What the computation of a run made, before anything is recorded; it can be sent from process to process."""
+
+    rows: Columns
+    """The rows."""
+    files: Mapping[str, bytes]
+    """Further files, by name."""
+    seconds: float
+    """What it took."""
+
+    def place(self, directory: Path) -> Columns:
+        """Write the files into a directory, as the computation did, and return the rows."""
+        for name, content in self.files.items():
+            (directory / name).write_bytes(content)
+        return self.rows
+
+
+class Digest(str):
+    """sha256 of a file of a run, which knows where both are: a configuration that names it depends on that run."""
+
+    run: Path
+    file: str
+
+    def __new__(cls, sha256: str, run: Path, file: str) -> Digest:
+        """The text is the sha256."""
+        made = super().__new__(cls, sha256)
+        made.run, made.file = run, file
+        return made
+
+
+@dataclass(frozen=True)
 class Run:
     """A finished run on disk."""
 
@@ -42,9 +73,10 @@ class Run:
     manifest: dict[str, Any]
 
     @property
-    def sha256(self) -> dict[str, str]:
+    def sha256(self) -> dict[str, Digest]:
         """sha256 of every file of the run, artefacts too, by name."""
-        return {**self.manifest["files"], **self.manifest["artefacts"]}
+        files = {**self.manifest["files"], **self.manifest["artefacts"]}
+        return {name: Digest(sha256, self.path, name) for name, sha256 in files.items()}
 
     def table(self) -> pa.Table:
         """Read the rows, after checking that they are the ones the manifest describes."""
@@ -113,23 +145,49 @@ def record_run(
         run = read_run(path)
         require_config(run, config)
         return run
-    start = time.perf_counter()
     with new_directory(path) as partial:
-        rows = compute(partial)
-        write_rows(rows, partial / "rows.parquet")
-        made = {file.name: _sha256(file) for file in sorted(partial.iterdir())}
-        manifest = {
-            "format": FORMAT,
-            "config": as_json(config),
-            "versions": versions(),
-            "machine": machine(),
-            "rows": len(next(iter(rows.values()))),
-            "files": {name: sha for name, sha in made.items() if name not in artefacts},
-            "artefacts": {name: sha for name, sha in made.items() if name in artefacts},
-            "elapsed_seconds": round(time.perf_counter() - start, 3),
-        }
-        (partial / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+        rows, seconds = _timed(compute, partial)
+        manifest = _seal(partial, config, rows, seconds, artefacts)
     return Run(path, manifest)
+
+
+def computed(compute: Callable[[Path], Columns], scratch: Path) -> Result:
+    """Do the computation of a run in a directory below `scratch`, which is gone afterwards; record nothing."""
+    with tempfile.TemporaryDirectory(dir=scratch) as directory:
+        rows, seconds = _timed(compute, Path(directory))
+        return Result(rows, {file.name: file.read_bytes() for file in sorted(Path(directory).iterdir())}, seconds)
+
+
+def keep_run(path: Path, config: Mapping[str, Any], result: Result, artefacts: Sequence[str] = ()) -> Run:
+    """Record what was computed elsewhere; otherwise as `record_run`."""
+    with new_directory(path) as partial:
+        manifest = _seal(partial, config, result.place(partial), result.seconds, artefacts)
+    return Run(path, manifest)
+
+
+def _timed(compute: Callable[[Path], Columns], directory: Path) -> tuple[Columns, float]:
+    start = time.perf_counter()
+    return compute(directory), round(time.perf_counter() - start, 3)
+
+
+def _seal(
+    directory: Path, config: Mapping[str, Any], rows: Columns, seconds: float, artefacts: Sequence[str]
+) -> dict[str, Any]:
+    """Write rows and manifest beside the other files of a run."""
+    write_rows(rows, directory / "rows.parquet")
+    made = {file.name: _sha256(file) for file in sorted(directory.iterdir())}
+    manifest = {
+        "format": FORMAT,
+        "config": as_json(config),
+        "versions": versions(),
+        "machine": machine(),
+        "rows": len(next(iter(rows.values()))),
+        "files": {name: sha for name, sha in made.items() if name not in artefacts},
+        "artefacts": {name: sha for name, sha in made.items() if name in artefacts},
+        "elapsed_seconds": seconds,
+    }
+    (directory / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    return manifest
 
 
 def write_rows(rows: Columns, path: Path) -> None:
@@ -234,21 +292,21 @@ def as_json(value: Any) -> Any:
 
 def require_config(run: Run, config: Mapping[str, Any]) -> None:
     """Stop if a run was made by another configuration."""
-    for where, recorded, now in _differences(run.manifest["config"], config):
+    for where, recorded, now in differences(run.manifest["config"], config):
         raise ReachcostError(
             f"{run.path} holds a run of another configuration ({where} is {_short(recorded)} there and {_short(now)} "
             "here): choose another --out, or remove that directory"
         )
 
 
-def _differences(recorded: Any, now: Any, where: str = "") -> Iterator[tuple[str, Any, Any]]:
+def differences(recorded: Any, now: Any, where: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Where settings differ from those on record: name, then both values."""
     if (is_dataclass(now) or isinstance(now, Mapping)) and isinstance(recorded, dict):
         known = {**_defaults(now), **recorded} if is_dataclass(now) else recorded
         values = {f.name: getattr(now, f.name) for f in fields(now)} if is_dataclass(now) else now
         for name in sorted({*known, *values}, key=str):
             inside = f"{where}.{name}" if where else str(name)
-            yield from _differences(known.get(name), values.get(name), inside)
+            yield from differences(known.get(name), values.get(name), inside)
     elif recorded != (plain := as_json(now)):
         yield where, recorded, plain
 

@@ -35,6 +35,7 @@ from reachcost.heads.base import LearnedHead
 from reachcost.heads.storage import load_head, write_head
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.records import Columns, Run
+from reachcost.studies.cells.logs import shared_logs
 from reachcost.studies.costs import cost_plan
 from reachcost.studies.recorder import Recorder
 from reachcost.studies.study import HeadPlan, Member, Setting, Study, Tables
@@ -60,11 +61,13 @@ class Recording:
     ) -> None:
         self.study, self.progress, self._episodes = study, as_progress(progress), episodes
         self.recorder = Recorder(out, self.progress)
+        self.shared: Path | None = None
+        """A directory for logs that several processes learn from."""
 
     def within(self, study: Study) -> Experiment:
         """The engine for one world, among the same records."""
         other = Experiment(study, self.recorder.out, self.progress, self._episodes)
-        other.recorder = self.recorder
+        other.recorder, other.shared = self.recorder, self.shared
         return other
 
     def run(
@@ -108,6 +111,10 @@ class Experiment(Recording):
     @cached_property
     def logs(self) -> Logs:
         """What heads and probes learn from."""
+        if self.study.open_logs is not None:
+            return self.study.open_logs(self.task)
+        if self.shared is not None:
+            return shared_logs(self.shared, self.task, self.study.logs)
         return self.task.generate_logs(**self.study.logs)
 
     def model(self, name: str, clamp: bool = True) -> WorldModel:

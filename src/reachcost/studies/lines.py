@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from reachcost.results.stats import hierarchical_bootstrap, mean_std, newcombe, sign_flip_test, wilson
 from reachcost.results.tables import TableRow
 from reachcost.studies.audited import audit_run
+from reachcost.studies.cells.waiting import every, row_of_runs
 from reachcost.studies.closed_loop import outcomes
 from reachcost.studies.experiment import ORACLE, RANDOM, Experiment
 from reachcost.studies.ranking import rankings
@@ -67,10 +69,11 @@ class Line:
         ]
 
 
+@row_of_runs
 def table_row(experiment: Experiment, line: Line, metrics: Sequence[str]) -> TableRow:
     """Run what is missing for a line, and measure it."""
     parts = [part.settings(experiment) for part in line.parts()]
-    values = together([_part_values(experiment, line, settings, metrics) for settings in parts])
+    values = together(every(lambda settings: _part_values(experiment, line, settings, metrics), parts))
     settings, episodes = parts[0], values["success"].size
     extra: dict[str, Any] = {"runs": [experiment.study.run_name(setting) for part in parts for setting in part]}
     if len(settings) > 1:
@@ -95,13 +98,19 @@ def table_row(experiment: Experiment, line: Line, metrics: Sequence[str]) -> Tab
 
 
 def _part_values(experiment: Experiment, line: Line, settings: Sequence[Setting], metrics: Sequence[str]) -> Values:
-    values = measured(experiment, settings)
+    reads = [partial(measured, experiment, settings)]
     if set(RANKED) & set(metrics) and line.cost != RANDOM and "planner" not in line.changes:
-        values |= ranked(experiment, settings[:: len(line.head_seeds)])
+        reads.append(partial(ranked, experiment, settings[:: len(line.head_seeds)]))
     if "validation_rmse" in metrics and line.cost in experiment.study.heads:
-        heads = [(one.member, one.cost, one.head_seed, one.evaluation) for one in settings]
-        values["validation_rmse"] = np.array([[experiment.head_record(*head)["validation_rmse"]] for head in heads])
+        reads.append(partial(_errors, experiment, settings))
+    values = {metric: value for found in every(lambda read: read(), reads) for metric, value in found.items()}
     return {metric: values[metric] for metric in metrics if metric in values}
+
+
+def _errors(experiment: Experiment, settings: Sequence[Setting]) -> Values:
+    heads = [(one.member, one.cost, one.head_seed, one.evaluation) for one in settings]
+    records = every(lambda head: experiment.head_record(*head), heads)
+    return {"validation_rmse": np.array([[record["validation_rmse"]] for record in records])}
 
 
 def together(parts: Sequence[Values]) -> Values:
@@ -112,26 +121,27 @@ def together(parts: Sequence[Values]) -> Values:
 
 def line_values(experiment: Experiment, line: Line) -> Values:
     """Outcome metrics of the closed-loop runs behind a line."""
-    return together([measured(experiment, part.settings(experiment)) for part in line.parts()])
+    return together(every(lambda part: measured(experiment, part.settings(experiment)), line.parts()))
 
 
 def measured(experiment: Experiment, settings: Sequence[Setting]) -> Values:
     """Outcome metrics of closed-loop runs on one evaluation set."""
-    found = [outcomes(experiment, setting) for setting in settings]
+    found = every(lambda setting: outcomes(experiment, setting), settings)
     return {metric: np.stack([one[metric] for one in found]) for metric in found[0]}
 
 
 def ranked(experiment: Experiment, settings: Sequence[Setting]) -> Values:
     """Ranking metrics of SASC; one head for each member."""
-    found = [rankings(experiment, setting) for setting in settings]
+    found = every(lambda setting: rankings(experiment, setting), settings)
     return {metric: np.stack([one[column] for one in found]) for metric, column in RANKED.items() if column in found[0]}
 
 
+@row_of_runs
 def difference_row(
     experiment: Experiment, line: Line, against: Line, paper: Mapping[str, float] | None = None
 ) -> TableRow:
     """How much more success one line has than another on the same episodes, and the sign-flip test over members."""
-    mine, base = (line_values(experiment, one)["success"] for one in (line, against))
+    mine, base = every(lambda one: line_values(experiment, one)["success"], (line, against))
     mine = mine.reshape(len(base), -1, base.shape[1]).mean(1)
     gains = mine - base
     low, high = hierarchical_bootstrap(gains[..., None], shared=True)[:, 0].tolist()
@@ -149,6 +159,7 @@ def difference_row(
     )
 
 
+@row_of_runs
 def audit_row(experiment: Experiment, line: Line) -> TableRow:
     """The stages of a planner and its verdict, for the first member of a line."""
     setting = line.settings(experiment)[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ from reachcost.heads.base import LearnedHead
 from reachcost.results.records import Columns, Run
 from reachcost.results.stats import mean_std, paired_bootstrap
 from reachcost.results.tables import TableRow
+from reachcost.studies.cells.waiting import every, row_of_runs
 from reachcost.studies.experiment import WEIGHTS, Experiment
 from reachcost.studies.study import Member
 
@@ -31,36 +32,42 @@ def recipe_rows(
         read: From those rows the number of things judged, and metrics: one number, or one of each thing.
         config: What else the rows depend on.
     """
-    rows = []
-    for plan in experiment.study.heads:
-        found = []
-        for name, (member, seed) in heads.items():
 
-            def compute(_: Path, plan: str = plan, member: Member = member, seed: int = seed) -> Columns:
-                return judge(member, experiment.head(member, plan, seed))
+    @row_of_runs
+    def row(plan: str) -> TableRow:
+        return _row(plan, next(iter(heads.values()))[0].model, every(lambda name: judged(plan, name), heads))
 
-            weights = experiment.head_run(member, plan, seed).sha256[WEIGHTS]
-            inputs = {**experiment.inputs(member.model), "head_sha256": weights, **config}
-            found.append(read(experiment.run("judged", name.format(plan), inputs, compute)))
-        count, metrics = found[0]
-        values = {metric: np.stack([one[metric] for _, one in found]) for metric in metrics}
-        of_each = {metric: value.mean(0) for metric, value in values.items() if value.shape[1] > 1}
-        of_head = {metric: value.mean(1) for metric, value in values.items()}
-        rows.append(
-            TableRow(
-                cost=plan,
-                model=next(iter(heads.values()))[0].model,
-                n=count,
-                ours={metric: float(value.mean()) for metric, value in values.items()},
-                interval={
-                    metric: paired_bootstrap(value[:, None], resamples=20_000)[:, 0].tolist()
-                    for metric, value in of_each.items()
-                },
-                paper=None,
-                extra={
-                    "per_run": {m: [round(float(mean), 4) for mean in means] for m, means in of_head.items()},
-                    "std": {m: round(mean_std(means)[1], 4) for m, means in of_head.items()},
-                },
-            )
-        )
-    return rows
+    def judged(plan: str, name: str) -> tuple[int, dict[str, np.ndarray]]:
+        member, seed = heads[name]
+
+        def compute(_: Path) -> Columns:
+            return judge(member, experiment.head(member, plan, seed))
+
+        weights = experiment.head_run(member, plan, seed).sha256[WEIGHTS]
+        inputs = {**experiment.inputs(member.model), "head_sha256": weights, **config}
+        return read(experiment.run("judged", name.format(plan), inputs, compute))
+
+    return [row(plan) for plan in experiment.study.heads]
+
+
+def _row(plan: str, model: str, found: Sequence[tuple[int, dict[str, np.ndarray]]]) -> TableRow:
+    """The line of a plan, from the number of things judged and the metrics of each of its heads."""
+    count, metrics = found[0]
+    values = {metric: np.stack([one[metric] for _, one in found]) for metric in metrics}
+    of_each = {metric: value.mean(0) for metric, value in values.items() if value.shape[1] > 1}
+    of_head = {metric: value.mean(1) for metric, value in values.items()}
+    return TableRow(
+        cost=plan,
+        model=model,
+        n=count,
+        ours={metric: float(value.mean()) for metric, value in values.items()},
+        interval={
+            metric: paired_bootstrap(value[:, None], resamples=20_000)[:, 0].tolist()
+            for metric, value in of_each.items()
+        },
+        paper=None,
+        extra={
+            "per_run": {m: [round(float(mean), 4) for mean in means] for m, means in of_head.items()},
+            "std": {m: round(mean_std(means)[1], 4) for m, means in of_head.items()},
+        },
+    )

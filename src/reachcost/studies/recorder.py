@@ -9,7 +9,9 @@ from typing import Any
 from reachcost.base.machine import versions
 from reachcost.base.progress import Progress
 from reachcost.errors import ReachcostError
-from reachcost.results.records import Columns, Run, record_run, require_config
+from reachcost.results.records import Columns, Run, read_run, record_run, require_config
+from reachcost.studies.cells.cell import Cell
+from reachcost.studies.cells.waiting import AwaitedRun
 
 NUMERICS = ("torch", "numpy", "scipy")
 """Packages that numbers depend on: runs of different ones do not go into one table."""
@@ -25,25 +27,33 @@ class Recorder:
 
     def __init__(self, out: Path, progress: Progress) -> None:
         self.out, self.progress = out, progress
+        self.missing: Callable[[Cell], Run] = self._record
+        """What is done about a run that is not there: it is computed on the spot, unless told otherwise."""
+        self.remade: dict[Path, Cell] = {}
+        """Runs that were asked for and whose artefacts may have to be made again, there or not."""
         self._runs: dict[str, Run] = {}
 
     def run(
         self, name: str, config: Mapping[str, Any], compute: Callable[[Path], Columns], artefacts: Sequence[str] = ()
     ) -> Run:
         """Record one run, once; `config` holds everything its rows depend on."""
-        path, title = self.out / "runs" / name, name.rpartition("/")[2]
-        if name not in self._runs:
-            if path.exists():
-                self.progress.reused(title)
-            else:
-                self._require_same(versions(), "this would be")
-            self.progress.step(title)
-            found = record_run(path, config, compute, artefacts)
-            self._require_same(found.manifest["versions"], f"{path} is")
+        cell = Cell(name, self.out / "runs" / name, config, compute, tuple(artefacts))
+        if artefacts:
+            self.remade.setdefault(cell.path, cell)
+        found = self._runs.get(name) or (read_run(cell.path) if cell.path.exists() else None)
+        if found is None:
+            self._require_same(versions(), "this would be")
+            found = self.missing(cell)
+        elif not cell.awaits:
+            require_config(found, config)
+        if name not in self._runs and not isinstance(found, AwaitedRun):
+            self._require_same(found.manifest["versions"], f"{cell.path} is")
             self._runs[name] = found
-        else:
-            require_config(self._runs[name], config)
-        return self._runs[name]
+        return found
+
+    def _record(self, cell: Cell) -> Run:
+        self.progress.step(cell.path.name)
+        return record_run(cell.path, cell.config, cell.compute, cell.artefacts)
 
     def used(self) -> list[Run]:
         """Every run that was asked for, in that order."""

@@ -12,8 +12,9 @@ from reachcost.errors import ReachcostError
 from reachcost.results.figures.panels import PanelPlan, write_figure
 from reachcost.results.records import exclusive
 from reachcost.results.tables import ResultTable
+from reachcost.studies.cells.order import Order
 from reachcost.studies.study import Tables
-from reachcost.studies.tables import Then, make_table
+from reachcost.studies.tables import Then, make_tables
 
 STUDIES = ("tworoom", "toponav", "pusht", "suite")
 """Folders with a `STUDY` each; the first one has the demo."""
@@ -60,21 +61,32 @@ def require_ready(names: Sequence[str]) -> None:
             all_tables()[name].require()
 
 
+def lacking(figure: str, out: Path) -> list[str]:
+    """Tables that a figure is drawn from and `out` does not have."""
+    wanted = dict.fromkeys(table for panel in all_figures()[figure] for table in panel.tables)
+    return [table for table in wanted if not (out / "tables" / f"{table}.json").exists()]
+
+
 def draw(name: str, out: Path, progress: Progress | bool | None = None) -> list[Path]:
     """Make the tables behind a figure that are missing in `out`, then draw it into `out/figures`."""
-    panels = all_figures()[name]
-    for table in dict.fromkeys(table for panel in panels for table in panel.tables):
-        if not (out / "tables" / f"{table}.json").exists():
-            reproduce(table, out, progress)
+    for table in lacking(name, out):
+        reproduce(table, out, progress)
     with exclusive(out):
-        return write_figure(name, panels, out)
+        return write_figure(name, all_figures()[name], out)
 
 
-def reproduce(name: str, out: Path, progress: Progress | bool | None = None, then: Then | None = None) -> ResultTable:
-    """Run what is missing in `out` and write `out/tables/<name>.json` and `.md`."""
+def order_of(name: str) -> Order:
+    """The order for a table, which can be sent to other processes."""
     results_of(name)
+    return Order(name, study_of, (all_tables()[name].name,), command=f"reachcost reproduce {name}")
+
+
+def reproduce(name: str, out: Path, progress: Progress | bool | None = None) -> ResultTable:
+    """Run what is missing in `out` and write `out/tables/<name>.json` and `.md`."""
+    order = order_of(name)
     require_ready((name,))
-    return make_table(all_tables()[name], name, out, progress, command=f"reachcost reproduce {name}", then=then)
+    (table,) = make_tables([order], out, progress=progress)
+    return table
 
 
 def demo(out: Path, progress: Progress, then: Then | None = None, **smaller: int) -> tuple[ResultTable, Path | None]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.fitting.choose import Labels
 from reachcost.fitting.default import HOLDOUT
@@ -179,6 +180,8 @@ class Study(Tables):
     """Candidates for SASC."""
     evaluation: str
     """The evaluation set that is meant where none is named."""
+    open_logs: Callable[[Task], Logs] | None = None
+    """Returns logs of one's own, in place of those that the task generates."""
     heads: Mapping[str, HeadPlan] = field(default_factory=dict)
     """Learned costs by name."""
     costs: Mapping[str, CostPlan] = field(default_factory=dict)

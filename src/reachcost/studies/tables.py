@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from reachcost.base.progress import Progress
-from reachcost.errors import ReachcostError
+from reachcost.base.atomic import scratch_directory
+from reachcost.base.progress import Progress, as_progress
 from reachcost.results.figures.dot_plot import Dot, draw_dots
 from reachcost.results.records import exclusive, require_intact_runs
 from reachcost.results.tables import ResultTable, TableRow
+from reachcost.studies.cells.carry_out import carry_out
+from reachcost.studies.cells.executor import Start
+from reachcost.studies.cells.here import Here
+from reachcost.studies.cells.order import Desk, Order, Walk
+from reachcost.studies.cells.watch import Titles, Watch
 from reachcost.studies.experiment import Experiment, Recording
 from reachcost.studies.lines import SIMULATOR, Line, table_row
-from reachcost.studies.study import Study, Tables
+from reachcost.studies.study import Tables
 
 INTERVALS = (
     "Brackets are 95 % intervals: bootstrap over the members of a line and over episodes, which all of them share "
@@ -78,28 +84,60 @@ def make_table(
         command: What makes this table from the command line, if anything does.
         then: Called with the engine and the table once it is written, while the records are still ours alone.
     """
-    if name not in study.tables:
-        raise ReachcostError(f"the study {study.name} has no table {name!r}: it has {', '.join(study.tables)}")
-    plan, out = study.tables[name], Path(out)
-    with exclusive(out):
+    order = Order(name, lambda: study, episodes=episodes, command=command)
+    (table,) = make_tables([order], Path(out), progress=progress, then=then)
+    return table
+
+
+def make_tables(
+    orders: Sequence[Order],
+    out: Path,
+    start: Start = Here,
+    watch: Watch | None = None,
+    progress: Progress | bool | None = None,
+    then: Then | None = None,
+) -> Iterator[ResultTable]:
+    """Run what is missing in `out`, and write tables from the recorded rows, each as soon as it is complete.
+
+    Args:
+        orders: The tables.
+        out: The directory of records, tables and pictures.
+        start: What cells are computed by; by default this process.
+        watch: Shows how far everything is; by default counts in the titles of `progress`.
+        progress: True shows how far the cells that are computed here are.
+        then: Called with the engine and each table once it is written, while the records are still ours alone.
+    """
+    progress = as_progress(progress)
+    watch = watch or Titles(progress, [out])
+    with exclusive(out), ExitStack() as stack:
         require_intact_runs(out)
-        given = out, progress, episodes
-        experiment = Experiment(study, *given) if isinstance(study, Study) else Recording(study, *given)
-        rows = plan.rows(experiment)
-        parts = [f"{plan.note} {plan.intervals}".strip(), study.legend * plan.legend]
-        parts += [f"Made by `{command}`."] if command else []
-        note = "\n\n".join(filter(None, parts))
-        picture = out / "figures" / f"{name}.png"
-        if plan.picture is not None:
-            plan.picture(experiment, picture)  # its runs are among those that the table names
-        table = ResultTable(name, note, plan.metrics, rows, provenance(experiment, command), study.headings)
-        table.write(out)
-        if plan.picture is None and plan.drawn:
-            headings = {metric: table.heading(metric) for metric in plan.drawn}
-            shown = [row for row in rows if {*plan.drawn} & {*row.ours}]
-            draw_dots(dots(shown), headings, picture, plan.title, plan.references)
-        if then is not None:
-            then(experiment, table)
+        executor = start(out, stack.enter_context(scratch_directory(out / "cells")))
+        stack.callback(watch.close)
+        stack.callback(executor.close)
+        for order, walk in carry_out(orders, Desk(out, progress), executor, watch):
+            table = _written(order, walk, out)
+            if then is not None:
+                then(walk.recording, table)
+            yield table
+
+
+def _written(order: Order, walk: Walk, out: Path) -> ResultTable:
+    """Write a table whose rows are there, and its picture."""
+    recording, rows = walk.recording, walk.rows
+    study, plan = recording.study, recording.study.tables[order.table]
+    assert rows is not None
+    parts = [f"{plan.note} {plan.intervals}".strip(), study.legend * plan.legend]
+    parts += [f"Made by `{order.command}`."] if order.command else []
+    note = "\n\n".join(filter(None, parts))
+    picture = out / "figures" / f"{order.table}.png"
+    if plan.picture is not None:
+        plan.picture(recording, picture)  # its runs are among those that the table names
+    table = ResultTable(order.table, note, plan.metrics, rows, provenance(recording, order.command), study.headings)
+    table.write(out)
+    if plan.picture is None and plan.drawn:
+        headings = {metric: table.heading(metric) for metric in plan.drawn}
+        shown = [row for row in rows if {*plan.drawn} & {*row.ours}]
+        draw_dots(dots(shown), headings, picture, plan.title, plan.references)
     return table
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from reachcost.base.seeding import generator
 from reachcost.planning.cem import CEM
 from reachcost.results.tables import TableRow
+from reachcost.studies.cells.waiting import every, row_of_runs
 from reachcost.studies.experiment import ORACLE, RANDOM, Experiment
 from reachcost.studies.lines import (
     Line,
@@ -120,41 +121,49 @@ def difference_rows(experiment: Experiment) -> Rows:
     """How much more success hybrids have than latent distance, and than their shuffled controls."""
     rows = []
     for reading, offset in product(READINGS, OFFSETS):
-        raw, hybrid, shuffled = (line(cost, sets(offset), reading) for cost in COMPARED)
-        for one, against in ((hybrid, raw), (shuffled, raw), (hybrid, shuffled)):
-            known = paper.difference(offset, one.cost, against.cost)
-            row = difference_row(experiment, replace(one, setting=f"offset {offset}, {reading}"), against, known)
-            gains = line_values(experiment, one)["distance"] - line_values(experiment, against)["distance"]
-            ours = {"success": row.ours["success"], "distance": float(gains.mean())}
-            intervals = {**row.interval, **mean_intervals({"distance": gains})}
-            rows.append(replace(row, ours=ours, interval=intervals, extra=None))
+        raw, hybrid, shuffled = (
+            replace(line(cost, sets(offset), reading), setting=f"offset {offset}, {reading}") for cost in COMPARED
+        )
+        rows += [_difference(experiment, offset, *two) for two in ((hybrid, raw), (shuffled, raw), (hybrid, shuffled))]
     return rows
+
+
+@row_of_runs
+def _difference(experiment: Experiment, offset: int, one: Line, against: Line) -> TableRow:
+    row = difference_row(experiment, one, against, paper.difference(offset, one.cost, against.cost))
+    gains = line_values(experiment, one)["distance"] - line_values(experiment, against)["distance"]
+    ours = {"success": row.ours["success"], "distance": float(gains.mean())}
+    return replace(row, ours=ours, interval={**row.interval, **mean_intervals({"distance": gains})}, extra=None)
 
 
 def sasc_rows(experiment: Experiment) -> Rows:
     """Every cost on the shared pools."""
-    rows = []
-    for offset in OFFSETS:
-        known = paper.SASC.get(offset, {})
-        for cost in (*paper.SASC[50], "trm", "trm-paper", "trm-hybrid"):
-            settings = [part.settings(experiment) for part in line(cost, sets(offset)).parts()]
-            values = together([ranked(experiment, one) for one in settings])
-            metrics = {metric: values[metric] for metric in ("rho_geo", "rank", "selected")}
-            rows.append(metric_row(experiment, MODEL, cost, None, metrics, known.get(cost), f"offset {offset}"))
-    return rows
+    costs = (*paper.SASC[50], "trm", "trm-paper", "trm-hybrid")
+    return [_sasc_row(experiment, offset, cost) for offset in OFFSETS for cost in costs]
+
+
+@row_of_runs
+def _sasc_row(experiment: Experiment, offset: int, cost: str) -> TableRow:
+    known = paper.SASC.get(offset, {}).get(cost)
+    settings = [part.settings(experiment) for part in line(cost, sets(offset)).parts()]
+    values = together(every(lambda one: ranked(experiment, one), settings))
+    metrics = {metric: values[metric] for metric in ("rho_geo", "rank", "selected")}
+    return metric_row(experiment, MODEL, cost, None, metrics, known, f"offset {offset}")
 
 
 def selection_rows(experiment: Experiment) -> Rows:
     """One plan of 64 candidates and 10 iterations from every start."""
-    rows = []
-    for offset in OFFSETS:
-        for cost in ("raw", "task-state", "hybrid", "shuffled-hybrid", "trm"):
-            settings = [Setting(MEMBER, cost, evaluation=name) for name in sets(offset)]
-            found = [selections(experiment, setting, SELECTION) for setting in settings]
-            values = {metric: np.concatenate([one[metric] for one in found])[None] for metric in found[0]}
-            known = paper.SELECTED.get(offset, {}).get(cost)
-            rows.append(metric_row(experiment, MODEL, cost, None, values, known, f"offset {offset}"))
-    return rows
+    costs = ("raw", "task-state", "hybrid", "shuffled-hybrid", "trm")
+    return [_selection_row(experiment, offset, cost) for offset in OFFSETS for cost in costs]
+
+
+@row_of_runs
+def _selection_row(experiment: Experiment, offset: int, cost: str) -> TableRow:
+    settings = [Setting(MEMBER, cost, evaluation=name) for name in sets(offset)]
+    found = every(lambda setting: selections(experiment, setting, SELECTION), settings)
+    values = {metric: np.concatenate([one[metric] for one in found])[None] for metric in found[0]}
+    known = paper.SELECTED.get(offset, {}).get(cost)
+    return metric_row(experiment, MODEL, cost, None, values, known, f"offset {offset}")
 
 
 def final_rows(experiment: Experiment) -> Rows:
@@ -167,12 +176,14 @@ def final_rows(experiment: Experiment) -> Rows:
     for offset in OFFSETS:
         lines += [line(cost, sets(offset), setting=f"offset {offset}") for cost in COMPARED]
         lines += bounds(offset, f"offset {offset}")
-    rows = []
-    for one in lines:
-        row, distances = table_row(experiment, one, OUTCOMES), line_values(experiment, one)["distance"][0]
-        ours = {**row.ours, "median": float(np.median(distances))}
-        rows.append(replace(row, ours=ours, interval={**row.interval, "median": _median_interval(distances)}))
-    return rows
+    return [_final_row(experiment, one) for one in lines]
+
+
+@row_of_runs
+def _final_row(experiment: Experiment, one: Line) -> TableRow:
+    row, distances = table_row(experiment, one, OUTCOMES), line_values(experiment, one)["distance"][0]
+    ours = {**row.ours, "median": float(np.median(distances))}
+    return replace(row, ours=ours, interval={**row.interval, "median": _median_interval(distances)})
 
 
 def audit_rows(experiment: Experiment) -> Rows:

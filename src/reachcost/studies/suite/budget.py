@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.tables import TableRow
+from reachcost.studies.cells.waiting import every
 from reachcost.studies.experiment import Recording
 from reachcost.studies.lines import mean_intervals
 from reachcost.studies.suite.labels import BOUNDS, HEADS, SETTINGS, Place, paper_studies, way_row
@@ -43,7 +45,7 @@ def budget_rows(recording: Recording) -> list[TableRow]:
     """Those of the paper, then the suite."""
     studies = [study for study in paper_studies() if "budget" not in study.tables]
     places = [*map(Place.of_study, studies), *(Place.of_world(recording, world) for world in worlds())]
-    return [row for place in places for row in place_rows(recording, place)]
+    return [*chain.from_iterable(every(lambda place: place_rows(recording, place), places))]
 
 
 def planners(own: CEM | CategoricalCEM) -> dict[str, CEM | CategoricalCEM]:
@@ -88,13 +90,14 @@ def place_rows(recording: Recording, place: Place) -> list[TableRow]:
 
     config = {**place.declared, "way": COST, "settings": SETTINGS[COST], "planners": ways, "planner_seeds": SEEDS}
     run = recording.run("budget", place.name, config, compute)
+    bounds = [way_row(recording, place, name) for name in BOUNDS]
     episodes = sorted(set(run.table()["episode"].to_pylist()))
     read = require_rows(run, {"cost": [*ways], "seed": SEEDS, "episode": episodes}, METRICS)
     rows = [
         _row(place, name, {"success": 100 * read["success"][number], "steps": read["steps"][number]})
         for number, name in enumerate(ways)
     ]
-    return [*rows, *(way_row(recording, place, name) for name in BOUNDS)]
+    return [*rows, *bounds]
 
 
 def _row(place: Place, setting: str, values: dict[str, np.ndarray]) -> TableRow:

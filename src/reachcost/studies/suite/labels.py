@@ -36,6 +36,7 @@ from reachcost.planning.random_policy import RandomPolicy
 from reachcost.protocols import Planner, TerminalCost, WorldModel
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.tables import TableRow
+from reachcost.studies.cells.waiting import row_of_runs
 from reachcost.studies.experiment import Recording
 from reachcost.studies.lines import mean_intervals
 from reachcost.studies.registry import STUDIES, study_of
@@ -229,6 +230,7 @@ def directed_rows(recording: Recording) -> list[TableRow]:
     return [way_row(recording, place, name, shown={"trm-auto": "trm-directed"}) for name in (*OTHERS, *HEADS)]
 
 
+@row_of_runs
 def way_row(recording: Recording, place: Place, name: str, shown: Mapping[str, str] | None = None) -> TableRow:
     """What a way makes of a place; `shown` renames it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from reachcost.planning.control import control
 from reachcost.planning.random_policy import RandomPolicy
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.tables import TableRow
+from reachcost.studies.cells.waiting import every
 from reachcost.studies.experiment import Recording
 from reachcost.studies.lines import mean_intervals
 from reachcost.studies.study import Tables
@@ -35,7 +37,7 @@ SUITE_NOTE = (
 
 def suite_rows(recording: Recording) -> list[TableRow]:
     """Floor, ceiling, latent distance and the repair in every world."""
-    return [line for world in worlds() for line in _lines(recording, world)]
+    return [*chain.from_iterable(every(lambda world: _lines(recording, world), worlds()))]
 
 
 def _lines(recording: Recording, world: World) -> list[TableRow]:

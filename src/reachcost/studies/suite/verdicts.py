@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from reachcost.audits.planner import Audit, audit_planner
 from reachcost.data.latents import encode_logs
 from reachcost.results.records import Columns, Run
 from reachcost.results.tables import TableRow
+from reachcost.studies.cells.waiting import every
 from reachcost.studies.experiment import Recording
 from reachcost.studies.suite.outcomes import LOGS_ONLY, NOTHING, SIMULATOR, Outcome, summary_rows
 from reachcost.studies.suite.settings import TUNED, settings_of, worlds
@@ -39,15 +41,15 @@ NOTE = (
 
 def verdict_rows(recording: Recording) -> list[TableRow]:
     """Shares over worlds, then a line for every world and fault."""
-    found = [one for world in worlds() for one in outcomes_in(recording, world)]
-    return summary_rows(found, TUNED)
+    found = every(lambda world: outcomes_in(recording, world), worlds())
+    return summary_rows([*chain.from_iterable(found)], TUNED)
 
 
 def outcomes_in(recording: Recording, world: World) -> list[Outcome]:
     """What the audits say of every planner in a world."""
     made = cache(lambda: whole(world, "report"))
     planted = [name for name, fault in FAULTS.items() if fault.fits(world)]
-    return [_audited(recording, world, condition, made) for condition in (NOTHING, *planted)]
+    return every(lambda condition: _audited(recording, world, condition, made), (NOTHING, *planted))
 
 
 def _audited(recording: Recording, world: World, condition: str, made: Callable[[], Planner]) -> Outcome:

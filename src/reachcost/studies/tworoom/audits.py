@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,9 @@ from reachcost.results.ranking import correlation
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.stats import cluster_bootstrap, paired_bootstrap
 from reachcost.results.tables import TableRow
+from reachcost.studies.cells.waiting import every, row_of_runs
 from reachcost.studies.experiment import Experiment
-from reachcost.studies.lines import Line, difference_row, measured, metric_row, ranked
+from reachcost.studies.lines import Line, Values, difference_row, measured, metric_row, ranked
 from reachcost.studies.ranking import logged_run
 from reachcost.studies.study import Member, Setting
 from reachcost.studies.tworoom import paper_audits as paper
@@ -54,14 +56,15 @@ GOALS = 200
 
 def sasc_rows(experiment: Experiment) -> Rows:
     """Every cost on the shared pools: seed 3072 as in the paper, then the mean over world models."""
-    rows = []
-    for members in (LEWM[:1], LEWM):
+
+    def row(line: tuple[Sequence[Member], str]) -> TableRow:
+        members, cost = line
         single = len(members) == 1
-        for cost in (*JUDGED, "oracle"):
-            values = ranked(experiment, [Setting(member, cost) for member in members])
-            printed = paper.SASC.get(cost) if single else None
-            rows.append(metric_row(experiment, "lewm", cost, members[0].seed if single else None, values, printed))
-    return rows
+        values = ranked(experiment, [Setting(member, cost) for member in members])
+        printed = paper.SASC.get(cost) if single else None
+        return metric_row(experiment, "lewm", cost, members[0].seed if single else None, values, printed)
+
+    return every(row, product((LEWM[:1], LEWM), (*JUDGED, "oracle")))
 
 
 def draw_ranks(experiment: Experiment, path: Path) -> None:
@@ -74,12 +77,15 @@ def draw_ranks(experiment: Experiment, path: Path) -> None:
 
 def statistics_rows(experiment: Experiment) -> Rows:
     """Paired differences: of rankings over the episodes of one world model, of success over world models."""
-    first = LEWM[0]
+    return [*chain.from_iterable(every(lambda rows: rows(experiment), (_ranking_differences, _success_differences)))]
+
+
+def _ranking_differences(experiment: Experiment) -> Rows:
+    first, costs = LEWM[0], ("raw", "trm-complete", "trm-paper", "trm")
+    values = every(lambda cost: ranked(experiment, [Setting(first, cost)]), costs)
     found = {
-        cost: {metric: values[0] for metric, values in ranked(experiment, [Setting(first, cost)]).items()}
-        for cost in ("raw", "trm-complete", "trm-paper", "trm")
+        cost: {metric: one[metric][0] for metric in paper.STATISTICS} for cost, one in zip(costs, values, strict=True)
     }
-    found = {cost: {metric: values[metric] for metric in paper.STATISTICS} for cost, values in found.items()}
     rows = [_bootstrapped(experiment, "raw", first, found["raw"], "raw")]
     for cost in ("trm-complete", "trm-paper", "trm"):
         difference = {metric: values - found["raw"][metric] for metric, values in found[cost].items()}
@@ -88,16 +94,25 @@ def statistics_rows(experiment: Experiment) -> Rows:
         rows.append(
             _bootstrapped(experiment, f"{cost} minus raw", first, difference, "difference" if in_paper else None)
         )
-    raw, printed = Line("lewm", "raw"), paper.SUCCESS_DIFFERENCES
+    return rows
+
+
+def _success_differences(experiment: Experiment) -> Rows:
+    raw, printed, rows = Line("lewm", "raw"), paper.SUCCESS_DIFFERENCES, []
     for cost in ("trm-paper", "trm"):
         line, known = Line("lewm", cost), cost == "trm-paper"
         whole = {"success": float(np.mean(printed)), "p_value": paper.SIGN_FLIP}
         rows.append(difference_row(experiment, line, raw, whole if known else None))
         for number, seed in enumerate(SEEDS):
             one, base = (replace(part, seeds=(seed,), single=True, setting="success") for part in (line, raw))
-            apart = difference_row(experiment, one, base, {"success": printed[number]} if known else None)
-            rows.append(replace(apart, ours={"success": apart.ours["success"]}))
+            rows.append(_without_test(experiment, one, base, {"success": printed[number]} if known else None))
     return rows
+
+
+@row_of_runs
+def _without_test(experiment: Experiment, one: Line, base: Line, printed: Mapping[str, float] | None) -> TableRow:
+    row = difference_row(experiment, one, base, printed)
+    return replace(row, ours={"success": row.ours["success"]})
 
 
 def _bootstrapped(
@@ -122,16 +137,9 @@ def _bootstrapped(
 
 def logged_rows(experiment: Experiment) -> Rows:
     """The audit that needs no simulator beside SASC and success, cost by cost, and how far their orders agree."""
-    found: dict[str, dict[str, np.ndarray]] = {}
-    for cost in (line.cost for line in baselines() if line.cost in JUDGED):
-        settings = [Setting(member, cost) for member in LEWM]
-        logged = [logged_run(experiment, setting, HELD_OUT_LOGS, GOALS) for setting in settings]
-        rho = [require_rows(run, {"goal": list(range(GOALS))}, ("rho_logged",))["rho_logged"] for run in logged]
-        found[cost] = {
-            "rho_logged": np.stack(rho),
-            "rho_geo": ranked(experiment, settings)["rho_geo"],
-            "success": measured(experiment, settings)["success"],
-        }
+    costs = [line.cost for line in baselines() if line.cost in JUDGED]
+    judged = every(lambda cost: _judged(experiment, [Setting(member, cost) for member in LEWM]), costs)
+    found = dict(zip(costs, judged, strict=True))
     found = dict(sorted(found.items(), key=lambda item: item[1]["rho_logged"].mean()))
     rows = [metric_row(experiment, "lewm", cost, None, values, None) for cost, values in found.items()]
     best = max(values["rho_logged"].mean() for values in found.values())
@@ -145,6 +153,21 @@ def logged_rows(experiment: Experiment) -> Rows:
         ),
     ]
     return rows
+
+
+def _judged(experiment: Experiment, settings: Sequence[Setting]) -> Values:
+    """What logs, SASC and closed loops say of a cost."""
+
+    def by_logs(setting: Setting) -> np.ndarray:
+        run = logged_run(experiment, setting, HELD_OUT_LOGS, GOALS)
+        return require_rows(run, {"goal": list(range(GOALS))}, ("rho_logged",))["rho_logged"]
+
+    judges: dict[str, Callable[[], np.ndarray]] = {
+        "rho_logged": lambda: np.stack(every(by_logs, settings)),
+        "rho_geo": lambda: ranked(experiment, settings)["rho_geo"],
+        "success": lambda: measured(experiment, settings)["success"],
+    }
+    return dict(zip(judges, every(lambda judge: judge(), judges.values()), strict=True))
 
 
 def _agreement(title: str, found: Mapping[str, Mapping[str, np.ndarray]], judges: tuple[str, str]) -> TableRow:
@@ -170,41 +193,42 @@ def probe_rows(experiment: Experiment) -> Rows:
         "split by rows": (drawn[: len(drawn) * 4 // 5], drawn[len(drawn) * 4 // 5 :]),
         "split by episodes": episode_split(logs, PROBE_ROWS),
     }
-    rows = []
-    for split, (fitted, held) in splits.items():
-        for member in LEWM:
+    return [
+        _probe_row(experiment, split, fitted, held, member)
+        for split, (fitted, held) in splits.items()
+        for member in LEWM
+    ]
 
-            def compute(
-                _: Path, member: Member = member, fitted: np.ndarray = fitted, held: np.ndarray = held
-            ) -> Columns:
-                states = experiment.task.coordinates(np.asarray(logs.columns["state"]))
-                latents = experiment.latents(member.model).values
-                read = fit_probe(latents[fitted], states[fitted])(latents[held]).numpy()
-                columns = {"row": held, "episode": logs.episode_of(held)}
-                for axis in range(states.shape[1]):
-                    columns |= {f"true_{axis}": states[held, axis], f"read_{axis}": read[:, axis]}
-                return columns
 
-            config = {**experiment.inputs(member.model), "rows": PROBE_ROWS, "split": split}
-            run = experiment.run("probe", f"{member.label}-{split.replace(' ', '-')}", config, compute)
-            table = run.table()
-            true, read = (
-                np.stack([table[f"{name}_{axis}"].to_numpy() for axis in (0, 1)], 1).astype(np.float64)
-                for name in ("true", "read")
-            )
-            rows.append(
-                TableRow(
-                    cost="probe",
-                    model="lewm",
-                    n=len(table),
-                    ours=asdict(score_readings(read, true)),
-                    interval=_probe_interval(read - true, true, table["episode"].to_numpy()),
-                    paper=paper.PROBE[member.seed] if split == "split by rows" else None,
-                    seed=member.seed,
-                    setting=split,
-                )
-            )
-    return rows
+@row_of_runs
+def _probe_row(experiment: Experiment, split: str, fitted: np.ndarray, held: np.ndarray, member: Member) -> TableRow:
+    logs = experiment.logs
+
+    def compute(_: Path) -> Columns:
+        states = experiment.task.coordinates(np.asarray(logs.columns["state"]))
+        latents = experiment.latents(member.model).values
+        read = fit_probe(latents[fitted], states[fitted])(latents[held]).numpy()
+        columns = {"row": held, "episode": logs.episode_of(held)}
+        for axis in range(states.shape[1]):
+            columns |= {f"true_{axis}": states[held, axis], f"read_{axis}": read[:, axis]}
+        return columns
+
+    config = {**experiment.inputs(member.model), "rows": PROBE_ROWS, "split": split}
+    table = experiment.run("probe", f"{member.label}-{split.replace(' ', '-')}", config, compute).table()
+    true, read = (
+        np.stack([table[f"{name}_{axis}"].to_numpy() for axis in (0, 1)], 1).astype(np.float64)
+        for name in ("true", "read")
+    )
+    return TableRow(
+        cost="probe",
+        model="lewm",
+        n=len(table),
+        ours=asdict(score_readings(read, true)),
+        interval=_probe_interval(read - true, true, table["episode"].to_numpy()),
+        paper=paper.PROBE[member.seed] if split == "split by rows" else None,
+        seed=member.seed,
+        setting=split,
+    )
 
 
 def _probe_interval(error: np.ndarray, states: np.ndarray, episodes: np.ndarray) -> dict[str, list[float]]:

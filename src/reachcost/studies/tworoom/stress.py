@@ -7,6 +7,7 @@ from dataclasses import replace
 from reachcost.fitting.coverage import near_bottleneck
 from reachcost.results.records import Columns
 from reachcost.results.tables import TableRow
+from reachcost.studies.cells.waiting import row_of_runs
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.lines import Line, bounds, table_row
 from reachcost.studies.tworoom import paper_audits as paper
@@ -31,6 +32,7 @@ def coverage_rows(experiment: Experiment) -> list[TableRow]:
     return [_with_pairs(experiment, line, table_row(experiment, line, COVERAGE_METRICS)) for line in lines]
 
 
+@row_of_runs
 def _with_pairs(experiment: Experiment, line: Line, row: TableRow) -> TableRow:
     """The line with what its pairs are like."""
     if line.cost not in experiment.study.heads:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from reachcost.heads.pair import PairHead
 from reachcost.results.ranking import compare_rankings
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.tables import TableRow
+from reachcost.studies.cells.waiting import every, row_of_runs
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.lines import Line, bounds, metric_row, table_row
 from reachcost.studies.study import Member
@@ -38,16 +40,15 @@ def subspace_rows(experiment: Experiment) -> list[TableRow]:
     far = [Line("lewm", cost, setting="high-distance set") for cost in paper.SUBSPACE]
     lines += [*far, *bounds([*raws, far[0]])]
     rows = [table_row(experiment, line, ("success",)) for line in lines]
-    for number, member in enumerate(LEWM):
-        for evaluation, place in {None: "high-distance set", NEAR_SET: "near set", FAR_SET: "far set"}.items():
-            printed = {"mse_share": 100 * paper.MSE_SHARE[number]} if evaluation else None
-            values = {"mse_share": _share(experiment, member, evaluation)}
-            rows.append(
-                metric_row(
-                    experiment, "lewm", "rowspace", member.seed, values, printed, f"share of latent MSE, {place}"
-                )
-            )
-    return rows
+    sets = {None: "high-distance set", NEAR_SET: "near set", FAR_SET: "far set"}
+    return [*rows, *(_share_row(experiment, member, name, sets[name]) for member in LEWM for name in sets)]
+
+
+@row_of_runs
+def _share_row(experiment: Experiment, member: Member, evaluation: str | None, place: str) -> TableRow:
+    printed = {"mse_share": 100 * paper.MSE_SHARE[LEWM.index(member)]} if evaluation else None
+    values, setting = {"mse_share": _share(experiment, member, evaluation)}, f"share of latent MSE, {place}"
+    return metric_row(experiment, "lewm", "rowspace", member.seed, values, printed, setting)
 
 
 def _share(experiment: Experiment, member: Member, evaluation: str | None) -> np.ndarray:
@@ -98,53 +99,57 @@ def _parts(
 
 def attribution_rows(experiment: Experiment) -> list[TableRow]:
     """What a head makes of the projected differences, and where its gradient points."""
+    heads = product(("trm-paper", "trm"), LEWM)
+    return [*chain.from_iterable(every(lambda head: _attributed(experiment, *head), heads))]
+
+
+def _attributed(experiment: Experiment, cost: str, member: Member) -> list[TableRow]:
+    def compute() -> dict[str, dict[str, np.ndarray]]:
+        terminal, goal, distances = experiment.pool(member)
+        found = attribute(experiment.head(member, cost), experiment.probe(member.model), terminal, goal)
+        scores = {"full": found.full, "rowspace": found.rowspace, "residual": found.residual}
+        ranked = compare_rankings({name: cost.numpy() for name, cost in scores.items()}, distances["oracle"])
+        values = {name: {"rho_geo": r.spearman, "rank": r.oracle_best_rank} for name, r in ranked.items()}
+        values["full"]["gradient_share"] = 100 * found.gradient_share.numpy()
+        return values
+
     rows = []
-    for cost in ("trm-paper", "trm"):
-        for number, member in enumerate(LEWM):
-
-            def compute(cost: str = cost, member: Member = member) -> dict[str, dict[str, np.ndarray]]:
-                terminal, goal, distances = experiment.pool(member)
-                found = attribute(experiment.head(member, cost), experiment.probe(member.model), terminal, goal)
-                scores = {"full": found.full, "rowspace": found.rowspace, "residual": found.residual}
-                ranked = compare_rankings({name: cost.numpy() for name, cost in scores.items()}, distances["oracle"])
-                values = {name: {"rho_geo": r.spearman, "rank": r.oracle_best_rank} for name, r in ranked.items()}
-                values["full"]["gradient_share"] = 100 * found.gradient_share.numpy()
-                return values
-
-            for name, found in _parts(experiment, "attribution", member, cost, compute).items():
-                shown = ("rho_geo", "rank", "gradient_share") if name == "full" else ("rho_geo", "rank")
-                printed = paper.ATTRIBUTION[number][name] if cost == "trm-paper" else None
-                values = {metric: found[metric][None] for metric in shown}
-                rows.append(metric_row(experiment, "lewm", cost, member.seed, values, printed, f"{name} difference"))
+    for name, found in _parts(experiment, "attribution", member, cost, compute).items():
+        shown = ("rho_geo", "rank", "gradient_share") if name == "full" else ("rho_geo", "rank")
+        printed = paper.ATTRIBUTION[LEWM.index(member)][name] if cost == "trm-paper" else None
+        values = {metric: found[metric][None] for metric in shown}
+        rows.append(metric_row(experiment, "lewm", cost, member.seed, values, printed, f"{name} difference"))
     return rows
 
 
 def features_rows(experiment: Experiment) -> list[TableRow]:
     """The paper's head with some of its features, and in both orders."""
-    rows = []
-    for number, member in enumerate(LEWM):
+    return [*chain.from_iterable(every(lambda member: _by_features(experiment, member), LEWM))]
 
-        def compute(member: Member = member) -> dict[str, dict[str, np.ndarray]]:
-            terminal, goal, distances = experiment.pool(member)
-            head = cast(PairHead, experiment.head(member, "trm-paper"))
-            costs = {
-                "absolute difference only": FeaturesOnly(head, ("absolute",)),
-                "both differences only": FeaturesOnly(head, ("difference", "absolute")),
-                "all features": HeadCost(head),
-                "both orders averaged": HeadCost(head.symmetrised()),
-            }
-            scores = {name: cost(terminal, goal).numpy() for name, cost in costs.items()}
-            ranked = compare_rankings(scores, distances["oracle"])
-            values = {name: {"rho_geo": r.spearman, "rank": r.oracle_best_rank} for name, r in ranked.items()}
-            swap = swap_consistency(head, terminal, goal)
-            values["all features"]["swap_steps"] = swap.difference.numpy()
-            values["all features"]["swap_percent"] = 100 * swap.difference.numpy() / swap.magnitude.mean().item()
-            return values
 
-        for place, (name, found) in enumerate(_parts(experiment, "features", member, "trm-paper", compute).items()):
-            whole = name == "all features"
-            shown = ("rho_geo", "rank", "swap_steps", "swap_percent") if whole else ("rho_geo", "rank")
-            printed = {**paper.FEATURES[place][number], **(paper.SWAP[number] if whole else {})}
-            values = {metric: found[metric][None] for metric in shown}
-            rows.append(metric_row(experiment, "lewm", "trm-paper", member.seed, values, printed, name))
+def _by_features(experiment: Experiment, member: Member) -> list[TableRow]:
+    def compute() -> dict[str, dict[str, np.ndarray]]:
+        terminal, goal, distances = experiment.pool(member)
+        head = cast(PairHead, experiment.head(member, "trm-paper"))
+        costs = {
+            "absolute difference only": FeaturesOnly(head, ("absolute",)),
+            "both differences only": FeaturesOnly(head, ("difference", "absolute")),
+            "all features": HeadCost(head),
+            "both orders averaged": HeadCost(head.symmetrised()),
+        }
+        scores = {name: cost(terminal, goal).numpy() for name, cost in costs.items()}
+        ranked = compare_rankings(scores, distances["oracle"])
+        values = {name: {"rho_geo": r.spearman, "rank": r.oracle_best_rank} for name, r in ranked.items()}
+        swap = swap_consistency(head, terminal, goal)
+        values["all features"]["swap_steps"] = swap.difference.numpy()
+        values["all features"]["swap_percent"] = 100 * swap.difference.numpy() / swap.magnitude.mean().item()
+        return values
+
+    rows, number = [], LEWM.index(member)
+    for place, (name, found) in enumerate(_parts(experiment, "features", member, "trm-paper", compute).items()):
+        whole = name == "all features"
+        shown = ("rho_geo", "rank", "swap_steps", "swap_percent") if whole else ("rho_geo", "rank")
+        printed = {**paper.FEATURES[place][number], **(paper.SWAP[number] if whole else {})}
+        values = {metric: found[metric][None] for metric in shown}
+        rows.append(metric_row(experiment, "lewm", "trm-paper", member.seed, values, printed, name))
     return rows

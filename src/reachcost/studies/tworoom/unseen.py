@@ -11,8 +11,9 @@ import numpy as np
 from reachcost.errors import ReachcostError
 from reachcost.fitting.imagined import Imagination
 from reachcost.planning.cem import CEM
-from reachcost.results.records import Columns
+from reachcost.results.records import Columns, Run
 from reachcost.results.tables import TableRow
+from reachcost.studies.cells.waiting import every, row_of_runs
 from reachcost.studies.experiment import ORACLE, RANDOM, Experiment
 from reachcost.studies.lines import SIMULATOR, Values, measured, metric_row, together
 from reachcost.studies.study import HeadPlan, Member, Setting
@@ -57,10 +58,12 @@ the layouts to tune on)."""
 
 def unseen_rows(experiment: Experiment) -> list[TableRow]:
     """Settings, each over its layouts; then every layout by itself."""
-    require_split(experiment)
+    split = split_run(experiment)
     layouts = {name: in_layout(experiment, name) for name in TESTED}
     alone = {name.replace("-", " "): (name,) for names in SETTINGS.values() if len(names) > 1 for name in names}
-    return [_row(layouts, setting, names, *way) for setting, names in (SETTINGS | alone).items() for way in WAYS]
+    rows = [_row(layouts, setting, names, *way) for setting, names in (SETTINGS | alone).items() for way in WAYS]
+    require_apart(split)
+    return rows
 
 
 def in_layout(experiment: Experiment, name: str) -> Experiment:
@@ -78,9 +81,10 @@ def in_layout(experiment: Experiment, name: str) -> Experiment:
     return experiment.within(study)
 
 
+@row_of_runs
 def _row(layouts: dict[str, Experiment], setting: str, names: tuple[str, ...], cost: str, said: str) -> TableRow:
     here = [layouts[name] for name in names]
-    values = together([_values(one, cost, PLANNERS[said]) for one in here])
+    values = together(every(lambda one: _values(one, cost, PLANNERS[said]), here))
     kind = SIMULATOR if cost in (ORACLE, RANDOM) else "lewm"
     return metric_row(here[0], kind, cost, None, values, None, f"{setting}{said}")
 
@@ -91,8 +95,8 @@ def _values(one: Experiment, cost: str, planner: CEM | None) -> Values:
     return {metric: found[metric] for metric in METRICS}
 
 
-def require_split(experiment: Experiment) -> None:
-    """Record which layouts were trained on, tuned on and tested, and refuse a trained one near any other."""
+def split_run(experiment: Experiment) -> Run:
+    """Record which layouts were trained on, tuned on and tested."""
 
     def compute(_: Path) -> Columns:
         trained = [training_layout(TRAINED["seed"], number) for number in range(TRAINED["layouts"])]
@@ -114,7 +118,11 @@ def require_split(experiment: Experiment) -> None:
         "halves": HALVES,
         **TRAINED,
     }
-    split = experiment.run("layouts", "split", config, compute).table().to_pylist()
-    near = [row for row in split if row["part"] == "trained" and row["to_judged"] <= APART]
+    return experiment.run("layouts", "split", config, compute)
+
+
+def require_apart(split: Run) -> None:
+    """Refuse a layout that was trained on and is near a judged one."""
+    near = [row for row in split.table().to_pylist() if row["part"] == "trained" and row["to_judged"] <= APART]
     if near:
         raise ReachcostError(f"a layout that was trained on is near a judged one ({near[0]}): log other layouts")

@@ -1,0 +1,74 @@
+"""What commands that make tables share: where cells are computed, and what a plan looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from reachcost.commands import console, require_least
+from reachcost.errors import ReachcostError
+
+if TYPE_CHECKING:
+    from reachcost.results.tables import ResultTable
+    from reachcost.studies.cells.order import Order
+    from reachcost.studies.tables import Then
+
+On = Literal["here", "local"]
+"""In this process, or in worker processes of this machine."""
+PUBLISHED = Path("results")
+"""Where records are that tell what cells take, beside those of --out."""
+
+
+def require_place(on: On, workers: int | None) -> None:
+    """Refuse workers where there are none."""
+    require_least(1, workers=workers)
+    if workers is not None and on == "here":
+        raise ReachcostError("--workers are processes: give --on local beside it")
+
+
+def tables_made(
+    orders: Sequence[Order], out: Path, on: On, workers: int | None, then: Then | None = None
+) -> Iterator[ResultTable]:
+    """Run what is missing where it is wanted, and yield tables as they are complete."""
+    from reachcost.base.machine import cores
+    from reachcost.base.progress import ConsoleProgress, Progress
+    from reachcost.studies.cells.board import watch_on
+    from reachcost.studies.cells.local import Local
+    from reachcost.studies.cells.watch import Titles
+    from reachcost.studies.tables import make_tables
+
+    records = [out, PUBLISHED]
+    if on == "here":
+        progress = ConsoleProgress(console)
+        yield from make_tables(orders, out, watch=Titles(progress, records), progress=progress, then=then)
+    else:
+        watch = watch_on(console, workers or cores(), records)
+        yield from make_tables(orders, out, partial(Local, workers=workers), watch, Progress(), then)
+
+
+def show_plan(orders: Sequence[Order], out: Path, workers: int | None) -> None:
+    """Print what of some tables is done and what remains; nothing is computed or written."""
+    from rich import box
+    from rich.table import Table
+
+    from reachcost.base.machine import cores
+    from reachcost.studies.cells.plan import plan_of
+    from reachcost.studies.cells.watch import duration
+
+    parts = [*plan_of(orders, out, [PUBLISHED])]
+    shown = Table("table", "cells", "done", "remain", "about", box=box.SIMPLE)
+    for part in parts:
+        about = duration(part.seconds) if part.seconds else ""
+        unknown = f"{part.unknown} unknown" if part.unknown else ""
+        remain = str(len(part.remaining) or "")
+        shown.add_row(part.table, part.kind, str(part.done), remain, " + ".join(filter(None, (about, unknown))))
+    console.print(shown)
+    remaining, unknown = sum(len(part.remaining) for part in parts), sum(part.unknown for part in parts)
+    seconds, processes = sum(part.seconds for part in parts), workers or cores()
+    words = [f"{remaining} cells remain"] if remaining else ["everything is recorded"]
+    if seconds:
+        words.append(f"{duration(seconds)} in one process, {duration(seconds / processes)} with --workers {processes}")
+    words += [f"nothing comparable to {unknown} of them is on record"] if unknown else []
+    console.print("; ".join(words), highlight=False, soft_wrap=True)

@@ -1,0 +1,81 @@
+"""`reachcost sweep`: a file of lists becomes a study, a plan of cells and a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from reachcost.commands import console, require_writable
+from reachcost.commands.cells import On, require_place, show_plan, tables_made
+from reachcost.commands.options import is_own, logs_option, model_option, task_option
+from reachcost.errors import ReachcostError
+
+if TYPE_CHECKING:
+    from reachcost.data.logs import Logs
+    from reachcost.protocols import WorldModel
+    from reachcost.studies.study import Study
+    from reachcost.tasks.contract import Task
+
+
+def sweep(
+    file: Annotated[Path, tyro.conf.Positional],
+    out: Path = Path("sweeps"),
+    device: str = "auto",
+    plan: bool = False,
+    on: On = "here",
+    workers: int | None = None,
+) -> None:
+    """Run every combination of the lists in a file, and make one table of it. Interrupt and repeat at will.
+
+    Args:
+        file: A TOML file: task, models, heads, costs, seeds, planners, ... (docs/sweeps.md).
+        out: Directory for records and table.
+        device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
+        plan: Only show what is done, what remains, and about how long that takes.
+        on: Compute here, in one process, or in local worker processes.
+        workers: How many of these; by default one for each core.
+    """
+    from reachcost.base.devices import use_device
+    from reachcost.studies.cells.order import Order
+    from reachcost.studies.sweep.file import read_sweep
+
+    use_device(device)
+    require_place(on, workers)
+    text = _read(file)
+    declared = read_sweep(str(file), text)
+    command = f"reachcost sweep {file.name}"
+    orders = [Order(declared.name, study_of_sweep, (str(file), text), declared.episodes, command)]
+    if plan:
+        show_plan(orders, out, workers)
+        return
+    require_writable(out, *(out / folder for folder in ("tables", "runs")))
+    for table in tables_made(orders, out, on, workers):
+        written = out / "tables" / table.name
+        console.print(table.terminal(table.name))
+        console.print(f"{written}.md\n{written}.json", highlight=False)
+
+
+def study_of_sweep(file: str, text: str) -> Study:
+    """The study that a file of that name and content declares; workers are given both, as the file may change."""
+    from reachcost.studies.sweep.file import read_sweep
+    from reachcost.studies.sweep.study import Finders, sweep_study
+
+    return sweep_study(read_sweep(file, text), Finders(task_option, logs_option, _model))
+
+
+def _model(text: str, task: Task, logs: Logs, clamp: bool) -> WorldModel:
+    from reachcost.worldmodels.loading import load_world_model
+
+    if is_own(text):
+        return model_option(text, task=task, logs=logs)
+    return load_world_model(text, clamp=clamp, logs=logs)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise ReachcostError(f"{file} cannot be read ({reason}): name a TOML file") from error

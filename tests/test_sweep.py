@@ -1,0 +1,209 @@
+"""Sweeps: a file of lists becomes a study, a plan and a table; a wrong one gets a sentence before anything runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from reachcost.base.progress import Progress
+from reachcost.cli import main
+from reachcost.commands.sweep import study_of_sweep
+from reachcost.errors import ReachcostError
+from reachcost.planning.cem import CEM
+from reachcost.studies.cells.order import Desk, Order
+from reachcost.studies.study import Study
+
+from .small import contents
+
+ROOT = Path(__file__).parent.parent
+CORRIDOR = """
+task = "tests.toy:Corridor"
+models = ["tests.toy:Sketch"]
+logs = {episodes = 100}
+episodes = 2
+"""
+ROOM = 'task = "tworoom"\nmodels = ["lewm-tworoom-3072"]\n'
+QUICK = """
+[heads.trm]
+labels = ["temporal", "stitched"]
+pairs = 500
+validation = 100
+recipe = {epochs = 1, hidden = 8}
+[planners.quick]
+horizon = 4
+candidates = [8, 16]
+iterations = 1
+elites = 4
+"""
+SMALLER = {
+    "episodes = 20 ": "episodes = 2 ",
+    "episodes = 2000": "episodes = 60",
+    "epochs = 4": "epochs = 1, hidden = 8",
+    "pairs = 50000": "pairs = 1000\nvalidation = 100",
+    "candidates = 128\niterations = 5\nelites = 13": "candidates = 8\niterations = 1\nelites = 4",
+    'like = "experienced"': 'like = "experienced"\ncandidates = 8\niterations = 1\nelites = 4',
+    '"lewm-tworoom-3072", ': "",
+    "seeds = [0, 1]": "seeds = [0]",
+}
+"""What makes the documented example one of seconds."""
+
+
+def study_of(text: str) -> Study:
+    return study_of_sweep("sweep.toml", text)
+
+
+def documented() -> str:
+    (text,) = re.findall(r"^```toml\n(.*?)^```", (ROOT / "docs" / "sweeps.md").read_text(), re.DOTALL | re.MULTILINE)
+    return text
+
+
+def test_the_documented_example_runs_in_small(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = documented()
+    for whole, part in SMALLER.items():
+        assert whole in text
+        text = text.replace(whole, part)
+    (tmp_path / "sweep.toml").write_text(text)
+    command = ["sweep", str(tmp_path / "sweep.toml"), "--out", str(tmp_path / "out")]
+    assert main([*command, "--plan"]) == 0
+    assert re.search(r"sweep +heads +0 +3 ", capsys.readouterr().out)
+    assert not (tmp_path / "out").exists()
+    assert main(command) == 0
+    table = json.loads((tmp_path / "out" / "tables" / "sweep.json").read_text())
+    assert [(row["cost"], row.get("setting")) for row in table["rows"]] == [
+        *((cost, planner) for planner in ("paper", "logs") for cost in COSTS),
+        ("oracle", None),
+        ("random", None),
+    ]
+    assert {"success", "steps", "rho_geo", "rank", "same_room", "cross_wall"} == {*table["rows"][0]["ours"]}
+    assert table["rows"][0]["interval"]["success"]
+    assert "Made by `reachcost sweep sweep.toml`." in (tmp_path / "out" / "tables" / "sweep.md").read_text()
+
+
+COSTS = ("raw", "trm-temporal", "trm-stitched", "shuffled", "trm-temporal-hybrid")
+
+
+def test_the_documented_refusal_is_what_is_said() -> None:
+    (promised,) = re.findall(r"^reachcost: (.*)$", (ROOT / "docs" / "sweeps.md").read_text(), re.MULTILINE)
+    with pytest.raises(ReachcostError) as refused:
+        study_of(documented().replace('"stitched"]', '"stiched"]'))
+    assert str(refused.value) == promised
+
+
+def test_workers_make_the_same_sweep(tmp_path: Path) -> None:
+    (tmp_path / "keys.toml").write_text(CORRIDOR + "budgets = [4]\n" + QUICK)
+    for out, where in (("here", ()), ("local", ("--on", "local", "--workers", "2"))):
+        assert main(["sweep", str(tmp_path / "keys.toml"), "--out", str(tmp_path / out), *where]) == 0
+    assert contents(tmp_path / "local") == contents(tmp_path / "here")
+
+
+def test_lists_are_combined_and_named_by_what_varies() -> None:
+    study = study_of(CORRIDOR + QUICK + "[heads.paper]\nrecipe = 'paper'\n")
+    assert [*study.heads] == ["trm-temporal", "trm-stitched", "paper"]
+    assert study.heads["trm-stitched"].labels == "stitched"
+    assert study.heads["paper"].recipe.epochs == 20
+    varied = "[heads.trm]\nrecipe = {like = 'paper', epochs = [1, 2], hidden = [8]}\nexclude = [true, false]\n"
+    heads = study_of(CORRIDOR + varied).heads
+    assert [*heads] == ["trm-1-true", "trm-1-false", "trm-2-true", "trm-2-false"]
+    assert (heads["trm-2-false"].recipe.epochs, heads["trm-2-false"].recipe.hidden) == (2, 8)
+
+
+def test_every_set_and_budget_has_its_floor_and_ceiling(tmp_path: Path) -> None:
+    text = ROOM + 'sets = ["high-distance", "balanced"]\nbudgets = [20, 50]\nlogs = {episodes = 5}\n'
+    missing = Desk(tmp_path, Progress()).walk(Order("sweep", study_of_sweep, ("sweep.toml", text))).missing
+    assert {path.name for path in missing if "oracle" in path.name or "random" in path.name} == {
+        *(f"lewm-tworoom-3072-0-{name}-oracle" for name in ("high-distance", "balanced")),  # the pools
+        *(
+            f"lewm-tworoom-3072-0-{name}-{cost}-budget{budget}"
+            for name in ("high-distance", "balanced")
+            for budget in (20, 50)
+            for cost in ("oracle", "random")
+        ),
+    }
+
+
+def test_planners_are_like_those_that_have_a_name() -> None:
+    assert study_of(ROOM).planner == CEM()
+    study = study_of(ROOM + "[planners.a]\nlike = 'replanning'\ncandidates = 50\nbounds = [[-1, 1]]\n")
+    assert study.planner == CEM.replanning(candidates=50, bounds=(-1, 1))
+
+
+HEAD = "[heads.trm]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("task = ", "sweep.toml is not TOML (Invalid value"),
+        ("models = ['a']", "sweep.toml: task is missing: give a text"),
+        ("task = 'tworoom'", "sweep.toml: models is missing: give a list of names, one or more"),
+        (CORRIDOR + "modls = ['a']", "there is no `modls`: did you mean `models`? It may hold task, models, logs"),
+        (CORRIDOR + "seeds = 'a'", "sweep.toml: seeds is 'a': give a list of whole numbers, one or more"),
+        (CORRIDOR + "seeds = [0.5]", "sweep.toml: seeds is [0.5]: give a list of whole numbers"),
+        (CORRIDOR + "seeds = []", "sweep.toml: seeds is empty: give a list of whole numbers, one or more"),
+        (CORRIDOR + "seeds = [1, 1]", "sweep.toml: seeds holds 1 twice: leave one of them out"),
+        (CORRIDOR + "seeds = [0, -1]", "sweep.toml: seeds holds -1: give 0 or more"),
+        (CORRIDOR + "budgets = [0]", "sweep.toml: budgets holds 0: give 1 or more"),
+        (CORRIDOR.replace("episodes = 2", "episodes = 0"), "sweep.toml: episodes holds 0: give 1 or more"),
+        (CORRIDOR + "clamp = 1", "sweep.toml: clamp is 1: give true or false"),
+        (CORRIDOR.replace("Corridor", "Corridors"), "sweep.toml: task: tests.toy has no 'Corridors'"),
+        (CORRIDOR + "sets = ['before']", "sets holds 'before', which corridor has not: choose among beyond"),
+        (CORRIDOR + "costs = ['gps']", "costs holds 'gps': choose among raw, standardized-l2"),
+        (CORRIDOR + "costs = ['oracle']", "costs holds 'oracle': leave it out, it is always there"),
+        (CORRIDOR + "[heads.raw]", "heads.raw is called as a cost that is there: give it another name"),
+        (CORRIDOR + "[heads]\ntrm = 3", "sweep.toml: heads.trm is 3: give a table of settings"),
+        (CORRIDOR + HEAD + "lables = 'auto'", "sweep.toml: heads.trm: there is no `lables`: did you mean `labels`?"),
+        (CORRIDOR + HEAD + "pairs = 'many'", "sweep.toml: heads.trm: pairs is 'many': give a whole number"),
+        (CORRIDOR + HEAD + "pairs = []", "sweep.toml: heads.trm: pairs is empty: give one or more, or leave it out"),
+        (CORRIDOR + HEAD + "sampling = 'odd'", "heads.trm: sampling is 'odd': give one of balanced"),
+        (CORRIDOR + HEAD + "coverage = 'odd'", "heads.trm: coverage is 'odd': give one of limited"),
+        (CORRIDOR + HEAD + "labels = 'oracle'\nmax_gap = 3", "sweep.toml: heads.trm: oracle labels are of any two"),
+        (CORRIDOR + HEAD + "recipe = 3", "sweep.toml: heads.trm.recipe is 3: give one of ours, paper, or a table"),
+        (CORRIDOR + HEAD + "recipe = 'theirs'", "heads.trm.recipe: like is 'theirs': give one of ours, paper"),
+        (CORRIDOR + HEAD + "recipe = {epochs = -1}", "heads.trm.recipe: recipe: epochs is -1: make it positive"),
+        (CORRIDOR + HEAD + "recipe = {schedule = 'odd'}", "schedule is 'odd': give one of constant, one-cycle"),
+        (CORRIDOR + HEAD + "imagination = {blocks = 'x'}", "heads.trm.imagination: blocks is 'x': give"),
+        (CORRIDOR + "[planners.a]\nlike = 'mppi'", "sweep.toml: planners.a: like is 'mppi': give one of paper, exp"),
+        (CORRIDOR + "[planners.a]\ncandidates = 1", "sweep.toml: planners.a: CategoricalCEM"),
+        (CORRIDOR + "name = 'a/b'", "names something 'a/b': names are those of directories"),
+    ],
+)
+def test_a_wrong_file_gets_one_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(ReachcostError) as refused:
+        study_of(text)
+    assert sentence in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (CORRIDOR.replace("Sketch", "Etch"), "sweep.toml: models: tests.toy has no 'Etch'"),
+        (CORRIDOR.replace("{episodes = 100}", "{episoden = 100}"), "sweep.toml: logs failed (TypeError: "),
+        (CORRIDOR.replace("{episodes = 100}", "'none.h5'"), "sweep.toml: logs: "),
+    ],
+)
+def test_what_a_file_names_must_be_there(
+    text: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sweep.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert main(["sweep", "sweep.toml"]) == 1
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert len(error.strip().splitlines()) == 1
+    assert not [*(tmp_path / "sweeps").rglob("manifest.json")]
+
+
+def test_an_impossible_out_is_found_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "sweep.toml"
+    file.write_text(CORRIDOR)
+    assert main(["sweep", str(file), "--out", str(file)]) == 1
+    assert "sweep.toml is a file: choose another --out, a directory" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", str(tmp_path / "none.toml")]) == 1
+    assert "none.toml cannot be read (No such file or directory): name a TOML file" in capsys.readouterr().err
