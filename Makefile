@@ -59,6 +59,8 @@ pictures: setup
 	$(BIN)/python examples/draw_labels.py docs/images
 	$(BIN)/reachcost demo --out reachcost-demo
 	cp reachcost-demo/tworoom.gif docs/images/repair.gif
+	mkdir -p results/demo
+	cp reachcost-demo/report.html results/demo/report.html
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis
