@@ -35,8 +35,13 @@ def started() -> Iterator[Browser]:
 
 
 @contextmanager
-def opened(browser: Browser, address: str, phone: bool = False, dark: bool = False) -> Iterator[Page]:
-    """A page that must not complain on its console, and must not ask for anything beyond this machine."""
+def opened(
+    browser: Browser, address: str, phone: bool = False, dark: bool = False, but_for: str = ""
+) -> Iterator[Page]:
+    """A page that must not complain on its console, and must not ask for anything beyond this machine.
+
+    A complaint that holds the text `but_for` is let pass.
+    """
     window: dict[str, Any] = {"viewport": PHONE if phone else DESK, "color_scheme": "dark" if dark else "light"}
     context = browser.new_context(**window, reduced_motion="reduce")
     complaints: list[str] = []
@@ -46,7 +51,7 @@ def opened(browser: Browser, address: str, phone: bool = False, dark: bool = Fal
             complaints.append(f"asked for {request.url}")
 
     def said(message: Any) -> None:
-        if message.type in ("error", "warning"):
+        if message.type in ("error", "warning") and (not but_for or but_for not in message.text):
             complaints.append(f"{message.type}: {message.text}")
 
     page = context.new_page()

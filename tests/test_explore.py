@@ -81,7 +81,8 @@ def test_an_episode_goes_as_control_leads_it(name: str, cost: str, request: pyte
     (planned,) = [planned for known, planned in engine.models.items() if known == asked.model]
     told = engine.plan(asked)
     world, plane = engine.task, engine.task.plane()
-    ends = rc.EvaluationSet(*(plane.states(np.array([place])) for place in (asked.start, asked.goal)))
+    start, goal = (plane.states(np.array([place])) for place in (asked.start, asked.goal))
+    ends = rc.EvaluationSet(start, goal)
     model: Any = planned.model
     if cost == "oracle":
         model = rc.ExactDynamics(world, model.actions)
@@ -114,7 +115,7 @@ def test_where_the_start_is_the_goal_there_is_nothing_to_plan(rooms: Engine, cel
 
 def test_a_map_is_the_field_of_its_cost_and_layout(rooms: Engine, world: rc.TwoRoom, lewm: JepaWorldModel) -> None:
     moved = world.moved("door", 0.9)
-    goal = np.float32([ROOMS.goal])
+    goal = np.array([ROOMS.goal], np.float32)
     for asked, there in ((ROOMS, world), (replace(ROOMS, layout=(("door", 0.9),)), moved)):
         told = rooms.field(asked)
         expected = cost_fields(there, lewm, {"raw": rc.LatentMSE()}, goal)["raw"][0]

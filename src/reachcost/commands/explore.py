@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from reachcost.tasks.contract import Task
 
 
+SOME = 200
+"""Logged episodes that tell a world model without statistics of actions what they are."""
+
+
 def explore(
     task: str | None = None,
     model: tuple[str, ...] = (),
@@ -33,7 +37,7 @@ def explore(
             other layouts. Each is a bundled model, a directory of `reachcost train-model`, a checkpoint of
             stable-worldmodel, hf://user/name, or your own, as module:factory or file.py:factory.
         head: Directory of the head behind the repaired cost of the first of them, or hf://user/name. Without it one is
-            fitted on logs of the task, which takes half a minute, once.
+            fitted on logs of the task and kept, half a minute the first time.
         port: Where to serve; 0 takes any that is free.
         open: Open the page in a browser.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
@@ -50,7 +54,7 @@ def explore(
     use_device(device)
     world, progress = task_option(task), ConsoleProgress(console)
     world.plane()  # a world without one is refused before anything is loaded
-    names = model or usual_models(world)
+    names = model or usual_models(world)[: None if head is None else 1]
     heads = (head, *(None for _ in names[1:]))
     models = {
         name: _planned(world, name, given, trust_pickle, progress) for name, given in zip(names, heads, strict=True)
@@ -84,9 +88,10 @@ def _planned(task: Task, name: str, head: str | None, trust_pickle: bool, progre
     from reachcost.heads.storage import load_head
     from reachcost.pages.html import visible
 
-    model = model_option(name, task=task, trust_pickle=trust_pickle)
+    logs = task.generate_logs(SOME) if task.offers("generate_logs") else None
+    model = model_option(name, task=task, logs=logs, trust_pickle=trust_pickle)
     everywhere = head is None and knows_layouts(task, name)
-    if head is None and not task.offers("generate_logs"):
+    if head is None and logs is None:
         told = f"{visible(task.name)} logs nothing to fit a head on: give --head to see a repaired cost"
         console.print(told, markup=False, highlight=False)
         return Planned(model, {"raw": LatentMSE()})

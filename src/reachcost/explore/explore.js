@@ -86,6 +86,8 @@
 
   async function plan() {
     planning?.abort();
+    const wrong = ["candidates", "iterations", "seed"].map(find).find(each => !each.checkValidity());
+    if (wrong) return complain(`${wrong.id}: ${wrong.validationMessage}`);
     const mine = planning = new AbortController();
     stop();
     for (const panel of panels) forget(panel);
@@ -141,6 +143,7 @@
     find("status").classList.add("bad");
     find("status").textContent = text;
     paint();
+    return false;
   }
 
   // --- drawing
@@ -242,10 +245,14 @@
   const sets = () => document.querySelector("[name=sets]:checked").value;
   const costAt = (panel, [x, y]) => panel.field?.[Math.floor((y - plane.low[1]) / plane.cell)]?.[Math.floor((x - plane.low[0]) / plane.cell)];
 
+  // Whether the start or the goal is put there; the map knows most walls, the server all of them.
   function put(name, place) {
-    asked[name] = place.map((part, axis) => Math.min(plane.high[axis], Math.max(plane.low[axis], part)));
+    const inside = place.map((part, axis) => Math.min(plane.high[axis], Math.max(plane.low[axis], part)));
+    if (costAt(panels[0], inside) === null) return complain("That is in a wall: choose a free place.");
+    asked[name] = inside;
     for (const panel of panels) forget(panel);
     paint();
+    return true;
   }
 
   function look(place) {
@@ -296,10 +303,10 @@
     });
     canvas.addEventListener("pointerup", event => {
       if (!held) return;
-      if (held.click) put(sets(), place(event));
+      const moved = held.click ? put(sets(), place(event)) : true;
       held = null;
       cursor = place(event);
-      plan();
+      if (moved) plan();
     });
     canvas.addEventListener("pointercancel", () => { held = null; });
     canvas.addEventListener("touchstart", event => {  // a finger on a grip drags it, any other scrolls the page
@@ -318,8 +325,7 @@
         say(panel.here.textContent);
         paint();
       } else {
-        put(name, cursor);
-        plan();
+        if (put(name, cursor)) plan();
       }
     });
     for (const name of ["focus", "blur"]) canvas.addEventListener(name, paint);

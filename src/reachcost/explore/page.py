@@ -98,7 +98,16 @@ def _controls(engine: Engine) -> Markup:
         class_="row",
     )
     details = tag("details", tag("summary", "Settings"), settings, id="settings", open=True)
-    return tag("form", buttons, details, id="asked", class_="card stack", autocomplete="off", aria_label="What to plan")
+    return tag(
+        "form",
+        buttons,
+        details,
+        id="asked",
+        class_="card stack",
+        autocomplete="off",
+        novalidate=True,
+        aria_label="What to plan",
+    )
 
 
 def _clicks() -> Markup:

@@ -29,9 +29,8 @@ def serve(engine: Engine, port: int, ready: Callable[[str], None]) -> None:
     with listening(port) as door:
         port = door.getsockname()[1]
         app = application(engine, token, port)
-        config = uvicorn.Config(
-            app, lifespan="off", log_level="warning", access_log=False, timeout_graceful_shutdown=PATIENCE
-        )
+        quiet = {"lifespan": "off", "ws": "none", "log_level": "warning", "access_log": False}
+        config = uvicorn.Config(app, timeout_graceful_shutdown=PATIENCE, **quiet)
         ready(f"http://{HOME}:{port}/{token}/")
         uvicorn.Server(config).run(sockets=[door])
 

@@ -1,0 +1,175 @@
+"""The page of `reachcost explore` in a real browser: a click plans and draws, a drag changes the map, keys will do."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, Request, expect
+
+import reachcost as rc
+from reachcost.explore.engine import Engine, Planned
+from reachcost.worldmodels.jepa import JepaWorldModel
+from tests.browser import opened, require_no_sideways_scroll, screenshot, started
+from tests.serving import served
+
+NAME = "it => (it.labels?.[0]?.textContent || it.getAttribute('aria-label') || it.textContent).trim()"
+"""What a screen reader calls a control."""
+HOSTILE = "<b onclick=alert(1)>&lt;model</b>"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with started() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def address(world: rc.TwoRoom, lewm: JepaWorldModel) -> Iterator[str]:
+    costs = {"raw": rc.LatentMSE(), "repaired": rc.HeadCost(rc.PairHead(lewm.latent_dim))}
+    names = ("lewm-tworoom-3072", HOSTILE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("reachcost.tasks.tworoom.task.CELL", 196 / 13)  # a map of few places is quickly encoded
+        with served(
+            Engine(world, {name: Planned(lewm, costs) for name in names}, candidates=16, iterations=2)
+        ) as found:
+            yield found
+
+
+def planned(page: Page) -> None:
+    expect(page.locator("#status")).to_have_text(re.compile("Planned in"), timeout=30_000)
+
+
+def question(asked: Request) -> dict[str, Any]:
+    """What a page asked the server."""
+    return json.loads(asked.post_data or "")
+
+
+def pixels(canvas: Locator) -> str:
+    return canvas.evaluate("canvas => canvas.toDataURL()")
+
+
+def turn(page: Page, selector: str, value: float) -> None:
+    """Move a slider as a person does: what it says changes, and then it is let go."""
+    page.locator(selector).evaluate(
+        """(slider, value) => {
+            slider.value = value;
+            for (const name of ["input", "change"]) slider.dispatchEvent(new Event(name, { bubbles: true }));
+        }""",
+        value,
+    )
+
+
+@pytest.mark.parametrize(("phone", "dark"), [(False, False), (False, True), (True, False)])
+def test_it_loads_and_plans_at_once(browser: Browser, address: str, phone: bool, dark: bool) -> None:
+    with opened(browser, address, phone, dark) as page:
+        planned(page)
+        require_no_sideways_scroll(page)
+        for control in page.locator("input, select, button, canvas").all():
+            assert control.evaluate(NAME), control
+        expect(page.locator(".outcome").first).to_have_text(re.compile(r"reached"))
+        assert page.locator("#settings").evaluate("details => details.open") is not phone
+        turn(page, "#round", 1)
+        expect(page.locator("#when")).to_have_text("plan 1, round 2 of 2")
+        screenshot(page, f"explore-{'phone' if phone else 'dark' if dark else 'light'}")
+
+
+def test_a_click_plans_and_draws(browser: Browser, address: str) -> None:
+    with opened(browser, address) as page:
+        planned(page)
+        left, right = page.locator("canvas").all()
+        before = pixels(left), pixels(right)
+        page.locator("[name=sets][value=start]").check()
+        with page.expect_request("**/plan") as asked:
+            left.click(position={"x": 60, "y": 80})
+        planned(page)
+        box = left.bounding_box()
+        assert box is not None
+        there = [14 + 196 * 60 / box["width"], 14 + 196 * 80 / box["height"]]
+        assert question(asked.value)["start"] == pytest.approx(there, abs=1)
+        assert all(one != other for one, other in zip(before, (pixels(left), pixels(right)), strict=True))
+        whole = pixels(left)
+        turn(page, "#round", 0)
+        assert pixels(left) != whole  # candidates of the first round
+        shown = pixels(left)
+        page.locator("#pool").uncheck()
+        assert pixels(left) != shown
+        page.locator("#play").click()
+        expect(page.locator("#when")).to_have_text("the whole way")
+
+
+def test_dragging_the_door_changes_the_field_and_the_model_is_told_not_to_know(browser: Browser, address: str) -> None:
+    with opened(browser, address) as page:
+        planned(page)
+        left = page.locator("canvas").first
+        box = left.bounding_box()
+        assert box is not None
+        before, scale = pixels(left), box["width"] / 196
+        x, y = box["x"] + 98 * scale, box["y"] + 35 * scale
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x, y + 100 * scale, steps=3)
+        page.mouse.up()
+        planned(page)
+        assert float(page.locator("[data-handle=door]").input_value()) == pytest.approx(0.125 + 100 / 168, abs=0.01)
+        assert pixels(left) != before
+        expect(page.locator("#note")).to_contain_text("was not trained in layouts like this one")
+        screenshot(page, "explore-door")
+        turn(page, "[data-handle=wall]", 1)
+        planned(page)
+        page.locator("#reset").click()
+        expect(page.locator("#note")).to_be_hidden()
+
+
+def test_keys_alone_set_places_and_plan(browser: Browser, address: str) -> None:
+    with opened(browser, address) as page:
+        planned(page)
+        page.keyboard.press("Tab")
+        expect(page.locator(".skip")).to_be_focused()
+        for _ in range(30):
+            if page.evaluate("document.activeElement.tagName") == "CANVAS":
+                break
+            page.keyboard.press("Tab")
+        canvas = page.locator("canvas").first
+        expect(canvas).to_be_focused()
+        before = pixels(canvas)
+        for _ in range(3):
+            page.keyboard.press("ArrowUp")
+        expect(page.locator("#status")).to_have_text(re.compile(r"at \(.*\): (cost|wall)"))
+        assert pixels(canvas) != before  # the cursor
+        places = []
+        for key in ("Enter", "s"):
+            with page.expect_request("**/plan") as asked:
+                page.keyboard.press(key)
+            places.append(question(asked.value)["goal" if key == "Enter" else "start"])
+            planned(page)
+        assert places[0] == places[1]
+        expect(page.locator(".outcome").first).to_have_text(re.compile("reached in 0 steps"))
+
+
+def test_hostile_names_are_text(browser: Browser, address: str) -> None:
+    with opened(browser, address) as page:
+        planned(page)
+        page.on("dialog", lambda dialog: pytest.fail(f"a name was run: {dialog.message}"))
+        page.locator("#model").select_option(HOSTILE)
+        turn(page, "[data-handle=door]", 0.9)
+        expect(page.locator("#note")).to_have_text(f"Nothing says that {HOSTILE} was trained in layouts like this one.")
+        planned(page)
+
+
+def test_bad_input_is_refused_politely(browser: Browser, address: str) -> None:
+    with opened(browser, address, but_for="422") as page:
+        planned(page)
+        said = page.locator("#status.bad")
+        page.locator("canvas").first.click()  # in the middle
+        expect(said).to_have_text("That is in a wall: choose a free place.")
+        page.locator("#candidates").fill("2")
+        page.locator("#asked button.main").click()
+        expect(said).to_have_text(re.compile("^candidates: "))
+        page.locator("#candidates").fill("1000")
+        page.locator("#iterations").fill("40")
+        page.locator("#asked button.main").click()
+        expect(said).to_have_text(re.compile("40,000 rollouts a plan: ask for 10,000 or fewer"))
