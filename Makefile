@@ -59,7 +59,7 @@ pictures: setup
 	$(BIN)/python examples/draw_labels.py docs/images
 	$(BIN)/python examples/draw_explore.py docs/images
 	$(BIN)/reachcost demo --out reachcost-demo
-	cp reachcost-demo/tworoom.png docs/images/repair.png
+	cp reachcost-demo/tworoom.gif docs/images/repair.gif
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

@@ -45,7 +45,7 @@ def draw_repaired_episode(experiment: Experiment, path: Path) -> None:
             if reached
             else f"still {runs.final_distance[number, 0]} steps away after {steps}"
         )
-        panels.append(Panel(f"{title}: {end}", unit, fields[name][0], runs.paths[number, 0, : steps + 1], reached))
+        panels.append(Panel(title, end, unit, fields[name][0], runs.paths[number, 0, : steps + 1], reached))
     heading = (
         f"TopoNav episode {episode.episodes[0]}, shortest route {task.distance(episode.starts, episode.goals)[0]} "
         "steps: same planner, same random numbers, two terminal costs"

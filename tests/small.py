@@ -8,7 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from reachcost.fitting import automatic
+from reachcost.fitting.fit import fit
 from reachcost.fitting.imagined import Imagination
+from reachcost.fitting.pairs import Pairs
+from reachcost.heads.base import LearnedHead
 from reachcost.planning.cem import CEM
 from reachcost.studies.study import HeadPlan, Study
 from reachcost.studies.tables import make_table
@@ -62,6 +68,15 @@ STUDIES = {
     "toponav": smaller(TOPONAV, 60, task=BriefTopoNav),
     "tworoom": smaller(TWOROOM, 100, planner=CEM(candidates=8, iterations=1, elites=2)),
 }
+
+
+def judge_labels_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heads that only tell whether labels can be trusted learn for two epochs."""
+
+    def brief(pairs: Pairs, **given: Any) -> LearnedHead:
+        return fit(pairs, replace(pairs.usual_recipe, epochs=2), **given)
+
+    monkeypatch.setattr(automatic, "fit", brief)
 
 
 def small_table(study: str, name: str, out: Path) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def message(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_mistakes_get_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     known = message(["reproduce", "mars"], capsys)
-    assert "there is no table 'mars': choose one of tworoom, audits, " in known
+    assert "there is no table or figure 'mars': choose one of tworoom, audits, " in known
     assert all(f" {name}" in known for name in all_tables())
     file = tmp_path / "file"
     file.write_text("mine")

@@ -13,18 +13,25 @@ from pathlib import Path
 import pytest
 
 import reachcost
-from reachcost.studies.registry import all_tables, tables_of
+from reachcost.studies.registry import all_tables, results_of
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 SMALLER = {
-    "episodes=10_000": "episodes=60",
-    'evaluation_set("high-distance")': 'evaluation_set("high-distance").spread(2)',
-    "exclude=goals": "exclude=goals, pairs=2000, recipe=rc.Recipe(epochs=1)",
-    "rc.CEM()": "rc.CEM(candidates=20, iterations=2, elites=4)",
+    "README.md": {
+        "episodes=10_000": "episodes=60",
+        'evaluation_set("high-distance")': 'evaluation_set("high-distance").spread(2)',
+        "exclude=goals": "exclude=goals, pairs=2000, recipe=rc.Recipe(epochs=1)",
+        "rc.CEM()": "rc.CEM(candidates=20, iterations=2, elites=4)",
+    },
+    "toponav.md": {
+        "episodes=2500": "episodes=60",
+        "evaluation_set()": "evaluation_set().spread(3)",
+        "count=60_000": "count=2000",
+    },
 }
-"""What makes the README's example one of seconds: whole, `python examples/readme.py` runs and records it."""
+"""What makes examples ones of seconds; the README's `python examples/readme.py` runs whole, and records it."""
 NUMBER = r"-?\d+(?:\.\d+)?%?"
 NEEDS_SWM = "stable-worldmodel.md"  # `tests/swm/test_example.py` runs its code
 MODULES = [name for _, name, _ in pkgutil.walk_packages(reachcost.__path__, "reachcost.")]
@@ -63,12 +70,14 @@ def beside_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 WHOLE = [page for page in PAGES if page.name not in (NEEDS_SWM, README.name)]
+LONG = ("audits.md", "toponav.md")
+"""Pages whose code takes ten seconds."""
 
 
 @pytest.mark.usefixtures("beside_results")
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=[pytest.mark.slow] if page.name == "audits.md" else []) for page in WHOLE],
+    [pytest.param(page, marks=[pytest.mark.slow] if page.name in LONG else []) for page in WHOLE],
     ids=[page.name for page in WHOLE],
 )
 def test_python_in_the_documentation_prints_what_stands_there(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,10 +89,11 @@ def test_python_in_the_documentation_prints_what_stands_there(page: Path, capsys
 
 
 @pytest.mark.usefixtures("beside_results")
-def test_python_in_the_readme_runs_in_small(capsys: pytest.CaptureFixture[str]) -> None:
-    assert all(whole in README.read_text() for whole in SMALLER)
-    run_python(README, SMALLER)
-    printed, promised = capsys.readouterr().out, "".join(blocks(README, "text"))
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name in SMALLER], ids=lambda page: page.name)
+def test_python_of_long_examples_runs_in_small(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert all(whole in page.read_text() for whole in SMALLER[page.name])
+    run_python(page, SMALLER[page.name])
+    printed, promised = capsys.readouterr().out, "".join(blocks(page, "text"))
     assert printed
     assert re.sub(NUMBER, "", printed) == re.sub(NUMBER, "", promised)
 
@@ -152,7 +162,7 @@ def test_the_examples_in_the_readme_printed_that(example: str, before: str) -> N
 def test_tables_that_are_named_exist_and_tables_that_exist_are_named() -> None:
     text = "\n".join(page.read_text() for page in (*PAGES, ROOT / "Makefile"))
     for name in re.findall(r"reachcost reproduce ([a-z][\w-]*)", text):
-        assert tables_of(name)
+        assert results_of(name)
     linked = re.findall(r"tables/([a-z][\w-]*)\.(?:md|json)", text)
     assert {name for name in linked if not name.startswith("stable-worldmodel-")} <= {*all_tables()}
     named = {name for name in all_tables() if re.search(rf"(`|reproduce |tables/){name}(`|\.md|\.json|\s)", text)}

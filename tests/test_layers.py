@@ -16,6 +16,7 @@ ORDER = (
         "worlds",
         "audits",
         "studies",
+        "report",
         "hub",
         "swm",
         "bench",

@@ -22,6 +22,8 @@ from reachcost.fitting.stitched import StitchedPairs
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worlds import suite
 
+from .small import judge_labels_briefly
+
 TASK = rc.make_task("tworoom")
 FEW: dict[str, Any] = {"count": 500, "validation": 2000}
 
@@ -70,7 +72,8 @@ def corridors(count: int, back: bool = True) -> rc.Latents:
     return rc.Latents(torch.from_numpy(logs.columns["state"]), logs)
 
 
-def test_a_gate_that_never_opens_back_is_seen() -> None:
+def test_a_gate_that_never_opens_back_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    judge_labels_briefly(monkeypatch)
     there, both = (StitchedPairs(corridors(1, back), **FEW) for back in (False, True))
     assert one_way(there) == 1
     assert one_way(both) == 0
@@ -96,12 +99,13 @@ def test_what_can_neither_be_stitched_nor_imagined_has_logged_times() -> None:
         automatic_pairs(corridors(1).logs, 500)  # pyright: ignore[reportArgumentType]
 
 
-def test_labels_are_directed_where_a_gate_opens_one_way() -> None:
+def test_labels_are_directed_where_a_gate_opens_one_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    judge_labels_briefly(monkeypatch)
     found = {}
     for name in ("one-way", "rooms"):
         world = suite()[name]
         task = world.task()
-        logs = task.generate_logs(**{**world.logs, "episodes": 1000})
+        logs = task.generate_logs(**{**world.logs, "episodes": 500})
         latents = rc.encode_logs(world.model(task, logs), logs)
         pairs = automatic_pairs(latents, 500)
         found[name] = pairs.record["labels"], pairs.record["directed"]

@@ -23,7 +23,7 @@ from reachcost.results.records import read_run
 from reachcost.studies.costs import cost_plan
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.lines import Line, mean_intervals, per_seed, table_row
-from reachcost.studies.registry import all_tables, groups, study_of, tables_of
+from reachcost.studies.registry import all_figures, all_tables, groups, results_of, study_of
 from reachcost.studies.study import Setting
 from reachcost.studies.tables import make_table
 
@@ -254,17 +254,17 @@ def test_unknown_costs_and_members_are_named(tmp_path: Path) -> None:
 
 def test_every_table_belongs_to_one_study_and_groups_stand_for_several() -> None:
     every = all_tables()
-    assert tables_of("all") == tuple(every)
-    assert tables_of("horizon") == ("horizon",)
+    assert results_of("all") == (*every, *all_figures())
+    assert results_of("horizon") == ("horizon",)
     for name, study in ((name, study_of(name)) for name in ("tworoom", "toponav", "pusht", "suite")):
         assert {table for table, owner in every.items() if owner is study} == {*study.tables}
         assert study.name == name
-    assert tables_of("tworoom") == groups()["tworoom"]
-    assert {*tables_of("tworoom")}.isdisjoint(tables_of("audits"))
-    grouped = {table for name in ("tworoom", "audits", "beyond", "pusht", "suite") for table in tables_of(name)}
+    assert results_of("tworoom") == groups()["tworoom"]
+    assert {*results_of("tworoom")}.isdisjoint(results_of("audits"))
+    grouped = {table for name in ("tworoom", "audits", "beyond", "pusht", "suite") for table in results_of(name)}
     assert {*every} - grouped == {*("tworoom-recipes", "toponav", "toponav-readings", "toponav-recipes")}
-    with pytest.raises(ReachcostError, match="there is no table 'mars': choose one of"):
-        tables_of("mars")
+    with pytest.raises(ReachcostError, match="there is no table or figure 'mars': choose one of"):
+        results_of("mars")
 
 
 def test_intervals_contain_the_mean_and_are_never_points() -> None:

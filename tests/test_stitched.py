@@ -23,6 +23,8 @@ from reachcost.fitting.imagined import Imagination, ImaginedPairs
 from reachcost.fitting.stitched import StitchedPairs
 from reachcost.worldmodels.jepa import JepaWorldModel
 
+from .small import judge_labels_briefly
+
 LINE = 60
 """States of a corridor, whose latents are their places."""
 
@@ -268,9 +270,10 @@ def test_a_repair_takes_labels_of_any_source(model: JepaWorldModel, tmp_path: Pa
 
 @pytest.mark.filterwarnings("ignore::reachcost.errors.ReachcostWarning")  # so few logs make no good head
 def test_without_options_the_logs_choose_labels_and_a_recipe_for_logged_times_takes_these(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rc.write_logs(rc.make_task("toponav").generate_logs(200, seed=4), tmp_path / "logs.h5")
+    judge_labels_briefly(monkeypatch)
+    rc.write_logs(rc.make_task("toponav").generate_logs(120, seed=4), tmp_path / "logs.h5")
     given = ["fit", "--model", "reachcost:ExactTopoNav", "--task", "toponav", "--logs", str(tmp_path / "logs.h5")]
     given += ["--pairs", "2000"]
     assert main([*given, "--out", str(tmp_path / "head")]) == 0

@@ -8,7 +8,7 @@ import pytest
 
 from reachcost.audits.planner import CANNOT_TELL
 from reachcost.errors import ReachcostError
-from reachcost.studies.registry import reproduce, require_ready, tables_of
+from reachcost.studies.registry import reproduce, require_ready, results_of
 from reachcost.studies.suite.outcomes import LOGS_ONLY, NOTHING, SIMULATOR, Outcome, summary_rows
 from reachcost.studies.suite.settings import TUNED
 from reachcost.worlds import suite, world
@@ -20,7 +20,7 @@ def outcome(where: str, condition: str, succeeds: bool, simulator: str, logs: st
 
 def test_nothing_begins_where_a_package_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world, "find_spec", lambda package: None if package == "mujoco" else True)
-    for begin in (lambda: require_ready(tables_of("all")), lambda: reproduce("verdicts", tmp_path / "out")):
+    for begin in (lambda: require_ready(results_of("all")), lambda: reproduce("verdicts", tmp_path / "out")):
         with pytest.raises(ReachcostError, match="the world 'momentum' needs mujoco: pip install"):
             begin()
     assert not (tmp_path / "out").exists()

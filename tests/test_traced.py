@@ -17,7 +17,7 @@ from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
 from reachcost.worldmodels.jepa import predicted_path, rolled_out
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 
-SMALL = PublicArchitecture(image_size=28, encoder_depth=1, depth=2, history=3)
+SMALL = PublicArchitecture(image_size=28, encoder_depth=1, depth=2, heads=2, dim_head=8, mlp=32, history=3)
 
 
 def pool(parts: nn.Module, episodes: int = 2, candidates: int = 70) -> tuple[Tensor, Tensor]:

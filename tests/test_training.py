@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,13 +31,20 @@ from reachcost.worldmodels.loading import load_world_model
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 from reachcost.worldmodels.training import phases
 from reachcost.worldmodels.training import train as training
-from reachcost.worldmodels.training.phases import BATCH_NORM_BATCHES
 from reachcost.worldmodels.training.train import Training, TrainingPlan, train_world_model
 from reachcost.worldmodels.training.windows import Windows
 
 TINY = TrainingPlan(
     seed=5, steps=4, refinement=4, windows=8, transitions=32, validate_every=2, holdout=0.2, threads=1, projections=16
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quickly_settled() -> Iterator[None]:
+    """Two batches have to do for BatchNorm."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(phases, "BATCH_NORM_BATCHES", 2)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +69,7 @@ def test_a_refined_predictor_of_public_size_learns_in_all_of_its_weights(logs: L
     for name, weight in parts.named_parameters():
         if "adaLN" in name:  # zeros at first, behind which nothing learns
             torch.nn.init.normal_(weight, std=0.1)
-    windows = Windows(logs, ActionBlocks.of(logs, 5), parts.inputs, count=2, first=0, stop=len(logs))
+    windows = Windows(logs, ActionBlocks.of(logs, 5), parts.inputs, count=2, first=0, stop=2)
     phase = phases.Refinement(parts, TINY, windows)
     phase.train()
     phase.losses(0, "test")["loss"].backward()
@@ -159,7 +167,7 @@ def test_settled_batch_norm_statistics_are_those_of_the_data(logs: Logs) -> None
     made.phase.settle()
     seen = [
         made.train.draw(TINY.windows, generator(TINY.seed, "batch-norm", batch))[0]
-        for batch in range(BATCH_NORM_BATCHES)
+        for batch in range(phases.BATCH_NORM_BATCHES)
     ]
     first, norm, *_ = made.parts.projector.children()
     features = first(made.parts.encoder(torch.cat(seen)))
@@ -200,13 +208,6 @@ def test_training_reads_stored_frames_as_well_as_drawn_ones(logs: Logs, trained:
     assert stored.fingerprint == load_world_model(trained).fingerprint  # of drawn ones
 
 
-@pytest.fixture
-def quickly_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command's own batches are large: two of them have to do for BatchNorm."""
-    monkeypatch.setattr(phases, "BATCH_NORM_BATCHES", 2)
-
-
-@pytest.mark.usefixtures("quickly_settled")
 def test_the_papers_size_trains_with_the_same_command(
     logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -264,7 +265,6 @@ def test_damaged_models_are_refused(trained: Path, tmp_path: Path) -> None:
             load_world_model(copy)
 
 
-@pytest.mark.usefixtures("quickly_settled")
 def test_the_command_trains_and_names_its_mistakes(
     logs: Logs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -304,9 +304,11 @@ import os, signal, sys
 import torch
 from reachcost.data.logs.hdf5 import open_logs
 from reachcost.tasks.tworoom import TwoRoom
+from reachcost.worldmodels.training import phases
 from reachcost.worldmodels.training.train import train_world_model
 from tests.test_training import TINY
 
+phases.BATCH_NORM_BATCHES = 2
 save, saved = torch.save, []
 
 def killed_while_it_writes(state, path):

@@ -38,7 +38,7 @@ OURS = [name for name, world in WORLDS.items() if not world.packages and name !=
 
 @pytest.fixture(autouse=True)
 def brief_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learned, "UPDATES", 1000)
+    monkeypatch.setattr(learned, "UPDATES", 500)
 
 
 def here(name: str) -> World:
@@ -69,7 +69,7 @@ def test_a_world_keeps_the_contract(name: str) -> None:
 def test_the_floor_lies_below_the_ceiling(name: str) -> None:
     world = here(name)
     task = world.task()
-    model, episodes = world.model(task, world.generate_logs(task)), world.evaluation(task, "tune").spread(5)
+    model, episodes = world.model(task, world.generate_logs(task)), world.evaluation(task, "tune").spread(3)
     exact = exact_model(task, model, episodes.starts)
     assert (exact is model) == isinstance(model, Sight)
     ceiling = control(task, exact, {"oracle": OracleGeodesic(exact)}, episodes, world.planner)
@@ -105,7 +105,7 @@ def test_raw_latent_distance_is_right_in_the_open_and_wrong_among_rooms() -> Non
     for name in ("open", "rooms"):
         world = here(name)
         task = world.task()
-        model, episodes = world.model(task, world.generate_logs(task)), world.evaluation(task, "tune").spread(4)
+        model, episodes = world.model(task, world.generate_logs(task)), world.evaluation(task, "tune").spread(2)
         reached[name] = control(task, model, {"raw": LatentMSE()}, episodes, world.planner).success.mean()
     assert reached == {"open": 1, "rooms": 0}
 

@@ -61,6 +61,7 @@ _HOME = {
     "planning.random_policy": ("RandomPolicy",),
     "costs.probe": ("DecodedDistance", "StandardisedL2", "SubspaceCost"),
     "protocols": ("Head", "Planner", "TerminalCost", "WorldModel"),
+    "report.report": ("Report",),
     "results.ranking": ("Ranking", "compare_rankings"),
     "hub.sharing": ("push",),
     "tasks.gym": ("GymTask",),

@@ -76,6 +76,7 @@ from reachcost.protocols import Head as Head
 from reachcost.protocols import Planner as Planner
 from reachcost.protocols import TerminalCost as TerminalCost
 from reachcost.protocols import WorldModel as WorldModel
+from reachcost.report.report import Report as Report
 from reachcost.results.ranking import Ranking as Ranking
 from reachcost.results.ranking import compare_rankings as compare_rankings
 from reachcost.tasks.check import check_task as check_task

@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
-from reachcost.commands import console
+from reachcost.commands import asked, console
 from reachcost.commands.audit import audit
 from reachcost.commands.bench import bench
 from reachcost.commands.check import check
@@ -26,6 +26,7 @@ from reachcost.commands.fit import fit
 from reachcost.commands.logs import generate_logs
 from reachcost.commands.parsing import parse
 from reachcost.commands.push import push
+from reachcost.commands.report import report
 from reachcost.commands.reproduce import reproduce
 from reachcost.commands.train_model import train_model
 from reachcost.errors import ReachcostError, ReachcostWarning
@@ -38,6 +39,7 @@ COMMANDS = {
     "explore": explore,
     "evaluate": evaluate,
     "reproduce": reproduce,
+    "report": report,
     "logs generate": generate_logs,
     "train-model": train_model,
     "check": check,
@@ -52,6 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
     if arguments == ["--version"]:
         console.print(f"reachcost {version('reachcost')}", highlight=False)
         return 0
+    asked[:] = arguments
     try:
         with _terminable(), _plain_warnings():
             code = parse(COMMANDS, arguments)()

@@ -82,8 +82,8 @@ def choose_recipe(
         progress: True shows how far it is.
 
     >>> from reachcost import ExactTopoNav, make_task
-    >>> recipes = {"default": Recipe(epochs=4), "mean": Recipe(epochs=4, expectile=0.5)}
-    >>> found = choose_recipe(ExactTopoNav(), make_task("toponav").generate_logs(150), recipes, pairs=10_000)
+    >>> recipes = {"default": Recipe(epochs=2), "mean": Recipe(epochs=2, expectile=0.5)}
+    >>> found = choose_recipe(ExactTopoNav(), make_task("toponav").generate_logs(150), recipes, pairs=5000)
     >>> found.name in recipes, found.best.recipe == recipes[found.name]
     (True, True)
     """

@@ -52,7 +52,7 @@ def compare_heads(
     >>> from reachcost import ExactTopoNav, Recipe, make_task, repair
     >>> task, model = make_task("toponav"), ExactTopoNav()
     >>> head = repair(model, task.generate_logs(100), pairs=5000, recipe=Recipe(epochs=2))
-    >>> table = compare_heads({"mine": head}, model, task.generate_logs(200, seed=1))
+    >>> table = compare_heads({"mine": head}, model, task.generate_logs(60, seed=1))
     >>> [row.cost for row in table.rows]
     ['mine', 'raw', 'mean-gap']
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -16,16 +16,17 @@ import numpy as np
 from reachcost.audits.criteria import Criterion, check_criteria
 from reachcost.audits.stage import Stage
 from reachcost.audits.stages import STAGES, foresight
-from reachcost.audits.subject import Subject
+from reachcost.audits.subject import RAW, Subject
 from reachcost.base.machine import versions
 from reachcost.base.progress import Progress, as_progress
 from reachcost.costs.latent import LatentMSE
 from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, model_identity
-from reachcost.planning.control import Proposal
+from reachcost.planning.control import ControlRuns, Proposal
 from reachcost.planning.usual import usual_planner
 from reachcost.protocols import SamplingPlanner, TerminalCost, WorldModel
+from reachcost.results.ranking import Ranking
 from reachcost.tasks.contract import Task, require_task
 
 CANNOT_TELL = "cannot tell"
@@ -43,6 +44,8 @@ class Audit:
         caveats: What a reader of the stages must know.
         categories: How episodes of the closed loop came out, by name.
         settings: What was audited, as JSON values.
+        runs: The closed loops of all episodes: the audited cost, latent distance if criteria asked for it, the oracle.
+        rankings: How latent distance and the audited cost rank the same candidates, if criteria asked for it.
     """
 
     stages: tuple[Stage, ...]
@@ -50,6 +53,8 @@ class Audit:
     caveats: tuple[str, ...] = ()
     categories: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    runs: ControlRuns | None = field(default=None, repr=False, compare=False)
+    rankings: Mapping[str, Ranking] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def verdict(self) -> str:
@@ -117,7 +122,7 @@ def audit_planner(
 
     >>> from reachcost import encode_logs, load_world_model, make_task
     >>> task, model = make_task("tworoom"), load_world_model("lewm-tworoom-3072")
-    >>> audit = audit_planner(model, encode_logs(model, task.generate_logs(100)))
+    >>> audit = audit_planner(model, encode_logs(model, task.generate_logs(30)))
     >>> [stage.outcome for stage in audit.stages][:3]
     ['unknown', 'unknown', 'pass']
     """
@@ -147,7 +152,13 @@ def audit_planner(
     checked = check_criteria(subject) if criteria else ()
     ended = Counter([] if subject.runs is None else subject.runs.category[0].tolist())
     return Audit(
-        tuple(stages), tuple(checked), _caveats(subject, stages), dict(sorted(ended.items())), _settings(subject)
+        tuple(stages),
+        tuple(checked),
+        _caveats(subject, stages),
+        dict(sorted(ended.items())),
+        _settings(subject),
+        _runs(subject),
+        _rankings(subject),
     )
 
 
@@ -222,6 +233,22 @@ def _caveats(subject: Subject, stages: Sequence[Stage]) -> tuple[str, ...]:
     if subject.executed is not None and subject.executed.distance is not None and subject.held_out is not None:
         found.append("the held-out logs were not used, as there is a simulator")
     return tuple(found)
+
+
+def _runs(subject: Subject) -> ControlRuns | None:
+    """The closed loops that were run anyway, under the names that reports give to costs."""
+    if subject.runs is None:
+        return None
+    runs = replace(subject.runs, costs=(subject.label,))
+    beside = subject.asked("latent_runs") if subject.label != RAW else None
+    for other in filter(None, (beside, subject.oracle_runs)):
+        runs = other.beside(runs) if other is beside else runs.beside(other)
+    return runs
+
+
+def _rankings(subject: Subject) -> dict[str, Ranking]:
+    found = subject.asked("sasc")
+    return {} if found is None else {RAW: found.rankings["raw"], subject.label: found.rankings["audited"]}
 
 
 def _settings(subject: Subject) -> dict[str, Any]:

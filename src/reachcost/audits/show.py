@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -60,27 +60,35 @@ def _stages(stages: Sequence[Stage]) -> Table:
 
 
 def _verdict(audit: Audit) -> RenderableType:
-    found = {stage.name: stage for stage in audit.stages}
-    failing = [stage.name for stage in audit.stages if stage.outcome == "fail"]
+    reason, advice, further = explained(audit)
+    lines = ["; ".join(filter(None, (reason, advice and f"next: {advice}"))), *further]
     text = Text("verdict: ").append(audit.verdict, style="bold")
-    if audit.verdict in found:
-        lines = [_next(audit.verdict, found)]
+    return Group(text, *map(Text, lines), *(Text(f"note: {caveat}") for caveat in audit.caveats))
+
+
+def explained(audit: Audit) -> tuple[str, str, list[str]]:
+    """Why the verdict is what it is, where that is not plain from its stage; what to do next; what else to know."""
+    failing = [stage.name for stage in audit.stages if stage.outcome == "fail"]
+    reason, advice, further = "", "", []
+    if audit.verdict in STAGES:
+        reason, advice = _blamed(audit)
         later = [name for name in failing if name not in (audit.verdict, "foresight")]
-        lines += [f"{', '.join(later)} may follow from it: audit again once it is mended"] if later else []
+        further += [f"{', '.join(later)} may follow from it: audit again once it is mended"] if later else []
     elif audit.verdict == CANNOT_TELL:
-        known = "what was measured does not explain the failures" if failing else "nothing that was measured fails"
-        lines = [f"{known}; next: give what the unknown stages need"]
+        reason = "what was measured does not explain the failures" if failing else "nothing that was measured fails"
+        advice = "give what the unknown stages need"
     else:
-        lines = ["episodes reach their goals" + (f", although {', '.join(failing)} failed" if failing else "")]
+        reason = "episodes reach their goals" + (f", although {', '.join(failing)} failed" if failing else "")
     if "execution" in failing:
-        lines.append("episodes: " + ", ".join(f"{count} {name}" for name, count in audit.categories.items()))
-    return Group(text, *lines, *(f"note: {caveat}" for caveat in audit.caveats))
+        further.append("episodes: " + ", ".join(f"{count} {name}" for name, count in audit.categories.items()))
+    return reason, advice, further
 
 
-def _next(blamed: str, found: Mapping[str, Stage]) -> str:
-    """What to do about the stage at fault, which may pass its own test where foresight found it."""
-    if found[blamed].outcome == "fail":
-        return f"next: {found[blamed].advice}"
-    if blamed == "dynamics":
-        return f"by elimination: knowing true ends would mend most of it; next: {STAGES[blamed].RULE.advice}"
-    return f"by elimination: knowing true ends would mend little; next: {STAGES['foresight'].RULE.advice}"
+def _blamed(audit: Audit) -> tuple[str, str]:
+    """Reason and advice for the stage at fault, which may pass its own test where foresight found it."""
+    stage = next(stage for stage in audit.stages if stage.name == audit.verdict)
+    if stage.outcome == "fail":
+        return "", stage.advice
+    if stage.name == "dynamics":
+        return "by elimination: knowing true ends would mend most of it", STAGES[stage.name].RULE.advice
+    return "by elimination: knowing true ends would mend little", STAGES["foresight"].RULE.advice

@@ -37,6 +37,8 @@ from reachcost.tasks.logged import require_logs_of
 
 EXECUTED = 64
 """Candidates of each place whose real ends are encoded."""
+RAW = "raw"
+"""What reports call latent distance."""
 PASSES = 80.0
 """% success that is asked of a planner, unless something else is."""
 BEYOND_CHANCE = 0.05
@@ -161,6 +163,15 @@ class Subject:
     def learned(self) -> bool:
         """Whether the cost has learned from logs."""
         return bool(self.heads)
+
+    @property
+    def label(self) -> str:
+        """What reports call the audited cost."""
+        return RAW if type(self.cost) is LatentMSE else "head" if self.learned else "audited"
+
+    def asked(self, part: str) -> Any:
+        """What several stages share and is made on demand, if somebody asked for it."""
+        return vars(self).get(part)
 
     @property
     def records(self) -> list[dict[str, Any]]:

@@ -5,6 +5,8 @@ Modules are imported where they are used, so that a mistake is answered at once.
 
 from __future__ import annotations
 
+import shlex
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from reachcost.planning.cem import CEM
 
 console = Console()
+asked: list[str] = []
+"""The arguments of the command that runs."""
 
 
 def require_new(out: Path) -> None:
@@ -45,6 +49,26 @@ def require_least(least: int, **options: int | None) -> None:
     for name, number in options.items():
         if number is not None and number < least:
             raise ReachcostError(f"--{name.replace('_', '-')} {number}: give {least} or more")
+
+
+def command_line() -> str:
+    """What was typed, for records."""
+    return shlex.join(["reachcost", *asked])
+
+
+def require_page(path: Path | None) -> None:
+    """Refuse a place where no report could be written."""
+    if path is not None:
+        if path.is_dir():
+            raise ReachcostError(f"--report {path} is a directory: name a file, {path / 'report.html'}")
+        require_writable(path.parent)
+
+
+def name_page(path: Path) -> None:
+    """Say where a report is, and how to open it."""
+    opener = {"darwin": "open", "win32": "start"}.get(sys.platform, "xdg-open")
+    text = f"report  {path} (open it in a browser: {opener} {shlex.quote(str(path))})"
+    console.print(text, highlight=False, soft_wrap=True, markup=False)
 
 
 def cem(candidates: int, iterations: int) -> CEM:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reachcost.commands import cem, console, require_new, require_writable
+from reachcost.commands import cem, command_line, console, name_page, require_new, require_page, require_writable
 from reachcost.commands.options import evaluation_option, logs_option, model_option, task_option
 from reachcost.errors import ReachcostError
 
@@ -34,6 +34,7 @@ def audit(
     criteria: bool = True,
     logs_only: bool = False,
     out: Path | None = None,
+    report: Path | None = None,
     trust_pickle: bool = False,
     device: str = "auto",
 ) -> int:
@@ -60,17 +61,16 @@ def audit(
             the task names, or all.
         criteria: Check the paper's falsification criteria, too: minutes more.
         logs_only: Let the task draw frames but leave its simulator alone, as with a real robot.
-        out: JSON file for stages, verdict and criteria; the numbers behind them, a row per episode, go beside it,
-            into a file of that name that ends in .parquet.
+        out: JSON file for stages, verdict and criteria. Beside it go the numbers behind them, a row per episode, into a
+            file of that name that ends in .parquet, and what `reachcost report` draws, into one in .scene.json.
+        report: HTML file for a report, with episodes and maps.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
         device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
     """
-    import json
-
     from reachcost.audits.planner import CANNOT_TELL as UNTOLD
     from reachcost.audits.planner import audit_planner
+    from reachcost.audits.record import rows_beside, write_audit
     from reachcost.audits.show import show_audit
-    from reachcost.base.atomic import replaced_file, write_file
     from reachcost.base.devices import use_device
     from reachcost.base.progress import ConsoleProgress
     from reachcost.costs.checks import require_one_model
@@ -78,16 +78,19 @@ def audit(
     from reachcost.costs.latent import LatentMSE
     from reachcost.data.latents import encode_logs
     from reachcost.heads.storage import load_head
-    from reachcost.results.records import write_rows
+    from reachcost.report.audited import audited
+    from reachcost.report.material import Material
+    from reachcost.report.report import Report
+    from reachcost.report.scene import beside
 
     use_device(device)
-    rows = None if out is None else out.with_suffix(".parquet")
-    if out is not None and rows is not None:
-        if out == rows:
+    if out is not None:
+        if out == rows_beside(out):
             raise ReachcostError(f"--out {out} is where the rows would go: name a JSON file, they are kept beside it")
-        require_new(out)
-        require_new(rows)
+        for file in (out, rows_beside(out), beside(out)):
+            require_new(file)
         require_writable(out.parent)
+    require_page(report)
     progress = ConsoleProgress(console)
     cost = LatentMSE() if head is None else HeadCost(load_head(head))
     thresholds = _thresholds(threshold)
@@ -116,11 +119,17 @@ def audit(
         progress=progress,
     )
     show_audit(found, console)
-    if out is not None and rows is not None:
-        with replaced_file(rows) as partial:
-            write_rows(found.rows, partial)
-        write_file(out, json.dumps(found.document(), indent=2, allow_nan=False) + "\n")
-        console.print(f"record: {out}, its rows: {rows}", highlight=False)
+    scene = None
+    if out is not None or report is not None:
+        progress.step("scene")
+        scene = audited(found, loaded, latents, cost, simulator, goals, planner)
+    if out is not None and scene is not None:
+        scene.write(beside(out))
+        write_audit(found, out, command=command_line())
+        console.print(f"record: {out}, its rows: {rows_beside(out)}", highlight=False)
+    if report is not None and scene is not None:
+        commands = Material(commands=(command_line(),))
+        name_page(Report(found, scene, commands, title="reachcost audit").save(report))
     return {"none": 0, UNTOLD: CANNOT_TELL}.get(found.verdict, AT_FAULT)
 
 

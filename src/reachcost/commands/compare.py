@@ -7,8 +7,16 @@ from typing import Annotated
 
 import tyro
 
-from reachcost.commands import console, require_least, require_new, require_writable
-from reachcost.commands.options import logs_option, model_option, task_option
+from reachcost.commands import (
+    command_line,
+    console,
+    name_page,
+    require_least,
+    require_new,
+    require_page,
+    require_writable,
+)
+from reachcost.commands.options import logs_option, model_option, shown_set, task_option
 from reachcost.errors import ReachcostError
 
 
@@ -19,6 +27,7 @@ def compare(
     task: str | None = None,
     seed: int = 0,
     out: Path | None = None,
+    report: Path | None = None,
     trust_pickle: bool = False,
     device: str = "auto",
 ) -> None:
@@ -32,13 +41,20 @@ def compare(
         task: The world that draws frames of logged states, or your own, module:Class or file.py:Class.
         seed: Of goals and pairs.
         out: Directory for the table, as tables/*.json and .md in it.
+        report: HTML file for a report, with the table and what each head says about the world.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
         device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
     """
     from reachcost.audits.comparison import compare_heads
     from reachcost.base.devices import use_device
     from reachcost.base.progress import ConsoleProgress
+    from reachcost.costs.head import HeadCost
+    from reachcost.costs.latent import LatentMSE
+    from reachcost.data.latents import encode_logs
     from reachcost.heads.storage import load_head
+    from reachcost.report.material import Material
+    from reachcost.report.report import Report
+    from reachcost.report.training import Training
 
     use_device(device)
     require_least(0, seed=seed)
@@ -49,6 +65,7 @@ def compare(
     if out is not None:
         require_new(out / "tables" / "heads.json")
         require_writable(out / "tables")
+    require_page(report)
     short = [head.rstrip("/").rpartition("/")[2] for head in heads]
     names = short if len({*short}) == len(heads) else heads
     loaded_heads = dict(zip(names, map(load_head, heads), strict=True))
@@ -61,3 +78,19 @@ def compare(
     if out is not None:
         table.write(out)
         console.print(f"{out / 'tables' / table.name}.md", highlight=False, soft_wrap=True)
+    if report is not None:
+        learned = Material(
+            heads={name: Training.of(head.record, name) for name, head in loaded_heads.items()},
+            commands=(command_line(),),
+        )
+        page = Report(
+            table,
+            learned,
+            task=world,
+            model=loaded,
+            costs={"raw": LatentMSE(), **{name: HeadCost(head) for name, head in loaded_heads.items()}},
+            evaluation=shown_set(world),
+            logs=encode_logs(loaded, opened),
+            title="reachcost compare",
+        )
+        name_page(page.save(report))

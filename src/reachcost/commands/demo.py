@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from reachcost.commands import console, require_least, require_writable
+from reachcost.commands import console, name_page, require_least, require_writable
 
 
 def demo(
@@ -14,29 +14,46 @@ def demo(
     """Watch a planner fail and be repaired (a bundled world model, about a minute on two cores).
 
     Args:
-        out: Directory for records, table and picture.
+        out: Directory for records, table, pictures and report.
         episodes: Evaluation episodes; the set has 100.
         log_episodes: Logged episodes that the head learns from.
         device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
     """
     from reachcost.base.devices import use_device
     from reachcost.base.progress import ConsoleProgress
+    from reachcost.report.material import Material
+    from reachcost.report.report import Report
+    from reachcost.report.sources import SCENE_FILE
+    from reachcost.report.studied import studied
     from reachcost.studies.registry import demo as run_demo
 
     use_device(device)
     require_least(1, episodes=episodes, log_episodes=log_episodes)
     require_writable(out, out / "tables", out / "runs")
     start = time.perf_counter()
-    table, picture = run_demo(out, ConsoleProgress(console), episodes=episodes, log_episodes=log_episodes)
+    seen: list[Material] = []
+    table, picture = run_demo(
+        out,
+        ConsoleProgress(console),
+        then=lambda experiment, made: seen.append(studied(experiment, made)),
+        episodes=episodes,
+        log_episodes=log_episodes,
+    )
+    for material in seen:
+        material.scenes[0].write(out / SCENE_FILE)
+    page = Report(table, *seen, title="reachcost demo").save(out / "report.html")
     success = {row.cost: row.ours["success"] for row in table.rows if not row.setting}
     console.print(table.terminal(f"{table.rows[0].n} episodes: only the terminal cost changes, last the planner, too"))
     if success["trm"] <= success["raw"]:
         console.print("trm is no better than raw here: give it more --log-episodes, or ask for more --episodes")
+    shown = f"{picture}, moving in {picture.with_suffix('.gif').name}" if picture else None
     console.print(
         "raw is plain latent distance; trm learned from logged times alone (reachcost fit --labels temporal).\n"
         "trm-shuffled learned from permuted times; random is the floor, oracle a yardstick.\n"
-        f"picture {picture or 'none: no episode was repaired, ask for more --episodes'}\n"
-        f"table   {out / 'tables' / 'demo.md'}\n({time.perf_counter() - start:.0f} s)",
+        f"picture {shown or 'none: no episode was repaired, ask for more --episodes'}\n"
+        f"table   {out / 'tables' / 'demo.md'}",
         highlight=False,
         soft_wrap=True,
     )
+    name_page(page)
+    console.print(f"({time.perf_counter() - start:.0f} s)", highlight=False)

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich import box
 from rich.table import Table
 
-from reachcost.commands import console, require_least, require_new, require_writable
-from reachcost.commands.options import logs_option, model_option, task_option
+from reachcost.commands import (
+    command_line,
+    console,
+    name_page,
+    require_least,
+    require_new,
+    require_page,
+    require_writable,
+)
+from reachcost.commands.options import logs_option, model_option, shown_set, task_option
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
@@ -37,6 +45,7 @@ def fit(
     pairs: int = 100_000,
     seed: int = 0,
     shuffled: bool = False,
+    report: Path | None = None,
     trust_pickle: bool = False,
     device: str = "auto",
 ) -> None:
@@ -59,20 +68,27 @@ def fit(
         pairs: Training pairs of an epoch.
         seed: Of pairs and head.
         shuffled: Permute the labels: the control that must fail.
+        report: HTML file for a report: how the head learned, and what it says about the world.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
         device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
     """
     from reachcost.base.devices import use_device
     from reachcost.base.progress import ConsoleProgress
+    from reachcost.costs.head import HeadCost
+    from reachcost.costs.latent import LatentMSE
     from reachcost.data.latents import encode_logs
     from reachcost.fitting.default import repair_latents
     from reachcost.fitting.references import warn_if_in_doubt
     from reachcost.heads.storage import save_head
+    from reachcost.report.material import Material
+    from reachcost.report.report import Report
+    from reachcost.report.training import Training
 
     use_device(device)
     require_least(1, pairs=pairs)
     require_least(0, seed=seed)
     require_new(out)
+    require_page(report)
     require_writable(out.parent)
     progress = ConsoleProgress(console)
     world = None if task is None else task_option(task)
@@ -112,6 +128,17 @@ def fit(
         highlight=False,
         soft_wrap=True,
     )
+    if report is not None:
+        page = Report(
+            Material(heads={out.name: Training.of(head.record, out.name)}, commands=(command_line(),)),
+            task=world,
+            model=loaded,
+            costs={"raw": LatentMSE(), out.name: HeadCost(head)},
+            evaluation=shown_set(world),
+            logs=latents,
+            title="reachcost fit",
+        )
+        name_page(page.save(report))
 
 
 def _recipe(

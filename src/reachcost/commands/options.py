@@ -108,6 +108,11 @@ def evaluation_option(task: Task, name: str | None) -> EvaluationSet:
     return task.evaluation_set(name or task.sets[0])
 
 
+def shown_set(task: Task | None) -> EvaluationSet | None:
+    """Whose goals a report shows where nothing is run: the first set of the task, if it has any."""
+    return None if task is None or not task.sets else task.evaluation_set(task.sets[0])
+
+
 def is_own(text: str) -> bool:
     """Whether a text names something of the user's: module:name, neither a path nor one on the hub.
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reachcost.base.devices import choose_device, device_of
 from reachcost.base.parallel import one_thread
 from reachcost.base.pieces import reader
 from reachcost.base.progress import Progress, as_progress
@@ -117,6 +118,7 @@ def fit_budget(
     pairs: int = 100_000,
     recipe: BudgetRecipe | None = None,
     seed: int = 0,
+    device: str = "auto",
     progress: Progress | bool | None = None,
 ) -> BudgetHead:
     """Learn from logs how probably a latent is reached from another within budgets; `HeadCost(head)` is the cost.
@@ -131,6 +133,7 @@ def fit_budget(
         pairs: Training pairs of an epoch.
         recipe: How the head is built and trained; by default ours.
         seed: Seed of pairs, weights and batches.
+        device: Where it is trained; `auto` is a GPU if there is one. The head that is returned is on the processor.
         progress: True shows how far it is.
 
     >>> from reachcost import ExactTopoNav, make_task
@@ -150,7 +153,8 @@ def fit_budget(
     read = reader(latents.values)
 
     def losses(first: Tensor, second: Tensor, gap: Tensor) -> Tensor:
-        return head.losses(read(first), read(second), gap)
+        device = device_of(head)
+        return head.losses(read(first).to(device), read(second).to(device), gap.to(device))
 
     def columns(reached: PairSet) -> tuple[Tensor, Tensor, Tensor]:
         return reached.first, reached.second, reached.gap
@@ -158,7 +162,7 @@ def fit_budget(
     progress.step("head")
     with one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(torch_seed(seed, "budget-head"))
-        head = recipe.build(latents)
+        head = recipe.build(latents).to(choose_device(device))
         curve = train(
             head,
             recipe,
@@ -167,5 +171,6 @@ def fit_budget(
             lambda: {"validation_loss": losses(*columns(drawn.validation)).mean().item()},
             progress,
         )
+        head.cpu()
     head.record = {"recipe": asdict(recipe), "seed": seed, "pairs": drawn.record, **chosen(curve), "curve": curve}
     return head.eval().requires_grad_(False)

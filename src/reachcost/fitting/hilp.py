@@ -41,6 +41,7 @@ def fit_hilp(
     exclude: EvaluationSet | Sequence[EvaluationSet] | None = None,
     holdout: float = 0.1,
     seed: int = 0,
+    device: str = "auto",
     progress: Progress | bool | None = None,
 ) -> LearnedHead:
     """Learn a distance of embeddings that is the discounted time of the fastest logged ways. No labels are needed.
@@ -57,6 +58,7 @@ def fit_hilp(
         exclude: Evaluation sets to keep out, as for `TemporalPairs`.
         holdout: Share of the episodes that nothing is learned from; the record tells how the head does on them.
         seed: Seed of weights and transitions.
+        device: Where it is trained; `auto` is a GPU if there is one. The head that is returned is on the processor.
         progress: True shows how far it is.
 
     >>> from reachcost import ExactTopoNav, encode_logs, make_task
@@ -79,6 +81,7 @@ def fit_hilp(
         count,
         settings,
         seed=seed,
+        device=device,
         progress=progress,
     )
 

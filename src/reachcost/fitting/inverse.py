@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reachcost.base.devices import choose_device, device_of
 from reachcost.base.parallel import one_thread
 from reachcost.base.pieces import reader
 from reachcost.base.progress import Progress, as_progress
@@ -66,6 +67,7 @@ def fit_inverse(
     pairs: int = 100_000,
     recipe: InverseRecipe | None = None,
     seed: int = 0,
+    device: str = "auto",
     progress: Progress | bool | None = None,
 ) -> InverseDynamics:
     """Learn from logs which action block leads from one latent to another; `InversePolicy(network)` acts by it.
@@ -80,6 +82,7 @@ def fit_inverse(
         pairs: Training pairs of an epoch.
         recipe: How the network is built and trained; by default ours.
         seed: Seed of pairs, weights and batches.
+        device: Where it is trained; `auto` is a GPU if there is one. The network that is returned is on the processor.
         progress: True shows how far it is.
 
     >>> from reachcost import ExactTopoNav, make_task
@@ -99,7 +102,8 @@ def fit_inverse(
     read = reader(latents.values)
 
     def losses(first: Tensor, second: Tensor, taken: Tensor) -> Tensor:
-        return network.losses(read(first), read(second), taken)
+        device = device_of(network)
+        return network.losses(read(first).to(device), read(second).to(device), taken.to(device))
 
     def columns(chosen_pairs: PairSet) -> tuple[Tensor, Tensor, Tensor]:
         return chosen_pairs.first, chosen_pairs.second, logged.between(chosen_pairs)
@@ -109,7 +113,7 @@ def fit_inverse(
         torch.manual_seed(torch_seed(seed, "inverse-dynamics"))
         network = InverseDynamics(
             latents.values.shape[1], logged.outputs, logged.blocks is None, recipe.hidden, recipe.layers
-        )
+        ).to(choose_device(device))
         unseen = columns(drawn.validation)
         curve = train(
             network,
@@ -119,6 +123,7 @@ def fit_inverse(
             lambda: {"validation_loss": losses(*unseen).mean().item()},
             progress,
         )
+        network.cpu()
     network.record = {"recipe": asdict(recipe), "seed": seed, "pairs": drawn.record, **chosen(curve), "curve": curve}
     return network.eval().requires_grad_(False)
 

@@ -43,6 +43,7 @@ def fit_qrl(
     exclude: EvaluationSet | Sequence[EvaluationSet] | None = None,
     holdout: float = 0.1,
     seed: int = 0,
+    device: str = "auto",
     progress: Progress | bool | None = None,
 ) -> LearnedHead:
     """Learn the largest quasimetric under which no logged transition takes longer than it did. No labels are needed.
@@ -57,6 +58,7 @@ def fit_qrl(
         exclude: Evaluation sets to keep out, as for `TemporalPairs`.
         holdout: Share of the episodes that nothing is learned from; the record tells how the head does on them.
         seed: Seed of weights and transitions.
+        device: Where it is trained; `auto` is a GPU if there is one. The head that is returned is on the processor.
         progress: True shows how far it is.
 
     >>> from reachcost import ExactTopoNav, encode_logs, make_task
@@ -77,6 +79,7 @@ def fit_qrl(
         count,
         {"far": reach, "tolerance": tolerance},
         seed=seed,
+        device=device,
         progress=progress,
     )
 
@@ -87,19 +90,19 @@ class _Pushed(Objective):
     def __init__(self, head: LearnedHead, recipe: Recipe, stride: int, far: float, tolerance: float) -> None:
         super().__init__(head, recipe, stride)
         self.far, self.tolerance = far / stride, tolerance
-        self.multiplier, self.excess = 1.0, 0.0
+        self.multiplier, self.excess = 1.0, torch.zeros(())
 
     def loss(self, before: Tensor, after: Tensor, goal: Tensor) -> Tensor:
         """How near random pairs are, and what transitions that are too long cost; in units of a transition."""
         to_goal, to_next = (self.head(before[:, None], torch.stack([goal, after], dim=1)) / self.stride).unbind(1)
         near = functional.softplus(self.far - to_goal, beta=SOFTNESS / self.far).mean()
         excess = functional.relu(to_next - 1).square().mean()
-        self.excess = excess.item()
+        self.excess = excess.detach()
         return near + self.multiplier * excess
 
     def updated(self) -> None:
         """Dual ascent, on the logarithm, in small steps: the multiplier may have to grow a thousandfold."""
-        step = min(max(self.excess / self.tolerance**2 - 1, -1.0), 1.0)
+        step = min(max(self.excess.item() / self.tolerance**2 - 1, -1.0), 1.0)
         self.multiplier *= math.exp(ASCENT * step)
 
     def judge(self, before: Tensor, after: Tensor, goal: Tensor) -> dict[str, float]:

@@ -11,6 +11,7 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor
 
+from reachcost.base.devices import choose_device, device_of
 from reachcost.base.parallel import one_thread
 from reachcost.base.pieces import reader
 from reachcost.base.progress import Progress, as_progress
@@ -60,6 +61,7 @@ def learn(
     settings: dict[str, Any],
     *,
     seed: int,
+    device: str,
     progress: Progress | bool | None,
 ) -> LearnedHead:
     """Train a new head by an objective on so many transitions an epoch; deterministic from its seed.
@@ -73,8 +75,9 @@ def learn(
     progress = as_progress(progress)
     with one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(torch_seed(seed, name))
-        head = recipe.build(transitions.latents.shape[1])
+        head = recipe.build(transitions.latents.shape[1]).to(choose_device(device))
         curve = _train(objective(head), transitions, count, progress)
+        head.cpu()
     head.record = {
         "recipe": asdict(recipe),
         "objective": {"name": name, **settings},
@@ -99,12 +102,12 @@ def _require_settings(recipe: Recipe, count: int) -> None:
 def _train(objective: Objective, transitions: Transitions, count: int, progress: Progress) -> list[dict[str, float]]:
     recipe, head = objective.recipe, objective.head
     optimiser = Optimiser(head, recipe, count)
-    read, curve = reader(transitions.latents), list[dict[str, float]]()
+    read, device, curve = reader(transitions.latents), device_of(head), list[dict[str, float]]()
     for epoch in progress.track(range(1, recipe.epochs + 1), "epoch"):
         drawn, total = transitions.epoch(epoch - 1, count), 0.0
         columns = (rows.split(recipe.batch_size) for rows in (drawn.before, drawn.after, drawn.goal))
         for batch in zip(*columns, strict=True):
-            loss = objective.loss(*(read(rows) for rows in batch))
+            loss = objective.loss(*(read(rows).to(device) for rows in batch))
             optimiser.step(loss)
             objective.updated()
             total += loss.item() * len(batch[0])
@@ -117,7 +120,7 @@ def _train(objective: Objective, transitions: Transitions, count: int, progress:
 
 @torch.no_grad()
 def _judge(objective: Objective, transitions: Transitions) -> dict[str, float]:
-    judged, read = transitions.judged, reader(transitions.latents)
-    before, after, goal = (read(rows) for rows in (judged.before, judged.after, judged.goal))
-    order: Any = spearmanr(objective.head(before, goal).numpy(), transitions.gap.numpy())
+    judged, read, device = transitions.judged, reader(transitions.latents), device_of(objective.head)
+    before, after, goal = (read(rows).to(device) for rows in (judged.before, judged.after, judged.goal))
+    order: Any = spearmanr(objective.head(before, goal).cpu().numpy(), transitions.gap.numpy())
     return {"validation_rho": float(order.statistic), **objective.judge(before, after, goal)}

@@ -67,7 +67,7 @@ class BudgetHead(LearnedHead):
 
     def reached(self, steps: Tensor) -> Tensor:
         """Which budgets suffice for so many steps [...], infinitely many among them: bool [..., K]."""
-        return steps[..., None] <= self.scale * torch.arange(1, self.budgets + 1)
+        return steps[..., None] <= self.scale * torch.arange(1, self.budgets + 1, device=steps.device)
 
     def losses(self, z: Tensor, goal: Tensor, steps: Tensor) -> Tensor:
         """Cross-entropy of each pair, averaged over the budgets: z, goal [P, D] and the steps between them [P] -> [P].

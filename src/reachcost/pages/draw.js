@@ -62,8 +62,15 @@ const draw = (() => {
     context.fillStyle = token("--wall");
     const [w, h] = [width / columns, height / rows];
     values.forEach((line, row) => line.forEach((value, column) => {
-      if (value === null) context.fillRect(column * w - 0.25, row * h - 0.25, w + 0.5, h + 0.5);
+      const [x, y] = [Math.floor(column * w), Math.floor(row * h)];
+      if (value === null) context.fillRect(x, y, Math.ceil((column + 1) * w) - x, Math.ceil((row + 1) * h) - y);
     }));
+  }
+
+  // A map of nothing, for worlds whose costs were not drawn.
+  function blank({ context, width, height }) {
+    context.fillStyle = token("--sunk");
+    context.fillRect(0, 0, width, height);
   }
 
   function beside(values, row, column) {
@@ -79,8 +86,9 @@ const draw = (() => {
       const corners = [[row, column], [row, column + 1], [row + 1, column + 1], [row + 1, column]];
       const costs = corners.map(([r, c]) => values[r][c]);
       if (costs.includes(null)) continue;
-      for (let step = 1; step < count; step++) {
-        const level = low + (high - low) * step / count, crossed = [];
+      const step = (high - low) / count, last = Math.min(count - 1, Math.floor((Math.max(...costs) - low) / step));
+      for (let k = Math.max(1, Math.ceil((Math.min(...costs) - low) / step)); k <= last; k++) {
+        const level = low + k * step, crossed = [];
         costs.forEach((cost, k) => {
           const next = costs[(k + 1) % 4], [r, c] = corners[k], [s, d] = corners[(k + 1) % 4], part = (level - cost) / (next - cost);
           if ((cost < level) !== (next < level)) crossed.push([(c + part * (d - c) + 0.5) * w, (r + part * (s - r) + 0.5) * h]);
@@ -106,7 +114,7 @@ const draw = (() => {
     }
   }
 
-  function mark({ context, at }, kind, place, size = 1) {
+  function mark({ context, at, width }, kind, place, size = Math.min(1, Math.max(0.6, width / 320))) {
     context.save();
     context.translate(...at(place));
     context.scale(size, size);
@@ -136,8 +144,10 @@ const draw = (() => {
 
   // What colours mean, with the unit of the cost.
   function scale(element, [low, high], unit) {
+    const said = document.createElement("span");
+    said.textContent = unit;
     element.className = "scale";
-    element.replaceChildren(number(low), bar(), `${number(high)} ${unit}`.trim());
+    element.replaceChildren(number(low), bar(), number(high), said);
   }
 
   // All colours from the lowest to the highest cost.
@@ -172,5 +182,5 @@ const draw = (() => {
     paint();
   }
 
-  return { PLAN, data, token, number, colour, range, view, field, path, mark, pool, scale, bar, key, always };
+  return { PLAN, data, token, number, colour, range, view, field, blank, path, mark, pool, scale, bar, key, always };
 })();

@@ -76,7 +76,14 @@ def embedded(data: object, name: str) -> Markup:
     return tag("script", Markup(text.translate(_IN_SCRIPT)), type="application/json", id=name)
 
 
-def page(title: str, body: Markup, scripts: Sequence[str] = (), data: object = None, talks: bool = False) -> str:
+def page(
+    title: str,
+    body: Markup,
+    scripts: Sequence[str] = (),
+    data: object = None,
+    talks: bool = False,
+    styles: Sequence[str] = (),
+) -> str:
     """A whole page that needs nothing else, with a policy that lets nothing else in.
 
     Args:
@@ -85,8 +92,9 @@ def page(title: str, body: Markup, scripts: Sequence[str] = (), data: object = N
         scripts: JavaScript, in this order, after what `asset("draw.js")` offers.
         data: What scripts find by `draw.data()`.
         talks: Whether scripts may ask the server that the page came from.
+        styles: CSS, in this order, after what every page of ours has.
     """
-    style, script = asset("style.css"), "\n".join([asset("draw.js"), *scripts])
+    style, script = "\n".join([asset("style.css"), *styles]), "\n".join([asset("draw.js"), *scripts])
     policy = (
         f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         f"connect-src {repr('self') if talks else repr('none')}; base-uri 'none'; form-action 'none'"

@@ -33,6 +33,9 @@ from reachcost.tasks.trial import stepped, try_task
 Proposal = Callable[[np.ndarray, np.ndarray, EpisodeStreams], np.ndarray]
 """Candidates [B, iterations, K, H] to inject, from states [B, ...], goals [B, ...] and the episodes' streams."""
 
+PER_COST = ("success", "steps", "final_distance", "category", "paths")
+"""What runs tell of each cost in each episode."""
+
 
 @dataclass(frozen=True)
 class ControlRuns:
@@ -46,6 +49,7 @@ class ControlRuns:
         final_distance: Oracle distance of the last state to the goal [C, E]; NaN where the task has none.
         category: How the episode came out, str [C, E].
         paths: Visited states [C, E, budget + 1, ...]; where a task stops at success, the last state repeats.
+        goals: Goal states [E, ...].
     """
 
     costs: tuple[str, ...]
@@ -55,6 +59,7 @@ class ControlRuns:
     final_distance: np.ndarray
     category: np.ndarray
     paths: np.ndarray
+    goals: np.ndarray
 
     def __repr__(self) -> str:
         reached = zip(self.costs, self.success.sum(1), strict=True)
@@ -71,6 +76,20 @@ class ControlRuns:
             "final_distance": self.final_distance.ravel(),
             "category": self.category.ravel(),
         }
+
+    def of(self, episodes: np.ndarray) -> ControlRuns:
+        """Some of the episodes, by number."""
+        rows = np.flatnonzero(np.isin(self.episodes, episodes))
+        parts = {name: getattr(self, name)[:, rows] for name in PER_COST}
+        return ControlRuns(self.costs, self.episodes[rows], **parts, goals=self.goals[rows])
+
+    def beside(self, other: ControlRuns) -> ControlRuns:
+        """These costs and then those of another, in the episodes that both ran."""
+        mine, theirs = self.of(other.episodes), other.of(self.episodes)
+        if mine.episodes.tolist() != theirs.episodes.tolist() or mine.paths.shape[2:] != theirs.paths.shape[2:]:
+            raise ReachcostError("these runs have other episodes or budgets: run all costs on one evaluation set")
+        parts = {name: np.concatenate([getattr(mine, name), getattr(theirs, name)]) for name in PER_COST}
+        return ControlRuns((*mine.costs, *theirs.costs), mine.episodes, **parts, goals=mine.goals)
 
 
 def budget_of(task: Task, evaluation: EvaluationSet, given: int | None = None) -> int:
@@ -249,6 +268,7 @@ class _Episodes:
             final_distance=self._final_distance().reshape(shape),
             category=np.where(self._reached, "success", category).reshape(shape),
             paths=paths.reshape(*shape, *paths.shape[1:]),
+            goals=self._evaluation.goals,
         )
 
     def _final_distance(self) -> np.ndarray:

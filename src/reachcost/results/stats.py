@@ -5,7 +5,8 @@ All intervals are 95 % percentile intervals unless `level` says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import product
 from statistics import NormalDist
 
@@ -15,6 +16,8 @@ from reachcost.base.seeding import generator
 
 ANALYSIS_SEED = 20260726
 RESAMPLES = 100_000
+KEPT_DRAWS = 50_000_000
+"""Bytes of draws, at most, that are kept for the next values of the same shape."""
 
 
 def mean_std(values: np.ndarray) -> tuple[float, float]:
@@ -57,8 +60,15 @@ def hierarchical_bootstrap(
     values = np.asarray(values, float)
     seeds, episodes = values.shape[:2]
     flat = values.reshape(seeds * episodes, -1)
+    drawn = _kept_draws if resamples * len(flat) <= KEPT_DRAWS else _draws
+    means = [counts @ flat / len(flat) for counts in drawn(seeds, episodes, resamples, seed, shared)]
+    tail = 50 * (1 - level)
+    return np.percentile(np.concatenate(means), [tail, 100 - tail], axis=0).reshape(2, *values.shape[2:])
+
+
+def _draws(seeds: int, episodes: int, resamples: int, seed: int, shared: bool) -> Iterator[np.ndarray]:
+    """How often each resample drew each value: counts [2000, K * E], and so on."""
     rng = generator(seed, "bootstrap")
-    means = []
     for start in range(0, resamples, 2000):
         size = min(2000, resamples - start)
         chosen_seed = rng.integers(seeds, size=(size, seeds, 1), dtype=np.int32)
@@ -66,9 +76,13 @@ def hierarchical_bootstrap(
         chosen = chosen_seed * episodes + draws
         chosen += np.arange(size, dtype=np.int32)[:, None, None] * (seeds * episodes)
         counts = np.bincount(chosen.ravel(), minlength=size * seeds * episodes).reshape(size, -1)
-        means.append(counts @ flat / (seeds * episodes))
-    tail = 50 * (1 - level)
-    return np.percentile(np.concatenate(means), [tail, 100 - tail], axis=0).reshape(2, *values.shape[2:])
+        yield counts.astype(np.min_scalar_type(counts.max()))
+
+
+@lru_cache(maxsize=4)
+def _kept_draws(seeds: int, episodes: int, resamples: int, seed: int, shared: bool) -> list[np.ndarray]:
+    """The same draws for all values of one shape: a table would spend most of its time on drawing them again."""
+    return [*_draws(seeds, episodes, resamples, seed, shared)]
 
 
 def clustered_mean(values: np.ndarray, clusters: np.ndarray, *, level: float = 0.95) -> tuple[float, float]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import compress
+from dataclasses import dataclass, field, fields, replace
+from itertools import compress, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from rich import box
 from rich.table import Table
 
 from reachcost.base.atomic import write_file
+from reachcost.base.reading import LARGEST, LONGEST, read_as, read_json
+from reachcost.errors import ReachcostError
 
 METRICS = {
     "success": ("success %", 1),
@@ -198,3 +200,32 @@ class ResultTable:
         for cells in zip(*(texts for _, _, texts in shown), strict=True):
             table.add_row(*cells)
         return table
+
+
+def read_table(path: Path, headings: Mapping[str, tuple[str, int]] | None = None) -> ResultTable:
+    """A table from its JSON file; its note stands in the Markdown beside it."""
+    document = read_json(path)
+    if not is_table(document):
+        raise ReachcostError(f"{path} is no table: give a file of DIR/tables that ends in .json")
+    kept = {field.name for field in fields(TableRow)} - {"extra"}
+    rows = []
+    for number, row in enumerate(document["rows"]):
+        known = read_as(TableRow, row, f"row {number} of {path}")
+        rows.append(replace(known, extra={name: value for name, value in row.items() if name not in kept}))
+    metrics = dict.fromkeys(metric for row in rows for metric in row.ours)
+    further = {name: value for name, value in document.items() if name not in ("table", "rows")}
+    return ResultTable(str(document["table"]), _note(path), tuple(metrics), rows, further, headings or {})
+
+
+def is_table(document: object) -> bool:
+    """Whether a JSON value is one that a table wrote."""
+    return isinstance(document, dict) and "table" in document and isinstance(document.get("rows"), list)
+
+
+def _note(path: Path) -> str:
+    """What stands between heading and lines of the Markdown beside a JSON file, if it is there."""
+    beside = path.with_suffix(".md")
+    if not beside.is_file() or beside.stat().st_size > LARGEST:
+        return ""
+    lines = beside.read_text(encoding="utf-8", errors="replace").splitlines()[1:]
+    return "\n".join(takewhile(lambda line: not line.startswith("|"), lines)).strip()[:LONGEST]

@@ -92,6 +92,14 @@ class Experiment(Recording):
         """The same with changes of the study, among the same records."""
         return self.within(replace(self.study, **changes))
 
+    def fewer(self, episodes: int) -> Experiment:
+        """The same on at most so many episodes, among the same records; what belongs to no episode is shared."""
+        other = self.within(self.study)
+        other._episodes = episodes if self._episodes is None else min(episodes, self._episodes)
+        other._built, other.latents, other.probe = self._built, self.latents, self.probe
+        other.task, other.logs = self.task, self.logs
+        return other
+
     @cached_property
     def task(self) -> Task:
         """The world that logs, models and heads are of."""

@@ -9,9 +9,11 @@ from pathlib import Path
 
 from reachcost.base.progress import Progress
 from reachcost.errors import ReachcostError
+from reachcost.results.figures.panels import PanelPlan, write_figure
+from reachcost.results.records import exclusive
 from reachcost.results.tables import ResultTable
 from reachcost.studies.study import Tables
-from reachcost.studies.tables import make_table
+from reachcost.studies.tables import Then, make_table
 
 STUDIES = ("tworoom", "toponav", "pusht", "suite")
 """Folders with a `STUDY` each; the first one has the demo."""
@@ -28,32 +30,53 @@ def all_tables() -> dict[str, Tables]:
     return {table: study_of(name) for name in STUDIES for table in study_of(name).tables}
 
 
+def all_figures() -> dict[str, list[PanelPlan]]:
+    """Every figure, and its panels in the order of the studies that declare them."""
+    found: dict[str, list[PanelPlan]] = {}
+    for name in STUDIES:
+        for figure, panels in study_of(name).figures.items():
+            found.setdefault(figure, []).extend(panels)
+    return found
+
+
 def groups() -> dict[str, tuple[str, ...]]:
-    """Names that stand for several tables."""
+    """Names that stand for several tables or figures."""
     found = {group: tuple(tables) for name in STUDIES for group, tables in study_of(name).table_groups.items()}
-    return {**found, "all": tuple(all_tables())}
+    return {**found, "figures": tuple(all_figures()), "all": (*all_tables(), *all_figures())}
 
 
-def tables_of(name: str) -> tuple[str, ...]:
-    """The tables that a name stands for."""
-    if name not in all_tables() and name not in groups():
-        raise ReachcostError(f"there is no table {name!r}: choose one of {', '.join((*groups(), *all_tables()))}")
+def results_of(name: str) -> tuple[str, ...]:
+    """The tables and figures that a name stands for."""
+    known = (*groups(), *all_tables(), *all_figures())
+    if name not in known:
+        raise ReachcostError(f"there is no table or figure {name!r}: choose one of {', '.join(known)}")
     return groups().get(name, (name,))
 
 
 def require_ready(names: Sequence[str]) -> None:
     """Refuse to begin with tables for which something is missing."""
     for name in names:
-        all_tables()[name].require()
+        if name in all_tables():
+            all_tables()[name].require()
 
 
-def reproduce(name: str, out: Path, progress: Progress | bool | None = None) -> ResultTable:
+def draw(name: str, out: Path, progress: Progress | bool | None = None) -> list[Path]:
+    """Make the tables behind a figure that are missing in `out`, then draw it into `out/figures`."""
+    panels = all_figures()[name]
+    for table in dict.fromkeys(table for panel in panels for table in panel.tables):
+        if not (out / "tables" / f"{table}.json").exists():
+            reproduce(table, out, progress)
+    with exclusive(out):
+        return write_figure(name, panels, out)
+
+
+def reproduce(name: str, out: Path, progress: Progress | bool | None = None, then: Then | None = None) -> ResultTable:
     """Run what is missing in `out` and write `out/tables/<name>.json` and `.md`."""
-    tables_of(name)
+    results_of(name)
     require_ready((name,))
-    return make_table(all_tables()[name], name, out, progress, command=f"reachcost reproduce {name}")
+    return make_table(all_tables()[name], name, out, progress, command=f"reachcost reproduce {name}", then=then)
 
 
-def demo(out: Path, progress: Progress, **smaller: int) -> tuple[ResultTable, Path | None]:
+def demo(out: Path, progress: Progress, then: Then | None = None, **smaller: int) -> tuple[ResultTable, Path | None]:
     """The demo of the first study: its table and, if there is one, its picture."""
-    return importlib.import_module(f"reachcost.studies.{STUDIES[0]}.demo").run_demo(out, progress, **smaller)
+    return importlib.import_module(f"reachcost.studies.{STUDIES[0]}.demo").run_demo(out, progress, then=then, **smaller)

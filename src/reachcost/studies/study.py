@@ -23,6 +23,7 @@ from reachcost.protocols import Planner, TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 
 if TYPE_CHECKING:
+    from reachcost.results.figures.panels import PanelPlan
     from reachcost.studies.experiment import Experiment
     from reachcost.studies.tables import TablePlan
 
@@ -152,6 +153,8 @@ class Tables:
     """Heading and digits of metrics of its own."""
     table_groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Names that stand for several tables."""
+    figures: Mapping[str, Sequence[PanelPlan]] = field(default_factory=dict)
+    """Panels by the name of their figure, drawn from its tables; those of several studies make one figure."""
     legend: str = ""
     """What the names of costs mean, at the end of every note."""
     require: Callable[[], object] = lambda: None

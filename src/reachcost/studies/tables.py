@@ -25,6 +25,9 @@ INTERVALS = (
     "Newcombe's. n counts episodes in all runs of a line."
 )
 
+Then = Callable[[Recording, ResultTable], object]
+"""What is done with a table while its engine is still there."""
+
 
 @dataclass(frozen=True)
 class TablePlan:
@@ -62,6 +65,7 @@ def make_table(
     progress: Progress | bool | None = None,
     episodes: int | None = None,
     command: str = "",
+    then: Then | None = None,
 ) -> ResultTable:
     """Run what is missing in `out`, then write one table, and its picture, from the recorded rows alone.
 
@@ -72,6 +76,7 @@ def make_table(
         progress: True shows how far it is.
         episodes: Keep at most so many episodes of every evaluation set, spread over it.
         command: What makes this table from the command line, if anything does.
+        then: Called with the engine and the table once it is written, while the records are still ours alone.
     """
     if name not in study.tables:
         raise ReachcostError(f"the study {study.name} has no table {name!r}: it has {', '.join(study.tables)}")
@@ -93,6 +98,8 @@ def make_table(
             headings = {metric: table.heading(metric) for metric in plan.drawn}
             shown = [row for row in rows if {*plan.drawn} & {*row.ours}]
             draw_dots(dots(shown), headings, picture, plan.title, plan.references)
+        if then is not None:
+            then(experiment, table)
     return table
 
 

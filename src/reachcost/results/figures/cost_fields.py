@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from reachcost.results.figures.canvas import TITLE_SIZE, new_figure, write_picture
+from reachcost.results.figures.maps import END, GOAL, START, draw_mark
 
 
 @dataclass(frozen=True)
@@ -19,18 +20,22 @@ class Panel:
     """What one cost made of the episode.
 
     Attributes:
-        title: Name of the cost and how the episode came out.
+        title: Name of the cost.
+        outcome: How the episode came out.
         unit: What the cost counts.
         field: Cost of ending at places on a regular grid [rows, columns]; NaN where nobody can be.
         path: Visited places [steps + 1, 2], as (x, y).
         reached: Whether the goal was reached.
+        within: How near to the goal is there, if that is a matter of distance.
     """
 
     title: str
+    outcome: str
     unit: str
     field: np.ndarray
     path: np.ndarray
     reached: bool
+    within: float = 0.0
 
 
 def draw_cost_fields(
@@ -64,10 +69,9 @@ def _draw(axes: Axes, goal: np.ndarray, panel: Panel, extent: tuple[float, float
     levels = np.linspace(np.nanmin(panel.field), np.nanmax(panel.field), 14)[1:-1]
     axes.contour(centres, centres, panel.field, levels=levels, colors="white", linewidths=0.5, alpha=0.6)
     axes.plot(*panel.path.T, color="crimson", linewidth=2.2, label="executed path")
-    marks = [("start", panel.path[0], "o", "white", 9), ("goal", goal, "*", "gold", 16)]
+    draw_mark(axes, START, panel.path[0])
+    draw_mark(axes, GOAL, goal)
     if not panel.reached:
-        marks.append(("end", panel.path[-1], "X", "crimson", 9))
-    for label, place, marker, colour, size in marks:
-        axes.plot(*place, marker, color=colour, markeredgecolor="black", markersize=size, label=label, linestyle="")
-    axes.set_title(panel.title, fontsize=TITLE_SIZE)
+        draw_mark(axes, END, panel.path[-1])
+    axes.set_title(f"{panel.title}: {panel.outcome}", fontsize=TITLE_SIZE)
     axes.set(xticks=[], yticks=[], xlim=(low, high), ylim=(high, low))

@@ -7,13 +7,12 @@ from itertools import cycle
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from reachcost.results.figures.canvas import new_figure, write_picture
+from reachcost.results.figures.looks import COLOURS
 
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)))
-
-COLOURS = ("#000000", "#0072b2", "#d55e00", "#56b4e9", "#009e73", "#cc79a7", "#e69f00")
-"""Okabe and Ito's, told apart by colour-blind readers."""
 TICKS = (0, 1, 3, 10, 30, 100)
 
 
@@ -23,14 +22,22 @@ def draw_distributions(values: Mapping[str, np.ndarray], path: Path, heading: st
     axes = figure.add_subplot()
     order = sorted(values, key=lambda name: values[name].mean())
     for name, shade, style in zip(order, cycle(COLOURS), cycle(STYLES), strict=False):
-        x = np.sort(values[name])
-        share = 100 * np.arange(1, len(x) + 1) / len(x)
-        label = f"{name} (mean {x.mean():.1f})"
-        axes.step([0, *x], [0, *share], where="post", color=shade, linestyle=style, linewidth=2, label=label)
-    # Good costs differ near zero, bad ones far from it.
+        draw_share(axes, values[name], f"{name} (mean {values[name].mean():.1f})", shade, style)
+    finish(axes, unit)
+    figure.legend(loc="outside right center", frameon=False)
+    write_picture(figure, path)
+
+
+def draw_share(axes: Axes, values: np.ndarray, label: str, colour: str, style: object) -> None:
+    """The share of values [N] that are at most so large, in percent."""
+    x = np.sort(values)
+    share = 100 * np.arange(1, len(x) + 1) / len(x)
+    axes.step([0, *x], [0, *share], where="post", color=colour, linestyle=style, linewidth=2, label=label)
+
+
+def finish(axes: Axes, unit: str) -> None:
+    """Axes for values from 0 to 100: good costs differ near zero, bad ones far from it."""
     axes.set_xscale("symlog", linthresh=1)
     axes.set_xticks(TICKS, [str(tick) for tick in TICKS])
     axes.set(xlabel=unit, ylabel="% of episodes with so few or fewer", ylim=(0, 101), xlim=(0, 100))
     axes.grid(color="0.9")
-    figure.legend(loc="outside right center", frameon=False)
-    write_picture(figure, path)

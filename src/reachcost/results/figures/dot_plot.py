@@ -52,19 +52,18 @@ def draw_dots(
     figure = new_figure(max(8.0, 2.6 + 2.9 * len(metrics)), 1.3 + 0.27 * len(dots), heading)
     panels = [figure.add_subplot(1, len(metrics), place) for place in range(1, len(metrics) + 1)]
     for axes, (metric, title) in zip(panels, metrics.items(), strict=True):
-        _draw(axes, dots, metric)
+        draw_metric(axes, dots, metric, labelled=axes is panels[0])
         axes.set_title(title, fontsize=TITLE_SIZE)
         if references and metric in references:
             value, name = references[metric]
             axes.axvline(value, color="0.35", linestyle="--", linewidth=1.2, label=name)
-        axes.set_yticks(range(len(dots)), [dot.label for dot in dots] if axes is panels[0] else [""] * len(dots))
-        axes.set_ylim(len(dots) - 0.5, -0.5)
     handles = {name: handle for axes in panels for handle, name in zip(*axes.get_legend_handles_labels(), strict=True)}
     figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=3, frameon=False)
     write_picture(figure, path)
 
 
-def _draw(axes: Axes, dots: Sequence[Dot], metric: str) -> None:
+def draw_metric(axes: Axes, dots: Sequence[Dot], metric: str, labelled: bool = True) -> None:
+    """One metric of every line, from top to bottom, with their labels or without."""
     places = range(len(dots))
     for number, (_, members) in enumerate(groupby(enumerate(dots), key=lambda dot: dot[1].group)):
         first, *others = [place for place, _ in members]
@@ -81,6 +80,8 @@ def _draw(axes: Axes, dots: Sequence[Dot], metric: str) -> None:
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
+    axes.set_yticks(places, [dot.label if labelled else "" for dot in dots])
+    axes.set_ylim(len(dots) - 0.5, -0.5)
 
 
 def _ends(dots: Sequence[Dot], metric: str) -> tuple[list[float], list[float]]:

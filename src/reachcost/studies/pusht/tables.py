@@ -24,6 +24,7 @@ from reachcost.studies.lines import (
     together,
 )
 from reachcost.studies.pusht import paper
+from reachcost.studies.pusht.figures import FIGURES
 from reachcost.studies.pusht.pictures import draw_contact
 from reachcost.studies.pusht.settings import (
     BLOCK,
@@ -327,6 +328,7 @@ STUDY = Study(
     quick_planner=replace(PLANNER, blocks=None),
     evaluation=sets(50)[0],
     tables=TABLES,
+    figures=FIGURES,
     heads=HEADS,
     costs=COSTS,
     foreign_sets=FOREIGN_SETS,

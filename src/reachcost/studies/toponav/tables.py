@@ -13,6 +13,7 @@ from reachcost.studies.lines import Line, difference_row, per_seed, table_row
 from reachcost.studies.study import Study
 from reachcost.studies.tables import TablePlan
 from reachcost.studies.toponav import paper, recipes
+from reachcost.studies.toponav.figures import FIGURES
 from reachcost.studies.toponav.settings import HEADS, KIND, LOGS, MEMBERS, POOLS, SEEDS, exact
 from reachcost.tasks.toponav.task import BASE_SEED, RouteProposal, TopoNav
 
@@ -90,6 +91,7 @@ STUDY = Study(
         "toponav-readings": TablePlan(f"{NOTE}\n\n{READINGS_LEGEND}", paper.METRICS, readings_rows),
         "toponav-recipes": recipes.TABLE,
     },
+    figures=FIGURES,
     heads=HEADS,
     pair_seed=BASE_SEED,
     proposal=lambda task: RouteProposal(cast(TopoNav, task)),

@@ -7,21 +7,25 @@ from pathlib import Path
 
 import numpy as np
 
+from reachcost.audits.sasc import gaussian_pools
 from reachcost.base.progress import Progress
 from reachcost.costs.field import cost_fields
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
+from reachcost.results.figures.animation import draw_replay
 from reachcost.results.figures.cost_fields import Panel, draw_cost_fields
 from reachcost.results.tables import ResultTable
+from reachcost.studies.audited import audit_run
 from reachcost.studies.closed_loop import outcomes
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.lines import Line
+from reachcost.studies.ranking import sasc_run
 from reachcost.studies.study import Setting
-from reachcost.studies.tables import TablePlan, make_table, of_lines
+from reachcost.studies.tables import TablePlan, Then, make_table, of_lines
 from reachcost.studies.tworoom.paper import HIGH_DISTANCE, OUTCOMES
 from reachcost.studies.tworoom.settings import LEWM, SEEDS
 from reachcost.studies.tworoom.tables import STUDY
-from reachcost.tasks.tworoom.layout import BORDER, SIZE
+from reachcost.tasks.tworoom.layout import BORDER, SIZE, SUCCESS_DISTANCE
 
 MEMBER = LEWM[0]
 COSTS = ("raw", "trm", "trm-shuffled", "oracle", "random")
@@ -29,6 +33,13 @@ PLANNER = CEM(candidates=128, iterations=5, elites=13)
 """The paper's planner with a fifth of its rollouts: a newcomer waits a minute."""
 PAIRS = 50_000
 """Of an epoch, half as many as usual, for the same reason."""
+AUDITED, CANDIDATES = 8, 64
+"""Episodes that are audited, and candidates that are ranked, for the report: seconds."""
+POOLS = replace(
+    STUDY.pools,
+    draw=lambda task, model, goals, seed: gaussian_pools(goals, model.action_dim, candidates=CANDIDATES),
+    candidates=CANDIDATES,
+)
 NOTE = (
     "Closed loop on the high-distance set with the bundled lewm-tworoom-3072: only the terminal cost changes. The "
     "planner is the paper's with a fifth of its rollouts, 128 candidates x 5 rounds. `raw` is latent MSE; `trm` our "
@@ -47,24 +58,43 @@ def lines() -> list[Line]:
 
 
 def run_demo(
-    out: Path, progress: Progress, episodes: int | None = None, log_episodes: int = 3000
+    out: Path,
+    progress: Progress,
+    episodes: int | None = None,
+    log_episodes: int = 3000,
+    then: Then | None = None,
 ) -> tuple[ResultTable, Path | None]:
     """Train a head and its control, plan, and draw a repaired episode; returns the table and, if any, the picture."""
     if episodes is not None:
         STUDY.task().evaluation_set(STUDY.evaluation).spread(episodes)  # refuses what it does not have
     picture = out / "tworoom.png"
-    picture.unlink(missing_ok=True)
+    for kind in (".png", ".gif"):
+        picture.with_suffix(kind).unlink(missing_ok=True)
     plan = TablePlan(
         NOTE,
         OUTCOMES,
         of_lines(OUTCOMES, lines),
         legend=False,
-        picture=lambda experiment, _: draw_repaired_episode(experiment, picture),
+        picture=lambda experiment, _: draw(experiment, picture),
     )
     heads = {name: replace(STUDY.heads[name], pairs=PAIRS) for name in ("trm", "trm-shuffled")}
-    study = replace(STUDY, tables={"demo": plan}, planner=PLANNER, costs={}).smaller(heads, episodes=log_episodes)
-    table = make_table(study, "demo", out, progress, episodes, command="reachcost demo")
+    whole = replace(STUDY, tables={"demo": plan}, planner=PLANNER, pools=POOLS, costs={})
+    study = whole.smaller(heads, episodes=log_episodes)
+    table = make_table(study, "demo", out, progress, episodes, command="reachcost demo", then=then)
     return table, picture if picture.exists() else None
+
+
+def draw(experiment: Experiment, picture: Path) -> None:
+    """The picture, and the runs that a report draws."""
+    draw_repaired_episode(experiment, picture)
+    look_closer(experiment)
+
+
+def look_closer(experiment: Experiment) -> None:
+    """Audit latent distance, and rank candidates with it and with TRM: why the one fails and the other does not."""
+    audit_run(experiment.fewer(AUDITED), Setting(MEMBER, "raw"))
+    for cost in ("raw", "trm"):
+        sasc_run(experiment, Setting(MEMBER, cost))
 
 
 def draw_repaired_episode(experiment: Experiment, path: Path) -> None:
@@ -81,7 +111,10 @@ def draw_repaired_episode(experiment: Experiment, path: Path) -> None:
     costs = {name: experiment.cost(setting) for name, setting in settings.items()}
     # Random streams belong to the episode, so it runs here exactly as it did among all others.
     runs = control(task, model, costs, episode, PLANNER, seed=MEMBER.seed)
-    labels = {"raw": ("raw latent distance", "squared latent difference"), "trm": ("TRM", "predicted steps")}
+    labels = {
+        "raw": ("raw latent distance", "squared latent difference"),
+        "trm": ("TRM, learned from logs", "predicted steps"),
+    }
     fields, panels = cost_fields(task, model, costs, episode.goals), []
     for number, (name, (title, unit)) in enumerate(labels.items()):
         reached, steps = bool(runs.success[number, 0]), int(runs.steps[number, 0])
@@ -90,9 +123,11 @@ def draw_repaired_episode(experiment: Experiment, path: Path) -> None:
             if reached
             else f"still {runs.final_distance[number, 0]:.0f} px away after {steps} steps"
         )
-        panels.append(Panel(f"{title}: {end}", unit, fields[name][0], runs.paths[number, 0, : steps + 1], reached))
+        way = runs.paths[number, 0, : steps + 1]
+        panels.append(Panel(title, end, unit, fields[name][0], way, reached, SUCCESS_DISTANCE))
     heading = (
         f"TwoRoom episode {episode.episodes[0]}, way of {task.distance(episode.starts, episode.goals)[0]:.0f} px: "
         "same world model, same planner, same random numbers, two terminal costs"
     )
-    draw_cost_fields(episode.goals[0], panels, (BORDER, SIZE - BORDER), path, heading)
+    for draw, kind in ((draw_cost_fields, ".png"), (draw_replay, ".gif")):
+        draw(episode.goals[0], panels, (BORDER, SIZE - BORDER), path.with_suffix(kind), heading)

@@ -10,7 +10,9 @@ from reachcost.results.tables import TableRow
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.study import Study
 from reachcost.studies.tables import INTERVALS, TablePlan, of_lines
-from reachcost.studies.tworoom import audits, beyond, budget, control, recipes, stress, subspace, unseen
+from reachcost.studies.trace import METRICS
+from reachcost.studies.tworoom import audits, beyond, budget, control, recipes, stress, subspace, trace, unseen
+from reachcost.studies.tworoom.figures import FIGURES
 from reachcost.studies.tworoom.settings import (
     COSTS,
     FOREIGN_SETS,
@@ -145,6 +147,24 @@ AUDITS = {
         "The public layout, and worlds that nothing was trained on",
         ("success", "rho_geo"),
     ),
+    "trace": _plan(
+        "One episode, state by state: of those that latent MSE ends in the wrong room and `trm-paper` solves, the one "
+        "that latent MSE brings nearest to its goal. LeWM 3072, high-distance set, a head of its own. steps until the "
+        "goal is reached, or all of the budget; there, distance is the geodesic one to the goal and latent MSE the "
+        "cost `raw` of being there. The last line: how much of the variance of the latents of all these states, and "
+        "of the goal, their first two principal components hold. n counts states.",
+        METRICS,
+        trace.trace_rows,
+        own_intervals=True,
+    ),
+    "pair-sampling": _plan(
+        "How many of 100,000 training pairs lie how many steps apart: of whole episodes (`trm-paper`) and with gaps up "
+        "to 50 (`trm-gap50`), LeWM 3072, episodes of the high-distance set excluded. A gap is uniform up to the length "
+        "of its episode, or up to 50. The paper's are the pairs of its table of labels.",
+        tuple(trace.GAPS),
+        trace.sampling_rows,
+        own_intervals=True,
+    ),
 }
 BEYOND = {
     "tworoom-solved": _plan(
@@ -200,7 +220,12 @@ STUDY = Study(
         "cross_pairs": ("cross-wall pairs %", 1),
         "near_pairs": ("near-door pairs %", 1),
         **{name: (f"{low}-{high} px", 1) for name, (low, high) in control.BINS.items()},
+        **{name: (f"gap {low}-{high} %", 1) for name, (low, high) in trace.GAPS.items()},
+        "latent": ("latent MSE", 3),
+        "pc_1": ("variance in component 1 %", 1),
+        "pc_2": ("in component 2 %", 1),
     },
     table_groups={"tworoom": tuple(control.TABLES), "audits": tuple(AUDITS), "beyond": tuple(BEYOND)},
+    figures=FIGURES,
     legend=control.LEGEND,
 )

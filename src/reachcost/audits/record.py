@@ -1,0 +1,71 @@
+"""An audit on disk: a JSON object, and beside it the numbers behind it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from reachcost.audits.planner import Audit
+from reachcost.base.atomic import replaced_file, write_file
+from reachcost.base.reading import read_as, read_json
+from reachcost.errors import ReachcostError
+from reachcost.results.records import write_rows
+
+PARTS = ("stages", "criteria", "caveats", "categories")
+
+
+def rows_beside(path: Path) -> Path:
+    """Where the numbers behind the audit at `path` are."""
+    return path.with_suffix(".parquet")
+
+
+def write_audit(audit: Audit, path: Path, **further: Any) -> None:
+    """Write an audit, with further settings, and its rows beside it."""
+    with replaced_file(rows_beside(path)) as partial:
+        write_rows(audit.rows, partial)
+    write_file(path, json.dumps({**audit.document(), **further}, indent=2, allow_nan=False) + "\n")
+
+
+def read_audit(path: Path, rows: Path | None = None) -> Audit:
+    """Read an audit; its verdict must follow from its stages and the numbers behind them.
+
+    Args:
+        path: The JSON file.
+        rows: The numbers, by default beside it.
+    """
+    document = read_json(path)
+    if not is_audit(document):
+        raise ReachcostError(f"{path} is no audit: give the file that reachcost audit --out wrote")
+    audit = read_as(Audit, {name: document[name] for name in PARTS if name in document}, str(path))
+    measured = _rows(rows or rows_beside(path))
+    stages = tuple(replace(stage, **measured.get(stage.name, {})) for stage in audit.stages)
+    settings = {name: value for name, value in document.items() if name not in (*PARTS, "verdict")}
+    found = replace(audit, stages=stages, settings=settings)
+    if found.verdict != document["verdict"]:
+        raise ReachcostError(
+            f"{path}: its stages say {found.verdict!r}, and not {str(document['verdict'])[:60]!r}: audit again"
+        )
+    return found
+
+
+def is_audit(document: object) -> bool:
+    """Whether a JSON value is one that an audit wrote."""
+    return isinstance(document, dict) and {"verdict", "stages"} <= document.keys()
+
+
+def _rows(path: Path) -> dict[str, dict[str, Any]]:
+    """Rows and their episodes, by what was measured."""
+    try:
+        table = pq.read_table(path, columns=["measurement", "episode", "value"])
+        names, episodes, values = (table[name].to_numpy() for name in ("measurement", "episode", "value"))
+    except (OSError, pa.ArrowException, KeyError) as error:
+        why = str(error).partition("\n")[0]
+        raise ReachcostError(
+            f"the rows of the audit, {path}, cannot be read ({why}): keep both files together"
+        ) from error
+    return {name: {"rows": values[names == name], "episodes": episodes[names == name]} for name in {*names.tolist()}}

@@ -1,0 +1,39 @@
+"""SASC: where costs put the truly best of the same candidates."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reachcost.pages.html import Markup, tag
+from reachcost.report.charts import axis, beeswarm, towards_zero
+from reachcost.report.material import Material
+from reachcost.report.panels.section import cannot, colour_of, number, scrolled_table, section, valued
+
+TICKS = (0, 1, 3, 10, 30, 100)
+SCALE = towards_zero(100)
+HEADINGS = (("cost", "wide"), ("mean %", "number"))
+DOTS = 200
+
+
+def ranking(material: Material) -> Markup:
+    """The panel."""
+    if not material.ranks:
+        why = "No candidates were ranked here: reachcost audit --task with criteria does, as does rc.sasc."
+        return cannot("ranking", "Does the cost put good candidates first?", why)
+    order = sorted(material.ranks, key=lambda name: material.ranks[name].mean())
+    rows = [_row(name, material.ranks[name], colour_of(name, order)) for name in order]
+    below = axis(SCALE, TICKS, "% of candidates put before the truly best one (0 is perfect)")
+    last = tag("tr", tag("td", below), tag("td"), class_="axis-row")
+    lead = (
+        "Every cost scores the same candidate action sequences, which are then executed. A dot is an episode: how many "
+        "candidates the cost puts before the one that really ends nearest to the goal. The box holds half of the "
+        "episodes, the line is the median."
+    )
+    card = tag("div", scrolled_table("ranks of the best candidate", HEADINGS, [*rows, last], "bars"), class_="card")
+    return section("ranking", "Does the cost put good candidates first?", card, lead=lead)
+
+
+def _row(name: str, ranks: np.ndarray, kind: str) -> Markup:
+    shown = ranks if len(ranks) <= DOTS else np.sort(ranks)[np.linspace(0, len(ranks) - 1, DOTS).astype(int)]
+    value = valued(number(ranks.mean()), f"median {number(float(np.median(ranks)))}", f"n {len(ranks)}")
+    return tag("tr", tag("th", tag("code", name), beeswarm(SCALE, shown, kind), scope="row"), value)

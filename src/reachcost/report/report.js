@@ -1,0 +1,165 @@
+// A report that can be looked at: maps of costs for a goal, and episodes step by step, all costs in step.
+(() => {
+  const scene = draw.data()?.scene, byId = name => document.getElementById(name);
+  if (!scene) return;
+
+  const PAUSE = 110; // milliseconds of a step
+  const pictures = new Map(), maps = new Map();
+
+  function badge(element, reached, words) {
+    element.className = `badge ended ${reached ? "good" : "bad"}`;
+    element.textContent = words;
+  }
+
+  const plain = name => name.replaceAll("_", " ");
+
+  // A map as rows of costs, null where nobody can be: see Field in scene.py.
+  function field(kept) {
+    if (!maps.has(kept)) {
+      const cells = new Uint16Array(Uint8Array.from(atob(kept.data), letter => letter.charCodeAt(0)).buffer);
+      const cost = cell => cell === 65535 ? null : kept.low + cell / 65534 * (kept.high - kept.low);
+      maps.set(kept, Array.from({ length: kept.rows }, (_, row) => Array.from(cells.subarray(row * kept.columns, (row + 1) * kept.columns), cost)));
+    }
+    return maps.get(kept);
+  }
+
+  // One frame of a strip, once its picture is there.
+  function frame(canvas, strip, at, again) {
+    if (!pictures.has(strip.image)) {
+      const image = new Image();
+      image.onload = again;
+      image.src = strip.image;
+      pictures.set(strip.image, image);
+    }
+    const image = pictures.get(strip.image);
+    if (!image.complete || !image.naturalWidth) return;
+    const width = image.naturalWidth / strip.columns, height = image.naturalHeight / Math.ceil(strip.count / strip.columns);
+    canvas.width = width;
+    canvas.height = height;
+    canvas.getContext("2d").drawImage(image, at % strip.columns * width, Math.floor(at / strip.columns) * height, width, height, 0, 0, width, height);
+  }
+
+  function fields() {
+    const choice = byId("field-goal");
+    const paint = () => {
+      const episode = scene.episodes.find(one => String(one.number) === choice.value);
+      for (const canvas of document.querySelectorAll("canvas.field")) {
+        const values = field(episode.fields[canvas.dataset.cost]), view = draw.view(canvas, scene.plane);
+        draw.field(view, values);
+        draw.mark(view, "goal", episode.goal);
+        canvas.setAttribute("aria-label", `map of ${canvas.dataset.cost} for the goal of episode ${episode.number}`);
+        draw.scale(canvas.nextElementSibling, draw.range(values), scene.units[canvas.dataset.cost] ?? "");
+      }
+    };
+    draw.key(byId("field-key"), { goal: "goal" });
+    choice.addEventListener("change", paint);
+    draw.always(paint);
+  }
+
+  function replay() {
+    const player = byId("player"), choice = byId("replay-episode"), slider = byId("replay-step"), play = byId("replay-play");
+    const filters = { outcome: byId("replay-outcome"), group: byId("replay-group") };
+    const stages = [...player.querySelectorAll(".way")];
+    let episode, step = 0, timer = 0;
+
+    const last = () => Math.max(...episode.ways.map(way => way.steps));
+
+    // Where a way is after so many steps of the slower one: it waits at its end.
+    function paintWay(stage, way) {
+      const now = Math.min(step, way.steps), over = now === way.steps, map = stage.querySelector(".map"), seen = stage.querySelector(".seen");
+      if (map && scene.plane) {
+        const view = draw.view(map, scene.plane), kept = episode.fields[way.cost];
+        if (kept) {
+          draw.field(view, field(kept));
+          draw.scale(stage.querySelector(".scale"), draw.range(field(kept)), scene.units[way.cost] ?? "");
+        } else draw.blank(view);
+        draw.path(view, way.places.slice(0, now + 1));
+        draw.mark(view, "start", way.places[0]);
+        draw.mark(view, "goal", episode.goal);
+        draw.mark(view, over && !way.reached ? "end" : "agent", way.places[now]);
+        map.setAttribute("aria-label", `path under ${way.cost} after ${now} of ${way.steps} steps`);
+      }
+      if (seen && way.frames) {
+        frame(seen, way.frames, way.steps ? Math.round(now / way.steps * (way.frames.count - 1)) : 0, paint);
+        seen.setAttribute("aria-label", `frame under ${way.cost} after ${now} of ${way.steps} steps`);
+      }
+      badge(stage.querySelector(".ended"), way.reached, way.reached ? "reaches the goal" : plain(way.outcome));
+      stage.querySelector(".told").textContent = told(way, now, over);
+    }
+
+    function told(way, now, over) {
+      if (!over) return `step ${now} of ${way.steps}`;
+      if (way.reached) return `there after ${way.steps} steps`;
+      const left = way.distance === null ? "" : `, true distance left ${draw.number(way.distance)}`;
+      return `not there after ${way.steps} steps${left}`;
+    }
+
+    function paint() {
+      for (const stage of stages) paintWay(stage, episode.ways.find(way => way.cost === stage.dataset.cost));
+      for (const canvas of player.querySelectorAll(".goal-frame .seen")) if (episode.goal_frame) frame(canvas, episode.goal_frame, 0, paint);
+      slider.max = last();
+      slider.value = step;
+      slider.setAttribute("aria-valuetext", `step ${step} of ${last()}`);
+      if (!timer) byId("replay-said").textContent = `Step ${step} of ${last()} in episode ${episode.number}${episode.group ? `, ${episode.group}` : ""}.`;
+    }
+
+    function go(to) {
+      step = Math.min(last(), Math.max(0, to));
+      if (step === last()) stop();
+      paint();
+    }
+
+    function stop() {
+      clearInterval(timer);
+      timer = 0;
+      play.textContent = "Play";
+    }
+
+    function toggle() {
+      if (timer) { stop(); paint(); return; }
+      if (step === last()) step = 0;
+      timer = setInterval(() => go(step + 1), PAUSE);
+      play.textContent = "Pause";
+      paint();
+    }
+
+    function open(number) {
+      stop();
+      episode = scene.episodes.find(one => one.number === number);
+      step = last();
+      paint();
+    }
+
+    function fill() {
+      const first = one => one.ways[0].outcome;
+      const fits = one => one.ways.length && (!filters.outcome?.value || first(one) === filters.outcome.value) && (!filters.group?.value || one.group === filters.group.value);
+      const found = scene.episodes.filter(fits);
+      const words = one => `${one.number}: ${one.ways.map(way => `${way.cost} ${way.reached ? "✓" : "✗"}`).join(", ")}`;
+      choice.replaceChildren(...found.map(one => new Option(words(one), one.number)));
+      choice.disabled = !found.length;
+      if (found.length) open(found[0].number);
+      else byId("replay-said").textContent = "No episode that is shown came out so: choose another filter.";
+    }
+
+    choice.addEventListener("change", () => open(Number(choice.value)));
+    for (const filter of Object.values(filters)) filter?.addEventListener("change", fill);
+    slider.addEventListener("input", () => { stop(); go(Number(slider.value)); });
+    play.addEventListener("click", toggle);
+    byId("replay-back").addEventListener("click", () => { stop(); go(step - 1); });
+    byId("replay-on").addEventListener("click", () => { stop(); go(step + 1); });
+    player.addEventListener("keydown", event => {
+      const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!move || event.target.matches("select, input")) return;
+      event.preventDefault();
+      stop();
+      go(step + move);
+    });
+    const marks = { start: "start", goal: "goal", agent: "now", end: "end of a failed episode", path: "executed path" };
+    if (scene.plane) draw.key(byId("replay-key"), marks);
+    fill();
+    draw.always(paint);
+  }
+
+  if (byId("field-goal")) fields();
+  if (byId("player")) replay();
+})();

@@ -1,0 +1,192 @@
+"""`Report`: one file of HTML with all that was found, seen and done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from reachcost.audits.planner import Audit
+from reachcost.audits.sasc import SascAudit
+from reachcost.base.atomic import write_file
+from reachcost.base.types import refuse
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.latents import Latents
+from reachcost.errors import ReachcostError
+from reachcost.heads.base import LearnedHead
+from reachcost.pages.html import Markup, asset, joined, page, tag
+from reachcost.planning.control import ControlRuns
+from reachcost.protocols import TerminalCost, WorldModel
+from reachcost.report.look import Parts, look
+from reachcost.report.material import Material, loops_of, ranks_of
+from reachcost.report.panels.fields import fields
+from reachcost.report.panels.learning import learning
+from reachcost.report.panels.provenance import provenance
+from reachcost.report.panels.ranking import ranking
+from reachcost.report.panels.replay import replay
+from reachcost.report.panels.stages import stages
+from reachcost.report.panels.success import success
+from reachcost.report.panels.tables import tables
+from reachcost.report.panels.verdict import headline
+from reachcost.report.scene import Scene
+from reachcost.report.sources import read_source
+from reachcost.report.training import Training
+from reachcost.results.tables import ResultTable
+from reachcost.tasks.contract import Task
+
+HERE = "reachcost.report"
+LIMIT = 5 * 10**6
+"""Bytes of a page, at most."""
+PANELS: dict[str, Callable[[Material], Markup | None]] = {
+    "Episodes": replay,
+    "Success": success,
+    "Stages": stages,
+    "Ranking": ranking,
+    "Costs": fields,
+    "Learning": learning,
+    "Tables": tables,
+    "Provenance": provenance,
+}
+"""In the order of the page, and what its list of contents calls them."""
+
+
+Part = Audit | ControlRuns | SascAudit | ResultTable | LearnedHead | Scene | Material | str | Path
+"""What a report can be made of; a path is one of their records."""
+
+
+class Report:
+    """One self-contained page about what was found.
+
+    Args:
+        parts: Audits, closed loops, SASC audits, tables and fitted heads, or paths of their records, in any order.
+        task: The world, to draw its episodes and maps.
+        model: The world model, for maps of costs.
+        costs: Terminal costs by name, for maps, or for neighbours where the world is no plane.
+        evaluation: Whose goals are shown where nothing was run.
+        logs: Encoded logs, to show neighbours of goals where the world is no plane.
+        title: What the page is called.
+
+    >>> from reachcost import ExactTopoNav, LatentMSE, control, make_task
+    >>> task, model, costs = make_task("toponav"), ExactTopoNav(), {"raw": LatentMSE()}
+    >>> runs = control(task, model, costs, task.evaluation_set().spread(2), budget=5)
+    >>> Report(runs, task=task, model=model, costs=costs).html().startswith("<!doctype html>")
+    True
+    """
+
+    def __init__(
+        self,
+        *parts: Part,
+        task: Task | None = None,
+        model: WorldModel | None = None,
+        costs: Mapping[str, TerminalCost] | None = None,
+        evaluation: EvaluationSet | None = None,
+        logs: Latents | None = None,
+        title: str = "reachcost report",
+    ) -> None:
+        self.title = title
+        self.material = sum((_material(part) for part in parts), Material())
+        runs = None
+        for found in filter(None, (part.runs if isinstance(part, Audit) else part for part in parts)):
+            if isinstance(found, ControlRuns):
+                runs = found if runs is None else runs.beside(found)
+        if task is not None or costs:
+            scene = look(Parts(task, model, costs or {}, runs, evaluation, logs))
+            self.material += Material(scenes=(scene,))
+        if self.material.is_empty:
+            raise ReachcostError(
+                "there is nothing to report: give an audit, runs, a table, a head, or paths of records"
+            )
+
+    def html(self) -> str:
+        """The page, never larger than `LIMIT`: episodes, then frames, then tables are left out, and it says so."""
+        for material in _smaller(self.material):
+            text = self._page(material)
+            if len(text.encode()) <= LIMIT:
+                return text
+        raise ReachcostError(
+            f"the report has more than {LIMIT / 1e6:.0f} MB of names alone: report fewer records at once"
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page, and return where it is."""
+        place = Path(path)
+        if place.is_dir():
+            raise ReachcostError(f"{place} is a directory: name a file for the report, {place / 'report.html'}")
+        write_file(place, self.html())
+        return place
+
+    def _page(self, material: Material) -> str:
+        drawn = {name: part for name, panel in PANELS.items() if (part := panel(material)) is not None}
+        links = [tag("li", tag("a", name, href=f"#{_anchor(part)}")) for name, part in drawn.items()]
+        body = joined(
+            tag("a", "Skip to what was found", class_="skip", href="#main"),
+            tag("nav", tag("ul", *links), aria_label="on this page"),
+            tag("header", headline(material)),
+            tag(
+                "noscript",
+                tag("p", "Replays and maps need JavaScript; all numbers are here without it.", class_="soft"),
+            ),
+            tag("main", *drawn.values(), id="main"),
+            tag("footer", tag("p", "Made by reachcost. This page asks nothing of any network.", class_="soft small")),
+        )
+        scene = material.scene
+        data = {"scene": None if scene is None else asdict(replace(scene, neighbourhoods=()))}
+        scripts, styles = [asset("report.js", HERE)], [asset("report.css", HERE)]
+        return page(self.title, body, scripts, data, styles=styles)
+
+
+def _anchor(part: Markup) -> str:
+    return part.partition('id="')[2].partition('"')[0]
+
+
+def _material(part: Part) -> Material:
+    """What a part has to show."""
+    match part:
+        case Audit():
+            loops = () if part.runs is None else loops_of(part.runs)
+            return Material(audits={_audited(part): part}, ranks=ranks_of(part.rankings), loops=loops)
+        case ControlRuns():
+            return Material(loops=loops_of(part))
+        case SascAudit():
+            return Material(ranks=ranks_of(part.rankings))
+        case ResultTable():
+            return Material(tables=(part,))
+        case LearnedHead():
+            training = Training.of(part.record, "the record of a head")
+            return Material(heads={training.pairs.labels or "head": training})
+        case Scene():
+            return Material(scenes=(part,))
+        case Material():
+            return part
+        case str() | Path():
+            return read_source(Path(part))
+        case _:
+            return refuse(
+                part, "a part of the report", "give an audit, runs, a SASC audit, a table, a head, or a path of these"
+            )
+
+
+def _audited(audit: Audit) -> str:
+    """What the audited cost is called."""
+    return "raw" if audit.settings.get("cost") == "LatentMSE" else "head" if audit.settings.get("heads") else "audited"
+
+
+def _smaller(material: Material) -> Iterator[Material]:
+    """The material, and less and less of it."""
+    yield material
+    scene, said = material.scene, "to keep this page below 5 MB"
+    if scene is not None:
+        for count in (len(scene.episodes) // 2, len(scene.episodes) // 4, 2):
+            yield _with(material, scene.fewer(count), f"Only {count} episodes are shown, {said}.")
+        scene = scene.fewer(2).without_frames()
+        material = _with(material, scene, f"Only {len(scene.episodes)} episodes are shown, without frames, {said}.")
+        yield material
+    for count in (40, 10, 3, 0):
+        kept = replace(material, tables=material.tables[:count], records=material.records[: 10 * count])
+        yield kept + Material(
+            left_out=(f"Only {len(kept.tables)} of {len(material.tables)} tables are shown, {said}.",)
+        )
+
+
+def _with(material: Material, scene: Scene, said: str) -> Material:
+    return replace(material, scenes=(scene,), left_out=(*material.left_out, said))

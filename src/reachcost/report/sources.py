@@ -1,0 +1,157 @@
+"""Records on disk as material for a report. Others may have written them: nothing in them runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from reachcost.audits.record import is_audit, read_audit
+from reachcost.base.reading import LARGEST, read_json
+from reachcost.errors import ReachcostError
+from reachcost.heads.storage import FORMAT as HEAD
+from reachcost.report.material import Loop, Material, Record
+from reachcost.report.scene import FORMAT as SCENE
+from reachcost.report.scene import beside, read_scene
+from reachcost.report.training import Training
+from reachcost.results.records import Run, read_run
+from reachcost.results.tables import is_table, read_table
+from reachcost.studies.registry import all_tables
+
+TABLES, RUNS, READ = 100, 3000, 60
+"""Tables and runs of a directory that are looked at, and runs of a kind whose rows are read."""
+SCENE_FILE = "scene.json"
+
+
+def read_source(path: Path) -> Material:
+    """What a path holds: an audit, a table, a scene, a run, a head, or a whole directory of runs and tables."""
+    if not path.exists():
+        raise ReachcostError(
+            f"there is nothing at {path}: give an audit, a run, a table, a head or a directory of these"
+        )
+    if path.is_dir():
+        return _directory(path)
+    document = read_json(path) if path.suffix == ".json" else None
+    if is_audit(document):
+        scenes = (read_scene(beside(path)),) if beside(path).exists() else ()
+        audit = read_audit(path)
+        told = audit.settings.get("command")
+        return Material(audits={path.stem: audit}, scenes=scenes, commands=(told,) if isinstance(told, str) else ())
+    if is_table(document):
+        return Material(tables=(read_table(path, _headings(path.stem)),))
+    if isinstance(document, dict) and document.get("format") == SCENE:
+        return Material(scenes=(read_scene(path),))
+    raise ReachcostError(
+        f"{path} is no record of reachcost: give what reachcost audit --out wrote, a table of DIR/tables, a directory "
+        "of a run or a head, or a directory with runs and tables"
+    )
+
+
+def _directory(path: Path) -> Material:
+    if (path / "manifest.json").is_file():
+        return read_runs([read_run(path)])
+    if (path / "config.json").is_file():
+        return Material(heads={path.name: _training(path)})
+    if not (path / "tables").is_dir() and not (path / "runs").is_dir():
+        raise ReachcostError(
+            f"{path} holds neither runs nor tables, and is neither a run nor a head: give the directory that "
+            "reachcost demo, reproduce, compare or fit wrote"
+        )
+    tables = sorted((path / "tables").glob("*.json"))
+    runs = sorted(file.parent for file in (path / "runs").rglob("manifest.json"))
+    scenes = (read_scene(path / SCENE_FILE),) if (path / SCENE_FILE).exists() else ()
+    left = [
+        f"{count - limit} {what} of {path} were not looked at."
+        for what, count, limit in (("tables", len(tables), TABLES), ("runs", len(runs), RUNS))
+        if count > limit
+    ]
+    shown = tuple(read_table(file, _headings(file.stem)) for file in tables[:TABLES])
+    found = Material(tables=shown, scenes=scenes, left_out=tuple(left)) + read_runs(
+        [read_run(run) for run in runs[:RUNS]]
+    )
+    if found.is_empty:
+        raise ReachcostError(f"{path} has no table and no finished run: let reachcost finish there first")
+    return found
+
+
+def _headings(name: str) -> Mapping[str, tuple[str, int]]:
+    """How the study that makes a table calls its columns, if it is one of ours."""
+    study = all_tables().get(name)
+    return {} if study is None else study.headings
+
+
+def read_runs(runs: Sequence[Run]) -> Material:
+    """What runs hold: of few everything, of many what can still be read."""
+    kinds: dict[str, list[Run]] = {"loop": [], "ranks": [], "head": [], "audit": []}
+    for run in runs:
+        kind = _kind(run)
+        if kind is not None:
+            kinds[kind].append(run)
+    ranked = _same_pools(kinds["ranks"])
+    left = (
+        [f"Outcomes of {len(kinds['loop'])} closed loops are in the tables alone."] if len(kinds["loop"]) > READ else []
+    )
+    if len(ranked) < len(kinds["ranks"]):
+        left.append(
+            f"Of {len(kinds['ranks'])} rankings, those {len(ranked)} of one world model and one pool are shown."
+        )
+    return Material(
+        audits={
+            _cost(run): read_audit(run.path / "audit.json", run.path / "rows.parquet") for run in kinds["audit"][:READ]
+        },
+        loops=tuple(map(_loop, kinds["loop"])) if len(kinds["loop"]) <= READ else (),
+        ranks={_cost(run): _column(run, "rank").astype(float) for run in ranked},
+        heads={run.path.name: _training(run.path) for run in kinds["head"][:READ]},
+        records=tuple(Record(run.path.name, run.path.parent.name, run.manifest) for run in runs),
+        left_out=tuple(left),
+    )
+
+
+def _kind(run: Run) -> str | None:
+    """What a run is of, by what is in it."""
+    files = run.manifest["files"]
+    if "audit.json" in files:
+        return "audit"
+    if "config.json" in files:
+        return "head"
+    config = run.manifest["config"]
+    if "cost" not in config:
+        return None
+    return "loop" if "planner" in config else "ranks" if "candidate_seed" in config else None
+
+
+def _cost(run: Run) -> str:
+    return str(run.manifest["config"].get("cost", run.path.name))
+
+
+def _same_pools(runs: Sequence[Run]) -> list[Run]:
+    """Of rankings, those that ranked the same candidates: the largest such group."""
+    groups: dict[tuple[str, ...], dict[str, Run]] = {}
+    for run in runs:
+        config = run.manifest["config"]
+        key = tuple(str(config.get(name)) for name in ("model_sha256", "evaluation_set_sha256", "candidate_seed"))
+        groups.setdefault(key, {}).setdefault(_cost(run), run)
+    return list(max(groups.values(), key=len, default={}).values())
+
+
+def _loop(run: Run) -> Loop:
+    return Loop(_cost(run), *(_column(run, name) for name in ("success", "steps", "category")), run=run.path.name)
+
+
+def _column(run: Run, name: str) -> np.ndarray:
+    """A column of the rows of a run, as the manifest promises them."""
+    if (run.path / "rows.parquet").stat().st_size > LARGEST:
+        raise ReachcostError(f"the rows of {run.path} have more than {LARGEST // 2**20} MB: report a smaller run")
+    table = run.table()
+    if name not in table.column_names or not len(table):
+        raise ReachcostError(f"the rows of {run.path} have no column {name}: run the command that made them again")
+    return table[name].to_numpy()
+
+
+def _training(path: Path) -> Training:
+    """How the head of a directory was trained; its weights are not read."""
+    config = read_json(path / "config.json")
+    if not isinstance(config, dict) or config.get("format") != HEAD or not isinstance(config.get("training"), dict):
+        raise ReachcostError(f"{path} is no head: give the directory that reachcost fit --out wrote")
+    return Training.of(config["training"], str(path / "config.json"))

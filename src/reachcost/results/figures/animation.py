@@ -1,0 +1,117 @@
+"""One episode as a moving picture: the same start and goal under several costs, step by step over what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle
+from PIL import Image
+from scipy.ndimage import distance_transform_edt
+
+from reachcost.base.atomic import write_file
+from reachcost.results.figures.cost_fields import Panel
+from reachcost.results.figures.maps import GOAL, START, WALL, draw_mark
+
+DOTS = 130
+"""Per inch."""
+STEP, HOLD = 90, 3500
+"""Milliseconds of a step, and of the end."""
+COLOURS = 128
+"""Of the whole picture: few enough for a small file."""
+LEVELS = 14
+FOOTER = "○ start, ★ goal; dark: cheap to end there, bright: costly, as the planner sees it"
+STYLE: dict[Any, Any] = {"font.size": 10, "axes.titlesize": 12}
+
+
+def draw_replay(
+    goal: np.ndarray, panels: Sequence[Panel], extent: tuple[float, float], path: Path, heading: str
+) -> None:
+    """Write a GIF with one panel per cost, side by side, which all begin at once; arguments as `draw_cost_fields`."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(4.5 * len(panels), 5.6), dpi=DOTS)
+        canvas = FigureCanvasAgg(figure)
+        figure.subplots_adjust(left=0.01, right=0.99, top=0.9, bottom=0.115, wspace=0.03)
+        figure.text(0.5, 0.966, heading, ha="center")
+        figure.text(0.5, 0.014, FOOTER, ha="center")
+        moving = [
+            _Moving(figure.add_subplot(1, len(panels), number), goal, panel, extent)
+            for number, panel in enumerate(panels, start=1)
+        ]
+        canvas.draw()
+        still = canvas.copy_from_bbox(figure.bbox)
+        frames = []
+        for step in range(max(len(panel.path) for panel in panels)):
+            canvas.restore_region(still)
+            for one in moving:
+                one.show(step)
+            frames.append(Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
+    write_file(path, _gif(frames))
+
+
+class _Moving:
+    """A panel: what stays is drawn once, what moves is drawn again at every step."""
+
+    def __init__(self, axes: Axes, goal: np.ndarray, panel: Panel, extent: tuple[float, float]) -> None:
+        self.axes, self.panel = axes, panel
+        low, high = extent
+        _draw_field(axes, panel.field, low, high)
+        draw_mark(axes, START, panel.path[0])
+        draw_mark(axes, GOAL, goal)
+        axes.add_patch(Circle(tuple(goal), panel.within, fill=False, edgecolor="white", linestyle=":", linewidth=1.5))
+        axes.set_title(panel.title)
+        axes.set(xticks=[], yticks=[], xlim=(low, high), ylim=(high, low), aspect="equal")
+        line: dict[str, Any] = {"animated": True, "solid_capstyle": "round", "zorder": 4}
+        (edge,) = axes.plot([], [], color="white", linewidth=4.5, **line)
+        (trail,) = axes.plot([], [], color="crimson", linewidth=2.5, **line)
+        (agent,) = axes.plot(
+            [], [], "o", color="crimson", markeredgecolor="white", markersize=13, zorder=7, animated=True
+        )
+        self.ways, self.agent = (edge, trail), agent
+        self.text = axes.text(0.5, -0.02, "", transform=axes.transAxes, ha="center", va="top", animated=True)
+        self.text.set_fontsize(13)
+
+    def show(self, step: int) -> None:
+        """Draw what moves at a step; who has arrived stays."""
+        last = len(self.panel.path) - 1
+        here = self.panel.path[: step + 1]
+        for line in self.ways:
+            line.set_data(*here.T)
+        self.agent.set_data(*here[-1:].T)
+        ended = step >= last
+        self.agent.set_marker("o" if self.panel.reached or not ended else "X")
+        self.text.set_text(self.panel.outcome if ended else f"step {step}")
+        self.text.set_fontweight("bold" if ended else "normal")
+        moving: tuple[Artist, ...] = (*self.ways, self.agent, self.text)
+        for artist in moving:
+            self.axes.draw_artist(artist)
+
+
+def _draw_field(axes: Axes, field: np.ndarray, low: float, high: float) -> None:
+    """A field in few flat colours, which keep the file small, up to its walls, whose edges stay straight."""
+    blocked = np.isnan(field)
+    nearest = np.asarray(distance_transform_edt(blocked, return_distances=False, return_indices=True))
+    filled = np.pad(field[tuple(nearest)], 1, mode="edge")
+    cell = (high - low) / len(field)
+    centres = low + cell * (np.arange(len(filled)) - 0.5)
+    axes.contourf(centres, centres, filled, LEVELS, cmap="cividis", antialiased=False)
+    walls = np.where(blocked, 1.0, np.nan)
+    axes.imshow(walls, cmap=ListedColormap([WALL]), extent=(low, high, high, low), zorder=1.5)
+
+
+def _gif(frames: Sequence[Image.Image]) -> bytes:
+    """Frames as one file that repeats; all share the colours of the last one, which shows everything."""
+    palette = frames[-1].quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    first, *others = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    picture, times = BytesIO(), [STEP] * (len(frames) - 1) + [HOLD]
+    first.save(picture, "GIF", save_all=True, append_images=others, duration=times, loop=0)
+    return picture.getvalue()

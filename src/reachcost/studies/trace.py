@@ -1,0 +1,89 @@
+"""One episode under several costs, state by state: in the world, and in principal components that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reachcost.costs.latent import LatentMSE
+from reachcost.data.rollouts import encoded
+from reachcost.results.records import Columns, Run
+from reachcost.results.tables import TableRow
+from reachcost.studies.episode import episode_run, visited
+from reachcost.studies.experiment import Experiment
+from reachcost.studies.study import Setting
+
+GOAL = "goal"
+"""What the row of the goal says in place of a cost."""
+COMPONENTS = ("pc_1", "pc_2")
+METRICS = ("steps", "distance", "latent", *COMPONENTS)
+
+
+def trace_run(experiment: Experiment, settings: Sequence[Setting], episode: int) -> Run:
+    """Where one episode goes under each cost, up to the goal; rows are states, the first one is the goal.
+
+    Settings differ in their cost alone. Components are those of all latents in the rows. `latent` is the latent
+    distance to the goal, `off_mean` the squared one to the mean of the rows.
+    """
+    first = settings[0]
+    task, goals = experiment.place(first.evaluation)
+    goal = goals.goals[goals.episodes == episode]
+
+    def compute(_: Path) -> Columns:
+        paths = {GOAL: goal}
+        for setting in settings:
+            path = visited(experiment, setting, episode).astype(goal.dtype)
+            reached = np.flatnonzero(task.success(path, np.repeat(goal, len(path), axis=0)))
+            paths[setting.cost] = path[: reached[0] + 1] if len(reached) else path
+        states = np.concatenate([*paths.values()])
+        model = experiment.model(first.member.model)
+        latents, aim = (encoded(model, task.observe(some), len(some)) for some in (states, goal))
+        deviation = latents - latents.mean(0)
+        places, components = task.plane().places(states), (deviation @ principal_directions(latents)).numpy()
+        return {
+            "cost": np.repeat([*paths], [len(path) for path in paths.values()]),
+            "step": np.concatenate([np.arange(len(path)) for path in paths.values()]),
+            **{name: places[:, axis] for axis, name in enumerate(("x", "y"))},
+            **{name: components[:, axis] for axis, name in enumerate(COMPONENTS)},
+            "off_mean": deviation.square().sum(1).numpy(),
+            "latent": LatentMSE()(latents[None], aim)[0].numpy(),
+            "distance": task.distance(states, np.repeat(goal, len(states), axis=0)),
+        }
+
+    runs = {setting.cost: episode_run(experiment, setting, episode) for setting in settings}
+    config = {
+        **experiment.inputs(first.member.model),
+        "evaluation_set_sha256": goals.fingerprint,
+        "episode": episode,
+        "visited_sha256": {cost: run.sha256["rows.parquet"] for cost, run in runs.items()},
+    }
+    return experiment.run("traces", f"{first.member.label}-{goals.name}-episode{episode}", config, compute)
+
+
+def principal_directions(latents: Tensor, count: int = len(COMPONENTS)) -> Tensor:
+    """Directions in which latents [N, D] vary most, one a column [D, count]; the largest entry of each is positive.
+
+    >>> principal_directions(torch.tensor([[0.0, 3.0], [0.1, -3.0], [-0.1, 0.0]]), 1).round().abs().tolist()
+    [[0.0], [1.0]]
+    """
+    found = torch.linalg.eigh(latents.double().T.cov()).eigenvectors.flip(1)[:, :count]
+    largest = found.gather(0, found.abs().argmax(0, keepdim=True))
+    return (found * largest.sign()).to(latents.dtype)
+
+
+def trace_rows(run: Run, settings: Sequence[Setting], kind: str) -> list[TableRow]:
+    """How the episode ends under each cost, and how much of the latents' variance the components hold."""
+    table = run.table()
+    columns = {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
+    rows = []
+    for setting in settings:
+        *_, last = np.flatnonzero(columns["cost"] == setting.cost)
+        ends = {"steps": "step", "distance": "distance", "latent": "latent"}
+        ours = {metric: float(columns[name][last]) for metric, name in ends.items()}
+        rows.append(TableRow(setting.cost, kind, int(ours["steps"]) + 1, ours, {}, None, setting.member.seed))
+    shares = {name: 100 * float((columns[name] ** 2).mean() / columns["off_mean"].mean()) for name in COMPONENTS}
+    return [*rows, TableRow("all states", kind, len(table), shares, {}, None, settings[0].member.seed)]

@@ -1,0 +1,367 @@
+"""A report tells what was found, shows what can be seen, and says why where it cannot; files may hold anything."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from html import unescape
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import reachcost as rc
+from reachcost.audits.record import read_audit, write_audit
+from reachcost.base.reading import read_as
+from reachcost.cli import main
+from reachcost.errors import ReachcostError
+from reachcost.heads.storage import write_head
+from reachcost.report.look import Parts, look
+from reachcost.report.material import Material
+from reachcost.report.scene import Episode, Field, Scene, beside, read_scene
+from reachcost.report.training import Training
+from reachcost.results.records import record_run
+from reachcost.worldmodels.jepa import JepaWorldModel
+from tests.reports import COSTS, Ring, made_audit, made_table, ring_latents, ring_runs, straight_runs
+
+HOSTILE = "</script><img src=x onerror=alert(1)>&lt;\x1b[31m\u202e[bold]"
+RANKS = np.array([[3.0, 1.0, 2.0]])
+
+
+@pytest.fixture(scope="module")
+def scene(world: rc.TwoRoom, lewm: JepaWorldModel) -> Scene:
+    runs = straight_runs(world, world.evaluation_set("high-distance").spread(4))
+    return look(Parts(world, lewm, COSTS, runs))
+
+
+def words(page: str) -> str:
+    """What a reader sees."""
+    body = re.sub(r"<(script|style)\b.*?</\1>", " ", page.partition("<body>")[2], flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
+
+
+def test_one_page_has_everything(scene: Scene, head: rc.LearnedHead) -> None:
+    rankings = rc.compare_rankings({"raw": -RANKS, "head": RANKS}, RANKS)
+    sasc = rc.SascAudit(np.arange(1), {}, RANKS, rankings)
+    page = rc.Report(made_audit(), made_table(), sasc, head, scene).html()
+    said = words(page)
+    assert "The terminal cost buries good candidates." in said
+    assert "Verdict: ranking" in said
+    assert "Next: fit a head on the logs (reachcost fit) and audit it with --head." in said
+    assert "raw latent distance 25 %" in said
+    assert "oracle yardstick 100 %" in said
+    assert "share of the possible gain, passes at ≥ 0.6" in said
+    assert "few episodes" in said
+    assert "reachcost reproduce made" in said
+    for panel in ("replay", "success", "stages", "ranking", "fields", "learning", "tables", "provenance"):
+        assert f'id="{panel}"' in page
+    assert "cannot" not in re.findall(r'class="([^"]*)"', page)
+    assert "temporal" in said  # the labels of the head
+
+
+def test_headings_are_in_order_and_tables_name_their_cells(scene: Scene) -> None:
+    page = rc.Report(made_audit(), made_table(), scene).html()
+    levels = [int(level) for level in re.findall(r"<h(\d)", page)]
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert page.count("<table") == page.count("<thead")
+    assert "<th>" not in page
+    ids = re.findall(r' id="([^"]*)"', page)
+    assert len(ids) == len({*ids})
+
+
+def test_it_shows_episodes_where_the_first_cost_fails_first(scene: Scene) -> None:
+    assert [way.reached for way in scene.episodes[0].ways] == [False, True]
+    assert [way.reached for way in scene.episodes[-1].ways] == [True, True]
+    assert {episode.group for episode in scene.episodes} == {"same room", "cross wall"}
+    assert scene.costs == ("raw", "head", "oracle")
+    assert scene.units["raw"] == "squared latent difference"
+    for episode in scene.episodes:
+        assert episode.fields.keys() == {"raw", "head", "oracle"}
+        assert all(len(way.places) == 7 and way.frames is not None and way.frames.count == 7 for way in episode.ways)
+
+
+def test_a_map_keeps_costs_to_a_hair_and_walls_as_walls() -> None:
+    costs = np.array([[0.0, 1.0], [np.nan, np.inf]])
+    kept = Field.of(costs)
+    assert (kept.low, kept.high, kept.rows, kept.columns) == (0, 1, 2, 2)
+    assert Field.of(np.full((2, 2), np.nan)).high == 1
+    with pytest.raises(ReachcostError, match="a map of 3 x 2 places is damaged"):
+        replace(kept, rows=3)
+
+
+# What cannot be drawn
+
+
+def test_a_world_of_ones_own_with_frames_alone_is_replayed_and_has_neighbours() -> None:
+    ring = Ring()
+    page = rc.Report(ring_runs(ring), task=ring, costs=COSTS, logs=ring_latents(ring)).html()
+    said = words(page)
+    assert "goal" in said
+    assert "does not say how its states lie on a plane" in said
+    assert "Nearest first, of 200 logged states; below each, its logged steps to the goal." in said
+    assert page.count('class="frame"') == 3 + 3 * 2 * 6
+    assert '"outcome":"not_reached"' in page
+
+
+def test_an_audit_from_logs_alone_says_what_is_missing() -> None:
+    ring = Ring()
+    audit = made_audit(evaluation_set=None)
+    said = words(rc.Report(audit, costs=COSTS, logs=ring_latents(ring)).html())
+    assert "Judged on logs alone." in said
+    assert "There is no simulator here, so no episode was run: name one with --task." in said
+    assert "logged steps on average" in said
+    few = words(rc.Report(audit, costs=COSTS, logs=ring_latents(ring, episodes=3)).html())
+    assert "Neighbours of goals cannot be shown: only 0 of 3 goals" in few
+
+
+def test_a_table_alone_names_the_commands_that_would_show_more() -> None:
+    said = words(rc.Report(made_table()).html())
+    assert "Another terminal cost reaches 100 % of the goals instead of 25 %." in said
+    assert "Nothing was audited here: reachcost audit" in said
+    assert "No candidates were ranked here" in said
+    assert "as in: reachcost reproduce high-distance --report report.html" in said
+
+
+def test_a_world_without_frames_or_plane_has_nothing_to_replay() -> None:
+    class Blind(Ring):
+        def observe(self, states: np.ndarray) -> dict[str, np.ndarray]:
+            return {"state": states}
+
+    drawn = look(Parts(Blind(), runs=ring_runs(Blind())))
+    assert drawn.without["replay"] == "The task 'ring' is no plane and draws no frames: write its `plane` or `render`."
+
+
+def test_nothing_is_no_report() -> None:
+    with pytest.raises(ReachcostError, match="there is nothing to report"):
+        rc.Report()
+    with pytest.raises(ReachcostError, match="a part of the report is of type dict: give an audit, runs"):
+        rc.Report({})  # pyright: ignore[reportArgumentType] (the mistake)
+
+
+# Size
+
+
+def test_a_page_stays_below_its_limit_and_says_what_it_left_out(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = replace(scene, episodes=tuple(replace(scene.episodes[0], number=number) for number in range(200)))
+    monkeypatch.setattr("reachcost.report.report.LIMIT", 3_000_000)
+    page = rc.Report(made_table(), many).html()
+    assert len(page.encode()) <= 3_000_000
+    assert "episodes are shown, to keep this page below 5 MB." in words(page)
+    monkeypatch.setattr("reachcost.report.report.LIMIT", 100_000)
+    assert "without frames" in words(rc.Report(made_table(), many).html())
+    tables = [made_table(name=f"table {number}", note="long " * 2000) for number in range(30)]
+    assert "3 of 30 tables are shown" in words(rc.Report(*tables).html())
+    monkeypatch.setattr("reachcost.report.report.LIMIT", 100)
+    with pytest.raises(ReachcostError, match="report fewer records at once"):
+        rc.Report(made_table()).html()
+
+
+# Records
+
+
+def test_an_audit_on_disk_makes_the_page_that_it_made_at_once(scene: Scene, tmp_path: Path) -> None:
+    file = tmp_path / "raw.json"
+    write_audit(made_audit(), file, command="reachcost audit --model m")
+    scene.write(beside(file))
+    assert read_scene(beside(file)) == scene
+    assert read_audit(file).verdict == "ranking"
+    said = words(rc.Report(file).html())
+    assert "The terminal cost buries good candidates." in said
+    assert "reachcost audit --model m" in said
+    assert "4 of 4 episodes" in said
+
+
+def recorded(out: Path, head: rc.LearnedHead) -> None:
+    """A directory as a study leaves it: a closed loop, a ranking, a head, an audit and a table."""
+    control, ranks = {"cost": "raw", "planner": "CEM", "planner_seed": 3}, {"cost": "raw", "candidate_seed": 5}
+    ended = {"success": np.arange(4) > 2, "steps": np.full(4, 6), "category": np.array(["stuck"] * 3 + ["success"])}
+    runs = out / "runs" / "made"
+
+    def learned(directory: Path) -> dict[str, np.ndarray]:
+        write_head(head, directory)
+        return {"epoch": np.arange(1)}
+
+    def audited(directory: Path) -> dict[str, np.ndarray]:
+        (directory / "audit.json").write_text(json.dumps(made_audit().document()))
+        return made_audit().rows
+
+    record_run(runs / "control" / "raw-run", control, lambda _: {"episode": np.arange(4), **ended})
+    record_run(runs / "sasc" / "raw-run", ranks, lambda _: {"episode": np.arange(4), "rank": np.arange(4.0)})
+    record_run(runs / "heads" / "a-head", {}, learned, ["weights.safetensors"])
+    record_run(runs / "audits" / "raw-run", control, audited)
+    table = made_table()
+    rows = [replace(row, extra={"runs": ["raw-run"]}) if row.cost == "raw" else row for row in table.rows]
+    replace(table, rows=rows).write(out)
+
+
+def test_a_directory_of_a_study_is_read_whole(tmp_path: Path, head: rc.LearnedHead) -> None:
+    recorded(tmp_path, head)
+    (tmp_path / "runs" / "made" / "heads" / "a-head" / "weights.safetensors").unlink()  # they need not be kept
+    said = words(rc.Report(tmp_path).html())
+    assert "The terminal cost buries good candidates." in said
+    assert "How episodes ended cost success stuck raw 1 3" in said
+    assert "Only cost differs." in said  # the note, from the Markdown
+    assert "planner seed 3" in said
+    assert "All 4 runs" in said
+    assert "These records hold outcomes alone." in said
+    parts = {"control/raw-run": "closed loops", "sasc/raw-run": "median 1.5, n 4", "heads/a-head": "this head"}
+    for run, told in parts.items():
+        assert told in words(rc.Report(tmp_path / "runs" / "made" / run).html())
+
+
+@pytest.mark.published
+def test_all_that_is_published_fits_on_one_page() -> None:
+    results = Path(__file__).parent.parent / "results"
+    page = rc.Report(results, results / "audits" / "raw.json", results / "audits" / "head.json").html()
+    said = words(page)
+    assert len(page.encode()) < 5_000_000
+    assert "Of " in said
+    assert "rankings, those" in said
+    assert "Verdict: none Episodes reach their goals." in said
+
+
+def _write(path: Path, value: Any) -> Path:
+    path.write_text(value if isinstance(value, str) else json.dumps(value))
+    return path
+
+
+def _audit(path: Path, **changes: Any) -> Path:
+    write_audit(made_audit(), path / "audit.json")
+    document = json.loads((path / "audit.json").read_text())
+    return _write(path / "audit.json", {**document, **changes})
+
+
+def _scene(path: Path, episode: dict[str, Any]) -> Path:
+    return _write(path / "scene.json", {"format": "reachcost-scene/1", "world": "w", "episodes": [episode]})
+
+
+def _run(path: Path) -> Path:
+    run = record_run(path / "run", {"cost": "raw", "planner": "CEM"}, lambda _: {"episode": np.arange(2)})
+    return run.path
+
+
+def _damaged_run(path: Path) -> Path:
+    (_run(path) / "rows.parquet").write_bytes(b"PAR1")
+    return path / "run"
+
+
+def _folder(path: Path, name: str) -> Path:
+    (path / name).mkdir()
+    return path
+
+
+WRONG: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "nothing there": (lambda path: path / "none", "there is nothing at"),
+    "a text": (lambda path: _write(path / "a.txt", "hello"), "is no record of reachcost"),
+    "another json": (lambda path: _write(path / "a.json", {"a": 1}), "is no record of reachcost"),
+    "half a json": (lambda path: _write(path / "a.json", '{"verdict": '), "is not valid JSON"),
+    "no number": (lambda path: _write(path / "a.json", '{"table": "t", "rows": [NaN]}'), "NaN is no number"),
+    "deep": (lambda path: _write(path / "a.json", "[" * 100_000), "is not valid JSON"),
+    "an empty directory": (lambda path: path, "holds neither runs nor tables"),
+    "empty tables": (lambda path: _folder(path, "tables"), "has no table and no finished run"),
+    "rows of text": (lambda path: _write(path / "t.json", {"table": "t", "rows": ["x"]}), "is 'x', no object"),
+    "ours of text": (
+        lambda path: _write(
+            path / "t.json", {"table": "t", "rows": [{"cost": "c", "model": "m", "n": 1, "ours": {"a": "b"}}]}
+        ),
+        "ours.a is 'b', no number",
+    ),
+    "another verdict": (lambda path: _audit(path, verdict="none"), "its stages say 'ranking'"),
+    "no stages": (lambda path: _audit(path, stages=5), "stages is 5, no list"),
+    "an odd outcome": (
+        lambda path: _audit(path, stages=[{"name": "goals", "outcome": "maybe"}]),
+        "none of 'pass', 'fail'",
+    ),
+    "a run without columns": (_run, "have no column success"),
+    "a damaged run": (_damaged_run, "is not the file its manifest describes"),
+    "another head": (lambda path: _write(path / "config.json", {"format": "x"}).parent, "is no head"),
+    "a script for a picture": (
+        lambda path: _scene(path, {"number": 1, "goal_frame": {"image": "data:text/html,<script>"}}),
+        "a picture of 1 frames is damaged",
+    ),
+    "half a map": (
+        lambda path: _scene(
+            path, {"number": 1, "fields": {"raw": {"data": "AAAA", "rows": 9, "columns": 9, "low": 0, "high": 1}}}
+        ),
+        "a map of 9 x 9 places is damaged",
+    ),
+    "a place of three": (lambda path: _scene(path, {"number": 1, "goal": [1, 2, 3]}), "no list of 2"),
+    "a long name": (lambda path: _scene(path, {"number": 1, "group": "x" * 30_000}), "too long"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_other_files_are_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+    make, told = WRONG[name]
+    with pytest.raises(ReachcostError) as refused:
+        rc.Report(make(tmp_path))
+    assert told in str(refused.value)
+    assert len(str(refused.value)) < 500
+
+
+def test_an_audit_without_its_rows_is_refused(tmp_path: Path) -> None:
+    file = _audit(tmp_path)
+    file.with_suffix(".parquet").unlink()
+    with pytest.raises(ReachcostError, match="keep both files together"):
+        rc.Report(file)
+
+
+def test_large_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reachcost.base.reading.LARGEST", 10)
+    with pytest.raises(ReachcostError, match="has more than 0 MB"):
+        rc.Report(_write(tmp_path / "a.json", {"table": "t", "rows": []}))
+
+
+def test_values_of_another_type_are_told_with_their_place() -> None:
+    for value, told in (({"number": True}, "number is True, no whole number"), ({"number": 1, "ways": {}}, "no list")):
+        with pytest.raises(ReachcostError, match=told):
+            read_as(Episode, value, "a file")
+    with pytest.raises(ReachcostError, match="a file has no `number`"):
+        read_as(Episode, {}, "a file")
+
+
+# Commands
+
+
+def test_the_command_writes_a_page_and_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made_table().write(tmp_path)
+    out = tmp_path / "page.html"
+    assert main(["report", str(tmp_path / "tables" / "made.json"), "-o", str(out)]) == 0
+    assert f"report {out} (open it in a browser: " in " ".join(capsys.readouterr().out.split())
+    assert out.read_text().startswith("<!doctype html>")
+    assert main(["report", "-o", str(out)]) == 1
+    assert "there is nothing to report" in capsys.readouterr().err
+    assert main(["report", str(tmp_path), "-o", str(tmp_path)]) == 1
+    assert "is a directory: name a file" in capsys.readouterr().err
+
+
+# Hostile strings
+
+
+def test_names_are_text_wherever_they_come_from(scene: Scene, tmp_path: Path) -> None:
+    way = replace(scene.episodes[0].ways[0], cost=HOSTILE, outcome=HOSTILE)
+    episode = replace(scene.episodes[0], group=HOSTILE, ways=(way,), fields={HOSTILE: scene.episodes[0].fields["raw"]})
+    odd = replace(
+        scene, world=HOSTILE, costs=(HOSTILE,), units={HOSTILE: HOSTILE}, episodes=(episode,), without={"x": HOSTILE}
+    )
+    odd.write(tmp_path / "scene.json")
+    told = Training.of({"pairs": {"labels": HOSTILE, "model": {"name": HOSTILE}}, "validation_loss": 1}, "head")
+    audit = replace(
+        made_audit(HOSTILE, versions={HOSTILE: HOSTILE}, planner=HOSTILE), caveats=(HOSTILE,), categories={HOSTILE: 3}
+    )
+    rankings = rc.compare_rankings({HOSTILE: RANKS}, RANKS)
+    page = rc.Report(
+        *(audit, made_table(HOSTILE, HOSTILE, HOSTILE), rc.SascAudit(np.arange(1), {}, RANKS, rankings)),
+        *(tmp_path / "scene.json", Material(heads={HOSTILE: told}, commands=(HOSTILE,), left_out=(HOSTILE,))),
+        title=HOSTILE,
+    ).html()
+    assert "<img src=x" not in page
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+    assert page.count("<script") == page.count("</script>") == 2
+    assert "</script><img src=x onerror=alert(1)>&lt;⟨1B⟩[31m⟨202E⟩[bold]" in words(page)

@@ -1,0 +1,194 @@
+"""A report in a real browser: it loads in light, dark and on a phone, plays, filters, and is reached by keyboard."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+import reachcost as rc
+from reachcost.report.look import Parts, look
+from reachcost.worldmodels.jepa import JepaWorldModel
+from tests.browser import opened, require_no_sideways_scroll, screenshot, started
+from tests.reports import COSTS, Ring, made_audit, made_table, ring_latents, ring_runs, straight_runs
+from tests.test_report import HOSTILE, RANKS
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with started() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def address(
+    world: rc.TwoRoom, lewm: JepaWorldModel, head: rc.LearnedHead, tmp_path_factory: pytest.TempPathFactory
+) -> str:
+    runs = straight_runs(world, world.evaluation_set("high-distance").spread(4))
+    sasc = rc.SascAudit(np.arange(1), {}, RANKS, rc.compare_rankings({"raw": -RANKS, "head": RANKS}, RANKS))
+    report = rc.Report(made_audit(), runs, sasc, made_table(), head, task=world, model=lewm, costs=COSTS)
+    return report.save(tmp_path_factory.mktemp("report") / "report.html").as_uri()
+
+
+def said(page: Page) -> str:
+    return page.locator("#replay-said").inner_text()
+
+
+def is_painted(page: Page, canvas: str) -> bool:
+    """Whether a canvas shows more than one colour."""
+    return page.evaluate(
+        """name => { const canvas = document.querySelector(name), { width, height } = canvas;
+        const bytes = new Uint32Array(canvas.getContext("2d").getImageData(0, 0, width, height).data.buffer);
+        return new Set(bytes).size > 3; }""",
+        canvas,
+    )
+
+
+@pytest.mark.parametrize(("phone", "dark"), [(False, False), (False, True), (True, False), (True, True)])
+def test_it_loads_without_complaint(browser: Browser, address: str, phone: bool, dark: bool) -> None:
+    with opened(browser, address, phone, dark) as page:
+        assert page.locator("h1").inner_text() == "The terminal cost buries good candidates."
+        expect(page.locator("canvas.seen").first).to_have_attribute("width", "112")
+        for canvas in ("canvas.map", "canvas.seen", "canvas.field"):
+            assert is_painted(page, canvas)
+        require_no_sideways_scroll(page)
+        screenshot(page, f"report-{'phone' if phone else 'desk'}-{'dark' if dark else 'light'}")
+
+
+def test_a_replay_advances_by_click_and_by_keyboard(browser: Browser, address: str) -> None:
+    with opened(browser, address) as page:
+        assert said(page).startswith("Step 6 of 6 in episode ")
+        assert "not there after 6 steps" in page.locator(".told").first.inner_text()
+        page.locator("#replay-back").click()
+        assert said(page).startswith("Step 5 of 6")
+        assert page.locator(".told").first.inner_text() == "step 5 of 6"
+        page.keyboard.press("ArrowLeft")  # the button has the focus
+        assert said(page).startswith("Step 4 of 6")
+        page.locator("#replay-step").focus()
+        page.keyboard.press("ArrowRight")
+        assert said(page).startswith("Step 5 of 6")
+        page.keyboard.press("Home")
+        assert said(page).startswith("Step 0 of 6")
+        page.locator("#replay-play").click()
+        assert page.locator("#replay-play").inner_text() == "Pause"
+        expect(page.locator("#replay-said")).to_have_text(re.compile("^Step 6 of 6"))
+        assert page.locator("#replay-play").inner_text() == "Play"
+
+
+def test_episodes_are_filtered_by_how_they_ended_and_by_kind(browser: Browser, address: str) -> None:
+    with opened(browser, address) as page:
+        options = page.locator("#replay-episode option")
+        assert options.count() == 4
+        page.select_option("#replay-outcome", "success")
+        assert [text.split(": ")[1] for text in options.all_inner_texts()] == ["raw ✓, head ✓"]
+        page.select_option("#replay-outcome", "")
+        page.select_option("#replay-group", "cross wall")
+        assert 0 < options.count() < 4
+        assert said(page).endswith("cross wall.")
+        page.select_option("#replay-outcome", "success")
+        page.select_option("#replay-group", "same room")
+        assert options.count() == 0
+        assert said(page) == "No episode that is shown came out so: choose another filter."
+
+
+def test_maps_follow_the_chosen_goal(browser: Browser, address: str) -> None:
+    with opened(browser, address) as page:
+        pixels = "document.querySelector('canvas.field').toDataURL()"
+        before, chosen = page.evaluate(pixels), page.locator("#field-goal option").last.get_attribute("value")
+        page.select_option("#field-goal", chosen)
+        assert page.evaluate(pixels) != before
+        label = page.locator("canvas.field").first.get_attribute("aria-label")
+        assert label == f"map of raw for the goal of episode {chosen}"
+
+
+def test_the_keyboard_reaches_every_control(browser: Browser, address: str) -> None:
+    with opened(browser, address) as page:
+        controls = "a[href], button, select, input, summary, [tabindex='0']"
+        wanted = page.locator(controls).count()
+        page.evaluate(f'document.querySelectorAll("{controls}").forEach((one, at) => one.dataset.at = at)')
+        reached = set()
+        for _ in range(wanted + 2):
+            page.keyboard.press("Tab")
+            reached.add(page.evaluate("document.activeElement.dataset.at"))
+            outlined = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+            assert outlined != "none" or page.evaluate("document.activeElement === document.body")
+        assert {str(at) for at in range(wanted)} <= reached
+
+
+def test_every_control_and_picture_has_a_name(browser: Browser, address: str) -> None:
+    with opened(browser, address) as page:
+        assert page.locator("header, nav, main, footer").count() == 4
+        for role in ("button", "combobox", "slider", "img", "region", "table"):
+            found = page.get_by_role(role).all()
+            assert found
+            if role != "table":
+                names = [one.aria_snapshot().splitlines()[0] for one in found]
+                assert all('"' in name for name in names), names
+
+
+def test_text_has_enough_contrast(browser: Browser, address: str) -> None:
+    for dark in (False, True):
+        with opened(browser, address, dark=dark) as page:
+            worst = page.evaluate(CONTRAST)
+            assert worst["ratio"] >= 4.5, worst
+
+
+CONTRAST = """() => {
+  const probe = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgba = colour => {
+    probe.clearRect(0, 0, 1, 1);
+    probe.fillStyle = colour;
+    probe.fillRect(0, 0, 1, 1);
+    return [...probe.getImageData(0, 0, 1, 1).data];
+  };
+  const part = share => share <= 0.03928 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => 0.2126 * part(r / 255) + 0.7152 * part(g / 255) + 0.0722 * part(b / 255);
+  const behind = one => {
+    const found = rgba(getComputedStyle(one).backgroundColor);
+    return found[3] === 255 ? found : behind(one.parentElement);
+  };
+  let worst = { ratio: 99 };
+  for (const one of document.body.querySelectorAll("*")) {
+    const text = [...one.childNodes].some(node => node.nodeType === 3 && node.textContent.trim());
+    if (!text || !one.checkVisibility() || one.closest("script, noscript, svg")) continue;
+    const both = [light(rgba(getComputedStyle(one).color)), light(behind(one))];
+    const ratio = (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05);
+    if (ratio < worst.ratio) worst = { ratio, html: one.outerHTML.slice(0, 120) };
+  }
+  return worst;
+}"""
+"""The least contrast of text and what lies behind it, as WCAG has it."""
+
+
+def test_a_world_with_frames_alone_is_replayed(browser: Browser, tmp_path: Path) -> None:
+    ring = Ring()
+    report = rc.Report(ring_runs(ring), task=ring, costs=COSTS, logs=ring_latents(ring))
+    with opened(browser, report.save(tmp_path / "ring.html").as_uri()) as page:
+        expect(page.locator(".goal-frame canvas")).to_have_attribute("width", "24")
+        assert page.locator("canvas.map").count() == 0
+        page.locator("#replay-back").click()
+        assert said(page).startswith("Step 5 of 6")
+        assert page.locator("img.frame").count() == 39
+        screenshot(page, "report-frames-alone")
+
+
+def test_hostile_names_are_shown_and_do_nothing(browser: Browser, world: rc.TwoRoom, tmp_path: Path) -> None:
+    runs = straight_runs(world, world.evaluation_set("high-distance").spread(2), ("raw", HOSTILE))
+    runs = replace(runs, category=np.where(runs.success, "success", HOSTILE))
+    scene = look(Parts(world, runs=runs))
+    report = rc.Report(made_table(HOSTILE, HOSTILE, HOSTILE), scene, title=HOSTILE)
+    shown = "</script><img src=x onerror=alert(1)>&lt;⟨1B⟩[31m⟨202E⟩[bold]"
+    with opened(browser, report.save(tmp_path / "odd.html").as_uri()) as page:
+        page.on("dialog", lambda dialog: pytest.fail(dialog.message))
+        assert page.title() == shown
+        assert page.locator("img[src='x']").count() == 0
+        assert shown in page.locator(".way code").last.inner_text()
+        assert shown in page.locator(".badge.ended").first.inner_text()
+        assert shown in page.locator("#replay-episode option").first.inner_text()
+        assert page.locator("details summary").first.inner_text() == shown
+        require_no_sideways_scroll(page)
