@@ -59,7 +59,13 @@ pictures: setup
 	$(BIN)/python examples/draw_labels.py docs/images
 	$(BIN)/python examples/draw_explore.py docs/images
 	$(BIN)/reachcost demo --out reachcost-demo
+<<<<<<< HEAD
 	cp reachcost-demo/tworoom.gif docs/images/repair.gif
+=======
+	cp reachcost-demo/tworoom.png docs/images/repair.png
+	mkdir -p results/demo
+	cp reachcost-demo/report.html results/demo/report.html
+>>>>>>> report
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""Pictures of `reachcost explore`, as a browser shows it: python examples/draw_explore.py docs/images. Needs chromium."""
+"""Draw the picture of docs/explore.md, as chromium shows it: python examples/draw_explore.py docs/images."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import reachcost as rc
+from reachcost.audits import references
 from reachcost.audits.record import read_audit, write_audit
 from reachcost.base.reading import read_as
 from reachcost.cli import main
@@ -23,10 +24,15 @@ from reachcost.heads.storage import write_head
 from reachcost.report.look import Parts, look
 from reachcost.report.material import Material
 from reachcost.report.scene import Episode, Field, Scene, beside, read_scene
+from reachcost.report.studied import studied
 from reachcost.report.training import Training
-from reachcost.results.records import record_run
+from reachcost.results.records import read_run, record_run
+from reachcost.results.tables import ResultTable
+from reachcost.studies.lines import Line
+from reachcost.studies.tables import TablePlan, make_table, of_lines
 from reachcost.worldmodels.jepa import JepaWorldModel
 from tests.reports import COSTS, Ring, made_audit, made_table, ring_latents, ring_runs, straight_runs
+from tests.small import STUDIES
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&lt;\x1b[31m\u202e[bold]"
 RANKS = np.array([[3.0, 1.0, 2.0]])
@@ -338,6 +344,82 @@ def test_the_command_writes_a_page_and_names_it(tmp_path: Path, capsys: pytest.C
     assert "there is nothing to report" in capsys.readouterr().err
     assert main(["report", str(tmp_path), "-o", str(tmp_path)]) == 1
     assert "is a directory: name a file" in capsys.readouterr().err
+
+
+def test_a_reproduction_shows_episodes_as_they_were_recorded_and_names_its_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [Line("toponav-exact", cost, seeds=(3072,), single=True) for cost in ("raw", "trm", "random")]
+    brief = TablePlan("Brief.", ("success",), of_lines(("success",), lambda: lines))
+    study, found = replace(STUDIES["toponav"], tables={"toponav": brief}), list[Material]()
+
+    def small(name: str, out: Path, progress: Any, then: Any) -> ResultTable:
+        def both(experiment: Any, table: Any) -> None:
+            then(experiment, table)
+            found.append(studied(experiment, table))
+
+        return make_table(study, name, out, progress, episodes=6, then=both)
+
+    monkeypatch.setattr("reachcost.studies.registry.reproduce", small)
+    page = tmp_path / "page.html"
+    assert main(["reproduce", "toponav", "--out", str(tmp_path), "--report", str(page)]) == 0
+    assert f"report {page} (open it" in " ".join(capsys.readouterr().out.split())
+    assert "6 of 6 episodes" in words(page.read_text())
+    scene = found[0].scene
+    assert scene is not None
+    assert scene.world == "toponav"
+    assert [way.cost for way in scene.episodes[0].ways] == ["raw", "trm"]
+    for number, cost in enumerate(("raw", "trm")):
+        rows = read_run(tmp_path / "runs" / "toponav" / "control" / f"exact-3072-detour-{cost}").table().to_pylist()
+        ended = {row["episode"]: (row["success"], row["steps"], row["category"]) for row in rows}
+        ways = {episode.number: episode.ways[number] for episode in scene.episodes}
+        assert ended == {episode: (way.reached, way.steps, way.outcome) for episode, way in ways.items()}
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: rc.TopoNav) -> list[str]:
+    """A directory with logs and a model of one's own, and the options that name them."""
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text("from reachcost import ExactTopoNav\n\n\ndef model():\n    return ExactTopoNav()\n")
+    rc.write_logs(task.generate_logs(60), "logs.h5")
+    return ["--model", "own.py:model", "--logs", "logs.h5", "--task", "toponav"]
+
+
+def test_an_audit_keeps_what_a_report_draws_and_names_it(own: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["--episodes", "3", "--candidates", "20", "--iterations", "1", "--no-criteria"]
+    assert main(["audit", *own, *small, "--out", "raw.json", "--report", "raw.html"]) in (3, 4)
+    assert "report raw.html (open it in a browser:" in " ".join(capsys.readouterr().out.split())
+    assert json.loads(Path("raw.json").read_text())["command"].startswith("reachcost audit --model own.py:model")
+    page = Path("raw.html").read_text()
+    assert "3 of 3 episodes" in words(page)
+    scene = read_scene(Path("raw.scene.json"))
+    assert [way.cost for way in scene.episodes[0].ways] == ["raw", "oracle"]
+    assert main(["report", "raw.json", "-o", "again.html"]) == 0
+    assert words(Path("again.html").read_text()).partition("Watch")[0] == words(page).partition("Watch")[0]
+    assert main(["audit", *own, "--report", "."]) == 1
+    assert "--report . is a directory: name a file, report.html" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_head_and_a_comparison_are_reported(
+    own: list[str], task: rc.TopoNav, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(references, "GOALS", 30)
+    with pytest.warns(rc.ReachcostWarning):
+        assert (
+            main(["fit", *own, "--pairs", "500", "--labels", "temporal", "--out", "head", "--report", "fit.html"]) == 0
+        )
+    said = words(Path("fit.html").read_text())
+    assert "The head errs by" in said
+    assert "evaluation episodes kept out" in said
+    assert "reachcost fit --model own.py:model" in said
+    assert "goal of episode 0" in said  # maps, for goals of the evaluation set
+    rc.write_logs(task.generate_logs(200, seed=7), "unseen.h5")
+    assert main(["compare", "head", *own[:2], "--logs", "unseen.h5", *own[4:], "--report", "compare.html"]) == 0
+    said = words(Path("compare.html").read_text())
+    assert "orders logged states best, rank correlation" in said
+    assert "No episode was run here" in said
+    assert capsys.readouterr().out.count("(open it in a browser:") == 2
 
 
 # Hostile strings
