@@ -47,8 +47,8 @@ def explorer_page(engine: Engine) -> str:
             class_="stack",
         ),
     )
-    script = asset("explore.js", "reachcost.explore")
-    return page(f"{task.name} - reachcost explore", body, [script], data, talks=True)
+    script, style = (asset(f"explore.{kind}", "reachcost.explore") for kind in ("js", "css"))
+    return page(f"{task.name} - reachcost explore", body, [script], data, talks=True, styles=[style])
 
 
 def first_places(task: Task) -> tuple[list[float], list[float]]:
