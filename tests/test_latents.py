@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from torch import Tensor
 from reachcost.data import latents as module
 from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.protocols import Observations
 from reachcost.tasks.tworoom import Layout, TwoRoom
 
@@ -95,22 +96,104 @@ def test_another_model_or_other_frames_are_encoded_anew(
     assert torch.equal(values, encode_logs(Counting(), others, cache=False).values)
 
 
-def test_damage_is_noticed(logs: Logs, tmp_path: Path) -> None:
-    whole = encode_logs(Counting(), logs, cache=tmp_path).values.clone()
-    (manifest,) = tmp_path.rglob("manifest.json")
-    manifest.write_text("{")
-    assert torch.equal(encode_logs(Counting(), logs, cache=tmp_path).values, whole)
-    assert json.loads(manifest.read_text())["rows"] == logs.rows
-    for rows in (-3, logs.rows + 5, "all", None):
-        manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "rows": rows}))
-        assert torch.equal(encode_logs(Counting(), logs, cache=tmp_path).values, whole)
-    (array,) = tmp_path.rglob("latents.npy")
-    array.write_bytes(array.read_bytes()[:200])
-    with pytest.raises(ReachcostError, match="damaged"):
-        encode_logs(Counting(), logs, cache=tmp_path)
+@pytest.fixture
+def kept(logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache in which these latents are kept in several pieces, of 100 rows each."""
+    monkeypatch.setattr(module, "SAVE_EVERY", 1)
+    monkeypatch.setattr("reachcost.data.kept.CHECKED", 1)
+    encode_logs(Counting(), logs, batch=100, cache=tmp_path)
+    return tmp_path
+
+
+def mended(logs: Logs, cache: Path, said: str) -> int:
+    """How many rows are encoded again, once a warning has said so; what is kept is then whole."""
+    model, whole = Counting(), encode_logs(Counting(), logs, cache=False).values
+    with pytest.warns(ReachcostWarning, match=said):
+        assert torch.equal(encode_logs(model, logs, batch=100, cache=cache).values, whole)
+    again = Counting()
+    assert torch.equal(encode_logs(again, logs, cache=cache).values, whole)
+    assert again.rows == 64
+    return model.rows - 64
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
+def test_a_flipped_bit_is_found_and_its_piece_is_encoded_again(logs: Logs, kept: Path, share: float) -> None:
+    (array,) = kept.rglob("latents.npy")
+    data = bytearray(array.read_bytes())
+    data[128 + int(share * (len(data) - 128))] ^= 1
+    array.write_bytes(data)
+    rows = mended(logs, kept, rf"cannot be trusted, as \d+ of {logs.rows} rows are damaged or without checksum")
+    assert rows == (100 if share < 0.9 else logs.rows % 100)
+
+
+def test_damage_in_two_places_is_mended_in_both(logs: Logs, kept: Path) -> None:
+    (array,) = kept.rglob("latents.npy")
+    data = bytearray(array.read_bytes())
+    for row in (120, 330):
+        data[128 + 12 * row] ^= 128
+    array.write_bytes(data)
+    assert mended(logs, kept, "as 200 of") == 200
+
+
+def without_checksums(manifest: dict[str, Any]) -> dict[str, Any]:
+    """As an older version wrote it."""
+    del manifest["pieces"]
+    return {**manifest, "rows": manifest["shape"][0]}
+
+
+MANIFESTS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "without checksums": without_checksums,
+    "no list": lambda manifest: {**manifest, "pieces": 7},
+    "odd piece": lambda manifest: {**manifest, "pieces": [[0, "all", []]]},
+    "odd checksum": lambda manifest: {**manifest, "pieces": [[0, 100, []]]},
+    "behind the end": lambda manifest: {**manifest, "pieces": [[0, 10**9, "0" * 64]]},
+    "overlapping": lambda manifest: {**manifest, "pieces": [*manifest["pieces"], [50, 100, "0" * 64]]},
+    "of another origin": lambda manifest: {**manifest, "model": "other"},
+    "no object": lambda manifest: [],
+}
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_manifest_that_vouches_for_nothing_is_made_again(logs: Logs, kept: Path, name: str) -> None:
+    (manifest,) = kept.rglob("manifest.json")
+    manifest.write_text(json.dumps(MANIFESTS[name](json.loads(manifest.read_text()))))
+    assert mended(logs, kept, "cannot be trusted") == logs.rows
+
+
+@pytest.mark.parametrize("text", ["{", "[" * 100_000, '{"a":' * 500 + "1" + "}" * 500, "\x00"])
+def test_a_manifest_that_is_no_json_is_made_again(logs: Logs, kept: Path, text: str) -> None:
+    (manifest,) = kept.rglob("manifest.json")
+    manifest.write_text(text)
+    assert mended(logs, kept, "their manifest is damaged") == logs.rows
+
+
+@pytest.mark.parametrize("change", [lambda data: data[:200], lambda data: b"x" + data[1:], lambda data: b""])
+def test_an_array_that_is_none_is_made_again(logs: Logs, kept: Path, change: Callable[[bytes], bytes]) -> None:
+    (array,) = kept.rglob("latents.npy")
+    array.write_bytes(change(array.read_bytes()))
+    assert mended(logs, kept, "rows are damaged") == logs.rows
+
+
+def test_another_order_in_the_head_of_the_array_is_damage(logs: Logs, kept: Path) -> None:
+    (array,) = kept.rglob("latents.npy")
+    array.write_bytes(array.read_bytes().replace(b"'fortran_order': False", b"'fortran_order': True "))
+    assert mended(logs, kept, "rows are damaged") == logs.rows
+
+
+def test_a_cache_that_cannot_be_written_is_named(logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ReachcostError, match="REACHCOST_CACHE"):
         encode_logs(Counting(), logs, cache=tmp_path / "file")
+    monkeypatch.delenv("REACHCOST_CACHE")
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # nobody knows of a home
+    with pytest.raises(ReachcostError, match="no home directory to keep latents in: name another in REACHCOST_CACHE"):
+        encode_logs(Counting(), logs)
+
+
+@pytest.mark.parametrize("batch", [-1, 0, 1.5, "all", True])
+def test_a_batch_is_one_row_or_more(logs: Logs, batch: Any) -> None:
+    with pytest.raises(ReachcostError, match=r"batch"):
+        encode_logs(Counting(), logs, batch=batch, cache=False)
 
 
 def test_the_default_place_is_an_environment_variable(

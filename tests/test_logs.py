@@ -188,7 +188,7 @@ def test_frames_of_a_damaged_file_are_refused_when_read(logs: Logs, tmp_path: Pa
     opened = open_logs(tmp_path / "logs.h5")
     (tmp_path / "logs.h5").unlink()
     (tmp_path / "logs.h5").write_bytes(b"nothing")
-    with pytest.raises(OSError, match="signature"):
+    with pytest.raises(ReachcostError, match="was changed since it was opened"):
         opened.columns["pixels"][:3]
 
 

@@ -93,7 +93,9 @@ def test_existing_logs_are_found_before_others_are_made(
     monkeypatch.setattr("reachcost.tasks.tworoom.TwoRoom.generate_logs", lambda *_: pytest.fail("made logs"))
     (tmp_path / "logs.h5").write_text("mine")
     for out in (tmp_path / "logs.h5", tmp_path):
-        assert "exists already: choose another --out" in error_of((*COMMANDS["logs"], "--out", str(out)), capsys)
+        error = error_of((*COMMANDS["logs"], "--out", str(out)), capsys)
+        assert f"{out} exists already" in error
+        assert "choose another name or --out" in error
 
 
 @pytest.mark.parametrize(

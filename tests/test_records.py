@@ -197,9 +197,10 @@ def test_a_failing_run_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_leftovers_of_a_killed_run_are_swept_away(tmp_path: Path) -> None:
-    (tmp_path / "runs" / ".run.0.partial").mkdir(parents=True)
-    (tmp_path / "runs" / ".run.0.partial" / "half.txt").write_text("half")
-    (tmp_path / ".table.md.0.partial").write_text("half")
+    dead = f".run.{'0' * 32}.partial"
+    (tmp_path / "runs" / dead).mkdir(parents=True)
+    (tmp_path / "runs" / dead / "half.txt").write_text("half")
+    (tmp_path / f".table.md.{'f' * 32}.partial").write_text("half")
     with exclusive(tmp_path):
         record_run(tmp_path / "runs" / "run", {}, compute)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "runs"]

@@ -1,15 +1,25 @@
-"""Nothing half-written is ever read as complete: write aside, fsync, rename."""
+"""Nothing half-written is ever read as complete: write aside, fsync, rename.
+
+What is written aside is locked by its writer as long as that lives, so that leftovers of the dead can be told apart.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NoReturn
 from uuid import uuid4
 
 from reachcost.errors import ReachcostError
+
+ASIDE = re.compile(r"\..+\.[0-9a-f]{32}\.partial", re.DOTALL)
+"""Names of what is written aside."""
 
 
 @contextmanager
@@ -17,9 +27,7 @@ def new_directory(path: Path) -> Iterator[Path]:
     """Fill a directory aside; it appears at `path` whole when the block ends, and not at all if it fails."""
     if path.exists():
         raise ReachcostError(f"{path} exists already: choose another name, or remove it first")
-    partial = _aside(path)
-    make_directory(partial, path)
-    try:
+    with _aside(path, Path.mkdir) as partial:
         yield partial
         for file in partial.rglob("*"):
             _fsync(file)
@@ -28,9 +36,21 @@ def new_directory(path: Path) -> Iterator[Path]:
             partial.rename(path)
         except OSError as error:
             raise ReachcostError(f"{path} was made by someone else meanwhile: choose another name") from error
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
+    _fsync(path.parent)
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """Write a file aside; it appears at `path` when the block ends, unless something else did so before."""
+    with _aside(path, lambda file: file.touch(exist_ok=False)) as partial:
+        yield partial
+        _fsync(partial)
+        try:
+            path.hardlink_to(partial)  # unlike a rename, it replaces nothing
+        except OSError as error:  # it is there, or this system has no such links
+            if path.exists() or path.is_symlink():
+                raise ReachcostError(f"{path} was made by someone else meanwhile: choose another name") from error
+            partial.rename(path)
     _fsync(path.parent)
 
 
@@ -48,16 +68,26 @@ def scratch_directory(path: Path) -> Iterator[Path]:
 @contextmanager
 def replaced_file(path: Path) -> Iterator[Path]:
     """Write a file aside; it takes the place of `path` when the block ends, and not at all if it fails."""
-    make_directory(path.parent, path)
-    partial = _aside(path)
-    try:
+    require_file(path, overwrite=True)
+    with _aside(path, lambda file: file.touch(exist_ok=False)) as partial:
         yield partial
         _fsync(partial)
         partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
     _fsync(path.parent)
+
+
+def require_file(path: Path, overwrite: bool) -> None:
+    """Refuse to write over something: over a directory, device or pipe in any case."""
+    try:
+        kind = path.stat().st_mode
+    except OSError:
+        return
+    if not stat.S_ISREG(kind):
+        raise ReachcostError(f"{path} exists already, and is no file: choose another name or --out")
+    if not overwrite:
+        raise ReachcostError(
+            f"{path} exists already: choose another name or --out, or replace it (overwrite=True, --overwrite)"
+        )
 
 
 def make_directory(directory: Path, wanted: Path) -> None:
@@ -65,8 +95,7 @@ def make_directory(directory: Path, wanted: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        reason = "a file is in the way" if isinstance(error, FileExistsError | NotADirectoryError) else error.strerror
-        raise ReachcostError(f"cannot write {wanted} ({reason}): choose another place") from error
+        _refuse(wanted, error)
 
 
 def write_file(path: Path, content: str | bytes) -> None:
@@ -76,17 +105,56 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 
 def sweep(directory: Path) -> None:
-    """Remove what killed processes left aside below a directory that no other process is writing to."""
+    """Remove what writers that are dead left aside below a directory: nothing of others, and nothing of the living."""
     for partial in directory.rglob(".*.partial"):
-        if partial.is_dir():
-            shutil.rmtree(partial)
-        else:
-            partial.unlink()
+        if ASIDE.fullmatch(partial.name) and not partial.is_symlink():
+            with suppress(OSError):  # its writer lives, or removed it meanwhile
+                handle = os.open(partial, os.O_RDONLY)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    _remove(partial)
+                finally:
+                    os.close(handle)
 
 
-def _aside(path: Path) -> Path:
-    """A name beside `path` that no other writer has."""
-    return path.with_name(f".{path.name}.{uuid4().hex}.partial")
+@contextmanager
+def _aside(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
+    """Something new beside `path`, locked; what is left of it at the end is removed."""
+    make_directory(path.parent, path)
+    partial, handle = _made(path, make)
+    try:
+        yield partial
+    finally:
+        _remove(partial)
+        os.close(handle)
+
+
+def _made(path: Path, make: Callable[[Path], None]) -> tuple[Path, int]:
+    """Something new under a name that no other writer has, and the handle that locks it."""
+    while True:
+        partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
+        try:
+            make(partial)
+            handle = os.open(partial, os.O_RDONLY)
+        except OSError as error:
+            _refuse(path, error)
+        with suppress(OSError):  # a system without locks, where nothing can be proved dead
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if partial.exists():  # else it was swept away before it was locked
+            return partial, handle
+        os.close(handle)
+
+
+def _remove(partial: Path) -> None:
+    if partial.is_dir():
+        shutil.rmtree(partial, ignore_errors=True)
+    else:
+        partial.unlink(missing_ok=True)
+
+
+def _refuse(wanted: Path, error: OSError) -> NoReturn:
+    reason = "a file is in the way" if isinstance(error, FileExistsError | NotADirectoryError) else error.strerror
+    raise ReachcostError(f"cannot write {wanted} ({reason}): choose another place") from error
 
 
 def _fsync(path: Path) -> None:

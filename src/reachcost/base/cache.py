@@ -5,7 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from reachcost.errors import ReachcostError
 
-def cache_directory() -> Path:
-    """The directory of the environment variable `REACHCOST_CACHE`, by default `~/.cache/reachcost`."""
-    return Path(os.environ.get("REACHCOST_CACHE") or Path.home() / ".cache" / "reachcost")
+
+def cache_directory(given: str | Path | None = None) -> Path:
+    """The directory that is given, or that of the environment variable `REACHCOST_CACHE`, or `~/.cache/reachcost`."""
+    try:
+        return Path(given or os.environ.get("REACHCOST_CACHE") or "~/.cache/reachcost").expanduser()
+    except RuntimeError as error:
+        raise ReachcostError(
+            "there is no home directory to keep latents in: name another in REACHCOST_CACHE, or pass cache=False"
+        ) from error

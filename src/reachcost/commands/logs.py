@@ -11,7 +11,6 @@ from rich.table import Table
 
 from reachcost.commands import console, require_least, require_writable
 from reachcost.commands.options import task_option
-from reachcost.errors import ReachcostError
 
 
 def generate_logs(
@@ -32,13 +31,13 @@ def generate_logs(
         pixels: Side of the frames to store, 8 to 224; 0 stores states alone, and frames are drawn when read.
         overwrite: Replace the file if it exists.
     """
+    from reachcost.base.atomic import require_file
     from reachcost.base.progress import ConsoleProgress
     from reachcost.data.logs.hdf5 import write_logs
 
     require_least(1, episodes=episodes)
     require_least(0, seed=seed)
-    if out.is_dir() or (out.exists() and not overwrite):
-        raise ReachcostError(f"{out} exists already: choose another --out, or replace a file by --overwrite")
+    require_file(out, overwrite)
     require_writable(out.parent)
     world = task_option(task)
     sized = task_option(task, pixels=pixels) if pixels else world

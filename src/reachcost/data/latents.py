@@ -1,37 +1,28 @@
 """Encode logs once; everything after that works on latents.
 
-Latents of a model that has a fingerprint (see `fingerprint.py`) are kept on disk, in the directory that the environment
-variable `REACHCOST_CACHE` names, by default `~/.cache/reachcost`:
-
-    <cache>/latents/<key>/latents.npy      float32 [R, D], read as a memory map
-    <cache>/latents/<key>/manifest.json    what they were made of; `rows` tells how many rows are encoded
-
-The key covers the fingerprints of model and logs and a sample of rows encoded anew, so that the same states under other
-frames are other latents.
+Latents of a model that has a fingerprint (see `fingerprint.py`) are kept on disk (see `kept.py`), in the directory that
+the environment variable `REACHCOST_CACHE` names, by default `~/.cache/reachcost`. Their key covers the fingerprints of
+model and logs and a sample of rows encoded anew, so that the same states under other frames are other latents.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Literal
 
 import numpy as np
 import torch
-from filelock import FileLock
 from torch import Tensor
 
-from reachcost.base.atomic import write_file
 from reachcost.base.cache import cache_directory
-from reachcost.base.pieces import open_map, pieces, reader
+from reachcost.base.pieces import pieces, reader
 from reachcost.base.progress import Progress, as_progress
+from reachcost.base.types import require_type
 from reachcost.data.fingerprint import fingerprint_of, name_of
+from reachcost.data.kept import KeptLatents
 from reachcost.data.logs import Logs
 from reachcost.data.logs.episodes import require_logs
 from reachcost.data.rollouts import encoded, require_model
@@ -116,6 +107,9 @@ def encode_logs(
     """
     require_model(model, "latent_dim", "encode")
     require_logs(logs)
+    require_type(batch, int, "batch", "give how many rows to encode together")
+    if batch < 1:
+        raise ReachcostError(f"a batch of {batch} rows encodes nothing: give 1 or more")
     progress = as_progress(progress)
     progress.step("latents")
     shape = (logs.rows, model.latent_dim)
@@ -140,17 +134,15 @@ def encode_logs(
         "sample": hashlib.sha256(sample.tobytes()).hexdigest(),
         "shape": list(shape),
     }
-    stored = _Stored(Path(cache or cache_directory()).expanduser() / "latents", origin)
-    if stored.rows() < logs.rows:
-        with stored.writing() as file:
-            todo = _batches(stored.rows(), logs.rows, batch)
+    kept = KeptLatents(cache_directory(cache) / "latents", origin)
+    if kept.missing():
+        with kept.writing() as writer:
+            todo = [rows for gap in writer.missing for rows in _batches(gap.start, gap.stop, batch)]
             for number, rows in enumerate(progress.track(todo, "batches"), start=1):
-                file.write(np.ascontiguousarray(_encode(model, logs, rows), np.float32).data)
+                writer.write(rows, _encode(model, logs, rows))
                 if number % SAVE_EVERY == 0 or number == len(todo):
-                    file.flush()
-                    os.fsync(file.fileno())
-                    stored.keep(rows.stop)
-    return Latents(torch.from_numpy(stored.read()), logs, model_identity(model))
+                    writer.keep()
+    return Latents(torch.from_numpy(kept.read()), logs, model_identity(model))
 
 
 def model_identity(model: WorldModel) -> dict[str, str]:
@@ -167,67 +159,6 @@ def _batches(first: int, stop: int, size: int) -> list[slice]:
 def _encode(model: WorldModel, logs: Logs, rows: slice | np.ndarray) -> np.ndarray:
     count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
     return encoded(model, logs.observations(rows), count, DRAWN).cpu().numpy()
-
-
-class _Stored:
-    """Latents on disk, whole up to the number of rows that the manifest names."""
-
-    def __init__(self, cache: Path, origin: dict[str, Any]) -> None:
-        self._origin = origin
-        self._directory = cache / hashlib.sha256(json.dumps(origin).encode()).hexdigest()[:32]
-        self._array, self._manifest = self._directory / "latents.npy", self._directory / "manifest.json"
-
-    def rows(self) -> int:
-        """Rows that are there; 0 if there is nothing that can be trusted."""
-        try:
-            manifest = json.loads(self._manifest.read_text(encoding="utf-8"))
-            rows = manifest.pop("rows")
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return 0
-        known = manifest == self._origin and isinstance(rows, int) and 0 < rows <= self._origin["shape"][0]
-        return rows if known and self._array.exists() else 0
-
-    def read(self) -> np.memmap:
-        """The latents, as far as they are there; what is written into them stays in memory."""
-        try:
-            values = open_map(self._array)
-        except ValueError as error:
-            raise ReachcostError(f"{self._array} is damaged ({error}): remove {self._directory}") from error
-        if values.shape != tuple(self._origin["shape"]) or values.dtype != np.float32:
-            raise ReachcostError(f"{self._array} is {values.dtype} {values.shape}: remove {self._directory}")
-        return values
-
-    @contextmanager
-    def writing(self) -> Iterator[BinaryIO]:
-        """The file of latents behind the rows that are there, once no other process is filling it.
-
-        Written through a memory map, all of them would stay in memory.
-        """
-        try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            with FileLock(self._directory / ".lock"):
-                if not self.rows():
-                    self._create()
-                with self._array.open("r+b") as file:
-                    file.seek(self.read().offset + self.rows() * self._origin["shape"][1] * 4)
-                    yield file
-        except OSError as error:
-            raise ReachcostError(
-                f"cannot keep latents in {self._directory} ({error.strerror or error}): make room there, name another "
-                "directory in REACHCOST_CACHE, or pass cache=False"
-            ) from error
-
-    def keep(self, rows: int) -> None:
-        """Say that the first `rows` are on disk."""
-        write_file(self._manifest, json.dumps({**self._origin, "rows": rows}, indent=2) + "\n")
-
-    def _create(self) -> None:
-        """A new file with all its room reserved, so that a full disk is an error now and not a crash later."""
-        self._manifest.unlink(missing_ok=True)
-        self._array.unlink(missing_ok=True)
-        np.lib.format.open_memmap(self._array, mode="w+", dtype=np.float32, shape=tuple(self._origin["shape"]))
-        with self._array.open("r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, self._array.stat().st_size)
 
 
 def require_finite(latents: Tensor, row_name: str, numbers: np.ndarray | None = None) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 
+from reachcost.base.hdf5.reading import Column, Group
 from reachcost.data.logs.episodes import Logs
 from reachcost.data.logs.flat import ENDS, LENGTHS, NUMBERS, logs_of_rows
 from reachcost.data.logs.hdf5 import ColumnOnDisk, read_column
@@ -20,36 +20,36 @@ IGNORED = ("next_observations", "next_states")
 """What the next row says again."""
 
 
-def is_d4rl(file: h5py.File) -> bool:
+def is_d4rl(file: Group) -> bool:
     """Whether a file has observations at its root."""
     return any(name in file for name in STATES)
 
 
-def read_d4rl(path: Path, file: h5py.File, observe: Callable[[np.ndarray], Observations] | None) -> Logs:
+def read_d4rl(path: Path, file: Group, observe: Callable[[np.ndarray], Observations] | None) -> Logs:
     """Read columns, but for frames, which stay on disk."""
     where = f"{path} (D4RL)"
     if "actions" not in file and "action" not in file:
         raise ReachcostError(f"{where} has no `actions` beside its observations: write both, one row per step")
     bookkeeping: dict[str, np.ndarray] = {}
     columns: dict[str, Any] = {}
-    for stored, dataset in _datasets(file):
+    for stored, column in _columns(file):
         if stored in (*LENGTHS, *ENDS, *NUMBERS):
-            bookkeeping[stored] = dataset[:]
+            bookkeeping[stored] = read_column(column)
             continue
-        name = column_name(stored, dataset)
+        name = column_name(stored, column)
         if name in columns:
             raise ReachcostError(f"{where} has {name!r} twice, also as {stored!r}: leave out one")
         if name == "pixels":
-            columns[name] = ColumnOnDisk(path, str(dataset.name), dataset.shape, dataset.dtype)
+            columns[name] = ColumnOnDisk(path, column)
         else:
-            columns[name] = as_column(name, read_column(dataset))
+            columns[name] = as_column(name, read_column(column))
     return logs_of_rows(where, columns, bookkeeping, observe)
 
 
-def _datasets(file: h5py.File) -> Iterator[tuple[str, h5py.Dataset]]:
+def _columns(file: Group) -> Iterator[tuple[str, Column]]:
     """Columns at the root, then those of `infos` as `info.name`; what has no rows is a remark."""
     infos = file.get("infos")
-    inside = infos.items() if isinstance(infos, h5py.Group) else ()
+    inside = infos.items() if isinstance(infos, Group) else ()
     for name, found in (*file.items(), *((f"info.{name}", found) for name, found in inside)):
-        if isinstance(found, h5py.Dataset) and found.ndim and name not in IGNORED:
+        if isinstance(found, Column) and found.ndim and name not in IGNORED:
             yield name, found

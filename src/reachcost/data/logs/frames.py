@@ -33,6 +33,15 @@ class LazyFrames:
         frames = self.read(numbers)
         return frames if np.ndim(wanted) else frames[0]
 
+    def of_one_size(self, frames: list[np.ndarray]) -> np.ndarray:
+        """Frames as one array, if all are as large as the first one of the logs."""
+        for frame in frames:
+            if frame.shape != self.shape[1:]:
+                raise ReachcostError(
+                    f"a frame is {frame.shape}, the first one {self.shape[1:]}: scale all frames to one size"
+                )
+        return np.stack(frames)
+
     @abstractmethod
     def read(self, numbers: np.ndarray) -> np.ndarray:
         """The frames of some rows [N], one or more: uint8 [N, height, width, 3]."""

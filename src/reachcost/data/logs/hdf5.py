@@ -6,25 +6,22 @@ the layouts of others by their content, and leaves each to a file of its own.
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 
-from reachcost.base.atomic import replaced_file
+from reachcost.base.atomic import new_file, replaced_file, require_file
+from reachcost.base.hashing import fingerprint_arrays
+from reachcost.base.hdf5.reading import Column, Group, OnDisk, reading
+from reachcost.base.hdf5.writing import NewFile, writing
 from reachcost.base.progress import Progress, as_progress
 from reachcost.base.types import require_type
 from reachcost.data.logs.checks import require_columns
 from reachcost.data.logs.episodes import Logs, require_logs
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
-
-with contextlib.suppress(ImportError):  # its filters read the compressed files that some projects release
-    import hdf5plugin  # noqa: F401
 
 BOOKKEEPING = ("ep_len", "ep_offset")
 RENAMED = {"pos_agent": "state", "ep_idx": "episode_idx"}
@@ -54,26 +51,35 @@ def write_logs(
     """
     require_logs(logs)
     path = Path(path)
-    if path.is_dir() or (path.exists() and not overwrite):
-        raise ReachcostError(f"{path} exists already: choose another name, or replace it (overwrite=True, --overwrite)")
+    require_file(path, overwrite)
+    place = replaced_file(path) if overwrite else new_file(path)
     try:
-        _write(logs, path, render, as_progress(progress))
+        with place as partial, writing(partial) as file:
+            _write(logs, file, render, as_progress(progress))
     except OSError as error:
-        raise ReachcostError(f"cannot write {path} ({os.strerror(error.errno or 0)}): choose another place") from error
+        reason = error.strerror or error
+        raise ReachcostError(f"cannot write {path} ({reason}): make room there, or choose another place") from error
 
 
-def _write(logs: Logs, path: Path, render: Callable[[np.ndarray], np.ndarray] | None, progress: Progress) -> None:
-    with replaced_file(path) as partial, h5py.File(partial, "w") as file:
-        for name, column in logs.columns.items():
-            if name != "pixels":
-                text = column.dtype.kind in "US"
-                data = column.astype(h5py.string_dtype()) if text else column
-                file.create_dataset(name, data=data, maxshape=(None, *data.shape[1:]), chunks=True)
-        for name, values in (("ep_len", logs.lengths.astype(np.int32)), ("ep_offset", logs.offsets.astype(np.int64))):
-            file.create_dataset(name, data=values, maxshape=(None,), chunks=True)
-        frames = _frames(logs, render)
-        if frames is not None:
-            _stream(file, frames, logs.rows, progress)
+def _write(logs: Logs, file: NewFile, render: Callable[[np.ndarray], np.ndarray] | None, progress: Progress) -> None:
+    columns = {name: column for name, column in logs.columns.items() if name != "pixels"}
+    columns |= {"ep_len": logs.lengths.astype(np.int32), "ep_offset": logs.offsets.astype(np.int64)}
+    for name, column in columns.items():
+        values = column.astype(str) if column.dtype.kind == "S" else column
+        file.add(name, values, rows=len(column), sha256=_checksum(name, column))
+    frames = _frames(logs, render)
+    if frames is not None:
+        write = file.add_frames("pixels", logs.rows, frames(slice(0, 1)).shape[1:])
+        for start in progress.track(range(0, logs.rows, FRAMES_AT_ONCE), f"x {FRAMES_AT_ONCE} frames"):
+            some = slice(start, min(start + FRAMES_AT_ONCE, logs.rows))
+            write(some, frames(some))
+
+
+def _checksum(name: str, values: np.ndarray) -> str:
+    """sha256 over a column and its name; text as such, whatever its longest row."""
+    if values.dtype.kind in "US":
+        values = np.frombuffer("\0".join(values.astype(str).ravel().tolist()).encode(), np.uint8)
+    return fingerprint_arrays(np.array([name]), values)
 
 
 def _frames(logs: Logs, render: Callable[[np.ndarray], np.ndarray] | None) -> Callable[[slice], np.ndarray] | None:
@@ -85,46 +91,18 @@ def _frames(logs: Logs, render: Callable[[np.ndarray], np.ndarray] | None) -> Ca
     return None
 
 
-def _stream(file: h5py.File, frames: Callable[[slice], np.ndarray], rows: int, progress: Progress) -> None:
-    shape = frames(slice(0, 1)).shape[1:]
-    pixels = file.create_dataset(
-        "pixels", (rows, *shape), np.uint8, maxshape=(None, *shape), chunks=(1, *shape), compression="lzf"
-    )
-    for start in progress.track(range(0, rows, FRAMES_AT_ONCE), f"x {FRAMES_AT_ONCE} frames"):
-        some = slice(start, min(start + FRAMES_AT_ONCE, rows))
-        pixels[some] = frames(some)
+class ColumnOnDisk(OnDisk):
+    """A column that is read by slices or row numbers, in any process."""
 
-
-class ColumnOnDisk:
-    """A column that is read by slices or row numbers. It opens its file in every process anew, so it can be pickled."""
-
-    def __init__(self, path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
-        self.path, self.name, self.shape, self.dtype = path, name, shape, dtype
-        self._opened: tuple[int, h5py.File] | None = None
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.shape)
+    def __init__(self, path: Path, column: Column) -> None:
+        super().__init__(path)
+        self.name, self.shape, self.dtype, self.ndim = column.name, column.shape, column.dtype, column.ndim
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, rows: Any) -> np.ndarray:
-        if self._opened is None or self._opened[0] != os.getpid():
-            self._opened = os.getpid(), h5py.File(self.path, "r")
-        if isinstance(rows, np.ndarray):  # one by one: HDF5 takes far longer for a list of rows than for each of them
-            return np.stack([self[row] for row in rows.tolist()]) if len(rows) else self[:0]
-        try:
-            return self._opened[1][self.name][rows]  # pyright: ignore[reportIndexIssue, reportReturnType]
-        except OSError as error:
-            raise ReachcostError(
-                f"{self.path}: {self.name} cannot be read ({error}): the file is damaged, or compressed by a filter "
-                "that `pip install hdf5plugin` brings"
-            ) from error
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_opened": None}
+        return self.read(self.name, rows)
 
 
 def open_logs(path: str | Path, observe: Callable[[np.ndarray], Observations] | None = None) -> Logs:
@@ -153,24 +131,23 @@ def open_logs(path: str | Path, observe: Callable[[np.ndarray], Observations] | 
         raise ReachcostError(
             f"there are no logs at {path}: check the name, or make some with `reachcost logs generate`"
         )
+    if _is_zip(path):
+        from reachcost.data.logs.npz import open_npz
+
+        return open_npz(path, observe)
+    with reading(path, f"give one of {LAYOUTS}") as file:
+        return _reader(path, file)(path, file, observe)
+
+
+def _is_zip(path: Path) -> bool:
     try:
         with path.open("rb") as start:
-            is_zip = start.read(4) == ZIP
-        if is_zip:
-            from reachcost.data.logs.npz import open_npz
-
-            return open_npz(path, observe)
-        with h5py.File(path, "r") as file:
-            return _reader(path, file)(path, file, observe)
-    except PermissionError as error:
-        raise ReachcostError(f"{path} may not be read: change its permissions") from error
-    except (OSError, KeyError) as error:
-        raise ReachcostError(
-            f"{path} is not a whole HDF5 file ({error}): copy or generate it again, or give one of {LAYOUTS}"
-        ) from error
+            return start.read(len(ZIP)) == ZIP
+    except OSError as error:
+        raise ReachcostError(f"{path} cannot be read ({error.strerror}): change its permissions") from error
 
 
-def _reader(path: Path, file: h5py.File) -> Callable[..., Logs]:
+def _reader(path: Path, file: Group) -> Callable[..., Logs]:
     """What reads a file of this layout."""
     from reachcost.data.logs.d4rl import is_d4rl, read_d4rl
     from reachcost.data.logs.minari import is_minari, read_minari
@@ -186,42 +163,48 @@ def _reader(path: Path, file: h5py.File) -> Callable[..., Logs]:
     )
 
 
-def _read(path: Path, file: h5py.File, observe: Callable[[np.ndarray], Observations] | None) -> Logs:
+def _read(path: Path, file: Group, observe: Callable[[np.ndarray], Observations] | None) -> Logs:
     missing = [name for name in BOOKKEEPING if name not in file]
     if missing:
         raise ReachcostError(
             f"{path} has no {' and no '.join(missing)}: ep_len and ep_offset must say where its episodes are"
         )
-    lengths, offsets = (_dataset(path, file, name)[:] for name in BOOKKEEPING)
+    lengths, offsets = (read_column(_column(path, file, name)) for name in BOOKKEEPING)
     _require_offsets(path, lengths, offsets)
     lengths, offsets = lengths.astype(np.int64), offsets.astype(np.int64)
     columns: dict[str, Any] = {}
-    for stored in sorted(str(name) for name in file if name not in BOOKKEEPING):
-        dataset, name = _dataset(path, file, stored), RENAMED.get(stored, stored)
+    for stored in sorted(name for name in file if name not in BOOKKEEPING):
+        column, name = _column(path, file, stored), RENAMED.get(stored, stored)
         if name != stored and name in file:
             continue
-        if len(dataset) != lengths.sum():
+        if len(column) != lengths.sum():
             raise ReachcostError(
-                f"{path}: column {stored!r} has {len(dataset)} rows, but the episode lengths add up to {lengths.sum()}"
+                f"{path}: column {stored!r} has {len(column)} rows, but the episode lengths add up to {lengths.sum()}"
             )
-        frames = stored == "pixels"
-        columns[name] = ColumnOnDisk(path, stored, dataset.shape, dataset.dtype) if frames else read_column(dataset)
+        columns[name] = ColumnOnDisk(path, column) if stored == "pixels" else read_column(column)
     require_columns(path, columns, lengths, offsets)
     return Logs(columns, lengths, None if "pixels" in columns else observe)
 
 
-def read_column(dataset: h5py.Dataset) -> np.ndarray:
-    """All rows of a column, text as such."""
-    if h5py.check_string_dtype(dataset.dtype):
-        return np.array(dataset.asstr()[:], dtype=str)
-    return dataset[:]
+def read_column(column: Column) -> np.ndarray:
+    """All rows of a column, text as such; one that `write_logs` wrote must be what it was."""
+    values = column.text() if column.is_text else column[:]
+    if values.dtype.kind not in "biufcUSV":
+        raise ReachcostError(f"{column.where}: {column.name} holds {column.dtype}: write numbers or text")
+    known = column.remark("sha256")
+    if known is not None and _checksum(column.name, values[: column.remark("rows")]) != known:
+        raise ReachcostError(
+            f"{column.where}: {column.name} is not what was written, by its checksum: copy or generate the file "
+            "again, or remove the attribute `sha256` of a column that you changed yourself"
+        )
+    return values
 
 
-def _dataset(path: Path, file: h5py.File, name: str) -> h5py.Dataset:
-    dataset = file[name]
-    if not isinstance(dataset, h5py.Dataset) or dataset.ndim == 0:
+def _column(path: Path, file: Group, name: str) -> Column:
+    column = file[name]
+    if not isinstance(column, Column) or column.ndim == 0:
         raise ReachcostError(f"{path}: {name!r} is not a column: all columns stand at the root of the file")
-    return dataset
+    return column
 
 
 def _require_offsets(path: Path, lengths: np.ndarray, offsets: np.ndarray) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 
+from reachcost.base.hdf5.reading import Column, Group, OnDisk
 from reachcost.data.logs.episodes import Logs
 from reachcost.data.logs.frames import LazyFrames, decode_frame
 from reachcost.data.logs.hdf5 import read_column
@@ -26,44 +25,30 @@ EPISODE = re.compile(r"episode_(\d+)")
 
 
 class FramesOfEpisodes(LazyFrames):
-    """Frames that lie in a dataset for each episode, read by slices or row numbers, raw or as JPEG.
+    """Frames that lie in a column for each episode, read by slices or row numbers, raw or as JPEG."""
 
-    It opens its file in every process anew, so it can be pickled.
-    """
-
-    def __init__(self, path: Path, datasets: list[h5py.Dataset], where: str) -> None:
-        self.path = path
-        self.names = [str(dataset.name) for dataset in datasets]
-        self._stops = np.cumsum([len(dataset) for dataset in datasets])
-        self._opened: tuple[int, h5py.File] | None = None
-        shapes = [self._shape(dataset) for dataset in datasets]
+    def __init__(self, path: Path, columns: list[Column], where: str) -> None:
+        self._file = OnDisk(path)
+        self.names = [column.name for column in columns]
+        self._stops = np.cumsum([len(column) for column in columns])
+        shapes = [self._shape(column) for column in columns]
         for number, shape in enumerate(shapes):
             require_same(where, "pixels", number, shape, shapes[0])
         self.shape = (int(self._stops[-1]), *shapes[0])
 
     def read(self, numbers: np.ndarray) -> np.ndarray:
         """The frames of some rows [N]."""
-        if self._opened is None or self._opened[0] != os.getpid():
-            self._opened = os.getpid(), h5py.File(self.path, "r")
         episodes = np.searchsorted(self._stops, numbers, side="right")
         firsts = np.concatenate([[0], self._stops])[episodes]
-        frames = [self._frame(*place) for place in zip(episodes.tolist(), (numbers - firsts).tolist(), strict=True)]
-        return np.stack(frames)
+        places = zip(episodes.tolist(), (numbers - firsts).tolist(), strict=True)
+        return self.of_one_size([self._decode(self._file.read(self.names[number], step)) for number, step in places])
 
-    def _frame(self, episode: int, step: int) -> np.ndarray:
-        assert self._opened is not None
-        dataset: Any = self._opened[1][self.names[episode]]
-        return self._decode(dataset[step])
-
-    def _shape(self, dataset: h5py.Dataset) -> tuple[int, ...]:
+    def _shape(self, column: Column) -> tuple[int, ...]:
         """Of a frame of the episode: the first one's."""
-        return dataset.shape[1:] if dataset.ndim == 4 else self._decode(dataset[0]).shape
+        return column.shape[1:] if column.ndim == 4 else self._decode(column[0]).shape
 
     def _decode(self, frame: np.ndarray) -> np.ndarray:
-        return frame if frame.ndim == 3 else decode_frame(self.path, frame.tobytes())
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_opened": None}
+        return frame if frame.ndim == 3 else decode_frame(self._file.path, frame.tobytes())
 
 
 def minari_file(directory: Path) -> Path | None:
@@ -78,12 +63,12 @@ def minari_file(directory: Path) -> Path | None:
     return None
 
 
-def is_minari(file: h5py.File) -> bool:
+def is_minari(file: Group) -> bool:
     """Whether a file has a group for each episode."""
     return any(EPISODE.fullmatch(str(name)) for name in file)
 
 
-def read_minari(path: Path, file: h5py.File, observe: Callable[[np.ndarray], Observations] | None) -> Logs:
+def read_minari(path: Path, file: Group, observe: Callable[[np.ndarray], Observations] | None) -> Logs:
     """Read columns, but for frames, which stay on disk."""
     where = f"{path} (Minari)"
     names = sorted((str(name) for name in file if EPISODE.fullmatch(str(name))), key=lambda name: int(name[8:]))
@@ -105,9 +90,9 @@ def read_minari(path: Path, file: h5py.File, observe: Callable[[np.ndarray], Obs
     return Logs(whole, lengths, None if frames else observe)
 
 
-def _columns(where: str, episode: str, group: Any) -> Iterator[tuple[str, h5py.Dataset]]:
+def _columns(where: str, episode: str, group: Any) -> Iterator[tuple[str, Column]]:
     """Columns of an episode by our names: parts of an observation by their own, infos as `info.name`."""
-    missing = [name for name in ("observations", "actions") if not isinstance(group, h5py.Group) or name not in group]
+    missing = [name for name in ("observations", "actions") if not isinstance(group, Group) or name not in group]
     if missing:
         raise ReachcostError(f"{where}: {episode} has no {' and no '.join(missing)}: collect it again")
     for part, dataset in _leaves(group["observations"], "observations"):
@@ -116,7 +101,7 @@ def _columns(where: str, episode: str, group: Any) -> Iterator[tuple[str, h5py.D
     yield from (
         (part.replace("actions", "action", 1), dataset) for part, dataset in _leaves(group["actions"], "actions")
     )
-    if isinstance(rewards := group.get("rewards"), h5py.Dataset):
+    if isinstance(rewards := group.get("rewards"), Column):
         yield "reward", rewards
     seen = next(len(dataset) for _, dataset in _leaves(group["observations"], ""))
     if "infos" in group:
@@ -125,17 +110,17 @@ def _columns(where: str, episode: str, group: Any) -> Iterator[tuple[str, h5py.D
                 yield part, dataset
 
 
-def _is_encoded(dataset: h5py.Dataset) -> bool:
+def _is_encoded(dataset: Column) -> bool:
     """Whether a row is the bytes of an image: of one length, or of several."""
     plain = dataset.dtype == np.uint8 and dataset.ndim == 2
-    if not plain and h5py.check_vlen_dtype(dataset.dtype) != np.uint8:
+    if not plain and not dataset.holds_bytes:
         return False
     return len(dataset) > 0 and dataset[0].tobytes().startswith(JPEG)
 
 
-def _leaves(found: Any, name: str) -> Iterator[tuple[str, h5py.Dataset]]:
+def _leaves(found: Any, name: str) -> Iterator[tuple[str, Column]]:
     """Datasets below a group, or the dataset itself, named by their way down."""
-    if isinstance(found, h5py.Dataset):
+    if isinstance(found, Column):
         yield name, found
         return
     for part in found:

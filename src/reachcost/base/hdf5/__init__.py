@@ -1,0 +1,1 @@
+"""HDF5, without what its library does to those who trust it."""

@@ -1,0 +1,41 @@
+"""An interrupt that comes at a bad moment waits for a better one."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+@contextmanager
+def interrupts_later() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM wait for the end of the block.
+
+    Python raises what they mean in whatever runs next. After a long call into a library that is often one of its
+    finalizers or callbacks, where exceptions are lost.
+
+    >>> with interrupts_later():
+    ...     signal.raise_signal(signal.SIGINT)
+    Traceback (most recent call last):
+    KeyboardInterrupt
+    """
+    if threading.current_thread() is not threading.main_thread():  # no signal is raised there
+        yield
+        return
+    usual = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    came: list[tuple[int, FrameType | None]] = []
+    try:
+        for number, handler in usual.items():
+            if callable(handler):
+                signal.signal(number, lambda *what: came.append(what))
+        yield
+    finally:
+        for number, handler in usual.items():
+            if callable(handler):
+                signal.signal(number, handler)
+        for number, frame in came[:1]:
+            handler = usual[signal.Signals(number)]
+            assert callable(handler)
+            handler(number, frame)

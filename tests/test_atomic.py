@@ -1,0 +1,125 @@
+"""What is written appears whole, in place of nothing that it should not replace; leftovers are those of the dead."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import stat
+import threading
+from multiprocessing.synchronize import Event
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reachcost.base.atomic import new_directory, new_file, replaced_file, sweep, write_file
+from reachcost.cli import main
+from reachcost.data.logs import Logs
+from reachcost.data.logs.hdf5 import open_logs, write_logs
+from reachcost.errors import ReachcostError
+from reachcost.results.records import exclusive
+
+
+def keep_writing(out: Path, begun: Event, end: Event) -> None:
+    with new_directory(out / "deep" / "head") as partial, replaced_file(out / "logs.h5") as file:
+        (partial / "half.txt").write_text("half")
+        file.write_text("half")
+        begun.set()
+        end.wait(30)
+
+
+def test_the_sweep_leaves_the_living_and_what_is_not_ours(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    begun, end = context.Event(), context.Event()
+    other = context.Process(target=keep_writing, args=(tmp_path, begun, end))
+    other.start()
+    (tmp_path / ".download.partial").write_text("of another program")
+    (tmp_path / ".mine.0123abcd.partial").mkdir()
+    assert begun.wait(30)
+    living = sorted(tmp_path.rglob("*"))
+    with exclusive(tmp_path):
+        assert sorted({*tmp_path.rglob("*")} - {tmp_path / ".lock"}) == living
+    end.set()
+    other.join()
+    assert (tmp_path / "logs.h5").read_text() == "half"
+    assert (tmp_path / "deep" / "head" / "half.txt").exists()
+
+
+def test_the_sweep_removes_what_the_killed_left(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    begun, end = context.Event(), context.Event()
+    other = context.Process(target=keep_writing, args=(tmp_path, begun, end))
+    other.start()
+    assert begun.wait(30)
+    other.kill()
+    other.join()
+    assert len([*tmp_path.rglob(".*.partial")]) == 2
+    sweep(tmp_path)
+    assert [path.name for path in tmp_path.rglob("*")] == ["deep"]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_of_two_writers_of_a_new_file_one_is_refused(
+    links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not links:
+
+        def unsupported(*_: object) -> None:
+            raise OSError(errno.ENOTSUP, "no links here")
+
+        monkeypatch.setattr(os, "link", unsupported)
+
+    def write_late() -> None:
+        with new_file(tmp_path / "logs.h5") as late:
+            late.write_text("late")
+            with new_file(tmp_path / "logs.h5") as early:
+                early.write_text("early")
+
+    with pytest.raises(ReachcostError, match="made by someone else meanwhile"):
+        write_late()
+    assert [path.name for path in tmp_path.iterdir()] == ["logs.h5"]
+    assert (tmp_path / "logs.h5").read_text() == "early"
+
+
+def test_of_two_logs_of_one_name_one_is_refused(tmp_path: Path) -> None:
+    logs = Logs({"state": np.zeros((4, 2))}, np.array([4]))
+    drawing, finished = threading.Event(), threading.Event()
+
+    def slowly(states: np.ndarray) -> np.ndarray:
+        drawing.set()
+        assert finished.wait(30)
+        return np.zeros((len(states), 8, 8, 3), np.uint8)
+
+    refused: list[Exception] = []
+
+    def late() -> None:
+        try:
+            write_logs(logs, tmp_path / "logs.h5", render=slowly)
+        except ReachcostError as error:
+            refused.append(error)
+
+    thread = threading.Thread(target=late)
+    thread.start()
+    assert drawing.wait(30)
+    write_logs(logs, tmp_path / "logs.h5")
+    finished.set()
+    thread.join()
+    assert "made by someone else meanwhile" in str(refused[0])
+    assert "pixels" not in open_logs(tmp_path / "logs.h5").columns
+
+
+def test_devices_and_pipes_are_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/null")
+    for name in ("pipe", "link"):
+        place = tmp_path / name
+        with pytest.raises(ReachcostError, match="exists already, and is no file"):
+            write_file(place, "mine")
+        assert main(["logs", "generate", "tworoom", "--episodes", "2", "--overwrite", "--out", str(place)]) == 1
+        assert "exists already, and is no file" in " ".join(capsys.readouterr().err.split())
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert (tmp_path / "link").is_symlink()
+    write_file(tmp_path / "file", "old")
+    write_file(tmp_path / "file", "new")
+    assert (tmp_path / "file").read_text() == "new"

@@ -1,0 +1,205 @@
+"""HDF5 from strangers and on bad disks: refused or read right, in this file alone; no crash, no lost interrupt."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from reachcost.base.interrupts import interrupts_later
+from reachcost.data.logs import Logs
+from reachcost.data.logs.hdf5 import open_logs, write_logs
+from reachcost.errors import ReachcostError
+from reachcost.tasks.tworoom import TwoRoom
+
+TASK = TwoRoom(pixels=16)
+
+
+@pytest.fixture(scope="module")
+def logs() -> Logs:
+    return TASK.generate_logs(episodes=3)
+
+
+def link_elsewhere(file: h5py.File, other: Path) -> None:
+    del file["state"]
+    file["state"] = h5py.ExternalLink(str(other), "state")
+
+
+def link_within(file: h5py.File, other: Path) -> None:
+    link_elsewhere(file, other)
+    file["elsewhere"] = file.get("state", getlink=True)
+    del file["state"]
+    file["state"] = h5py.SoftLink("/elsewhere")
+
+
+def rows_of(file: h5py.File) -> int:
+    column: Any = file["step_idx"]
+    return len(column)
+
+
+def store_elsewhere(file: h5py.File, other: Path) -> None:
+    rows = rows_of(file)
+    del file["state"]
+    file.create_dataset("state", (rows, 2), np.float32, external=[(str(other), 0, h5py.h5f.UNLIMITED)])
+
+
+def compose_elsewhere(file: h5py.File, other: Path) -> None:
+    rows = rows_of(file)
+    del file["state"]
+    layout = h5py.VirtualLayout((rows, 2), np.float32)
+    layout[:] = h5py.VirtualSource(str(other), "state", (rows, 2))
+    file.create_virtual_dataset("state", layout)
+
+
+def claim_much(file: h5py.File, _: Path) -> None:
+    rows = 10**13
+    for name in [*file]:
+        del file[name]
+    file.create_dataset("pixels", (rows, 8, 8, 3), np.uint8, chunks=(1, 8, 8, 3))
+    file["ep_len"], file["ep_offset"] = np.array([rows]), np.array([0])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (link_elsewhere, "state is a link to somewhere else"),
+        (link_within, "elsewhere is a link to somewhere else"),
+        (store_elsewhere, "state lies in other files"),
+        (compose_elsewhere, "state lies in other files"),
+        (claim_much, r"pixels is uint8 \(10000000000000, 8, 8, 3\), which a file of this size cannot hold"),
+    ],
+)
+def test_a_file_is_read_alone_and_not_believed(
+    logs: Logs, tmp_path: Path, change: Callable[[h5py.File, Path], None], message: str
+) -> None:
+    write_logs(logs, tmp_path / "other.h5")
+    write_logs(logs, tmp_path / "logs.h5")
+    with h5py.File(tmp_path / "logs.h5", "r+") as file:
+        change(file, tmp_path / "other.h5")
+    with pytest.raises(ReachcostError, match=message):
+        open_logs(tmp_path / "logs.h5")
+
+
+def test_a_damaged_heap_is_one_sentence(logs: Logs, tmp_path: Path) -> None:
+    path = tmp_path / "logs.h5"
+    write_logs(logs, path)
+    with h5py.File(path, "r+") as file:
+        file.create_dataset("note", data=["text"] * logs.rows, dtype=h5py.string_dtype())
+    path.write_bytes(path.read_bytes().replace(b"GCOL", b"gone"))
+    with pytest.raises(ReachcostError, match=r"logs\.h5: note"):
+        open_logs(path)
+
+
+@pytest.mark.parametrize("frames", [False, True])
+def test_every_flipped_bit_of_our_own_logs_is_noticed_or_harmless(logs: Logs, tmp_path: Path, frames: bool) -> None:
+    few = logs.keep(np.arange(12))
+    named = Logs({**few.columns, "note": np.array(["text", "Wände"] * 6)}, few.lengths)
+    path = tmp_path / "logs.h5"
+    write_logs(named, path, render=TASK.render if frames else None)
+    whole, sound = {name: column[:] for name, column in open_logs(path).columns.items()}, path.read_bytes()
+    noticed = 0
+    for place in range(0, len(sound), len(sound) // 70):
+        data = bytearray(sound)
+        data[place] ^= 16
+        path.write_bytes(data)
+        try:
+            found = {name: column[:] for name, column in open_logs(path).columns.items()}
+        except ReachcostError:
+            noticed += 1
+            continue
+        assert found.keys() == whole.keys(), place
+        assert all(np.array_equal(found[name], whole[name]) for name in whole), place
+    assert noticed > 15
+
+
+def test_columns_that_were_changed_on_purpose_say_so_or_lose_their_checksum(logs: Logs, tmp_path: Path) -> None:
+    write_logs(logs, tmp_path / "logs.h5")
+    with h5py.File(tmp_path / "logs.h5", "r+") as file:
+        state: Any = file["state"]
+        state[0] = 7
+    with pytest.raises(ReachcostError, match="state is not what was written, by its checksum"):
+        open_logs(tmp_path / "logs.h5")
+    with h5py.File(tmp_path / "logs.h5", "r+") as file:
+        del file["state"].attrs["sha256"]
+    assert open_logs(tmp_path / "logs.h5").columns["state"][0].tolist() == [7, 7]
+
+
+def test_rows_that_others_add_are_read_too(logs: Logs, tmp_path: Path) -> None:
+    write_logs(logs, tmp_path / "logs.h5")
+    with h5py.File(tmp_path / "logs.h5", "r+") as file:
+        columns: dict[str, Any] = {**file}
+        for name, column in columns.items():
+            more: Any = {"ep_len": [2], "ep_offset": [logs.rows], "episode_idx": [3, 3]}.get(name, column[:2])
+            column.resize(len(column) + len(more), axis=0)
+            column[-len(more) :] = more
+    assert open_logs(tmp_path / "logs.h5").rows == logs.rows + 2
+
+
+def test_the_same_logs_are_the_same_bytes(logs: Logs, tmp_path: Path) -> None:
+    for name in ("one.h5", "two.h5"):
+        write_logs(logs, tmp_path / name, render=TASK.render)
+    assert (tmp_path / "one.h5").read_bytes() == (tmp_path / "two.h5").read_bytes()
+
+
+def test_a_disk_that_is_full_is_one_sentence_and_nothing_is_left(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "reachcost", *("logs", "generate", "tworoom", "--episodes", "100")]
+    ended = subprocess.run(
+        [*command, "--pixels", "64", "--out", "logs.h5"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20)),
+    )
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "reachcost: cannot write logs.h5 (File too large): make room there, or choose another place\n"
+    )
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_an_interrupt_is_never_lost_in_a_file(logs: Logs, tmp_path: Path, reads: bool) -> None:
+    many = TASK.generate_logs(episodes=150)
+    write_logs(many, tmp_path / "logs.h5", render=TASK.render)
+    stored = open_logs(tmp_path / "logs.h5").columns["pixels"]
+
+    def work() -> None:
+        if reads:
+            for _ in range(10):
+                stored[np.arange(0, many.rows)]
+        else:
+            for _ in range(10):
+                write_logs(many, tmp_path / "copy.h5", render=TASK.render, overwrite=True)
+
+    for number in range(6):
+        late = threading.Timer(0.02 + 0.013 * number, os.kill, (os.getpid(), signal.SIGINT))
+        late.start()
+        with pytest.raises(KeyboardInterrupt):
+            work()
+    assert not [*tmp_path.glob(".*")]
+
+
+def test_interrupts_wait_for_the_end_of_a_block_and_mean_what_they_did() -> None:
+    done, before = [], signal.getsignal(signal.SIGINT)
+
+    def work() -> None:
+        with interrupts_later():
+            signal.raise_signal(signal.SIGINT)
+            done.append("all of it")
+        done.append("more")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == ["all of it"]
+    assert signal.getsignal(signal.SIGINT) is before
