@@ -235,7 +235,12 @@ def test_the_command_keeps_the_rows_beside_the_record(tmp_path: Path, capsys: py
     command = ["audit", "--model", "lewm-tworoom-3072", "--logs", str(logs), "--task", "tworoom", "--no-criteria"]
     options = ["--episodes", "3", "--candidates", "20", "--iterations", "1"]
     assert main([*command, *options, "--out", str(out)]) == 3
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["audit.json", "audit.parquet", "logs.h5"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "audit.json",
+        "audit.parquet",
+        "audit.scene.json",
+        "logs.h5",
+    ]
     rows = pq.read_table(tmp_path / "audit.parquet").to_pydict()
     recorded = {stage["name"]: stage for stage in json.loads(out.read_text())["stages"]}
     for name, stage in recorded.items():

@@ -43,7 +43,7 @@ def some_actions(count: int, seed: int = 0) -> np.ndarray:
 
 def test_it_is_a_task_that_keeps_the_contract() -> None:
     assert isinstance(TASK, Task)
-    assert set(check_task(TASK)) == {"bottleneck"}
+    assert set(check_task(TASK)) == {"bottleneck", "plane", "handles"}
 
 
 def test_the_agent_moves_freely_and_the_block_only_by_contact() -> None:

@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from reachcost.base.atomic import new_directory, write_file
+from reachcost.base.hashing import sha256_of
 from reachcost.base.progress import Progress
 from reachcost.errors import ReachcostError
 from reachcost.results.records import (
     Columns,
     Run,
-    _sha256,
     exclusive,
     read_run,
     record_run,
@@ -250,7 +250,7 @@ def test_a_wrong_number_of_rows_is_noticed(tmp_path: Path) -> None:
 def rewrite(run: Run, columns: dict[str, np.ndarray]) -> Run:
     """Give a run other rows with a manifest that vouches for them."""
     pq.write_table(pa.table(columns), run.path / "rows.parquet")
-    run.manifest["files"]["rows.parquet"] = _sha256(run.path / "rows.parquet")
+    run.manifest["files"]["rows.parquet"] = sha256_of(run.path / "rows.parquet")
     run.manifest["rows"] = len(next(iter(columns.values())))
     (run.path / "manifest.json").write_text(json.dumps(run.manifest))
     return read_run(run.path)

@@ -28,8 +28,9 @@ from reachcost.report.studied import studied
 from reachcost.report.training import Training
 from reachcost.results.records import read_run, record_run
 from reachcost.results.tables import ResultTable
+from reachcost.studies.cells.order import Order
 from reachcost.studies.lines import Line
-from reachcost.studies.tables import TablePlan, make_table, of_lines
+from reachcost.studies.tables import TablePlan, of_lines
 from reachcost.worldmodels.jepa import JepaWorldModel
 from tests.reports import COSTS, Ring, made_audit, made_table, ring_latents, ring_runs, straight_runs
 from tests.small import STUDIES
@@ -353,14 +354,12 @@ def test_a_reproduction_shows_episodes_as_they_were_recorded_and_names_its_repor
     brief = TablePlan("Brief.", ("success",), of_lines(("success",), lambda: lines))
     study, found = replace(STUDIES["toponav"], tables={"toponav": brief}), list[Material]()
 
-    def small(name: str, out: Path, progress: Any, then: Any) -> ResultTable:
-        def both(experiment: Any, table: Any) -> None:
-            then(experiment, table)
-            found.append(studied(experiment, table))
+    def noted(experiment: Any, table: ResultTable) -> Material:
+        found.append(studied(experiment, table))
+        return found[-1]
 
-        return make_table(study, name, out, progress, episodes=6, then=both)
-
-    monkeypatch.setattr("reachcost.studies.registry.reproduce", small)
+    monkeypatch.setattr("reachcost.report.studied.studied", noted)
+    monkeypatch.setattr("reachcost.studies.registry.order_of", lambda name: Order(name, lambda: study, episodes=6))
     page = tmp_path / "page.html"
     assert main(["reproduce", "toponav", "--out", str(tmp_path), "--report", str(page)]) == 0
     assert f"report {page} (open it" in " ".join(capsys.readouterr().out.split())

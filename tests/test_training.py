@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ import torch
 
 from reachcost.base.modules import _checksum
 from reachcost.base.progress import Progress
+from reachcost.base.sealed import read_sealed, write_sealed
 from reachcost.base.seeding import generator
 from reachcost.cli import main
 from reachcost.data.actions import ActionBlocks
@@ -77,6 +80,11 @@ def test_a_refined_predictor_of_public_size_learns_in_all_of_its_weights(logs: L
     assert without == []
 
 
+def state_in(directory: Path) -> dict[str, Any]:
+    """What an unfinished training continues from."""
+    return torch.load(io.BytesIO(read_sealed(directory / "training.pt")), weights_only=True)
+
+
 def weights(directory: Path) -> bytes:
     return (directory / "weights.safetensors").read_bytes()
 
@@ -114,6 +122,55 @@ def test_an_interrupted_training_resumes_to_the_same_weights(
     ]
 
 
+@pytest.fixture(scope="module")
+def unfinished(logs: Logs, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("unfinished") / "lewm"
+    with pytest.raises(KeyboardInterrupt):
+        train_world_model(logs, out, TINY, Interrupt(after=3))
+    return out
+
+
+@pytest.mark.parametrize("share", [0.001, 0.2, 0.5, 0.8, 0.999])
+def test_a_flipped_bit_in_the_state_of_a_training_is_refused(
+    logs: Logs, unfinished: Path, tmp_path: Path, share: float
+) -> None:
+    data = bytearray((unfinished / "training.pt").read_bytes())
+    data[int(share * len(data))] ^= 1
+    (tmp_path / "training.pt").write_bytes(data)
+    with pytest.raises(ReachcostError, match=r"no whole state of a training .*: remove it to start again"):
+        train_world_model(logs, tmp_path, TINY)
+
+
+STATES: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "no state": lambda state: [],
+    **{f"no {part}": lambda state, part=part: {**state, part: {}} for part in ("best", "parts", "optimizer", "origin")},
+    "curve missing": lambda state: {name: part for name, part in state.items() if name != "curve"},
+    "no curve": lambda state: {**state, "curve": []},
+    "odd curve": lambda state: {**state, "curve": [{**state["curve"][0], "rollout": "low"}]},
+    "other weights": lambda state: {
+        **state,
+        "parts": {name: part.flatten()[:2] for name, part in state["parts"].items()},
+    },
+    "other moments": lambda state: {**state, "optimizer": _of_other_weights(state["optimizer"])},
+}
+
+
+def _of_other_weights(optimizer: dict[str, Any]) -> dict[str, Any]:
+    moments = {number: {**kept, "exp_avg": torch.zeros(3)} for number, kept in optimizer["state"].items()}
+    return {**optimizer, "state": moments}
+
+
+@pytest.mark.parametrize("case", STATES)
+def test_the_state_of_a_training_that_lacks_something_is_refused(
+    logs: Logs, unfinished: Path, tmp_path: Path, case: str
+) -> None:
+    content = io.BytesIO()
+    torch.save(STATES[case](state_in(unfinished)), content)
+    write_sealed(tmp_path / "training.pt", content.getvalue())
+    with pytest.raises(ReachcostError, match=r"training\.pt (is no whole state|was trained with)"):
+        train_world_model(logs, tmp_path, TINY)
+
+
 def test_a_trained_model_keeps_the_contract_and_loads_bit_for_bit(trained: Path, logs: Logs) -> None:
     model = load_world_model(trained)
     rows = np.array([0, 7, 30])
@@ -147,7 +204,7 @@ def test_the_checkpoint_with_the_best_held_out_prediction_is_kept(
     monkeypatch.undo()
     with pytest.raises(KeyboardInterrupt):
         train_world_model(logs, tmp_path / "six", TINY, Interrupt(after=7))
-    at_six = torch.load(tmp_path / "six" / "training.pt", weights_only=True)["parts"]
+    at_six = state_in(tmp_path / "six")["parts"]
     kept = model.parts.state_dict()
     assert all(torch.equal(kept[name], value) for name, value in at_six.items())
 
@@ -301,7 +358,7 @@ def test_the_task_that_is_named_draws_the_frames(tmp_path: Path, monkeypatch: py
 
 CHILD = """
 import os, signal, sys
-import torch
+from reachcost.base import sealed
 from reachcost.data.logs.hdf5 import open_logs
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.training import phases
@@ -309,15 +366,15 @@ from reachcost.worldmodels.training.train import train_world_model
 from tests.test_training import TINY
 
 phases.BATCH_NORM_BATCHES = 2
-save, saved = torch.save, []
+write, written = sealed.write_file, []
 
-def killed_while_it_writes(state, path):
-    if saved:
-        path.write_bytes(b"half of a state")
+def killed_while_it_writes(path, content):
+    if written:
+        path.with_name(f".{path.name}.{'0' * 32}.partial").write_bytes(content[:100])
         os.kill(os.getpid(), signal.SIGKILL)
-    saved.append(save(state, path))
+    written.append(write(path, content))
 
-torch.save = killed_while_it_writes
+sealed.write_file = killed_while_it_writes
 train_world_model(open_logs(sys.argv[1], TwoRoom().observe), sys.argv[2], TINY)
 """
 
@@ -329,7 +386,6 @@ def test_a_killed_training_leaves_nothing_half_written_and_resumes(logs: Logs, t
     assert ran.returncode == -signal.SIGKILL
     with pytest.raises(ReachcostError, match="not finished"):
         load_world_model(tmp_path / "m")
-    state = torch.load(tmp_path / "m" / "training.pt", weights_only=True)
-    assert [point["step"] for point in state["curve"]] == [2]  # the first one, whole
+    assert [point["step"] for point in state_in(tmp_path / "m")["curve"]] == [2]  # the first one, whole
     train_world_model(logs, tmp_path / "m", TINY)
     assert weights(tmp_path / "m") == weights(trained)

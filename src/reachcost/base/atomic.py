@@ -57,12 +57,8 @@ def new_file(path: Path) -> Iterator[Path]:
 @contextmanager
 def scratch_directory(path: Path) -> Iterator[Path]:
     """A directory aside for what is needed meanwhile; it is gone when the block ends, and swept up if that is never."""
-    partial = _aside(path)
-    make_directory(partial, path)
-    try:
+    with _aside(path, Path.mkdir) as partial:
         yield partial
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 @contextmanager

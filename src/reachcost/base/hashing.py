@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import numpy as np
 
@@ -17,3 +18,9 @@ def fingerprint_arrays(*arrays: np.ndarray) -> str:
         for piece in pieces(array):
             digest.update(np.ascontiguousarray(piece).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
+
+
+def sha256_of(path: Path) -> str:
+    """sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -18,6 +18,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from reachcost.base.atomic import write_file
+from reachcost.base.jsons import read_json
 from reachcost.errors import ReachcostError
 
 FILES = ("config.json", "weights.safetensors")
@@ -51,10 +52,11 @@ def _serialise(module: nn.Module) -> bytes:
 def stored_format(directory: Path) -> str | None:
     """The format that `config.json` in a directory names, if it does."""
     try:
-        config = json.loads((directory / "config.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
+        config = read_json(directory / "config.json")
+    except (OSError, ValueError):
         return None
-    return config.get("format") if isinstance(config, dict) else None
+    found = config.get("format") if isinstance(config, dict) else None
+    return found if isinstance(found, str) else None
 
 
 class StoredModule:
@@ -75,10 +77,11 @@ class StoredModule:
 
     def config(self, format_name: str) -> dict[str, Any]:
         """Read `config.json`, which must be of that format."""
-        text = self._read("config.json")
         try:
-            config = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            config = read_json(self._directory / "config.json")
+        except OSError as error:
+            self.refuse(f"config.json cannot be read ({error.strerror})", error)
+        except ValueError as error:
             self.refuse(f"config.json is not valid JSON ({error})", error)
         if not isinstance(config, dict) or config.get("format") != format_name:
             found = config.get("format") if isinstance(config, dict) else None
@@ -106,19 +109,16 @@ class StoredModule:
         return module.eval().requires_grad_(False)
 
     def _weights(self, config: dict[str, Any]) -> dict[str, Tensor]:
-        data = self._read("weights.safetensors")
+        try:
+            data = (self._directory / "weights.safetensors").read_bytes()
+        except OSError as error:
+            self.refuse(f"weights.safetensors cannot be read ({error.strerror})", error)
         if _checksum(config, data) != config["sha256"]:
             self.refuse("weights.safetensors and config.json do not belong together (truncated or changed)")
         try:
             return load(data)
         except SafetensorError as error:
             self.refuse(f"weights.safetensors is malformed ({error})", error)
-
-    def _read(self, name: str) -> bytes:
-        try:
-            return (self._directory / name).read_bytes()
-        except OSError as error:
-            self.refuse(f"{name} cannot be read ({error.strerror})", error)
 
 
 def _shapes(tensors: dict[str, Tensor]) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:

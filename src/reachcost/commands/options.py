@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from reachcost.base.places import expanded
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def own_object(text: str) -> Any:
     where, _, name = text.rpartition(":")
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
-    module = _file(Path(where).expanduser()) if where.endswith(".py") or "/" in where else _module(where)
+    module = _file(expanded(where)) if where.endswith(".py") or "/" in where else _module(where)
     if not hasattr(module, name):
         offered = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
         raise ReachcostError(f"{where} has no {name!r}: it defines {', '.join(offered) or 'nothing'}")

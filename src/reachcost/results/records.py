@@ -10,7 +10,6 @@ where rows suffice, and are made again, to the same bytes, where they do not.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tempfile
 import time
@@ -27,6 +26,8 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from reachcost.base.atomic import make_directory, new_directory, sweep, write_file
+from reachcost.base.hashing import sha256_of
+from reachcost.base.jsons import read_json
 from reachcost.base.machine import machine, versions
 from reachcost.errors import ReachcostError
 
@@ -91,7 +92,7 @@ class Run:
         present = {name: sha for name, sha in self.manifest["artefacts"].items() if (self.path / name).exists()}
         for name, expected in {**self.manifest["files"], **present}.items():
             try:
-                found = _sha256(self.path / name)
+                found = sha256_of(self.path / name)
             except OSError as error:
                 raise ReachcostError(_damaged(self.path, f"{name} cannot be read ({error.strerror})")) from error
             if found != expected:
@@ -104,7 +105,7 @@ class Run:
             with tempfile.TemporaryDirectory() as directory:
                 compute(Path(directory))
                 for name in missing:
-                    if _sha256(Path(directory) / name) != self.manifest["artefacts"][name]:
+                    if sha256_of(Path(directory) / name) != self.manifest["artefacts"][name]:
                         raise ReachcostError(
                             f"{name} of the run in {self.path} is not kept, and {machine()} makes another one than "
                             f"{self.manifest['machine']} did: choose another --out, to make all runs here"
@@ -175,7 +176,7 @@ def _seal(
 ) -> dict[str, Any]:
     """Write rows and manifest beside the other files of a run."""
     write_rows(rows, directory / "rows.parquet")
-    made = {file.name: _sha256(file) for file in sorted(directory.iterdir())}
+    made = {file.name: sha256_of(file) for file in sorted(directory.iterdir())}
     manifest = {
         "format": FORMAT,
         "config": as_json(config),
@@ -198,7 +199,7 @@ def write_rows(rows: Columns, path: Path) -> None:
 def read_run(path: Path) -> Run:
     """Open a finished run and check its manifest."""
     try:
-        manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+        manifest = read_json(path / "manifest.json")
     except OSError as error:
         raise ReachcostError(_damaged(path, f"manifest.json cannot be read ({error.strerror})")) from error
     except ValueError as error:
@@ -329,8 +330,3 @@ def _short(value: Any) -> str:
 
 def _damaged(path: Path, what: str) -> str:
     return f"the record in {path} is damaged: {what}: remove that directory and run the command again"
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -7,8 +7,6 @@ only tell the sizes of a `PublicArchitecture`.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import pickle
 import re
@@ -19,7 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from reachcost.base.hashing import sha256_of
 from reachcost.base.hub import is_name
+from reachcost.base.jsons import read_json
+from reachcost.base.places import expanded
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
 from reachcost.worldmodels.jepa import JepaWorldModel
@@ -67,9 +68,7 @@ def load_checkpoint(
         blocks = _action_blocks(source, architecture.action_dim, logs, actions)
         state = _read_weights(files.weights)
     parts = _assemble(files.weights, architecture, state)
-    with files.weights.open("rb") as file:
-        checksum = hashlib.file_digest(file, "sha256").hexdigest()
-    card = {"name": files.name, "source": str(source), "sha256": checksum, "family": family}
+    card = {"name": files.name, "source": str(source), "sha256": sha256_of(files.weights), "family": family}
     return JepaWorldModel(parts, blocks, clamp, card, device)
 
 
@@ -82,10 +81,9 @@ class _Files(NamedTuple):
 
 def _find(source: str | Path) -> _Files:
     """The files of a checkpoint: on disk, or in stable-worldmodel's cache. A mistyped path asks no server."""
-    here, name = Path(source).expanduser(), str(source)
+    here, name = expanded(source), str(source)
     # The rule of stable-worldmodel: its environment variable, or a directory in the home.
-    home = os.environ.get("STABLEWM_HOME", str(Path.home() / ".stable_worldmodel"))
-    cache = Path(home).expanduser() / "checkpoints"
+    cache = expanded(os.environ.get("STABLEWM_HOME", "~/.stable_worldmodel")) / "checkpoints"
     for path in (here, cache / name):
         if path.is_file():
             return _from_file(path)
@@ -125,10 +123,10 @@ def _from_directory(directory: Path) -> _Files | None:
 
 def _read_config(path: Path) -> object:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path)
     except OSError as error:
         refuse(path.parent, f"config.json cannot be read ({error.strerror}): it belongs beside the weights", error)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         refuse(path.parent, f"config.json is not valid JSON ({error}): copy it again", error)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from reachcost.base.devices import choose_device
 from reachcost.base.hub import Hub, Repository
 from reachcost.base.modules import FILES, stored_format
+from reachcost.base.places import expanded
 from reachcost.base.types import require_type
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
@@ -58,7 +59,7 @@ def load_world_model(
         return read_world_model(ZOO / source, clamp is not False, device, name=str(source))
     if (repo := Repository.of(source)) is not None:
         return _from_hub(repo, clamp, device, logs, actions, hub)
-    directory = Path(source).expanduser()
+    directory = expanded(source)
     _require_no_head(directory, stored_format(directory))
     if is_world_model(directory):
         return read_world_model(directory, clamp is not False, device)

@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.base.atomic import replaced_file
 from reachcost.base.devices import choose_device
 from reachcost.base.machine import versions
 from reachcost.base.progress import Progress, as_progress
@@ -37,6 +36,7 @@ from reachcost.worldmodels.storage import read_world_model, write_world_model
 from reachcost.worldmodels.training.phases import Joint, Phase, Refinement
 from reachcost.worldmodels.training.plan import TrainingPlan
 from reachcost.worldmodels.training.quality import Coordinates, prediction_error, state_error
+from reachcost.worldmodels.training.resume import STATE, require_origin, resume, save
 from reachcost.worldmodels.training.windows import Windows
 
 MEASURED = 1000
@@ -65,7 +65,7 @@ def train_world_model(
         if (out / "config.json").exists():
             progress.reused(f"{plan.kind} {plan.seed}")
             return _finished(out, training.origin)
-        curve, best = _train(training, out / "training.pt", progress)
+        curve, best = _train(training, out / STATE, progress)
         training.parts.load_state_dict(best)
         training.parts.eval()
         write_world_model(out, training.parts, training.blocks, training.record(curve, coordinates), curve)
@@ -146,7 +146,7 @@ def _train(training: Training, state: Path, progress: Progress) -> tuple[list[di
     """Run the updates that are left; return the curve and the weights with the best held-out prediction."""
     plan = training.plan
     total = plan.steps + plan.refinement
-    curve, best = _resume(training, state)
+    curve, best = resume(training, state)
     done = int(curve[-1]["step"]) if curve else 0
     progress.step(f"{plan.kind} {plan.seed}")
     span = _Span()
@@ -165,7 +165,7 @@ def _train(training: Training, state: Path, progress: Progress) -> tuple[list[di
             if not curve or errors["rollout"] < min(before["rollout"] for before in curve):
                 best = copy.deepcopy(training.parts.state_dict())
             curve.append({"step": step, **span.point(), **errors, "seconds": span.seconds})
-            _save(training, state, curve, best)
+            save(training, state, curve, best)
             span = _Span()
     return curve, best
 
@@ -200,53 +200,11 @@ def _schedule(step: int, length: int, warmup: int) -> float:
     return min(1.0, step / warmup) * 0.5 * (1 + math.cos(math.pi * min(1.0, (step - 1) / length)))
 
 
-def _save(training: Training, path: Path, curve: list[dict[str, float]], best: dict[str, Tensor]) -> None:
-    with replaced_file(path) as partial:
-        torch.save(
-            {
-                "origin": training.origin,
-                "curve": curve,
-                "best": best,
-                "parts": training.parts.state_dict(),
-                "optimizer": training.phase.optimizer.state_dict(),
-                "beside": training.phase.beside.state_dict() if training.phase.beside is not None else {},
-            },
-            partial,
-        )
-
-
-def _resume(training: Training, path: Path) -> tuple[list[dict[str, float]], dict[str, Tensor]]:
-    if not path.exists():
-        return [], {}
-    try:
-        state = torch.load(path, weights_only=True, map_location=training.plan.device)
-        _require_origin(path, state["origin"], training.origin)
-    except ReachcostError:
-        raise
-    except Exception as error:  # torch raises many kinds for a file that is not its own
-        raise ReachcostError(f"{path} is not a training state ({error}): remove it to start again") from error
-    training.parts.load_state_dict(state["parts"])
-    training.enter(int(state["curve"][-1]["step"]))
-    if training.phase.beside is not None:
-        training.phase.beside.load_state_dict(state["beside"])
-    training.phase.optimizer.load_state_dict(state["optimizer"])
-    return state["curve"], state["best"]
-
-
 def _finished(out: Path, origin: dict[str, Any]) -> JepaWorldModel:
     model = read_world_model(out)
-    _require_origin(out, model.card["training"], origin)
-    (out / "training.pt").unlink(missing_ok=True)
+    require_origin(out, model.card["training"], origin)
+    (out / STATE).unlink(missing_ok=True)
     return model
-
-
-def _require_origin(path: Path, recorded: dict[str, Any], origin: dict[str, Any]) -> None:
-    for key, value in origin.items():
-        before = recorded.get(key)
-        if isinstance(before, dict) and isinstance(value, dict):
-            _require_origin(path, before, value)
-        elif before != value:
-            raise ReachcostError(f"{path} was trained with {key} {before}, not {value}: choose another --out")
 
 
 class _threads:
