@@ -35,7 +35,10 @@ def main(out: Path) -> None:
 
 def draw(page: Page, path: Path) -> None:
     """A picture of the whole page at one round."""
-    page.locator("#status", has_text="Planned in").wait_for()
+    planned = page.locator("#status", has_text="Planned in")
+    planned.wait_for()
+    page.get_by_role("button", name="Plan", exact=True).click()  # the first plan of a process takes longer
+    planned.wait_for()
     page.locator("#round").fill(str(ROUND))
     page.locator("#round").blur()
     page.screenshot(path=path, full_page=True)

@@ -28,7 +28,7 @@ from reachcost.errors import ReachcostError
 from reachcost.explore.asked import Asked
 from reachcost.explore.engine import Engine, Planned, Unwanted
 from reachcost.explore.heads import knows_layouts, repaired_head
-from reachcost.explore.page import explorer_page
+from reachcost.explore.page import explorer_page, first_places
 from reachcost.heads.pair import PairHead
 from reachcost.planning.usual import sized_planner
 from reachcost.tasks.toponav.features import ExactTopoNav
@@ -139,6 +139,15 @@ def test_a_model_that_does_not_know_a_layout_is_told_with_one_that_does(rooms: E
     }
     narrow = Engine(world, {"lewm-layouts-3072": rooms.models["lewm"]})
     assert "its repaired cost was fitted in another" in narrow.note(moved, "lewm-layouts-3072")["text"]
+
+
+@pytest.mark.parametrize("door", [0.125, 0.7], ids=["with evaluation sets", "without"])
+def test_the_page_begins_with_places_that_are_free(world: rc.TwoRoom, door: float) -> None:
+    there = world.moved("door", door)
+    assert bool(there.sets) == (door == 0.125)
+    start, goal = first_places(there)
+    assert there.plane().free(np.array([start, goal])).all()
+    assert start != goal
 
 
 # What is refused
@@ -393,6 +402,7 @@ def test_the_command_refuses_in_a_sentence(
         port = busy.getsockname()[1]
         assert f"--port {port} cannot be used (Address already in use)" in refused([*given, f"--port={port}"], capsys)
     assert "--port 99999 cannot be used" in refused([*given, "--port=99999"], capsys)
+    assert "there is no head at [red]⟨1B⟩]0;evil⟨07⟩:" in refused([*given, "--head", "[red]\x1b]0;evil\x07"], capsys)
     assert "reads latents of dimension 10" in refused(["--model", "lewm-tworoom-3072", *given[2:]], capsys)
     whole = builtins.__import__
 

@@ -18,6 +18,7 @@ from tests.serving import served
 
 NAME = "it => (it.labels?.[0]?.textContent || it.getAttribute('aria-label') || it.textContent).trim()"
 """What a screen reader calls a control."""
+expect.set_options(timeout=30_000)  # a busy machine is not a failure
 HOSTILE = "<b onclick=alert(1)>&lt;model</b>"
 
 
@@ -40,7 +41,7 @@ def address(world: rc.TwoRoom, lewm: JepaWorldModel) -> Iterator[str]:
 
 
 def planned(page: Page) -> None:
-    expect(page.locator("#status")).to_have_text(re.compile("Planned in"), timeout=30_000)
+    expect(page.locator("#status")).to_have_text(re.compile("Planned in"))
 
 
 def question(asked: Request) -> dict[str, Any]:

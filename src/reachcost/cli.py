@@ -61,23 +61,25 @@ def main(arguments: list[str] | None = None) -> int:
         with _terminable(), _plain_warnings():
             code = parse(COMMANDS, arguments)()
     except ReachcostError as error:
-        Console(stderr=True).print(f"reachcost: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        _tell(f"reachcost: {error}", "red")
         return 1
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
-        message = f"reachcost: the system refused{where} ({error.strerror or error}): choose another --out"
-        Console(stderr=True).print(message, style="red", markup=False, highlight=False, soft_wrap=True)
+        _tell(f"reachcost: the system refused{where} ({error.strerror or error}): choose another --out", "red")
         return 1
     except KeyboardInterrupt as end:
         terminated = isinstance(end, Terminated)
-        Console(stderr=True).print(
-            f"reachcost: {'terminated' if terminated else 'interrupted'}; what is saved is whole, and the same command "
-            "uses it",
-            style="yellow",
-            soft_wrap=True,
-        )
+        how = "terminated" if terminated else "interrupted"
+        _tell(f"reachcost: {how}; what is saved is whole, and the same command uses it", "yellow")
         return 143 if terminated else 130
     return code or 0
+
+
+def _tell(text: str, style: str) -> None:
+    """Print a sentence as text, whatever a name or a path in it holds."""
+    from reachcost.pages.html import visible
+
+    Console(stderr=True).print(visible(text), style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 class Terminated(KeyboardInterrupt):

@@ -261,11 +261,9 @@
   }
 
   function elsewhere() {
-    const free = panels[0].field.flatMap((row, y) => row.flatMap((cost, x) => cost === null ? [] : [[x, y]]));
+    const free = (panels[0].field ?? []).flatMap((row, y) => row.flatMap((cost, x) => cost === null ? [] : [[x, y]]));
     const any = () => free[Math.floor(Math.random() * free.length)].map((cell, axis) => plane.low[axis] + (cell + 0.5) * plane.cell);
-    put("start", any());
-    put("goal", any());
-    plan();
+    if (free.length && put("start", any()) && put("goal", any())) plan();
   }
 
   function move(name, share) {
@@ -293,10 +291,12 @@
   function listen(panel) {
     const { canvas } = panel, place = event => panel.view.place([event.offsetX, event.offsetY]);
     canvas.addEventListener("pointerdown", event => {
+      if (event.button || !panel.view) return;
       held = grip(panel.view, [event.offsetX, event.offsetY]) ?? { click: true };
       canvas.setPointerCapture(event.pointerId);
     });
     canvas.addEventListener("pointermove", event => {
+      if (!panel.view) return;
       look(place(event));
       canvas.style.cursor = held || grip(panel.view, [event.offsetX, event.offsetY]) ? "grab" : "crosshair";
       if (held && !held.click) drag(held, place(event));
@@ -311,7 +311,7 @@
     canvas.addEventListener("pointercancel", () => { held = null; });
     canvas.addEventListener("touchstart", event => {  // a finger on a grip drags it, any other scrolls the page
       const box = canvas.getBoundingClientRect(), touch = event.touches[0];
-      if (grip(panel.view, [touch.clientX - box.x, touch.clientY - box.y])) event.preventDefault();
+      if (panel.view && grip(panel.view, [touch.clientX - box.x, touch.clientY - box.y])) event.preventDefault();
     }, { passive: false });
     canvas.addEventListener("keydown", event => {
       const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
