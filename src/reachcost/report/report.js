@@ -83,7 +83,7 @@
         frame(seen, way.frames, way.steps ? Math.round(now / way.steps * (way.frames.count - 1)) : 0, paint);
         seen.setAttribute("aria-label", `frame under ${way.cost} after ${now} of ${way.steps} steps`);
       }
-      badge(stage.querySelector(".ended"), way.reached, way.reached ? "reaches the goal" : plain(way.outcome));
+      badge(stage.querySelector(".ended"), way.reached, way.reached ? "reached" : plain(way.outcome));
       stage.querySelector(".told").textContent = told(way, now, over);
     }
 
