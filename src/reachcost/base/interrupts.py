@@ -16,10 +16,14 @@ def interrupts_later() -> Iterator[None]:
     Python raises what they mean in whatever runs next. After a long call into a library that is often one of its
     finalizers or callbacks, where exceptions are lost.
 
-    >>> with interrupts_later():
-    ...     signal.raise_signal(signal.SIGINT)
-    Traceback (most recent call last):
-    KeyboardInterrupt
+    >>> try:
+    ...     with interrupts_later():
+    ...         signal.raise_signal(signal.SIGINT)
+    ...         print("this is done first")
+    ... except KeyboardInterrupt:
+    ...     print("interrupted")
+    this is done first
+    interrupted
     """
     if threading.current_thread() is not threading.main_thread():  # no signal is raised there
         yield
