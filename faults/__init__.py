@@ -1,0 +1,1 @@
+"""Faults that are tried on purpose, counted by `make faults`."""
