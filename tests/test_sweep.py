@@ -70,7 +70,10 @@ def test_the_documented_example_runs_in_small(tmp_path: Path, capsys: pytest.Cap
     assert main([*command, "--plan"]) == 0
     assert re.search(r"sweep +heads +0 +3 ", capsys.readouterr().out)
     assert not (tmp_path / "out").exists()
-    assert main(command) == 0
+    page = tmp_path / "sweep.html"
+    assert main([*command, "--report", str(page)]) == 0
+    assert str(page) in capsys.readouterr().out.replace("\n", "")
+    assert all(text in page.read_text() for text in ("reachcost sweep sweep.toml", "trm-stitched", '"episodes":[{'))
     table = json.loads((tmp_path / "out" / "tables" / "sweep.json").read_text())
     assert [(row["cost"], row.get("setting")) for row in table["rows"]] == [
         *((cost, planner) for planner in ("paper", "logs") for cost in COSTS),

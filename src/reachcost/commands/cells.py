@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from reachcost.commands import console, require_least
+from reachcost.commands import console, name_page, require_least, require_page
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
+    from reachcost.report.material import Material
     from reachcost.results.tables import ResultTable
     from reachcost.studies.cells.order import Order
+    from reachcost.studies.experiment import Recording
     from reachcost.studies.tables import Then
 
 On = Literal["here", "local"]
@@ -46,6 +49,25 @@ def tables_made(
     else:
         watch = watch_on(console, workers or cores(), records)
         yield from make_tables(orders, out, partial(Local, workers=workers), watch, Progress(), then)
+
+
+@contextmanager
+def reported(page: Path | None, title: str) -> Iterator[Then | None]:
+    """What tables are to be handed to, so that a report about them is written in the end; None if none is wanted."""
+    from reachcost.report.report import Report
+    from reachcost.report.studied import studied
+
+    if page is None:
+        yield None
+        return
+    require_page(page)
+    material: list[ResultTable | Material] = []
+
+    def then(recording: Recording, table: ResultTable) -> None:
+        material.extend([table, studied(recording, table)])
+
+    yield then
+    name_page(Report(*material, title=title).save(page))
 
 
 def show_plan(orders: Sequence[Order], out: Path, workers: int | None) -> None:

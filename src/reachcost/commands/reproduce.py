@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import tyro
 
-from reachcost.commands import console, name_page, require_page, require_writable
-from reachcost.commands.cells import On, require_place, show_plan, tables_made
-
-if TYPE_CHECKING:
-    from reachcost.report.material import Material
-    from reachcost.results.tables import ResultTable
-    from reachcost.studies.experiment import Recording
+from reachcost.commands import console, require_writable
+from reachcost.commands.cells import On, reported, require_place, show_plan, tables_made
 
 
 def reproduce(
@@ -38,8 +33,6 @@ def reproduce(
         workers: How many of these; by default one for each core.
     """
     from reachcost.base.devices import use_device
-    from reachcost.report.report import Report
-    from reachcost.report.studied import studied
     from reachcost.studies.registry import all_figures, draw, lacking, order_of, require_ready, results_of
 
     use_device(device)
@@ -54,21 +47,14 @@ def reproduce(
     if plan:
         show_plan(orders, out, workers)
         return
-    require_page(report)
     require_writable(out, *(out / folder for folder in ("tables", "runs", "figures")))
-    material: list[ResultTable | Material] = []
-
-    def then(experiment: Recording, table: ResultTable) -> None:
-        material.extend([table, studied(experiment, table)])
-
     start = time.perf_counter()
-    for table in tables_made(orders, out, on, workers, then if report is not None else None):
-        console.print(table.terminal(table.name))
-        _named(start, *(out / "tables" / f"{table.name}.{kind}" for kind in ("md", "json")))
-    for figure in figures:
-        _named(start, *draw(figure, out))
-    if report is not None:
-        name_page(Report(*material, title=f"reachcost reproduce {name}").save(report))
+    with reported(report, f"reachcost reproduce {name}") as then:
+        for table in tables_made(orders, out, on, workers, then):
+            console.print(table.terminal(table.name))
+            _named(start, *(out / "tables" / f"{table.name}.{kind}" for kind in ("md", "json")))
+        for figure in figures:
+            _named(start, *draw(figure, out))
 
 
 def _named(start: float, *paths: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from reachcost.commands import console, require_writable
-from reachcost.commands.cells import On, require_place, show_plan, tables_made
+from reachcost.commands.cells import On, reported, require_place, show_plan, tables_made
 from reachcost.commands.options import is_own, logs_option, model_option, task_option
 from reachcost.errors import ReachcostError
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 def sweep(
     file: Annotated[Path, tyro.conf.Positional],
     out: Path = Path("sweeps"),
+    report: Path | None = None,
     device: str = "auto",
     plan: bool = False,
     on: On = "here",
@@ -32,6 +33,7 @@ def sweep(
     Args:
         file: A TOML file: task, models, heads, costs, seeds, planners, ... (docs/sweeps.md).
         out: Directory for records and table.
+        report: HTML file for a report, with maps and episodes; heads that were not kept are trained again for it.
         device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
         plan: Only show what is done, what remains, and about how long that takes.
         on: Compute here, in one process, or in local worker processes.
@@ -51,10 +53,11 @@ def sweep(
         show_plan(orders, out, workers)
         return
     require_writable(out, *(out / folder for folder in ("tables", "runs")))
-    for table in tables_made(orders, out, on, workers):
-        written = out / "tables" / table.name
-        console.print(table.terminal(table.name))
-        console.print(f"{written}.md\n{written}.json", highlight=False)
+    with reported(report, command) as then:
+        for table in tables_made(orders, out, on, workers, then):
+            written = out / "tables" / table.name
+            console.print(table.terminal(table.name))
+            console.print(f"{written}.md\n{written}.json", highlight=False, markup=False, soft_wrap=True)
 
 
 def study_of_sweep(file: str, text: str) -> Study:

@@ -39,6 +39,7 @@ def _scene(experiment: Recording, table: ResultTable) -> Scene:
     shown = choose(recorded, groups_of(task, goals.starts, goals.goals), EPISODES)
     # Random streams belong to the episode, so each runs here exactly as it did among all others.
     some = goals.subset(np.sort(shown))
+    experiment.progress.step("report, some episodes")
     first, second = (closed_loop(experiment, setting, some) for setting in settings)
     model = settings[0].member.model
     costs = {setting.cost: experiment.cost(setting) for setting in settings}
