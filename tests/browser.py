@@ -36,14 +36,14 @@ def started() -> Iterator[Browser]:
 
 @contextmanager
 def opened(
-    browser: Browser, address: str, phone: bool = False, dark: bool = False, but_for: str = ""
+    browser: Browser, address: str, phone: bool = False, dark: bool = False, but_for: str = "", moves: bool = False
 ) -> Iterator[Page]:
     """A page that must not complain on its console, and must not ask for anything beyond this machine.
 
-    A complaint that holds the text `but_for` is let pass.
+    A complaint that holds the text `but_for` is let pass; where the page `moves`, its reader likes motion.
     """
     window: dict[str, Any] = {"viewport": PHONE if phone else DESK, "color_scheme": "dark" if dark else "light"}
-    context = browser.new_context(**window, reduced_motion="reduce")
+    context = browser.new_context(**window, reduced_motion="no-preference" if moves else "reduce")
     complaints: list[str] = []
 
     def asked(request: Any) -> None:
@@ -69,6 +69,61 @@ def opened(
 def require_no_sideways_scroll(page: Page) -> None:
     """Nothing is wider than the window."""
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def require_all_by_keyboard(page: Page) -> None:
+    """Tab reaches every control that is shown, each with an outline."""
+    controls = "a[href], button, select, input, summary, canvas[tabindex], [tabindex='0']"
+    wanted = page.evaluate(
+        """controls => {
+            const all = [...document.querySelectorAll(controls)];
+            const shown = all.filter(one => one.checkVisibility() && !one.disabled);
+            const once = shown.filter(one => one.type !== "radio" || one.checked);  // arrow keys choose among radios
+            once.forEach((one, at) => one.dataset.at = at);
+            return once.length;
+        }""",
+        controls,
+    )
+    reached = set()
+    for _ in range(wanted + 2):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.dataset.at"))
+        outlined = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outlined != "none" or page.evaluate("document.activeElement === document.body")
+    assert {str(at) for at in range(wanted)} <= reached
+
+
+def require_contrast(page: Page) -> None:
+    """Text can be read: 4.5 to 1, as WCAG has it."""
+    worst = page.evaluate(CONTRAST)
+    assert worst["ratio"] >= 4.5, worst
+
+
+CONTRAST = """() => {
+  const probe = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgba = colour => {
+    probe.clearRect(0, 0, 1, 1);
+    probe.fillStyle = colour;
+    probe.fillRect(0, 0, 1, 1);
+    return [...probe.getImageData(0, 0, 1, 1).data];
+  };
+  const part = share => share <= 0.03928 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => 0.2126 * part(r / 255) + 0.7152 * part(g / 255) + 0.0722 * part(b / 255);
+  const behind = one => {
+    const found = rgba(getComputedStyle(one).backgroundColor);
+    return found[3] === 255 ? found : behind(one.parentElement);
+  };
+  let worst = { ratio: 99 };
+  for (const one of document.body.querySelectorAll("*")) {
+    const text = [...one.childNodes].some(node => node.nodeType === 3 && node.textContent.trim());
+    if (!text || !one.checkVisibility() || one.closest("script, noscript, svg")) continue;
+    const both = [light(rgba(getComputedStyle(one).color)), light(behind(one))];
+    const ratio = (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05);
+    if (ratio < worst.ratio) worst = { ratio, html: one.outerHTML.slice(0, 120) };
+  }
+  return worst;
+}"""
+"""The least contrast of text and what lies behind it, as WCAG has it."""
 
 
 def screenshot(page: Page, name: str) -> None:

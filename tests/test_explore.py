@@ -74,6 +74,13 @@ def body(asked: Asked, **changes: Any) -> dict[str, Any]:
 # What the page is told
 
 
+@pytest.mark.parametrize("far", ["1e400", "1" + 400 * "0", "NaN", "true", '"1"'])
+def test_a_number_that_is_none_is_refused(far: str) -> None:
+    sent = json.dumps(body(ROOMS)).replace("40.0", far)
+    with pytest.raises(ReachcostError, match="a coordinate of start is no number: send a finite one"):
+        Asked.of(sent.encode())
+
+
 @pytest.mark.parametrize(("name", "cost"), [("rooms", "raw"), ("rooms", "oracle"), ("cells", "repaired")])
 def test_an_episode_goes_as_control_leads_it(name: str, cost: str, request: pytest.FixtureRequest) -> None:
     engine: Engine = request.getfixturevalue(name)
@@ -427,7 +434,6 @@ def test_it_stops_cleanly(head: PairHead, tmp_path: Path) -> None:
         _, error = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert process.returncode == 130
-    assert "Traceback" not in error
+    assert (process.returncode, error) == (0, "")
     with socket.socket() as again:
         again.bind(("127.0.0.1", int(address.split(":")[2].split("/")[0])))

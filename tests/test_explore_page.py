@@ -13,7 +13,14 @@ from playwright.sync_api import Browser, Locator, Page, Request, expect
 import reachcost as rc
 from reachcost.explore.engine import Engine, Planned
 from reachcost.worldmodels.jepa import JepaWorldModel
-from tests.browser import opened, require_no_sideways_scroll, screenshot, started
+from tests.browser import (
+    opened,
+    require_all_by_keyboard,
+    require_contrast,
+    require_no_sideways_scroll,
+    screenshot,
+    started,
+)
 from tests.serving import served
 
 NAME = "it => (it.labels?.[0]?.textContent || it.getAttribute('aria-label') || it.textContent).trim()"
@@ -64,7 +71,7 @@ def turn(page: Page, selector: str, value: float) -> None:
     )
 
 
-@pytest.mark.parametrize(("phone", "dark"), [(False, False), (False, True), (True, False)])
+@pytest.mark.parametrize(("phone", "dark"), [(False, False), (False, True), (True, False), (True, True)])
 def test_it_loads_and_plans_at_once(browser: Browser, address: str, phone: bool, dark: bool) -> None:
     with opened(browser, address, phone, dark) as page:
         planned(page)
@@ -75,7 +82,8 @@ def test_it_loads_and_plans_at_once(browser: Browser, address: str, phone: bool,
         assert page.locator("#settings").evaluate("details => details.open") is not phone
         turn(page, "#round", 1)
         expect(page.locator("#when")).to_have_text("plan 1, round 2 of 2")
-        screenshot(page, f"explore-{'phone' if phone else 'dark' if dark else 'light'}")
+        require_contrast(page)
+        screenshot(page, f"explore-{'phone-' * phone}{'dark' if dark else 'light'}")
 
 
 def test_a_click_plans_and_draws(browser: Browser, address: str) -> None:
@@ -151,6 +159,45 @@ def test_keys_alone_set_places_and_plan(browser: Browser, address: str) -> None:
         expect(page.locator(".outcome").first).to_have_text(re.compile("reached in 0 steps"))
 
 
+def test_the_keyboard_reaches_every_control(browser: Browser, address: str) -> None:
+    with opened(browser, address) as page:
+        planned(page)
+        require_all_by_keyboard(page)
+
+
+def test_rounds_that_play_by_themselves_end_and_stay_where_they_are_put(browser: Browser, address: str) -> None:
+    with opened(browser, address, moves=True) as page:
+        planned(page)
+        page.evaluate("document.getElementById('play').click(); document.getElementById('play').click()")
+        page.evaluate("document.getElementById('asked').requestSubmit(); document.getElementById('play').click()")
+        planned(page)
+        expect(page.locator("#play")).to_have_text("Play")
+        turn(page, "#round", 0)
+        page.wait_for_timeout(500)
+        assert page.locator("#round").input_value() == "0"
+
+
+def test_what_is_asked_anew_is_not_answered_with_what_was_asked_before(browser: Browser, address: str) -> None:
+    with opened(browser, address) as page:
+        planned(page)
+        page.route("**/plan", lambda route: (page.wait_for_timeout(300), route.continue_()))
+        page.locator("#asked button.main").click()
+        box = page.locator("canvas").first.bounding_box()
+        assert box is not None
+        asked = page.evaluate(
+            "JSON.parse(document.querySelector('script[type=\"application/json\"]').textContent).start"
+        )
+        scale = box["width"] / 196
+        x, y = box["x"] + (asked[0] - 14) * scale, box["y"] + (asked[1] - 14) * scale
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x + 20, y, steps=2)
+        page.wait_for_timeout(1500)  # held: what was planned from elsewhere is not shown
+        assert page.locator(".outcome").first.inner_text() == ""
+        page.mouse.up()
+        planned(page)
+
+
 def test_hostile_names_are_text(browser: Browser, address: str) -> None:
     with opened(browser, address) as page:
         planned(page)
@@ -167,6 +214,11 @@ def test_bad_input_is_refused_politely(browser: Browser, address: str) -> None:
         said = page.locator("#status.bad")
         page.locator("canvas").first.click()  # in the middle
         expect(said).to_have_text("That is in a wall: choose a free place.")
+        outcome = page.locator(".outcome").first.inner_text()
+        page.locator("#candidates").fill("")
+        page.locator("#asked button.main").click()
+        expect(said).to_have_text(re.compile("^candidates: "))
+        assert page.locator(".outcome").first.inner_text() == outcome
         page.locator("#candidates").fill("2")
         page.locator("#asked button.main").click()
         expect(said).to_have_text(re.compile("^candidates: "))

@@ -21,8 +21,10 @@ from reachcost.base.reading import read_as
 from reachcost.cli import main
 from reachcost.errors import ReachcostError
 from reachcost.heads.storage import write_head
-from reachcost.report.look import Parts, look
+from reachcost.report.look import Parts, _coarse, look
 from reachcost.report.material import Material
+from reachcost.report.panels.success import Line as Told
+from reachcost.report.panels.verdict import repair
 from reachcost.report.scene import Episode, Field, Scene, beside, read_scene
 from reachcost.report.studied import studied
 from reachcost.report.training import Training
@@ -58,7 +60,7 @@ def test_one_page_has_everything(scene: Scene, head: rc.LearnedHead) -> None:
     said = words(page)
     assert "The terminal cost buries good candidates." in said
     assert "Verdict: ranking" in said
-    assert "Next: fit a head on the logs (reachcost fit) and audit it with --head." in said
+    assert "Repaired here: head reaches 100 %." in said
     assert "raw latent distance 25 %" in said
     assert "oracle yardstick 100 %" in said
     assert "share of the possible gain, passes at ≥ 0.6" in said
@@ -83,10 +85,10 @@ def test_headings_are_in_order_and_tables_name_their_cells(scene: Scene) -> None
 
 def test_it_shows_episodes_where_the_first_cost_fails_first(scene: Scene) -> None:
     assert [way.reached for way in scene.episodes[0].ways] == [False, True]
-    assert [way.reached for way in scene.episodes[-1].ways] == [True, True]
+    assert [way.reached for way in scene.episodes[1].ways] == [True, True]
     assert {episode.group for episode in scene.episodes} == {"same room", "cross wall"}
     assert scene.costs == ("raw", "head", "oracle")
-    assert scene.units["raw"] == "squared latent difference"
+    assert scene.units["raw"] == "mean squared latent difference"
     for episode in scene.episodes:
         assert episode.fields.keys() == {"raw", "head", "oracle"}
         assert all(len(way.places) == 7 and way.frames is not None and way.frames.count == 7 for way in episode.ways)
@@ -99,6 +101,13 @@ def test_a_map_keeps_costs_to_a_hair_and_walls_as_walls() -> None:
     assert Field.of(np.full((2, 2), np.nan)).high == 1
     with pytest.raises(ReachcostError, match="a map of 3 x 2 places is damaged"):
         replace(kept, rows=3)
+
+
+def test_a_large_map_still_covers_its_plane() -> None:
+    rows, columns = np.indices((81, 200))
+    shown = _coarse((1000 * rows + columns).astype(float))
+    assert shown.shape == (80, 80)
+    np.testing.assert_allclose(shown[0] % 1000, np.floor((np.arange(80) + 0.5) * 2.5))
 
 
 # What cannot be drawn
@@ -130,8 +139,8 @@ def test_a_table_alone_names_the_commands_that_would_show_more() -> None:
     said = words(rc.Report(made_table()).html())
     assert "Another terminal cost reaches 100 % of the goals instead of 25 %." in said
     assert "Nothing was audited here: reachcost audit" in said
-    assert "No candidates were ranked here" in said
-    assert "as in: reachcost reproduce high-distance --report report.html" in said
+    assert "No single ranking is among these records" in said
+    assert "draws episodes and maps if it is given --report" in said
 
 
 def test_a_world_without_frames_or_plane_has_nothing_to_replay() -> None:
@@ -139,6 +148,11 @@ def test_a_world_without_frames_or_plane_has_nothing_to_replay() -> None:
         def observe(self, states: np.ndarray) -> dict[str, np.ndarray]:
             return {"state": states}
 
+    class Faint(Ring):
+        def render(self, states: np.ndarray) -> np.ndarray:
+            return np.zeros((len(states), 8, 8, 3), np.float32)
+
+    assert "replay" in look(Parts(Faint(), runs=ring_runs(Faint()))).without
     drawn = look(Parts(Blind(), runs=ring_runs(Blind())))
     assert drawn.without["replay"] == "The task 'ring' is no plane and draws no frames: write its `plane` or `render`."
 
@@ -211,11 +225,11 @@ def test_a_directory_of_a_study_is_read_whole(tmp_path: Path, head: rc.LearnedHe
     (tmp_path / "runs" / "made" / "heads" / "a-head" / "weights.safetensors").unlink()  # they need not be kept
     said = words(rc.Report(tmp_path).html())
     assert "The terminal cost buries good candidates." in said
-    assert "How episodes ended cost success stuck raw 1 3" in said
+    assert "How episodes ended cost success stuck episodes raw 1 3 4" in said
     assert "Only cost differs." in said  # the note, from the Markdown
     assert "planner seed 3" in said
     assert "All 4 runs" in said
-    assert "These records hold outcomes alone." in said
+    assert "These records hold outcomes alone" in said
     parts = {"control/raw-run": "closed loops", "sasc/raw-run": "median 1.5, n 4", "heads/a-head": "this head"}
     for run, told in parts.items():
         assert told in words(rc.Report(tmp_path / "runs" / "made" / run).html())
@@ -224,12 +238,42 @@ def test_a_directory_of_a_study_is_read_whole(tmp_path: Path, head: rc.LearnedHe
 @pytest.mark.published
 def test_all_that_is_published_fits_on_one_page() -> None:
     results = Path(__file__).parent.parent / "results"
-    page = rc.Report(results, results / "audits" / "raw.json", results / "audits" / "head.json").html()
+    page = rc.Report(results).html()
     said = words(page)
     assert len(page.encode()) < 5_000_000
     assert "Of " in said
     assert "rankings, those" in said
-    assert "Verdict: none Episodes reach their goals." in said
+    assert "Records of several studies" in said
+    assert "Verdict of head: none on 100 episodes Episodes reach their goals." in said
+
+
+@pytest.mark.published
+def test_the_audits_before_and_after_stand_side_by_side() -> None:
+    audits = Path(__file__).parent.parent / "results" / "audits"
+    said = words(rc.Report(audits / "raw.json", audits / "head.json").html())
+    assert "Provenance Another terminal cost reaches 100 % of the goals instead of 14 %." in said
+    assert "raw latent distance 14 % 9–22 % head best cost here 100 %" in said
+    assert re.search("Verdict of raw: ranking on 100 episodes .* Verdict of head: none on 100 episodes", said)
+    assert said.count("yardstick") == 2  # large above, and once among the bars
+    assert words(rc.Report(audits).html()) == words(rc.Report(audits / "head.json", audits / "raw.json").html())
+
+
+def test_audits_of_two_planners_have_no_headline_in_common(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        write_audit(made_audit(evaluation_set_sha256=name), tmp_path / f"{name}.json")
+    said = words(rc.Report(tmp_path / "one.json", tmp_path / "other.json").html())
+    assert "Records of several planners Verdict of one: ranking" in said
+    assert "Only that terminal cost differs" not in said
+
+
+def test_only_what_ran_alike_is_compared() -> None:
+    learned = [Told("raw", 20.0, None, 9), Told("shuffled", 90.0, None, 9), Told("trm+tie-break", 80.0, None, 9)]
+    learned += [Told("trm", 99.0, None, 9, protocol="another planner"), Told("hybrid", 60.0, None, 9)]
+    learned += [Told("geodesic-mlp", 95.0, None, 9), Told("raw", 70.0, None, 9)]
+    pair = repair(learned)
+    assert pair is not None
+    assert (pair[0].value, pair[1].cost) == (20.0, "hybrid")
+    assert repair(learned[:3]) is None
 
 
 def _write(path: Path, value: Any) -> Path:
@@ -269,8 +313,8 @@ WRONG: dict[str, tuple[Callable[[Path], Path], str]] = {
     "half a json": (lambda path: _write(path / "a.json", '{"verdict": '), "is not valid JSON"),
     "no number": (lambda path: _write(path / "a.json", '{"table": "t", "rows": [NaN]}'), "NaN is no number"),
     "deep": (lambda path: _write(path / "a.json", "[" * 100_000), "is not valid JSON"),
-    "an empty directory": (lambda path: path, "holds neither runs nor tables"),
-    "empty tables": (lambda path: _folder(path, "tables"), "has no table and no finished run"),
+    "an empty directory": (lambda path: path, "holds no table, audit or finished run"),
+    "empty tables": (lambda path: _folder(path, "tables"), "holds no table, audit or finished run"),
     "rows of text": (lambda path: _write(path / "t.json", {"table": "t", "rows": ["x"]}), "is 'x', no object"),
     "ours of text": (
         lambda path: _write(
@@ -284,7 +328,7 @@ WRONG: dict[str, tuple[Callable[[Path], Path], str]] = {
         lambda path: _audit(path, stages=[{"name": "goals", "outcome": "maybe"}]),
         "none of 'pass', 'fail'",
     ),
-    "a run without columns": (_run, "have no column success"),
+    "a run without columns": (_run, "is no closed loop, ranking, head or audit"),
     "a damaged run": (_damaged_run, "is not the file its manifest describes"),
     "another head": (lambda path: _write(path / "config.json", {"format": "x"}).parent, "is no head"),
     "a script for a picture": (
@@ -416,7 +460,7 @@ def test_a_head_and_a_comparison_are_reported(
     rc.write_logs(task.generate_logs(200, seed=7), "unseen.h5")
     assert main(["compare", "head", *own[:2], "--logs", "unseen.h5", *own[4:], "--report", "compare.html"]) == 0
     said = words(Path("compare.html").read_text())
-    assert "orders logged states best, rank correlation" in said
+    assert "orders logged states best (rank correlation" in said
     assert "No episode was run here" in said
     assert capsys.readouterr().out.count("(open it in a browser:") == 2
 

@@ -14,7 +14,14 @@ from playwright.sync_api import Browser, Page, expect
 import reachcost as rc
 from reachcost.report.look import Parts, look
 from reachcost.worldmodels.jepa import JepaWorldModel
-from tests.browser import opened, require_no_sideways_scroll, screenshot, started
+from tests.browser import (
+    opened,
+    require_all_by_keyboard,
+    require_contrast,
+    require_no_sideways_scroll,
+    screenshot,
+    started,
+)
 from tests.reports import COSTS, Ring, made_audit, made_table, ring_latents, ring_runs, straight_runs
 from tests.test_report import HOSTILE, RANKS
 
@@ -108,16 +115,7 @@ def test_maps_follow_the_chosen_goal(browser: Browser, address: str) -> None:
 
 def test_the_keyboard_reaches_every_control(browser: Browser, address: str) -> None:
     with opened(browser, address) as page:
-        controls = "a[href], button, select, input, summary, [tabindex='0']"
-        wanted = page.locator(controls).count()
-        page.evaluate(f'document.querySelectorAll("{controls}").forEach((one, at) => one.dataset.at = at)')
-        reached = set()
-        for _ in range(wanted + 2):
-            page.keyboard.press("Tab")
-            reached.add(page.evaluate("document.activeElement.dataset.at"))
-            outlined = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-            assert outlined != "none" or page.evaluate("document.activeElement === document.body")
-        assert {str(at) for at in range(wanted)} <= reached
+        require_all_by_keyboard(page)
 
 
 def test_every_control_and_picture_has_a_name(browser: Browser, address: str) -> None:
@@ -134,35 +132,7 @@ def test_every_control_and_picture_has_a_name(browser: Browser, address: str) ->
 def test_text_has_enough_contrast(browser: Browser, address: str) -> None:
     for dark in (False, True):
         with opened(browser, address, dark=dark) as page:
-            worst = page.evaluate(CONTRAST)
-            assert worst["ratio"] >= 4.5, worst
-
-
-CONTRAST = """() => {
-  const probe = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const rgba = colour => {
-    probe.clearRect(0, 0, 1, 1);
-    probe.fillStyle = colour;
-    probe.fillRect(0, 0, 1, 1);
-    return [...probe.getImageData(0, 0, 1, 1).data];
-  };
-  const part = share => share <= 0.03928 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
-  const light = ([r, g, b]) => 0.2126 * part(r / 255) + 0.7152 * part(g / 255) + 0.0722 * part(b / 255);
-  const behind = one => {
-    const found = rgba(getComputedStyle(one).backgroundColor);
-    return found[3] === 255 ? found : behind(one.parentElement);
-  };
-  let worst = { ratio: 99 };
-  for (const one of document.body.querySelectorAll("*")) {
-    const text = [...one.childNodes].some(node => node.nodeType === 3 && node.textContent.trim());
-    if (!text || !one.checkVisibility() || one.closest("script, noscript, svg")) continue;
-    const both = [light(rgba(getComputedStyle(one).color)), light(behind(one))];
-    const ratio = (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05);
-    if (ratio < worst.ratio) worst = { ratio, html: one.outerHTML.slice(0, 120) };
-  }
-  return worst;
-}"""
-"""The least contrast of text and what lies behind it, as WCAG has it."""
+            require_contrast(page)
 
 
 def test_a_world_with_frames_alone_is_replayed(browser: Browser, tmp_path: Path) -> None:

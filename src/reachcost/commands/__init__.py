@@ -56,11 +56,11 @@ def command_line() -> str:
     return shlex.join(["reachcost", *asked])
 
 
-def require_page(path: Path | None) -> None:
+def require_page(path: Path | None, option: str = "--report") -> None:
     """Refuse a place where no report could be written."""
     if path is not None:
         if path.is_dir():
-            raise ReachcostError(f"--report {path} is a directory: name a file, {path / 'report.html'}")
+            raise ReachcostError(f"{option} {path} is a directory: name a file, {path / 'report.html'}")
         require_writable(path.parent)
 
 

@@ -126,7 +126,8 @@ def audit(
     if out is not None and scene is not None:
         scene.write(beside(out))
         write_audit(found, out, command=command_line())
-        console.print(f"record: {out}, its rows: {rows_beside(out)}", highlight=False)
+        told = f"record: {out}, its rows: {rows_beside(out)}, what a report draws: {beside(out)}"
+        console.print(told, highlight=False, markup=False, soft_wrap=True)
     if report is not None and scene is not None:
         commands = Material(commands=(command_line(),))
         name_page(Report(found, scene, commands, title="reachcost audit").save(report))

@@ -16,7 +16,7 @@ from reachcost.commands import (
     require_page,
     require_writable,
 )
-from reachcost.commands.options import logs_option, model_option, shown_set, task_option
+from reachcost.commands.options import head_name, logs_option, model_option, shown_set, task_option
 from reachcost.errors import ReachcostError
 
 
@@ -88,7 +88,7 @@ def compare(
             learned,
             task=world,
             model=loaded,
-            costs={"raw": LatentMSE(), **{name: HeadCost(head) for name, head in loaded_heads.items()}},
+            costs={"raw": LatentMSE(), **{head_name(name): HeadCost(head) for name, head in loaded_heads.items()}},
             evaluation=shown_set(world),
             logs=encode_logs(loaded, opened),
             title="reachcost compare",

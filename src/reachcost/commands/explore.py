@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from reachcost.commands import console
@@ -37,7 +38,7 @@ def explore(
             other layouts. Each is a bundled model, a directory of `reachcost train-model`, a checkpoint of
             stable-worldmodel, hf://user/name, or your own, as module:factory or file.py:factory.
         head: Directory of the head behind the repaired cost of the first of them, or hf://user/name. Without it one is
-            fitted on logs of the task and kept, half a minute the first time.
+            fitted on logs of the task and kept, half a minute each the first time.
         port: Where to serve; 0 takes any that is free.
         open: Open the page in a browser.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
@@ -66,7 +67,8 @@ def explore(
         if open:
             _show(address)
 
-    serve(Engine(world, models), port, ready)
+    with suppress(KeyboardInterrupt):  # the usual way to end it
+        serve(Engine(world, models), port, ready)
 
 
 def usual_models(task: Task) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from reachcost.commands import (
     require_page,
     require_writable,
 )
-from reachcost.commands.options import logs_option, model_option, shown_set, task_option
+from reachcost.commands.options import head_name, logs_option, model_option, shown_set, task_option
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
@@ -129,11 +129,12 @@ def fit(
         soft_wrap=True,
     )
     if report is not None:
+        called = head_name(out.name)
         page = Report(
-            Material(heads={out.name: Training.of(head.record, out.name)}, commands=(command_line(),)),
+            Material(heads={called: Training.of(head.record, called)}, commands=(command_line(),)),
             task=world,
             model=loaded,
-            costs={"raw": LatentMSE(), out.name: HeadCost(head)},
+            costs={"raw": LatentMSE(), called: HeadCost(head)},
             evaluation=shown_set(world),
             logs=latents,
             title="reachcost fit",

@@ -109,6 +109,15 @@ def evaluation_option(task: Task, name: str | None) -> EvaluationSet:
     return task.evaluation_set(name or task.sets[0])
 
 
+def head_name(name: str) -> str:
+    """What a head is called beside latent distance and the oracle, which keep their names.
+
+    >>> head_name("my-head"), head_name("raw")
+    ('my-head', 'head raw')
+    """
+    return f"head {name}" if name in ("raw", "oracle") else name
+
+
 def shown_set(task: Task | None) -> EvaluationSet | None:
     """Whose goals a report shows where nothing is run: the first set of the task, if it has any."""
     return None if task is None or not task.sets else task.evaluation_set(task.sets[0])

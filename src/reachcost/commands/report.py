@@ -28,5 +28,5 @@ def report(
         raise ReachcostError(
             "there is nothing to report: name an audit, a run, a table, a head or a directory of these"
         )
-    require_page(out)
+    require_page(out, "--out")
     name_page(Report(*records).save(out))

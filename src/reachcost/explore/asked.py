@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -12,8 +12,8 @@ from reachcost.errors import ReachcostError
 
 CANDIDATES, ITERATIONS, SEEDS = (4, 1000), (1, 40), (0, 2**31 - 1)
 """The fewest and most that can be asked for."""
-ROLLOUTS = 10_000
-"""Candidates of all rounds of a plan, at most: one waits for it."""
+ROLLOUTS, SHOWN = 10_000, 50_000
+"""Candidates of all rounds of a plan, at most, and of all plans of an episode: one waits for them."""
 
 Place = tuple[float, float]
 
@@ -83,7 +83,8 @@ def _text(name: str, value: Any) -> str:
 
 
 def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not abs(value) <= sys.float_info.max:
         raise ReachcostError(f"{name} is no number: send a finite one")
     return float(value)
 

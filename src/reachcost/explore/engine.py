@@ -15,11 +15,12 @@ import numpy as np
 
 from reachcost.costs.field import Places
 from reachcost.costs.oracle import OracleGeodesic, exact_model
+from reachcost.costs.unit import ORACLE
 from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
 from reachcost.explore.answers import handles_of, outcome_of, rounds_of
-from reachcost.explore.asked import Asked, Place
+from reachcost.explore.asked import SHOWN, Asked, Place
 from reachcost.explore.packed import packed_costs
 from reachcost.pages.html import visible
 from reachcost.planning.control import control
@@ -28,7 +29,6 @@ from reachcost.planning.usual import sized_planner, usual_planner
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 
-ORACLE = "oracle"
 LAYOUTS, MAPS = 64, 16
 """Worlds and encoded maps that are remembered."""
 
@@ -70,6 +70,10 @@ class Engine:
         self._world = lru_cache(LAYOUTS)(self._moved)
         self._places = lru_cache(MAPS)(lambda layout, name: Places(self._world(layout), self.models[name].model))
 
+    def cost(self, name: str) -> TerminalCost | None:
+        """The first of the world models' costs of that name; the oracle is none of theirs."""
+        return next((planned.costs[name] for planned in self.models.values() if name in planned.costs), None)
+
     def field(self, asked: Asked) -> dict[str, Any]:
         """What a cost says of every place of a layout, its handles, and what is to be said of model and layout."""
         world, began = self._world(asked.layout), time.perf_counter()
@@ -94,6 +98,10 @@ class Engine:
         def watch(found: Round) -> None:
             if not wanted():
                 raise Unwanted
+            if (len(rounds) + 1) * asked.candidates > SHOWN:
+                raise ReachcostError(
+                    f"this episode takes more than {SHOWN:,} candidates: ask for fewer candidates or iterations"
+                )
             rounds.append(found)
 
         episode = EvaluationSet(start, goal, world=world.world)

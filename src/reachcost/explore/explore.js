@@ -52,7 +52,7 @@
       try {
         while (again) {
           again = false;
-          await Promise.all(panels.map(showField));
+          await Promise.all(panels.map(showField)).catch(error => { if (!again) throw error; });
         }
       } finally {
         asking = null;
@@ -85,9 +85,9 @@
   // --- plans: a newer one takes the place of an older one
 
   async function plan() {
+    const wrong = ["candidates", "iterations", "seed"].map(find).find(each => !each.value || !each.checkValidity());
+    if (wrong) return complain(`${wrong.id}: ${wrong.validationMessage || "give a number."}`);
     planning?.abort();
-    const wrong = ["candidates", "iterations", "seed"].map(find).find(each => !each.checkValidity());
-    if (wrong) return complain(`${wrong.id}: ${wrong.validationMessage}`);
     const mine = planning = new AbortController();
     stop();
     for (const panel of panels) forget(panel);
@@ -125,13 +125,20 @@
     whose.textContent = `${cost.value}: `;
     badge.className = `badge ${answer.reached ? "good" : "bad"}`;
     badge.textContent = answer.reached ? "reached" : "not reached";
-    const away = answer.distance === null ? "" : `, still ${draw.number(answer.distance)} away`;
+    const away = answer.distance === null ? "" : `, true distance left ${draw.number(answer.distance)},`;
     outcome.replaceChildren(whose, badge, answer.reached ? ` in ${answer.steps} steps` : ` ${answer.category}${away} after ${answer.steps} steps`);
   }
 
   function forget(panel) {
     panel.answer = null;
     panel.outcome.replaceChildren();
+  }
+
+  // What is asked has changed: whatever is still being planned is of something else.
+  function outdated() {
+    planning?.abort();
+    for (const panel of panels) forget(panel);
+    paint();
   }
 
   function say(text) {
@@ -222,6 +229,7 @@
   // --- rounds
 
   function play() {
+    stop();
     const last = Number(find("round").max);
     if (!last) return;
     if (find("round").valueAsNumber === last) find("round").value = 0;
@@ -250,8 +258,7 @@
     const inside = place.map((part, axis) => Math.min(plane.high[axis], Math.max(plane.low[axis], part)));
     if (costAt(panels[0], inside) === null) return complain("That is in a wall: choose a free place.");
     asked[name] = inside;
-    for (const panel of panels) forget(panel);
-    paint();
+    outdated();
     return true;
   }
 
@@ -270,8 +277,7 @@
     const handle = handles.find(each => each.name === name), steps = handle.positions && handle.positions - 1;
     asked.layout[name] = Math.min(1, Math.max(0, steps ? Math.round(share * steps) / steps : share));
     sliders.find(each => each.dataset.handle === name).value = asked.layout[name];
-    for (const panel of panels) forget(panel);
-    paint();
+    outdated();
     showFields().catch(error => complain(error.message));
   }
 
@@ -308,7 +314,7 @@
       cursor = place(event);
       if (moved) plan();
     });
-    canvas.addEventListener("pointercancel", () => { held = null; });
+    canvas.addEventListener("pointercancel", () => { if (held && !held.click) plan(); held = null; });
     canvas.addEventListener("touchstart", event => {  // a finger on a grip drags it, any other scrolls the page
       const box = canvas.getBoundingClientRect(), touch = event.touches[0];
       if (panel.view && grip(panel.view, [touch.clientX - box.x, touch.clientY - box.y])) event.preventDefault();

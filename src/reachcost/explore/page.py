@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from reachcost.costs.unit import unit_of
 from reachcost.explore.answers import handles_of
 from reachcost.explore.asked import CANDIDATES, ITERATIONS, SEEDS
-from reachcost.explore.engine import ORACLE, Engine
+from reachcost.explore.engine import Engine
 from reachcost.pages.html import Markup, asset, joined, page, tag
 from reachcost.tasks.contract import Task
 from reachcost.tasks.plane import Handle
 
-UNITS = {"raw": "latent distance, squared", "repaired": "predicted steps", ORACLE: "true distance"}
 SIDES = ("left", "right")
 LOOKED_AT = 200
 """Episodes among which the one to begin with is chosen."""
@@ -29,7 +29,7 @@ def explorer_page(engine: Engine) -> str:
     data = {
         "plane": {"low": plane.low, "high": plane.high, "cell": plane.cell},
         "handles": handles_of(task),
-        "units": UNITS,
+        "units": {name: unit_of(name, engine.cost(name)) for name in engine.costs},
         "start": start,
         "goal": goal,
     }

@@ -58,9 +58,9 @@ def beeswarm(scale: Scale, values: np.ndarray, kind: str) -> Markup:
 
 
 def curve(lines: Sequence[tuple[str, Sequence[float]]], references: Sequence[float] = ()) -> Markup:
-    """Lines of values, all on one scale from the least to the largest of them."""
+    """Lines of values, all on one scale from 0 to the largest of them."""
     every = np.concatenate([*(np.asarray(values, float) for _, values in lines), np.asarray(references, float)])
-    height = linear(float(every.max()), float(every.min()))  # y grows downwards
+    height = linear(float(every.max()), min(0.0, float(every.min())))  # y grows downwards
     drawn = [
         tag("polyline", class_=f"curve {kind}", points=" ".join(_points(values, height))) for kind, values in lines
     ]

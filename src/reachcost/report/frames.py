@@ -20,9 +20,7 @@ COLOURS = 256
 
 def drawn(task: Task, states: np.ndarray) -> np.ndarray | None:
     """Frames of states, uint8 [N, height, width, 3], if the task draws any: as people see them, or as models do."""
-    if task.offers("render"):
-        return np.asarray(task.render(states))
-    return pixels_of(task.observe(states))
+    return pixels_of({"pixels": task.render(states)} if task.offers("render") else task.observe(states))
 
 
 def pixels_of(observations: Observations) -> np.ndarray | None:

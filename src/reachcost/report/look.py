@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from reachcost.costs.field import cost_fields
-from reachcost.costs.latent import LatentMSE
 from reachcost.costs.oracle import OracleGeodesic, exact_model
+from reachcost.costs.unit import ORACLE, unit_of
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
@@ -30,7 +30,6 @@ CELLS = 80
 """Cells of a map along a side, at most."""
 GOALS = 4
 """Goals of maps where nothing was run."""
-ORACLE = "oracle"
 
 
 class CannotDraw(ReachcostError):
@@ -67,16 +66,6 @@ def look(parts: Parts) -> Scene:
     mapped = scene.episodes[0].fields if scene.episodes else {}
     names = tuple(dict.fromkeys([*ran, *parts.costs, *mapped]))
     return replace(scene, costs=names, units={name: unit_of(name, parts.costs.get(name)) for name in names})
-
-
-def unit_of(name: str, cost: TerminalCost | None) -> str:
-    """What a cost counts, as far as that is known."""
-    if name == ORACLE:
-        return "true distance"
-    if isinstance(cost, LatentMSE):
-        return "squared latent difference"
-    records = [getattr(head, "record", {}).get("pairs", {}) for head in getattr(cost, "heads", ())]
-    return "" if len(records) != 1 else "true distance" if records[0].get("labels") == ORACLE else "steps"
 
 
 # Episodes
@@ -121,9 +110,10 @@ def groups_of(task: Task, starts: np.ndarray, goals: np.ndarray) -> np.ndarray:
 
 
 def choose(runs: Outcomes, groups: np.ndarray, count: int = SHOWN) -> np.ndarray:
-    """Rows of episodes to show: of every kind some, first of those that the first cost fails and the second does not.
+    """Rows of episodes to show, of as many kinds as there is room for.
 
-    A kind is a group and how the first cost came out; those where the second cost has the longest way come first.
+    Those that the first cost fails and the second does not take turns with all others, of which those that the first
+    reaches come first. A kind is a group and how the first cost came out; longer ways of the second cost come earlier.
 
     Args:
         runs: What happened.
@@ -139,7 +129,10 @@ def choose(runs: Outcomes, groups: np.ndarray, count: int = SHOWN) -> np.ndarray
     kinds: dict[tuple[bool, str, str], list[int]] = {}
     for row, key in enumerate(zip(~repaired, groups, runs.category[0], strict=True)):
         kinds.setdefault((bool(key[0]), str(key[1]), str(key[2])), []).append(row)
-    ordered = sorted(kinds, key=lambda kind: (kind[0], -runs.steps[second, kinds[kind]].mean(), kind))
+    longest = sorted(kinds, key=lambda kind: (-runs.steps[second, kinds[kind]].mean(), kind))
+    mended = [kind for kind in longest if not kind[0]]
+    others = sorted((kind for kind in longest if kind[0]), key=lambda kind: not runs.success[0, kinds[kind]].all())
+    ordered = [kind for both in zip_longest(mended, others) for kind in both if kind is not None]
     turns = zip_longest(*(kinds[kind] for kind in ordered))
     return np.array([row for turn in turns for row in turn if row is not None][:count])
 
@@ -221,8 +214,10 @@ def _goals(scene: Scene, parts: Parts) -> np.ndarray:
 
 def _coarse(values: np.ndarray) -> np.ndarray:
     """A map [rows, columns] of no more cells than can be seen."""
-    every = -(-max(values.shape) // CELLS)
-    return values[::every, ::every]
+    rows, columns = (
+        ((np.arange(kept := min(CELLS, side)) + 0.5) * side / kept).astype(int) for side in values.shape
+    )  # centres of equal parts, so that the map still covers the whole plane
+    return values[np.ix_(rows, columns)]
 
 
 # Neighbours

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from reachcost.audits.planner import Audit
+from reachcost.audits.subject import RAW
 from reachcost.planning.control import ControlRuns
 from reachcost.report.scene import Scene
 from reachcost.report.training import Training
 from reachcost.results.ranking import Ranking
 from reachcost.results.tables import ResultTable
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,12 @@ class Loop:
     """How it came out, str [E]."""
     run: str = ""
     """The record it is from, if it is from one."""
+    model: str = ""
+    """The world model, where it is told."""
+    setting: str = ""
+    """The evaluation set, where it is told."""
+    protocol: str = ""
+    """Planner, seed and budget, where they are told: what is compared has the same."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +73,8 @@ class Material:
         together: dict[str, Any] = {}
         for part in fields(self):
             mine, theirs = getattr(self, part.name), getattr(other, part.name)
-            together[part.name] = _both(mine, theirs) if isinstance(mine, dict) else (*mine, *theirs)
+            several = isinstance(mine, dict)
+            together[part.name] = numbered([*mine.items(), *theirs.items()]) if several else (*mine, *theirs)
         return Material(**together)
 
     @property
@@ -74,17 +84,31 @@ class Material:
 
     @property
     def scene(self) -> Scene | None:
-        """What can be looked at: the scene with most episodes."""
-        return max(self.scenes, key=lambda scene: (len(scene.episodes), len(scene.neighbourhoods)), default=None)
+        """What can be looked at: the scene that shows most costs side by side, then the one with most episodes."""
+        return max(self.scenes, key=_seen, default=None)
 
 
-def _both(mine: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
-    """All entries of both; of one name, the later ones are numbered."""
-    found = dict(mine)
-    for name, value in theirs.items():
+def _seen(scene: Scene) -> tuple[int, int, int]:
+    ways = max((len(episode.ways) for episode in scene.episodes), default=0)
+    return ways, len(scene.episodes), len(scene.neighbourhoods)
+
+
+def numbered(pairs: Iterable[tuple[str, Value]]) -> dict[str, Value]:
+    """All values by name; of one name, the later ones are numbered.
+
+    >>> numbered([("raw", 14), ("head", 99), ("raw", 22)])
+    {'raw': 14, 'head': 99, 'raw (2)': 22}
+    """
+    found: dict[str, Value] = {}
+    for name, value in pairs:
         free = (f"{name} ({number})" for number in count(2))
         found[name if name not in found else next(word for word in free if word not in found)] = value
     return found
+
+
+def cost_of(audit: Audit) -> str:
+    """What the audited cost is called."""
+    return RAW if audit.settings.get("cost") == "LatentMSE" else "head" if audit.settings.get("heads") else "audited"
 
 
 def loops_of(runs: ControlRuns) -> tuple[Loop, ...]:

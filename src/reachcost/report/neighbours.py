@@ -54,8 +54,8 @@ def neighbourhoods(
     return tuple(found)
 
 
-def _told(distances: np.ndarray) -> tuple[float, ...]:
-    return tuple(float(f"{distance:.3g}") for distance in np.nan_to_num(distances, posinf=1e9))
+def _told(distances: np.ndarray) -> tuple[float | None, ...]:
+    return tuple(float(f"{distance:.3g}") if np.isfinite(distance) else None for distance in distances)
 
 
 def _seen(latents: Latents, rows: np.ndarray, task: Task | None) -> tuple[Strip, ...]:

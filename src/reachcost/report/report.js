@@ -95,6 +95,7 @@
     }
 
     function paint() {
+      if (slider.disabled) return; // no episode is chosen
       for (const stage of stages) paintWay(stage, episode.ways.find(way => way.cost === stage.dataset.cost));
       for (const canvas of player.querySelectorAll(".goal-frame .seen")) if (episode.goal_frame) frame(canvas, episode.goal_frame, 0, paint);
       slider.max = last();
@@ -136,7 +137,9 @@
       const found = scene.episodes.filter(fits);
       const words = one => `${one.number}: ${one.ways.map(way => `${way.cost} ${way.reached ? "✓" : "✗"}`).join(", ")}`;
       choice.replaceChildren(...found.map(one => new Option(words(one), one.number)));
-      choice.disabled = !found.length;
+      stop();
+      for (const control of [choice, slider, play, byId("replay-back"), byId("replay-on")]) control.disabled = !found.length;
+      for (const shown of player.querySelectorAll(".side-by-side, #replay-key")) shown.hidden = !found.length;
       if (found.length) open(found[0].number);
       else byId("replay-said").textContent = "No episode that is shown came out so: choose another filter.";
     }
@@ -149,7 +152,7 @@
     byId("replay-on").addEventListener("click", () => { stop(); go(step + 1); });
     player.addEventListener("keydown", event => {
       const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-      if (!move || event.target.matches("select, input")) return;
+      if (!move || slider.disabled || event.target.matches("select, input")) return;
       event.preventDefault();
       stop();
       go(step + move);

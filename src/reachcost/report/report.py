@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
+from functools import reduce
 from pathlib import Path
 
 from reachcost.audits.planner import Audit
@@ -18,7 +19,7 @@ from reachcost.pages.html import Markup, asset, joined, page, tag
 from reachcost.planning.control import ControlRuns
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.report.look import Parts, look
-from reachcost.report.material import Material, loops_of, ranks_of
+from reachcost.report.material import Material, cost_of, loops_of, ranks_of
 from reachcost.report.panels.fields import fields
 from reachcost.report.panels.learning import learning
 from reachcost.report.panels.provenance import provenance
@@ -85,11 +86,10 @@ class Report:
     ) -> None:
         self.title = title
         self.material = sum((_material(part) for part in parts), Material())
-        runs = None
-        for found in filter(None, (part.runs if isinstance(part, Audit) else part for part in parts)):
-            if isinstance(found, ControlRuns):
-                runs = found if runs is None else runs.beside(found)
         if task is not None or costs:
+            ran = [part.runs if isinstance(part, Audit) else part for part in parts]
+            loops = [runs for runs in ran if isinstance(runs, ControlRuns)]
+            runs = reduce(ControlRuns.beside, loops) if loops else None
             scene = look(Parts(task, model, costs or {}, runs, evaluation, logs))
             self.material += Material(scenes=(scene,))
         if self.material.is_empty:
@@ -144,7 +144,7 @@ def _material(part: Part) -> Material:
     match part:
         case Audit():
             loops = () if part.runs is None else loops_of(part.runs)
-            return Material(audits={_audited(part): part}, ranks=ranks_of(part.rankings), loops=loops)
+            return Material(audits={cost_of(part): part}, ranks=ranks_of(part.rankings), loops=loops)
         case ControlRuns():
             return Material(loops=loops_of(part))
         case SascAudit():
@@ -166,26 +166,21 @@ def _material(part: Part) -> Material:
             )
 
 
-def _audited(audit: Audit) -> str:
-    """What the audited cost is called."""
-    return "raw" if audit.settings.get("cost") == "LatentMSE" else "head" if audit.settings.get("heads") else "audited"
-
-
 def _smaller(material: Material) -> Iterator[Material]:
     """The material, and less and less of it."""
     yield material
     scene, said = material.scene, "to keep this page below 5 MB"
     if scene is not None:
-        for count in (len(scene.episodes) // 2, len(scene.episodes) // 4, 2):
+        everyone = len(scene.episodes)
+        for count in sorted({max(1, everyone // 2), max(1, everyone // 4)} - {everyone}, reverse=True):
             yield _with(material, scene.fewer(count), f"Only {count} episodes are shown, {said}.")
         scene = scene.fewer(2).without_frames()
         material = _with(material, scene, f"Only {len(scene.episodes)} episodes are shown, without frames, {said}.")
         yield material
     for count in (40, 10, 3, 0):
-        kept = replace(material, tables=material.tables[:count], records=material.records[: 10 * count])
-        yield kept + Material(
-            left_out=(f"Only {len(kept.tables)} of {len(material.tables)} tables are shown, {said}.",)
-        )
+        if count < len(material.tables):
+            left = f"Only {count} of {len(material.tables)} tables are shown, {said}."
+            yield replace(material, tables=material.tables[:count]) + Material(left_out=(left,))
 
 
 def _with(material: Material, scene: Scene, said: str) -> Material:

@@ -111,8 +111,8 @@ class Neighbours:
 
     cost: str
     frames: tuple[Strip, ...]
-    apart: tuple[float, ...]
-    """How far they really are from it."""
+    apart: tuple[float | None, ...]
+    """How far they really are from it; None where no way leads there, or nobody knows."""
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from reachcost.audits.record import is_audit, read_audit
 from reachcost.base.reading import LARGEST, read_json
 from reachcost.errors import ReachcostError
 from reachcost.heads.storage import FORMAT as HEAD
-from reachcost.report.material import Loop, Material, Record
+from reachcost.report.material import Loop, Material, Record, numbered
 from reachcost.report.scene import FORMAT as SCENE
 from reachcost.report.scene import beside, read_scene
 from reachcost.report.training import Training
@@ -22,6 +25,9 @@ from reachcost.studies.registry import all_tables
 TABLES, RUNS, READ = 100, 3000, 60
 """Tables and runs of a directory that are looked at, and runs of a kind whose rows are read."""
 SCENE_FILE = "scene.json"
+OUTCOMES = ("success", "steps", "category")
+PROTOCOL = ("evaluation_set_sha256", "planner_settings", "planner_seed", "budget", "clamp")
+"""Settings that closed loops share where costs are compared."""
 
 
 def read_source(path: Path) -> Material:
@@ -50,16 +56,17 @@ def read_source(path: Path) -> Material:
 
 def _directory(path: Path) -> Material:
     if (path / "manifest.json").is_file():
-        return read_runs([read_run(path)])
+        found = read_runs([read_run(path)])
+        if not (found.audits or found.loops or found.ranks or found.heads):
+            raise ReachcostError(f"{path} is no closed loop, ranking, head or audit: give one of these")
+        return found
     if (path / "config.json").is_file():
         return Material(heads={path.name: _training(path)})
-    if not (path / "tables").is_dir() and not (path / "runs").is_dir():
-        raise ReachcostError(
-            f"{path} holds neither runs nor tables, and is neither a run nor a head: give the directory that "
-            "reachcost demo, reproduce, compare or fit wrote"
-        )
     tables = sorted((path / "tables").glob("*.json"))
-    runs = sorted(file.parent for file in (path / "runs").rglob("manifest.json"))
+    runs = sorted(file.parent for file in _runs_in(path).rglob("manifest.json"))
+    audits = [
+        file for folder in (path, path / "audits") for file in sorted(folder.glob("*.json")) if _holds_audit(file)
+    ]
     scenes = (read_scene(path / SCENE_FILE),) if (path / SCENE_FILE).exists() else ()
     left = [
         f"{count - limit} {what} of {path} were not looked at."
@@ -67,12 +74,23 @@ def _directory(path: Path) -> Material:
         if count > limit
     ]
     shown = tuple(read_table(file, _headings(file.stem)) for file in tables[:TABLES])
-    found = Material(tables=shown, scenes=scenes, left_out=tuple(left)) + read_runs(
-        [read_run(run) for run in runs[:RUNS]]
-    )
+    found = sum(map(read_source, audits), Material(tables=shown, scenes=scenes, left_out=tuple(left)))
+    found += read_runs([read_run(run) for run in runs[:RUNS]])
     if found.is_empty:
-        raise ReachcostError(f"{path} has no table and no finished run: let reachcost finish there first")
+        raise ReachcostError(
+            f"{path} holds no table, audit or finished run, and is neither a run nor a head: give the directory that "
+            "reachcost demo, reproduce, compare, audit or fit wrote"
+        )
     return found
+
+
+def _runs_in(path: Path) -> Path:
+    """Where runs are: below `runs`, wherever a path begins there."""
+    return path if "runs" in path.absolute().parts else path / "runs"
+
+
+def _holds_audit(file: Path) -> bool:
+    return not file.name.endswith(".scene.json") and is_audit(read_json(file))
 
 
 def _headings(name: str) -> Mapping[str, tuple[str, int]]:
@@ -92,17 +110,23 @@ def read_runs(runs: Sequence[Run]) -> Material:
     left = (
         [f"Outcomes of {len(kinds['loop'])} closed loops are in the tables alone."] if len(kinds["loop"]) > READ else []
     )
+    left += [
+        f"{len(kinds[kind]) - READ} further runs with {what} are not shown."
+        for kind, what in (("audit", "audits"), ("head", "heads"))
+        if len(kinds[kind]) > READ
+    ]
     if len(ranked) < len(kinds["ranks"]):
         left.append(
             f"Of {len(kinds['ranks'])} rankings, those {len(ranked)} of one world model and one pool are shown."
         )
     return Material(
         audits={
-            _cost(run): read_audit(run.path / "audit.json", run.path / "rows.parquet") for run in kinds["audit"][:READ]
+            run.path.name: read_audit(run.path / "audit.json", run.path / "rows.parquet")
+            for run in kinds["audit"][:READ]
         },
         loops=tuple(map(_loop, kinds["loop"])) if len(kinds["loop"]) <= READ else (),
         ranks={_cost(run): _column(run, "rank").astype(float) for run in ranked},
-        heads={run.path.name: _training(run.path) for run in kinds["head"][:READ]},
+        heads=numbered((run.path.name, _training(run.path)) for run in kinds["head"][:READ]),
         records=tuple(Record(run.path.name, run.path.parent.name, run.manifest) for run in runs),
         left_out=tuple(left),
     )
@@ -118,7 +142,17 @@ def _kind(run: Run) -> str | None:
     config = run.manifest["config"]
     if "cost" not in config:
         return None
-    return "loop" if "planner" in config else "ranks" if "candidate_seed" in config else None
+    if "planner" in config:
+        return "loop" if _has_outcomes(run) else None
+    return "ranks" if "candidate_seed" in config else None
+
+
+def _has_outcomes(run: Run) -> bool:
+    """Some runs record paths instead."""
+    try:
+        return {*OUTCOMES} <= {*pq.read_schema(run.path / "rows.parquet").names}
+    except (OSError, pa.ArrowException):
+        return True  # whoever reads it will say what is wrong
 
 
 def _cost(run: Run) -> str:
@@ -136,7 +170,11 @@ def _same_pools(runs: Sequence[Run]) -> list[Run]:
 
 
 def _loop(run: Run) -> Loop:
-    return Loop(_cost(run), *(_column(run, name) for name in ("success", "steps", "category")), run=run.path.name)
+    config = run.manifest["config"]
+    model, goals = (str(config.get(name, "")) for name in ("model", "evaluation_set"))
+    protocol = json.dumps([config.get(name) for name in PROTOCOL], sort_keys=True)
+    columns = (_column(run, name) for name in OUTCOMES)
+    return Loop(_cost(run), *columns, run=run.path.name, model=model, setting=goals, protocol=protocol)
 
 
 def _column(run: Run, name: str) -> np.ndarray:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from reachcost.base.machine import machine
+from reachcost.errors import ReachcostError
 from reachcost.report.look import Outcomes, Parts, choose, groups_of, look
 from reachcost.report.material import Material
-from reachcost.report.panels.success import lines_of
-from reachcost.report.panels.verdict import repair
+from reachcost.report.panels.success import Line, lines_of
+from reachcost.report.panels.verdict import repairs
 from reachcost.report.scene import Scene
 from reachcost.report.sources import read_runs
+from reachcost.results.records import read_run
 from reachcost.results.tables import ResultTable
-from reachcost.studies.closed_loop import closed_loop, control_run
+from reachcost.studies.cells.cell import digests
+from reachcost.studies.closed_loop import closed_loop, control_run, loop_config
 from reachcost.studies.experiment import Experiment, Recording
 from reachcost.studies.study import Setting
 
@@ -29,10 +35,16 @@ def studied(experiment: Recording, table: ResultTable) -> Material:
 
 
 def _scene(experiment: Recording, table: ResultTable) -> Scene:
-    settings = _settings(experiment, table) if isinstance(experiment, Experiment) else []
-    if not isinstance(experiment, Experiment) or len(settings) < 2:
-        why = f"No two costs of {table.name} ran under one protocol of one world, so none are shown side by side."
-        return Scene("", without={"replay": why, "fields": why})
+    try:
+        return _looked_at(experiment, table)
+    except ReachcostError as reason:  # the page is worth having without
+        return Scene("", without=dict.fromkeys(("replay", "fields"), f"Episodes and maps cannot be shown: {reason}."))
+
+
+def _looked_at(experiment: Recording, table: ResultTable) -> Scene:
+    settings = _settings(experiment, table) if isinstance(experiment, Experiment) else None
+    if not isinstance(experiment, Experiment) or settings is None:
+        raise ReachcostError(f"no two costs of {table.name} ran under one protocol of one world")
     task, goals = experiment.place()
     rows = [control_run(experiment, setting).table() for setting in settings]
     recorded = Outcomes(*(np.stack([one[name].to_numpy() for one in rows]) for name in Outcomes._fields))
@@ -48,16 +60,44 @@ def _scene(experiment: Recording, table: ResultTable) -> Scene:
     return replace(scene, of=len(goals))
 
 
-def _settings(experiment: Experiment, table: ResultTable) -> list[Setting]:
-    """The first cost of a table and its best one, on one member, where both ran as the study does it."""
-    pair = repair(lines_of(table)) or ()
-    rows = [
+def _settings(experiment: Experiment, table: ResultTable) -> tuple[Setting, Setting] | None:
+    """Latent distance and the best cost beside it that can be planned with here, as the study does it."""
+    refused = None
+    for pair in repairs(lines_of(table)):
+        settings = _on_one_member(experiment, table, pair)
+        if settings is not None:
+            try:
+                for setting in settings:
+                    _require_weights(loop_config(experiment, setting))
+                return settings
+            except ReachcostError as error:
+                refused = refused or error
+    if refused is not None:
+        raise refused
+    return None
+
+
+def _on_one_member(
+    experiment: Experiment, table: ResultTable, pair: tuple[Line, Line]
+) -> tuple[Setting, Setting] | None:
+    """The settings of two lines on the first member of the study that ran both by its own protocol."""
+    ran = [
         next(row for row in table.rows if all(getattr(row, name) == getattr(line, name) for name in KEY))
         for line in pair
     ]
     for member in (member for kind in experiment.study.members.values() for member in kind):
-        settings = [Setting(member, row.cost) for row in rows]
-        names = [experiment.study.run_name(setting) for setting in settings]
-        if rows and all(name in (row.extra or {}).get("runs", ()) for name, row in zip(names, rows, strict=True)):
-            return settings
-    return []
+        first, second = (Setting(member, line.cost) for line in pair)
+        names = map(experiment.study.run_name, (first, second))
+        if all(name in (row.extra or {}).get("runs", ()) for name, row in zip(names, ran, strict=True)):
+            return first, second
+    return None
+
+
+def _require_weights(config: Mapping[str, Any]) -> None:
+    """Refuse what hangs on weights that this machine would train in vain, as it rounds otherwise."""
+    for one in digests(config):
+        if not (one.run / one.file).exists() and (made := read_run(one.run).manifest["machine"]) != machine():
+            raise ReachcostError(
+                f"the weights of {one.run.name} are not kept, and were trained on another machine ({made}), which "
+                "rounds otherwise; reproduce into another --out to see them"
+            )

@@ -9,8 +9,8 @@ from reachcost.report.scene import Neighbourhood, Neighbours, Scene, Strip
 
 HEADING = "What each cost says about the world"
 FROM_RECORDS = (
-    "These records hold outcomes alone. The command that made them draws maps if it is given --report, "
-    "as in: reachcost reproduce high-distance --report report.html"
+    "These records hold outcomes alone: the command that made them draws episodes and maps if it is given --report, "
+    "and audits keep theirs beside --out, in a file that ends in .scene.json."
 )
 
 
@@ -79,13 +79,23 @@ def _neighbourhood(near: Neighbourhood, number_: int) -> Markup:
 
 
 def _nearest(near: Neighbours, unit: str) -> Markup:
-    mean = number(sum(near.apart) / max(1, len(near.apart)))
+    known = [far for far in near.apart if far is not None]
+    mean = f"{number(sum(known) / len(known))} {unit} on average" if known else f"{unit} unknown"
+    lost = len(near.apart) - len(known)
     items = [
-        tag("li", picture(frame, f"{number(far)} {unit} from the goal"), tag("span", number(far), aria_hidden="true"))
+        tag("li", picture(frame, f"{_far(far)} {unit} from the goal"), tag("span", _far(far), aria_hidden="true"))
         for frame, far in zip(near.frames, near.apart, strict=False)
     ]
-    heading = tag("h4", tag("code", near.cost), tag("span", f" {mean} {unit} on average", class_="soft small"))
-    return tag("div", heading, tag("ol", *items, class_="frames"))
+    said = f" {mean}{f', {lost} without a way' if lost and known else ''}"
+    return tag(
+        "div",
+        tag("h4", tag("code", near.cost), tag("span", said, class_="soft small")),
+        tag("ol", *items, class_="frames"),
+    )
+
+
+def _far(far: float | None) -> str:
+    return "–" if far is None else number(far)
 
 
 def picture(strip: Strip, words: str) -> Markup:

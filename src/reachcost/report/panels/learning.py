@@ -23,7 +23,9 @@ def learning(material: Material) -> Markup | None:
     cards = [tag("div", tag("h3", name), *_head(record), class_="card stack") for name, record in shown]
     more = len(material.heads) - HEADS
     left = tag("p", f"{more} further heads are not shown.", class_="soft") if more > 0 else None
-    lead = "Error on pairs of held-out episodes, by epoch; the dashed line is the best constant, which knows nothing."
+    constant = any(record.references.constant.loss is not None for _, record in shown)
+    lead = "Error on pairs of held-out episodes, by epoch, on a scale from 0"
+    lead += "; the dashed line is the best constant, which knows nothing." if constant else "."
     return section("learning", "How the head learned", tag("div", *cards, class_="side-by-side wide"), left, lead=lead)
 
 

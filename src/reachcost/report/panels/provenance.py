@@ -46,7 +46,7 @@ def provenance(material: Material) -> Markup:
         return cannot(
             "provenance",
             "How it was made",
-            "What this page shows was never written to disk, so there is no record of it.",
+            "No command, run or audit is among what was given.",
         )
     return section("provenance", "How it was made", *parts)
 

@@ -18,11 +18,16 @@ DOTS = 200
 def ranking(material: Material) -> Markup:
     """The panel."""
     if not material.ranks:
-        why = "No candidates were ranked here: reachcost audit --task with criteria does, as does rc.sasc."
+        why = (
+            "No single ranking is among these records, though tables may hold means of some: reachcost audit --task "
+            "with criteria ranks candidates, as does rc.sasc."
+        )
         return cannot("ranking", "Does the cost put good candidates first?", why)
-    order = sorted(material.ranks, key=lambda name: material.ranks[name].mean())
+    order = list(material.ranks)
     rows = [_row(name, material.ranks[name], colour_of(name, order)) for name in order]
-    below = axis(SCALE, TICKS, "% of candidates put before the truly best one (0 is perfect)")
+    below = axis(
+        SCALE, TICKS, "% of candidates put before the truly best one (0 is perfect; the scale is wider near 0)"
+    )
     last = tag("tr", tag("td", below), tag("td"), class_="axis-row")
     lead = (
         "Every cost scores the same candidate action sequences, which are then executed. A dot is an episode: how many "

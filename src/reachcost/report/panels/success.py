@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from reachcost.audits.stage import Stage
+from reachcost.audits.planner import Audit
 from reachcost.pages.html import Markup, joined, tag
 from reachcost.report.charts import bullet, linear
-from reachcost.report.material import Loop, Material
+from reachcost.report.material import Loop, Material, cost_of
 from reachcost.report.panels.section import cannot, scrolled_table, section, share, shares, valued
 from reachcost.results.stats import wilson
 from reachcost.results.tables import ResultTable
 from reachcost.studies.lines import SIMULATOR
 
-BOUNDS = {"oracle": "yardstick: plans with simulator and true distance", "random": "floor: acts at random"}
+ORACLE = "oracle"
+BOUNDS = {ORACLE: "yardstick: plans with simulator and true distance", "random": "floor: acts at random"}
 DRAWN, LINES = 3, 40
 """Tables that are drawn, and lines of each."""
 SCALE = linear(0, 100)
@@ -34,6 +35,8 @@ class Line:
     seed: int | None = None
     paper: float | None = None
     remark: str = ""
+    protocol: str = ""
+    """What lines that are compared share, beside what is shown of it."""
 
 
 def success(material: Material) -> Markup:
@@ -55,8 +58,17 @@ def success_lines(material: Material) -> dict[str, list[Line]]:
     if not groups and material.loops:
         groups["closed loops"] = [_of_loop(loop) for loop in material.loops]
     if not groups:
-        groups |= {name: lines for name, audit in material.audits.items() if (lines := _of_stages(name, audit.stages))}
+        groups |= {", ".join(audits): lines for audits in alike(material.audits) if (lines := _of_audits(audits))}
     return groups
+
+
+def alike(audits: Mapping[str, Audit]) -> list[dict[str, Audit]]:
+    """Audits by what was audited: those of one world model on the same episodes belong together."""
+    groups: dict[tuple[str, ...], dict[str, Audit]] = {}
+    for name, audit in audits.items():
+        told = [audit.settings.get(key) for key in ("model", "evaluation_set_sha256", "episodes")]
+        groups.setdefault(tuple(map(str, told)), {})[name] = audit
+    return list(groups.values())
 
 
 def lines_of(table: ResultTable) -> list[Line]:
@@ -84,20 +96,28 @@ def lines_of(table: ResultTable) -> list[Line]:
 def _of_loop(loop: Loop) -> Line:
     reached, n = int(loop.success.sum()), len(loop.success)
     low, high = wilson(reached, n)
-    return Line(loop.cost, 100 * reached / n, (100 * low, 100 * high), n, remark=BOUNDS.get(loop.cost, ""))
+    return Line(
+        *(loop.cost, 100 * reached / n, (100 * low, 100 * high), n, loop.model, loop.setting),
+        remark=BOUNDS.get(loop.cost, ""),
+        protocol=loop.protocol,
+    )
 
 
-def _of_stages(name: str, stages: Sequence[Stage]) -> list[Line]:
-    said = {
-        "execution": (name, ""),
-        "sampling": ("oracle", BOUNDS["oracle"]),
-        "foresight": ("foresight", "told true ends"),
-    }
-    return [
-        Line(said[stage.name][0], stage.value, _pair(stage.interval), stage.n, remark=said[stage.name][1])
-        for stage in sorted(stages, key=lambda stage: [*said].index(stage.name) if stage.name in said else -1)
-        if stage.name in said and stage.value is not None
-    ]
+def _of_audits(audits: Mapping[str, Audit]) -> list[Line]:
+    """Closed loops of audits on the same episodes; their oracle is the same, too."""
+    execution = [_of_stage(audit, "execution", cost_of(audit), name) for name, audit in audits.items()]
+    told = [_of_stage(audit, "foresight", f"{cost_of(audit)}, told true ends", name) for name, audit in audits.items()]
+    oracle = [_of_stage(audit, "sampling", ORACLE) for audit in audits.values()]
+    return [line for line in (*execution, *told, *[line for line in oracle if line][:1]) if line is not None]
+
+
+def _of_stage(audit: Audit, name: str, cost: str, called: str = "") -> Line | None:
+    """What a stage measured of success; what the audit is called is told unless that is the cost."""
+    stage = next((stage for stage in audit.stages if stage.name == name), None)
+    if stage is None or stage.value is None:
+        return None
+    remark = BOUNDS.get(cost, called * (called != cost_of(audit)))
+    return Line(cost, stage.value, _pair(stage.interval), stage.n, remark=remark)
 
 
 def _pair(interval: Sequence[float] | None) -> tuple[float, float] | None:
@@ -134,25 +154,36 @@ def _named(line: Line, models: bool, seeds: bool) -> list[Markup]:
 
 
 def _endings(material: Material) -> Markup | None:
-    """How episodes ended, by cost; a table tells lines of one cost apart by their setting."""
+    """How episodes ended, by cost; a table tells lines of one cost apart by world model and setting."""
     rows = [row for table in material.tables for row in table.rows]
-    called = {run: f"{row.cost} {row.setting}".strip() for row in rows for run in (row.extra or {}).get("runs", ())}
-    found = {called.get(loop.run, loop.cost): Counter(loop.category.tolist()) for loop in material.loops}
-    listed = dict.fromkeys([*called.values(), *found])  # in the order of the tables
-    counts = {cost: found[cost] for cost in listed if cost in found}
-    names = sorted({name for found in counts.values() for name in found}, key=lambda name: (name != "success", name))
+    models = len({row.model for row in rows} - {SIMULATOR}) > 1
+    called = {
+        run: " ".join(filter(None, (row.cost, row.model * models, row.setting)))
+        for row in rows
+        for run in (row.extra or {}).get("runs", ())
+    }
+    found: dict[str, Counter[str]] = {name: Counter() for name in called.values()}  # in the order of the tables
+    for loop in material.loops:
+        found.setdefault(called.get(loop.run, loop.cost), Counter()).update(loop.category.tolist())
+    counts = {cost: endings for cost, endings in found.items() if endings}
+    names = sorted(
+        {name for endings in counts.values() for name in endings}, key=lambda name: (name != "success", name)
+    )
     if len(names) < 2:
         return None
-    headings = [("cost", ""), *((plain(name), "number") for name in names)]
-    rows = [
+    headings = [("cost", ""), *((plain(name), "number") for name in names), ("episodes", "number")]
+    lines = [
         tag(
             "tr",
             tag("th", tag("code", cost), scope="row"),
-            *(tag("td", f"{found[name]}", class_="number") for name in names),
+            *(
+                tag("td", f"{count:,}", class_="number")
+                for count in (*(endings[name] for name in names), endings.total())
+            ),
         )
-        for cost, found in counts.items()
+        for cost, endings in counts.items()
     ]
-    table = scrolled_table("how episodes ended", headings, rows)
+    table = scrolled_table("how episodes ended", headings, lines)
     return tag("div", tag("h3", "How episodes ended"), table, class_="card stack")
 
 

@@ -42,12 +42,12 @@ class Cell:
     @cached_property
     def needs(self) -> frozenset[Path]:
         """Runs whose files must be made first: those that the configuration names and that are not there."""
-        return frozenset(one.run for one in _digests(self.config) if not (one.run / one.file).exists())
+        return frozenset(one.run for one in digests(self.config) if not (one.run / one.file).exists())
 
     @property
     def awaits(self) -> bool:
         """Whether the configuration is not known yet, since it names runs that are not there."""
-        return any(one == AWAITED for one in _digests(self.config))
+        return any(one == AWAITED for one in digests(self.config))
 
     def record(self, result: Result) -> Run:
         """Record what was computed; of a finished run, whose artefacts were not kept, only these."""
@@ -56,12 +56,13 @@ class Cell:
         return keep_run(self.path, _settled(self.config), result, self.artefacts)
 
 
-def _digests(config: Any) -> Iterator[Digest]:
+def digests(config: Any) -> Iterator[Digest]:
+    """Every file of another run that a configuration names."""
     if isinstance(config, Digest):
         yield config
     elif isinstance(config, Mapping | list | tuple):
         for part in config.values() if isinstance(config, Mapping) else config:
-            yield from _digests(part)
+            yield from digests(part)
 
 
 def _settled(config: Any) -> Any:
