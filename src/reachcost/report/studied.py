@@ -44,7 +44,9 @@ def _scene(experiment: Recording, table: ResultTable) -> Scene:
 def _looked_at(experiment: Recording, table: ResultTable) -> Scene:
     settings = _settings(experiment, table) if isinstance(experiment, Experiment) else None
     if not isinstance(experiment, Experiment) or settings is None:
-        raise ReachcostError(f"no two costs of {table.name} ran under one protocol of one world")
+        raise ReachcostError(
+            f"no two costs of {table.name} ran in one world with the planner and the episodes that are its study's own"
+        )
     task, goals = experiment.place()
     rows = [control_run(experiment, setting).table() for setting in settings]
     recorded = Outcomes(*(np.stack([one[name].to_numpy() for one in rows]) for name in Outcomes._fields))

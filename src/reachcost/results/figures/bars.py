@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
+from matplotlib.patheffects import Normal, Stroke
 
 from reachcost.results.figures.looks import INTERVAL, LOOKS, PAPER, Look
 from reachcost.results.figures.panels import PanelPlan
@@ -122,7 +123,9 @@ def _draw(axes: Axes, place: float, bar: Bar, label: str) -> None:
     if bar.interval is not None:
         low, high = bar.interval
         reach = [[max(bar.value - low, 0)], [max(high - bar.value, 0)]]
-        axes.errorbar(place, bar.value, reach, fmt="none", ecolor="black", capsize=2.5, label=INTERVAL)
+        drawn = axes.errorbar(place, bar.value, reach, fmt="none", ecolor="black", capsize=2.5, label=INTERVAL)
+        for line in drawn.lines[2]:  # to be seen on hatches, too
+            line.set_path_effects([Stroke(linewidth=3.5, foreground="white"), Normal()])
     if bar.paper is not None:
         axes.plot(place, bar.paper, **PAPER, markersize=6, clip_on=False, zorder=5, label="paper")
 
