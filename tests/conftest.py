@@ -95,3 +95,10 @@ def lewm() -> JepaWorldModel:
     from reachcost.worldmodels.loading import load_world_model
 
     return load_world_model("lewm-tworoom-3072")
+
+
+@pytest.fixture(scope="session")
+def logged(world: TwoRoom, lewm: JepaWorldModel) -> Latents:
+    from reachcost.data.latents import encode_logs
+
+    return encode_logs(lewm, world.generate_logs(400))
