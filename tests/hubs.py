@@ -43,7 +43,7 @@ def serve(root: Path) -> Iterator[str]:
                 if not (root / name).exists():
                     (root / name).mkdir(parents=True)
                     private = asked.get("private") or asked.get("visibility") == "private"
-                    (root / "private").write_text(json.dumps(private))
+                    (root / f"{name}.private").write_text(json.dumps(private))
                 self._answer({"url": f"{address}/{name}", "name": name})
             elif parts == ["api", "validate-yaml"]:
                 self._answer({"errors": [], "warnings": []})
@@ -73,7 +73,7 @@ def serve(root: Path) -> Iterator[str]:
                     files = sorted((root / repo).iterdir())
                     self._answer([{"type": "file", "path": f.name, "size": f.stat().st_size, "oid": ""} for f in files])
                 else:
-                    private = json.loads((root / "private").read_text())
+                    private = json.loads((root / f"{repo}.private").read_text())
                     self._answer({"id": repo, "sha": "0" * 40, "siblings": [], "private": private})
             elif self.path.startswith("/api/"):
                 self._answer({})

@@ -6,9 +6,7 @@ import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-import pytest
+from typing import TYPE_CHECKING, Any
 
 from reachcost.fitting import automatic
 from reachcost.fitting.fit import fit
@@ -21,6 +19,9 @@ from reachcost.studies.tables import make_table
 from reachcost.studies.toponav import STUDY as TOPONAV
 from reachcost.studies.tworoom import STUDY as TWOROOM
 from reachcost.tasks.toponav.task import TopoNav
+
+if TYPE_CHECKING:
+    import pytest  # which workers of studies need not wait for
 
 EPISODES = {"toponav": 6, "tworoom": 2}
 """Episodes of every evaluation set."""

@@ -37,7 +37,7 @@ SEARCH = CategoricalCEM(candidates=16, iterations=2, elites=3)
 
 @pytest.fixture(scope="module")
 def cells(evaluation: EvaluationSet) -> EvaluationSet:
-    return evaluation.spread(6)
+    return replace(evaluation.spread(6), budget=20)
 
 
 @pytest.mark.parametrize("learned", [True, False])
@@ -194,7 +194,7 @@ def test_what_latent_distance_does_not_need_refutes_nothing(
     moves = [np.full((len(cells), 1), action) for action in range(5)]
     ends = [task.step(cells.starts, move) for move in moves]
     moved = next(end for end in ends if (end != cells.starts).any())
-    near = replace(cells, goals=moved)
+    near = replace(cells, goals=moved, budget=None)
     subject = Subject(model, latents, LatentMSE(), task, near, SEARCH)
     assert subject.latent_runs.success.all()
     found = check_criteria(subject)

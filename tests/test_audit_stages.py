@@ -47,13 +47,8 @@ QUICK = Recipe(epochs=1, hidden=8)
 
 
 @pytest.fixture(scope="module")
-def logged(world: TwoRoom, lewm: JepaWorldModel) -> Latents:
-    return encode_logs(lewm, world.generate_logs(600))
-
-
-@pytest.fixture(scope="module")
 def cells(evaluation: EvaluationSet) -> EvaluationSet:
-    return evaluation.spread(6)
+    return replace(evaluation.spread(6), budget=20)
 
 
 def stages(*parts: object) -> dict[str, Stage]:
@@ -142,6 +137,7 @@ def test_rows_of_logs_are_of_the_logged_episodes(
     world: TwoRoom, lewm: JepaWorldModel, logged: Latents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(references, "GOALS", 5)
+    monkeypatch.setattr(references, "PAIRS", 1000)
     unseen = encode_logs(lewm, world.generate_logs(60, seed=7))
     head = HeadCost(fit(TemporalPairs(logged, 500), QUICK))
     found = stages(lewm, logged, head, None, None, None, unseen)
@@ -176,8 +172,16 @@ WILD = r"`rollout` of the world model Broken predicts (\d+) of \1 candidates to 
 
 
 def test_a_model_that_predicts_no_numbers_is_an_error(
-    task: TopoNav, model: ExactTopoNav, latents: Latents, cells: EvaluationSet, lewm: JepaWorldModel, logged: Latents
+    task: TopoNav,
+    model: ExactTopoNav,
+    latents: Latents,
+    cells: EvaluationSet,
+    lewm: JepaWorldModel,
+    logged: Latents,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(references, "GOALS", 5)
+    monkeypatch.setattr(references, "PAIRS", 1000)
     known = Latents(latents.values, latents.logs)
     with pytest.raises(ReachcostError, match=WILD):
         audit_planner(Broken(model), known, None, task, cells, GRID)

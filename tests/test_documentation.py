@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import json
+import linecache
 import pkgutil
 import re
 from collections.abc import Mapping
@@ -121,6 +122,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_docstring_examples_hold(name: str) -> None:
+    linecache.clearcache()  # before every example, doctest looks whether a file in it has changed
     result = doctest.testmod(importlib.import_module(name))
     assert result.failed == 0
 

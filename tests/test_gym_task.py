@@ -25,6 +25,7 @@ from reachcost.audits.sasc import execute
 from reachcost.errors import ReachcostError
 from reachcost.tasks.contract import LOST
 from reachcost.tasks.workers import Workers
+from tests.processes import Desk
 
 SIZE = 8.0
 
@@ -371,16 +372,6 @@ def test_a_dead_worker_is_told_and_replaced() -> None:
     np.testing.assert_array_equal(task.step(states, actions), moved)
 
 
-class Desk:
-    """Says where it is."""
-
-    def where(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
-        return (np.full(len(rows), os.getpid()),)
-
-    def close(self) -> None:
-        pass
-
-
 class Stubborn(Desk):
     """Hears no signal but the last, as one that waits in foreign code."""
 
@@ -436,7 +427,7 @@ PROGRAM = """
 import os, signal, sys
 import numpy as np
 from reachcost.tasks.workers import Workers
-from tests.test_gym_task import Desk
+from tests.processes import Desk
 workers = Workers(Desk, 2, "desks")
 print(*{*workers.call("where", np.arange(4))[0].tolist()}, flush=True)
 if sys.argv[1:] == ["killed"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import reachcost
@@ -31,13 +32,19 @@ ORDER = (
 REGISTRIES = ("__init__", "tasks/registry", "studies/registry", "worlds/bundled")
 """The last one makes worlds of the suite of tasks and models that come with the package, by their names."""
 ROOT = Path(str(reachcost.__file__)).parent
-MODULES = {str(file.relative_to(ROOT).with_suffix("")): ast.parse(file.read_text()) for file in ROOT.rglob("*.py")}
+
+
+@cache
+def modules() -> dict[str, list[ast.AST]]:
+    """What every module consists of."""
+    trees = {str(file.relative_to(ROOT).with_suffix("")): ast.parse(file.read_text()) for file in ROOT.rglob("*.py")}
+    return {name: [*ast.walk(tree)] for name, tree in trees.items()}
 
 
 def imports() -> Iterator[tuple[str, str]]:
     """Every module and what it imports of reachcost, anywhere in it."""
-    for module, tree in MODULES.items():
-        for node in ast.walk(tree):
+    for module, nodes in modules().items():
+        for node in nodes:
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += ["." * node.level + (node.module or "")] if isinstance(node, ast.ImportFrom) else []
             for name in (name for name in names if name.split(".")[0] in ("", "reachcost")):
@@ -55,7 +62,7 @@ def world(module: str) -> str | None:
 
 
 def test_rooms_import_downwards_only() -> None:
-    assert {ORDER[room(module)] for module in MODULES} == {*ORDER}
+    assert {ORDER[room(module)] for module in modules()} == {*ORDER}
     assert [(module, other) for module, other in imports() if room(other) > room(module)] == []
 
 
@@ -65,9 +72,9 @@ def test_worlds_know_nothing_of_each_other() -> None:
 
 
 def test_only_its_own_folders_and_the_registries_name_a_world() -> None:
-    for module, tree in MODULES.items():
-        said = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]  # docstrings, among others
-        code = [node for node in ast.walk(tree) if not (isinstance(node, ast.Constant) and node in said)]
+    for module, nodes in modules().items():
+        said = {node.value for node in nodes if isinstance(node, ast.Expr)}  # docstrings, among others
+        code = [node for node in nodes if node not in said or not isinstance(node, ast.Constant)]
         words = {value.lower() for node in code for _, value in ast.iter_fields(node) if isinstance(value, str)}
         named = {name for name in TASKS for word in words if name in word} - {world(module)}
         assert not named or module in REGISTRIES, module

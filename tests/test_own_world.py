@@ -55,7 +55,7 @@ def test_every_stage_of_its_planner_is_measured(logs: rc.Logs, head: rc.LearnedH
 
 
 def test_its_study_is_recorded_tabulated_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = make_table(STUDY, "keys", tmp_path)
+    table = make_table(STUDY, "keys", tmp_path, episodes=12)
     means = {row.cost: row for row in table.rows if row.seed is None}
     assert list(means) == ["raw", "trm", "oracle", "random", "trm minus raw"]
     assert all(means[cost].ours.keys() == {*METRICS} for cost in ("raw", "trm", "oracle"))
@@ -73,5 +73,5 @@ def test_its_study_is_recorded_tabulated_and_read_back(tmp_path: Path, monkeypat
         "audited.audit_planner",
     ):
         monkeypatch.setattr(f"reachcost.studies.{part}", None)  # nothing is computed a second time
-    make_table(STUDY, "keys", tmp_path)
+    make_table(STUDY, "keys", tmp_path, episodes=12)
     assert contents(tmp_path) == before

@@ -109,7 +109,7 @@ def test_watched_execution_remembers_goals_that_were_passed() -> None:
 def test_the_audit_says_that_the_search_holds_even_the_oracle_back() -> None:
     task, model = rc.make_task("pusht"), rc.load_world_model("lewm-pusht-3072")
     latents = rc.encode_logs(model, task.generate_logs(episodes=40, seed=3))
-    goals, planner = task.evaluation_set(sets(75)[0]).spread(8), rc.CEM(candidates=64, iterations=5, elites=6)
+    goals, planner = task.evaluation_set(sets(75)[0]).spread(5), rc.CEM(candidates=64, iterations=5, elites=6)
     audit = rc.audit_planner(model, latents, task=task, evaluation=goals, planner=planner)
     stages = {stage.name: stage for stage in audit.stages}
     assert audit.verdict == "sampling"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 from dataclasses import dataclass, field
-from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +26,7 @@ from reachcost.results.records import (
     require_rows,
 )
 from reachcost.studies.recorder import NUMERICS, Recorder
+from tests.processes import hold
 
 KEYS = {"cost": ["raw", "trm"], "episode": [0, 1, 2]}
 
@@ -310,19 +310,13 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
         read_run(run.path)
 
 
-def hold(out: Path, held: Event, release: Event) -> None:
-    with exclusive(out):
-        held.set()
-        release.wait(30)
-
-
 def test_two_processes_never_share_a_directory(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     held, release = context.Event(), context.Event()
     other = context.Process(target=hold, args=(tmp_path, held, release))
     other.start()
     try:
-        assert held.wait(30)
+        assert held.wait(120)
         with pytest.raises(ReachcostError, match="another reachcost process is working"), exclusive(tmp_path):
             pass
     finally:

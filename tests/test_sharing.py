@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -109,31 +110,40 @@ assert main(["check", "hf://me/nothing"]) == 1
 
 
 ASKED_TOO_LATE = f"""
-from reachcost.cli import main
 assert main(["push", "{LEWM}", "me/open"]) == 0
 assert main(["push", "{LEWM}", "me/open", "--private"]) == 1
 """
 
 
-def with_the_real_client(code: str, place: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program whose hub is a server on this machine."""
+class Ran(NamedTuple):
+    """What a program with the real client left."""
+
+    hub: Path
+    said: str
+    warned: str
+
+
+@pytest.fixture(scope="module")
+def with_the_real_client(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """Run a program whose hub is a server on this machine; both parts in one process, which takes seconds to start."""
+    place = tmp_path_factory.mktemp("client")
     own = {"HF_HOME": str(place / "home"), "HF_TOKEN": "hf_test", "HF_HUB_DISABLE_XET": "1", "NO_PROXY": "127.0.0.1"}
     with serve(place / "hub") as address:
         environment = {**os.environ, **own, "HF_ENDPOINT": address}
-        command = [sys.executable, "-W", "ignore", "-c", code]
+        command = [sys.executable, "-W", "ignore", "-c", ROUND_TRIP + ASKED_TOO_LATE]
         ran = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    return ran
+    return Ran(place / "hub", ran.stdout, ran.stderr)
 
 
-def test_the_real_client_uploads_and_downloads(tmp_path: Path) -> None:
-    ran = with_the_real_client(ROUND_TRIP, tmp_path)
-    assert 'rc.load_world_model("hf://me/my-lewm")' in ran.stdout
-    assert "RepositoryNotFoundError" in ran.stderr
-    stored = tmp_path / "hub" / "me" / "my-lewm"
+def test_the_real_client_uploads_and_downloads(with_the_real_client: Ran) -> None:
+    hub, said, warned = with_the_real_client
+    assert 'rc.load_world_model("hf://me/my-lewm")' in said
+    assert "RepositoryNotFoundError" in warned
+    stored = hub / "me" / "my-lewm"
     assert sorted(path.name for path in stored.iterdir()) == ["README.md", "config.json", "weights.safetensors"]
-    assert (tmp_path / "hub" / "private").read_text() == "true"
+    assert (hub / "me" / "my-lewm.private").read_text() == "true"
 
 
-def test_what_is_to_be_private_does_not_go_where_everyone_sees_it(tmp_path: Path) -> None:
-    assert "me/open is there already, and public" in with_the_real_client(ASKED_TOO_LATE, tmp_path).stderr
+def test_what_is_to_be_private_does_not_go_where_everyone_sees_it(with_the_real_client: Ran) -> None:
+    assert "me/open is there already, and public" in with_the_real_client.warned

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
-from torch import Tensor
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from reachcost.base.seeding import EpisodeStreams
 
 Observations = Mapping[str, np.ndarray]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import rankdata
+
+from reachcost.results.ranking import rank_bounds
 
 
 def ranking_gain(scores: np.ndarray, distances: np.ndarray, elites: int) -> tuple[np.ndarray, np.ndarray]:
@@ -33,5 +34,5 @@ def ranking_gain(scores: np.ndarray, distances: np.ndarray, elites: int) -> tupl
 
 def _chosen(scores: np.ndarray, count: int) -> np.ndarray:
     """How probable each candidate [E, S] is among the `count` cheapest, where ties are broken at random."""
-    first, last = (rankdata(scores, method=method, axis=1) for method in ("min", "max"))
+    first, last = rank_bounds(scores)
     return np.clip((count - first + 1) / (last - first + 1), 0, 1)

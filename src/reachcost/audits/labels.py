@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import rankdata
 
 from reachcost.errors import ReachcostError
+from reachcost.results.ranking import ranks
 from reachcost.results.stats import cluster_bootstrap
 
 BANDS = ((1, 10), (11, 25), (26, 50), (51, 75), (76, 100))
@@ -49,7 +49,7 @@ def label_quality(
         if chosen.sum() < 3:
             raise ReachcostError(f"only {chosen.sum()} pairs are {name!r}: draw more pairs")
         gap, distance, episode = gaps[chosen], distances[chosen], episodes[chosen]
-        moments = np.hstack([_moments(gap, distance), _moments(rankdata(gap), rankdata(distance))])
+        moments = np.hstack([_moments(gap, distance), _moments(ranks(gap), ranks(distance))])
         (pearson, spearman) = _correlations(moments.sum(0, keepdims=True))[0].tolist()
         bounds = cluster_bootstrap(moments, episode, _correlations).T.tolist()
         quality[name] = LabelQuality(int(chosen.sum()), pearson, spearman, *map(tuple, bounds))

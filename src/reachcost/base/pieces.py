@@ -12,12 +12,15 @@ import mmap
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, finalize
 
 import numpy as np
-from torch import Tensor
 
 from reachcost.errors import ReachcostError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 PIECE = 2**22
 """Bytes of an array that are worked on together."""

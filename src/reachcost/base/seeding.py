@@ -14,7 +14,6 @@ from numpy.random import Generator, Philox
 from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import DTypeLike
 
-from reachcost.base.parallel import each
 from reachcost.errors import ReachcostError
 
 
@@ -67,6 +66,8 @@ class EpisodeStreams:
 
     def normal(self, *shape: int) -> np.ndarray:
         """Draw standard normal float32 numbers of shape [rows, *shape]."""
+        from reachcost.base.parallel import each  # which needs torch: simulators do not
+
         draws = np.empty((len(self._streams), *shape), np.float32)
         each(_fill_normal, list(zip(self._streams, draws, strict=True)))  # numpy draws outside the interpreter's lock
         return draws[self.row_to_stream]

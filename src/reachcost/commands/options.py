@@ -164,7 +164,7 @@ def _file(path: Path) -> ModuleType:
         raise ReachcostError(f"there is no file {path}: check the path before the colon")
     path = path.resolve()
     for module in [*sys.modules.values()]:  # task and model of one file must share its classes
-        if (known := getattr(module, "__file__", None)) and Path(known).resolve() == path:
+        if (known := getattr(module, "__file__", None)) and Path(known).exists() and path.samefile(known):
             return module
     name = path.stem if path.stem not in sys.modules else f"{path.stem}@{path}"
     spec = importlib.util.spec_from_file_location(name, path)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
-from scipy.stats import binom
+from scipy.special import bdtrc
 
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
@@ -84,7 +84,8 @@ class LoggedStates:
         if len(named := self._named_rows(chosen, keys)):
             return Sources(ends, named)
         held = self._held(keys)
-        by_chance, even_all = binom.sf([held - 1, len(keys) - 1], len(keys), self._crowding) > BY_CHANCE
+        # How probable it is that as many, and that all, are found although none of them is from these logs.
+        by_chance, even_all = bdtrc([held - 1, len(keys) - 1], len(keys), self._crowding) > BY_CHANCE
         if held and (even_all or (self._crowding > CROWDED and not by_chance)):
             return Sources(ends[:, :0], nothing, too_coarse=rounding)
         return Sources(ends[:, :0], nothing) if by_chance else Sources(ends, rows)

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import Any
 
 import torch
-from scipy.stats import spearmanr
 from torch import Tensor
 
 from reachcost.base.devices import choose_device, device_of
@@ -120,6 +119,8 @@ def _train(objective: Objective, transitions: Transitions, count: int, progress:
 
 @torch.no_grad()
 def _judge(objective: Objective, transitions: Transitions) -> dict[str, float]:
+    from scipy.stats import spearmanr  # which takes as long to import as half of torch
+
     judged, read, device = transitions.judged, reader(transitions.latents), device_of(objective.head)
     before, after, goal = (read(rows).to(device) for rows in (judged.before, judged.after, judged.goal))
     order: Any = spearmanr(objective.head(before, goal).cpu().numpy(), transitions.gap.numpy())

@@ -82,7 +82,8 @@ class Run:
     def table(self) -> pa.Table:
         """Read the rows, after checking that they are the ones the manifest describes."""
         self.require_intact()
-        table = pq.read_table(self.path / "rows.parquet")
+        with pq.ParquetFile(self.path / "rows.parquet") as file:
+            table = file.read(use_threads=False)  # rows are few, and a table has hundreds of runs
         if len(table) != self.manifest["rows"]:
             raise ReachcostError(_damaged(self.path, f"it has {len(table)} rows, its manifest says otherwise"))
         return table

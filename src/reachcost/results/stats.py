@@ -125,9 +125,18 @@ def cluster_bootstrap(
     """
     cluster = np.unique(clusters, return_inverse=True)[1]
     sums = np.stack([np.bincount(cluster, weights=column) for column in np.asarray(columns, float).T], axis=1)
-    counts = generator(seed, "cluster-bootstrap").multinomial(len(sums), np.full(len(sums), 1 / len(sums)), resamples)
+    drawn = _kept_clusters if resamples * len(sums) <= KEPT_DRAWS else _clusters
     tail = 50 * (1 - level)
-    return np.percentile(statistic(counts @ sums), [tail, 100 - tail], axis=0)
+    return np.percentile(statistic(drawn(len(sums), resamples, seed) @ sums), [tail, 100 - tail], axis=0)
+
+
+def _clusters(count: int, resamples: int, seed: int) -> np.ndarray:
+    """How often each resample drew each cluster [resamples, count]."""
+    counts = generator(seed, "cluster-bootstrap").multinomial(count, np.full(count, 1 / count), resamples)
+    return counts.astype(np.min_scalar_type(counts.max()))
+
+
+_kept_clusters = lru_cache(maxsize=4)(_clusters)
 
 
 def sign_flip_test(differences: np.ndarray) -> float:

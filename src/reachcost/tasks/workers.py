@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import warnings
 import weakref
 from collections.abc import Callable
@@ -14,7 +15,6 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from reachcost.errors import ReachcostError
 
@@ -161,7 +161,9 @@ def _serve(ours: Connection, connection: Connection, make: Callable[[], Any]) ->
     ours.close()  # a fork holds both sides, and would never see that the other one is gone
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group, and the owner decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not what a fork inherits
-    torch.set_num_threads(1)  # a fork would wait for ever for threads that its owner has and it has not
+    os.environ["OMP_NUM_THREADS"] = "1"  # to a torch that is loaded here
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)  # a fork would wait for ever for threads that its owner has and it has not
     desk: Any = None
     while True:
         try:

@@ -32,16 +32,15 @@ def new_figure(width: float, height: float, heading: str = "") -> Figure:
 def write_picture(figure: Figure, path: Path) -> None:
     """Write a PNG in one step."""
     picture = BytesIO()
-    figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
+    figure.set_dpi(120)
+    _lay_out(figure)
+    FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})
     write_file(path, picture.getvalue())
 
 
 def write_pictures(figure: Figure, path: Path, dpi: int, title: str, sources: str) -> list[Path]:
     """Write a figure as SVG and as PNG, each in one step; the SVG says what it shows and what it was drawn from."""
-    engine = figure.get_layout_engine()
-    if engine is not None:  # once for both, which takes as long as drawing
-        engine.execute(figure)
-        figure.set_layout_engine("none")
+    _lay_out(figure)  # once for both
     drawing, picture = BytesIO(), BytesIO()
     with mpl.rc_context(SVG):
         metadata = {"Title": title, "Source": sources, "Creator": "reachcost", "Date": None}
@@ -52,3 +51,10 @@ def write_pictures(figure: Figure, path: Path, dpi: int, title: str, sources: st
     for file, content in zip(paths, (drawing, picture), strict=True):
         write_file(file, content.getvalue())
     return paths
+
+
+def _lay_out(figure: Figure) -> None:
+    """Give everything its place, once and for all: `savefig` would draw the whole figure for that, unseen."""
+    if engine := figure.get_layout_engine():
+        engine.execute(figure)
+        figure.set_layout_engine("none")

@@ -8,14 +8,13 @@ from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import rankdata
 
 from reachcost.audits.labels import label_quality
 from reachcost.audits.references import MARGIN
 from reachcost.base.seeding import generator
 from reachcost.data.probe import PROBE_ROWS, episode_split, fit_probe, score_readings
 from reachcost.results.figures.distributions import draw_distributions
-from reachcost.results.ranking import correlation
+from reachcost.results.ranking import correlation, ranks
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.stats import cluster_bootstrap, paired_bootstrap
 from reachcost.results.tables import TableRow
@@ -173,7 +172,7 @@ def _judged(experiment: Experiment, settings: Sequence[Setting]) -> Values:
 def _agreement(title: str, found: Mapping[str, Mapping[str, np.ndarray]], judges: tuple[str, str]) -> TableRow:
     """A line with the rank correlation of two judges over some costs, mean of the world models."""
     means = [np.stack([values[judge].mean(1) for values in found.values()], axis=1) for judge in judges]
-    agreement = correlation(*(rankdata(values, axis=1) for values in means))
+    agreement = correlation(*map(ranks, means))
     return TableRow(
         cost=title,
         model="lewm",
