@@ -36,7 +36,7 @@ from reachcost.studies.cells.logs import shared_logs
 from reachcost.studies.cells.order import Desk, Order
 from reachcost.studies.cells.plan import plan_of
 from reachcost.studies.cells.watch import Titles, Watch
-from reachcost.studies.cells.worker import Finder, Surroundings
+from reachcost.studies.cells.worker import Clerk, Surroundings
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.registry import order_of
 from reachcost.studies.tables import make_tables
@@ -159,12 +159,12 @@ def test_logs_are_drawn_once_for_all_workers(tmp_path: Path, monkeypatch: pytest
 
 def test_a_worker_records_nothing_that_its_cell_did_not_name(tmp_path: Path) -> None:
     here = Surroundings(tmp_path / "out", tmp_path, 1, "cpu")
-    compute = Finder(here).find(number_order(tmp_path, "fine"), "numbers/numbers/fine")
+    compute = Clerk(here).find(number_order(tmp_path, "fine"), "numbers/numbers/fine").compute
     with pytest.raises(ReachcostError, match="numbers/base/weights is needed and is not there: let the configuration"):
         compute(tmp_path)
     assert not here.out.exists()
     with pytest.raises(ReachcostError, match="numbers does not ask for numbers/numbers/other in another process"):
-        Finder(here).find(number_order(tmp_path, "fine"), "numbers/numbers/other")
+        Clerk(here).find(number_order(tmp_path, "fine"), "numbers/numbers/other")
 
 
 # Failures
