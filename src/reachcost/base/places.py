@@ -15,8 +15,8 @@ def expanded(path: str | Path) -> Path:
     >>> expanded("runs/model").name
     'model'
     """
-    if str(path) in _BROUGHT:
-        return _BROUGHT[str(path)]
+    if (brought := _BROUGHT.get(str(Path(path)))) is not None:
+        return brought
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -30,4 +30,4 @@ def bring(places: Mapping[str, Path]) -> None:
     >>> expanded("nowhere/maze.py").name
     'maze.py'
     """
-    _BROUGHT.update(places)
+    _BROUGHT.update({str(Path(written)): place for written, place in places.items()})

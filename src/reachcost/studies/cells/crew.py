@@ -69,6 +69,9 @@ class Crew(Generic[Worker]):
         """Wait for the next of those that are busy that answers or dies."""
         raise NotImplementedError
 
+    def _share(self, kept: KeptLatents) -> None:
+        """Latents are complete; workers who do not see where they are kept must be sent them."""
+
     # What is made of it
 
     def begin(self, job: Job) -> None:
@@ -140,6 +143,7 @@ class Crew(Generic[Worker]):
     def _go_on(self) -> None:
         """Let cells go on whose latents are complete."""
         if self._encoding is not None and self._encoding.complete:
+            self._share(self._encoding.kept)
             self._todo.extendleft(Task(job) for job in reversed(self._end_encoding()))
 
     def _give_up(self, shard: Shard, failure: Failure) -> None:
