@@ -19,7 +19,6 @@ from reachcost.errors import ReachcostError
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_BACKEND_LOG_LEVEL": "fatal",
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
@@ -40,7 +39,7 @@ class Cluster:
 
     def __init__(self, address: str | None, workers: int | None) -> None:
         self._directory, self._lock = (None, -1) if address else _new_directory()
-        os.environ.update({**QUIET, **({} if address else LOOPBACK)})
+        quiet(alone=address is None)
         try:
             import ray
         except ImportError as error:
@@ -50,7 +49,9 @@ class Cluster:
         own = {"num_cpus": workers or cores(), "include_dashboard": False, "_temp_dir": self._directory}
         try:
             with _own_signals():
-                ray.init(address or "local", log_to_driver=False, logging_level=logging.FATAL, **({} if address else own))
+                ray.init(
+                    address or "local", log_to_driver=False, logging_level=logging.FATAL, **({} if address else own)
+                )
         except Exception as error:  # of many kinds, some of them of the system
             self._remove()
             where, reason = address or "on this machine", str(error).strip().splitlines()
@@ -70,6 +71,15 @@ class Cluster:
             shutil.rmtree(self._directory, ignore_errors=True)
             os.close(self._lock)
             self._directory = None
+
+
+def quiet(alone: bool = True) -> None:
+    """Keep Ray, before it is imported, from reporting its use and writing on the terminal.
+
+    Args:
+        alone: Whether it is to listen to this machine only.
+    """
+    os.environ.update({**QUIET, **(LOOPBACK if alone else {})})
 
 
 def _new_directory() -> tuple[str, int]:

@@ -10,6 +10,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -137,8 +138,13 @@ def called(path: Path) -> str:
 
 def _own_modules() -> list[Path]:
     """Modules that are loaded and no part of an installed package."""
+    loaded = [getattr(module, "__file__", None) for module in [*sys.modules.values()]]
+    return [Path(file) for file in loaded if file and _is_own(file)]
+
+
+@cache  # there are thousands of them
+def _is_own(module: str) -> bool:
     installed = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     installed.append(Path(__file__).resolve().parents[2])
-    loaded = [Path(file) for module in [*sys.modules.values()] if (file := getattr(module, "__file__", None))]
-    sources = [path for path in loaded if path.suffix == ".py" and path.is_file()]
-    return [path for path in sources if not any(path.resolve().is_relative_to(one) for one in installed)]
+    path = Path(module)
+    return path.suffix == ".py" and path.is_file() and not any(path.resolve().is_relative_to(one) for one in installed)

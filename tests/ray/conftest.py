@@ -1,0 +1,19 @@
+"""A cluster of several nodes on this machine, for all tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from .nodes import Nodes
+
+pytest.importorskip("ray", reason="these tests need Ray: make test-ray")
+
+
+@pytest.fixture(scope="session")
+def nodes() -> Iterator[Nodes]:
+    nodes: Any = Nodes(2)
+    yield nodes
+    nodes.close()
