@@ -185,7 +185,9 @@ def test_latents_are_encoded_in_shards_to_the_bits_of_one_process(
 class Colleagues(Crew[Clerk]):
     """Two workers in this process."""
 
-    places = 2
+    @property
+    def places(self) -> int:
+        return 2
 
     def __init__(self, out: Path, scratch: Path) -> None:
         super().__init__()
@@ -221,9 +223,7 @@ def test_a_cell_that_would_be_another_one_in_a_worker_is_refused(tmp_path: Path)
     here, order = Surroundings(tmp_path / "out", tmp_path, 1, "cpu"), number_order(tmp_path, "fine")
     answer = Clerk(here).answer(Errand(order, "numbers/base/weights", '{"logs_sha256": "12"}'))
     assert isinstance(answer.outcome, Failure)
-    assert (
-        "would be another run in a worker (logs_sha256 is None there and '12' in the driver)" in answer.outcome.reason
-    )
+    assert "another run in a worker (logs_sha256 is None there and '12' in the driver)" in answer.outcome.reason
 
 
 def test_what_a_worker_elsewhere_is_sent_is_what_it_gets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

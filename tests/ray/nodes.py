@@ -26,7 +26,7 @@ class Nodes:
 
     @property
     def address(self) -> str:
-        return self._cluster.address
+        return str(self._cluster.address)
 
     def add(self) -> None:
         self._cluster.add_node(num_cpus=1, **self._loopback)

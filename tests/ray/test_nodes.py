@@ -1,4 +1,4 @@
-"""Cells on a cluster of several nodes: the rows of one process, whoever is killed, and nothing is read from the driver."""
+"""Cells on a cluster of several nodes: the rows of one process, whoever is killed, from what is sent there alone."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def test_nodes_record_the_same_bytes(
     assert not left_on_nodes()
 
 
-OWN = f"""
+OWN = """
 from pathlib import Path
 from tests.toy import Corridor, Sketch
-with Path({{seen!r}}).open("a") as seen:
+with Path({seen!r}).open("a") as seen:
     seen.write(__file__ + "\\n")
 """
 

@@ -23,8 +23,9 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 """What keeps Ray from reporting its use, and from writing on the terminal."""
-LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-"""What makes Ray do everywhere what it does on these two systems: a cluster of one machine listens to nobody else."""
+ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_worker_niceness": "0"}
+"""Of a cluster of this machine: it does everywhere what Ray does on these two systems, listens to nobody else; and
+workers are as important as any other process."""
 PREFIX = f"reachcost-ray-{os.getuid()}-"
 """How directories of clusters are called; sockets in them allow no long name."""
 
@@ -46,12 +47,11 @@ class Cluster:
             self._remove()
             raise ReachcostError(f"--on ray needs Ray ({error}): pip install 'reachcost[ray]'") from error
         self.ray: Any = ray
-        own = {"num_cpus": workers or cores(), "include_dashboard": False, "_temp_dir": self._directory}
+        own: dict[str, Any] = {"num_cpus": workers or cores(), "include_dashboard": False, "_temp_dir": self._directory}
+        silent: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.FATAL}
         try:
             with _own_signals():
-                ray.init(
-                    address or "local", log_to_driver=False, logging_level=logging.FATAL, **({} if address else own)
-                )
+                ray.init(address or "local", **silent, **({} if address else own))
         except Exception as error:  # of many kinds, some of them of the system
             self._remove()
             where, reason = address or "on this machine", str(error).strip().splitlines()
@@ -79,7 +79,7 @@ def quiet(alone: bool = True) -> None:
     Args:
         alone: Whether it is to listen to this machine only.
     """
-    os.environ.update({**QUIET, **(LOOPBACK if alone else {})})
+    os.environ.update({**QUIET, **(ALONE if alone else {})})
 
 
 def _new_directory() -> tuple[str, int]:

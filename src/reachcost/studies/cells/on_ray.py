@@ -60,7 +60,7 @@ class OnRay(Crew[_Worker]):
         self._sender = Sender(self._ray.put)
         gpus = int(self._device.startswith("cuda"))
         self._unit = "GPU" if gpus else "CPU"
-        self._actor = self._ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=0)(_worker_class())
+        self._actor = self._ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=0)(_worker_class(self._ray))
         self._latents: dict[str, list[tuple[int, int, Parcel]]] = {}
         self._answers: dict[Any, _Worker] = {}
 
@@ -138,14 +138,12 @@ class OnRay(Crew[_Worker]):
         sweep(nodes_directory())
 
 
-def _worker_class() -> type:
+def _worker_class(ray: Any) -> type:
     """The class of workers; it is sent as it is, so that a node without reachcost can say so."""
 
     class Worker:
         def settle(self, expected: dict[str, str], driver: str, device: str) -> str:
             """Get ready; why it cannot, if so."""
-            import ray
-
             node = ray.get_runtime_context().get_node_id()
             where = f"a node of the cluster ({ray.util.get_node_ip_address()})"
             remedy = "install there what is installed here"
