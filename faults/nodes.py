@@ -51,13 +51,16 @@ def tries(count: int, scratch: Path) -> Iterator[Attempt]:
         return
     expected, nodes = contents(scratch / "undisturbed"), Nodes(NODES)
     try:
-        for first in range(0, count, KILLS):
-            numbers = range(first, min(first + KILLS, count))
-            out = scratch / f"disturbed-{first}"
-            whats, wrong = _disturbed(file, out, nodes, numbers)
+        done = 0
+        while done < count:
+            out = scratch / f"disturbed-{done}"
+            whats, wrong = _disturbed(file, out, nodes, range(done, min(done + KILLS, count)))
             if not wrong and contents(out) != expected:
                 wrong = "rows differ from the undisturbed ones"
             yield from (Attempt(what, wrong) for what in whats)
+            done += len(whats)
+            if wrong and not whats:
+                return
     finally:
         nodes.close()
 
@@ -66,9 +69,10 @@ def _disturbed(file: Path, out: Path, nodes: Nodes, numbers: range) -> tuple[lis
     """Run the study while somebody is killed again and again; whom, and what was wrong about the outcome."""
     driver, whats = _driver(file, out, nodes.address), []
     for number in numbers:
-        chance = random.Random(number)
-        what, driver = _kill(chance, nodes, driver, file, out)
-        whats.append(f"kill {number}: {what}")
+        if what := _kill(random.Random(number), nodes, driver):
+            whats.append(f"kill {number}: {what}")
+        if what.startswith("the driver"):
+            driver = _driver(file, out, nodes.address)
     while driver.wait(PATIENCE):
         told = _told(out)
         if len(told.splitlines()) != 1 or not told.startswith("reachcost: "):
@@ -77,25 +81,25 @@ def _disturbed(file: Path, out: Path, nodes: Nodes, numbers: range) -> tuple[lis
     return whats, ""
 
 
-def _kill(
-    chance: random.Random, nodes: Nodes, driver: subprocess.Popen[bytes], file: Path, out: Path
-) -> tuple[str, subprocess.Popen[bytes]]:
-    """Wait until there are workers, and for a while, then kill one of them, or the node of one, or the driver."""
+def _kill(chance: random.Random, nodes: Nodes, driver: subprocess.Popen[bytes]) -> str:
+    """Wait until there are workers, and for a while, then kill somebody: whom, or nothing if the study is done."""
     patience = time.monotonic() + PATIENCE
-    while not (workers := nodes.workers()) and driver.poll() is None and time.monotonic() < patience:
+    while not nodes.workers() and driver.poll() is None and time.monotonic() < patience:
         time.sleep(0.05)
     delay, whom = chance.uniform(0, 3), chance.choice(("worker", "worker", "node", "node", "driver"))
     time.sleep(delay)
-    workers = [worker for worker in nodes.workers() if worker in workers] or nodes.workers()
+    workers = nodes.workers()
+    if driver.poll() is not None or not workers:
+        return ""
+    victim = chance.choice(workers)
     if whom == "driver":
         driver.kill()
         driver.wait()
-        driver = _driver(file, out, nodes.address)
-    elif whom == "worker" and workers:
-        os.kill(chance.choice(workers), signal.SIGKILL)
+    elif whom == "worker":
+        os.kill(victim, signal.SIGKILL)
     else:
-        nodes.kill(chance.randrange(NODES))
-    return f"the {whom} after {delay:.2f} s", driver
+        nodes.kill(nodes.number_of(victim))
+    return f"the {whom} after {delay:.2f} s"
 
 
 def _driver(file: Path, out: Path, address: str | None = None) -> subprocess.Popen[bytes]:
