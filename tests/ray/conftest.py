@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -14,6 +13,6 @@ pytest.importorskip("ray", reason="these tests need Ray: make test-ray")
 
 @pytest.fixture(scope="session")
 def nodes() -> Iterator[Nodes]:
-    nodes: Any = Nodes(2)
+    nodes = Nodes(2)
     yield nodes
     nodes.close()
