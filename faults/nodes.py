@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from faults.attempt import Attempt
+from reachcost.studies.cells.cluster import quiet
 from tests.ray.nodes import Nodes
 from tests.small import contents
 
@@ -43,6 +44,7 @@ elites = 4
 
 def tries(count: int, scratch: Path) -> Iterator[Attempt]:
     """Kill so many workers, nodes and drivers, and compare the rows with the undisturbed ones after every few."""
+    quiet()  # drivers inherit it
     file = scratch / "keys.toml"
     file.write_text(STUDY, encoding="utf-8")
     driver = _driver(file, scratch / "undisturbed")

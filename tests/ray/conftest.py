@@ -6,8 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from reachcost.studies.cells.cluster import quiet
+
 from .nodes import Nodes
 
+quiet()  # before it is imported, here and in processes that are started here
 pytest.importorskip("ray", reason="these tests need Ray: make test-ray")
 
 

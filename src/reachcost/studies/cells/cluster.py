@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import signal
+import socket
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -26,6 +27,8 @@ QUIET = {
 ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_worker_niceness": "0"}
 """Of a cluster of this machine: it does everywhere what Ray does on these two systems, listens to nobody else; and
 workers are as important as any other process."""
+PATIENCE = 20.0
+"""Seconds that a cluster has to answer."""
 PREFIX = f"reachcost-ray-{os.getuid()}-"
 """How directories of clusters are called; sockets in them allow no long name."""
 
@@ -50,6 +53,7 @@ class Cluster:
         own: dict[str, Any] = {"num_cpus": workers or cores(), "include_dashboard": False, "_temp_dir": self._directory}
         silent: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.FATAL}
         try:
+            _require_answer(address)
             with _own_signals():
                 ray.init(address or "local", **silent, **({} if address else own))
         except Exception as error:  # of many kinds, some of them of the system
@@ -71,6 +75,13 @@ class Cluster:
             shutil.rmtree(self._directory, ignore_errors=True)
             os.close(self._lock)
             self._directory = None
+
+
+def _require_answer(address: str | None) -> None:
+    """Find out quickly that nobody listens at an address: Ray would try for minutes."""
+    host, colon, port = (address or "").rpartition("://")[2].rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
 
 
 def quiet(alone: bool = True) -> None:
