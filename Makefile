@@ -1,9 +1,9 @@
-# make setup | demo | test | test-swm | test-slow | results | bench | bench-growth | bench-training | pictures. Needs Python 3.11 (or newer) and make; everything else goes into .venv.
+# make setup | demo | test | test-swm | test-ray | test-slow | results | bench | bench-growth | bench-training | pictures. Needs Python 3.11 (or newer) and make; everything else goes into .venv.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test test-swm test-slow results bench bench-growth bench-training pictures clean
+.PHONY: setup demo test test-swm test-ray test-slow results bench bench-growth bench-training pictures clean
 
 setup: $(READY)
 
@@ -20,11 +20,11 @@ demo: setup
 test: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --ignore tests/swm -n 2 --dist worksteal -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --ignore tests/swm --ignore tests/ray -n 2 --dist worksteal -m "not slow"
 
 # What trains or audits for ten seconds and more: two minutes beside the five of `make test`.
 test-slow: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --ignore tests/swm -n 2 --dist worksteal -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --ignore tests/swm --ignore tests/ray -n 2 --dist worksteal -m slow
 
 .venv/.ready-swm: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,swm]'
@@ -34,6 +34,14 @@ test-slow: setup
 test-swm: .venv/.ready-swm
 	$(BIN)/pyright
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/swm -n 2 --dist worksteal
+
+.venv/.ready-ray: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,ray]'
+	touch $@
+
+# Everything that needs Ray: clusters of several nodes on this machine, whose workers and nodes are killed.
+test-ray: .venv/.ready-ray
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/ray -n 0
 
 # Makes every published table, and what the examples print; what is recorded in results/runs is not computed again.
 results: .venv/.ready-swm

@@ -20,28 +20,37 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from rich.console import Console
+from torch import Tensor
 
+from reachcost.base.atomic import shared_directory, sweep
 from reachcost.base.progress import ConsoleProgress, Progress
 from reachcost.cli import main
+from reachcost.data.latents import Latents, encode_logs
 from reachcost.errors import ReachcostError, ReachcostWarning
+from reachcost.protocols import Observations
 from reachcost.results.records import read_run
 from reachcost.results.tables import ResultTable
 from reachcost.studies.cells.board import Board, Lines, watch_on
+from reachcost.studies.cells.crew import Crew, Death
+from reachcost.studies.cells.encoding import Encoded, Encoding, Wanted, WorkersEncoder, nothing_to_bring
 from reachcost.studies.cells.estimate import Estimates
-from reachcost.studies.cells.executor import Start
+from reachcost.studies.cells.executor import Failure, Job, Start
 from reachcost.studies.cells.here import Here
 from reachcost.studies.cells.local import Local
 from reachcost.studies.cells.logs import shared_logs
 from reachcost.studies.cells.order import Desk, Order
+from reachcost.studies.cells.parcels import Sender, unpack
 from reachcost.studies.cells.plan import plan_of
 from reachcost.studies.cells.watch import Titles, Watch
-from reachcost.studies.cells.worker import Finder, Surroundings
+from reachcost.studies.cells.worker import Answer, Clerk, Errand, Surroundings
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.registry import order_of
 from reachcost.studies.tables import make_tables
 
-from .cells import Brief, number_order, quick_toy, small_study
+from . import toy
+from .cells import Brief, number_order, quick_toy, sketch, small_study
 from .small import contents
 
 TWO: Start = partial(Local, workers=2)
@@ -144,6 +153,117 @@ def test_weights_that_were_not_kept_are_made_once_more_by_one_cell(toy_here: Pat
 # What workers share
 
 
+def test_latents_are_encoded_in_shards_to_the_bits_of_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = Brief()
+    model, logs = sketch(task, True), task.generate_logs(episodes=40)
+    monkeypatch.setenv("REACHCOST_CACHE", str(tmp_path))
+    monkeypatch.setattr("reachcost.studies.cells.encoding.CHECKED", 4 * model.latent_dim * 16)
+    several = [WorkersEncoder(nothing_to_bring) for _ in range(2)]
+
+    def cell() -> Latents:
+        return encode_logs(model, logs, batch=8)
+
+    wanted = several[0].within(cell, None)
+    assert isinstance(wanted, Wanted)
+    encoding = Encoding(wanted)
+    assert (encoding.shards[0].stop, encoding.shards[-1].stop) == (16, logs.rows)
+    for number, shard in reversed([*enumerate(encoding.shards)]):
+        worker = several[number % 2]
+        made = worker.known(shard) or worker.within(cell, shard)
+        assert isinstance(made, Encoded)
+        assert len(made.latents) <= 16
+        encoding.write(made)
+    assert encoding.complete
+    encoding.close()
+    kept = several[0].within(cell, None)
+    assert isinstance(kept, Latents)
+    assert kept.values.equal(encode_logs(model, logs, batch=8, cache=False).values)
+
+
+class Colleagues(Crew[Clerk]):
+    """Two workers in this process."""
+
+    @property
+    def places(self) -> int:
+        return 2
+
+    def __init__(self, out: Path, scratch: Path) -> None:
+        super().__init__()
+        self._here, self._asked = Surroundings(out, scratch, 1, "cpu"), dict[Clerk, Errand]()
+
+    def _start(self) -> Clerk:
+        return Clerk(self._here)
+
+    def _send(self, worker: Clerk, job: Job, errand: Errand) -> None:
+        self._asked[worker] = errand
+
+    def _receive(self) -> tuple[Clerk, Answer | Death]:
+        worker, errand = self._asked.popitem()
+        return worker, worker.answer(errand)
+
+
+def test_cells_whose_latents_cannot_be_encoded_fail_and_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = toy.Sketch.encode
+
+    def blind(self: toy.Sketch, observations: Observations) -> Tensor:
+        return usual(self, observations) if len(observations["state"]) != 600 else torch.zeros(1, 1)
+
+    monkeypatch.setenv("REACHCOST_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(toy.Sketch, "encode", blind)
+    with pytest.raises(ReachcostError, match=r"heads/sketch-1-trm failed \(`encode` of the world model Sketch"):
+        made(tmp_path / "out", TOY, start=Colleagues)
+    assert "corridor/control/sketch-1-beyond-raw" in recorded(tmp_path / "out")
+
+
+def test_a_cell_that_would_be_another_one_in_a_worker_is_refused(tmp_path: Path) -> None:
+    here, order = Surroundings(tmp_path / "out", tmp_path, 1, "cpu"), number_order(tmp_path, "fine")
+    answer = Clerk(here).answer(Errand(order, "numbers/base/weights", '{"logs_sha256": "12"}'))
+    assert isinstance(answer.outcome, Failure)
+    assert "another run in a worker (logs_sha256 is None there and '12' in the driver)" in answer.outcome.reason
+
+
+def test_what_a_worker_elsewhere_is_sent_is_what_it_gets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reachcost.studies.cells.parcels.PACKED", 10)
+    laid_down: list[bytes] = []
+    sender = Sender(lambda content: laid_down.append(content) or len(laid_down) - 1)
+    for name in ("one", "other"):
+        (tmp_path / name).write_bytes(b"the same in three pieces")
+    parcel = sender.pack(tmp_path / "one")
+    assert parcel == sender.pack(tmp_path / "other")
+    assert [*map(len, laid_down)] == [10, 10, 4]
+    unpack(parcel, tmp_path / "there" / "one", laid_down.__getitem__)
+    assert (tmp_path / "there" / "one").read_bytes() == b"the same in three pieces"
+    laid_down[1] = b"somewhat "
+    with pytest.raises(ReachcostError, match="a file was changed while it was sent"):
+        unpack(parcel, tmp_path / "there" / "other", laid_down.__getitem__)
+    assert [path.name for path in (tmp_path / "there").iterdir()] == ["one"]
+
+
+def test_a_directory_of_several_processes_goes_with_the_last(tmp_path: Path) -> None:
+    (first, leave), (second, leave_too) = (shared_directory(tmp_path / "node", "0" * 32) for _ in range(2))
+    assert first == second
+    leave()
+    sweep(tmp_path)
+    assert first.exists()
+    leave_too()
+    assert not first.exists()
+
+
+def test_ray_is_asked_for_where_it_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main(["reproduce", "toponav", "--out", str(tmp_path), "--on", "ray"]) == 1
+    error = capsys.readouterr().err
+    assert re.fullmatch(r"reachcost: --on ray needs Ray \(.*\): pip install 'reachcost\[ray\]'\n", error)
+    assert main(["reproduce", "toponav", "--address", "auto"]) == 1
+    assert "--address is that of a Ray cluster: give --on ray beside it" in capsys.readouterr().err
+
+
 def test_logs_are_drawn_once_for_all_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task, settings = Brief(), {"episodes": 5, "seed": 1}
     own = task.generate_logs(**settings)
@@ -159,12 +279,12 @@ def test_logs_are_drawn_once_for_all_workers(tmp_path: Path, monkeypatch: pytest
 
 def test_a_worker_records_nothing_that_its_cell_did_not_name(tmp_path: Path) -> None:
     here = Surroundings(tmp_path / "out", tmp_path, 1, "cpu")
-    compute = Finder(here).find(number_order(tmp_path, "fine"), "numbers/numbers/fine")
+    compute = Clerk(here).find(number_order(tmp_path, "fine"), "numbers/numbers/fine").compute
     with pytest.raises(ReachcostError, match="numbers/base/weights is needed and is not there: let the configuration"):
         compute(tmp_path)
     assert not here.out.exists()
     with pytest.raises(ReachcostError, match="numbers does not ask for numbers/numbers/other in another process"):
-        Finder(here).find(number_order(tmp_path, "fine"), "numbers/numbers/other")
+        Clerk(here).find(number_order(tmp_path, "fine"), "numbers/numbers/other")
 
 
 # Failures
@@ -241,10 +361,10 @@ print([*make_tables([number_order(seen, "fine", "sleeps")], out, partial(Local, 
 """
 
 
-def sleeper(seen: Path) -> int:
+def sleeper(seen: Path, name: str = "sleeps") -> int:
     """The process in which a cell sleeps, once it does."""
-    wait_for(lambda: (seen / "sleeps").exists() and (seen / "sleeps").read_text() != "")
-    return int((seen / "sleeps").read_text())
+    wait_for(lambda: (seen / name).exists() and (seen / name).read_text() != "")
+    return int((seen / name).read_text())
 
 
 def test_workers_end_when_their_driver_is_killed(seen: Path, tmp_path: Path) -> None:

@@ -66,6 +66,17 @@ def test_rooms_import_downwards_only() -> None:
     assert [(module, other) for module, other in imports() if room(other) > room(module)] == []
 
 
+def test_one_file_knows_ray() -> None:
+    named = {
+        (module, name.split(".")[0])
+        for module, tree in MODULES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""])
+    }
+    assert {module for module, name in named if name == "ray"} == {"studies/cells/cluster"}
+
+
 def test_worlds_know_nothing_of_each_other() -> None:
     foreign = [(module, other) for module, other in imports() if world(other) not in (None, world(module))]
     assert [(module, other) for module, other in foreign if module not in REGISTRIES] == []

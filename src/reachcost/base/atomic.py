@@ -61,6 +61,34 @@ def scratch_directory(path: Path) -> Iterator[Path]:
         yield partial
 
 
+def shared_directory(path: Path, key: str) -> tuple[Path, Callable[[], None]]:
+    """A directory aside that several processes share, who say the same key, and what leaves it.
+
+    It is gone when the last of them left, and swept up if that is never, as they died.
+
+    Args:
+        path: What it is aside of.
+        key: 32 hexadecimal digits.
+    """
+    make_directory(path.parent, path)
+    directory = path.with_name(f".{path.name}.{key}.partial")
+    while True:
+        with suppress(OSError):  # the last of others removes it at this moment
+            directory.mkdir(exist_ok=True)
+            handle = os.open(directory, os.O_RDONLY)
+            fcntl.flock(handle, fcntl.LOCK_SH)
+            if directory.exists() and directory.stat().st_ino == os.fstat(handle).st_ino:
+                break
+            os.close(handle)
+
+    def leave() -> None:
+        with suppress(OSError):  # others are still there
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(directory)
+
+    return directory, leave
+
+
 @contextmanager
 def replaced_file(path: Path) -> Iterator[Path]:
     """Write a file aside; it takes the place of `path` when the block ends, and not at all if it fails."""

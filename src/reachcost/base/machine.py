@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import os
 import platform
@@ -24,6 +25,15 @@ def cores() -> int:
 def machine() -> str:
     """Processor and number of usable cores."""
     return f"{processor()}, {cores()} cores"
+
+
+@cache
+def code_sha256() -> str:
+    """sha256 over the code of reachcost: two states of it may bear one version."""
+    root, digest = Path(__file__).parents[1], hashlib.sha256()
+    for file in sorted(root.rglob("*.py")):
+        digest.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
 
 
 @cache  # packages are read from disk for it, and every run asks

@@ -18,27 +18,35 @@ if TYPE_CHECKING:
     from reachcost.studies.experiment import Recording
     from reachcost.studies.tables import Then
 
-On = Literal["here", "local"]
-"""In this process, or in worker processes of this machine."""
+On = Literal["here", "local", "ray"]
+"""In this process, in worker processes of this machine, or on a Ray cluster."""
 PUBLISHED = Path("results")
 """Where records are that tell what cells take, beside those of --out."""
 
 
-def require_place(on: On, workers: int | None) -> None:
-    """Refuse workers where there are none."""
+def require_place(on: On, workers: int | None, address: str | None) -> None:
+    """Refuse workers where there are none, and an address of nothing."""
     require_least(1, workers=workers)
     if workers is not None and on == "here":
         raise ReachcostError("--workers are processes: give --on local beside it")
+    if address is not None and on != "ray":
+        raise ReachcostError("--address is that of a Ray cluster: give --on ray beside it")
 
 
 def tables_made(
-    orders: Sequence[Order], out: Path, on: On, workers: int | None, then: Then | None = None
+    orders: Sequence[Order],
+    out: Path,
+    on: On,
+    workers: int | None,
+    address: str | None = None,
+    then: Then | None = None,
 ) -> Iterator[ResultTable]:
     """Run what is missing where it is wanted, and yield tables as they are complete."""
     from reachcost.base.machine import cores
     from reachcost.base.progress import ConsoleProgress, Progress
     from reachcost.studies.cells.board import watch_on
     from reachcost.studies.cells.local import Local
+    from reachcost.studies.cells.on_ray import OnRay
     from reachcost.studies.cells.watch import Titles
     from reachcost.studies.tables import make_tables
 
@@ -47,8 +55,9 @@ def tables_made(
         progress = ConsoleProgress(console)
         yield from make_tables(orders, out, watch=Titles(progress, records), progress=progress, then=then)
     else:
+        start = partial(Local, workers=workers) if on == "local" else partial(OnRay, workers=workers, address=address)
         watch = watch_on(console, workers or cores(), records)
-        yield from make_tables(orders, out, partial(Local, workers=workers), watch, Progress(), then)
+        yield from make_tables(orders, out, start, watch, Progress(), then)
 
 
 @contextmanager

@@ -60,7 +60,7 @@ def logs_option(path: Path, task: Task | None, named: bool = True) -> Logs:
     from reachcost.data.logs.hdf5 import open_logs
     from reachcost.tasks.logged import require_logs_of
 
-    logs = open_logs(path, observe=None if task is None else task.observe)
+    logs = open_logs(expanded(path), observe=None if task is None else task.observe)
     if task is not None and (named or logs.observe is not None):
         try:
             require_logs_of(task, logs)
@@ -130,7 +130,7 @@ def is_own(text: str) -> bool:
     (True, True, False, False)
     """
     where, colon, name = text.rpartition(":")
-    return bool(colon and where) and name.isidentifier() and not Path(text).exists()
+    return bool(colon and where) and name.isidentifier() and not expanded(text).exists()
 
 
 def own_object(text: str) -> Any:

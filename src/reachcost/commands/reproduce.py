@@ -20,6 +20,7 @@ def reproduce(
     plan: bool = False,
     on: On = "here",
     workers: int | None = None,
+    address: str | None = None,
 ) -> None:
     """Reproduce tables and figures of the paper, with its numbers beside ours. Interrupt and repeat at will.
 
@@ -29,14 +30,16 @@ def reproduce(
         report: HTML file for a report, with maps and episodes; heads that were not kept are trained again for it.
         device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
         plan: Only show what is done, what remains, and about how long that takes.
-        on: Compute here, in one process, or in local worker processes.
+        on: Compute here, in one process, in local worker processes, or on a Ray cluster.
         workers: How many of these; by default one for each core.
+        address: Of the cluster: auto, host:port or ray://host:port; by default what RAY_ADDRESS says, or a new one of
+            this machine.
     """
     from reachcost.base.devices import use_device
     from reachcost.studies.registry import all_figures, draw, lacking, order_of, require_ready, results_of
 
     use_device(device)
-    require_place(on, workers)
+    require_place(on, workers, address)
     names = results_of(name)
     require_ready(names)
     figures = [one for one in names if one in all_figures()]
@@ -50,7 +53,7 @@ def reproduce(
     require_writable(out, *(out / folder for folder in ("tables", "runs", "figures")))
     start = time.perf_counter()
     with reported(report, f"reachcost reproduce {name}") as then:
-        for table in tables_made(orders, out, on, workers, then):
+        for table in tables_made(orders, out, on, workers, address, then):
             console.print(table.terminal(table.name))
             _named(start, *(out / "tables" / f"{table.name}.{kind}" for kind in ("md", "json")))
         for figure in figures:

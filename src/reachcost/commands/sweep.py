@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from reachcost.base.places import expanded
 from reachcost.commands import console, require_writable
 from reachcost.commands.cells import On, reported, require_place, show_plan, tables_made
 from reachcost.commands.options import is_own, logs_option, model_option, task_option
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from reachcost.data.logs import Logs
     from reachcost.protocols import WorldModel
     from reachcost.studies.study import Study
+    from reachcost.studies.sweep.file import Sweep
     from reachcost.tasks.contract import Task
 
 
@@ -27,6 +29,7 @@ def sweep(
     plan: bool = False,
     on: On = "here",
     workers: int | None = None,
+    address: str | None = None,
 ) -> None:
     """Run every combination of the lists in a file, and make one table of it. Interrupt and repeat at will.
 
@@ -36,28 +39,37 @@ def sweep(
         report: HTML file for a report, with maps and episodes; heads that were not kept are trained again for it.
         device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
         plan: Only show what is done, what remains, and about how long that takes.
-        on: Compute here, in one process, or in local worker processes.
+        on: Compute here, in one process, in local worker processes, or on a Ray cluster.
         workers: How many of these; by default one for each core.
+        address: Of the cluster: auto, host:port or ray://host:port; by default what RAY_ADDRESS says, or a new one of
+            this machine.
     """
     from reachcost.base.devices import use_device
     from reachcost.studies.cells.order import Order
     from reachcost.studies.sweep.file import read_sweep
 
     use_device(device)
-    require_place(on, workers)
+    require_place(on, workers, address)
     text = _read(file)
     declared = read_sweep(str(file), text)
     command = f"reachcost sweep {file.name}"
-    orders = [Order(declared.name, study_of_sweep, (str(file), text), declared.episodes, command)]
+    orders = [Order(declared.name, study_of_sweep, (str(file), text), declared.episodes, command, _reads(declared))]
     if plan:
         show_plan(orders, out, workers)
         return
     require_writable(out, *(out / folder for folder in ("tables", "runs")))
     with reported(report, command) as then:
-        for table in tables_made(orders, out, on, workers, then):
+        for table in tables_made(orders, out, on, workers, address, then):
             written = out / "tables" / table.name
             console.print(table.terminal(table.name))
             console.print(f"{written}.md\n{written}.json", highlight=False, markup=False, soft_wrap=True)
+
+
+def _reads(sweep: Sweep) -> tuple[str, ...]:
+    """What of the names in a sweep are files and directories of the user's."""
+    names = [name.rpartition(":")[0] if is_own(name) else name for name in (sweep.task, *sweep.models)]
+    names += [sweep.logs] if isinstance(sweep.logs, str) else []
+    return tuple(name for name in dict.fromkeys(names) if expanded(name).exists())
 
 
 def study_of_sweep(file: str, text: str) -> Study:

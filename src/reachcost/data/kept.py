@@ -44,11 +44,16 @@ class KeptLatents:
     """
 
     def __init__(self, cache: Path, origin: dict[str, Any]) -> None:
-        self._origin = origin
+        self.origin = origin
         self._rows, self._row_bytes = origin["shape"][0], 4 * origin["shape"][1]
         self._directory = cache / hashlib.sha256(json.dumps(origin).encode()).hexdigest()[:32]
         self._array, self._manifest = self._directory / "latents.npy", self._directory / "manifest.json"
         self._sound: list[_Piece] = []
+
+    @property
+    def key(self) -> str:
+        """What tells these latents from others."""
+        return self._directory.name
 
     def missing(self) -> list[slice]:
         """Rows that are not there, or not as they were written; a warning tells of the latter.
@@ -70,7 +75,7 @@ class KeptLatents:
     def read(self) -> np.memmap:
         """The latents, as far as they are there; what is written into them stays in memory."""
         values = open_map(self._array)
-        if values.shape != tuple(self._origin["shape"]) or values.dtype != np.float32 or not values.flags.c_contiguous:
+        if values.shape != tuple(self.origin["shape"]) or values.dtype != np.float32 or not values.flags.c_contiguous:
             raise ValueError(f"{self._array} is {values.dtype} {values.shape}")
         return values
 
@@ -97,7 +102,7 @@ class KeptLatents:
             manifest = read_json(self._manifest)
             noted = [_Piece(*piece) for piece in sorted(manifest.pop("pieces"))]
             edges = [0, *(edge for piece in noted for edge in piece[:2]), self._rows]
-            known = manifest == self._origin and edges == sorted(edges) and all(type(edge) is int for edge in edges)
+            known = manifest == self.origin and edges == sorted(edges) and all(type(edge) is int for edge in edges)
         except OSError:
             return []
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -134,14 +139,14 @@ class KeptLatents:
     def _keep(self, piece: _Piece) -> None:
         """Say that a piece is on disk, in place of a shorter one of the same beginning."""
         self._sound = sorted([piece, *(other for other in self._sound if other.first != piece.first)])
-        manifest = {**self._origin, "pieces": self._sound}
+        manifest = {**self.origin, "pieces": self._sound}
         write_file(self._manifest, json.dumps(manifest) + "\n")
 
     def _create(self) -> None:
         """A new file with all its room reserved, so that a full disk is an error now and not a crash later."""
         self._manifest.unlink(missing_ok=True)
         self._array.unlink(missing_ok=True)
-        np.lib.format.open_memmap(self._array, mode="w+", dtype=np.float32, shape=tuple(self._origin["shape"]))
+        np.lib.format.open_memmap(self._array, mode="w+", dtype=np.float32, shape=tuple(self.origin["shape"]))
         with self._array.open("r+b") as file:
             os.posix_fallocate(file.fileno(), 0, self._array.stat().st_size)
 

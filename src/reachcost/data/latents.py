@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -123,7 +126,7 @@ def encode_logs(
         )
     if cache is False or fingerprint is None or not logs.rows:
         values = np.empty(shape, np.float32)
-        for rows in progress.track(_batches(0, logs.rows, batch), "batches"):
+        for rows in progress.track(batches(slice(0, logs.rows), batch), "batches"):
             values[rows] = _encode(model, logs, rows)
         return Latents(torch.from_numpy(values), logs, model_identity(model))
     sample = _encode(model, logs, np.linspace(0, logs.rows - 1, SAMPLE).astype(np.int64))
@@ -136,13 +139,33 @@ def encode_logs(
     }
     kept = KeptLatents(cache_directory(cache) / "latents", origin)
     if kept.missing():
-        with kept.writing() as writer:
-            todo = [rows for gap in writer.missing for rows in _batches(gap.start, gap.stop, batch)]
-            for number, rows in enumerate(progress.track(todo, "batches"), start=1):
-                writer.write(rows, _encode(model, logs, rows))
-                if number % SAVE_EVERY == 0 or number == len(todo):
-                    writer.keep()
+        encoder = _ENCODERS[-1] if _ENCODERS else partial(_write, progress=progress)
+        encoder(kept, partial(_encode, model, logs), batch)
     return Latents(torch.from_numpy(kept.read()), logs, model_identity(model))
+
+
+Encoder = Callable[[KeptLatents, Callable[[slice], np.ndarray], int], None]
+"""Sees to it that kept latents miss nothing: given what encodes some rows, and how many of them at a time."""
+_ENCODERS: list[Encoder] = []
+
+
+@contextmanager
+def encoding_by(encoder: Encoder) -> Iterator[None]:
+    """Leave it to somebody else, within the block, to encode what is not kept yet."""
+    _ENCODERS.append(encoder)
+    try:
+        yield
+    finally:
+        _ENCODERS.pop()
+
+
+def _write(kept: KeptLatents, encode: Callable[[slice], np.ndarray], batch: int, progress: Progress) -> None:
+    with kept.writing() as writer:
+        todo = [rows for gap in writer.missing for rows in batches(gap, batch)]
+        for number, rows in enumerate(progress.track(todo, "batches"), start=1):
+            writer.write(rows, encode(rows))
+            if number % SAVE_EVERY == 0 or number == len(todo):
+                writer.keep()
 
 
 def model_identity(model: WorldModel) -> dict[str, str]:
@@ -151,8 +174,13 @@ def model_identity(model: WorldModel) -> dict[str, str]:
     return {} if fingerprint is None else {"name": name_of(model), "sha256": fingerprint}
 
 
-def _batches(first: int, stop: int, size: int) -> list[slice]:
-    return [slice(row, min(row + size, stop)) for row in range(first, stop, size)]
+def batches(rows: slice, size: int) -> list[slice]:
+    """Rows in consecutive slices of that size, the last one perhaps smaller.
+
+    >>> batches(slice(2, 7), 3)
+    [slice(2, 5, None), slice(5, 7, None)]
+    """
+    return [slice(row, min(row + size, rows.stop)) for row in range(rows.start, rows.stop, size)]
 
 
 @torch.no_grad()

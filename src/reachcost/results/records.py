@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,8 @@ class Result:
     """Further files, by name."""
     seconds: float
     """What it took."""
+    machine: str = field(default_factory=machine)
+    """Where it was made."""
 
     def place(self, directory: Path) -> Columns:
         """Write the files into a directory, as the computation did, and return the rows."""
@@ -149,7 +151,7 @@ def record_run(
         return run
     with new_directory(path) as partial:
         rows, seconds = _timed(compute, partial)
-        manifest = _seal(partial, config, rows, seconds, artefacts)
+        manifest = _seal(partial, config, Result(rows, {}, seconds), artefacts)
     return Run(path, manifest)
 
 
@@ -163,7 +165,8 @@ def computed(compute: Callable[[Path], Columns], scratch: Path) -> Result:
 def keep_run(path: Path, config: Mapping[str, Any], result: Result, artefacts: Sequence[str] = ()) -> Run:
     """Record what was computed elsewhere; otherwise as `record_run`."""
     with new_directory(path) as partial:
-        manifest = _seal(partial, config, result.place(partial), result.seconds, artefacts)
+        result.place(partial)
+        manifest = _seal(partial, config, result, artefacts)
     return Run(path, manifest)
 
 
@@ -172,21 +175,19 @@ def _timed(compute: Callable[[Path], Columns], directory: Path) -> tuple[Columns
     return compute(directory), round(time.perf_counter() - start, 3)
 
 
-def _seal(
-    directory: Path, config: Mapping[str, Any], rows: Columns, seconds: float, artefacts: Sequence[str]
-) -> dict[str, Any]:
+def _seal(directory: Path, config: Mapping[str, Any], result: Result, artefacts: Sequence[str]) -> dict[str, Any]:
     """Write rows and manifest beside the other files of a run."""
-    write_rows(rows, directory / "rows.parquet")
+    write_rows(result.rows, directory / "rows.parquet")
     made = {file.name: sha256_of(file) for file in sorted(directory.iterdir())}
     manifest = {
         "format": FORMAT,
         "config": as_json(config),
         "versions": versions(),
-        "machine": machine(),
-        "rows": len(next(iter(rows.values()))),
+        "machine": result.machine,
+        "rows": len(next(iter(result.rows.values()))),
         "files": {name: sha for name, sha in made.items() if name not in artefacts},
         "artefacts": {name: sha for name, sha in made.items() if name in artefacts},
-        "elapsed_seconds": seconds,
+        "elapsed_seconds": result.seconds,
     }
     (directory / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     return manifest
@@ -286,7 +287,7 @@ def _finite(run: Run, table: pa.Table, name: str) -> np.ndarray:
 def as_json(value: Any) -> Any:
     """Settings as JSON values: dataclasses become objects, tuples arrays."""
     if is_dataclass(value):
-        return {field.name: as_json(getattr(value, field.name)) for field in fields(value)}
+        return {one.name: as_json(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): as_json(item) for key, item in value.items()}
     return [as_json(item) for item in value] if isinstance(value, list | tuple) else value
@@ -316,11 +317,11 @@ def differences(recorded: Any, now: Any, where: str = "") -> Iterator[tuple[str,
 def _defaults(settings: Any) -> dict[str, Any]:
     """The defaults of a dataclass, by field: what a run had before the field was there."""
     found = {}
-    for field in fields(settings):
-        if field.default is not MISSING:
-            found[field.name] = as_json(field.default)
-        elif field.default_factory is not MISSING:
-            found[field.name] = as_json(field.default_factory())
+    for one in fields(settings):
+        if one.default is not MISSING:
+            found[one.name] = as_json(one.default)
+        elif one.default_factory is not MISSING:
+            found[one.name] = as_json(one.default_factory())
     return found
 
 

@@ -23,7 +23,7 @@ def carry_out(orders: Sequence[Order], desk: Desk, executor: Executor, watch: Wa
             walk = desk.walk(order)
             watch.walked(order, walk)
             if {*walk.missing} - {*work.failed}:
-                work.add([Job(order, cell) for cell in walk.missing.values()])
+                work.add([Job(order, cell, walk.asked) for cell in walk.missing.values()])
                 waiting[order] = frozenset(walk.missing)
                 continue
             del waiting[order]
@@ -60,7 +60,8 @@ class _Work:
 
     def step(self) -> None:
         """Begin as many cells as there are places for, then wait until one is done."""
-        while len(self._running) < self._executor.places and (job := self._next()):
+        self._watch.places = self._executor.places
+        while len(self._running) < self._watch.places and (job := self._next()):
             self._running[job.cell.path] = self._waiting.pop(job.cell.path)
             self._watch.began(job.cell)
             self._executor.begin(job)

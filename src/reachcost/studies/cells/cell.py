@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from reachcost.results.records import Columns, Digest, Result, Run, keep_run, read_run
+from reachcost.results.records import Columns, Digest, Result, Run, as_json, keep_run, read_run
 
 AWAITED = "not made yet"
 """Stands for the sha256 of a file whose run is not there."""
@@ -42,12 +43,22 @@ class Cell:
     @cached_property
     def needs(self) -> frozenset[Path]:
         """Runs whose files must be made first: those that the configuration names and that are not there."""
-        return frozenset(one.run for one in digests(self.config) if not (one.run / one.file).exists())
+        return frozenset(path.parent for path in self.reads if not path.exists())
+
+    @property
+    def reads(self) -> frozenset[Path]:
+        """Files of other runs that the configuration names, there or not."""
+        return frozenset(one.run / one.file for one in digests(self.config))
 
     @property
     def awaits(self) -> bool:
         """Whether the configuration is not known yet, since it names runs that are not there."""
         return any(one == AWAITED for one in digests(self.config))
+
+    @property
+    def settled(self) -> str:
+        """The configuration as it will be recorded, in JSON; what it names must be there."""
+        return json.dumps(as_json(_settled(self.config)))
 
     def record(self, result: Result) -> Run:
         """Record what was computed; of a finished run, whose artefacts were not kept, only these."""

@@ -1,4 +1,4 @@
-"""Where cells are computed: what `here.py` and `local.py` offer, and whatever else computes cells has to."""
+"""Where cells are computed: what `here.py`, `local.py` and `on_ray.py` offer."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ class Job(NamedTuple):
 
     order: Order
     cell: Cell
+    runs: tuple[Path, ...] = ()
+    """Runs that the table asked for before the cell was found, those among them that are not there yet, too."""
 
 
 @dataclass(frozen=True)

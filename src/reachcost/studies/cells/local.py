@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-import pickle
 import signal
-import warnings
 from contextlib import suppress
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -15,10 +13,9 @@ from typing import Any, NamedTuple
 
 from reachcost.base.devices import choose_device
 from reachcost.base.machine import cores
-from reachcost.errors import ReachcostError
-from reachcost.results.records import Result
-from reachcost.studies.cells.executor import Failure, Job
-from reachcost.studies.cells.worker import Answer, Surroundings, serve
+from reachcost.studies.cells.crew import Crew, Death
+from reachcost.studies.cells.executor import Job
+from reachcost.studies.cells.worker import Answer, Errand, Surroundings, pickled, serve
 
 TRIES = 2
 """How often a cell is begun whose worker dies."""
@@ -31,7 +28,7 @@ class _Worker(NamedTuple):
     connection: Connection
 
 
-class Local:
+class Local(Crew[_Worker]):
     """Computes cells in worker processes; those that die are replaced, and their cell is tried once more.
 
     Args:
@@ -41,53 +38,15 @@ class Local:
     """
 
     def __init__(self, out: Path, scratch: Path, workers: int | None = None) -> None:
-        self.places = workers or cores()
+        super().__init__()
+        self._places = workers or cores()
         threads = max(1, cores() // self.places)
         self._surroundings = Surroundings(out.absolute(), scratch.absolute(), threads, choose_device("auto"))
-        self._idle: list[_Worker] = []
-        self._busy: dict[int, tuple[_Worker, Job]] = {}
-        self._begun: dict[Path, int] = {}
 
-    def begin(self, job: Job) -> None:
-        """Hand a cell to a worker, a new one if all are busy."""
-        try:
-            order = pickle.dumps((job.order, job.cell.name))
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise ReachcostError(
-                f"the study of {job.order.table} cannot be sent to another process ({error}): order its tables by a "
-                "function at the top of a module that returns it"
-            ) from error
-        worker = self._idle.pop() if self._idle else self._start()
-        self._busy[worker.process.pid] = worker, job
-        self._begun[job.cell.path] = self._begun.get(job.cell.path, 0) + 1
-        with suppress(OSError):  # it is dead, which `finish` will find out
-            worker.connection.send_bytes(order)
-
-    def finish(self) -> tuple[Job, Result | Failure]:
-        """Wait for an answer, or for a worker that dies at its second try."""
-        while True:
-            worker, job = self._next()
-            answer = _received(worker)
-            if answer is not None:
-                self._idle.append(worker)
-                for text, category in answer.warned:
-                    warnings.warn(text, category, stacklevel=2)
-                return job, answer.outcome
-            if self._begun[job.cell.path] == TRIES:
-                return job, Failure(
-                    f"its worker process died {TRIES} times (exit code {worker.process.exitcode}): memory may have run "
-                    "out, take fewer --workers"
-                )
-            self.begin(job)
-
-    def _next(self) -> tuple[_Worker, Job]:
-        """The next worker that answered or died, and what it was computing."""
-        events = {
-            event: worker.process.pid
-            for worker, _ in self._busy.values()
-            for event in (worker.connection, worker.process.sentinel)
-        }
-        return self._busy.pop(events[wait([*events])[0]])
+    @property
+    def places(self) -> int:
+        """How many workers there are."""
+        return self._places
 
     def _start(self) -> _Worker:
         context = _context()
@@ -97,14 +56,24 @@ class Local:
         theirs.close()
         return _Worker(process, ours)
 
+    def _send(self, worker: _Worker, job: Job, errand: Errand) -> None:
+        with suppress(OSError):  # it is dead, which `_receive` will find out
+            worker.connection.send_bytes(pickled(errand))
+
+    def _receive(self) -> tuple[_Worker, Answer | Death]:
+        events = {event: worker for worker in self._busy for event in (worker.connection, worker.process.sentinel)}
+        worker = events[wait([*events])[0]]
+        return worker, _received(worker)
+
     def close(self) -> None:
         """End the workers, those that are computing by force: nothing of theirs is recorded."""
+        super().close()
         for worker in self._idle:
             with suppress(OSError):
                 worker.connection.send(None)
-        for worker, _ in self._busy.values():
+        for worker in self._busy:
             worker.process.terminate()
-        for worker in (*self._idle, *(worker for worker, _ in self._busy.values())):
+        for worker in (*self._idle, *self._busy):
             worker.process.join(PATIENCE)
             worker.process.kill()  # it may hang where no signal is heard
             worker.process.join()
@@ -127,11 +96,12 @@ def _context() -> BaseContext:
     return context
 
 
-def _received(worker: _Worker) -> Answer | None:
-    """What a worker answers; None if it is dead."""
+def _received(worker: _Worker) -> Answer | Death:
+    """What a worker answers, or that it is dead."""
     with suppress(EOFError, OSError):
         if worker.connection.poll():
             return worker.connection.recv()
     worker.process.join(PATIENCE)
     worker.connection.close()
-    return None
+    exit_code = f" (exit code {worker.process.exitcode})"
+    return Death("its worker process died", exit_code, "memory may have run out, take fewer --workers", TRIES)

@@ -32,6 +32,8 @@ class Order:
     """Keep at most so many episodes of every evaluation set, spread over it."""
     command: str = ""
     """What makes this table from the command line, if anything does."""
+    reads: tuple[str, ...] = ()
+    """Files and directories of the user's that the study reads, as he wrote them."""
 
 
 @dataclass
@@ -44,6 +46,9 @@ class Walk:
     """The lines of the table; None if something is missing."""
     missing: dict[Path, Cell] = field(default_factory=dict)
     """What is missing, by where it will be recorded; code that reads some of it may ask for more when that is there."""
+
+    asked: tuple[Path, ...] = ()
+    """Every run that it asked for, there or not."""
 
     def note(self, cell: Cell) -> Run:
         """Note a cell that is missing, and what it needs of finished runs that was not kept."""
@@ -85,6 +90,7 @@ class Desk:
             pass
         finally:
             recorder.missing = usual
+        walk.asked = (*(run.path for run in recorder.used()), *walk.missing)
         return walk
 
     def _recording(self, order: Order) -> Recording:

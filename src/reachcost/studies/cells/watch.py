@@ -24,7 +24,7 @@ class Watch:
     """
 
     def __init__(self, estimates: Estimates | None = None, places: int = 1) -> None:
-        self._estimates, self._places = estimates or Estimates([]), places
+        self._estimates, self.places = estimates or Estimates([]), places
         self._expected: dict[Path, float | None] = {}
         self._took: dict[str, list[float]] = {}
         self._done: dict[Path, float] = {}
@@ -94,7 +94,7 @@ class Watch:
             return ""
         spent = sum(time.monotonic() - since for _, since in self.running.values())
         words = "about" if len(known) == len(seconds) else "more than"
-        return f"{words} {duration(max(0.0, sum(known) - spent) / self._places)} left"
+        return f"{words} {duration(max(0.0, sum(known) - spent) / self.places)} left"
 
     def _seconds(self, cell: Cell) -> float | None:
         """What a cell will take here: as on record, by the pace so far, else as others of its kind did."""

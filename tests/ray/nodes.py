@@ -1,0 +1,86 @@
+"""A cluster of several node processes on this machine, which can be killed; a process of its own looks after it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from reachcost.studies.cells.cluster import quiet
+
+ROOT = Path(__file__).parents[2]
+
+
+class Nodes:
+    """A cluster: its head computes nothing, every other node has one core.
+
+    Args:
+        count: How many others.
+    """
+
+    def __init__(self, count: int) -> None:
+        command = [sys.executable, "-m", "tests.ray.nodes", str(count)]
+        self._keeper = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.address, self._raylets = self._told()
+
+    def kill(self, number: int) -> None:
+        """Kill all processes of a node, without a word, and add another one."""
+        assert self._keeper.stdin is not None
+        self._keeper.stdin.write(f"{number}\n")
+        self._keeper.stdin.flush()
+        self.address, self._raylets = self._told()
+
+    def number_of(self, worker: int) -> int:
+        """On which node a worker process is."""
+        parent = int(Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[1])
+        return self._raylets.index(parent)
+
+    def workers(self) -> list[int]:
+        """Processes of workers that compute."""
+        found = []
+        for process in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()):
+            try:
+                said = Path(f"/proc/{process}/cmdline").read_bytes()
+                self.number_of(process)
+            except (OSError, ValueError):
+                continue
+            found += [process] if said.startswith(b"ray::Worker") else []
+        return found
+
+    def close(self) -> None:
+        assert self._keeper.stdin is not None
+        self._keeper.stdin.close()
+        self._keeper.wait()
+
+    def _told(self) -> tuple[str, list[int]]:
+        assert self._keeper.stdout is not None
+        address, raylets = json.loads(self._keeper.stdout.readline())
+        return address, raylets
+
+
+def keep(count: int) -> None:
+    """Look after a cluster: kill the nodes whose numbers come in, and tell of those that are there."""
+    quiet()
+    from ray.cluster_utils import Cluster
+
+    loopback: dict[str, Any] = {"node_ip_address": "127.0.0.1", "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **loopback})
+    nodes = [cluster.add_node(num_cpus=1, **loopback) for _ in range(count)]
+
+    def tell() -> None:
+        raylets = [node.all_processes["raylet"][0].process.pid for node in nodes]
+        sys.stdout.write(json.dumps([cluster.address, raylets]) + "\n")
+        sys.stdout.flush()
+
+    tell()
+    for line in sys.stdin:
+        cluster.remove_node(nodes[int(line)], allow_graceful=False)
+        nodes[int(line)] = cluster.add_node(num_cpus=1, **loopback)
+        tell()
+    cluster.shutdown()
+
+
+if __name__ == "__main__":
+    keep(int(sys.argv[1]))

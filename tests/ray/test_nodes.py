@@ -1,0 +1,181 @@
+"""Cells on a cluster of several nodes: the rows of one process, whoever is killed, from what is sent there alone."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from reachcost.cli import main
+from reachcost.errors import ReachcostError, ReachcostWarning
+from reachcost.studies.cells.executor import Start
+from reachcost.studies.cells.far import nodes_directory
+from reachcost.studies.cells.here import Here
+from reachcost.studies.cells.on_ray import OnRay
+from reachcost.studies.cells.order import Order
+
+from ..cells import number_order, quick_toy, small_study
+from ..small import contents
+from ..test_cells import alive, made, recorded, seen, sleeper, wait_for
+from ..test_sweep import CORRIDOR, QUICK
+from .nodes import Nodes
+
+__all__ = ["seen"]
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def start(nodes: Nodes) -> Start:
+    return partial(OnRay, address=nodes.address)
+
+
+def left_on_nodes() -> list[Path]:
+    return [*nodes_directory().glob(".*")]
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        Order("keys", quick_toy, episodes=2),
+        Order("toponav", small_study, ("toponav",), episodes=2),
+        Order("features", small_study, ("tworoom",), episodes=2),
+    ],
+    ids=lambda order: order.table,
+)
+def test_nodes_record_the_same_bytes(
+    order: Order, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, place in (("here", Here), ("nodes", start)):
+        monkeypatch.setenv("REACHCOST_CACHE", str(tmp_path / f"cache-{name}"))
+        made(tmp_path / name, order, start=place)
+    assert contents(tmp_path / "nodes") == contents(tmp_path / "here")
+    kept = {name: {*(tmp_path / f"cache-{name}").rglob("latents.npy")} for name in ("here", "nodes")}
+    assert sorted(path.read_bytes() for path in kept["nodes"]) == sorted(path.read_bytes() for path in kept["here"])
+    assert not left_on_nodes()
+
+
+OWN = """
+from pathlib import Path
+from tests.toy import Corridor, Sketch
+with Path({seen!r}).open("a") as seen:
+    seen.write(__file__ + "\\n")
+"""
+
+
+def test_a_world_of_ones_own_travels_with_its_logs(
+    nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from reachcost.data.logs.hdf5 import write_logs
+
+    from ..toy import Corridor
+
+    monkeypatch.chdir(tmp_path)
+    Path("own").mkdir()
+    Path("own/maze.py").write_text(OWN.format(seen=str(tmp_path / "seen")))
+    write_logs(Corridor().generate_logs(episodes=30), "my.h5")
+    text = CORRIDOR.replace("tests.toy:", "own/maze.py:").replace("{episodes = 100}", "'my.h5'")
+    Path("keys.toml").write_text(text + "budgets = [4]\n" + QUICK)
+    for out, where in (("here", ()), ("nodes", ("--on", "ray", "--address", nodes.address))):
+        assert main(["sweep", "keys.toml", "--out", out, *where]) == 0
+    assert contents(tmp_path / "nodes") == contents(tmp_path / "here")
+    driver, *workers = (tmp_path / "seen").read_text().splitlines()
+    assert driver == str(tmp_path / "own" / "maze.py")
+    assert workers
+    assert all(Path(path).is_relative_to(nodes_directory()) for path in workers)
+
+
+def test_workers_that_die_are_replaced_and_a_cell_that_kills_them_fails(
+    start: Start, seen: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(ReachcostError) as failed, pytest.warns(ReachcostWarning, match="numbers are old"):
+        made(out, number_order(seen, "tells", "dies", "raises", "dies-once", "warns"), start=start)
+    told = str(failed.value)
+    assert re.search(r"dies failed \(its worker process died 4 times: memory may have run out", told)
+    assert "raises failed (there is no such number: take another)" in told
+    names = ("tells", "dies-once", "warns")
+    assert recorded(out) == {"numbers/base/weights", *(f"numbers/numbers/{name}" for name in names)}
+    assert Path((seen / "tells").read_text()).is_relative_to(nodes_directory())
+    assert not left_on_nodes()
+
+
+def test_a_node_that_dies_takes_no_cell_along(nodes: Nodes, start: Start, seen: Path, tmp_path: Path) -> None:
+    def kill() -> None:
+        nodes.kill(nodes.number_of(sleeper(seen, "sleeps-once")))
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    names = ("fine", "sleeps-once", "last")
+    made(tmp_path, number_order(seen, *names), start=start)
+    thread.join()
+    assert recorded(tmp_path) == {"numbers/base/weights", *(f"numbers/numbers/{name}" for name in names)}
+
+
+DRIVER = """
+import sys
+from functools import partial
+from pathlib import Path
+from reachcost.studies.cells.on_ray import OnRay
+from reachcost.studies.tables import make_tables
+from tests.cells import number_order
+seen, out, address = sys.argv[1:]
+print([*make_tables([number_order(Path(seen), "fine", "sleeps-once")], Path(out), partial(OnRay, address=address))])
+"""
+
+
+def test_a_driver_that_is_killed_goes_on_when_it_is_repeated(
+    nodes: Nodes, start: Start, seen: Path, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", DRIVER, str(seen), str(tmp_path), nodes.address]
+    driver = subprocess.Popen(command, cwd=ROOT)
+    worker = sleeper(seen, "sleeps-once")
+    driver.kill()
+    driver.wait()
+    wait_for(lambda: not alive(worker))
+    made(tmp_path, number_order(seen, "fine", "sleeps-once"), start=start)
+    assert recorded(tmp_path) == {f"numbers/{name}" for name in ("base/weights", "numbers/fine", "numbers/sleeps-once")}
+
+
+def test_nodes_of_another_version_are_refused(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reachcost.studies.cells.on_ray.versions", lambda: {"torch": "9.9"})
+    monkeypatch.setattr("reachcost.studies.cells.on_ray.code_sha256", lambda: "12")
+    with pytest.raises(ReachcostError) as refused:
+        made(tmp_path / "out", number_order(tmp_path, "fine"), start=start)
+    assert re.fullmatch(
+        r"a node of the cluster \(127.0.0.1\) has torch \S+ instead of 9.9, another state of the code of reachcost: "
+        "install there what is installed here",
+        str(refused.value),
+    )
+
+
+def test_an_address_of_nothing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "toponav", "--out", str(tmp_path), "--on", "ray", "--address", "127.0.0.1:1"]) == 1
+    assert re.search(r"there is no Ray cluster 127.0.0.1:1 \(.*\): start one with", capsys.readouterr().err)
+
+
+def test_ctrl_c_ends_a_cluster_of_ones_own_without_a_word_of_ray(tmp_path: Path) -> None:
+    (tmp_path / "keys.toml").write_text(CORRIDOR + "[heads.trm]\nrecipe = {epochs = 1000000}\n")
+    command = [sys.executable, "-m", "reachcost", "sweep", str(tmp_path / "keys.toml"), "--on", "ray", "--workers", "1"]
+    out = tmp_path / "out"
+    driver = subprocess.Popen(
+        [*command, "--out", str(out)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_for(lambda: bool(recorded(out)))
+    os.killpg(driver.pid, signal.SIGINT)
+    told, errors = driver.communicate(timeout=120)
+    assert driver.returncode == 130
+    assert errors == "reachcost: interrupted; what is saved is whole, and the same command uses it\n"
+    assert all(line.startswith(("keys: ", "keys/")) for line in told.splitlines())
+    assert not left_on_nodes()
