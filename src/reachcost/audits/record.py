@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from reachcost.audits.planner import Audit
 from reachcost.base.atomic import replaced_file, write_file
-from reachcost.base.reading import read_as, read_json
+from reachcost.base.reading import read_as, read_record
 from reachcost.errors import ReachcostError
 from reachcost.results.records import write_rows
 
@@ -38,7 +38,7 @@ def read_audit(path: Path, rows: Path | None = None) -> Audit:
         path: The JSON file.
         rows: The numbers, by default beside it.
     """
-    document = read_json(path)
+    document = read_record(path)
     if not is_audit(document):
         raise ReachcostError(f"{path} is no audit: give the file that reachcost audit --out wrote")
     audit = read_as(Audit, {name: document[name] for name in PARTS if name in document}, str(path))

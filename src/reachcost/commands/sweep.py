@@ -43,7 +43,7 @@ def sweep(
 
     use_device(device)
     require_place(on, workers)
-    text = _read(file)
+    text = read_file(file)
     declared = read_sweep(str(file), text)
     command = f"reachcost sweep {file.name}"
     orders = [Order(declared.name, study_of_sweep, (str(file), text), declared.episodes, command)]
@@ -73,7 +73,8 @@ def _model(text: str, task: Task, logs: Logs, clamp: bool) -> WorldModel:
     return load_world_model(text, clamp=clamp, logs=logs)
 
 
-def _read(file: Path) -> str:
+def read_file(file: Path) -> str:
+    """The text of a sweep."""
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

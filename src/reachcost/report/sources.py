@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from reachcost.audits.record import is_audit, read_audit
-from reachcost.base.reading import LARGEST, read_json
+from reachcost.base.jsons import LARGEST
+from reachcost.base.reading import read_record
 from reachcost.errors import ReachcostError
 from reachcost.heads.storage import FORMAT as HEAD
 from reachcost.report.material import Loop, Material, Record
@@ -32,7 +33,7 @@ def read_source(path: Path) -> Material:
         )
     if path.is_dir():
         return _directory(path)
-    document = read_json(path) if path.suffix == ".json" else None
+    document = read_record(path) if path.suffix == ".json" else None
     if is_audit(document):
         scenes = (read_scene(beside(path)),) if beside(path).exists() else ()
         audit = read_audit(path)
@@ -151,7 +152,7 @@ def _column(run: Run, name: str) -> np.ndarray:
 
 def _training(path: Path) -> Training:
     """How the head of a directory was trained; its weights are not read."""
-    config = read_json(path / "config.json")
+    config = read_record(path / "config.json")
     if not isinstance(config, dict) or config.get("format") != HEAD or not isinstance(config.get("training"), dict):
         raise ReachcostError(f"{path} is no head: give the directory that reachcost fit --out wrote")
     return Training.of(config["training"], str(path / "config.json"))

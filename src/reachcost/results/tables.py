@@ -14,7 +14,8 @@ from rich import box
 from rich.table import Table
 
 from reachcost.base.atomic import write_file
-from reachcost.base.reading import LARGEST, LONGEST, read_as, read_json
+from reachcost.base.jsons import LARGEST
+from reachcost.base.reading import LONGEST, read_as, read_record
 from reachcost.errors import ReachcostError
 
 METRICS = {
@@ -204,7 +205,7 @@ class ResultTable:
 
 def read_table(path: Path, headings: Mapping[str, tuple[str, int]] | None = None) -> ResultTable:
     """A table from its JSON file; its note stands in the Markdown beside it."""
-    document = read_json(path)
+    document = read_record(path)
     if not is_table(document):
         raise ReachcostError(f"{path} is no table: give a file of DIR/tables that ends in .json")
     kept = {field.name for field in fields(TableRow)} - {"extra"}
