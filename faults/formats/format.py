@@ -36,7 +36,7 @@ def digest(content: Mapping[str, Any]) -> str:
     found = hashlib.sha256()
     for name, part in sorted(content.items()):
         found.update(name.encode())
-        if isinstance(part, np.ndarray):
+        if isinstance(part, np.ndarray) and part.dtype.kind != "O":
             found.update(f"{part.dtype.str}{part.shape}".encode() + np.ascontiguousarray(part).tobytes())
         else:
             found.update(part if isinstance(part, bytes) else json.dumps(part, default=repr, sort_keys=True).encode())

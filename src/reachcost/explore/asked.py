@@ -50,7 +50,7 @@ class Asked:
         try:
             given = parse_json(body)
         except ValueError as error:
-            raise ReachcostError("the request is no JSON: send an object") from error
+            raise ReachcostError(f"the request is no JSON ({error}): send an object") from error
         names = [field.name for field in fields(cls)]
         if not isinstance(given, dict):
             raise ReachcostError(f"the request is no object: send {', '.join(names)}")

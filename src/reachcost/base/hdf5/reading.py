@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import h5py
 import numpy as np
 
+from reachcost.base.hdf5.heaps import require_heaps_that_end
 from reachcost.base.interrupts import interrupts_later
 from reachcost.errors import ReachcostError
 
@@ -43,6 +44,7 @@ class Column:
 
     def __getitem__(self, rows: Any) -> np.ndarray:
         with _sentences(self.where, self.name), interrupts_later():
+            self._require_readable(self.dtype)
             if not isinstance(rows, np.ndarray):
                 return self._dataset[rows]
             # One by one: HDF5 takes far longer for a list of rows than for each of them.
@@ -61,13 +63,22 @@ class Column:
     def text(self) -> np.ndarray:
         """All rows as text."""
         with _sentences(self.where, self.name), interrupts_later():
+            self._require_readable(self.dtype)
             return np.array(self._dataset.asstr()[:], dtype=str)
 
     def remark(self, name: str) -> Any:
         """What an attribute of the column says, a number or text; None if there is none."""
         with _sentences(self.where, self.name):
-            found = self._dataset.attrs.get(name)
+            if name not in self._dataset.attrs:
+                return None
+            self._require_readable(self._dataset.attrs.get_id(name).dtype)
+            found = self._dataset.attrs[name]
         return found.decode(errors="replace") if isinstance(found, bytes) else found
+
+    def _require_readable(self, kind: np.dtype) -> None:
+        if kind.hasobject:
+            _, sizes = self._dataset.file.id.get_create_plist().get_sizes()
+            require_heaps_that_end(self.where, sizes)
 
 
 class Group(Mapping[str, "Group | Column"]):
