@@ -44,7 +44,7 @@ class Column:
 
     def __getitem__(self, rows: Any) -> np.ndarray:
         with _sentences(self.where, self.name), interrupts_later():
-            self._require_readable(self.dtype)
+            self._require_readable(self._dataset.id)
             if not isinstance(rows, np.ndarray):
                 return self._dataset[rows]
             # One by one: HDF5 takes far longer for a list of rows than for each of them.
@@ -63,7 +63,7 @@ class Column:
     def text(self) -> np.ndarray:
         """All rows as text."""
         with _sentences(self.where, self.name), interrupts_later():
-            self._require_readable(self.dtype)
+            self._require_readable(self._dataset.id)
             return np.array(self._dataset.asstr()[:], dtype=str)
 
     def remark(self, name: str) -> Any:
@@ -71,14 +71,20 @@ class Column:
         with _sentences(self.where, self.name):
             if name not in self._dataset.attrs:
                 return None
-            self._require_readable(self._dataset.attrs.get_id(name).dtype)
+            self._require_readable(self._dataset.attrs.get_id(name))
             found = self._dataset.attrs[name]
         return found.decode(errors="replace") if isinstance(found, bytes) else found
 
-    def _require_readable(self, kind: np.dtype) -> None:
-        if kind.hasobject:
-            _, sizes = self._dataset.file.id.get_create_plist().get_sizes()
-            require_heaps_that_end(self.where, sizes)
+    def _require_readable(self, stored: h5py.h5d.DatasetID | h5py.h5a.AttrID) -> None:
+        """Refuse rows of several lengths that the library of HDF5 would not survive."""
+        if not stored.dtype.hasobject:
+            return
+        kind = stored.get_type()
+        usual = h5py.h5t.py_create(stored.dtype, logical=True)
+        if h5py.check_string_dtype(stored.dtype) is None and kind.encode() != usual.encode():
+            _refuse(self.where, self.name, "is of no known type", "copy or generate the file again")
+        _, sizes = self._dataset.file.id.get_create_plist().get_sizes()
+        require_heaps_that_end(self.where, sizes)
 
 
 class Group(Mapping[str, "Group | Column"]):

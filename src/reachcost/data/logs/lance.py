@@ -92,5 +92,8 @@ def _open(path: Path) -> Any:
 def _read(path: Path, read: Callable[[], Any]) -> Any:
     try:
         return read()
-    except (OSError, ValueError) as error:  # pyarrow's exceptions are of these kinds
-        raise ReachcostError(f"{path} is not a whole Lance table: copy or write it again") from error
+    except (KeyboardInterrupt, SystemExit, ReachcostError):
+        raise
+    except BaseException as error:  # its panics are no Exception
+        reason = str(error).partition("\n")[0][:120]
+        raise ReachcostError(f"{path} is not a whole Lance table ({reason}): copy or write it again") from error
