@@ -213,7 +213,9 @@ def read_table(path: Path, headings: Mapping[str, tuple[str, int]] | None = None
     for number, row in enumerate(document["rows"]):
         known = read_as(TableRow, row, f"row {number} of {path}")
         if wrong := next((metric for metric, bounds in known.interval.items() if len(bounds) != 2), None):
-            raise ReachcostError(f"row {number} of {path}: the interval of {wrong[:40]!r} has no two ends: make it again")
+            raise ReachcostError(
+                f"row {number} of {path}: the interval of {wrong[:40]!r} has no two ends: make it again"
+            )
         rows.append(replace(known, extra={name: value for name, value in row.items() if name not in kept}))
     metrics = dict.fromkeys(metric for row in rows for metric in row.ours)
     further = {name: value for name, value in document.items() if name not in ("table", "rows")}
