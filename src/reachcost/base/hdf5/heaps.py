@@ -1,4 +1,4 @@
-"""Rows of several lengths lie in heaps, which have no checksum, and a damaged one makes the library of HDF5 run forever.
+"""Rows of several lengths lie in heaps, which have no checksum; a damaged one makes the library of HDF5 run forever.
 
 A heap is a line of objects, each of which tells how long it is. One that is of no length at all is never passed.
 """
