@@ -17,6 +17,8 @@ from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 
 FRAMES = "pixels"
+NEEDED = ("state", "pos_agent", "action", "proprio", "episode_idx", "ep_idx", "step_idx")
+"""Columns that must hold numbers."""
 
 
 class FramesInLance(LazyFrames):
@@ -53,7 +55,9 @@ def open_lance(path: Path, observe: Callable[[np.ndarray], Observations] | None 
     columns: dict[str, Any] = {}
     for name in tabular:
         if RENAMED.get(name) not in kinds:  # of two names of one thing, ours
-            columns[RENAMED.get(name, name)] = _read(path, lambda name=name: _values(path, name, small[name]))
+            values = _read(path, lambda name=name: _values(path, name, small[name]))
+            if values is not None:
+                columns[RENAMED.get(name, name)] = values
     lengths = _lengths(path, columns)
     if FRAMES in images:
         columns[FRAMES] = FramesInLance(tables[0], int(lengths.sum()))
@@ -61,8 +65,8 @@ def open_lance(path: Path, observe: Callable[[np.ndarray], Observations] | None 
     return Logs(columns, lengths, None if FRAMES in columns else observe)
 
 
-def _values(path: Path, name: str, column: Any) -> np.ndarray:
-    """The numbers or text of a column [R] or, where rows are lists of one length, [R, size]."""
+def _values(path: Path, name: str, column: Any) -> np.ndarray | None:
+    """The numbers or text of a column [R] or, where rows are lists of one length, [R, size]; None for other things."""
     values = column.combine_chunks()
     if values.null_count:
         raise ReachcostError(f"{path}: column {name!r} has {values.null_count} rows without value: write it again")
@@ -71,6 +75,8 @@ def _values(path: Path, name: str, column: Any) -> np.ndarray:
     size = getattr(values.type, "list_size", None)
     numbers = (values.flatten() if size else values).to_numpy(zero_copy_only=False)
     if numbers.dtype.kind not in "biuf":
+        if name not in NEEDED:
+            return None
         raise ReachcostError(f"{path}: column {name!r} holds {values.type}: write numbers, or lists of one length")
     return numbers.reshape(-1, size) if size else numbers
 
