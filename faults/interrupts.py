@@ -26,9 +26,9 @@ COMMANDS: dict[str, tuple[tuple[str, ...], float]] = {
     "fit": (("fit", *MODEL, "--pairs", "20000", "--out", "{out}/head"), 5.0),
     "train-model": (("train-model", "lewm", "--logs", "{logs}", "--steps", "200", "--out", "{out}/model"), 5.0),
     "audit": (("audit", *MODEL, "--episodes", "4", "--out", "{out}/audit.json"), 6.0),
-    "reproduce": (("reproduce", "toponav", "--episodes", "10", "--out", "{out}/study"), 8.0),
+    "reproduce": (("reproduce", "toponav", "--out", "{out}/study"), 8.0),
     "reproduce by workers": (
-        ("reproduce", "toponav", "--episodes", "10", "--on", "local", "--workers", "2", "--out", "{out}/study"),
+        ("reproduce", "toponav", "--on", "local", "--workers", "2", "--out", "{out}/study"),
         10.0,
     ),
 }

@@ -1,6 +1,7 @@
 """Rows of several lengths lie in heaps, which have no checksum; a damaged one makes the library of HDF5 run forever.
 
-A heap is a line of objects, each of which tells how long it is. One that is of no length at all is never passed.
+A heap is a line of objects, each of which tells how long it is. One that is of no length at all is never passed. A row
+tells the length of its object, too, and memory for that is taken before anybody compares the two.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ import os
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+
+import h5py
+import numpy as np
 
 from reachcost.errors import ReachcostError
 
@@ -29,6 +33,28 @@ def require_heaps_that_end(path: Path, sizes: int) -> None:
     found = path.stat()
     if (place := _endless(path, sizes, (found.st_size, found.st_mtime_ns, found.st_ino))) is not None:
         raise ReachcostError(f"{path}: its heap at byte {place} is damaged: copy or generate the file again")
+
+
+def require_rows_that_fit(path: Path, dataset: h5py.h5d.DatasetID) -> None:
+    """Refuse rows of several lengths of which one is longer than the file, as far as they lie there uncompressed."""
+    width, most = dataset.get_type().get_size(), path.stat().st_size
+    length = np.dtype({"names": ["length"], "formats": ["<u4"], "offsets": [0], "itemsize": width})
+    with path.open("rb") as file:
+        for begin, size in _stretches(dataset):
+            file.seek(begin)
+            rows = np.frombuffer(file.read(size // width * width), length)["length"]
+            if len(rows) and rows.max() > most:
+                raise ReachcostError(f"{path}: a row claims {rows.max():,} bytes: copy or generate the file again")
+
+
+def _stretches(dataset: h5py.h5d.DatasetID) -> Iterator[tuple[int, int]]:
+    """Where the rows of a column lie in its file: first byte, and how many."""
+    layout = dataset.get_create_plist()
+    if layout.get_layout() == h5py.h5d.CHUNKED and not layout.get_nfilters():
+        chunks = (dataset.get_chunk_info(number) for number in range(dataset.get_num_chunks()))
+        yield from ((chunk.byte_offset, chunk.size) for chunk in chunks if chunk.byte_offset is not None)
+    elif (begin := dataset.get_offset()) is not None:
+        yield begin, dataset.get_storage_size()
 
 
 @lru_cache(maxsize=64)
