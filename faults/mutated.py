@@ -13,7 +13,7 @@ from pathlib import Path
 from faults.attempt import Attempt
 from faults.formats import FORMATS
 from faults.isolated import Outcome, isolated
-from faults.mutations import mutate
+from faults.mutations import ANOTHER, mutate
 from reachcost.base.seeding import generator
 
 SECONDS = 60
@@ -46,7 +46,8 @@ def tries(count: int, scratch: Path) -> Iterator[Attempt]:
             outcome = process.run(read, name, damaged)
             shutil.rmtree(damaged)
             what = f"{name}, {file}: {how} (try {number})"
-            yield Attempt(what, wrong(outcome, undisturbed[name], FORMATS[name].sealed))
+            sealed = FORMATS[name].sealed and how != ANOTHER  # which may be a whole file that is read as well
+            yield Attempt(what, wrong(outcome, undisturbed[name], sealed))
 
 
 def write(name: str, directory: Path) -> None:

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
 
-from rich.console import Console
-
+from reachcost.base.terminal import PlainConsole
 from reachcost.commands import asked, console
 from reachcost.commands.audit import audit
 from reachcost.commands.bench import bench
@@ -87,9 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _tell(text: str, style: str) -> None:
     """Print a sentence as text, whatever a name or a path in it holds."""
-    from reachcost.pages.html import visible
-
-    Console(stderr=True).print(visible(text), style=style, markup=False, highlight=False, soft_wrap=True)
+    PlainConsole(stderr=True).print(text, style=style, highlight=False, soft_wrap=True)
 
 
 def _nobody_reads() -> bool:
