@@ -65,16 +65,16 @@ def main(arguments: list[str] | None = None) -> int:
     except ReachcostError as error:
         _tell(f"reachcost: {error}", "red")
         return 1
-    except OSError as error:
+    except (MemoryError, RuntimeError, ImportError, OSError) as error:
+        if is_lack_of_memory(error):
+            _tell("reachcost: there is too little memory: ask for less, close other programs, or raise a limit", "red")
+            return 1
+        if not isinstance(error, OSError):
+            raise
         if isinstance(error, BrokenPipeError) and _nobody_reads():
             return 141
         where = f" {error.filename}" if error.filename else ""
         _tell(f"reachcost: the system refused{where} ({error.strerror or error}): choose another --out", "red")
-        return 1
-    except (MemoryError, RuntimeError) as error:
-        if not is_lack_of_memory(error):
-            raise
-        _tell("reachcost: there is too little memory: ask for less, close other programs, or raise the limit", "red")
         return 1
     except KeyboardInterrupt as interrupt:
         terminated = isinstance(interrupt, Terminated)
