@@ -63,9 +63,9 @@ def interrupted(arguments: Sequence[str], delay: float, out: Path) -> str:
             start_new_session=True,
         )
     try:
-        while FIRST not in told.read_text(errors="replace") and process.poll() is None:
+        while not _begun(told) and process.poll() is None:
             time.sleep(0.002)
-        time.sleep(0.005 + delay)
+        time.sleep(delay)
         running = process.poll() is None
         if running:
             os.killpg(process.pid, signal.SIGINT)  # as a terminal does: everybody hears it
@@ -82,6 +82,11 @@ def interrupted(arguments: Sequence[str], delay: float, out: Path) -> str:
     if partial := [*out.rglob(".*.partial")]:
         return f"it left {partial[0].name}"
     return "a process was left behind" if left else ""
+
+
+def _begun(told: Path) -> bool:
+    """Whether something was imported after the first module, so that the command is there to hear."""
+    return "import time:" in told.read_text(errors="replace").partition(FIRST)[2]
 
 
 def _end_group(group: int) -> bool:

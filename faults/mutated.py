@@ -12,7 +12,7 @@ from pathlib import Path
 
 from faults.attempt import Attempt
 from faults.formats import FORMATS
-from faults.isolated import Outcome, isolated
+from faults.isolated import Here, Isolated, Outcome, isolated
 from faults.mutations import ANOTHER, mutate
 from reachcost.base.seeding import generator
 
@@ -22,32 +22,40 @@ SECONDS = 60
 
 def tries(count: int, scratch: Path) -> Iterator[Attempt]:
     """Damage a file and read it, so many times; formats take turns."""
-    whole = {name: scratch / "whole" / str(number) for number, name in enumerate(FORMATS)}
-    files: dict[str, list[Path]] = {}
     with isolated(SECONDS, "faults.formats") as process:
-        undisturbed: dict[str, Outcome] = {}
-        for name, place in list(whole.items())[:count]:
-            place.mkdir(parents=True)
-            written = process.run(write, name, place)
-            undisturbed[name] = process.run(read, name, place)
-            if written.how != "returned" or undisturbed[name].how != "returned":
-                raise RuntimeError(f"{name} cannot be read as it was written: {written} {undisturbed[name]}")
-            found = sorted(path.relative_to(place) for path in place.rglob("*") if path.is_file())
-            files[name] = [path for path in found if not str(path).endswith((*FORMATS[name].ignored, " "))]
-        samples = [(whole[name] / some[0]).read_bytes() for name, some in files.items()]
-        for number in range(count):
-            name = [*FORMATS][number % len(FORMATS)]
-            rng = generator(0, "mutated", number)
-            damaged = scratch / "damaged"
-            shutil.copytree(whole[name], damaged)
-            file = files[name][rng.integers(len(files[name]))]
-            how, data = mutate((damaged / file).read_bytes(), samples, rng)
-            (damaged / file).write_bytes(data)
-            outcome = process.run(read, name, damaged)
-            shutil.rmtree(damaged)
-            what = f"{name}, {file}: {how} (try {number})"
-            sealed = FORMATS[name].sealed and how != ANOTHER  # which may be a whole file that is read as well
-            yield Attempt(what, wrong(outcome, undisturbed[name], sealed))
+        yield from tried(count, scratch, process)
+
+
+def tried(count: int, scratch: Path, process: Isolated | Here) -> Iterator[Attempt]:
+    """The same, read by a certain process."""
+    whole = {name: Whole(name, scratch / "whole" / str(number), process) for number, name in enumerate(FORMATS)}
+    samples = [(each.place / each.files[0]).read_bytes() for each in whole.values()]
+    for number in range(count):
+        name = [*FORMATS][number % len(FORMATS)]
+        rng = generator(0, "mutated", number)
+        damaged = scratch / "damaged"
+        shutil.copytree(whole[name].place, damaged)
+        file = whole[name].files[rng.integers(len(whole[name].files))]
+        how, data = mutate((damaged / file).read_bytes(), samples, rng)
+        (damaged / file).write_bytes(data)
+        outcome = process.run(read, name, damaged)
+        shutil.rmtree(damaged)
+        sealed = FORMATS[name].sealed and how != ANOTHER  # which may be a whole file that is read as well
+        yield Attempt(f"{name}, {file}: {how} (try {number})", wrong(outcome, whole[name].undisturbed, sealed))
+
+
+class Whole:
+    """The files of a format as they were written, and what reading them gives."""
+
+    def __init__(self, name: str, place: Path, process: Isolated | Here) -> None:
+        self.place = place
+        place.mkdir(parents=True)
+        written = process.run(write, name, place)
+        self.undisturbed = process.run(read, name, place)
+        if written.how != "returned" or self.undisturbed.how != "returned":
+            raise RuntimeError(f"{name} cannot be read as it was written: {written} {self.undisturbed}")
+        found = sorted(path.relative_to(place) for path in place.rglob("*") if path.is_file())
+        self.files = [path for path in found if not any(str(path).endswith(end) for end in FORMATS[name].ignored)]
 
 
 def write(name: str, directory: Path) -> None:

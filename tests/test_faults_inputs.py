@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from faults import mutated
-from faults.isolated import isolated
+from faults.isolated import Here, isolated
 
 
 def test_damaged_files_of_every_format_are_refused_or_harmless(tmp_path: Path) -> None:
-    found = [*mutated.tries(40, tmp_path)]
+    found = [*mutated.tried(40, tmp_path, Here())]
     assert len(found) == 40
     assert [attempt for attempt in found if attempt.wrong] == []
 

@@ -62,10 +62,9 @@ def test_a_closed_pipe_ends_the_command_in_silence() -> None:
     assert (ended.returncode, ended.stderr) == (141, b"")
 
 
-@pytest.mark.parametrize("megabytes", [150, 1000])
-def test_too_little_memory_is_one_sentence(megabytes: int, tmp_path: Path) -> None:
-    limit = (megabytes * 2**20,) * 2
-    command = [*COMMAND, "logs", "generate", "tworoom", "--episodes", "90000", "--out", str(tmp_path / "logs.h5")]
+def test_too_little_memory_to_begin_is_one_sentence(tmp_path: Path) -> None:
+    limit = (150 * 2**20,) * 2
+    command = [*COMMAND, "logs", "generate", "tworoom", "--out", str(tmp_path / "logs.h5")]
     ended = subprocess.run(
         command,
         capture_output=True,
@@ -75,8 +74,23 @@ def test_too_little_memory_is_one_sentence(megabytes: int, tmp_path: Path) -> No
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, limit),
     )
     assert ended.returncode == 1
-    assert "memory" in ended.stderr
+    assert "too little memory" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory"), OSError(12, "Cannot allocate memory")],
+)
+def test_too_little_memory_for_the_work_is_one_sentence(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("reachcost.tasks.toponav.TopoNav.generate_logs", full)
+    assert main(["logs", "generate", "toponav", "--out", str(tmp_path / "logs.h5")]) == 1
+    assert capsys.readouterr().err.startswith("reachcost: there is too little memory: ask for less")
     assert not [*tmp_path.iterdir()]
 
 
