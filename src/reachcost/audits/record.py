@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from reachcost.audits.planner import Audit
 from reachcost.base.atomic import replaced_file, write_file
+from reachcost.base.files import require_regular
 from reachcost.base.reading import read_as, read_record
 from reachcost.errors import ReachcostError
 from reachcost.results.records import write_rows
@@ -61,6 +62,7 @@ def is_audit(document: object) -> bool:
 def _rows(path: Path) -> dict[str, dict[str, Any]]:
     """Rows and their episodes, by what was measured."""
     try:
+        require_regular(path)
         table = pq.read_table(path, columns=["measurement", "episode", "value"])
         names, episodes, values = (table[name].to_numpy() for name in ("measurement", "episode", "value"))
     except (OSError, pa.ArrowException, KeyError) as error:

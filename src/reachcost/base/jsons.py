@@ -7,6 +7,8 @@ import math
 from pathlib import Path
 from typing import Any, NoReturn
 
+from reachcost.base.files import require_regular
+
 LARGEST = 64 * 2**20
 """Bytes of a file that are read."""
 DEEPEST = 64
@@ -17,6 +19,7 @@ DIGITS = 20
 
 def read_json(path: Path) -> Any:
     """What a file of JSON holds; OSError where it cannot be read, ValueError for anything else that is wrong."""
+    require_regular(path)
     with path.open("rb") as file:
         data = file.read(LARGEST + 1)
     if len(data) > LARGEST:

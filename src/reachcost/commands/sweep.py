@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from reachcost.base.files import require_regular
 from reachcost.commands import console, require_writable
 from reachcost.commands.cells import On, require_place, show_plan, tables_made
 from reachcost.commands.options import is_own, logs_option, model_option, task_option
@@ -76,6 +77,7 @@ def _model(text: str, task: Task, logs: Logs, clamp: bool) -> WorldModel:
 def read_file(file: Path) -> str:
     """The text of a sweep."""
     try:
+        require_regular(file)
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
