@@ -65,7 +65,9 @@ def _rows(path: Path) -> dict[str, dict[str, Any]]:
         require_regular(path)
         table = pq.read_table(path, columns=["measurement", "episode", "value"])
         names, episodes, values = (table[name].to_numpy() for name in ("measurement", "episode", "value"))
-    except (OSError, pa.ArrowException, KeyError) as error:
+        if {type(name) for name in names} - {str} or values.dtype.kind not in "fiu" or episodes.dtype.kind not in "iu":
+            raise ValueError("its columns hold no names and numbers")
+    except (OSError, pa.ArrowException, KeyError, ValueError) as error:
         why = str(error).partition("\n")[0]
         raise ReachcostError(
             f"the rows of the audit, {path}, cannot be read ({why}): keep both files together"

@@ -142,6 +142,7 @@ def _loop(run: Run) -> Loop:
 
 def _column(run: Run, name: str) -> np.ndarray:
     """A column of the rows of a run, as the manifest promises them."""
+    run.require_intact()
     if (run.path / "rows.parquet").stat().st_size > LARGEST:
         raise ReachcostError(f"the rows of {run.path} have more than {LARGEST // 2**20} MB: report a smaller run")
     table = run.table()
