@@ -69,8 +69,8 @@ def test_rooms_import_downwards_only() -> None:
 def test_one_file_knows_ray() -> None:
     named = {
         (module, name.split(".")[0])
-        for module, tree in MODULES.items()
-        for node in ast.walk(tree)
+        for module, nodes in modules().items()
+        for node in nodes
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""])
     }

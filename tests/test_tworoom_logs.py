@@ -10,13 +10,14 @@ import pytest
 import torch
 
 import reachcost
+from reachcost.data.frozen import thawed
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.fitting.exclusion import Exclusion
 from reachcost.fitting.temporal import TemporalPairs
 from reachcost.tasks.tworoom import Layout, TwoRoom
-from reachcost.tasks.tworoom.evaluation_sets import RULES, draw, freeze, from_manifest, to_manifest
+from reachcost.tasks.tworoom.evaluation_sets import RULES, draw, freeze, to_manifest
 from reachcost.tasks.tworoom.statistics import PUBLIC_CACHE, log_statistics
 
 TASK = TwoRoom()
@@ -135,11 +136,11 @@ def test_a_changed_manifest_is_refused() -> None:
         changed = copy.deepcopy(manifest)
         changed[field][3][0] += 1
         with pytest.raises(ReachcostError, match="was changed since it was frozen"):
-            from_manifest(changed)
+            thawed(changed, np.float32)
     with pytest.raises(ReachcostError, match="was changed since it was frozen"):
-        from_manifest({**manifest, "logs_sha256": "other"})
+        thawed({**manifest, "logs_sha256": "other"}, np.float32)
     subset = TASK.evaluation_set("balanced").subset(slice(3, 9))
-    assert from_manifest(to_manifest(subset)).fingerprint == subset.fingerprint
+    assert thawed(to_manifest(subset), np.float32).fingerprint == subset.fingerprint
 
 
 def test_frozen_sets_belong_to_the_public_layout() -> None:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import sys
 from typing import Any
+
+if sys.argv[:1] == ["-m"] and "reachcost" in sys.orig_argv:  # `python -m reachcost`: what follows takes a while
+    from reachcost_command import listen
+
+    listen()
 
 from reachcost.tasks.registry import register_environments
 

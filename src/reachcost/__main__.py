@@ -2,7 +2,7 @@
 
 import sys
 
-from reachcost.cli import main
+from reachcost_command import main
 
 if __name__ == "__main__":
     sys.exit(main())

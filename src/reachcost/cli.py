@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import threading
@@ -12,8 +13,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
 
-from rich.console import Console
-
+from reachcost.base.terminal import PlainConsole
 from reachcost.commands import asked, console
 from reachcost.commands.audit import audit
 from reachcost.commands.bench import bench
@@ -31,6 +31,7 @@ from reachcost.commands.reproduce import reproduce
 from reachcost.commands.sweep import sweep
 from reachcost.commands.train_model import train_model
 from reachcost.errors import ReachcostError, ReachcostWarning
+from reachcost_command import INTERRUPTED, end, is_lack_of_memory
 
 COMMANDS = {
     "demo": demo,
@@ -58,28 +59,57 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     asked[:] = arguments
     try:
-        with _terminable(), _plain_warnings():
+        with _interruptible(), _terminable(), _plain_warnings():
             code = parse(COMMANDS, arguments)()
+            sys.stdout.flush()
     except ReachcostError as error:
         _tell(f"reachcost: {error}", "red")
         return 1
-    except OSError as error:
+    except (MemoryError, RuntimeError, ImportError, OSError) as error:
+        if is_lack_of_memory(error):
+            _tell("reachcost: there is too little memory: ask for less, close other programs, or raise a limit", "red")
+            return 1
+        if not isinstance(error, OSError):
+            raise
+        if isinstance(error, BrokenPipeError) and _nobody_reads():
+            return 141
         where = f" {error.filename}" if error.filename else ""
         _tell(f"reachcost: the system refused{where} ({error.strerror or error}): choose another --out", "red")
         return 1
-    except KeyboardInterrupt as end:
-        terminated = isinstance(end, Terminated)
+    except KeyboardInterrupt as interrupt:
+        terminated = isinstance(interrupt, Terminated)
         how = "terminated" if terminated else "interrupted"
         _tell(f"reachcost: {how}; what is saved is whole, and the same command uses it", "yellow")
-        return 143 if terminated else 130
+        return 143 if terminated else INTERRUPTED
     return code or 0
 
 
 def _tell(text: str, style: str) -> None:
     """Print a sentence as text, whatever a name or a path in it holds."""
-    from reachcost.pages.html import visible
+    PlainConsole(stderr=True).print(text, style=style, highlight=False, soft_wrap=True)
 
-    Console(stderr=True).print(visible(text), style=style, markup=False, highlight=False, soft_wrap=True)
+
+def _nobody_reads() -> bool:
+    """Whether what reads the output is gone, as `head` is once it has enough: then nothing more is written, either."""
+    watched = select.poll()
+    watched.register(1, 0)
+    if not any(event & select.POLLERR for _, event in watched.poll(0)):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return True
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Make Ctrl-C an exception while there is somebody to tidy up after it; before and after, it ends the program."""
+    if signal.getsignal(signal.SIGINT) is not end:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, end)
 
 
 class Terminated(KeyboardInterrupt):
@@ -94,7 +124,7 @@ def _terminable() -> Iterator[None]:
         return
     owner, before, unraisable = os.getpid(), signal.getsignal(signal.SIGTERM), sys.unraisablehook
 
-    def end(number: int, frame: Any) -> None:
+    def terminate(number: int, frame: Any) -> None:
         if os.getpid() != owner:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)
@@ -110,7 +140,7 @@ def _terminable() -> Iterator[None]:
         late.daemon = True
         late.start()
 
-    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGTERM, terminate)
     sys.unraisablehook = again
     try:
         yield
@@ -136,7 +166,3 @@ def _plain_warnings() -> Iterator[None]:
         yield
     finally:
         warnings.formatwarning = usual
-
-
-if __name__ == "__main__":
-    sys.exit(main())

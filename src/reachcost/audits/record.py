@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 
 from reachcost.audits.planner import Audit
 from reachcost.base.atomic import replaced_file, write_file
-from reachcost.base.reading import read_as, read_json
+from reachcost.base.files import require_regular
+from reachcost.base.reading import read_as, read_record
 from reachcost.errors import ReachcostError
 from reachcost.results.records import write_rows
 
@@ -38,7 +39,7 @@ def read_audit(path: Path, rows: Path | None = None) -> Audit:
         path: The JSON file.
         rows: The numbers, by default beside it.
     """
-    document = read_json(path)
+    document = read_record(path)
     if not is_audit(document):
         raise ReachcostError(f"{path} is no audit: give the file that reachcost audit --out wrote")
     audit = read_as(Audit, {name: document[name] for name in PARTS if name in document}, str(path))
@@ -61,9 +62,12 @@ def is_audit(document: object) -> bool:
 def _rows(path: Path) -> dict[str, dict[str, Any]]:
     """Rows and their episodes, by what was measured."""
     try:
+        require_regular(path)
         table = pq.read_table(path, columns=["measurement", "episode", "value"])
         names, episodes, values = (table[name].to_numpy() for name in ("measurement", "episode", "value"))
-    except (OSError, pa.ArrowException, KeyError) as error:
+        if {type(name) for name in names} - {str} or values.dtype.kind not in "fiu" or episodes.dtype.kind not in "iu":
+            raise ValueError("its columns hold no names and numbers")
+    except (OSError, pa.ArrowException, KeyError, ValueError) as error:
         why = str(error).partition("\n")[0]
         raise ReachcostError(
             f"the rows of the audit, {path}, cannot be read ({why}): keep both files together"

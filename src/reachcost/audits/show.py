@@ -13,13 +13,14 @@ from reachcost.audits.criteria import Criterion
 from reachcost.audits.planner import CANNOT_TELL, Audit
 from reachcost.audits.stage import Stage
 from reachcost.audits.stages import STAGES
+from reachcost.base.terminal import PlainConsole
 
 STYLES = {"pass": "green", "survives": "green", "fail": "bold red", "refuted": "bold red"}
 
 
 def show_audit(audit: Audit, console: Console | None = None) -> None:
     """Print every stage, the verdict and the criteria."""
-    console = console or Console()
+    console = console or PlainConsole()
     goals, episodes = audit.settings["evaluation_set"], audit.settings["episodes"]
     console.print(f"judged on {f'{episodes} episodes of {goals}' if goals else 'logs alone'}", highlight=False)
     console.print(_stages(audit.stages))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from reachcost.base.files import require_regular
 from reachcost.base.pieces import pieces
 
 
@@ -22,5 +23,6 @@ def fingerprint_arrays(*arrays: np.ndarray) -> str:
 
 def sha256_of(path: Path) -> str:
     """sha256 of a file."""
+    require_regular(path)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -18,6 +18,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from reachcost.base.atomic import write_file
+from reachcost.base.files import require_regular
 from reachcost.base.jsons import read_json
 from reachcost.errors import ReachcostError
 
@@ -110,6 +111,7 @@ class StoredModule:
 
     def _weights(self, config: dict[str, Any]) -> dict[str, Tensor]:
         try:
+            require_regular(self._directory / "weights.safetensors")
             data = (self._directory / "weights.safetensors").read_bytes()
         except OSError as error:
             self.refuse(f"weights.safetensors cannot be read ({error.strerror})", error)

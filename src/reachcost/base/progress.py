@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
+from reachcost.base.terminal import PlainConsole
 from reachcost.base.types import refuse
 
 Item = TypeVar("Item")
@@ -63,8 +64,8 @@ class ConsoleProgress(Progress):
         yield from self._beside_bar(items, unit) if self._console.is_interactive else self._in_lines(items, unit)
 
     def _beside_bar(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
-        columns = (TextColumn("{task.description}"), BarColumn(12), MofNCompleteColumn(), TextColumn(unit))
-        note = TextColumn("{task.fields[note]}")
+        title, note = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[note]}"))
+        columns = (title, BarColumn(12), MofNCompleteColumn(), TextColumn(unit, markup=False))
         with Bars(*columns, TimeElapsedColumn(), note, console=self._console) as bars:
             task = bars.add_task(f"{self._title:<22}", total=len(items), note="")
             self._bars = bars
@@ -114,4 +115,4 @@ def as_progress(progress: Progress | bool | None) -> Progress:
         return progress
     if progress is not None and not isinstance(progress, bool):
         refuse(progress, "progress", "give True to see it, or leave it out")
-    return ConsoleProgress(Console(stderr=True)) if progress else Progress()
+    return ConsoleProgress(PlainConsole(stderr=True)) if progress else Progress()

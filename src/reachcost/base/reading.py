@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
@@ -10,29 +9,22 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from reachcost.base.jsons import read_json
 from reachcost.errors import ReachcostError
 
 Read = TypeVar("Read")
-LARGEST = 64 * 2**20
-"""Bytes of a file that are read."""
 LONGEST = 20_000
 """Characters of a text, unless it is a picture."""
 
 
-def read_json(path: Path) -> Any:
-    """The values of a JSON file; NaN and infinity are none."""
+def read_record(path: Path) -> Any:
+    """The values of a JSON file, or one sentence."""
     try:
-        if path.stat().st_size > LARGEST:
-            raise ReachcostError(f"{path} has more than {LARGEST // 2**20} MB: give a record as reachcost writes it")
-        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+        return read_json(path)
     except OSError as error:
         raise ReachcostError(f"{path} cannot be read ({error.strerror or error}): check the path") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ReachcostError(f"{path} is not valid JSON ({error}): give a record as reachcost writes it") from error
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number")
 
 
 def read_as(kind: type[Read], value: Any, where: str) -> Read:

@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 
 from reachcost.base.atomic import write_file
+from reachcost.base.files import require_regular
 
 MARK = b"reachcost-sealed "
 
@@ -17,6 +18,7 @@ def write_sealed(path: Path, content: bytes) -> None:
 
 def read_sealed(path: Path) -> bytes:
     """What was written, bit for bit; ValueError for anything else."""
+    require_regular(path)
     seal, _, content = path.read_bytes().partition(b"\n")
     if seal != MARK + hashlib.sha256(content).hexdigest().encode():
         raise ValueError("its checksum does not fit")

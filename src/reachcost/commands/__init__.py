@@ -11,14 +11,13 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
+from reachcost.base.terminal import PlainConsole
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
     from reachcost.planning.cem import CEM
 
-console = Console()
+console = PlainConsole()
 asked: list[str] = []
 """The arguments of the command that runs."""
 

@@ -82,13 +82,13 @@ def usual_models(task: Task) -> tuple[str, ...]:
 
 def _planned(task: Task, name: str, head: str | None, trust_pickle: bool, progress: Progress) -> Planned:
     """A world model with its costs; without logs to learn from, latent distance is the only one."""
+    from reachcost.base.terminal import visible
     from reachcost.costs.checks import require_one_model
     from reachcost.costs.head import HeadCost
     from reachcost.costs.latent import LatentMSE
     from reachcost.explore.engine import Planned
     from reachcost.explore.heads import knows_layouts, repaired_head
     from reachcost.heads.storage import load_head
-    from reachcost.pages.html import visible
 
     logs = task.generate_logs(SOME) if task.offers("generate_logs") else None
     model = model_option(name, task=task, logs=logs, trust_pickle=trust_pickle)

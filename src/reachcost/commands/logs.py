@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import tyro
 from rich import box
 from rich.table import Table
 
+from reachcost.base.memory import require_memory
 from reachcost.commands import console, require_least, require_writable
 from reachcost.commands.options import task_option
+
+if TYPE_CHECKING:
+    from reachcost.tasks.contract import Task
+
+MANY = 100_000
+"""Episodes that anybody may ask for."""
 
 
 def generate_logs(
@@ -41,6 +49,7 @@ def generate_logs(
     require_writable(out.parent)
     world = task_option(task)
     sized = task_option(task, pixels=pixels) if pixels else world
+    _require_room(world, episodes, seed)
     logged = world.generate_logs(episodes, seed)
     progress = ConsoleProgress(console)
     progress.step("pixels")
@@ -51,3 +60,11 @@ def generate_logs(
         known = "–" if public is None else f"{public:,}"
         table.add_row(name, f"{value:,.4g}" if value < 1000 else f"{value:,.0f}", known)
     console.print(table)
+
+
+def _require_room(world: Task, episodes: int, seed: int) -> None:
+    """Refuse more episodes than memory holds, judged by one of them, before years are spent on them."""
+    if episodes > MANY:
+        one = world.generate_logs(1, seed)
+        size = sum(np.asarray(column).nbytes for column in one.columns.values())
+        require_memory(size * episodes, f"--episodes {episodes}", "give fewer, and log into several files")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from reachcost.base.files import require_regular
 from reachcost.base.places import expanded
 from reachcost.commands import console, require_writable
 from reachcost.commands.cells import On, reported, require_place, show_plan, tables_made
@@ -50,7 +51,7 @@ def sweep(
 
     use_device(device)
     require_place(on, workers, address)
-    text = _read(file)
+    text = read_file(file)
     declared = read_sweep(str(file), text)
     command = f"reachcost sweep {file.name}"
     orders = [Order(declared.name, study_of_sweep, (str(file), text), declared.episodes, command, _reads(declared))]
@@ -88,8 +89,10 @@ def _model(text: str, task: Task, logs: Logs, clamp: bool) -> WorldModel:
     return load_world_model(text, clamp=clamp, logs=logs)
 
 
-def _read(file: Path) -> str:
+def read_file(file: Path) -> str:
+    """The text of a sweep."""
     try:
+        require_regular(file)
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from reachcost.base.jsons import parse_json
 from reachcost.errors import ReachcostError
 
 CANDIDATES, ITERATIONS, SEEDS = (4, 1000), (1, 40), (0, 2**31 - 1)
@@ -48,9 +48,9 @@ class Asked:
     def of(cls, body: bytes) -> Asked:
         """Read a request, JSON."""
         try:
-            given = json.loads(body)
-        except (ValueError, RecursionError) as error:
-            raise ReachcostError("the request is no JSON: send an object") from error
+            given = parse_json(body)
+        except ValueError as error:
+            raise ReachcostError(f"the request is no JSON ({error}): send an object") from error
         names = [field.name for field in fields(cls)]
         if not isinstance(given, dict):
             raise ReachcostError(f"the request is no object: send {', '.join(names)}")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from reachcost.base.terminal import visible
 from reachcost.costs.field import Places
 from reachcost.costs.oracle import OracleGeodesic, exact_model
 from reachcost.costs.unit import ORACLE
@@ -22,7 +23,6 @@ from reachcost.errors import ReachcostError
 from reachcost.explore.answers import handles_of, outcome_of, rounds_of
 from reachcost.explore.asked import SHOWN, Asked, Place
 from reachcost.explore.packed import packed_costs
-from reachcost.pages.html import visible
 from reachcost.planning.control import control
 from reachcost.planning.rounds import Round
 from reachcost.planning.usual import sized_planner, usual_planner

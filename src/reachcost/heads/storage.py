@@ -12,7 +12,7 @@ from torch import Tensor
 from reachcost.base.atomic import new_directory
 from reachcost.base.hub import Hub, Repository, is_name
 from reachcost.base.modules import FILES, StoredModule, write_module
-from reachcost.base.types import require_type
+from reachcost.base.types import ask, require_type
 from reachcost.errors import ReachcostError
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.kinds import KINDS, is_same_class, refusal
@@ -66,7 +66,17 @@ def load_head(directory: str | Path, hub: Hub | None = None) -> LearnedHead:
         stored.refuse(f"config.json needs valid `arguments`: {wrong}")
     head = stored.fill(lambda: kind(**arguments), config)
     head.record = _require_record(stored, config["training"])
+    _require_finite(stored, head)
     return head
+
+
+@torch.no_grad()
+def _require_finite(stored: StoredModule, head: LearnedHead) -> None:
+    """Refuse weights or a scale so large that predictions overflow, on latents of usual sizes."""
+    usual = torch.tensor([0.0, 1.0, -1.0, 10.0])[:, None].expand(-1, head.latent_dim)
+    predicted = ask(lambda: head(usual[:, None], usual[None]), "the head cannot be used", "fit it again")
+    if not torch.isfinite(torch.as_tensor(predicted)).all():
+        stored.refuse(f"its weights or its scale ({head.scale:.3g}) are so large that it predicts no finite numbers")
 
 
 def _require_record(stored: StoredModule, record: dict[str, Any]) -> dict[str, Any]:

@@ -7,32 +7,20 @@ import hashlib
 import html
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
+from reachcost.base.terminal import visible
+
 VOID = ("br", "hr", "img", "input", "link", "meta")
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
-)
-"""Control characters, marks that turn or hide text, and halves of characters: what a reader must see, or cannot."""
 _IN_SCRIPT = {ord("<"): r"\u003c", ord(">"): r"\u003e", ord("&"): r"\u0026"}
 
 
 class Markup(str):
     """Text that is HTML already. Any other text is escaped where it enters a page."""
-
-
-def visible(text: object) -> str:
-    r"""Text in which everything shows: control characters and marks of direction as their code points.
-
-    >>> visible("a\x1b[1m\u202eb")
-    'a⟨1B⟩[1m⟨202E⟩b'
-    """
-    return _UNSEEN.sub(lambda found: f"⟨{ord(found[0]):02X}⟩", str(text))
 
 
 def escaped(text: object) -> Markup:

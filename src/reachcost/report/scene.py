@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from reachcost.base.atomic import write_file
-from reachcost.base.reading import read_as, read_json
+from reachcost.base.reading import read_as, read_record
 from reachcost.errors import ReachcostError
 
 FORMAT = "reachcost-scene/1"
@@ -177,7 +177,7 @@ def beside(path: Path) -> Path:
 
 def read_scene(path: Path) -> Scene:
     """Read a scene, and refuse what is none."""
-    document = read_json(path)
+    document = read_record(path)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ReachcostError(f"{path} is no scene of format {FORMAT!r}: make it again, with the record it is of")
     return read_as(Scene, document, str(path))

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from reachcost.audits.record import is_audit, read_audit
-from reachcost.base.reading import LARGEST, read_json
+from reachcost.base.jsons import LARGEST
+from reachcost.base.reading import read_record
 from reachcost.errors import ReachcostError
 from reachcost.heads.storage import FORMAT as HEAD
 from reachcost.report.material import Loop, Material, Record, numbered
@@ -38,7 +39,7 @@ def read_source(path: Path) -> Material:
         )
     if path.is_dir():
         return _directory(path)
-    document = read_json(path) if path.suffix == ".json" else None
+    document = read_record(path) if path.suffix == ".json" else None
     if is_audit(document):
         scenes = (read_scene(beside(path)),) if beside(path).exists() else ()
         audit = read_audit(path)
@@ -179,6 +180,7 @@ def _loop(run: Run) -> Loop:
 
 def _column(run: Run, name: str) -> np.ndarray:
     """A column of the rows of a run, as the manifest promises them."""
+    run.require_intact()
     if (run.path / "rows.parquet").stat().st_size > LARGEST:
         raise ReachcostError(f"the rows of {run.path} have more than {LARGEST // 2**20} MB: report a smaller run")
     table = run.table()
@@ -189,7 +191,7 @@ def _column(run: Run, name: str) -> np.ndarray:
 
 def _training(path: Path) -> Training:
     """How the head of a directory was trained; its weights are not read."""
-    config = read_json(path / "config.json")
+    config = read_record(path / "config.json")
     if not isinstance(config, dict) or config.get("format") != HEAD or not isinstance(config.get("training"), dict):
         raise ReachcostError(f"{path} is no head: give the directory that reachcost fit --out wrote")
     return Training.of(config["training"], str(path / "config.json"))

@@ -220,9 +220,15 @@ def read_run(path: Path) -> Run:
         or manifest.get("format") != FORMAT
         or not all(isinstance(manifest.get(key), kind) for key, kind in types.items())
         or "rows.parquet" not in manifest["files"]
+        or not all(_is_file_of_run(*file) for part in ("files", "artefacts") for file in manifest[part].items())
     ):
         raise ReachcostError(_damaged(path, f"manifest.json is not of format {FORMAT!r}"))
     return Run(path, manifest)
+
+
+def _is_file_of_run(name: str, sha256: object) -> bool:
+    """Whether a manifest names a file of its own directory, and its checksum."""
+    return Path(name).name == name and "\0" not in name and isinstance(sha256, str)
 
 
 def require_intact_runs(out: Path) -> None:

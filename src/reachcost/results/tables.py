@@ -14,7 +14,8 @@ from rich import box
 from rich.table import Table
 
 from reachcost.base.atomic import write_file
-from reachcost.base.reading import LARGEST, LONGEST, read_as, read_json
+from reachcost.base.jsons import LARGEST
+from reachcost.base.reading import LONGEST, read_as, read_record
 from reachcost.errors import ReachcostError
 
 METRICS = {
@@ -204,13 +205,17 @@ class ResultTable:
 
 def read_table(path: Path, headings: Mapping[str, tuple[str, int]] | None = None) -> ResultTable:
     """A table from its JSON file; its note stands in the Markdown beside it."""
-    document = read_json(path)
+    document = read_record(path)
     if not is_table(document):
         raise ReachcostError(f"{path} is no table: give a file of DIR/tables that ends in .json")
     kept = {field.name for field in fields(TableRow)} - {"extra"}
     rows = []
     for number, row in enumerate(document["rows"]):
         known = read_as(TableRow, row, f"row {number} of {path}")
+        if wrong := next((metric for metric, bounds in known.interval.items() if len(bounds) != 2), None):
+            raise ReachcostError(
+                f"row {number} of {path}: the interval of {wrong[:40]!r} has no two ends: make it again"
+            )
         rows.append(replace(known, extra={name: value for name, value in row.items() if name not in kept}))
     metrics = dict.fromkeys(metric for row in rows for metric in row.ours)
     further = {name: value for name, value in document.items() if name not in ("table", "rows")}

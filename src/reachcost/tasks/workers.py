@@ -97,6 +97,7 @@ class Workers:
         process = context.Process(target=_serve, args=(ours, theirs, self._make), daemon=True)  # pyright: ignore[reportAttributeAccessIssue]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # that threads are not taken along: see `_serve`
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # its first moments, too
             try:
                 process.start()
             except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -104,6 +105,8 @@ class Workers:
                     f"{self._name}: its functions cannot be sent to a worker ({error}): define them at the top of a "
                     "module, or take workers=1"
                 ) from error
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         return _Worker(process, ours)
 

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from reachcost.base.files import require_regular
 from reachcost.base.hashing import sha256_of
 from reachcost.base.hub import is_name
 from reachcost.base.jsons import read_json
@@ -132,6 +133,7 @@ def _read_config(path: Path) -> object:
 
 def _read_weights(path: Path) -> object:
     try:
+        require_regular(path)
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:  # its message recommends to load the file unsafely
         refuse(path, "it holds more than weights, and loading that could run any code: get a plain state dict", error)

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import h5py
 import numpy as np
 
+from reachcost.base.hdf5.heaps import require_heaps_that_end, require_rows_that_fit
 from reachcost.base.interrupts import interrupts_later
 from reachcost.errors import ReachcostError
 
@@ -37,12 +38,14 @@ class Column:
         self.shape: tuple[int, ...] = dataset.shape or ()
         self.dtype: np.dtype = dataset.dtype
         self.ndim = len(self.shape)
+        self._fits = False
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, rows: Any) -> np.ndarray:
         with _sentences(self.where, self.name), interrupts_later():
+            self._require_readable(self._dataset.id)
             if not isinstance(rows, np.ndarray):
                 return self._dataset[rows]
             # One by one: HDF5 takes far longer for a list of rows than for each of them.
@@ -61,13 +64,31 @@ class Column:
     def text(self) -> np.ndarray:
         """All rows as text."""
         with _sentences(self.where, self.name), interrupts_later():
+            self._require_readable(self._dataset.id)
             return np.array(self._dataset.asstr()[:], dtype=str)
 
     def remark(self, name: str) -> Any:
         """What an attribute of the column says, a number or text; None if there is none."""
         with _sentences(self.where, self.name):
-            found = self._dataset.attrs.get(name)
+            if name not in self._dataset.attrs:
+                return None
+            self._require_readable(self._dataset.attrs.get_id(name))
+            found = self._dataset.attrs[name]
         return found.decode(errors="replace") if isinstance(found, bytes) else found
+
+    def _require_readable(self, stored: h5py.h5d.DatasetID | h5py.h5a.AttrID) -> None:
+        """Refuse rows of several lengths that the library of HDF5 would not survive."""
+        if not stored.dtype.hasobject:
+            return
+        kind = stored.get_type()
+        usual = h5py.h5t.py_create(stored.dtype, logical=True)
+        if h5py.check_string_dtype(stored.dtype) is None and kind.encode() != usual.encode():
+            _refuse(self.where, self.name, "is of no known type", "copy or generate the file again")
+        _, sizes = self._dataset.file.id.get_create_plist().get_sizes()
+        require_heaps_that_end(self.where, sizes)
+        if isinstance(stored, h5py.h5d.DatasetID) and not self._fits:
+            require_rows_that_fit(self.where, stored)
+            self._fits = True
 
 
 class Group(Mapping[str, "Group | Column"]):
@@ -125,7 +146,7 @@ class OnDisk:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._seen = self._signature()
-        self._opened: tuple[int, h5py.File] | None = None
+        self._opened: tuple[int, h5py.File, dict[str, Column]] | None = None
 
     def read(self, name: str, rows: Any) -> np.ndarray:
         """Some rows of a column, by its full name."""
@@ -137,11 +158,14 @@ class OnDisk:
             if self._signature() != self._seen:
                 raise ReachcostError(f"{self.path} was changed since it was opened: open it again")
             with _sentences(self.path):
-                self._opened = os.getpid(), h5py.File(self.path, "r")
-        found = Group(self.path, self._opened[1])[name]
-        if not isinstance(found, Column):
-            _refuse(self.path, name, "is not a column", "write it again")
-        return found
+                self._opened = os.getpid(), h5py.File(self.path, "r"), {}
+        _, file, columns = self._opened
+        if name not in columns:
+            found = Group(self.path, file)[name]
+            if not isinstance(found, Column):
+                _refuse(self.path, name, "is not a column", "write it again")
+            columns[name] = found
+        return columns[name]
 
     def _signature(self) -> tuple[int, ...]:
         """What changes when somebody writes to a file, or puts another in its place."""

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import io
+import math
 from abc import abstractmethod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import ImageFile
+from PIL.JpegImagePlugin import JpegImageFile
+from PIL.PngImagePlugin import PngImageFile
 
 from reachcost.errors import ReachcostError
 
-FORMATS = ("JPEG", "PNG")
-"""Of images; others can make the decoder call programs."""
+FORMATS = {b"\xff\xd8\xff": JpegImageFile, b"\x89PNG\r\n": PngImageFile}
+"""Of images, by how they begin."""
+LARGEST = 2**24
+"""Pixels of a frame."""
 
 
 class LazyFrames:
@@ -50,11 +56,24 @@ class LazyFrames:
 def decode_frame(path: Path, blob: bytes) -> np.ndarray:
     """The frame uint8 [height, width, 3] in the bytes of an image."""
     try:
-        from PIL import Image
-    except ImportError as error:
-        raise ReachcostError(f"{path} holds images: pip install 'reachcost[swm]' to read them") from error
-    try:
-        with Image.open(io.BytesIO(blob), formats=FORMATS) as image:
+        with _opened(blob) as image:  # its head alone
+            if math.prod(image.size) > LARGEST:
+                width, height = image.size
+                raise ReachcostError(
+                    f"{path}: a frame has {width:,} x {height:,} px: scale all frames to a few hundred"
+                )
             return np.asarray(image.convert("RGB"))
-    except (OSError, ValueError, TypeError, Image.DecompressionBombError) as error:
-        raise ReachcostError(f"{path}: a frame is no whole {' or '.join(FORMATS)} image ({error})") from error
+    except ReachcostError:
+        raise
+    except Exception as error:  # a damaged image can raise anything
+        raise ReachcostError(
+            f"{path}: a frame is no whole JPEG or PNG image ({error}): copy or write the file again"
+        ) from error
+
+
+def _opened(blob: bytes) -> ImageFile.ImageFile:
+    """An image of one of two formats: others can make the decoder call programs."""
+    kind = next((kind for begin, kind in FORMATS.items() if isinstance(blob, bytes) and blob.startswith(begin)), None)
+    if kind is None:
+        raise ValueError("it begins like neither")
+    return kind(io.BytesIO(blob))

@@ -188,9 +188,10 @@ def _read(path: Path, file: Group, observe: Callable[[np.ndarray], Observations]
 
 def read_column(column: Column) -> np.ndarray:
     """All rows of a column, text as such; one that `write_logs` wrote must be what it was."""
-    values = column.text() if column.is_text else column[:]
-    if values.dtype.kind not in "biufcUSV":
+    # Before it is read: there is no telling what it is.
+    if not column.is_text and (column.dtype.hasobject or column.dtype.kind not in "biufcSV"):
         raise ReachcostError(f"{column.where}: {column.name} holds {column.dtype}: write numbers or text")
+    values = column.text() if column.is_text else column[:]
     known = column.remark("sha256")
     if known is not None and _checksum(column.name, values[: column.remark("rows")]) != known:
         raise ReachcostError(

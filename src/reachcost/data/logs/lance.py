@@ -17,6 +17,8 @@ from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 
 FRAMES = "pixels"
+NEEDED = ("state", "pos_agent", "action", "proprio", "episode_idx", "ep_idx", "step_idx")
+"""Columns that must hold numbers."""
 
 
 class FramesInLance(LazyFrames):
@@ -25,14 +27,16 @@ class FramesInLance(LazyFrames):
     def __init__(self, path: Path, rows: int) -> None:
         self.path: Path = path
         self._table: Any = None
-        self.shape = (rows,)
-        self.shape = (rows, *self[slice(0, 1)].shape[1:])
+        self.shape = (rows, *self._decoded(np.array([0]))[0].shape)
 
     def read(self, numbers: np.ndarray) -> np.ndarray:
         """The frames of some rows [N]."""
+        return self.of_one_size(self._decoded(numbers))
+
+    def _decoded(self, numbers: np.ndarray) -> list[np.ndarray]:
         self._table = self._table or _open(self.path)
-        blobs = _read(self.path, lambda: self._table.take(numbers.tolist(), columns=[FRAMES]))[FRAMES].to_pylist()
-        return np.stack([decode_frame(self.path, blob) for blob in blobs])
+        blobs = _read(self.path, lambda: self._table.take(numbers.tolist(), columns=[FRAMES])[FRAMES].to_pylist())
+        return [decode_frame(self.path, blob) for blob in blobs]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_table": None}
@@ -44,14 +48,16 @@ def open_lance(path: Path, observe: Callable[[np.ndarray], Observations] | None 
     if len(tables) != 1:
         raise ReachcostError(f"{path} holds {len(tables)} Lance tables: name one of them, its directory ends in .lance")
     table = _open(tables[0])
-    kinds: dict[str, Any] = {field.name: field.type for field in table.schema}
+    kinds: dict[str, Any] = _read(path, lambda: {field.name: field.type for field in table.schema})
     images = {name for name, kind in kinds.items() if types.is_binary(kind) or types.is_large_binary(kind)}
     tabular = sorted(kinds.keys() - images)
     small = _read(path, lambda: table.to_table(columns=tabular))
     columns: dict[str, Any] = {}
     for name in tabular:
         if RENAMED.get(name) not in kinds:  # of two names of one thing, ours
-            columns[RENAMED.get(name, name)] = _numbers(path, name, small[name].combine_chunks())
+            values = _read(path, lambda name=name: _values(path, name, small[name]))
+            if values is not None:
+                columns[RENAMED.get(name, name)] = values
     lengths = _lengths(path, columns)
     if FRAMES in images:
         columns[FRAMES] = FramesInLance(tables[0], int(lengths.sum()))
@@ -59,11 +65,19 @@ def open_lance(path: Path, observe: Callable[[np.ndarray], Observations] | None 
     return Logs(columns, lengths, None if FRAMES in columns else observe)
 
 
-def _numbers(path: Path, name: str, values: Any) -> np.ndarray:
+def _values(path: Path, name: str, column: Any) -> np.ndarray | None:
+    """The numbers or text of a column [R] or, where rows are lists of one length, [R, size]; None for other things."""
+    values = column.combine_chunks()
     if values.null_count:
         raise ReachcostError(f"{path}: column {name!r} has {values.null_count} rows without value: write it again")
+    if types.is_string(values.type) or types.is_large_string(values.type):
+        return np.array(values.to_pylist(), dtype=str)
     size = getattr(values.type, "list_size", None)
     numbers = (values.flatten() if size else values).to_numpy(zero_copy_only=False)
+    if numbers.dtype.kind not in "biuf":
+        if name not in NEEDED:
+            return None
+        raise ReachcostError(f"{path}: column {name!r} holds {values.type}: write numbers, or lists of one length")
     return numbers.reshape(-1, size) if size else numbers
 
 
@@ -71,14 +85,24 @@ def _lengths(path: Path, columns: dict[str, Any]) -> np.ndarray:
     """Rows of each episode, from the number of the episode in each row."""
     if "episode_idx" not in columns:
         raise ReachcostError(f"{path} has no column episode_idx: it must say where its episodes are")
-    episode = columns["episode_idx"].ravel()
-    if not len(episode):
+    rows = len(columns["episode_idx"])
+    if not rows:
         raise ReachcostError(f"{path} has no rows: collect episodes first")
+    episode = _whole(path, "episode_idx", columns["episode_idx"], rows)
+    steps = np.diff(_whole(path, "step_idx", columns.get("step_idx", np.arange(rows)), rows), prepend=0)
     starts = np.diff(episode, prepend=episode[0] - 1) != 0
-    steps = np.diff(columns.get("step_idx", np.arange(len(episode))).ravel(), prepend=0)
     if (np.diff(episode) < 0).any() or (steps[~starts] != 1).any():
         raise ReachcostError(f"{path}: its rows are not episode after episode and step after step: write it again")
-    return np.diff(np.flatnonzero(starts), append=len(episode))
+    return np.diff(np.flatnonzero(starts), append=rows)
+
+
+def _whole(path: Path, name: str, numbers: np.ndarray, rows: int) -> np.ndarray:
+    """A whole number for each row."""
+    if numbers.size != rows or numbers.dtype.kind not in "iu":
+        raise ReachcostError(
+            f"{path}: {name} is {numbers.dtype} {numbers.shape}: write one whole number for each of {rows} rows"
+        )
+    return numbers.ravel().astype(np.int64)
 
 
 def _open(path: Path) -> Any:
@@ -92,5 +116,8 @@ def _open(path: Path) -> Any:
 def _read(path: Path, read: Callable[[], Any]) -> Any:
     try:
         return read()
-    except (OSError, ValueError) as error:  # pyarrow's exceptions are of these kinds
-        raise ReachcostError(f"{path} is not a whole Lance table: copy or write it again") from error
+    except (KeyboardInterrupt, SystemExit, ReachcostError):
+        raise
+    except BaseException as error:  # its panics are no Exception
+        reason = str(error).partition("\n")[0][:120]
+        raise ReachcostError(f"{path} is not a whole Lance table ({reason}): copy or write it again") from error

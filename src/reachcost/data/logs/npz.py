@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
+from numpy.lib import format as npy
 
+from reachcost.base.memory import require_memory
 from reachcost.data.logs.episodes import Logs
 from reachcost.data.logs.flat import ENDS, LENGTHS, NUMBERS, logs_of_rows
 from reachcost.data.logs.joined import join_episodes
@@ -46,16 +49,38 @@ def open_npz(path: Path, observe: Callable[[np.ndarray], Observations] | None = 
 
 
 def _load(path: Path, where: str) -> dict[str, np.ndarray]:
+    """All arrays of a file; other members are remarks."""
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:  # a damaged one is closed, too
-            return {name: file[name] for name in file.files}
-    except ValueError as error:
+        with zipfile.ZipFile(path) as file:
+            members = [member for member in file.infolist() if member.filename.endswith(".npy")]
+            require_memory(sum(member.file_size for member in members), where, "cut it into parts")
+            return {member.filename.removesuffix(".npy"): _array(where, file, member) for member in members}
+    except ReachcostError:
+        raise
+    except MemoryError as error:
+        raise ReachcostError(f"{where} does not fit into memory: cut it into parts") from error
+    except Exception as error:  # a damaged file can make zlib, zipfile and numpy raise anything
+        reason = str(error).partition("\n")[0][:200]
+        raise ReachcostError(f"{where} is not a whole file of arrays ({reason}): copy or write it again") from error
+
+
+def _array(where: str, file: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    """The array of a member, once it is found to hold numbers or text, and no more than there are."""
+    with file.open(member) as stream:
+        version = npy.read_magic(stream)
+        shape, _, kind = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(stream)
+    if kind.hasobject:
         raise ReachcostError(
             f"{where} holds Python objects, which could run code: save plain arrays, a list of episodes with "
             "np.savez(path, **{f'episode_{number}/{name}': array})"
-        ) from error
-    except (OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        raise ReachcostError(f"{where} is not a whole file of arrays ({error}): copy or write it again") from error
+        )
+    if min(shape, default=0) < 0 or math.prod(shape) * kind.itemsize > member.file_size:
+        raise ValueError(f"{member.filename} holds less than {kind} {shape}")
+    with file.open(member) as stream:
+        array = npy.read_array(stream, allow_pickle=False)
+        if stream.read(1):  # to its end, where its checksum is compared
+            raise ValueError(f"{member.filename} holds more than {kind} {shape}")
+    return array
 
 
 def _by_name(where: str, arrays: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:

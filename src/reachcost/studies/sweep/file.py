@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -31,6 +33,12 @@ PLANNERS = {
     "experienced": CEM.experienced,
 }
 DISCRETE_PLANNERS = {"paper": CategoricalCEM, "experienced": CategoricalCEM.experienced}
+
+
+LONGEST, MOST = 2**16, 10_000
+"""Characters of a file, and combinations of the settings of one table, at most."""
+DEEP = re.compile(r"(?:[\w\"'-]+\s*\.\s*){32}|\[{32}")
+"""Tables within tables, or lists within lists, that no sweep has."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +99,11 @@ def read_sweep(file: str, text: str) -> Sweep:
     >>> read_sweep("small.toml", "task = 'corridor'\\nmodels = ['exact']").name
     'small'
     """
+    if len(text) > LONGEST or DEEP.search(text):
+        raise ReachcostError(f"{file} is longer or nested deeper than any sweep: write lists of a few settings")
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ReachcostError(f"{file} is not TOML ({error}): mend that place") from error
     document.setdefault("name", Path(file).stem)
     sweep = filled(Sweep, document, file, file=file)
@@ -157,6 +167,8 @@ def _all_combined(tables: Mapping[str, Any], where: str) -> Iterator[tuple[str, 
         varied = {path: value for path, value in _leaves(table) if isinstance(value, list)}
         if empty := next((path for path, values in varied.items() if not values), None):
             raise ReachcostError(f"{where}.{name}: {'.'.join(empty)} is empty: give one or more, or leave it out")
+        if (count := math.prod(map(len, varied.values()))) > MOST:
+            raise ReachcostError(f"{where}.{name} has {count:,} combinations: give lists of {MOST:,} in all, or fewer")
         for values in product(*varied.values()):
             chosen = dict(zip(varied, values, strict=True))
             told_apart = [value for path, value in chosen.items() if len(varied[path]) > 1]

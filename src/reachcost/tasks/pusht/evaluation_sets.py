@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,14 @@ import numpy as np
 
 from reachcost.base.atomic import write_file
 from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.frozen import read_frozen
 from reachcost.data.logs import Logs
 from reachcost.data.logs.goals import logged_goals
 from reachcost.errors import ReachcostError
 from reachcost.tasks.pusht.logs import make_logs
 from reachcost.tasks.pusht.policies import KINDS
 
+FROZEN = Path(__file__).parent / "frozen"
 BUDGETS = {25: 50, 50: 50, 75: 75}
 """Goal offset in steps, and the actions that its episodes may execute."""
 SEEDS = (3072, 3073, 3074)
@@ -31,19 +32,9 @@ def load(name: str, world: str) -> EvaluationSet:
     """The frozen set of that name; one of another seed, or to tune on, is drawn."""
     if name not in NAMES:
         return draw(name, world)
-    frozen = resources.files("reachcost.tasks.pusht").joinpath("frozen", f"{name}.json").read_text(encoding="utf-8")
-    manifest = json.loads(frozen)
-    evaluation = EvaluationSet(
-        name=name,
-        world=world,
-        budget=manifest["budget"],
-        seed=manifest["seed"],
-        logs_sha256=manifest["logs_sha256"],
-        **{part: np.array(manifest[part]) for part in ARRAYS},
+    return read_frozen(
+        FROZEN / f"{name}.json", np.float64, name=name, world=world, budget=BUDGETS[int(name.split("-")[1])]
     )
-    if evaluation.fingerprint != manifest["sha256"]:
-        raise ReachcostError(f"evaluation set {name!r} was changed since it was frozen: reinstall reachcost")
-    return evaluation
 
 
 def freeze(directory: Path, world: str) -> None:

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from reachcost.base.memory import require_memory
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.data.observations import LazyColumns
@@ -200,6 +201,7 @@ class TwoRoom(Task):
         """
         if episodes < 1 or steps < 1:
             raise ReachcostError(f"cannot log {episodes} episodes of {steps} steps: ask for at least one of each")
+        require_memory(72 * episodes * steps, f"{episodes} episodes", "log fewer at a time")
         states, actions, goals, executed = policy.collect(self.layout, self._step, episodes, seed, noise, steps)
         lengths = executed + 1
         row = np.arange(steps + 1) < lengths[:, None]

@@ -1,0 +1,109 @@
+"""Ctrl-C at any moment: exit 130, no traceback, nothing half written and nobody left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from faults.attempt import Attempt
+from reachcost.base.seeding import generator
+
+FIRST = "reachcost_command"
+"""The module whose import is the first moment of the command: what comes before is the interpreter's own."""
+PATIENCE = 120.0
+"""Seconds after which a command does not end."""
+LOGS = ("logs", "generate", "tworoom", "--episodes", "300", "--overwrite")
+MODEL = ("--model", "lewm-tworoom-3072", "--logs", "{logs}")
+COMMANDS: dict[str, tuple[tuple[str, ...], float]] = {
+    "help": (("--help",), 1.0),
+    "logs": ((*LOGS, "--pixels", "64", "--out", "{out}/logs.h5"), 3.0),
+    "logs by workers": (("logs", "generate", "pusht", "--episodes", "400", "--out", "{out}/logs.h5"), 4.0),
+    "fit": (("fit", *MODEL, "--pairs", "20000", "--out", "{out}/head"), 5.0),
+    "train-model": (("train-model", "lewm", "--logs", "{logs}", "--steps", "200", "--out", "{out}/model"), 5.0),
+    "audit": (("audit", *MODEL, "--episodes", "4", "--out", "{out}/audit.json"), 6.0),
+    "reproduce": (("reproduce", "toponav", "--out", "{out}/study"), 8.0),
+    "reproduce by workers": (
+        ("reproduce", "toponav", "--on", "local", "--workers", "2", "--out", "{out}/study"),
+        10.0,
+    ),
+}
+"""Arguments, and the seconds within which the interrupt comes."""
+
+
+def tries(count: int, scratch: Path) -> Iterator[Attempt]:
+    """Interrupt one command after the other, each at a random moment, the first half second as often as all others."""
+    logs = scratch / "logs.h5"
+    subprocess.run([*_command(), *LOGS, "--out", str(logs)], check=True, capture_output=True, env=_environment(scratch))
+    for number in range(count):
+        rng = generator(0, "interrupts", number)
+        name = [*COMMANDS][number % len(COMMANDS)]
+        arguments, most = COMMANDS[name]
+        delay = float(rng.uniform(0, 0.5) if rng.random() < 0.5 else rng.uniform(0.5, most))
+        out = scratch / str(number)
+        given = [word.format(logs=logs, out=out) for word in arguments]
+        yield Attempt(f"{name}: Ctrl-C after {delay:.3f} s (try {number})", interrupted(given, delay, out))
+
+
+def interrupted(arguments: Sequence[str], delay: float, out: Path) -> str:
+    """Run a command, interrupt it some seconds after its first moment, and say what is wrong about its end."""
+    out.mkdir(parents=True)
+    told = out / "stderr.txt"
+    with told.open("wb") as file:
+        process = subprocess.Popen(
+            [*_command("-X", "importtime"), *arguments],
+            cwd=out,
+            stdout=subprocess.DEVNULL,
+            stderr=file,
+            env=_environment(out),
+            start_new_session=True,
+        )
+    try:
+        while not _begun(told) and process.poll() is None:
+            time.sleep(0.002)
+        time.sleep(delay)
+        running = process.poll() is None
+        if running:
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does: everybody hears it
+        code = process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        return "it did not end"
+    finally:
+        left = _end_group(process.pid)
+    said = [line for line in told.read_text(errors="replace").splitlines() if not line.startswith("import time:")]
+    if any("Traceback" in line or "Exception ignored" in line for line in said):
+        return f"it said {' / '.join(said[-3:])}"
+    if code != 130 and not (code == 0 and not said):  # it may have been done
+        return f"exit {code} after {' / '.join(said[-3:])}"
+    if partial := [*out.rglob(".*.partial")]:
+        return f"it left {partial[0].name}"
+    return "a process was left behind" if left else ""
+
+
+def _begun(told: Path) -> bool:
+    """Whether something was imported after the first module, so that the command is there to hear."""
+    return "import time:" in told.read_text(errors="replace").partition(FIRST)[2]
+
+
+def _end_group(group: int) -> bool:
+    """End what is left of a group of processes after a while; whether there was anything."""
+    for _ in range(200):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return False
+        time.sleep(0.05)
+    os.killpg(group, signal.SIGKILL)
+    return True
+
+
+def _command(*options: str) -> list[str]:
+    return [sys.executable, *options, "-c", "import sys, reachcost_command; sys.exit(reachcost_command.main())"]
+
+
+def _environment(cache: Path) -> dict[str, str]:
+    return {**os.environ, "REACHCOST_CACHE": str(cache / "cache"), "OMP_NUM_THREADS": "1"}

@@ -1,0 +1,132 @@
+"""The command from its first moment to its last: Ctrl-C, closed pipes, too little memory, odd names."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import reachcost as rc
+from faults.interrupts import interrupted
+from reachcost.base.terminal import PlainConsole
+from reachcost.cli import main
+
+COMMAND = [sys.executable, "-m", "reachcost"]
+QUICK = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.05, 0.15, 0.4, 0.9])
+def test_ctrl_c_ends_the_command_at_any_moment(delay: float, tmp_path: Path) -> None:
+    drawing = ("logs", "generate", "tworoom", "--episodes", "2000", "--pixels", "64", "--out", "logs.h5")
+    assert interrupted(drawing, delay, tmp_path / "out") == ""
+
+
+IMPORTED = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(name, *_):
+        if name == "gymnasium":  # the first of what the package imports that takes long
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.argv[0], sys.orig_argv = "-m", ["python", "-m", "reachcost"]
+sys.meta_path.insert(0, Interrupt)
+import reachcost
+"""
+
+
+def test_ctrl_c_ends_the_module_while_the_package_is_imported() -> None:
+    ended = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, env=QUICK, timeout=120)
+    assert (ended.returncode, ended.stderr) == (130, "reachcost: interrupted\n")
+
+
+def test_what_is_started_in_the_background_hears_no_interrupt() -> None:
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); import reachcost_command; "
+        "reachcost_command.listen(); print(signal.getsignal(signal.SIGINT) == signal.SIG_IGN)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "True\n"
+
+
+def test_a_closed_pipe_ends_the_command_in_silence() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = subprocess.run([*COMMAND, "--help"], stdout=writer, stderr=subprocess.PIPE, env=QUICK, timeout=120)
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (141, b"")
+
+
+def test_too_little_memory_to_begin_is_one_sentence(tmp_path: Path) -> None:
+    limit = (150 * 2**20,) * 2
+    command = [*COMMAND, "logs", "generate", "tworoom", "--out", str(tmp_path / "logs.h5")]
+    ended = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env=QUICK,
+        timeout=120,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, limit),
+    )
+    assert ended.returncode == 1
+    assert "too little memory" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory"), OSError(12, "Cannot allocate memory")],
+)
+def test_too_little_memory_for_the_work_is_one_sentence(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("reachcost.tasks.toponav.TopoNav.generate_logs", full)
+    assert main(["logs", "generate", "toponav", "--out", str(tmp_path / "logs.h5")]) == 1
+    assert capsys.readouterr().err.startswith("reachcost: there is too little memory: ask for less")
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("task", ["tworoom", "toponav"])
+def test_more_episodes_than_memory_holds_are_refused_at_once(
+    task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["logs", "generate", task, "--episodes", str(10**12), "--out", str(tmp_path / "logs.h5")]) == 1
+    assert "GB of memory, more than there is: give fewer" in capsys.readouterr().err
+    with pytest.raises((rc.ReachcostError, MemoryError), match=r"memory|allocate"):
+        rc.make_task(task).generate_logs(10**12)
+
+
+NAMES = ("logs[red].h5", "logs[/nothing].h5", "logs:smile:.h5", "logs\x1b[2J.h5")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_shown_as_they_are(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["logs", "generate", "toponav", "--episodes", "3", "--out", name]) == 0
+    assert name.replace("\x1b", "⟨1B⟩") in capsys.readouterr().out
+    assert (tmp_path / name).exists()
+
+
+def test_bars_show_titles_and_notes_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    from reachcost.base.progress import ConsoleProgress
+
+    progress = ConsoleProgress(PlainConsole(force_terminal=True, force_interactive=True, width=120))
+    progress.step("model[/x]")
+    for _ in progress.track([1], "[/y]"):
+        progress.note("[/z]")
+    shown = capsys.readouterr().out
+    assert all(part in shown for part in ("model[/x]", "[/y]", "[/z]"))
+
+
+def test_signals_are_as_they_were_after_a_command_in_python() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    assert main(["--version"]) == 0
+    assert signal.getsignal(signal.SIGINT) is before
