@@ -59,6 +59,21 @@ def test_the_sweep_removes_what_the_killed_left(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.rglob("*")] == ["deep"]
 
 
+def test_who_writes_again_removes_what_its_killed_forerunner_left(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    begun, end = context.Event(), context.Event()
+    other = context.Process(target=keep_writing, args=(tmp_path, begun, end))
+    other.start()
+    assert begun.wait(30)
+    with replaced_file(tmp_path / "logs.h5"):
+        assert len([*tmp_path.glob(".logs.h5.*.partial")]) == 2
+    other.kill()
+    other.join()
+    (tmp_path / f".logs.h5.more.{'0' * 32}.partial").touch()
+    write_file(tmp_path / "logs.h5", "whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f".logs.h5.more.{'0' * 32}.partial", "deep", "logs.h5"]
+
+
 @pytest.mark.parametrize("links", [True, False])
 def test_of_two_writers_of_a_new_file_one_is_refused(
     links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,30 @@
+"""The classes of faults that are tried: a line each."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import NamedTuple, cast
+
+from faults.attempt import Tries
+
+
+class FaultClass(NamedTuple):
+    """Faults of one kind."""
+
+    module: str
+    """Where `tries` is, or another function of that kind, as in `faults.kills:tries`."""
+    count: int
+    """How often it is tried."""
+    what: str
+    """What is tried, in a word or two."""
+
+    def tries(self) -> Tries:
+        """The function; importing it takes seconds, so only its process does."""
+        module, _, name = self.module.partition(":")
+        return cast(Tries, getattr(import_module(module), name or "tries"))
+
+
+CLASSES = {
+    "kills": FaultClass("faults.kills", 110, "SIGKILL of commands and of their workers"),
+}
+"""Name in the record, and how it is tried; the longest first, as two run at a time."""
