@@ -42,7 +42,7 @@ def read_audit(path: Path, rows: Path | None = None) -> Audit:
     if not is_audit(document):
         raise ReachcostError(f"{path} is no audit: give the file that reachcost audit --out wrote")
     audit = read_as(Audit, {name: document[name] for name in PARTS if name in document}, str(path))
-    measured = _rows(rows or rows_beside(path))
+    measured = read_rows(rows or rows_beside(path))
     stages = tuple(replace(stage, **measured.get(stage.name, {})) for stage in audit.stages)
     settings = {name: value for name, value in document.items() if name not in (*PARTS, "verdict")}
     found = replace(audit, stages=stages, settings=settings)
@@ -58,7 +58,7 @@ def is_audit(document: object) -> bool:
     return isinstance(document, dict) and {"verdict", "stages"} <= document.keys()
 
 
-def _rows(path: Path) -> dict[str, dict[str, Any]]:
+def read_rows(path: Path) -> dict[str, dict[str, Any]]:
     """Rows and their episodes, by what was measured."""
     try:
         table = pq.read_table(path, columns=["measurement", "episode", "value"])

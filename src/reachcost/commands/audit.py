@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,7 +70,7 @@ def audit(
     """
     from reachcost.audits.planner import CANNOT_TELL as UNTOLD
     from reachcost.audits.planner import audit_planner
-    from reachcost.audits.record import rows_beside, write_audit
+    from reachcost.audits.record import read_rows, rows_beside, write_audit
     from reachcost.audits.show import show_audit
     from reachcost.base.devices import use_device
     from reachcost.base.progress import ConsoleProgress
@@ -81,14 +82,15 @@ def audit(
     from reachcost.report.audited import audited
     from reachcost.report.material import Material
     from reachcost.report.report import Report
-    from reachcost.report.scene import beside
+    from reachcost.report.scene import beside, read_scene
 
     use_device(device)
     if out is not None:
         if out == rows_beside(out):
             raise ReachcostError(f"--out {out} is where the rows would go: name a JSON file, they are kept beside it")
-        for file in (out, rows_beside(out), beside(out)):
-            require_new(file)
+        require_new(out)
+        _require_left(rows_beside(out), read_rows)
+        _require_left(beside(out), read_scene)
         require_writable(out.parent)
     require_page(report)
     progress = ConsoleProgress(console)
@@ -131,6 +133,15 @@ def audit(
         commands = Material(commands=(command_line(),))
         name_page(Report(found, scene, commands, title="reachcost audit").save(report))
     return {"none": 0, UNTOLD: CANNOT_TELL}.get(found.verdict, AT_FAULT)
+
+
+def _require_left(file: Path, read: Callable[[Path], object]) -> None:
+    """Refuse to write over something, but for what an audit left that ended before it wrote its record."""
+    try:
+        if file.exists():
+            read(file)
+    except ReachcostError:
+        require_new(file)
 
 
 def _planner(task: Task | None, candidates: int, iterations: int, horizon: int | None) -> SamplingPlanner:
