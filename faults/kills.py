@@ -17,7 +17,10 @@ from reachcost.base.seeding import generator
 
 TOUCHES = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.truncate", "shutil.rmtree"}
 """What Python tells of before it touches files."""
-TURNS = ("sweep", "workers", "audit", "reproduce", "logs", "fit", "workers", "report", "train-model", "frames")
+TURNS = (
+    *("sweep", "logs", "workers", "report", "sweep", "audit", "frames", "sweep", "reproduce", "report"),
+    *("sweep", "logs", "workers", "report", "sweep", "fit", "logs", "sweep", "train-model", "audit"),
+)
 """Commands in the order of tries."""
 
 
@@ -33,10 +36,9 @@ def _try(bench: Bench, number: int) -> Attempt:
     undisturbed, trial = bench.undisturbed(command), bench.new(command)
     told, wrong = [], ""
     try:
-        for _ in range(int(rng.integers(1, 4))):
-            way = str(rng.choice(["moment", "touch", "touch", "fresh"]))
-            if command.name == "workers" and rng.random() < 0.6:
-                way = "worker"
+        for _ in range(int(rng.choice([1, 1, 2, 3]))):
+            own = ["worker"] * 4 if command.name == "workers" else ["touch"] * 4
+            way = str(rng.choice(["moment", "moment", "fresh", *own]))
             how, wrong = WAYS[way](trial, undisturbed, float(rng.random()))
             told.append(how)
             wrong = wrong or trial.half_written(undisturbed)

@@ -26,5 +26,7 @@ class FaultClass(NamedTuple):
 
 CLASSES = {
     "kills": FaultClass("faults.kills", 110, "SIGKILL of commands and of their workers"),
+    "disks": FaultClass("faults.disks", 72, "disks that are full, become full, or are read only"),
+    "memory": FaultClass("faults.memory", 72, "too little memory, at many levels"),
 }
 """Name in the record, and how it is tried; the longest first, as two run at a time."""
