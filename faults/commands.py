@@ -164,7 +164,10 @@ class Trial:
             self.command.before(self.directory)
 
     def start(
-        self, prepare: Callable[[], object] | None = None, fresh: bool = False, environment: dict[str, str] | None = None
+        self,
+        prepare: Callable[[], object] | None = None,
+        fresh: bool = False,
+        environment: dict[str, str] | None = None,
     ) -> Process:
         """Begin the command; latents and temporary files are kept here, too."""
         places = {"REACHCOST_CACHE": str(self.directory / "cache"), "TMPDIR": str(self.directory / "tmp")}
@@ -192,7 +195,11 @@ class Trial:
         if ended is not None and ended.code not in self.command.fine:
             return f"repeated, it failed: {ended}"
         found = contents(self.directory)
-        wrong = [name for name in sorted({*found, *undisturbed.contents}) if found.get(name) != undisturbed.contents.get(name)]
+        wrong = [
+            name
+            for name in sorted({*found, *undisturbed.contents})
+            if found.get(name) != undisturbed.contents.get(name)
+        ]
         if wrong:
             return f"other bytes in {', '.join(wrong[:3])}"
         return self.leftovers()
@@ -213,7 +220,9 @@ def contents(directory: Path) -> dict[str, bytes]:
     """Every byte of what a command made, but for the seconds that it took; neither locks nor unfinished pieces."""
     found = {}
     for place, folders, files in os.walk(directory):
-        folders[:] = [name for name in folders if not LEFT.fullmatch(name) and not (name in KEPT and Path(place) == directory)]
+        folders[:] = [
+            name for name in folders if not LEFT.fullmatch(name) and not (name in KEPT and Path(place) == directory)
+        ]
         for name in files:
             path = Path(place) / name
             if name not in (".lock", "training.pt") and not LEFT.fullmatch(name):

@@ -1,4 +1,4 @@
-"""Disks that are full, become full in the middle, or are read only: one sentence, and nothing is left that is not whole.
+"""Disks that are full, become full in the middle, or are read only: one sentence, and nothing half-written is left.
 
 Where file systems cannot be mounted a limit on the size of files stands for the full disk.
 """

@@ -68,7 +68,7 @@ def _fresh(trial: Trial, undisturbed: Undisturbed, share: float) -> tuple[str, s
     return _at_a_moment(trial, undisturbed, share, fresh=True)
 
 
-def _at_a_touch(trial: Trial, undisturbed: Undisturbed, share: float) -> tuple[str, str]:
+def killed_at_a_touch(trial: Trial, undisturbed: Undisturbed, share: float) -> tuple[str, str]:
     """Let the command kill itself just before it touches a file of its directory for the n-th time."""
     most = 40 if len(undisturbed.contents) < 8 else 160
     while True:
@@ -133,4 +133,4 @@ def _workers(process: Process) -> list[int]:
     return [pid for pid, parent in others.items() if others.get(parent) == process.pid]
 
 
-WAYS = {"moment": _at_a_moment, "fresh": _fresh, "touch": _at_a_touch, "worker": _worker}
+WAYS = {"moment": _at_a_moment, "fresh": _fresh, "touch": killed_at_a_touch, "worker": _worker}

@@ -164,6 +164,7 @@ def _become(
         os.setsid()
         os.chdir(directory)
         os.environ |= environment
+        time.tzset()
         for number, place in enumerate((os.devnull, os.devnull, said)):
             os.dup2(os.open(place, os.O_RDWR | os.O_CREAT), number)
         signal.signal(signal.SIGINT, signal.default_int_handler)

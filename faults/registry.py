@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
-from typing import NamedTuple, cast
+from typing import cast
 
 from faults.attempt import Tries
 
 
-class FaultClass(NamedTuple):
+@dataclass(frozen=True)
+class FaultClass:
     """Faults of one kind."""
 
     module: str
@@ -28,5 +30,7 @@ CLASSES = {
     "kills": FaultClass("faults.kills", 110, "SIGKILL of commands and of their workers"),
     "disks": FaultClass("faults.disks", 72, "disks that are full, become full, or are read only"),
     "memory": FaultClass("faults.memory", 72, "too little memory, at many levels"),
+    "drivers": FaultClass("faults.drivers", 33, "two or three drivers in one directory at once"),
+    "clocks": FaultClass("faults.clocks", 30, "clocks that jump, wrong zones, files of the far future and past"),
 }
 """Name in the record, and how it is tried; the longest first, as two run at a time."""

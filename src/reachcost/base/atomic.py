@@ -120,7 +120,7 @@ def _remove_if_dead(partial: Path) -> None:
 
 @contextmanager
 def _aside(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
-    """Something new beside `path`, locked; what is left of it at the end is removed, and what the killed left before."""
+    """Something new beside `path`, locked; what is left of it is removed at the end, what the killed left at once."""
     make_directory(path.parent, path)
     for left in path.parent.glob(f".{escape(path.name)}.{'[0-9a-f]' * 32}.partial"):
         _remove_if_dead(left)
