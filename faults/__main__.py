@@ -22,6 +22,7 @@ from reachcost.base.jsons import read_json
 from reachcost.base.machine import cores
 from reachcost.base.progress import ConsoleProgress
 
+WORKER = ("-m", "faults.worker")
 LONGEST = 3600.0
 """Seconds after which the tries of a class are ended."""
 
@@ -87,15 +88,16 @@ def _try_class(
     running: list[subprocess.Popen[str]],
 ) -> None:
     """Hand on what comes of the tries of a class; that its process ends before all are done is wrong, too."""
-    command = [sys.executable, "-m", "faults.worker", name, str(count), str(scratch)]
-    with tempfile.TemporaryFile("w+") as said:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True)
+    command = [sys.executable, *WORKER, name, str(count), str(scratch)]
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True) as process,
+    ):
         running.append(process)
         late = Timer(LONGEST, process.kill)
         late.start()
-        assert process.stdout is not None
         done = 0
-        for line in process.stdout:
+        for line in process.stdout or ():
             came.put((name, Attempt(**json.loads(line))))
             done += 1
         late.cancel()

@@ -34,10 +34,11 @@ def tries(count: int, scratch: Path) -> Iterator[Attempt]:
     """Kill every command half-way, let time go wrong, and repeat it."""
     bench = Bench(scratch)
     for number in range(count):
-        yield _try(bench, number)
+        yield attempt(bench, number)
 
 
-def _try(bench: Bench, number: int) -> Attempt:
+def attempt(bench: Bench, number: int) -> Attempt:
+    """The n-th try."""
     command, rng = COMMANDS[TURNS[number % len(TURNS)]], generator(number, "clock")
     undisturbed, trial = bench.undisturbed(command), bench.new(command)
     jumps = number % 3 == 2

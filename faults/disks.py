@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import resource
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from faults.attempt import Attempt
@@ -26,15 +28,16 @@ NOBODY = 65534
 
 def tries(count: int, scratch: Path) -> Iterator[Attempt]:
     """Run every command on disks without room for all of it, then once more with room."""
-    bench, mounts = Bench(scratch), _can_mount(scratch)
+    bench = Bench(scratch)
     for number in range(count):
-        yield _try(bench, number, mounts)
+        yield attempt(bench, number)
 
 
-def _try(bench: Bench, number: int, mounts: bool) -> Attempt:
+def attempt(bench: Bench, number: int) -> Attempt:
+    """The n-th try."""
     command, rng = COMMANDS[TURNS[number % len(TURNS)]], generator(number, "disk")
     undisturbed, share = bench.undisturbed(command), float(rng.random()) ** 2
-    kinds = ("full", "limit", "full", "read-only") if mounts else ("limit", "limit", "forbidden")
+    kinds = ("full", "limit", "full", "read-only") if _can_mount() else ("limit", "limit", "forbidden")
     kind = kinds[number // len(TURNS) % len(kinds)]
     trial = bench.new(command)
     try:
@@ -127,13 +130,13 @@ def _remount(directory: Path, how: str) -> None:
     subprocess.run(["mount", "-o", f"remount,{how}", directory], check=True)
 
 
-def _can_mount(scratch: Path) -> bool:
+@cache
+def _can_mount() -> bool:
     """Whether this user may mount a file system."""
-    place = scratch / "mounted"
-    place.mkdir(parents=True)
-    try:
-        _mount(place, 2**20)
-    except (OSError, subprocess.CalledProcessError):
-        return False
-    subprocess.run(["umount", place], check=True)
+    with tempfile.TemporaryDirectory() as place:
+        try:
+            _mount(Path(place), 2**20)
+        except (OSError, subprocess.CalledProcessError):
+            return False
+        subprocess.run(["umount", place], check=True)
     return True

@@ -19,10 +19,11 @@ def tries(count: int, scratch: Path) -> Iterator[Attempt]:
     """Start every command two or three times, one soon after the other."""
     bench = Bench(scratch)
     for number in range(count):
-        yield _try(bench, number)
+        yield attempt(bench, number)
 
 
-def _try(bench: Bench, number: int) -> Attempt:
+def attempt(bench: Bench, number: int) -> Attempt:
+    """The n-th try."""
     command, rng = COMMANDS[TURNS[number % len(TURNS)]], generator(number, "drivers")
     undisturbed, trial = bench.undisturbed(command), bench.new(command)
     late = [0.0, *(float(rng.random()) ** 2 * undisturbed.seconds / 2 for _ in range(int(rng.integers(1, 3))))]

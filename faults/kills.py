@@ -28,10 +28,11 @@ def tries(count: int, scratch: Path) -> Iterator[Attempt]:
     """Kill each command at moments all over its run, one to three times in a row, and repeat it to its end."""
     bench = Bench(scratch)
     for number in range(count):
-        yield _try(bench, number)
+        yield attempt(bench, number)
 
 
-def _try(bench: Bench, number: int) -> Attempt:
+def attempt(bench: Bench, number: int) -> Attempt:
+    """The n-th try."""
     command, rng = COMMANDS[TURNS[number % len(TURNS)]], generator(number, "kill")
     undisturbed, trial = bench.undisturbed(command), bench.new(command)
     told, wrong = [], ""

@@ -10,7 +10,7 @@ from faults.attempt import Attempt
 from faults.commands import COMMANDS, Bench, contents
 from reachcost.base.seeding import generator
 
-TURNS = ("fit", "frames", "sweep", "audit", "logs", "report", "train-model", "reproduce", "workers")
+TURNS = ("fit", "frames", "sweep", "audit", "logs", "report", "train-model", "sweep", "reproduce", "logs", "workers")
 """Commands in the order of tries."""
 MOST = 700 * 2**20
 """Bytes beyond those of imports that are enough for every command."""
@@ -20,10 +20,11 @@ def tries(count: int, scratch: Path) -> Iterator[Attempt]:
     """Run every command with a bounded address space, then once more without bounds."""
     bench = Bench(scratch)
     for number in range(count):
-        yield _try(bench, number)
+        yield attempt(bench, number)
 
 
-def _try(bench: Bench, number: int) -> Attempt:
+def attempt(bench: Bench, number: int) -> Attempt:
+    """The n-th try."""
     command, rng = COMMANDS[TURNS[number % len(TURNS)]], generator(number, "memory")
     undisturbed, trial = bench.undisturbed(command), bench.new(command)
     more = int(MOST * float(rng.random()) ** 3)

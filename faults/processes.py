@@ -83,6 +83,7 @@ class Process:
     ) -> None:
         self._said = directory.with_name(f"{directory.name}.{time.monotonic_ns()}.err")
         self._code: int | None = None
+        self._started: subprocess.Popen[bytes] | None = None
         more = {"OMP_NUM_THREADS": "1", **(environment or {})}
         if not fresh:
             warm()
@@ -92,7 +93,7 @@ class Process:
             return
         with self._said.open("wb") as said:
             command = [sys.executable, "-m", "reachcost", *arguments]
-            self.pid = subprocess.Popen(
+            self._started = subprocess.Popen(
                 command,
                 cwd=directory,
                 env={**os.environ, **more},
@@ -101,11 +102,14 @@ class Process:
                 stderr=said,
                 start_new_session=True,
                 preexec_fn=prepare,
-            ).pid
+            )
+            self.pid = self._started.pid
 
     def ended(self) -> bool:
         """Whether it has ended."""
-        if self._code is None:
+        if self._started is not None:
+            self._code = self._started.poll()
+        elif self._code is None:
             with suppress(ChildProcessError):
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
                 self._code = os.waitstatus_to_exitcode(status) if pid else None
@@ -167,6 +171,7 @@ def _become(
         time.tzset()
         for number, place in enumerate((os.devnull, os.devnull, said)):
             os.dup2(os.open(place, os.O_RDWR | os.O_CREAT), number)
+        sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))
         signal.signal(signal.SIGINT, signal.default_int_handler)
         from reachcost.cli import main
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
+from reachcost.base.memory import ran_out
 from reachcost.commands import asked, console
 from reachcost.commands.audit import audit
 from reachcost.commands.bench import bench
@@ -60,26 +61,41 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with _terminable(), _plain_warnings():
             code = parse(COMMANDS, arguments)()
-    except ReachcostError as error:
-        _tell(f"reachcost: {error}", "red")
-        return 1
-    except OSError as error:
-        where = f" {error.filename}" if error.filename else ""
-        _tell(f"reachcost: the system refused{where} ({error.strerror or error}): choose another --out", "red")
-        return 1
     except KeyboardInterrupt as end:
         terminated = isinstance(end, Terminated)
         how = "terminated" if terminated else "interrupted"
         _tell(f"reachcost: {how}; what is saved is whole, and the same command uses it", "yellow")
         return 143 if terminated else 130
-    return code or 0
+    except Exception as error:
+        refused = _refusal(error)
+        if not refused:
+            raise
+    else:
+        return code or 0
+    _tell(f"reachcost: {refused}", "red")  # what failed is forgotten by now, and with it the memory that it held
+    return 1
+
+
+def _refusal(error: Exception) -> str:
+    """What to say of an error that the program is not to blame for; nothing of others."""
+    if isinstance(error, ReachcostError):
+        return str(error)
+    if ran_out(error):
+        return "memory ran out; what is saved is whole: end other programs, or ask for less, and repeat the command"
+    if isinstance(error, OSError):
+        where = f" {error.filename}" if error.filename else ""
+        return f"the system refused{where} ({error.strerror or error}): choose another --out"
+    return ""
 
 
 def _tell(text: str, style: str) -> None:
     """Print a sentence as text, whatever a name or a path in it holds."""
-    from reachcost.pages.html import visible
+    try:
+        from reachcost.pages.html import visible
 
-    Console(stderr=True).print(visible(text), style=style, markup=False, highlight=False, soft_wrap=True)
+        Console(stderr=True).print(visible(text), style=style, markup=False, highlight=False, soft_wrap=True)
+    except (MemoryError, ImportError):  # there is no memory left for more than that
+        sys.stderr.write(f"{text}\n")
 
 
 class Terminated(KeyboardInterrupt):

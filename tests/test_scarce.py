@@ -1,0 +1,50 @@
+"""Memory that runs out is one sentence, whoever says so."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from reachcost import cli
+from reachcost.base.memory import ran_out
+
+
+def huge(source: str, repo: str) -> None:
+    """Ask for too much.
+
+    Args:
+        source: Of what.
+        repo: Any.
+    """
+    if source == "torch":
+        torch.empty(2**60, dtype=torch.uint8)
+    elif source == "library":
+        raise ImportError("libhdf5.so: failed to map segment from shared object")
+    else:
+        bytearray(2**62)
+
+
+@pytest.mark.parametrize("source", ["torch", "python", "library"])
+def test_memory_that_runs_out_is_one_sentence(
+    source: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(cli.COMMANDS, "push", huge)
+    assert cli.main(["push", "--source", source, "--repo", "x"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("reachcost: memory ran out; what is saved is whole: ")
+
+
+def test_other_mistakes_are_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(source: str, repo: str) -> None:
+        """Fail.
+
+        Args:
+            source: Any.
+            repo: Any.
+        """
+        raise KeyError("a mistake of ours")
+
+    monkeypatch.setitem(cli.COMMANDS, "push", wrong)
+    with pytest.raises(KeyError):
+        cli.main(["push", "--source", "x", "--repo", "x"])
+    assert not ran_out(ImportError("No module named 'stable_worldmodel'"))
