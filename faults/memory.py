@@ -12,8 +12,8 @@ from reachcost.base.seeding import generator
 
 TURNS = ("fit", "frames", "sweep", "audit", "logs", "report", "train-model", "sweep", "reproduce", "logs", "workers")
 """Commands in the order of tries."""
-MOST = 700 * 2**20
-"""Bytes beyond those of imports that are enough for every command."""
+MOST = 300 * 2**20
+"""Bytes beyond those of imports that are enough for most commands."""
 
 
 def tries(count: int, scratch: Path) -> Iterator[Attempt]:

@@ -171,7 +171,7 @@ def _become(
         time.tzset()
         for number, place in enumerate((os.devnull, os.devnull, said)):
             os.dup2(os.open(place, os.O_RDWR | os.O_CREAT), number)
-        sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
         signal.signal(signal.SIGINT, signal.default_int_handler)
         from reachcost.cli import main
 

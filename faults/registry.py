@@ -27,10 +27,10 @@ class FaultClass:
 
 
 CLASSES = {
-    "kills": FaultClass("faults.kills", 110, "SIGKILL of commands and of their workers"),
-    "disks": FaultClass("faults.disks", 72, "disks that are full, become full, or are read only"),
-    "memory": FaultClass("faults.memory", 72, "too little memory, at many levels"),
-    "drivers": FaultClass("faults.drivers", 33, "two or three drivers in one directory at once"),
-    "clocks": FaultClass("faults.clocks", 30, "clocks that jump, wrong zones, files of the far future and past"),
+    "kills": FaultClass("faults.kills", 104, "SIGKILL of commands and of their workers"),
+    "disks": FaultClass("faults.disks", 36, "disks that are full, become full, or are read only"),
+    "memory": FaultClass("faults.memory", 30, "too little memory, at many levels"),
+    "drivers": FaultClass("faults.drivers", 22, "two or three drivers in one directory at once"),
+    "clocks": FaultClass("faults.clocks", 20, "clocks that jump, wrong zones, files of the far future and past"),
 }
 """Name in the record, and how it is tried; the longest first, as two run at a time."""

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from reachcost.audits.planner import Audit
 from reachcost.base.atomic import replaced_file, write_file
 from reachcost.base.reading import read_as, read_json
 from reachcost.errors import ReachcostError
-from reachcost.results.records import write_rows
+from reachcost.results.records import read_table, write_rows
 
 PARTS = ("stages", "criteria", "caveats", "categories")
 
@@ -61,7 +60,7 @@ def is_audit(document: object) -> bool:
 def read_rows(path: Path) -> dict[str, dict[str, Any]]:
     """Rows and their episodes, by what was measured."""
     try:
-        table = pq.read_table(path, columns=["measurement", "episode", "value"])
+        table = read_table(path, columns=["measurement", "episode", "value"])
         names, episodes, values = (table[name].to_numpy() for name in ("measurement", "episode", "value"))
     except (OSError, pa.ArrowException, KeyError) as error:
         why = str(error).partition("\n")[0]
