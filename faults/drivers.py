@@ -33,7 +33,7 @@ def attempt(bench: Bench, number: int) -> Attempt:
             time.sleep(seconds)
             processes.append(trial.start())
         ended = [process.wait() for process in processes]
-        wrong = _wrong(ended, command.fine, once=command.name in ("logs", "frames", "fit"))
+        wrong = _wrong(ended, command.fine, once=command.name in ("logs", "frames", "fit", "audit"))
         wrong = wrong or "".join(process.orphans() for process in processes)
         wrong = wrong or _whole(contents(trial.directory), undisturbed) or trial.finished(undisturbed)
     finally:

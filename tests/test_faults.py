@@ -107,10 +107,9 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 @pytest.mark.parametrize("name", OURS)
 def test_one_try_of_every_class_is_right(name: str, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OURS[name], "TURNS", ("logs",))
-    for number in range(2):
-        attempt = OURS[name].attempt(bench, number)
-        assert attempt.what.startswith(f"try {number}: logs, ")
-        assert not attempt.wrong
+    attempt = OURS[name].attempt(bench, 0)
+    assert attempt.what.startswith("try 0: logs, ")
+    assert not attempt.wrong
 
 
 @pytest.mark.slow

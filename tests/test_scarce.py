@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import multiprocessing
+from multiprocessing.queues import SimpleQueue
+from pathlib import Path
+
+import numpy as np
 import pytest
 import torch
 
 from reachcost import cli
 from reachcost.base.memory import ran_out
+from reachcost.results.records import read_table, write_rows
 
 
 def huge(source: str, repo: str) -> None:
@@ -48,3 +54,22 @@ def test_other_mistakes_are_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(KeyError):
         cli.main(["push", "--source", "x", "--repo", "x"])
     assert not ran_out(ImportError("No module named 'stable_worldmodel'"))
+
+
+def threads_more(path: Path, told: SimpleQueue[int]) -> None:
+    """How many threads there are more once rows were read."""
+    threads = len([*Path("/proc/self/task").iterdir()])
+    read_table(path, ["episode"])
+    told.put(len([*Path("/proc/self/task").iterdir()]) - threads)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="no list of threads here")
+def test_rows_are_read_without_threads_that_memory_may_lack_for(tmp_path: Path) -> None:
+    write_rows({"episode": np.arange(3), "value": np.zeros(3)}, tmp_path / "rows.parquet")
+    assert read_table(tmp_path / "rows.parquet").column_names == ["episode", "value"]
+    context = multiprocessing.get_context("fork")  # in which no thread is left
+    told = context.SimpleQueue()
+    reader = context.Process(target=threads_more, args=(tmp_path / "rows.parquet", told))
+    reader.start()
+    assert told.get() == 0
+    reader.join()

@@ -101,6 +101,18 @@ def write_file(path: Path, content: str | bytes) -> None:
         partial.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
+@contextmanager
+def alone_in(directory: Path) -> Iterator[None]:
+    """Wait until nobody else is here who asked for it: for several files that belong together. It leaves nothing."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 def sweep(directory: Path) -> None:
     """Remove what writers that are dead left aside below a directory: nothing of others, and nothing of the living."""
     for partial in directory.rglob(".*.partial"):

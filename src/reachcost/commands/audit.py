@@ -72,6 +72,7 @@ def audit(
     from reachcost.audits.planner import audit_planner
     from reachcost.audits.record import read_rows, rows_beside, write_audit
     from reachcost.audits.show import show_audit
+    from reachcost.base.atomic import alone_in, make_directory
     from reachcost.base.devices import use_device
     from reachcost.base.progress import ConsoleProgress
     from reachcost.costs.checks import require_one_model
@@ -126,8 +127,11 @@ def audit(
         progress.step("scene")
         scene = audited(found, loaded, latents, cost, simulator, goals, planner)
     if out is not None and scene is not None:
-        scene.write(beside(out))
-        write_audit(found, out, command=command_line())
+        make_directory(out.parent, out)
+        with alone_in(out.parent):
+            require_new(out)  # another audit may have been quicker
+            scene.write(beside(out))
+            write_audit(found, out, command=command_line())
         console.print(f"record: {out}, its rows: {rows_beside(out)}", highlight=False)
     if report is not None and scene is not None:
         commands = Material(commands=(command_line(),))
