@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from faults.attempt import Attempt
-from faults.commands import COMMANDS, Bench, Trial, Undisturbed
+from faults.commands import COMMANDS, Bench, Trial, Undisturbed, contents
 from faults.kills import killed_at_a_touch
 from reachcost.base.seeding import generator
 
@@ -75,7 +75,8 @@ def _jumping(bench: Bench, number: int) -> dict[str, str]:
 def _repeated(trial: Trial, undisturbed: Undisturbed, environment: dict[str, str], fresh: bool) -> str:
     """What is wrong about the end of a command under a wrong clock; only a new interpreter can have one that jumps."""
     ended = trial.start(fresh=fresh, environment=environment).wait()
-    if ended.code not in trial.command.fine:
+    complete = contents(trial.directory) == undisturbed.contents  # before the kill, and then it is refused
+    if ended.code not in trial.command.fine and not (complete and ended.sentence):
         return f"it failed: {ended}"
     age(trial.directory, -LONG // 2)
     return trial.finished(undisturbed)

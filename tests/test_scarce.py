@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import resource
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 
@@ -73,3 +74,25 @@ def test_rows_are_read_without_threads_that_memory_may_lack_for(tmp_path: Path) 
     reader.start()
     assert told.get() == 0
     reader.join()
+
+
+def write_with_little(path: Path, told: SimpleQueue[str]) -> None:
+    """Write rows where Arrow would crash."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    bound = pages * resource.getpagesize() + 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
+    try:
+        write_rows({"episode": np.arange(3)}, path)
+    except MemoryError:
+        told.put("refused")
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no size of processes here")
+def test_rows_that_memory_lacks_for_are_refused_and_no_crash(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    told = context.SimpleQueue()
+    writer = context.Process(target=write_with_little, args=(tmp_path / "rows.parquet", told))
+    writer.start()
+    writer.join()
+    assert writer.exitcode == 0
+    assert told.get() == "refused"

@@ -1,8 +1,9 @@
-"""Memory that ran out: the many ways in which libraries say so."""
+"""Memory that runs out: the many ways in which libraries say so, and what to ask before one that cannot."""
 
 from __future__ import annotations
 
 import errno
+import mmap
 
 WORDS = (
     "not enough memory",  # torch
@@ -17,6 +18,14 @@ WORDS = (
     "can't start new thread",
     "memory allocation",
 )
+
+
+def require_memory(size: int) -> None:
+    """Raise MemoryError if so many bytes cannot be had: now, where a library would crash for want of them."""
+    try:
+        mmap.mmap(-1, size).close()
+    except OSError as error:
+        raise MemoryError(f"{size} bytes") from error
 
 
 def ran_out(error: BaseException | None) -> bool:

@@ -29,9 +29,12 @@ from reachcost.base.atomic import make_directory, new_directory, sweep, write_fi
 from reachcost.base.hashing import sha256_of
 from reachcost.base.jsons import read_json
 from reachcost.base.machine import machine, versions
+from reachcost.base.memory import require_memory
 from reachcost.errors import ReachcostError
 
 FORMAT = "reachcost-run/2"
+ROOM = 2**24
+"""Bytes that Arrow needs to write a small file: without them it ends the whole process."""
 Columns = Mapping[str, np.ndarray]
 
 
@@ -193,6 +196,7 @@ def _seal(
 
 def write_rows(rows: Columns, path: Path) -> None:
     """Write columns as one small file."""
+    require_memory(ROOM + 4 * sum(column.nbytes for column in rows.values()))
     pq.write_table(pa.table({name: pa.array(column) for name, column in rows.items()}), path, compression="zstd")
 
 
