@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -117,4 +118,9 @@ def _record(path: Path, name: str, tried: list[Attempt]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(tyro.cli(faults, prog="python -m faults"))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        sys.exit(tyro.cli(faults, prog="python -m faults"))
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; classes that were tried to their end are recorded\n")
+        sys.exit(130)
