@@ -17,6 +17,7 @@ from faults.commands import COMMANDS, Bench, contents
 from faults.processes import Ended, Process, until
 from faults.registry import CLASSES, FaultClass
 
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 ROOT = Path(__file__).parent.parent
 OURS = {"kills": kills, "disks": disks, "memory": memory, "clocks": clocks, "drivers": drivers}
 
@@ -103,7 +104,6 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return made
 
 
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("name", OURS)
 def test_one_try_of_every_class_is_right(name: str, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OURS[name], "TURNS", ("logs",))
