@@ -1,9 +1,9 @@
-# make setup | demo | test | test-swm | test-ray | test-slow | results | bench | bench-growth | bench-training | pictures. Needs Python 3.11 (or newer) and make; everything else goes into .venv.
+# make setup | demo | test | test-swm | test-ray | test-slow | results | bench | bench-growth | bench-training | faults | pictures. Needs Python 3.11 (or newer) and make; everything else goes into .venv.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test test-swm test-ray test-slow results bench bench-growth bench-training pictures clean
+.PHONY: setup demo test test-swm test-ray test-slow results bench bench-growth bench-training faults pictures clean
 
 setup: $(READY)
 
@@ -60,6 +60,10 @@ bench-growth: setup
 # Trains a whole LeWM by the default plan: under ten minutes on two idle cores.
 bench-training: .venv/.ready-swm
 	$(BIN)/python -m benchmarks.training
+
+# Kills, full disks, little memory, wrong clocks, hostile files, counted in results/faults.json: about a quarter of an hour on two idle cores.
+faults: setup
+	$(BIN)/python -m faults
 
 pictures: setup
 	$(BIN)/python examples/draw_tworoom.py docs/images

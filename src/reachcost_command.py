@@ -6,6 +6,7 @@ traceback.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -13,6 +14,20 @@ from types import FrameType
 
 INTERRUPTED = 130
 """What a shell expects of a program that Ctrl-C ended."""
+WORDS = (
+    "not enough memory",  # torch
+    "can't allocate memory",
+    "cannot allocate memory",
+    "failed to map segment",  # a library that is loaded
+    "cannot create shared object",
+    "unable to allocate",  # numpy, HDF5
+    "malloc of size",  # Arrow
+    "out of memory",
+    "bad_alloc",
+    "can't start new thread",
+    "memory allocation",
+)
+"""What libraries say when memory runs out."""
 
 
 def main() -> int:
@@ -21,7 +36,7 @@ def main() -> int:
     try:
         from reachcost.cli import main as run
     except (ImportError, MemoryError, OSError) as error:
-        if not is_lack_of_memory(error):
+        if not ran_out(error):
             raise
         sys.stderr.write("reachcost: there is too little memory to begin: close other programs, or raise the limit\n")
         return 1
@@ -42,7 +57,18 @@ def end(number: int, frame: FrameType | None) -> None:
         os._exit(INTERRUPTED)
 
 
-def is_lack_of_memory(error: BaseException) -> bool:
-    """Whether that is what an error is about; libraries say so in several ways."""
-    words = ("allocate memory", "not enough memory", "failed to map segment", "start new thread", "std::bad_alloc")
-    return isinstance(error, MemoryError) or any(word in str(error) for word in words)
+def ran_out(error: BaseException | None) -> bool:
+    """Whether an error, or one behind it, says that there is no memory left.
+
+    >>> ran_out(MemoryError()), ran_out(RuntimeError("DefaultCPUAllocator: not enough memory")), ran_out(ValueError())
+    (True, True, False)
+    """
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+            return True
+        if any(word in str(error).lower() for word in WORDS):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -7,13 +7,14 @@ import multiprocessing
 import os
 import stat
 import threading
+import time
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from reachcost.base.atomic import new_directory, new_file, replaced_file, sweep, write_file
+from reachcost.base.atomic import alone_in, new_directory, new_file, replaced_file, sweep, write_file
 from reachcost.cli import main
 from reachcost.data.logs import Logs
 from reachcost.data.logs.hdf5 import open_logs, write_logs
@@ -57,6 +58,37 @@ def test_the_sweep_removes_what_the_killed_left(tmp_path: Path) -> None:
     assert len([*tmp_path.rglob(".*.partial")]) == 2
     sweep(tmp_path)
     assert [path.name for path in tmp_path.rglob("*")] == ["deep"]
+
+
+def test_who_writes_again_removes_what_its_killed_forerunner_left(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    begun, end = context.Event(), context.Event()
+    other = context.Process(target=keep_writing, args=(tmp_path, begun, end))
+    other.start()
+    assert begun.wait(30)
+    with replaced_file(tmp_path / "logs.h5"):
+        assert len([*tmp_path.glob(".logs.h5.*.partial")]) == 2
+    other.kill()
+    other.join()
+    (tmp_path / f".logs.h5.more.{'0' * 32}.partial").touch()
+    write_file(tmp_path / "logs.h5", "whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f".logs.h5.more.{'0' * 32}.partial", "deep", "logs.h5"]
+
+
+def test_files_that_belong_together_are_of_one_writer(tmp_path: Path) -> None:
+    def write(name: str) -> None:
+        with alone_in(tmp_path):
+            for file in ("rows", "record"):
+                write_file(tmp_path / file, name)
+                time.sleep(0.02)
+
+    writers = [threading.Thread(target=write, args=(name,)) for name in "abc"]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert (tmp_path / "rows").read_text() == (tmp_path / "record").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["record", "rows"]
 
 
 @pytest.mark.parametrize("links", [True, False])

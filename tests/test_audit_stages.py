@@ -251,7 +251,12 @@ def test_the_command_keeps_the_rows_beside_the_record(tmp_path: Path, capsys: py
         values = [value for kind, value in zip(rows["measurement"], rows["value"], strict=True) if kind == name]
         assert len(values) == stage["n"]
         assert stage["value"] is None or np.mean(values) == pytest.approx(stage["value"], abs=1e-5)
+    before = out.read_bytes()
+    out.unlink()  # as if it had been killed before it wrote its record
+    assert main([*command, *options, "--out", str(out)]) == 3
+    assert out.read_bytes() == before
     out.unlink()
+    (tmp_path / "audit.parquet").write_text("mine")
     capsys.readouterr()
     assert main([*command, *options, "--out", str(out)]) == 1
     assert "audit.parquet exists already" in capsys.readouterr().err

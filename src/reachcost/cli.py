@@ -31,7 +31,7 @@ from reachcost.commands.reproduce import reproduce
 from reachcost.commands.sweep import sweep
 from reachcost.commands.train_model import train_model
 from reachcost.errors import ReachcostError, ReachcostWarning
-from reachcost_command import INTERRUPTED, end, is_lack_of_memory
+from reachcost_command import INTERRUPTED, end, ran_out
 
 COMMANDS = {
     "demo": demo,
@@ -62,31 +62,41 @@ def main(arguments: list[str] | None = None) -> int:
         with _interruptible(), _terminable(), _plain_warnings():
             code = parse(COMMANDS, arguments)()
             sys.stdout.flush()
-    except ReachcostError as error:
-        _tell(f"reachcost: {error}", "red")
-        return 1
-    except (MemoryError, RuntimeError, ImportError, OSError) as error:
-        if is_lack_of_memory(error):
-            _tell("reachcost: there is too little memory: ask for less, close other programs, or raise a limit", "red")
-            return 1
-        if not isinstance(error, OSError):
-            raise
-        if isinstance(error, BrokenPipeError) and _nobody_reads():
-            return 141
-        where = f" {error.filename}" if error.filename else ""
-        _tell(f"reachcost: the system refused{where} ({error.strerror or error}): choose another --out", "red")
-        return 1
     except KeyboardInterrupt as interrupt:
         terminated = isinstance(interrupt, Terminated)
         how = "terminated" if terminated else "interrupted"
         _tell(f"reachcost: {how}; what is saved is whole, and the same command uses it", "yellow")
         return 143 if terminated else INTERRUPTED
-    return code or 0
+    except Exception as error:
+        if isinstance(error, BrokenPipeError) and _nobody_reads():
+            return 141
+        refused = _refusal(error)
+        if not refused:
+            raise
+    else:
+        return code or 0
+    _tell(f"reachcost: {refused}", "red")  # what failed is forgotten by now, and with it the memory that it held
+    return 1
+
+
+def _refusal(error: Exception) -> str:
+    """What to say of an error that the program is not to blame for; nothing of others."""
+    if isinstance(error, ReachcostError):
+        return str(error)
+    if ran_out(error):
+        return "memory ran out; what is saved is whole: end other programs, or ask for less, and repeat the command"
+    if isinstance(error, OSError):
+        where = f" {error.filename}" if error.filename else ""
+        return f"the system refused{where} ({error.strerror or error}): choose another --out"
+    return ""
 
 
 def _tell(text: str, style: str) -> None:
     """Print a sentence as text, whatever a name or a path in it holds."""
-    PlainConsole(stderr=True).print(text, style=style, highlight=False, soft_wrap=True)
+    try:
+        PlainConsole(stderr=True).print(text, style=style, highlight=False, soft_wrap=True)
+    except (MemoryError, ImportError):  # there is no memory left for more than that
+        sys.stderr.write(f"{text}\n")
 
 
 def _nobody_reads() -> bool:

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from reachcost.audits.planner import Audit
 from reachcost.base.atomic import replaced_file, write_file
 from reachcost.base.files import require_regular
 from reachcost.base.reading import read_as, read_record
 from reachcost.errors import ReachcostError
-from reachcost.results.records import write_rows
+from reachcost.results.records import read_table, write_rows
 
 PARTS = ("stages", "criteria", "caveats", "categories")
 
@@ -43,7 +42,7 @@ def read_audit(path: Path, rows: Path | None = None) -> Audit:
     if not is_audit(document):
         raise ReachcostError(f"{path} is no audit: give the file that reachcost audit --out wrote")
     audit = read_as(Audit, {name: document[name] for name in PARTS if name in document}, str(path))
-    measured = _rows(rows or rows_beside(path))
+    measured = read_rows(rows or rows_beside(path))
     stages = tuple(replace(stage, **measured.get(stage.name, {})) for stage in audit.stages)
     settings = {name: value for name, value in document.items() if name not in (*PARTS, "verdict")}
     found = replace(audit, stages=stages, settings=settings)
@@ -59,11 +58,11 @@ def is_audit(document: object) -> bool:
     return isinstance(document, dict) and {"verdict", "stages"} <= document.keys()
 
 
-def _rows(path: Path) -> dict[str, dict[str, Any]]:
+def read_rows(path: Path) -> dict[str, dict[str, Any]]:
     """Rows and their episodes, by what was measured."""
     try:
         require_regular(path)
-        table = pq.read_table(path, columns=["measurement", "episode", "value"])
+        table = read_table(path, columns=["measurement", "episode", "value"])
         names, episodes, values = (table[name].to_numpy() for name in ("measurement", "episode", "value"))
         if {type(name) for name in names} - {str} or values.dtype.kind not in "fiu" or episodes.dtype.kind not in "iu":
             raise ValueError("its columns hold no names and numbers")

@@ -12,6 +12,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import NoReturn
 from uuid import uuid4
@@ -128,23 +129,41 @@ def write_file(path: Path, content: str | bytes) -> None:
         partial.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
+@contextmanager
+def alone_in(directory: Path) -> Iterator[None]:
+    """Wait until nobody else is here who asked for it: for several files that belong together. It leaves nothing."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 def sweep(directory: Path) -> None:
     """Remove what writers that are dead left aside below a directory: nothing of others, and nothing of the living."""
     for partial in directory.rglob(".*.partial"):
-        if ASIDE.fullmatch(partial.name) and not partial.is_symlink():
-            with suppress(OSError):  # its writer lives, or removed it meanwhile
-                handle = os.open(partial, os.O_RDONLY)
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    _remove(partial)
-                finally:
-                    os.close(handle)
+        _remove_if_dead(partial)
+
+
+def _remove_if_dead(partial: Path) -> None:
+    if ASIDE.fullmatch(partial.name) and not partial.is_symlink():
+        with suppress(OSError):  # its writer lives, or removed it meanwhile
+            handle = os.open(partial, os.O_RDONLY)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(partial)
+            finally:
+                os.close(handle)
 
 
 @contextmanager
 def _aside(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
-    """Something new beside `path`, locked; what is left of it at the end is removed."""
+    """Something new beside `path`, locked; what is left of it is removed at the end, what the killed left at once."""
     make_directory(path.parent, path)
+    for left in path.parent.glob(f".{escape(path.name)}.{'[0-9a-f]' * 32}.partial"):
+        _remove_if_dead(left)
     partial, handle = _made(path, make)
     try:
         yield partial

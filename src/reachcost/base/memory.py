@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import resource
 from pathlib import Path
@@ -32,3 +33,11 @@ def available() -> int:
     except (OSError, ValueError, LookupError):  # another system, where all of it has to do
         return PAGE * os.sysconf("SC_PHYS_PAGES")
     return free if limit == resource.RLIM_INFINITY else min(free, max(0, limit - used))
+
+
+def try_memory(size: int) -> None:
+    """Raise MemoryError if so many bytes cannot be had: now, where a library would crash for want of them."""
+    try:
+        mmap.mmap(-1, size).close()
+    except OSError as error:
+        raise MemoryError(f"{size} bytes") from error

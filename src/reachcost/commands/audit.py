@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,8 +70,9 @@ def audit(
     """
     from reachcost.audits.planner import CANNOT_TELL as UNTOLD
     from reachcost.audits.planner import audit_planner
-    from reachcost.audits.record import rows_beside, write_audit
+    from reachcost.audits.record import read_rows, rows_beside, write_audit
     from reachcost.audits.show import show_audit
+    from reachcost.base.atomic import alone_in, make_directory
     from reachcost.base.devices import use_device
     from reachcost.base.progress import ConsoleProgress
     from reachcost.costs.checks import require_one_model
@@ -81,14 +83,15 @@ def audit(
     from reachcost.report.audited import audited
     from reachcost.report.material import Material
     from reachcost.report.report import Report
-    from reachcost.report.scene import beside
+    from reachcost.report.scene import beside, read_scene
 
     use_device(device)
     if out is not None:
         if out == rows_beside(out):
             raise ReachcostError(f"--out {out} is where the rows would go: name a JSON file, they are kept beside it")
-        for file in (out, rows_beside(out), beside(out)):
-            require_new(file)
+        require_new(out)
+        _require_left(rows_beside(out), read_rows)
+        _require_left(beside(out), read_scene)
         require_writable(out.parent)
     require_page(report)
     progress = ConsoleProgress(console)
@@ -124,14 +127,26 @@ def audit(
         progress.step("scene")
         scene = audited(found, loaded, latents, cost, simulator, goals, planner)
     if out is not None and scene is not None:
-        scene.write(beside(out))
-        write_audit(found, out, command=command_line())
+        make_directory(out.parent, out)
+        with alone_in(out.parent):
+            require_new(out)  # another audit may have been quicker
+            scene.write(beside(out))
+            write_audit(found, out, command=command_line())
         told = f"record: {out}, its rows: {rows_beside(out)}, what a report draws: {beside(out)}"
-        console.print(told, highlight=False, markup=False, soft_wrap=True)
+        console.print(told, highlight=False, soft_wrap=True)
     if report is not None and scene is not None:
         commands = Material(commands=(command_line(),))
         name_page(Report(found, scene, commands, title="reachcost audit").save(report))
     return {"none": 0, UNTOLD: CANNOT_TELL}.get(found.verdict, AT_FAULT)
+
+
+def _require_left(file: Path, read: Callable[[Path], object]) -> None:
+    """Refuse to write over something, but for what an audit left that ended before it wrote its record."""
+    try:
+        if file.exists():
+            read(file)
+    except ReachcostError:
+        require_new(file)
 
 
 def _planner(task: Task | None, candidates: int, iterations: int, horizon: int | None) -> SamplingPlanner:

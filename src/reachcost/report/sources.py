@@ -91,7 +91,7 @@ def _runs_in(path: Path) -> Path:
 
 
 def _holds_audit(file: Path) -> bool:
-    return not file.name.endswith(".scene.json") and is_audit(read_json(file))
+    return not file.name.endswith(".scene.json") and is_audit(read_record(file))
 
 
 def _headings(name: str) -> Mapping[str, tuple[str, int]]:

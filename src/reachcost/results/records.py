@@ -29,9 +29,12 @@ from reachcost.base.atomic import make_directory, new_directory, sweep, write_fi
 from reachcost.base.hashing import sha256_of
 from reachcost.base.jsons import read_json
 from reachcost.base.machine import machine, versions
+from reachcost.base.memory import try_memory
 from reachcost.errors import ReachcostError
 
 FORMAT = "reachcost-run/2"
+ROOM = 2**24
+"""Bytes that Arrow needs to write a small file: without them it ends the whole process."""
 Columns = Mapping[str, np.ndarray]
 
 
@@ -84,8 +87,7 @@ class Run:
     def table(self) -> pa.Table:
         """Read the rows, after checking that they are the ones the manifest describes."""
         self.require_intact()
-        with pq.ParquetFile(self.path / "rows.parquet") as file:
-            table = file.read(use_threads=False)  # rows are few, and a table has hundreds of runs
+        table = read_table(self.path / "rows.parquet")
         if len(table) != self.manifest["rows"]:
             raise ReachcostError(_damaged(self.path, f"it has {len(table)} rows, its manifest says otherwise"))
         return table
@@ -195,7 +197,14 @@ def _seal(directory: Path, config: Mapping[str, Any], result: Result, artefacts:
 
 def write_rows(rows: Columns, path: Path) -> None:
     """Write columns as one small file."""
+    try_memory(ROOM + 4 * sum(column.nbytes for column in rows.values()))
     pq.write_table(pa.table({name: pa.array(column) for name, column in rows.items()}), path, compression="zstd")
+
+
+def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read rows in this thread: where memory lacks for another one, Arrow waits for it for ever."""
+    with pq.ParquetFile(path, pre_buffer=False) as file:
+        return file.read(columns, use_threads=False)
 
 
 def read_run(path: Path) -> Run:

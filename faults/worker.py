@@ -1,0 +1,21 @@
+"""Tries one class of faults in a process of its own, and prints a line of JSON for each: `python -m faults.worker`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from faults.registry import CLASSES
+
+
+def main() -> None:
+    """Try the named class so many times in a directory."""
+    name, count, scratch = sys.argv[1:]
+    for attempt in CLASSES[name].tries()(int(count), Path(scratch)):
+        print(json.dumps(asdict(attempt)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Memory that runs out is one sentence, whoever says so."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+from multiprocessing.queues import SimpleQueue
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from reachcost import cli
+from reachcost.results.records import read_table, write_rows
+from reachcost_command import ran_out
+
+
+def huge(source: str, repo: str) -> None:
+    """Ask for too much.
+
+    Args:
+        source: Of what.
+        repo: Any.
+    """
+    if source == "torch":
+        torch.empty(2**60, dtype=torch.uint8)
+    elif source == "library":
+        raise ImportError("libhdf5.so: failed to map segment from shared object")
+    else:
+        bytearray(2**62)
+
+
+@pytest.mark.parametrize("source", ["torch", "python", "library"])
+def test_memory_that_runs_out_is_one_sentence(
+    source: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(cli.COMMANDS, "push", huge)
+    assert cli.main(["push", "--source", source, "--repo", "x"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("reachcost: memory ran out; what is saved is whole: ")
+
+
+def test_other_mistakes_are_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(source: str, repo: str) -> None:
+        """Fail.
+
+        Args:
+            source: Any.
+            repo: Any.
+        """
+        raise KeyError("a mistake of ours")
+
+    monkeypatch.setitem(cli.COMMANDS, "push", wrong)
+    with pytest.raises(KeyError):
+        cli.main(["push", "--source", "x", "--repo", "x"])
+    assert not ran_out(ImportError("No module named 'stable_worldmodel'"))
+
+
+def threads_more(path: Path, told: SimpleQueue[int]) -> None:
+    """How many threads there are more once rows were read."""
+    threads = len([*Path("/proc/self/task").iterdir()])
+    read_table(path, ["episode"])
+    told.put(len([*Path("/proc/self/task").iterdir()]) - threads)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="no list of threads here")
+def test_rows_are_read_without_threads_that_memory_may_lack_for(tmp_path: Path) -> None:
+    write_rows({"episode": np.arange(3), "value": np.zeros(3)}, tmp_path / "rows.parquet")
+    assert read_table(tmp_path / "rows.parquet").column_names == ["episode", "value"]
+    context = multiprocessing.get_context("fork")  # in which no thread is left
+    told = context.SimpleQueue()
+    reader = context.Process(target=threads_more, args=(tmp_path / "rows.parquet", told))
+    reader.start()
+    assert told.get() == 0
+    reader.join()
+
+
+def write_with_little(path: Path, told: SimpleQueue[str]) -> None:
+    """Write rows where Arrow would crash."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    bound = pages * resource.getpagesize() + 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
+    try:
+        write_rows({"episode": np.arange(3)}, path)
+    except MemoryError:
+        told.put("refused")
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no size of processes here")
+def test_rows_that_memory_lacks_for_are_refused_and_no_crash(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    told = context.SimpleQueue()
+    writer = context.Process(target=write_with_little, args=(tmp_path / "rows.parquet", told))
+    writer.start()
+    writer.join()
+    assert writer.exitcode == 0
+    assert told.get() == "refused"
