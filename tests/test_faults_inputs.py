@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from faults import mutated
+from faults import hostile, mutated
 from faults.isolated import Here, isolated
 
 
@@ -21,3 +21,8 @@ def test_what_hangs_dies_or_raises_is_noticed() -> None:
         assert process.run(eval, "__import__('time').sleep(60)").how == "hung"
         assert process.run(eval, "__import__('os').abort()") == ("died", "SIGABRT")
         assert process.run(eval, "2 + 2") == ("returned", 4)
+
+
+def test_hostile_files_run_nothing_and_get_a_sentence(tmp_path: Path) -> None:
+    found = [*hostile.tried(40, tmp_path, Here())]
+    assert [attempt for attempt in found if attempt.wrong] == []

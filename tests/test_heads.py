@@ -555,3 +555,14 @@ def test_recipes_recorded_before_options_are_understood() -> None:
     assert Recipe.recorded({"head": "pair", **old}) == Recipe(head="pair", hidden=256, symmetric=True)
     with pytest.raises(ReachcostError, match="unknown head 'lost'"):
         Recipe.recorded({"head": "lost", **old})
+
+
+@pytest.mark.parametrize(("scale", "weight"), [(1e308, None), (10.0, 3e38)])
+def test_a_head_that_predicts_no_finite_numbers_is_refused(scale: float, weight: float | None, tmp_path: Path) -> None:
+    head = PairHead(latent_dim=4, hidden=8, scale=scale)
+    with torch.no_grad():
+        for parameter in head.parameters() if weight is not None else ():
+            parameter.fill_(weight)
+    save_head(head, tmp_path / "head")
+    with pytest.raises(ReachcostError, match="so large that it predicts no finite numbers"):
+        load_head(tmp_path / "head")

@@ -339,3 +339,18 @@ def test_wrong_episodes_are_refused(change: Callable[[list[dict[str, Any]]], Any
 def test_an_episode_ends_at_a_flag_and_where_its_number_changes() -> None:
     marks = {"terminals": np.array([0, 0, 1, 0, 0, 0]), "episode_idx": np.array([0, 0, 0, 1, 1, 2])}
     assert episode_lengths("mine", marks, rows=6).tolist() == [3, 2, 1]
+
+
+def test_a_damaged_stream_in_a_compressed_file_is_one_sentence(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "logs.npz", state=STATES, lengths=LENGTHS)
+    whole = (tmp_path / "logs.npz").read_bytes()
+    refused = 0
+    for place in range(40, len(whole), 4):
+        data = bytearray(whole)
+        data[place] ^= 0xFF
+        (tmp_path / "logs.npz").write_bytes(data)
+        try:
+            open_logs(tmp_path / "logs.npz")
+        except ReachcostError:
+            refused += 1
+    assert refused > 20

@@ -363,7 +363,7 @@ def test_an_audit_without_its_rows_is_refused(tmp_path: Path) -> None:
 
 
 def test_large_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reachcost.base.reading.LARGEST", 10)
+    monkeypatch.setattr("reachcost.base.jsons.LARGEST", 10)
     with pytest.raises(ReachcostError, match="has more than 0 MB"):
         rc.Report(_write(tmp_path / "a.json", {"table": "t", "rows": []}))
 
