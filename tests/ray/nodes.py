@@ -50,9 +50,7 @@ class Nodes:
         return found
 
     def close(self) -> None:
-        assert self._keeper.stdin is not None
-        self._keeper.stdin.close()
-        self._keeper.wait()
+        self._keeper.communicate()
 
     def _told(self) -> tuple[str, list[int]]:
         assert self._keeper.stdout is not None
