@@ -77,7 +77,9 @@ def body(asked: Asked, **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("far", ["1e400", "1" + 400 * "0", "NaN", "true", '"1"'])
 def test_a_number_that_is_none_is_refused(far: str) -> None:
     sent = json.dumps(body(ROOMS)).replace("40.0", far)
-    with pytest.raises(ReachcostError, match="a coordinate of start is no number: send a finite one"):
+    with pytest.raises(
+        ReachcostError, match=r"the request is no JSON|a coordinate of start is no number: send a finite one"
+    ):
         Asked.of(sent.encode())
 
 

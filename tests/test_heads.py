@@ -148,7 +148,7 @@ def test_other_damage_is_named(head: PairHead, tmp_path: Path) -> None:
         "format": ({"format": "other"}, "of format 'other', not"),
         "arguments": ({"arguments": {"latent_dim": "ten"}}, "valid `arguments`"),
         "scale": ({"arguments": {**head.config, "scale": -5}}, "valid `arguments`"),
-        "nan": ({"arguments": {**head.config, "scale": float("nan")}}, "valid `arguments`"),
+        "nan": ({"arguments": {**head.config, "scale": float("nan")}}, "NaN is no number"),
         "text": ({"arguments": {**head.config, "hidden": "32"}}, "valid `arguments`"),
         "more": ({"arguments": {**head.config, "depth": 2}}, "valid `arguments`.* no 'depth'"),
         "none": ({"arguments": None}, "needs a kind, its `arguments` and `training`"),

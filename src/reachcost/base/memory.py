@@ -17,10 +17,10 @@ def require_memory(needed: int, what: str, remedy: str) -> None:
 
     >>> require_memory(2**60, "an array", "cut it into parts")
     Traceback (most recent call last):
-    reachcost.errors.ReachcostError: an array needs 1,073,741,824 GB of memory, more than there is: cut it into parts
+    reachcost.errors.ReachcostError: an array needs 1,073,741,824.0 GB of memory, more than there is: cut it into parts
     """
     if needed > available():
-        raise ReachcostError(f"{what} needs {needed / 2**30:,.0f} GB of memory, more than there is: {remedy}")
+        raise ReachcostError(f"{what} needs {needed / 2**30:,.1f} GB of memory, more than there is: {remedy}")
 
 
 def available() -> int:

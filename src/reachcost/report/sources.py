@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from reachcost.audits.record import is_audit, read_audit
+from reachcost.base.files import require_regular
 from reachcost.base.jsons import LARGEST
 from reachcost.base.reading import read_record
 from reachcost.errors import ReachcostError
@@ -151,6 +152,7 @@ def _kind(run: Run) -> str | None:
 def _has_outcomes(run: Run) -> bool:
     """Some runs record paths instead."""
     try:
+        require_regular(run.path / "rows.parquet")
         return {*OUTCOMES} <= {*pq.read_schema(run.path / "rows.parquet").names}
     except (OSError, pa.ArrowException):
         return True  # whoever reads it will say what is wrong

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,12 @@ from reachcost.report.panels.success import Line, lines_of
 from reachcost.report.panels.verdict import repairs
 from reachcost.report.scene import Scene
 from reachcost.report.sources import read_runs
-from reachcost.results.records import read_run
-from reachcost.results.tables import ResultTable
+from reachcost.results.records import Run, read_run
+from reachcost.results.tables import ResultTable, TableRow
 from reachcost.studies.cells.cell import digests
 from reachcost.studies.closed_loop import closed_loop, control_run, loop_config
 from reachcost.studies.experiment import Experiment, Recording
-from reachcost.studies.study import Setting
+from reachcost.studies.study import Member, Setting
 
 EPISODES = 8
 """Episodes that are planned again."""
@@ -45,9 +46,9 @@ def _looked_at(experiment: Recording, table: ResultTable) -> Scene:
     settings = _settings(experiment, table) if isinstance(experiment, Experiment) else None
     if not isinstance(experiment, Experiment) or settings is None:
         raise ReachcostError(
-            f"no two costs of {table.name} ran in one world with the planner and the episodes that are its study's own"
+            f"no two costs of {table.name} ran on the same episodes of one world with the same planner"
         )
-    task, goals = experiment.place()
+    task, goals = experiment.place(settings[0].evaluation)
     rows = [control_run(experiment, setting).table() for setting in settings]
     recorded = Outcomes(*(np.stack([one[name].to_numpy() for one in rows]) for name in Outcomes._fields))
     shown = choose(recorded, groups_of(task, goals.starts, goals.goals), EPISODES)
@@ -82,16 +83,38 @@ def _settings(experiment: Experiment, table: ResultTable) -> tuple[Setting, Sett
 def _on_one_member(
     experiment: Experiment, table: ResultTable, pair: tuple[Line, Line]
 ) -> tuple[Setting, Setting] | None:
-    """The settings of two lines on the first member of the study that ran both by its own protocol."""
+    """The settings of two lines on the first member of the study that ran both under one protocol."""
+    runs = {run.path.name: run for run in experiment.recorder.used()}
     ran = [
-        next(row for row in table.rows if all(getattr(row, name) == getattr(line, name) for name in KEY))
+        [runs[name] for row in table.rows if _is_of(row, line) for name in (row.extra or {}).get("runs", ())]
         for line in pair
     ]
     for member in (member for kind in experiment.study.members.values() for member in kind):
-        first, second = (Setting(member, line.cost) for line in pair)
-        names = map(experiment.study.run_name, (first, second))
-        if all(name in (row.extra or {}).get("runs", ()) for name, row in zip(names, ran, strict=True)):
-            return first, second
+        first, second = (
+            [setting for run in those if (setting := _setting(experiment, member, line.cost, run))]
+            for line, those in zip(pair, ran, strict=True)
+        )
+        for one, other in product(first, second):
+            if replace(one, cost=other.cost) == other:
+                return one, other
+    return None
+
+
+def _is_of(row: TableRow, line: Line) -> bool:
+    return all(getattr(row, name) == getattr(line, name) for name in KEY)
+
+
+def _setting(experiment: Experiment, member: Member, cost: str, run: Run) -> Setting | None:
+    """What a recorded closed loop of a member ran with, found by its name; None if it is of another one."""
+    config, study = run.manifest["config"], experiment.study
+    if config["planner"] != type(study.planner).__name__:
+        return None
+    planner = replace(study.planner, **config["planner_settings"])  # pyright: ignore[reportArgumentType] (it is a dataclass)
+    said = ((None, config["evaluation_set"]), (None, config["budget"]), (None, planner))
+    for evaluation, budget, chosen in product(*said):
+        setting = Setting(member, cost, evaluation=evaluation, budget=budget, clamp=config["clamp"], planner=chosen)
+        if study.run_name(setting) == run.path.name:
+            return setting
     return None
 
 
