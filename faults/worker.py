@@ -12,8 +12,10 @@ from faults.registry import CLASSES
 
 def main() -> None:
     """Try the named class so many times in a directory."""
-    name, count, scratch = sys.argv[1:]
-    for attempt in CLASSES[name].tries()(int(count), Path(scratch)):
+    name, count, place = sys.argv[1:]
+    scratch = Path(place)
+    scratch.mkdir(parents=True, exist_ok=True)
+    for attempt in CLASSES[name].tries()(int(count), scratch):
         print(json.dumps(asdict(attempt)), flush=True)
 
 

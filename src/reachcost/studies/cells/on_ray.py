@@ -27,8 +27,8 @@ from reachcost.studies.cells.worker import Answer, Errand, pickled
 WORKER_DIED = Death("its worker process died", "", "memory may have run out, take fewer --workers", tries=4)
 NODE_DIED = Death("the node of its worker died", "", "look after the cluster", tries=100)
 """The task can do nothing about it, so it is tried often."""
-PATIENCE = 2.0
-"""Seconds that workers have to tidy up."""
+PATIENCE, ROOM = 2.0, 5.0
+"""Seconds that workers have to tidy up, and to begin before others make room for them."""
 
 
 @dataclass(eq=False)
@@ -95,7 +95,9 @@ class OnRay(Crew[_Worker]):
         )
 
     def _receive(self) -> tuple[_Worker, Answer | Death]:
-        (answered,), _ = self._ray.wait([*self._answers], num_returns=1)
+        while not (ready := self._ray.wait([*self._answers], num_returns=1, timeout=ROOM)[0]):
+            self._make_room()
+        (answered,) = ready
         worker, errors = self._answers.pop(answered), self._ray.exceptions
         try:
             answer = self._ray.get(answered)
@@ -110,6 +112,12 @@ class OnRay(Crew[_Worker]):
         if isinstance(answer.outcome, Failure):
             worker.sent.clear()  # perhaps something did not arrive
         return worker, answer
+
+    def _make_room(self) -> None:
+        """End idle workers where others wait to begin: they may hold the core that these wait for."""
+        waiting = [worker for worker in self._busy if not self._ray.wait([worker.settling], timeout=0)[0]]
+        for _ in waiting[: len(self._idle)]:
+            self._end(self._idle.pop())
 
     def _share(self, kept: KeptLatents) -> None:
         values = kept.read()
