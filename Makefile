@@ -27,7 +27,7 @@ test-slow: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --ignore tests/swm --ignore tests/ray -n 2 --dist worksteal -m slow
 
 .venv/.ready-swm: $(READY)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,swm]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,ray,swm]'
 	touch $@
 
 # Everything that needs the real stable-worldmodel; types, too, as they are read from every package that is imported.

@@ -51,8 +51,9 @@ class Isolated:
         try:
             return self._pipe.recv()
         except EOFError:
+            assert self._process is not None
             self._process.join()
-            code = self._process.exitcode
+            code = self._process.exitcode or 0
             self.close()
             return Outcome("died", signal.Signals(-code).name if code < 0 else f"exit code {code}")
 

@@ -99,7 +99,7 @@ ANOTHER = "replaced by another format"
 def mutate(data: bytes, others: Sequence[bytes], rng: Generator) -> tuple[str, bytes]:
     """Damage some bytes: how, and what they become."""
     if rng.random() < 0.02:
-        return ANOTHER, others[rng.integers(len(others))]
+        return ANOTHER, others[int(rng.integers(len(others)))]
     if not data:
         return "extended", rng.bytes(100)
     weights = np.array([weight for _, weight in MUTATIONS.values()])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from faults.attempt import Attempt
 
@@ -61,8 +63,7 @@ def _shares(count: int, parts: int) -> list[int]:
 
 def _feed(name: str, place: Path, runs: int) -> None:
     """Let atheris feed one parser; what a parser may raise is one kind of error, all else ends the process."""
-    import atheris
-
+    atheris: Any = import_module("atheris")  # it has no types, and is not always installed
     with atheris.instrument_imports(include=["reachcost", "json", "tomllib"]):
         parse, seeds = parsers()[name]
     for number, seed in enumerate(seeds):

@@ -57,7 +57,7 @@ def _drawn(number: int) -> Any:
     found: list[Any] = []
 
     @seed(number)
-    @settings(database=None, max_examples=8, phases=[Phase.generate], suppress_health_check=[*HealthCheck])
+    @settings(database=None, max_examples=8, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(ODD)
     def draw(value: Any) -> None:
         found.append(value)

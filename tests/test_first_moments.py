@@ -64,7 +64,7 @@ def test_a_closed_pipe_ends_the_command_in_silence() -> None:
 
 
 def test_too_little_memory_to_begin_is_one_sentence() -> None:
-    limit = (150 * 2**20,) * 2
+    limit = 150 * 2**20, 150 * 2**20
     command = [*COMMAND, "check", "toponav"]
     ended = subprocess.run(
         command,

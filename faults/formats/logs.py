@@ -111,7 +111,7 @@ def npz_of_episodes(directory: Path) -> None:
     """A name for each episode."""
     stops = np.cumsum(LENGTHS).tolist()
     parts = {number: slice(stop - LENGTHS[number], stop) for number, stop in enumerate(stops)}
-    named = {f"episode_{number}/state": STATES[rows] for number, rows in parts.items()}
+    named: dict[str, Any] = {f"episode_{number}/state": STATES[rows] for number, rows in parts.items()}
     np.savez(directory / "logs.npz", **named)
 
 
