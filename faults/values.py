@@ -55,9 +55,10 @@ def _drawn(number: int) -> Any:
     from hypothesis import HealthCheck, Phase, given, seed, settings
 
     found: list[Any] = []
+    checks: Any = [*HealthCheck]
 
     @seed(number)
-    @settings(database=None, max_examples=8, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(database=None, max_examples=8, phases=[Phase.generate], suppress_health_check=checks)
     @given(ODD)
     def draw(value: Any) -> None:
         found.append(value)

@@ -63,7 +63,7 @@ def test_nodes_record_the_same_bytes(
 def test_more_workers_than_cores_take_turns(nodes: Nodes, tmp_path: Path, seen: Path) -> None:
     names = [f"fine-{number}" for number in range(4)]
     made(tmp_path, number_order(seen, *names), start=partial(OnRay, address=nodes.address, workers=4))
-    assert recorded(tmp_path) == {f"numbers/numbers/{name}" for name in names}
+    assert {f"numbers/numbers/{name}" for name in names} < recorded(tmp_path)
 
 
 OWN = """
