@@ -133,6 +133,7 @@ def test_coverage_asks_for_all_ways_where_no_episode_fails(
     assert found.value == 0  # nobody has to go anywhere
 
 
+@pytest.mark.slow
 def test_rows_of_logs_are_of_the_logged_episodes(
     world: TwoRoom, lewm: JepaWorldModel, logged: Latents, monkeypatch: pytest.MonkeyPatch
 ) -> None:

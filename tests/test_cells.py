@@ -129,6 +129,7 @@ def test_workers_record_the_same_bytes(toy_here: Path, tmp_path: Path) -> None:
     assert console.file.getvalue()[len(told) :] == "keys: 17 cells recorded earlier, 0 to compute\n"  # pyright: ignore[reportAttributeAccessIssue]
 
 
+@pytest.mark.slow
 def test_workers_record_the_same_bytes_of_learned_models(tmp_path: Path) -> None:
     order = Order("features", small_study, ("tworoom",), episodes=2)
     for name, start in (("here", Here), ("local", TWO)):

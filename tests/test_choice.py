@@ -31,6 +31,7 @@ DEAD = Recipe.paper(hidden=16, scale=1e9, epochs=1, learning_rate=0.3)
 GOOD = Recipe(hidden=64, epochs=4)
 
 
+@pytest.mark.slow
 def test_a_recipe_that_ranks_better_is_chosen_and_repair_takes_it(latents: Latents, evaluation: EvaluationSet) -> None:
     labelled = LabelledRecipe(GOOD, max_gap=25)
     found = choose_recipe(latents, recipes={"dead": DEAD, "good": labelled}, exclude=evaluation, pairs=6000)

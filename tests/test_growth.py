@@ -104,6 +104,7 @@ def test_a_size_that_fails_is_told_and_the_others_are_kept(
     assert picture_in(tmp_path).exists()
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_tells_its_peak_of_memory_or_that_it_died() -> None:
     held = [np.ones(2**29, np.uint8)]  # here, not there
     assert 300 < in_new_process(holding, 300).memory < 300 + held[0].nbytes / 2**20

@@ -109,6 +109,7 @@ def logs_of(places: np.ndarray, proprio: bool) -> Logs:
 
 
 @pytest.mark.parametrize("proprio", [True, False])
+@pytest.mark.slow
 def test_it_trains_from_stored_frames_and_loads_to_the_bit(places: np.ndarray, tmp_path: Path, proprio: bool) -> None:
     logs = logs_of(places, proprio)
     train_world_model(logs, tmp_path / "one", TINY)

@@ -54,6 +54,7 @@ def test_every_stage_of_its_planner_is_measured(logs: rc.Logs, head: rc.LearnedH
     assert missing == {"coverage", "foresight"}  # it learned from no logs, and the cost is plainly at fault
 
 
+@pytest.mark.slow
 def test_its_study_is_recorded_tabulated_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make_table(STUDY, "keys", tmp_path, episodes=12)
     means = {row.cost: row for row in table.rows if row.seed is None}

@@ -164,6 +164,7 @@ def test_a_pool_too_small_fails_at_sampling(
     assert audit.verdict == "sampling"
 
 
+@pytest.mark.slow
 def test_a_damaged_predictor_fails_at_dynamics(
     lewm: JepaWorldModel, logged: Latents, trm: HeadCost, world: TwoRoom, goals: EvaluationSet
 ) -> None:
@@ -308,6 +309,7 @@ def test_a_discrete_world_is_judged_in_every_stage(grid: Audit, cells: Evaluatio
     assert grid.settings["episodes"] == len(cells)
 
 
+@pytest.mark.slow
 def test_a_discrete_world_tells_a_cost_without_fault_and_one_that_learned(
     task: TopoNav, model: ExactTopoNav, latents: Latents, head: PairHead, cells: EvaluationSet
 ) -> None:

@@ -99,6 +99,7 @@ def test_what_can_neither_be_stitched_nor_imagined_has_logged_times() -> None:
         automatic_pairs(corridors(1).logs, 500)  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.slow
 def test_labels_are_directed_where_a_gate_opens_one_way(monkeypatch: pytest.MonkeyPatch) -> None:
     judge_labels_briefly(monkeypatch)
     found = {}
@@ -140,6 +141,7 @@ def test_logged_transitions_add_to_imagined_ones() -> None:
     assert both.record["unreachable"] <= alone.record["unreachable"]
 
 
+@pytest.mark.slow
 def test_labels_that_rank_held_out_logs_worse_than_logged_times_are_refused() -> None:
     latents = rc.encode_logs(rc.ExactTopoNav(), rc.make_task("toponav").generate_logs(300))
 

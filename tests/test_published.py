@@ -181,6 +181,7 @@ LEWM = TWOROOM.members["lewm"][0]
 SASC = {"spearman": "rho_geo", "rank": "rank", "selected": "selected", "spearman_euclidean": "rho_euclid"}
 
 
+@pytest.mark.slow
 def test_candidates_of_tworoom_are_ranked_as_published(tworoom: Experiment) -> None:
     """What is published is what this code computes; other processors round otherwise."""
     for cost in ("raw", "decoded-geodesic", "rowspace"):
@@ -224,6 +225,7 @@ def test_episodes_of_tworoom_end_as_on_record(cost: str, tworoom: Experiment) ->
     assert sum(row["success"] == on_record[episode]["success"] for episode, row in found.items()) >= 5
 
 
+@pytest.mark.slow
 def test_a_head_of_toponav_plans_and_ranks_as_published(tmp_path: Path) -> None:
     experiment, setting = Experiment(TOPONAV, tmp_path), Setting(TOPONAV.members["toponav-exact"][0], "trm")
     known = row_of("toponav", cost="trm", seed=3072)["ours"]

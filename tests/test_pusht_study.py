@@ -106,6 +106,7 @@ def test_watched_execution_remembers_goals_that_were_passed() -> None:
     assert not task.success(ends[:, 0], passed).any()
 
 
+@pytest.mark.slow
 def test_the_audit_says_that_the_search_holds_even_the_oracle_back() -> None:
     task, model = rc.make_task("pusht"), rc.load_world_model("lewm-pusht-3072")
     latents = rc.encode_logs(model, task.generate_logs(episodes=40, seed=3))
@@ -117,6 +118,7 @@ def test_the_audit_says_that_the_search_holds_even_the_oracle_back() -> None:
     assert stages["representation"].outcome == "pass"
 
 
+@pytest.mark.slow
 def test_a_table_of_one_plan_can_be_made(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "SELECTION", replace(QUICK, blocks=None))
     table = make_table(SMALL, "pusht-selected", Path(experiment.recorder.out), episodes=2)

@@ -145,5 +145,6 @@ def test_the_real_client_uploads_and_downloads(with_the_real_client: Ran) -> Non
     assert (hub / "me" / "my-lewm.private").read_text() == "true"
 
 
+@pytest.mark.slow
 def test_what_is_to_be_private_does_not_go_where_everyone_sees_it(with_the_real_client: Ran) -> None:
     assert "me/open is there already, and public" in with_the_real_client.warned

@@ -269,6 +269,7 @@ def test_a_repair_takes_labels_of_any_source(model: JepaWorldModel, tmp_path: Pa
 
 
 @pytest.mark.filterwarnings("ignore::reachcost.errors.ReachcostWarning")  # so few logs make no good head
+@pytest.mark.slow
 def test_without_options_the_logs_choose_labels_and_a_recipe_for_logged_times_takes_these(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

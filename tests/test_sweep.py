@@ -95,6 +95,7 @@ def test_the_documented_refusal_is_what_is_said() -> None:
     assert str(refused.value) == promised
 
 
+@pytest.mark.slow
 def test_workers_make_the_same_sweep(tmp_path: Path) -> None:
     (tmp_path / "keys.toml").write_text(CORRIDOR + "budgets = [4]\n" + QUICK)
     for out, where in (("here", ()), ("local", ("--on", "local", "--workers", "2"))):

@@ -258,6 +258,7 @@ def test_windows_read_the_frames_and_actions_of_their_rows(logs: Logs) -> None:
     np.testing.assert_allclose(blocks.environment(actions.numpy()), raw, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_training_reads_stored_frames_as_well_as_drawn_ones(logs: Logs, trained: Path, tmp_path: Path) -> None:
     task = TwoRoom(pixels=64)
     write_logs(logs, tmp_path / "pixels.h5", render=task.render)
@@ -265,6 +266,7 @@ def test_training_reads_stored_frames_as_well_as_drawn_ones(logs: Logs, trained:
     assert stored.fingerprint == load_world_model(trained).fingerprint  # of drawn ones
 
 
+@pytest.mark.slow
 def test_the_papers_size_trains_with_the_same_command(
     logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

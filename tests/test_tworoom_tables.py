@@ -42,6 +42,7 @@ def test_the_exclusion_table_shows_what_heads_share_with_the_evaluation_set(out:
     assert all(row["ours"]["row_overlap"] == row["ours"]["episode_overlap"] == 0 for row in checks)
 
 
+@pytest.mark.slow
 def test_the_ablation_names_its_pairs_and_has_heads_for_each_set(out: Path) -> None:
     rows = small_table("tworoom", "temporal-ablation", out)["rows"]
     heads = [row for row in rows if row["cost"] == "trm-paper"]
@@ -58,6 +59,7 @@ def test_the_ablation_names_its_pairs_and_has_heads_for_each_set(out: Path) -> N
     assert contents(out) == before
 
 
+@pytest.mark.slow
 def test_fresh_sets_are_of_their_own_logs_and_the_same_rule(whole: Experiment) -> None:
     published = whole.evaluation("high-distance")
     for name in ("fresh-1", "fresh-2"):
