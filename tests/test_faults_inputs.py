@@ -12,7 +12,7 @@ from faults.isolated import Here, isolated
 
 
 def test_damaged_files_of_every_format_are_refused_or_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(FORMATS, "lance", raising=False)  # it must not be loaded where others fork
+    monkeypatch.delitem(FORMATS, "logs (Lance)", raising=False)  # it must not be loaded where others fork
     found = [*mutated.tried(40, tmp_path, Here())]
     assert len(found) == 40
     assert [attempt for attempt in found if attempt.wrong] == []
