@@ -52,6 +52,8 @@ def open_lance(path: Path, observe: Callable[[np.ndarray], Observations] | None 
     images = {name for name, kind in kinds.items() if types.is_binary(kind) or types.is_large_binary(kind)}
     tabular = sorted(kinds.keys() - images)
     small = _read(path, lambda: table.to_table(columns=tabular))
+    if tabular and not len(small):
+        raise ReachcostError(f"{path} has no rows: collect episodes first")
     columns: dict[str, Any] = {}
     for name in tabular:
         if RENAMED.get(name) not in kinds:  # of two names of one thing, ours
@@ -86,8 +88,6 @@ def _lengths(path: Path, columns: dict[str, Any]) -> np.ndarray:
     if "episode_idx" not in columns:
         raise ReachcostError(f"{path} has no column episode_idx: it must say where its episodes are")
     rows = len(columns["episode_idx"])
-    if not rows:
-        raise ReachcostError(f"{path} has no rows: collect episodes first")
     episode = _whole(path, "episode_idx", columns["episode_idx"], rows)
     steps = np.diff(_whole(path, "step_idx", columns.get("step_idx", np.arange(rows)), rows), prepend=0)
     starts = np.diff(episode, prepend=episode[0] - 1) != 0
