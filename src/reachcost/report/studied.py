@@ -84,9 +84,16 @@ def _on_one_member(
     experiment: Experiment, table: ResultTable, pair: tuple[Line, Line]
 ) -> tuple[Setting, Setting] | None:
     """The settings of two lines on the first member of the study that ran both under one protocol."""
-    runs = {run.path.name: run for run in experiment.recorder.used()}
+    loops = [run for run in experiment.recorder.used() if "planner" in run.manifest["config"]]
+    runs = {run.path.name: run for run in loops}  # rankings are called alike
     ran = [
-        [runs[name] for row in table.rows if _is_of(row, line) for name in (row.extra or {}).get("runs", ())]
+        [
+            runs[name]
+            for row in table.rows
+            if _is_of(row, line)
+            for name in (row.extra or {}).get("runs", ())
+            if name in runs
+        ]
         for line in pair
     ]
     for member in (member for kind in experiment.study.members.values() for member in kind):
