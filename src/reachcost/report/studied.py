@@ -84,8 +84,8 @@ def _on_one_member(
     experiment: Experiment, table: ResultTable, pair: tuple[Line, Line]
 ) -> tuple[Setting, Setting] | None:
     """The settings of two lines on the first member of the study that ran both under one protocol."""
-    loops = [run for run in experiment.recorder.used() if "planner" in run.manifest["config"]]
-    runs = {run.path.name: run for run in loops}  # rankings are called alike
+    loops = [run for run in experiment.recorder.used() if run.path.parent.name == "control"]
+    runs = {run.path.name: run for run in loops}  # rankings and audits are called alike
     ran = [
         [
             runs[name]
