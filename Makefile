@@ -2,6 +2,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
+# Tests start many interpreters: where bytecode may not be kept, each compiles everything anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: setup demo test test-swm test-ray test-slow results bench bench-growth bench-training faults pictures clean
 

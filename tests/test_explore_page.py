@@ -78,7 +78,7 @@ def test_it_loads_and_plans_at_once(browser: Browser, address: str, phone: bool,
         require_no_sideways_scroll(page)
         for control in page.locator("input, select, button, canvas").all():
             assert control.evaluate(NAME), control
-        expect(page.locator(".outcome").first).to_have_text(re.compile(r"reached"))
+        expect(page.locator(".outcome").first).to_have_text(re.compile(r"true distance left [\d.]+ px, after"))
         assert page.locator("#settings").evaluate("details => details.open") is not phone
         turn(page, "#round", 1)
         expect(page.locator("#when")).to_have_text("plan 1, round 2 of 2")

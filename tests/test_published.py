@@ -116,12 +116,12 @@ def but_for_seconds(document: str) -> str:
     return re.sub(r'^  "seconds": \d+', "", document, flags=re.MULTILINE)
 
 
-MANY_RUNS = {"budget", "temporal-geodesic", "tworoom-solved"}
-"""Tables whose rows take five seconds and more to read."""
+LONG = {"budget", "pusht-fresh", "temporal-geodesic", "tworoom-solved"}
+"""Tables whose rows take five seconds and more to read, or whose evaluation sets to draw."""
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in MANY_RUNS else []) for name in all_tables()]
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in all_tables()]
 )
 def test_a_table_comes_out_of_its_rows_byte_for_byte(
     name: str, tmp_path: Path, drawn_once: Callable[[str], Study], monkeypatch: pytest.MonkeyPatch

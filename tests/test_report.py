@@ -89,6 +89,7 @@ def test_it_shows_episodes_where_the_first_cost_fails_first(scene: Scene) -> Non
     assert {episode.group for episode in scene.episodes} == {"same room", "cross wall"}
     assert scene.costs == ("raw", "head", "oracle")
     assert scene.units["raw"] == "mean squared latent difference"
+    assert (scene.units["oracle"], scene.distance_unit) == ("px of true distance", "px")
     for episode in scene.episodes:
         assert episode.fields.keys() == {"raw", "head", "oracle"}
         assert all(len(way.places) == 7 and way.frames is not None and way.frames.count == 7 for way in episode.ways)
@@ -119,7 +120,7 @@ def test_a_world_of_ones_own_with_frames_alone_is_replayed_and_has_neighbours() 
     said = words(page)
     assert "goal" in said
     assert "does not say how its states lie on a plane" in said
-    assert "Nearest first, of 200 logged states; below each, its logged steps to the goal." in said
+    assert "Nearest first, of 200 logged states; below each, how far it is from the goal, in logged steps." in said
     assert page.count('class="frame"') == 3 + 3 * 2 * 6
     assert '"outcome":"not_reached"' in page
 

@@ -65,7 +65,9 @@ def test_a_world_keeps_the_contract(name: str) -> None:
     assert 0.01 < away.mean() < 0.4
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "hill" else []) for name in OURS]
+)
 def test_the_floor_lies_below_the_ceiling(name: str) -> None:
     world = here(name)
     task = world.task()

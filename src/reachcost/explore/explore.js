@@ -125,7 +125,7 @@
     whose.textContent = `${cost.value}: `;
     badge.className = `badge ${answer.reached ? "good" : "bad"}`;
     badge.textContent = answer.reached ? "reached" : "not reached";
-    const away = answer.distance === null ? "" : `, true distance left ${draw.number(answer.distance)},`;
+    const away = answer.distance === null ? "" : `, true distance left ${`${draw.number(answer.distance)} ${scene.distance_unit}`.trimEnd()},`;
     outcome.replaceChildren(whose, badge, answer.reached ? ` in ${answer.steps} steps` : ` ${answer.category}${away} after ${answer.steps} steps`);
   }
 

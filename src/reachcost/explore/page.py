@@ -29,7 +29,8 @@ def explorer_page(engine: Engine) -> str:
     data = {
         "plane": {"low": plane.low, "high": plane.high, "cell": plane.cell},
         "handles": handles_of(task),
-        "units": {name: unit_of(name, engine.cost(name)) for name in engine.costs},
+        "units": {name: unit_of(name, engine.cost(name), task) for name in engine.costs},
+        "distance_unit": task.distance_unit,
         "start": start,
         "goal": goal,
     }

@@ -56,7 +56,8 @@ class Parts:
 
 def look(parts: Parts) -> Scene:
     """Draw what can be drawn of these parts, and say why the rest cannot."""
-    scene = Scene("" if parts.task is None else parts.task.name)
+    task = parts.task
+    scene = Scene("") if task is None else Scene(task.name, distance_unit=task.distance_unit)
     for panel, add in {"replay": _replays, "fields": _maps, "neighbours": _neighbours}.items():
         try:
             scene = add(scene, parts)
@@ -65,7 +66,7 @@ def look(parts: Parts) -> Scene:
     ran = () if parts.runs is None else parts.runs.costs
     mapped = scene.episodes[0].fields if scene.episodes else {}
     names = tuple(dict.fromkeys([*ran, *parts.costs, *mapped]))
-    return replace(scene, costs=names, units={name: unit_of(name, parts.costs.get(name)) for name in names})
+    return replace(scene, costs=names, units={name: unit_of(name, parts.costs.get(name), task) for name in names})
 
 
 # Episodes

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from reachcost.costs.checks import score
+from reachcost.costs.unit import true_distance
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
 from reachcost.fitting.logged import logged_pools
@@ -36,7 +37,7 @@ def neighbourhoods(
         states, ends = (np.asarray(logs.columns["state"])[rows] for rows in (pools.candidates, pools.goals))
         ends = np.repeat(ends, CANDIDATES, axis=0)
         truth = np.asarray(task.distance(states.reshape(ends.shape), ends), float).reshape(pools.candidates.shape)
-        unit = "true distance"
+        unit = true_distance(task)
     candidates, goals = (latents.values[torch.from_numpy(rows)] for rows in (pools.candidates, pools.goals))
     order = {
         name: score(name, cost, candidates, goals, pools.goals).argsort(dim=1, stable=True)[:, :NEAREST].numpy()

@@ -90,7 +90,7 @@
     function told(way, now, over) {
       if (!over) return `step ${now} of ${way.steps}`;
       if (way.reached) return `there after ${way.steps} steps`;
-      const left = way.distance === null ? "" : `, true distance left ${draw.number(way.distance)}`;
+      const left = way.distance === null ? "" : `, true distance left ${draw.number(way.distance)} ${scene.distance_unit}`.trimEnd();
       return `not there after ${way.steps} steps${left}`;
     }
 

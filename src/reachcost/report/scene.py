@@ -144,6 +144,8 @@ class Scene:
     """In the order in which they are shown."""
     units: dict[str, str] = field(default_factory=dict)
     """What each cost counts."""
+    distance_unit: str = ""
+    """What true distances count, if the task says so."""
     plane: Map | None = None
     episodes: tuple[Episode, ...] = ()
     of: int = 0

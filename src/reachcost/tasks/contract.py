@@ -64,6 +64,8 @@ class Task(ABC):
     """How many actions there are, given by their index, int64 [N, 1]; None where they are continuous."""
     action_dim: int | None = None
     """Numbers in a continuous action, if it says so: planners compare their action blocks with it."""
+    distance_unit: str = ""
+    """What its oracle distance counts, `px` or `steps`, if it says so."""
     sets: tuple[str, ...] = ()
     """Names of its evaluation sets; the first one is meant where none is named."""
     models: tuple[str, ...] = ()

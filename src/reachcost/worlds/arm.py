@@ -56,6 +56,7 @@ class Arm(Placed):
 
     name = "arm"
     action_budget = 120
+    distance_unit = "steps"
     stops_at_success = True
     sets = tuple(SEEDS)
 

@@ -28,6 +28,7 @@ class GraphTask(Placed):
     """
 
     stops_at_success = True
+    distance_unit = "steps"
     sets = tuple(SEEDS)
     far: ClassVar[int]
     """Evaluation episodes are at least so many steps long."""

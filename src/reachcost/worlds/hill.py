@@ -124,6 +124,8 @@ class Hill(GymTask, Placed):
     True
     """
 
+    distance_unit = "steps"
+
     def __init__(self) -> None:
         super().__init__(
             **CAR,

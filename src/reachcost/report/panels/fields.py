@@ -72,7 +72,7 @@ def _neighbourhood(near: Neighbourhood, number_: int) -> Markup:
     rows = [_nearest(one, near.unit) for one in near.nearest]
     told = tag(
         "p",
-        f"Nearest first, of {near.pool} logged states; below each, its {near.unit} to the goal.",
+        f"Nearest first, of {near.pool} logged states; below each, how far it is from the goal, in {near.unit}.",
         class_="soft small",
     )
     return tag("div", tag("div", goal, tag("div", *rows, told, class_="stack"), class_="neighbourhood"), class_="card")

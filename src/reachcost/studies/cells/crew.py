@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Hashable
 from pathlib import Path
@@ -38,7 +39,7 @@ class Task(NamedTuple):
     shard: Shard | None = None
 
 
-class Crew(Generic[Worker]):
+class Crew(ABC, Generic[Worker]):
     """An executor that computes cells by workers; those that die are replaced, and their task is given to others."""
 
     def __init__(self) -> None:
@@ -54,20 +55,20 @@ class Crew(Generic[Worker]):
     # What a place for workers offers
 
     @property
+    @abstractmethod
     def places(self) -> int:
         """How many workers there may be."""
-        raise NotImplementedError
 
-    def _start(self) -> Worker:
-        raise NotImplementedError
+    @abstractmethod
+    def _start(self) -> Worker: ...
 
+    @abstractmethod
     def _send(self, worker: Worker, job: Job, errand: Errand) -> None:
         """Ask a worker for something; if it is dead, `_receive` will find out."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _receive(self) -> tuple[Worker, Answer | Death]:
         """Wait for the next of those that are busy that answers or dies."""
-        raise NotImplementedError
 
     def _share(self, kept: KeptLatents) -> None:
         """Latents are complete; workers who do not see where they are kept must be sent them."""

@@ -35,6 +35,7 @@ class PushT(Task):
 
     name = "pusht"
     action_budget = 50
+    distance_unit = "px and degrees"
     stops_at_success = False
     action_dim = 2
     sets = evaluation_sets.NAMES

@@ -57,6 +57,7 @@ class TopoNav(Task):
 
     name = "toponav"
     action_budget = 90
+    distance_unit = "steps"
     stops_at_success = True
     discrete_actions = len(MOVES)
     sets = ("detour",)

@@ -59,6 +59,7 @@ class TwoRoom(Task):
 
     name = "tworoom"
     action_budget = 50
+    distance_unit = "px"
     stops_at_success = False
     action_dim = 2
     sets = tuple(evaluation_sets.RULES)
