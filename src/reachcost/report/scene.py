@@ -144,8 +144,6 @@ class Scene:
     """In the order in which they are shown."""
     units: dict[str, str] = field(default_factory=dict)
     """What each cost counts."""
-    distance_unit: str = ""
-    """What true distances count, if the task says so."""
     plane: Map | None = None
     episodes: tuple[Episode, ...] = ()
     of: int = 0
@@ -153,6 +151,8 @@ class Scene:
     neighbourhoods: tuple[Neighbourhood, ...] = ()
     without: dict[str, str] = field(default_factory=dict)
     """Why something cannot be shown, by panel."""
+    distance_unit: str = ""
+    """What true distances count, if the task says so."""
     format: str = FORMAT
 
     def write(self, path: Path) -> None:
