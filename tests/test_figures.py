@@ -64,6 +64,7 @@ def test_a_figure_is_the_same_bytes_every_time_and_says_what_it_was_drawn_from(n
     (tmp_path / "again").mkdir()
     once, again = (write_figure(name, all_figures()[name], beside(out)) for out in (tmp_path, tmp_path / "again"))
     assert [path.read_bytes() for path in once] == [path.read_bytes() for path in again]
+    assert once[0].read_bytes() == (RESULTS / "figures" / once[0].name).read_bytes()
     drawing = once[0].read_text()
     (sources,) = re.findall(r"<dc:source>(.*?)</dc:source>", drawing) or [""]
     assert {f"tables/{table}" for panel in all_figures()[name] for table in panel.tables} <= {*sources.split()}

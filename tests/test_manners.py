@@ -25,6 +25,7 @@ from reachcost.base.progress import ConsoleProgress, Progress, as_progress
 from reachcost.cli import main
 from reachcost.commands import require_writable
 from reachcost.fitting.pairs import Pairs
+from reachcost.report.material import Material
 from reachcost.results.tables import ResultTable, TableRow
 from reachcost.studies.registry import reproduce
 from reachcost.tasks.toponav.features import ExactTopoNav
@@ -196,6 +197,7 @@ def test_the_demo_claims_no_repair_that_did_not_happen(
     table = ResultTable("demo", "", ("success",), rows, {})
     assert str(table) == "ResultTable('demo', 2 rows of raw, trm; success)"
     monkeypatch.setattr("reachcost.studies.registry.demo", lambda *_, **__: (table, None))
+    monkeypatch.setattr("reachcost.report.studied.Studied.material", lambda _: Material(tables=(table,)))
     assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
     assert ("trm is no better than raw here" in capsys.readouterr().out) is said
 

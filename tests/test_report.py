@@ -17,16 +17,19 @@ import pytest
 import reachcost as rc
 from reachcost.audits import references
 from reachcost.audits.record import read_audit, write_audit
+from reachcost.base.hashing import sha256_of
 from reachcost.base.reading import read_as
 from reachcost.cli import main
 from reachcost.errors import ReachcostError
 from reachcost.heads.storage import write_head
+from reachcost.report.audited import audited
 from reachcost.report.look import Parts, _coarse, look
-from reachcost.report.material import Material
+from reachcost.report.material import Loop, Material, loops_of, numbered
 from reachcost.report.panels.success import Line as Told
+from reachcost.report.panels.success import success
 from reachcost.report.panels.verdict import repair
 from reachcost.report.scene import Episode, Field, Scene, beside, read_scene
-from reachcost.report.studied import studied
+from reachcost.report.studied import scene_of
 from reachcost.report.training import Training
 from reachcost.results.records import read_run, record_run
 from reachcost.results.tables import ResultTable
@@ -39,6 +42,7 @@ from tests.small import STUDIES
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&lt;\x1b[31m\u202e[bold]"
 RANKS = np.array([[3.0, 1.0, 2.0]])
+POOL = {"candidates": 8, "candidate_horizon": 2, "candidate_seed": 5}
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +169,63 @@ def test_nothing_is_no_report() -> None:
         rc.Report({})  # pyright: ignore[reportArgumentType] (the mistake)
 
 
+def test_a_head_that_was_audited_on_logs_alone_stands_beside_latent_distance(model: rc.ExactTopoNav) -> None:
+    audit = made_audit(evaluation_set=None, cost="HeadCost", heads=[{}])
+    seen = audited(audit, model, ring_latents(Ring()), COSTS["head"], None, None, rc.CEM())
+    assert [one.cost for one in seen.neighbourhoods[0].nearest] == ["raw", "head"]
+
+
+def test_a_world_that_cannot_draw_itself_loses_nothing_else() -> None:
+    class Torn(Ring):
+        def observe(self, states: np.ndarray) -> dict[str, np.ndarray]:
+            raise ZeroDivisionError("no light")
+
+    page = words(rc.Report(made_audit(), ring_runs(Torn()), task=Torn(), costs=COSTS).html())
+    assert "This cannot be drawn: ZeroDivisionError: no light." in page
+    assert "Verdict: ranking" in page
+
+
+def test_maps_know_the_numbers_of_their_episodes_and_where_no_way_leads(
+    task: rc.TopoNav, model: rc.ExactTopoNav, evaluation: rc.EvaluationSet
+) -> None:
+    class Parted(rc.TopoNav):
+        def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+            found = super().distance(states, goals).astype(float)
+            return np.where(found < 9, found, np.inf)
+
+    some = evaluation.subset(np.arange(5, 9))
+    seen = look(Parts(Parted(), rc.ExactTopoNav(Parted()), {"raw": rc.LatentMSE()}, evaluation=some))
+    assert [one.number for one in seen.episodes] == some.episodes.tolist()
+    assert all(one.fields["oracle"].high < 9 for one in seen.episodes)
+
+
+def test_runs_of_other_episodes_are_never_set_side_by_side(task: rc.TopoNav, evaluation: rc.EvaluationSet) -> None:
+    near, far = straight_runs(task, evaluation.subset(np.arange(4))), evaluation.subset(np.arange(4, 8))
+    moved = straight_runs(task, replace(far, episodes=np.arange(4)))
+    with pytest.raises(ReachcostError, match="run all costs on one evaluation set"):
+        near.beside(moved)
+    assert near.beside(near).costs == near.costs
+    assert repair([Told("raw", 1.0, None, 4, protocol="a"), Told("head", 9.0, None, 4, protocol="b")]) is None
+    protocols = {loop.protocol for runs in (near, moved) for loop in loops_of(runs)}
+    assert len(protocols) == 2
+
+
+def test_a_run_counts_for_every_line_that_names_it_and_once_in_each() -> None:
+    table = made_table()
+    rows = [replace(row, extra={"runs": ["one", "two"]}) for row in table.rows if row.cost == "raw"]
+    rows += [replace(rows[0], setting="seed 1", extra={"runs": ["one"]}), rows[0]]
+    ended = [Loop("raw", np.zeros(2, bool), np.ones(2), np.array(["stuck", "lost"]), run=run) for run in ("one", "two")]
+    page = success(Material(tables=(replace(table, rows=rows),), loops=tuple(ended)))
+    assert "cost lost stuck episodes raw 2 2 4 raw seed 1 1 1 2" in words(f"<body>{page}")
+
+
+def test_lines_without_a_table_are_all_there() -> None:
+    loops = [Loop(f"cost {number}", np.ones(2, bool), np.ones(2), np.array(["success"] * 2)) for number in range(50)]
+    said = words(f"<body>{success(Material(loops=tuple(loops)))}")
+    assert "cost 49" in said
+    assert "in the table below" not in said
+
+
 # Size
 
 
@@ -198,9 +259,20 @@ def test_an_audit_on_disk_makes_the_page_that_it_made_at_once(scene: Scene, tmp_
     assert "4 of 4 episodes" in said
 
 
+def test_ranks_of_an_audit_are_on_record_once(tmp_path: Path) -> None:
+    raw = rc.compare_rankings({"raw": -RANKS}, RANKS)
+    both = {**raw, **rc.compare_rankings({"head": RANKS}, RANKS)}
+    write_audit(replace(made_audit(), rankings=raw), tmp_path / "raw.json")
+    write_audit(replace(made_audit(heads=[{}], cost="HeadCost"), rankings=both), tmp_path / "head.json")
+    assert read_audit(tmp_path / "head.json").verdict == "ranking"
+    said = words(rc.Report(tmp_path / "raw.json", tmp_path / "head.json").html())
+    assert re.search(r"raw 100 median 100, n 1 head 0 median 0, n 1", said)
+    assert [*numbered([("raw", RANKS), ("raw", RANKS), ("raw", -RANKS)])] == ["raw", "raw (2)"]
+
+
 def recorded(out: Path, head: rc.LearnedHead) -> None:
     """A directory as a study leaves it: a closed loop, a ranking, a head, an audit and a table."""
-    control, ranks = {"cost": "raw", "planner": "CEM", "planner_seed": 3}, {"cost": "raw", "candidate_seed": 5}
+    control, ranks = {"cost": "raw", "planner": "CEM", "planner_seed": 3}, {"cost": "raw", **POOL}
     ended = {"success": np.arange(4) > 2, "steps": np.full(4, 6), "category": np.array(["stuck"] * 3 + ["success"])}
     runs = out / "runs" / "made"
 
@@ -214,6 +286,8 @@ def recorded(out: Path, head: rc.LearnedHead) -> None:
 
     record_run(runs / "control" / "raw-run", control, lambda _: {"episode": np.arange(4), **ended})
     record_run(runs / "sasc" / "raw-run", ranks, lambda _: {"episode": np.arange(4), "rank": np.arange(4.0)})
+    parts = {"episode": np.arange(8) % 4, "part": np.repeat(["whole", "rest"], 4), "rank": np.full(8, 90.0)}
+    record_run(runs / "attribution" / "raw-run", {"cost": "raw", "candidate_seed": 5}, lambda _: parts)
     record_run(runs / "heads" / "a-head", {}, learned, ["weights.safetensors"])
     record_run(runs / "audits" / "raw-run", control, audited)
     table = made_table()
@@ -229,7 +303,8 @@ def test_a_directory_of_a_study_is_read_whole(tmp_path: Path, head: rc.LearnedHe
     assert "How episodes ended cost success stuck episodes raw 1 3 4" in said
     assert "Only cost differs." in said  # the note, from the Markdown
     assert "planner seed 3" in said
-    assert "All 4 runs" in said
+    assert "All 5 runs" in said
+    assert "median 1.5, n 4" in said  # what ranks parts of a cost is another measurement
     assert "These records hold outcomes alone" in said
     parts = {"control/raw-run": "closed loops", "sasc/raw-run": "median 1.5, n 4", "heads/a-head": "this head"}
     for run, told in parts.items():
@@ -256,6 +331,7 @@ def test_the_audits_before_and_after_stand_side_by_side() -> None:
     assert "raw latent distance 14 % 9–22 % head best cost here 100 %" in said
     assert re.search("Verdict of raw: ranking on 100 episodes .* Verdict of head: none on 100 episodes", said)
     assert said.count("yardstick") == 2  # large above, and once among the bars
+    assert "How episodes ended cost success" in said
     assert words(rc.Report(audits).html()) == words(rc.Report(audits / "head.json", audits / "raw.json").html())
 
 
@@ -271,6 +347,7 @@ def test_only_what_ran_alike_is_compared() -> None:
     learned = [Told("raw", 20.0, None, 9), Told("shuffled", 90.0, None, 9), Told("trm+tie-break", 80.0, None, 9)]
     learned += [Told("trm", 99.0, None, 9, protocol="another planner"), Told("hybrid", 60.0, None, 9)]
     learned += [Told("geodesic-mlp", 95.0, None, 9), Told("raw", 70.0, None, 9)]
+    learned += [Told("raw, told true ends", 97.0, None, 9)]
     pair = repair(learned)
     assert pair is not None
     assert (pair[0].value, pair[1].cost) == (20.0, "hybrid")
@@ -302,6 +379,22 @@ def _damaged_run(path: Path) -> Path:
     return path / "run"
 
 
+def _sealed_run(path: Path) -> Path:
+    """A run whose rows are none, as its manifest has them."""
+    rows, manifest = _ranked(path, np.arange(2.0)) / "rows.parquet", path / "run" / "manifest.json"
+    before = sha256_of(rows)
+    rows.write_bytes(b"PAR1PAR1")
+    manifest.write_text(manifest.read_text().replace(before, sha256_of(rows)))
+    return path / "run"
+
+
+def _ranked(path: Path, ranks: np.ndarray) -> Path:
+    return record_run(path / "run", {"cost": "raw", **POOL}, lambda _: {"rank": ranks}).path
+
+
+ROW: dict[str, Any] = {"cost": "c", "model": "m", "n": 1, "ours": {}, "interval": {}, "paper": None}
+
+
 def _folder(path: Path, name: str) -> Path:
     (path / name).mkdir()
     return path
@@ -331,6 +424,16 @@ WRONG: dict[str, tuple[Callable[[Path], Path], str]] = {
     ),
     "a run without columns": (_run, "is no closed loop, ranking, head or audit"),
     "a damaged run": (_damaged_run, "is not the file its manifest describes"),
+    "rows that are no Parquet": (_sealed_run, "cannot be read"),
+    "ranks of text": (lambda path: _ranked(path, np.array(["first", "last"])), "have no column rank"),
+    "runs that are no list": (
+        lambda path: _write(path / "t.json", {"table": "t", "rows": [{**ROW, "runs": 5}]}),
+        "runs is 5, no list",
+    ),
+    "a study that is no text": (
+        lambda path: _write(path / "t.json", {"table": "t", "rows": [ROW], "study": []}),
+        "study is [], no text",
+    ),
     "another head": (lambda path: _write(path / "config.json", {"format": "x"}).parent, "is no head"),
     "a script for a picture": (
         lambda path: _scene(path, {"number": 1, "goal_frame": {"image": "data:text/html,<script>"}}),
@@ -397,20 +500,19 @@ def test_a_reproduction_shows_episodes_as_they_were_recorded_and_names_its_repor
 ) -> None:
     lines = [Line("toponav-exact", cost, seeds=(3072,), single=True) for cost in ("raw", "trm", "random")]
     brief = TablePlan("Brief.", ("success",), of_lines(("success",), lambda: lines))
-    study, found = replace(STUDIES["toponav"], tables={"toponav": brief}), list[Material]()
+    study, found = replace(STUDIES["toponav"], tables={"toponav": brief}), list[Scene]()
 
-    def noted(experiment: Any, table: ResultTable) -> Material:
-        found.append(studied(experiment, table))
+    def noted(experiment: Any, table: ResultTable) -> Scene:
+        found.append(scene_of(experiment, table))
         return found[-1]
 
-    monkeypatch.setattr("reachcost.report.studied.studied", noted)
+    monkeypatch.setattr("reachcost.report.studied.scene_of", noted)
     monkeypatch.setattr("reachcost.studies.registry.order_of", lambda name: Order(name, lambda: study, episodes=6))
     page = tmp_path / "page.html"
     assert main(["reproduce", "toponav", "--out", str(tmp_path), "--report", str(page)]) == 0
     assert f"report {page} (open it" in " ".join(capsys.readouterr().out.split())
     assert "6 of 6 episodes" in words(page.read_text())
-    scene = found[0].scene
-    assert scene is not None
+    (scene,) = found
     assert scene.world == "toponav"
     assert [way.cost for way in scene.episodes[0].ways] == ["raw", "trm"]
     for number, cost in enumerate(("raw", "trm")):

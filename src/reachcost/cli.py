@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
 
-from reachcost.base.terminal import PlainConsole
+from reachcost.base.terminal import PlainConsole, visible
 from reachcost.commands import asked, console
 from reachcost.commands.audit import audit
 from reachcost.commands.bench import bench
@@ -166,7 +166,7 @@ def _plain_warnings() -> Iterator[None]:
 
     def plain(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:
         return (
-            f"warning: {message}\n"
+            f"warning: {visible(message)}\n"
             if issubclass(category, ReachcostWarning)
             else usual(message, category, *where, **more)
         )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from reachcost.audits.planner import Audit
@@ -17,6 +18,8 @@ from reachcost.errors import ReachcostError
 from reachcost.results.records import read_table, write_rows
 
 PARTS = ("stages", "criteria", "caveats", "categories")
+RANKS = "rank of the best candidate: "
+"""What the rows of a ranking are called, before its cost."""
 
 
 def rows_beside(path: Path) -> Path:
@@ -25,9 +28,15 @@ def rows_beside(path: Path) -> Path:
 
 
 def write_audit(audit: Audit, path: Path, **further: Any) -> None:
-    """Write an audit, with further settings, and its rows beside it."""
+    """Write an audit, with further settings, and beside it its rows and where costs rank the best candidate."""
+    rows = audit.rows
+    for cost, ranking in audit.rankings.items():
+        ranks = np.asarray(ranking.oracle_best_rank, np.float64)
+        episodes = np.arange(len(ranks)) if audit.runs is None else audit.runs.episodes
+        more = {"measurement": np.repeat(f"{RANKS}{cost}", len(ranks)), "episode": episodes, "value": ranks}
+        rows = {name: np.concatenate([column, more[name]]) for name, column in rows.items()}
     with replaced_file(rows_beside(path)) as partial:
-        write_rows(audit.rows, partial)
+        write_rows(rows, partial)
     write_file(path, json.dumps({**audit.document(), **further}, indent=2, allow_nan=False) + "\n")
 
 
@@ -53,6 +62,12 @@ def read_audit(path: Path, rows: Path | None = None) -> Audit:
     return found
 
 
+def read_ranks(path: Path) -> dict[str, np.ndarray]:
+    """% of candidates that each cost puts before the truly best one [E], where the audit at `path` ranked some."""
+    measured = read_rows(rows_beside(path))
+    return {name.removeprefix(RANKS): found["rows"] for name, found in measured.items() if name.startswith(RANKS)}
+
+
 def is_audit(document: object) -> bool:
     """Whether a JSON value is one that an audit wrote."""
     return isinstance(document, dict) and {"verdict", "stages"} <= document.keys()
@@ -71,4 +86,7 @@ def read_rows(path: Path) -> dict[str, dict[str, Any]]:
         raise ReachcostError(
             f"the rows of the audit, {path}, cannot be read ({why}): keep both files together"
         ) from error
-    return {name: {"rows": values[names == name], "episodes": episodes[names == name]} for name in {*names.tolist()}}
+    return {
+        name: {"rows": values[names == name], "episodes": episodes[names == name]}
+        for name in dict.fromkeys(names.tolist())
+    }

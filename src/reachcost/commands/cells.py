@@ -12,10 +12,8 @@ from reachcost.commands import console, name_page, require_least, require_page
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
-    from reachcost.report.material import Material
     from reachcost.results.tables import ResultTable
     from reachcost.studies.cells.order import Order
-    from reachcost.studies.experiment import Recording
     from reachcost.studies.tables import Then
 
 On = Literal["here", "local", "ray"]
@@ -64,19 +62,15 @@ def tables_made(
 def reported(page: Path | None, title: str) -> Iterator[Then | None]:
     """What tables are to be handed to, so that a report about them is written in the end; None if none is wanted."""
     from reachcost.report.report import Report
-    from reachcost.report.studied import studied
+    from reachcost.report.studied import Studied
 
     if page is None:
         yield None
         return
     require_page(page)
-    material: list[ResultTable | Material] = []
-
-    def then(recording: Recording, table: ResultTable) -> None:
-        material.extend([table, studied(recording, table)])
-
-    yield then
-    name_page(Report(*material, title=title).save(page))
+    studied = Studied()
+    yield studied.add
+    name_page(Report(studied.material(), title=title).save(page))
 
 
 def show_plan(orders: Sequence[Order], out: Path, workers: int | None) -> None:
@@ -100,6 +94,7 @@ def show_plan(orders: Sequence[Order], out: Path, workers: int | None) -> None:
     seconds, processes = sum(part.seconds for part in parts), workers or cores()
     words = [f"{remaining} cells remain"] if remaining else ["everything is recorded"]
     if seconds:
-        words.append(f"{duration(seconds)} in one process, {duration(seconds / processes)} with --workers {processes}")
+        least = duration(seconds / processes)  # closed loops use every core in one process, too
+        words.append(f"{duration(seconds)} in one process, no less than {least} with --workers {processes}")
     words += [f"nothing comparable to {unknown} of them is on record"] if unknown else []
     console.print("; ".join(words), highlight=False, soft_wrap=True)

@@ -21,27 +21,26 @@ def demo(
     """
     from reachcost.base.devices import use_device
     from reachcost.base.progress import ConsoleProgress
-    from reachcost.report.material import Material
     from reachcost.report.report import Report
     from reachcost.report.sources import SCENE_FILE
-    from reachcost.report.studied import studied
+    from reachcost.report.studied import Studied
     from reachcost.studies.registry import demo as run_demo
 
     use_device(device)
     require_least(1, episodes=episodes, log_episodes=log_episodes)
     require_writable(out, out / "tables", out / "runs")
     start = time.perf_counter()
-    seen: list[Material] = []
+    studied = Studied()
     table, picture = run_demo(
         out,
         ConsoleProgress(console),
-        then=lambda experiment, made: seen.append(studied(experiment, made)),
+        then=studied.add,
         episodes=episodes,
         log_episodes=log_episodes,
     )
-    for material in seen:
-        material.scenes[0].write(out / SCENE_FILE)
-    page = Report(table, *seen, title="reachcost demo").save(out / "report.html")
+    if studied.scene is not None:
+        studied.scene.write(out / SCENE_FILE)
+    page = Report(studied.material(), title="reachcost demo").save(out / "report.html")
     success = {row.cost: row.ours["success"] for row in table.rows if not row.setting}
     console.print(table.terminal(f"{table.rows[0].n} episodes: only the terminal cost changes, last the planner, too"))
     if success["trm"] <= success["raw"]:

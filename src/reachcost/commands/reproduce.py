@@ -10,6 +10,7 @@ import tyro
 
 from reachcost.commands import console, require_writable
 from reachcost.commands.cells import On, reported, require_place, show_plan, tables_made
+from reachcost.errors import ReachcostError
 
 
 def reproduce(
@@ -36,7 +37,7 @@ def reproduce(
             this machine.
     """
     from reachcost.base.devices import use_device
-    from reachcost.studies.registry import all_figures, draw, lacking, order_of, require_ready, results_of
+    from reachcost.studies.registry import all_figures, behind, draw, lacking, order_of, require_ready, results_of
 
     use_device(device)
     require_place(on, workers, address)
@@ -44,9 +45,11 @@ def reproduce(
     require_ready(names)
     figures = [one for one in names if one in all_figures()]
     tables = [one for one in names if one not in figures]
-    orders = [
-        order_of(one) for one in dict.fromkeys([*tables, *(one for figure in figures for one in lacking(figure, out))])
-    ]
+    for figure in figures:  # a report is of tables
+        tables += lacking(figure, out) if report is None else behind(figure)
+    orders = [order_of(table) for table in dict.fromkeys(tables)]
+    if report is not None and not orders:
+        raise ReachcostError(f"{name} is drawn from no table, and a report is of tables: leave --report out")
     if plan:
         show_plan(orders, out, workers)
         return

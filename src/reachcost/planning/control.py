@@ -84,12 +84,18 @@ class ControlRuns:
         return ControlRuns(self.costs, self.episodes[rows], **parts, goals=self.goals[rows])
 
     def beside(self, other: ControlRuns) -> ControlRuns:
-        """These costs and then those of another, in the episodes that both ran."""
+        """These costs and then those that only another has, in the episodes that both ran."""
         mine, theirs = self.of(other.episodes), other.of(self.episodes)
-        if mine.episodes.tolist() != theirs.episodes.tolist() or mine.paths.shape[2:] != theirs.paths.shape[2:]:
+        if not all(map(np.array_equal, mine._asked(), theirs._asked())):
             raise ReachcostError("these runs have other episodes or budgets: run all costs on one evaluation set")
-        parts = {name: np.concatenate([getattr(mine, name), getattr(theirs, name)]) for name in PER_COST}
-        return ControlRuns((*mine.costs, *theirs.costs), mine.episodes, **parts, goals=mine.goals)
+        new = [row for row, name in enumerate(theirs.costs) if name not in mine.costs]
+        parts = {name: np.concatenate([getattr(mine, name), getattr(theirs, name)[new]]) for name in PER_COST}
+        costs = (*mine.costs, *(theirs.costs[row] for row in new))
+        return ControlRuns(costs, mine.episodes, **parts, goals=mine.goals)
+
+    def _asked(self) -> tuple[np.ndarray, ...]:
+        """What was to be done, whatever the cost: episodes, goals, starts and budget."""
+        return self.episodes, self.goals, self.paths[0, :, 0], np.array(self.paths.shape[2:])
 
 
 def budget_of(task: Task, evaluation: EvaluationSet, given: int | None = None) -> int:

@@ -14,6 +14,7 @@ from reachcost.data.latents import Latents
 from reachcost.planning.control import control
 from reachcost.protocols import SamplingPlanner, TerminalCost, WorldModel
 from reachcost.report.look import Outcomes, Parts, choose, groups_of, look
+from reachcost.report.material import cost_of
 from reachcost.report.scene import Scene
 from reachcost.tasks.contract import Task
 
@@ -29,8 +30,7 @@ def audited(
 ) -> Scene:
     """A scene of what was audited; arguments are those of `audit_planner`, whose seed is its default."""
     runs = audit.runs
-    label = RAW if runs is None or type(cost) is LatentMSE else next(name for name in runs.costs if name != RAW)
-    costs: dict[str, TerminalCost] = {RAW: LatentMSE(), label: cost}
+    costs: dict[str, TerminalCost] = {RAW: LatentMSE(), cost_of(audit): cost}
     if runs is not None and task is not None and evaluation is not None and RAW not in runs.costs:
         shown = choose(Outcomes.of(runs), groups_of(task, evaluation.starts, evaluation.goals))
         some = evaluation.subset(np.sort(shown))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reachcost.costs.field import cost_fields
-from reachcost.costs.oracle import OracleGeodesic, exact_model
+from reachcost.costs.oracle import NO_WAY, OracleGeodesic, exact_model
 from reachcost.costs.unit import ORACLE, unit_of
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
@@ -63,6 +63,11 @@ def look(parts: Parts) -> Scene:
             scene = add(scene, parts)
         except CannotDraw as reason:
             scene = replace(scene, without={**scene.without, panel: str(reason)})
+        except Exception as error:  # the world draws itself, and what was found is worth having without
+            why = (
+                f"This cannot be drawn: {f'{type(error).__name__}: ' * (not isinstance(error, ReachcostError))}{error}."
+            )
+            scene = replace(scene, without={**scene.without, panel: why})
     ran = () if parts.runs is None else parts.runs.costs
     mapped = scene.episodes[0].fields if scene.episodes else {}
     names = tuple(dict.fromkeys([*ran, *parts.costs, *mapped]))
@@ -188,14 +193,15 @@ def _maps(scene: Scene, parts: Parts) -> Scene:
         raise CannotDraw(f"The task {task.name!r} does not say how its states lie on a plane: {LOST['plane']}.")
     if parts.model is None or not parts.costs:
         raise CannotDraw("Maps need a world model and costs: give model= and costs=.")
-    shown, goals = scene.episodes, _goals(scene, parts)
+    shown, (numbers, goals) = scene.episodes, _goals(scene, parts)
     if not shown:
         places = _places(task, goals)
-        shown = tuple(Episode(number, goal=place) for number, place in enumerate(places))
+        shown = tuple(Episode(number, goal=place) for number, place in zip(numbers, places, strict=True))
     fields = dict(cost_fields(task, parts.model, parts.costs, goals))
     if task.offers("distance") and goals.ndim == 2:
         exact = exact_model(task, parts.model, goals)
-        fields[ORACLE] = cost_fields(task, exact, {ORACLE: OracleGeodesic(exact)}, goals)[ORACLE]
+        distances = cost_fields(task, exact, {ORACLE: OracleGeodesic(exact)}, goals)[ORACLE]
+        fields[ORACLE] = np.where(distances < NO_WAY, distances, np.inf)
     mapped = [
         replace(one, fields={name: Field.of(_coarse(values[number])) for name, values in fields.items()})
         for number, one in enumerate(shown)
@@ -203,14 +209,16 @@ def _maps(scene: Scene, parts: Parts) -> Scene:
     return replace(scene, episodes=tuple(mapped), plane=_map_of(task))
 
 
-def _goals(scene: Scene, parts: Parts) -> np.ndarray:
-    """Goals of the episodes of a scene or, if it has none, of some of the evaluation set [G, ...]."""
+def _goals(scene: Scene, parts: Parts) -> tuple[list[int], np.ndarray]:
+    """Numbers and goals [G, ...] of the episodes of a scene or, if it has none, of some of the evaluation set."""
     if parts.runs is not None and scene.episodes:
         rows = {int(number): row for row, number in enumerate(parts.runs.episodes)}
-        return parts.runs.goals[[rows[one.number] for one in scene.episodes]]
+        numbers = [one.number for one in scene.episodes]
+        return numbers, parts.runs.goals[[rows[number] for number in numbers]]
     if parts.evaluation is None:
         raise CannotDraw("Maps are drawn for goals: give an evaluation set.")
-    return parts.evaluation.spread(min(GOALS, len(parts.evaluation))).goals
+    some = parts.evaluation.spread(min(GOALS, len(parts.evaluation)))
+    return some.episodes.tolist(), some.goals
 
 
 def _coarse(values: np.ndarray) -> np.ndarray:

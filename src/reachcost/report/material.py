@@ -11,6 +11,7 @@ import numpy as np
 
 from reachcost.audits.planner import Audit
 from reachcost.audits.subject import RAW
+from reachcost.base.hashing import fingerprint_arrays
 from reachcost.planning.control import ControlRuns
 from reachcost.report.scene import Scene
 from reachcost.report.training import Training
@@ -94,13 +95,15 @@ def _seen(scene: Scene) -> tuple[int, int, int]:
 
 
 def numbered(pairs: Iterable[tuple[str, Value]]) -> dict[str, Value]:
-    """All values by name; of one name, the later ones are numbered.
+    """All values by name; of one name, the later ones are numbered, but for arrays that are there already.
 
     >>> numbered([("raw", 14), ("head", 99), ("raw", 22)])
     {'raw': 14, 'head': 99, 'raw (2)': 22}
     """
     found: dict[str, Value] = {}
     for name, value in pairs:
+        if isinstance(value, np.ndarray) and np.array_equal(value, np.asarray(found.get(name))):
+            continue  # several audits of one world model rank the same candidates by latent distance
         free = (f"{name} ({number})" for number in count(2))
         found[name if name not in found else next(word for word in free if word not in found)] = value
     return found
@@ -114,7 +117,8 @@ def cost_of(audit: Audit) -> str:
 def loops_of(runs: ControlRuns) -> tuple[Loop, ...]:
     """How the episodes of each cost came out."""
     parts = zip(runs.costs, runs.success, runs.steps, runs.category, strict=True)
-    return tuple(Loop(*part) for part in parts)
+    episodes = fingerprint_arrays(runs.episodes, runs.paths[0, :, 0], runs.goals)
+    return tuple(Loop(*part, protocol=f"{episodes}, {runs.paths.shape[2]}") for part in parts)
 
 
 def ranks_of(rankings: Mapping[str, Ranking]) -> dict[str, np.ndarray]:

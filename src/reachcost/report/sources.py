@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reachcost.audits.record import is_audit, read_audit
+from reachcost.audits.record import is_audit, read_audit, read_ranks
 from reachcost.base.files import require_regular
-from reachcost.base.jsons import LARGEST
 from reachcost.base.reading import read_record
 from reachcost.errors import ReachcostError
 from reachcost.heads.storage import FORMAT as HEAD
@@ -24,12 +23,21 @@ from reachcost.results.records import Run, read_run
 from reachcost.results.tables import is_table, read_table
 from reachcost.studies.registry import all_tables
 
-TABLES, RUNS, READ = 100, 3000, 60
-"""Tables and runs of a directory that are looked at, and runs of a kind whose rows are read."""
+TABLES, RUNS, READ, ROWS = 100, 3000, 60, 1_000_000
+"""Tables and runs of a directory that are looked at, runs of a kind whose rows are read, and how many these may be."""
 SCENE_FILE = "scene.json"
 OUTCOMES = ("success", "steps", "category")
+KINDS = {
+    "success": pa.types.is_boolean,
+    "steps": pa.types.is_integer,
+    "category": pa.types.is_string,
+    "rank": pa.types.is_floating,
+}
+"""What columns of rows hold."""
 PROTOCOL = ("evaluation_set_sha256", "planner_settings", "planner_seed", "budget", "clamp")
 """Settings that closed loops share where costs are compared."""
+POOL = ("candidates", "candidate_horizon", "candidate_seed")
+"""Settings that rankings of the same candidates share; what ranks parts of a cost has others."""
 
 
 def read_source(path: Path) -> Material:
@@ -45,7 +53,8 @@ def read_source(path: Path) -> Material:
         scenes = (read_scene(beside(path)),) if beside(path).exists() else ()
         audit = read_audit(path)
         told = audit.settings.get("command")
-        return Material(audits={path.stem: audit}, scenes=scenes, commands=(told,) if isinstance(told, str) else ())
+        commands = (told,) if isinstance(told, str) else ()
+        return Material(audits={path.stem: audit}, ranks=read_ranks(path), scenes=scenes, commands=commands)
     if is_table(document):
         return Material(tables=(read_table(path, _headings(path.stem)),))
     if isinstance(document, dict) and document.get("format") == SCENE:
@@ -127,7 +136,7 @@ def read_runs(runs: Sequence[Run]) -> Material:
             for run in kinds["audit"][:READ]
         },
         loops=tuple(map(_loop, kinds["loop"])) if len(kinds["loop"]) <= READ else (),
-        ranks={_cost(run): _column(run, "rank").astype(float) for run in ranked},
+        ranks={_cost(run): _column(run, "rank") for run in ranked},
         heads=numbered((run.path.name, _training(run.path)) for run in kinds["head"][:READ]),
         records=tuple(Record(run.path.name, run.path.parent.name, run.manifest) for run in runs),
         left_out=tuple(left),
@@ -146,7 +155,7 @@ def _kind(run: Run) -> str | None:
         return None
     if "planner" in config:
         return "loop" if _has_outcomes(run) else None
-    return "ranks" if "candidate_seed" in config else None
+    return "ranks" if {*POOL} <= config.keys() else None
 
 
 def _has_outcomes(run: Run) -> bool:
@@ -167,7 +176,7 @@ def _same_pools(runs: Sequence[Run]) -> list[Run]:
     groups: dict[tuple[str, ...], dict[str, Run]] = {}
     for run in runs:
         config = run.manifest["config"]
-        key = tuple(str(config.get(name)) for name in ("model_sha256", "evaluation_set_sha256", "candidate_seed"))
+        key = tuple(str(config.get(name)) for name in ("model_sha256", "evaluation_set_sha256", "clamp", *POOL))
         groups.setdefault(key, {}).setdefault(_cost(run), run)
     return list(max(groups.values(), key=len, default={}).values())
 
@@ -183,10 +192,15 @@ def _loop(run: Run) -> Loop:
 def _column(run: Run, name: str) -> np.ndarray:
     """A column of the rows of a run, as the manifest promises them."""
     run.require_intact()
-    if (run.path / "rows.parquet").stat().st_size > LARGEST:
-        raise ReachcostError(f"the rows of {run.path} have more than {LARGEST // 2**20} MB: report a smaller run")
-    table = run.table()
-    if name not in table.column_names or not len(table):
+    try:
+        if pq.read_metadata(run.path / "rows.parquet").num_rows > ROWS:
+            raise ReachcostError(f"{run.path} has more than {ROWS:,} rows: report a smaller run")
+        table = run.table()
+    except pa.ArrowException as error:
+        why = str(error).partition("\n")[0]
+        raise ReachcostError(f"the rows of {run.path} cannot be read ({why}): make them again") from error
+    known = name in table.column_names and KINDS[name](table.schema.field(name).type)
+    if not known or not len(table) or table[name].null_count:
         raise ReachcostError(f"the rows of {run.path} have no column {name}: run the command that made them again")
     return table[name].to_numpy()
 

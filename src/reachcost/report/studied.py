@@ -1,10 +1,11 @@
-"""What a study has to show beside its table: its runs, and some of its episodes, planned again."""
+"""What studies have to show beside their tables: runs, and some episodes of one table, planned again."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,29 @@ KEY = ("cost", "model", "setting", "seed")
 """What tells the lines of a table apart."""
 
 
-def studied(experiment: Recording, table: ResultTable) -> Material:
-    """Runs behind a table, and a scene of its first cost beside its best one."""
-    return Material(scenes=(_scene(experiment, table),)) + read_runs(experiment.recorder.used())
+class Studied:
+    """What studies have to show of some tables: these, the runs behind them, and a scene of the first that has one."""
+
+    def __init__(self) -> None:
+        self._tables: list[ResultTable] = []
+        self._runs: dict[Path, Run] = {}
+        self.scene: Scene | None = None
+
+    def add(self, experiment: Recording, table: ResultTable) -> None:
+        """One more table, while its engine is still there."""
+        self._tables.append(table)
+        self._runs |= {run.path: run for run in experiment.recorder.used()}  # tables share some
+        if self.scene is None or not self.scene.episodes:
+            self.scene = scene_of(experiment, table)
+
+    def material(self) -> Material:
+        """All of it."""
+        scenes = () if self.scene is None else (self.scene,)
+        return Material(tables=tuple(self._tables), scenes=scenes) + read_runs([*self._runs.values()])
 
 
-def _scene(experiment: Recording, table: ResultTable) -> Scene:
+def scene_of(experiment: Recording, table: ResultTable) -> Scene:
+    """Some episodes of the first cost of a table beside its best one, or why there are none."""
     try:
         return _looked_at(experiment, table)
     except ReachcostError as reason:  # the page is worth having without
@@ -87,14 +105,7 @@ def _on_one_member(
     loops = [run for run in experiment.recorder.used() if run.path.parent.name == "control"]
     runs = {run.path.name: run for run in loops}  # rankings and audits are called alike
     ran = [
-        [
-            runs[name]
-            for row in table.rows
-            if _is_of(row, line)
-            for name in (row.extra or {}).get("runs", ())
-            if name in runs
-        ]
-        for line in pair
+        [runs[name] for row in table.rows if _is_of(row, line) for name in row.runs if name in runs] for line in pair
     ]
     for member in (member for kind in experiment.study.members.values() for member in kind):
         first, second = (

@@ -94,6 +94,11 @@ class TableRow:
         """Name of the cost, with the seed if the row is of one seed."""
         return self.cost if self.seed is None else f"{self.cost}, seed {self.seed}"
 
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Names of the recorded runs behind it, where it tells."""
+        return tuple((self.extra or {}).get("runs", ()))
+
     def ours_text(self, metric: str, digits: int) -> str:
         """Our value as text; a dash where the metric does not apply."""
         return f"{self.ours[metric]:.{digits}f}" if metric in self.ours else "–"
@@ -203,6 +208,15 @@ class ResultTable:
         return table
 
 
+@dataclass(frozen=True)
+class _Told:
+    """What a table and its rows tell beside their values, where they do."""
+
+    runs: tuple[str, ...] = ()
+    study: str = ""
+    command: str = ""
+
+
 def read_table(path: Path, headings: Mapping[str, tuple[str, int]] | None = None) -> ResultTable:
     """A table from its JSON file; its note stands in the Markdown beside it."""
     document = read_record(path)
@@ -216,8 +230,10 @@ def read_table(path: Path, headings: Mapping[str, tuple[str, int]] | None = None
             raise ReachcostError(
                 f"row {number} of {path}: the interval of {wrong[:40]!r} has no two ends: make it again"
             )
+        read_as(_Told, row, f"row {number} of {path}")
         rows.append(replace(known, extra={name: value for name, value in row.items() if name not in kept}))
     metrics = dict.fromkeys(metric for row in rows for metric in row.ours)
+    read_as(_Told, document, str(path))
     further = {name: value for name, value in document.items() if name not in ("table", "rows")}
     return ResultTable(str(document["table"]), _note(path), tuple(metrics), rows, further, headings or {})
 

@@ -61,10 +61,14 @@ def require_ready(names: Sequence[str]) -> None:
             all_tables()[name].require()
 
 
+def behind(figure: str) -> list[str]:
+    """Tables that a figure is drawn from."""
+    return [*dict.fromkeys(table for panel in all_figures()[figure] for table in panel.tables)]
+
+
 def lacking(figure: str, out: Path) -> list[str]:
-    """Tables that a figure is drawn from and `out` does not have."""
-    wanted = dict.fromkeys(table for panel in all_figures()[figure] for table in panel.tables)
-    return [table for table in wanted if not (out / "tables" / f"{table}.json").exists()]
+    """Those of them that `out` does not have."""
+    return [table for table in behind(figure) if not (out / "tables" / f"{table}.json").exists()]
 
 
 def draw(name: str, out: Path, progress: Progress | bool | None = None) -> list[Path]:

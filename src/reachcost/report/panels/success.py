@@ -45,9 +45,11 @@ def success(material: Material) -> Markup:
     if not groups:
         why = "No closed loop is among these records: reachcost audit --task, or reachcost reproduce, runs some."
         return cannot("success", "Goals reached", why)
-    parts = [tag("div", _drawn(name, lines), class_="card stack") for name, lines in list(groups.items())[:DRAWN]]
-    more = len(groups) - DRAWN
-    parts += [tag("p", f"{more} further tables with success are below.", class_="soft")] if more > 0 else []
+    tabled = {*groups} <= {table.name for table in material.tables}  # what is left out stands there
+    drawn, lines = (DRAWN, LINES) if tabled else (None, None)
+    parts = [tag("div", _drawn(name, those, lines), class_="card stack") for name, those in [*groups.items()][:drawn]]
+    if more := len(groups) - len(parts):
+        parts.append(tag("p", f"{more} further tables with success are below.", class_="soft"))
     lead = "Share of episodes that reach their goal. Brackets on bars are 95 % intervals."
     return section("success", "Goals reached", *parts, _endings(material), lead=lead)
 
@@ -124,11 +126,11 @@ def _pair(interval: Sequence[float] | None) -> tuple[float, float] | None:
     return None if interval is None else (float(interval[0]), float(interval[1]))
 
 
-def _drawn(name: str, lines: Sequence[Line]) -> Markup:
+def _drawn(name: str, lines: Sequence[Line], most: int | None) -> Markup:
     models, seeds = len({line.model for line in lines} - {SIMULATOR}) > 1, len({line.seed for line in lines}) > 1
     papers = any(line.paper is not None for line in lines)
     rows = []
-    for line in lines[:LINES]:
+    for line in lines[:most]:
         bar = bullet(SCALE, line.value, line.interval, "bound" if line.cost in BOUNDS else "plain", line.paper)
         cells = [valued(share(line.value), shares(line.interval), f"n {line.n}")]
         cells += [tag("td", "–" if line.paper is None else share(line.paper), class_="number soft")] * papers
@@ -140,7 +142,7 @@ def _drawn(name: str, lines: Sequence[Line]) -> Markup:
     notes = [
         "The line across a bar is the paper's value." * papers,
         f"Not run here: {', '.join(missing)}." if missing else "",
-        f"{len(lines) - LINES} more lines are in the table below." if len(lines) > LINES else "",
+        f"{len(lines) - len(rows)} more lines are in the table below." if len(lines) > len(rows) else "",
     ]
     said = tag("p", " ".join(filter(None, notes)), class_="soft small")
     return joined(tag("h3", name), scrolled_table(f"goals reached: {name}", headings, rows, "bars"), said)
@@ -153,19 +155,25 @@ def _named(line: Line, models: bool, seeds: bool) -> list[Markup]:
     return [*words, tag("span", f" {' · '.join(further)}", class_="soft small")] if further else words
 
 
-def _endings(material: Material) -> Markup | None:
-    """How episodes ended, by cost; a table tells lines of one cost apart by world model and setting."""
+def _counts(material: Material) -> dict[str, Counter[str]]:
+    """How many episodes ended in which way, by line of the tables; what no line names, by cost; else by audit."""
     rows = [row for table in material.tables for row in table.rows]
     models = len({row.model for row in rows} - {SIMULATOR}) > 1
-    called = {
-        run: " ".join(filter(None, (row.cost, row.model * models, row.setting)))
-        for row in rows
-        for run in (row.extra or {}).get("runs", ())
-    }
-    found: dict[str, Counter[str]] = {name: Counter() for name in called.values()}  # in the order of the tables
+    runs: dict[str, set[str]] = {}
+    for row in rows:
+        runs.setdefault(" ".join(filter(None, (row.cost, row.model * models, row.setting))), set()).update(row.runs)
+    found = {name: Counter[str]() for name in runs}
     for loop in material.loops:
-        found.setdefault(called.get(loop.run, loop.cost), Counter()).update(loop.category.tolist())
-    counts = {cost: endings for cost, endings in found.items() if endings}
+        for name in [name for name, those in runs.items() if loop.run in those] or [loop.cost]:
+            found.setdefault(name, Counter()).update(loop.category.tolist())
+    if not material.loops:
+        found |= {name: Counter(audit.categories) for name, audit in material.audits.items()}
+    return {name: endings for name, endings in found.items() if endings}
+
+
+def _endings(material: Material) -> Markup | None:
+    """How episodes ended; a table tells lines of one cost apart by world model and setting."""
+    counts = _counts(material)
     names = sorted(
         {name for endings in counts.values() for name in endings}, key=lambda name: (name != "success", name)
     )

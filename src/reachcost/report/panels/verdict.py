@@ -13,7 +13,7 @@ from reachcost.report.material import Material
 from reachcost.report.panels.section import number, share, shares
 from reachcost.report.panels.success import BOUNDS, Line, alike, success_lines
 
-YARDSTICKS = {"shuffled", "geodesic", "oracle", "task"}
+YARDSTICKS = {"shuffled", "geodesic", "oracle", "task", "told"}
 """Words in the names of costs that learned from nothing, or from what no log tells: they repair nothing."""
 LEAD = (
     "A planner imagines where candidate action sequences end, and executes the one whose end costs least. Only that "
