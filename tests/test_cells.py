@@ -24,7 +24,7 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
-from reachcost.base.atomic import shared_directory, sweep
+from reachcost.base.atomic import new_directory, private_directory, shared_directory, sweep
 from reachcost.base.progress import ConsoleProgress, Progress
 from reachcost.cli import main
 from reachcost.data.latents import Latents, encode_logs
@@ -33,6 +33,7 @@ from reachcost.protocols import Observations
 from reachcost.results.records import read_run
 from reachcost.results.tables import ResultTable
 from reachcost.studies.cells.board import Board, Lines, watch_on
+from reachcost.studies.cells.cell import Cell
 from reachcost.studies.cells.crew import Crew, Death
 from reachcost.studies.cells.encoding import Encoded, Encoding, Wanted, WorkersEncoder, nothing_to_bring
 from reachcost.studies.cells.estimate import Estimates
@@ -220,6 +221,75 @@ def test_cells_whose_latents_cannot_be_encoded_fail_and_others_go_on(
     assert "corridor/control/sketch-1-beyond-raw" in recorded(tmp_path / "out")
 
 
+@pytest.fixture
+def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Encoding:
+    """Latents of three shards that are wanted."""
+    monkeypatch.setenv("REACHCOST_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("reachcost.studies.cells.encoding.CHECKED", 1)
+    encoding = Encoding(Wanted({"shape": [30, 3]}, 10))
+    assert [shard.first for shard in encoding.shards] == [0, 10, 20]
+    return encoding
+
+
+def test_a_shard_that_comes_twice_counts_once(shards: Encoding) -> None:
+    first, second, third = (Encoded(shard, np.full((10, 3), shard.first + 1.0)) for shard in shards.shards)
+    for made_shard in (second, first, second):
+        shards.write(made_shard)
+    assert not shards.complete
+    assert str(shards) == "latents: 2 of 3 shards encoded"
+    shards.write(third)
+    assert shards.complete
+    shards.close()
+    assert not shards.kept.missing()
+    assert shards.kept.read()[25].tolist() == [21, 21, 21]
+
+
+def test_a_shard_that_failed_once_leaves_no_gap_where_cells_try_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = contents_of_heads(tmp_path / "here")
+    monkeypatch.setattr("reachcost.studies.cells.encoding.CHECKED", 1)
+    usual, calls = toy.Sketch.encode, list[int]()
+
+    def faltering(self: toy.Sketch, observations: Observations) -> Tensor:
+        if len(observations["state"]) > 1:
+            calls.append(len(observations["state"]))
+        return torch.zeros(1, 1) if len(calls) == 3 else usual(self, observations)
+
+    monkeypatch.setenv("REACHCOST_CACHE", str(tmp_path / "other"))
+    monkeypatch.setattr(toy.Sketch, "encode", faltering)
+    with pytest.raises(ReachcostError, match="failed"):
+        made(tmp_path / "out", TOY, start=Colleagues)
+    made(tmp_path / "out", TOY, start=Colleagues)
+    assert contents(tmp_path / "out") == here
+
+
+def contents_of_heads(out: Path) -> dict[str, bytes]:
+    made(out, TOY)
+    return contents(out)
+
+
+def test_latents_that_cannot_be_kept_fail_the_cells_that_need_them_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cache").write_text("a file is in the way")
+    monkeypatch.setenv("REACHCOST_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(ReachcostError, match=r"heads/sketch-1-trm failed \(cannot keep latents in .* make room there"):
+        made(tmp_path / "out", TOY, start=Colleagues)
+    assert "corridor/control/sketch-1-beyond-raw" in recorded(tmp_path / "out")
+
+
+def test_latents_that_can_be_written_no_more_do_so_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: object, rows: slice, latents: np.ndarray) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setenv("REACHCOST_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("reachcost.data.kept.LatentWriter.write", full)
+    with pytest.raises(ReachcostError, match=r"heads/sketch-1-trm failed \(cannot keep latents in .* \(No space left"):
+        made(tmp_path / "out", TOY, start=Colleagues)
+    assert "corridor/control/sketch-1-beyond-raw" in recorded(tmp_path / "out")
+
+
 def test_a_cell_that_would_be_another_one_in_a_worker_is_refused(tmp_path: Path) -> None:
     here, order = Surroundings(tmp_path / "out", tmp_path, 1, "cpu"), number_order(tmp_path, "fine")
     answer = Clerk(here).answer(Errand(order, "numbers/base/weights", '{"logs_sha256": "12"}'))
@@ -252,6 +322,21 @@ def test_a_directory_of_several_processes_goes_with_the_last(tmp_path: Path) -> 
     assert first.exists()
     leave_too()
     assert not first.exists()
+    (tmp_path / f".node.{'0' * 32}.partial").write_text("in the way")
+    with pytest.raises(ReachcostError, match="a file is in the way"):
+        shared_directory(tmp_path / "node", "0" * 32)
+
+
+def test_what_workers_run_is_open_to_nobody_else(tmp_path: Path) -> None:
+    place = private_directory(tmp_path / "workers")
+    assert place.stat().st_mode & 0o777 == 0o700
+    assert private_directory(place) == place
+    place.chmod(0o777)
+    with pytest.raises(ReachcostError, match="may be another user's: remove it, or set TMPDIR"):
+        private_directory(place)
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(ReachcostError, match="may be another user's"):
+        private_directory(tmp_path / "link")
 
 
 def test_ray_is_asked_for_where_it_is_needed(
@@ -298,9 +383,11 @@ def test_a_failing_cell_stops_nothing_but_its_table(seen: Path, tmp_path: Path) 
     assert [row.cost for row in next(tables).rows] == ["fine", "last"]
     with pytest.raises(ReachcostError) as failed:
         next(tables)
-    assert str(failed.value) == (
-        "numbers/numbers/raises failed (there is no such number: take another); numbers/numbers/errs failed "
-        "(ZeroDivisionError: by nothing): all else is recorded; mend it, and the same command goes on"
+    assert re.fullmatch(
+        r"numbers/numbers/raises failed \(there is no such number: take another\); numbers/numbers/errs failed "
+        r"\(ZeroDivisionError: by nothing in \S+cells.py:\d+\): all else is recorded; mend it, and the same command "
+        "goes on",
+        str(failed.value),
     )
     assert recorded(out) == {"numbers/base/weights", "numbers/numbers/fine", "numbers/numbers/last"}
     made(out, number_order(seen, "fine", "last"))
@@ -507,6 +594,41 @@ def test_a_terminal_shows_a_board_and_files_get_lines(tmp_path: Path) -> None:
     assert "0 of 3 cells done" in shown
     assert "numbers/base/weights" in shown
     assert "failed: numbers/numbers/fine: [red]no" in shown
+
+
+def test_lines_go_on_while_no_cell_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reachcost.studies.cells.board.EVERY", 0.01)
+    file = io.StringIO()
+    lines = watch_on(Console(file=file, width=200), 2)
+    cells = [*Desk(tmp_path, Progress()).walk(number_order(tmp_path, "fine")).missing.values()]
+    lines.beside = lambda: "latents: 2 of 3 shards encoded"
+    lines.planned(cells)
+    lines.began(cells[0])
+    told = "0 of 2 cells done, latents: 2 of 3 shards encoded; numbers/base/weights for 0 s\n"
+    wait_for(lambda: told in file.getvalue())
+    lines.close()
+
+
+def test_what_is_shown_may_change_meanwhile(tmp_path: Path) -> None:
+    """Another thread shows the board: cells appear there when all is known of them."""
+    cells = [*Desk(tmp_path, Progress()).walk(number_order(tmp_path, "fine", "last")).missing.values()]
+    told = []
+
+    class Slow(Estimates):
+        def of(self, cell: Cell) -> float | None:
+            told.append(watch.summary())
+            return 60.0
+
+    watch = Watch(Slow([]))
+    watch.planned(cells)
+    assert [*told, watch.summary()] == ["0 of 0 cells done"] * 3 + ["0 of 3 cells done, about 3 min left"]
+
+
+def test_a_run_that_is_being_written_is_no_damaged_one(toy_here: Path, tmp_path: Path) -> None:
+    out = shutil.copytree(toy_here, tmp_path / "out")
+    with new_directory(out / "runs" / "corridor" / "heads" / "sketch-9-trm") as partial:
+        (partial / "rows.parquet").write_bytes(b"half of th")
+        assert sum(len(part.remaining) for part in plan_of([TOY], out)) == 0
 
 
 def test_one_process_counts_in_titles(tmp_path: Path) -> None:

@@ -73,14 +73,8 @@ def shared_directory(path: Path, key: str) -> tuple[Path, Callable[[], None]]:
     """
     make_directory(path.parent, path)
     directory = path.with_name(f".{path.name}.{key}.partial")
-    while True:
-        with suppress(OSError):  # the last of others removes it at this moment
-            directory.mkdir(exist_ok=True)
-            handle = os.open(directory, os.O_RDONLY)
-            fcntl.flock(handle, fcntl.LOCK_SH)
-            if directory.exists() and directory.stat().st_ino == os.fstat(handle).st_ino:
-                break
-            os.close(handle)
+    while (handle := _shared(directory)) is None:
+        pass  # the last of others removed it at this moment
 
     def leave() -> None:
         with suppress(OSError):  # others are still there
@@ -88,6 +82,41 @@ def shared_directory(path: Path, key: str) -> tuple[Path, Callable[[], None]]:
             _remove(directory)
 
     return directory, leave
+
+
+def _shared(directory: Path) -> int | None:
+    """The handle that locks a directory for several; None if it is gone before that."""
+    try:
+        directory.mkdir(exist_ok=True)
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and directory.parent.is_dir():
+            return None
+        _refuse(directory, error)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        if directory.stat().st_ino == os.fstat(handle).st_ino:
+            return handle
+    except OSError as error:
+        if not isinstance(error, FileNotFoundError):
+            os.close(handle)
+            _refuse(directory, error)
+    os.close(handle)
+    return None
+
+
+def private_directory(path: Path) -> Path:
+    """A directory that no other user can write to or look into, made if it is not there."""
+    try:
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+        found = path.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+            raise ReachcostError(f"{path} may be another user's: remove it, or set TMPDIR to a place of your own")
+        path.chmod(0o700)
+    except OSError as error:
+        _refuse(path, error)
+    return path
 
 
 @contextmanager

@@ -82,7 +82,7 @@ class KeptLatents:
     @contextmanager
     def writing(self) -> Iterator[LatentWriter]:
         """What writes missing rows, once no other process does so."""
-        try:
+        with self.or_refuse():
             self._directory.mkdir(parents=True, exist_ok=True)
             with FileLock(self._directory / ".lock"):
                 self._look()
@@ -90,6 +90,12 @@ class KeptLatents:
                     self._create()
                 with self._array.open("r+b") as file:
                     yield LatentWriter(file, self.read().offset, self._row_bytes, self._gaps(), self._keep)
+
+    @contextmanager
+    def or_refuse(self) -> Iterator[None]:
+        """Say in a sentence that something cannot be written."""
+        try:
+            yield
         except OSError as error:
             raise ReachcostError(
                 f"cannot keep latents in {self._directory} ({error.strerror or error}): make room there, name another "

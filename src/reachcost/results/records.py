@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
-from reachcost.base.atomic import make_directory, new_directory, sweep, write_file
+from reachcost.base.atomic import ASIDE, make_directory, new_directory, sweep, write_file
 from reachcost.base.hashing import sha256_of
 from reachcost.base.jsons import read_json
 from reachcost.base.machine import machine, versions
@@ -243,7 +243,7 @@ def _is_file_of_run(name: str, sha256: object) -> bool:
 def require_intact_runs(out: Path) -> None:
     """Check every finished run below `out`, so that damage is found before anything is computed or written."""
     found = {file.parent for name in ("manifest.json", "rows.parquet") for file in (out / "runs").rglob(name)}
-    for path in sorted(found):
+    for path in sorted(path for path in found if not ASIDE.fullmatch(path.name)):  # these are being written
         read_run(path).require_intact()
 
 

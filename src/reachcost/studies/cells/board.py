@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from threading import Event, Thread
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -14,7 +15,7 @@ from rich.text import Text
 
 from reachcost.studies.cells.cell import Cell
 from reachcost.studies.cells.estimate import Estimates
-from reachcost.studies.cells.watch import Watch, duration
+from reachcost.studies.cells.watch import EVERY, Watch, duration
 
 BAR = 24
 """Columns of the bar."""
@@ -39,7 +40,34 @@ class OnConsole(Watch):
 
 
 class Lines(OnConsole):
-    """A line for every cell that is done or failed; arguments are those of `OnConsole`."""
+    """A line for every cell that is done or failed, and one a minute where none is; arguments as of `OnConsole`."""
+
+    def __init__(self, console: Console, places: int, outs: Iterable[Path] = ()) -> None:
+        super().__init__(console, places, outs)
+        self._closed, self._said = Event(), time.monotonic()
+        self._teller = Thread(target=self._go_on_telling, daemon=True)
+
+    def began(self, cell: Cell) -> None:
+        """A cell is being computed."""
+        super().began(cell)
+        if not self._teller.ident:
+            self._teller.start()
+
+    def close(self) -> None:
+        """Be quiet."""
+        self._closed.set()
+
+    def say(self, text: str) -> None:
+        """Show a line."""
+        self._said = time.monotonic()
+        super().say(text)
+
+    def _go_on_telling(self) -> None:
+        while not self._closed.wait(max(0.0, self._said + EVERY - time.monotonic())):
+            if time.monotonic() - self._said >= EVERY:
+                now = time.monotonic()
+                running = [f"{cell.name} for {duration(now - since)}" for cell, since in [*self.running.values()]]
+                self.say("; ".join(filter(None, (self.summary(), ", ".join(running)))))
 
     def ended(self, cell: Cell, seconds: float) -> None:
         """A cell is recorded."""

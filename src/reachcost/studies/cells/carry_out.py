@@ -39,6 +39,7 @@ class _Work:
 
     def __init__(self, executor: Executor, watch: Watch) -> None:
         self._executor, self._watch = executor, watch
+        watch.beside = lambda: executor.beside
         self._waiting: dict[Path, Job] = {}
         self._running: dict[Path, Job] = {}
         self.failed: dict[Path, tuple[Job, Failure]] = {}

@@ -6,11 +6,13 @@ import warnings
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Hashable
+from contextlib import suppress
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 from reachcost.base.cache import cache_directory
 from reachcost.data.kept import KeptLatents
+from reachcost.errors import ReachcostError
 from reachcost.results.records import Result
 from reachcost.studies.cells.encoding import Encoded, Encoding, Shard, Wanted
 from reachcost.studies.cells.executor import Failure, Job
@@ -75,6 +77,12 @@ class Crew(ABC, Generic[Worker]):
 
     # What is made of it
 
+    @property
+    def beside(self) -> str:
+        """How far the latents are that cells wait for."""
+        encoding = self._encoding  # another thread may ask
+        return "" if encoding is None else str(encoding)
+
     def begin(self, job: Job) -> None:
         """Hand a cell to a worker."""
         self._todo.append(Task(job))
@@ -131,15 +139,23 @@ class Crew(ABC, Generic[Worker]):
         """Begin with the latents that were wanted first; if they are there, their cells go on."""
         while self._encoding is None and self._awaiting:
             key = next(iter(self._awaiting))
-            self._encoding = Encoding(self._wanted[key])
+            try:
+                self._encoding = Encoding(self._wanted[key])
+            except ReachcostError as error:
+                self._settled.extend((job, Failure.of(error)) for job in self._awaiting.pop(key))
+                continue
             self._todo.extendleft(Task(self._awaiting[key][0], shard) for shard in reversed(self._encoding.shards))
             self._go_on()
 
     def _keep(self, encoded: Encoded) -> None:
         if self._encoding is not None and encoded.shard.key == self._encoding.kept.key:
-            self._encoding.write(encoded)
-            self._go_on()
-            self._encode()
+            try:
+                self._encoding.write(encoded)
+            except ReachcostError as error:
+                self._give_up(encoded.shard, Failure.of(error))
+            else:
+                self._go_on()
+                self._encode()
 
     def _go_on(self) -> None:
         """Let cells go on whose latents are complete."""
@@ -157,7 +173,8 @@ class Crew(ABC, Generic[Worker]):
     def _end_encoding(self) -> list[Job]:
         assert self._encoding is not None
         encoding, self._encoding = self._encoding, None
-        encoding.close()
+        with suppress(ReachcostError):  # what could not be written was told of
+            encoding.close()
         return self._awaiting.pop(encoding.kept.key)
 
     def close(self) -> None:

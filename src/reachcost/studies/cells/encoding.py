@@ -120,7 +120,7 @@ class Encoding:
             step = wanted.batch * max(1, CHECKED // size)
             rows = [some for gap in self._writer.missing for some in batches(gap, step)]
             self.shards = [Shard(self.kept.key, some.start, some.stop, wanted.batch) for some in rows]
-        self._left = len(self.shards)
+        self._left = {*self.shards}
 
     @property
     def complete(self) -> bool:
@@ -128,10 +128,15 @@ class Encoding:
         return not self._left
 
     def write(self, made: Encoded) -> None:
-        """Keep a shard."""
-        self._writer.write(slice(made.shard.first, made.shard.stop), made.latents)
-        self._writer.keep()
-        self._left -= 1
+        """Keep a shard; one that was asked for before somebody gave up may come late, and twice."""
+        if made.shard in self._left:
+            with self.kept.or_refuse():
+                self._writer.write(slice(made.shard.first, made.shard.stop), made.latents)
+                self._writer.keep()
+            self._left.remove(made.shard)
+
+    def __str__(self) -> str:
+        return f"latents: {len(self.shards) - len(self._left)} of {len(self.shards)} shards encoded"
 
     def close(self) -> None:
         """Let others write."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from traceback import extract_tb
 from typing import NamedTuple, Protocol
 
 from reachcost.errors import ReachcostError
@@ -32,8 +33,11 @@ class Failure:
 
     @classmethod
     def of(cls, error: Exception) -> Failure:
-        """What to say of an error: the message of ours; of others their kind, too."""
-        return cls(str(error) if isinstance(error, ReachcostError) else f"{type(error).__name__}: {error}", error)
+        """What to say of an error: the message of ours; of others their kind, too, and where they come from."""
+        if isinstance(error, ReachcostError):
+            return cls(str(error), error)
+        where = "".join(f" in {frame.filename}:{frame.lineno}" for frame in extract_tb(error.__traceback__)[-1:])
+        return cls(f"{type(error).__name__}: {error}{where}", error)
 
 
 class Executor(Protocol):
@@ -42,6 +46,11 @@ class Executor(Protocol):
     @property
     def places(self) -> int:
         """How many cells it takes at a time."""
+        ...
+
+    @property
+    def beside(self) -> str:
+        """What is done for several cells together, in words, if anything is."""
         ...
 
     def begin(self, job: Job) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.base.atomic import shared_directory, sweep
+from reachcost.base.atomic import private_directory, shared_directory, sweep
 from reachcost.base.places import bring
 from reachcost.data.kept import KeptLatents
 from reachcost.studies.cells.executor import Failure
@@ -22,8 +22,11 @@ from reachcost.studies.cells.worker import Answer, Clerk, Surroundings
 
 
 def nodes_directory() -> Path:
-    """Where workers on this machine keep what they are sent, those of each driver and node by themselves."""
-    return Path(tempfile.gettempdir()) / f"reachcost-workers-{os.getuid()}"
+    """Where workers on this machine keep what they are sent, those of each driver and node by themselves.
+
+    Code is run from there, and everybody knows its name: it must be ours, and nobody else's.
+    """
+    return private_directory(Path(tempfile.gettempdir()) / f"reachcost-workers-{os.getuid()}")
 
 
 class FarWorker:

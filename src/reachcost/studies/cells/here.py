@@ -16,7 +16,7 @@ class Here:
         scratch: A directory for what they write meanwhile.
     """
 
-    places = 1
+    places, beside = 1, ""
 
     def __init__(self, out: Path, scratch: Path) -> None:
         self._scratch = scratch

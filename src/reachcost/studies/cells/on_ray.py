@@ -120,6 +120,8 @@ class OnRay(Crew[_Worker]):
             self._end(self._idle.pop())
 
     def _share(self, kept: KeptLatents) -> None:
+        if kept.missing():
+            raise ReachcostError("kept latents changed while they were read: run the same command again")
         values = kept.read()
         rows = max(1, PACKED // values[:1].nbytes)
         self._latents[kept.key] = [
@@ -143,7 +145,8 @@ class OnRay(Crew[_Worker]):
             self._end(worker)
         self._idle, self._busy, self._answers = [], {}, {}
         self._cluster.close()
-        sweep(nodes_directory())
+        with suppress(ReachcostError):  # there may be no worker of ours on this machine
+            sweep(nodes_directory())
 
 
 def _worker_class(ray: Any) -> type:
@@ -156,7 +159,7 @@ def _worker_class(ray: Any) -> type:
             where = f"a node of the cluster ({ray.util.get_node_ip_address()})"
             remedy = "install there what is installed here"
             self._wrong = f"{where} has no reachcost, or an old one: {remedy}"
-            with suppress(ImportError):
+            with suppress(ImportError, AttributeError):
                 from reachcost.base.machine import code_sha256, versions
 
                 found = {**versions(), "code": code_sha256()}
@@ -167,7 +170,10 @@ def _worker_class(ray: Any) -> type:
             if not self._wrong:
                 from reachcost.studies.cells.far import FarWorker
 
-                self._worker = FarWorker(f"{driver} {node}", 1, device, ray.get)
+                try:
+                    self._worker = FarWorker(f"{driver} {node}", 1, device, ray.get)
+                except Exception as error:  # no room, another user's directory, no such device
+                    self._wrong = f"{where} cannot begin ({error}): mend that, or take it out of the cluster"
             return self._wrong
 
         def answer(self, cargo: Any) -> Any:

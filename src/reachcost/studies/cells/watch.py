@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from reachcost.base.progress import Progress
@@ -25,6 +25,8 @@ class Watch:
 
     def __init__(self, estimates: Estimates | None = None, places: int = 1) -> None:
         self._estimates, self.places = estimates or Estimates([]), places
+        self.beside: Callable[[], str] = str
+        """Tells what is done for several cells together."""
         self._expected: dict[Path, float | None] = {}
         self._took: dict[str, list[float]] = {}
         self._done: dict[Path, float] = {}
@@ -45,8 +47,8 @@ class Watch:
 
     def planned(self, cells: Sequence[Cell]) -> None:
         """More cells are to be computed."""
-        self.ahead |= {cell.path: cell for cell in cells}
         self._expected |= {cell.path: self._estimates.of(cell) for cell in cells}
+        self.ahead |= {cell.path: cell for cell in cells}  # last, as another thread may show what is ahead
 
     def began(self, cell: Cell) -> None:
         """A cell is being computed."""
@@ -84,15 +86,15 @@ class Watch:
         """How far everything is, in words."""
         parts = [f"{self.done} of {self.total} cells done"]
         parts += [f"{self.failures} failed"] if self.failures else []
-        return ", ".join([*parts, *filter(None, [self.left()])])
+        return ", ".join([*parts, *filter(None, [self.left(), self.beside()])])
 
     def left(self) -> str:
         """The time that is left, in words; cells that nothing is known of are told apart."""
-        seconds = [self._seconds(cell) for cell in self.ahead.values()]
+        seconds = [self._seconds(cell) for cell in [*self.ahead.values()]]
         known = [one for one in seconds if one is not None]
         if not known:
             return ""
-        spent = sum(time.monotonic() - since for _, since in self.running.values())
+        spent = sum(time.monotonic() - since for _, since in [*self.running.values()])
         words = "about" if len(known) == len(seconds) else "more than"
         return f"{words} {duration(max(0.0, sum(known) - spent) / self.places)} left"
 
@@ -101,11 +103,11 @@ class Watch:
         expected, took = self._expected[cell.path], self._took.get(cell.kind)
         if expected is not None:
             return expected * self._pace()
-        return sum(took) / len(took) if took else None
+        return sum([*took]) / len(took) if took else None
 
     def _pace(self) -> float:
         """Seconds here for a second on record."""
-        known = [(took, on_record) for path, took in self._done.items() if (on_record := self._expected[path])]
+        known = [(took, on_record) for path, took in [*self._done.items()] if (on_record := self._expected[path])]
         return sum(took for took, _ in known) / sum(on_record for _, on_record in known) if known else 1.0
 
     def _forget(self, cell: Cell) -> None:
