@@ -48,22 +48,24 @@ def faults(
     progress = ConsoleProgress(console)
     progress.step("faults")
     with tempfile.TemporaryDirectory(prefix="faults-", ignore_cleanup_errors=True) as scratch:
-        attempts = _attempts(counts, Path(scratch), jobs or cores())
-        for _, (name, attempt) in zip(progress.track(range(sum(counts.values())), "tries"), attempts, strict=False):
+        steps = iter(progress.track(range(sum(counts.values())), "tries"))
+        for name, attempt in _attempts(counts, Path(scratch), jobs or cores()):
+            if attempt is None:
+                _record(out / "faults.json", name, found[name])
+                continue
+            next(steps, None)
             found[name].append(attempt)
             if attempt.wrong:
                 progress.say(f"wrong: {name}, {attempt.what}: {attempt.wrong}")
-            if len(found[name]) == counts[name]:
-                _record(out / "faults.json", name, found[name])
     wrong = [f"{name}, {one.what}: {one.wrong}" for name, tried in found.items() for one in tried if one.wrong]
     told = ", ".join(f"{name} {sum(not one.wrong for one in tried)} of {len(tried)}" for name, tried in found.items())
     console.print("right:", told, *wrong, sep="\n", markup=False, highlight=False, soft_wrap=True)
     return 1 if wrong or any(len(tried) != counts[name] for name, tried in found.items()) else 0
 
 
-def _attempts(counts: Mapping[str, int], scratch: Path, jobs: int) -> Iterator[tuple[str, Attempt]]:
-    """What comes of every try, of several classes at a time, each in a process of its own."""
-    came: Queue[tuple[str, Attempt] | None] = Queue()
+def _attempts(counts: Mapping[str, int], scratch: Path, jobs: int) -> Iterator[tuple[str, Attempt | None]]:
+    """What comes of every try, of several classes at a time, each in a process of its own; None at the end of one."""
+    came: Queue[tuple[str, Attempt | None]] = Queue()
     running: list[subprocess.Popen[str]] = []
     pool = ThreadPoolExecutor(jobs)
     for name, count in counts.items():
@@ -71,10 +73,9 @@ def _attempts(counts: Mapping[str, int], scratch: Path, jobs: int) -> Iterator[t
     left = len(counts)
     try:
         while left:
-            if (one := came.get()) is not None:
-                yield one
-            else:
-                left -= 1
+            name, attempt = came.get()
+            left -= attempt is None
+            yield name, attempt
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         for process in running:
@@ -85,7 +86,7 @@ def _try_class(
     name: str,
     count: int,
     scratch: Path,
-    came: Queue[tuple[str, Attempt] | None],
+    came: Queue[tuple[str, Attempt | None]],
     running: list[subprocess.Popen[str]],
 ) -> None:
     """Hand on what comes of the tries of a class; that its process ends before all are done is wrong, too."""
@@ -106,7 +107,7 @@ def _try_class(
             said.seek(0)
             last = (said.read().strip().splitlines() or [""])[-1]
             came.put((name, Attempt(f"all from try {done} on", f"ended with code {process.returncode}: {last}")))
-    came.put(None)
+    came.put((name, None))
 
 
 def _record(path: Path, name: str, tried: list[Attempt]) -> None:

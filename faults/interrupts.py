@@ -1,4 +1,8 @@
-"""Ctrl-C at any moment: exit 130, no traceback, nothing half written and nobody left behind."""
+"""Ctrl-C at any moment: exit 130, no traceback, nothing half written, nobody left behind, and the same command goes on.
+
+Every other try begins with the interpreter, as from a shell; the others fall into the work of small commands, which are
+repeated and must come to the bytes of an undisturbed run.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from faults.attempt import Attempt
+from faults.commands import COMMANDS as SMALL
+from faults.commands import Bench, Trial, Undisturbed
+from faults.processes import until
 from reachcost.base.seeding import generator
 
 FIRST = "reachcost_command"
@@ -33,20 +40,55 @@ COMMANDS: dict[str, tuple[tuple[str, ...], float]] = {
     ),
 }
 """Arguments, and the seconds within which the interrupt comes."""
+TURNS = ("sweep", "workers", "frames", "audit", "sweep", "train-model", "workers", "fit", "reproduce", "logs", "report")
+"""Small commands in the order of tries."""
+LEAST = 0.05
+"""Seconds until a fork has become a command."""
 
 
 def tries(count: int, scratch: Path) -> Iterator[Attempt]:
-    """Interrupt one command after the other, each at a random moment, the first half second as often as all others."""
-    logs = scratch / "logs.h5"
+    """Interrupt one command after the other, each at a random moment; of fresh ones the first half second as often."""
+    logs, bench = scratch / "logs.h5", Bench(scratch / "small")
     subprocess.run([*_command(), *LOGS, "--out", str(logs)], check=True, capture_output=True, env=_environment(scratch))
     for number in range(count):
+        if number % 2:
+            yield attempt(bench, number // 2)
+            continue
         rng = generator(0, "interrupts", number)
-        name = [*COMMANDS][number % len(COMMANDS)]
+        name = [*COMMANDS][number // 2 % len(COMMANDS)]
         arguments, most = COMMANDS[name]
         delay = float(rng.uniform(0, 0.5) if rng.random() < 0.5 else rng.uniform(0.5, most))
         out = scratch / str(number)
         given = [word.format(logs=logs, out=out) for word in arguments]
         yield Attempt(f"{name}: Ctrl-C after {delay:.3f} s (try {number})", interrupted(given, delay, out))
+
+
+def attempt(bench: Bench, number: int) -> Attempt:
+    """Interrupt a small command in its work, then repeat it to its end."""
+    command, share = SMALL[TURNS[number % len(TURNS)]], float(generator(number, "interrupt").random())
+    undisturbed, trial = bench.undisturbed(command), bench.new(command)
+    try:
+        wrong = _stopped(trial, undisturbed, share) or trial.half_written(undisturbed) or trial.finished(undisturbed)
+    finally:
+        trial.remove()
+    return Attempt(f"try {number}: {command.name}, Ctrl-C at {share:.3f} of its time", wrong)
+
+
+def _stopped(trial: Trial, undisturbed: Undisturbed, share: float) -> str:
+    """What is wrong about the end of a command that is interrupted after a share of the time that it takes."""
+    seconds = LEAST + share * undisturbed.seconds
+    while True:
+        trial.renew_if_done(undisturbed)
+        process = trial.start()
+        if not until(process.ended, seconds):
+            break
+        process.wait()
+        seconds = LEAST + (seconds - LEAST) / 2  # it was done before
+    os.killpg(process.pid, signal.SIGINT)
+    ended = process.wait()
+    if ended.code not in (130, *trial.command.fine) or "Traceback" in ended.error or "ignored" in ended.error:
+        return f"it ended with {ended}"
+    return process.orphans() or trial.leftovers()
 
 
 def interrupted(arguments: Sequence[str], delay: float, out: Path) -> str:

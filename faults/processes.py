@@ -18,6 +18,8 @@ from importlib import import_module
 from multiprocessing import util
 from pathlib import Path
 
+from reachcost_command import end
+
 PATIENCE = 300.0
 """Seconds after which a command hangs."""
 USED = (
@@ -172,15 +174,15 @@ def _become(
         for number, place in enumerate((os.devnull, os.devnull, said)):
             os.dup2(os.open(place, os.O_RDWR | os.O_CREAT), number)
         sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, end)
         from reachcost.cli import main
 
         if prepare is not None:
             prepare()
         code = main([*arguments])
         util._exit_function()  # pyright: ignore[reportAttributeAccessIssue] (what the interpreter does at its end)
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 1
+    except SystemExit as exited:
+        code = exited.code if isinstance(exited.code, int) else 1
     except BaseException:
         traceback.print_exc()
     finally:

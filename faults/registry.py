@@ -31,7 +31,7 @@ CLASSES = {
     "mutated": FaultClass("faults.mutated", 2_200, "damaged files of every format that is read"),
     "nodes": FaultClass("faults.nodes", 24, "SIGKILL of workers, nodes and drivers of a Ray cluster"),
     "hostile": FaultClass("faults.hostile", 400, "files and requests that were written to harm"),
-    "interrupts": FaultClass("faults.interrupts", 60, "Ctrl-C at any moment"),
+    "interrupts": FaultClass("faults.interrupts", 100, "Ctrl-C at any moment"),
     "disks": FaultClass("faults.disks", 36, "disks that are full, become full, or are read only"),
     "memory": FaultClass("faults.memory", 30, "too little memory, at many levels"),
     "drivers": FaultClass("faults.drivers", 22, "two or three drivers in one directory at once"),

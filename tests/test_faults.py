@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from faults import clocks, disks, drivers, kills, memory
+from faults import clocks, disks, drivers, interrupts, kills, memory
 from faults.__main__ import faults
 from faults.commands import COMMANDS, Bench, contents
 from faults.processes import Ended, Process, until
@@ -19,7 +19,14 @@ from faults.registry import CLASSES, FaultClass
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 ROOT = Path(__file__).parent.parent
-OURS = {"kills": kills, "disks": disks, "memory": memory, "clocks": clocks, "drivers": drivers}
+OURS = {
+    "kills": kills,
+    "disks": disks,
+    "memory": memory,
+    "clocks": clocks,
+    "drivers": drivers,
+    "interrupts": interrupts,
+}
 
 
 @pytest.mark.parametrize(
@@ -67,16 +74,19 @@ def test_wrong_outcomes_are_listed_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "faults.json").write_text('{"kills": {"tries": 7, "wrong": 0}}')
-    for name in ("whole", "odd", "dying"):
+    for name in ("whole", "odd", "dying", "late"):
         monkeypatch.setitem(CLASSES, name, FaultClass("", 4, ""))
     monkeypatch.setattr("faults.__main__.WORKER", ("-c", WORKER))
     assert faults(only=("whole",), out=tmp_path) == 0
+    assert faults(only=("late",), out=tmp_path) == 1  # all its tries were right, and then it fell over
     assert faults(only=("odd", "dying"), tries=3, out=tmp_path) == 1
     shown = capfd.readouterr().out
     assert "odd, try 1: it went wrong" in shown
     assert "dying, all from try 1 on: ended with code 1: it fell over" in shown
     assert json.loads((tmp_path / "faults.json").read_text()) == {
         "kills": {"tries": 7, "wrong": 0},
+        "dying": {"tries": 2, "wrong": 1},
+        "late": {"tries": 5, "wrong": 1},
         "odd": {"tries": 3, "wrong": 1},
         "whole": {"tries": 4, "wrong": 0},
     }
@@ -92,6 +102,8 @@ for number in range(int(count)):
     print(json.dumps({"what": f"try {number}", "wrong": wrong}))
     if name == "dying":
         sys.exit("it fell over")
+if name == "late":
+    sys.exit("it fell over")
 """
 
 
