@@ -17,6 +17,7 @@ import h5py
 import numpy as np
 import pytest
 
+from reachcost.base import memory
 from reachcost.base.interrupts import interrupts_later
 from reachcost.data.logs import Logs
 from reachcost.data.logs.hdf5 import open_logs, write_logs
@@ -88,6 +89,21 @@ def test_a_file_is_read_alone_and_not_believed(
     with h5py.File(tmp_path / "logs.h5", "r+") as file:
         change(file, tmp_path / "other.h5")
     with pytest.raises(ReachcostError, match=message):
+        open_logs(tmp_path / "logs.h5")
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_a_shape_without_rows_behind_it_is_refused_before_memory_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bool
+) -> None:
+    rows = 2**20
+    with h5py.File(tmp_path / "logs.h5", "w") as file:
+        file.create_dataset("state", (rows, 1 if text else 20), np.float32, chunks=(1000, 1))
+        if text:
+            file.create_dataset("note", (rows,), h5py.string_dtype(), chunks=(1000,))[0] = "long" * 10
+        file["ep_len"], file["ep_offset"] = np.array([rows]), np.array([0])
+    monkeypatch.setattr(memory, "available", lambda: 2**26)
+    with pytest.raises(ReachcostError, match=r": \w+ needs 0\.[12] GB of memory, more than there is: cut it"):
         open_logs(tmp_path / "logs.h5")
 
 
