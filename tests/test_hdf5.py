@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ import numpy as np
 import pytest
 
 from reachcost.base import memory
+from reachcost.base.hdf5.heaps import require_heaps_that_end
 from reachcost.base.interrupts import interrupts_later
 from reachcost.data.logs import Logs
 from reachcost.data.logs.hdf5 import open_logs, write_logs
@@ -115,6 +117,16 @@ def test_a_damaged_heap_is_one_sentence(logs: Logs, tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"GCOL", b"gone"))
     with pytest.raises(ReachcostError, match=r"logs\.h5: note"):
         open_logs(path)
+
+
+def test_heaps_within_heaps_are_refused_at_once(tmp_path: Path) -> None:
+    heap = b"GCOL\x01\0\0\0" + struct.pack("<Q", 2**40)
+    holds_one = struct.pack("<HHIQ", 1, 1, 0, len(heap)) + heap
+    (tmp_path / "heaps").write_bytes(heap + 20_000 * holds_one)
+    begun = time.monotonic()
+    with pytest.raises(ReachcostError, match=r"heaps: its heap at byte \d+ is damaged: copy or generate"):
+        require_heaps_that_end(tmp_path / "heaps", sizes=8)
+    assert time.monotonic() - begun < 10  # walked one by one, minutes
 
 
 @pytest.mark.parametrize("frames", [False, True])

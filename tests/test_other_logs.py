@@ -267,9 +267,31 @@ def second_episode(name: str, values: Any) -> Callable[[h5py.File], None]:
     return apply
 
 
+def lattice(file: h5py.File) -> None:
+    del file["episode_0/observations"]
+    group = file.create_group("episode_0/observations")
+    for _ in range(16):
+        below = group.create_group("left")
+        group["right"] = below
+        group = below
+    group["state"] = STATES[:3]
+
+
+def same_episode(file: h5py.File) -> None:
+    file["episode_2"] = file["episode_0"]
+
+
+def nothing_seen(file: h5py.File) -> None:
+    del file["episode_1/observations"]
+    file.create_group("episode_1/observations")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (lattice, r"\(Minari\): episode_0: observations\.left.*right is the same group as another: write each"),
+        (same_episode, r"\(Minari\): episode_2 is the same group as another: write each of them by itself"),
+        (nothing_seen, r"\(Minari\): episode_1 has no observations: collect it again"),
         (remove("episode_1/actions"), r"\(Minari\): episode_1 has no actions"),
         (remove("episode_1/rewards"), "episode 1 and episode 0 differ in reward"),
         (second_episode("actions", ACTIONS[:2]), "action of episode 1 has 2 rows beside 5 states"),

@@ -70,7 +70,7 @@ class Column:
         with _sentences(self.where, self.name), interrupts_later():
             self._require_readable(self._dataset.id)
             self._require_room(math.prod(self.shape) * self.dtype.itemsize)
-            found = self._dataset.asstr()[:]
+            found = np.asarray(self._dataset.asstr()[:])
             # As an array, every row takes as much as the longest.
             self._require_room(4 * found.size * max(map(len, found.ravel()), default=0))
             return np.array(found, dtype=str)
@@ -115,6 +115,11 @@ class Group(Mapping[str, "Group | Column"]):
 
     def __init__(self, where: Path, group: h5py.Group) -> None:
         self.where, self._group = where, group
+
+    @property
+    def identity(self) -> object:
+        """What tells it from other groups, whichever way it was come to."""
+        return self._group.id
 
     def __iter__(self) -> Iterator[str]:
         with _sentences(self.where, _name(self._group)):
