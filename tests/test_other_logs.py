@@ -84,6 +84,16 @@ def test_states_alone_are_drawn_when_read(tmp_path: Path) -> None:
         ({"observations": STATES}, r"\(npz\) does not say where its episodes end: add `lengths`"),
         ({"observations": STATES, "lengths": [3, 4]}, r"lengths add up to 7 but there are 8 rows"),
         ({"observations": STATES, "lengths": [3.0, 5.0]}, "one whole number per episode"),
+        ({"observations": STATES, "lengths": [13, -5]}, "lengths holds 13 for 8 rows: count the rows of every"),
+        ({"observations": STATES, "lengths": [-5, 8, 5]}, "lengths holds -5 for 8 rows: count the rows of every"),
+        (
+            {"observations": STATES, "lengths": np.array([2**63, 2**63, 8], np.uint64)},
+            "lengths holds 9223372036854775808 for 8 rows",
+        ),
+        ({"observations": STATES, "terminals": ENDS.astype(str)}, "terminals holds <U5: give numbers, or true and fa"),
+        ({"observations": STATES, "episode_idx": np.array(["a"] * 8)}, "episode_idx holds <U1: give numbers, or true"),
+        ({"observations": STATES, "episode_idx": np.zeros(8, [("a", int)])}, "episode_idx holds .*'a'.*: give numbers"),
+        ({"episode_0/state": STATES, "episode_0/episode_idx": np.array(["a"] * 8)}, "episode_idx holds <U1: give num"),
         (
             {"observations": STATES, "lengths": LENGTHS, "timeouts": np.arange(8) == 5},
             "an episode ends at row 5 by timeouts but not by lengths: leave out what is wrong",
