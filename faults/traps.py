@@ -21,6 +21,7 @@ import torch
 
 from faults.formats import models, records
 from faults.formats.logs import ACTIONS, LENGTHS, STATES
+from reachcost.base.memory import available
 from reachcost.base.modules import _checksum
 from reachcost.base.sealed import write_sealed
 from reachcost.commands.sweep import read_file
@@ -199,6 +200,28 @@ def loop(file: h5py.File, directory: Path) -> None:
     del file["ep_len"], file["ep_offset"]
 
 
+def lattice(file: h5py.File, directory: Path) -> None:
+    """Groups with a million ways to what is in them."""
+    group = file.create_group("episode_0/observations")
+    file["episode_0/actions"] = ACTIONS
+    for _ in range(20):
+        below = group.create_group("left")
+        group["right"] = below
+        group = below
+    group["state"] = STATES
+    del file["ep_len"], file["ep_offset"]
+
+
+def unfilled(file: h5py.File, directory: Path) -> None:
+    """A column without rows behind it, larger than memory."""
+    rows = available() // 80 + 2**24
+    for name in [*file]:
+        del file[name]
+    file["unused"] = np.zeros(available() // 5000, np.uint8)  # so that the file is large enough to be believed
+    file.create_dataset("state", (rows, 20), "f4", chunks=(1000, 20))
+    file["ep_len"], file["ep_offset"] = np.array([rows]), np.array([0])
+
+
 def fifo(path: Path) -> None:
     """A pipe that nobody writes to, in place of a file."""
     path.unlink(missing_ok=True)
@@ -296,7 +319,7 @@ TRAPS: dict[str, Trap] = {
     ),
     **{
         f"HDF5: {change.__doc__}": Trap(hdf5(change), logs)
-        for change in (elsewhere, outside, virtual, absurd, remarked, loop)
+        for change in (elsewhere, outside, virtual, absurd, remarked, loop, lattice, unfilled)
     },
     "head: a header of 2^63 bytes": Trap(
         after(models.head, "head", resealed(lambda _: None, safetensors(b"{}", 2**63))), head
@@ -329,6 +352,11 @@ TRAPS: dict[str, Trap] = {
     ),
     "sweep: dots without end": Trap(text("sweep.toml", f"{'a.' * 50_000}b = 1"), sweep),
     "sweep: brackets without end": Trap(text("sweep.toml", f"task = {'[' * 50_000}"), sweep),
+    "sweep: a name without end": Trap(text("sweep.toml", "a" * 65_000), sweep),
+    "sweep: a number without end": Trap(text("sweep.toml", f"seeds = [{'9' * 5000}]"), sweep),
+    "sweep: a number without end, in hexadecimal": Trap(
+        text("sweep.toml", f"task = 'tworoom'\nmodels = ['m']\nseeds = [0x{'f' * 60_000}]"), sweep
+    ),
     "sweep: a billion planners": Trap(
         text("sweep.toml", f"{records.SWEEP}warmup = {[*range(999)]}\nx = {[*range(999)]}\ny = {[*range(999)]}"), sweep
     ),

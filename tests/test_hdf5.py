@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -17,6 +18,8 @@ import h5py
 import numpy as np
 import pytest
 
+from reachcost.base import memory
+from reachcost.base.hdf5.heaps import require_heaps_that_end
 from reachcost.base.interrupts import interrupts_later
 from reachcost.data.logs import Logs
 from reachcost.data.logs.hdf5 import open_logs, write_logs
@@ -91,6 +94,21 @@ def test_a_file_is_read_alone_and_not_believed(
         open_logs(tmp_path / "logs.h5")
 
 
+@pytest.mark.parametrize("text", [False, True])
+def test_a_shape_without_rows_behind_it_is_refused_before_memory_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bool
+) -> None:
+    rows = 2**20
+    with h5py.File(tmp_path / "logs.h5", "w") as file:
+        file.create_dataset("state", (rows, 1 if text else 20), np.float32, chunks=(1000, 1))
+        if text:
+            file.create_dataset("note", (rows,), h5py.string_dtype(), chunks=(1000,))[0] = "long" * 10
+        file["ep_len"], file["ep_offset"] = np.array([rows]), np.array([0])
+    monkeypatch.setattr(memory, "available", lambda: 2**26)
+    with pytest.raises(ReachcostError, match=r": \w+ needs 0\.[12] GB of memory, more than there is: cut it"):
+        open_logs(tmp_path / "logs.h5")
+
+
 def test_a_damaged_heap_is_one_sentence(logs: Logs, tmp_path: Path) -> None:
     path = tmp_path / "logs.h5"
     write_logs(logs, path)
@@ -99,6 +117,16 @@ def test_a_damaged_heap_is_one_sentence(logs: Logs, tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"GCOL", b"gone"))
     with pytest.raises(ReachcostError, match=r"logs\.h5: note"):
         open_logs(path)
+
+
+def test_heaps_within_heaps_are_refused_at_once(tmp_path: Path) -> None:
+    heap = b"GCOL\x01\0\0\0" + struct.pack("<Q", 2**40)
+    holds_one = struct.pack("<HHIQ", 1, 1, 0, len(heap)) + heap
+    (tmp_path / "heaps").write_bytes(heap + 20_000 * holds_one)
+    begun = time.monotonic()
+    with pytest.raises(ReachcostError, match=r"heaps: its heap at byte \d+ is damaged: copy or generate"):
+        require_heaps_that_end(tmp_path / "heaps", sizes=8)
+    assert time.monotonic() - begun < 10  # walked one by one, minutes
 
 
 @pytest.mark.parametrize("frames", [False, True])

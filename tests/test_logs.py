@@ -49,6 +49,16 @@ def test_pixels_are_streamed_and_read_by_slices(logs: Logs, tmp_path: Path) -> N
     np.testing.assert_array_equal(opened.observations(slice(3, 9))["pixels"], TASK.render(logs.columns["state"][3:9]))
 
 
+def test_frames_count_for_the_fingerprint_where_there_are_no_states(logs: Logs, tmp_path: Path) -> None:
+    write_logs(logs, tmp_path / "logs.h5", render=TASK.render)
+    stored = open_logs(tmp_path / "logs.h5")
+    assert stored.fingerprint == logs.fingerprint  # as docs/data.md says: the same, stored or drawn
+    frames = stored.columns["pixels"][:]
+    alone = Logs({"pixels": frames}, logs.lengths).fingerprint
+    frames[3, 0, 0, 0] ^= 1
+    assert Logs({"pixels": frames}, logs.lengths).fingerprint != alone
+
+
 def test_nothing_is_read_across_the_end_of_an_episode(logs: Logs, tmp_path: Path) -> None:
     write_logs(logs, tmp_path / "logs.h5", render=TASK.render)
     opened = open_logs(tmp_path / "logs.h5")

@@ -84,6 +84,16 @@ def test_states_alone_are_drawn_when_read(tmp_path: Path) -> None:
         ({"observations": STATES}, r"\(npz\) does not say where its episodes end: add `lengths`"),
         ({"observations": STATES, "lengths": [3, 4]}, r"lengths add up to 7 but there are 8 rows"),
         ({"observations": STATES, "lengths": [3.0, 5.0]}, "one whole number per episode"),
+        ({"observations": STATES, "lengths": [13, -5]}, "lengths holds 13 for 8 rows: count the rows of every"),
+        ({"observations": STATES, "lengths": [-5, 8, 5]}, "lengths holds -5 for 8 rows: count the rows of every"),
+        (
+            {"observations": STATES, "lengths": np.array([2**63, 2**63, 8], np.uint64)},
+            "lengths holds 9223372036854775808 for 8 rows",
+        ),
+        ({"observations": STATES, "terminals": ENDS.astype(str)}, "terminals holds <U5: give numbers, or true and fa"),
+        ({"observations": STATES, "episode_idx": np.array(["a"] * 8)}, "episode_idx holds <U1: give numbers, or true"),
+        ({"observations": STATES, "episode_idx": np.zeros(8, [("a", int)])}, "episode_idx holds .*'a'.*: give numbers"),
+        ({"episode_0/state": STATES, "episode_0/episode_idx": np.array(["a"] * 8)}, "episode_idx holds <U1: give num"),
         (
             {"observations": STATES, "lengths": LENGTHS, "timeouts": np.arange(8) == 5},
             "an episode ends at row 5 by timeouts but not by lengths: leave out what is wrong",
@@ -267,9 +277,31 @@ def second_episode(name: str, values: Any) -> Callable[[h5py.File], None]:
     return apply
 
 
+def lattice(file: h5py.File) -> None:
+    del file["episode_0/observations"]
+    group = file.create_group("episode_0/observations")
+    for _ in range(16):
+        below = group.create_group("left")
+        group["right"] = below
+        group = below
+    group["state"] = STATES[:3]
+
+
+def same_episode(file: h5py.File) -> None:
+    file["episode_2"] = file["episode_0"]
+
+
+def nothing_seen(file: h5py.File) -> None:
+    del file["episode_1/observations"]
+    file.create_group("episode_1/observations")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (lattice, r"\(Minari\): episode_0: observations\.left.*right is the same group as another: write each"),
+        (same_episode, r"\(Minari\): episode_2 is the same group as another: write each of them by itself"),
+        (nothing_seen, r"\(Minari\): episode_1 has no observations: collect it again"),
         (remove("episode_1/actions"), r"\(Minari\): episode_1 has no actions"),
         (remove("episode_1/rewards"), "episode 1 and episode 0 differ in reward"),
         (second_episode("actions", ACTIONS[:2]), "action of episode 1 has 2 rows beside 5 states"),

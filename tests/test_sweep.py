@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
 
 from reachcost.base.progress import Progress
 from reachcost.cli import main
-from reachcost.commands.sweep import study_of_sweep
+from reachcost.commands.sweep import read_file, study_of_sweep
 from reachcost.errors import ReachcostError
 from reachcost.planning.cem import CEM
 from reachcost.studies.cells.order import Desk, Order
 from reachcost.studies.study import Study
+from reachcost.studies.sweep.file import LONGEST
 
 from .small import contents
 
@@ -148,6 +150,10 @@ HEAD = "[heads.trm]\n"
         (CORRIDOR + "seeds = [0.5]", "sweep.toml: seeds is [0.5]: give a list of whole numbers"),
         (CORRIDOR + "seeds = []", "sweep.toml: seeds is empty: give a list of whole numbers, one or more"),
         (CORRIDOR + "seeds = [1, 1]", "sweep.toml: seeds holds 1 twice: leave one of them out"),
+        (CORRIDOR + "seeds = [0, 0]", "sweep.toml: seeds holds 0 twice: leave one of them out"),
+        (CORRIDOR + "hybrids = [0.0, 0.0]", "sweep.toml: hybrids holds 0.0 twice: leave one of them out"),
+        (CORRIDOR + f"seeds = [{'1' * 5000}]", "sweep.toml is not TOML (Exceeds the limit (4300 digits)"),
+        (CORRIDOR + f"seeds = [0x{'f' * 5000}]", "holds a whole number beyond 9,223,372,036,854,775,807: give a small"),
         (CORRIDOR + "seeds = [0, -1]", "sweep.toml: seeds holds -1: give 0 or more"),
         (CORRIDOR + "budgets = [0]", "sweep.toml: budgets holds 0: give 1 or more"),
         (CORRIDOR.replace("episodes = 2", "episodes = 0"), "sweep.toml: episodes holds 0: give 1 or more"),
@@ -158,6 +164,23 @@ HEAD = "[heads.trm]\n"
         (CORRIDOR + "costs = ['oracle']", "costs holds 'oracle': leave it out, it is always there"),
         (CORRIDOR + "[heads.raw]", "heads.raw is called as a cost that is there: give it another name"),
         (CORRIDOR + "[heads]\ntrm = 3", "sweep.toml: heads.trm is 3: give a table of settings"),
+        (
+            CORRIDOR + HEAD + "labels = ['temporal', 'stitched']\n[heads.trm-temporal]",
+            "heads.trm-temporal makes 'trm-temporal', as trm did: name one of them otherwise",
+        ),
+        (
+            CORRIDOR + HEAD + "labels = ['temporal', 'temporal']",
+            "heads.trm makes 'trm-temporal', as trm did: name one of them otherwise, or leave out",
+        ),
+        (
+            CORRIDOR + "hybrids = [0.5, 0.50000001]\n" + HEAD,
+            "hybrids holds 0.50000001, but there is another 'trm-hybrid-0.5': give weights that differ in six digits",
+        ),
+        (
+            CORRIDOR + "hybrids = [1.0]\n" + HEAD + "[heads.trm-hybrid]",
+            "hybrids holds 1.0, but there is another 'trm-hybrid': give weights that differ in six digits, and other",
+        ),
+        (CORRIDOR + "[planners.a]\ncandidates = [64, 64]", "planners.a makes 'a-64', as a did"),
         (CORRIDOR + HEAD + "lables = 'auto'", "sweep.toml: heads.trm: there is no `lables`: did you mean `labels`?"),
         (CORRIDOR + HEAD + "pairs = 'many'", "sweep.toml: heads.trm: pairs is 'many': give a whole number"),
         (CORRIDOR + HEAD + "pairs = []", "sweep.toml: heads.trm: pairs is empty: give one or more, or leave it out"),
@@ -179,6 +202,21 @@ def test_a_wrong_file_gets_one_sentence(text: str, sentence: str) -> None:
         study_of(text)
     assert sentence in str(refused.value)
     assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", ["a" * 65_000, "a " * 32_000, "a.a" + " " * 65_000, ("a." * 31 + "!") * 1000])
+def test_no_file_takes_long_to_refuse(words: str) -> None:
+    begun = time.monotonic()
+    with pytest.raises(ReachcostError, match=r"sweep\.toml is not TOML"):
+        study_of(words)
+    assert time.monotonic() - begun < 5
+
+
+def test_a_file_is_read_as_far_as_a_sweep_goes(tmp_path: Path) -> None:
+    (tmp_path / "sweep.toml").write_text("#" * 10**6)
+    assert len(read_file(tmp_path / "sweep.toml")) == LONGEST + 1
+    with pytest.raises(ReachcostError, match="longer or nested deeper than any sweep"):
+        study_of(read_file(tmp_path / "sweep.toml"))
 
 
 @pytest.mark.parametrize(

@@ -90,10 +90,13 @@ def _model(text: str, task: Task, logs: Logs, clamp: bool) -> WorldModel:
 
 
 def read_file(file: Path) -> str:
-    """The text of a sweep."""
+    """The text of a sweep, and of what is far too long for one only as much as shows that."""
+    from reachcost.studies.sweep.file import LONGEST
+
     try:
         require_regular(file)
-        return file.read_text(encoding="utf-8")
+        with file.open(encoding="utf-8") as opened:
+            return opened.read(LONGEST + 1)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise ReachcostError(f"{file} cannot be read ({reason}): name a TOML file") from error

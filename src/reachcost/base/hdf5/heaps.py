@@ -1,7 +1,8 @@
 """Rows of several lengths lie in heaps, which have no checksum; a damaged one makes the library of HDF5 run forever.
 
 A heap is a line of objects, each of which tells how long it is. One that is of no length at all is never passed. A row
-tells the length of its object, too, and memory for that is taken before anybody compares the two.
+tells the length of its object, too, and memory for that is taken before anybody compares the two. Heaps that lie in
+each other would be walked through again and again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ HEADER = 16
 
 
 def require_heaps_that_end(path: Path, sizes: int) -> None:
-    """Refuse a file with a heap that does not end.
+    """Refuse a file with a heap that does not end, or with heaps that hold more than lies in it.
 
     Args:
         path: The file.
@@ -59,12 +60,17 @@ def _stretches(dataset: h5py.h5d.DatasetID) -> Iterator[tuple[int, int]]:
 
 @lru_cache(maxsize=64)
 def _endless(path: Path, sizes: int, seen: tuple[int, ...]) -> int | None:
-    """Where a heap without end begins; asked once of a file as long as it stays as it was seen."""
+    """Where a heap begins without end or within others; asked once of a file as long as it stays as it was seen."""
     with path.open("rb") as file:
         if not os.fstat(file.fileno()).st_size:
             return None
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return next((place for place in _heaps(data) if not _ends(data, place, sizes)), None)
+            left = len(data) // HEADER  # of heaps and objects, as none is smaller
+            for place in _heaps(data):
+                left -= 1 + _objects(data, place, sizes, left)
+                if left < 0:
+                    return place
+            return None
 
 
 def _heaps(data: mmap.mmap) -> Iterator[int]:
@@ -74,15 +80,17 @@ def _heaps(data: mmap.mmap) -> Iterator[int]:
         place = data.find(HEAP, place + 1)
 
 
-def _ends(data: mmap.mmap, place: int, sizes: int) -> bool:
+def _objects(data: mmap.mmap, place: int, sizes: int, most: int) -> int:
+    """How many objects a heap has; if it has no end, or more than `most`, then one more than these."""
+
     def number(at: int, width: int) -> int:
         return int.from_bytes(data[at : at + width], "little")
 
-    at, stop = place + HEADER, min(len(data), place + number(place + 8, sizes))
-    while at + HEADER <= stop:
+    at, stop, count = place + HEADER, min(len(data), place + number(place + 8, sizes)), 0
+    while at + HEADER <= stop and count <= most:
         size = number(at + 8, sizes)
         step = size if number(at, 2) == 0 else HEADER + (size + 7) // 8 * 8  # the first is what is free behind it
         if step % 2**64 == 0:
-            return False
-        at += step
-    return True
+            return most + 1
+        at, count = at + step, count + 1
+    return count

@@ -7,6 +7,7 @@ objects lose interrupts. Whoever reads HDF5 does so by what is here.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ import numpy as np
 
 from reachcost.base.hdf5.heaps import require_heaps_that_end, require_rows_that_fit
 from reachcost.base.interrupts import interrupts_later
+from reachcost.base.memory import require_memory
+from reachcost.base.pieces import PIECE
 from reachcost.errors import ReachcostError
 
 with contextlib.suppress(ImportError):  # its filters read the compressed files that some projects release
@@ -46,6 +49,7 @@ class Column:
     def __getitem__(self, rows: Any) -> np.ndarray:
         with _sentences(self.where, self.name), interrupts_later():
             self._require_readable(self._dataset.id)
+            self._require_room(self._count(rows) * math.prod(self.shape[1:]) * self.dtype.itemsize)
             if not isinstance(rows, np.ndarray):
                 return self._dataset[rows]
             # One by one: HDF5 takes far longer for a list of rows than for each of them.
@@ -65,7 +69,11 @@ class Column:
         """All rows as text."""
         with _sentences(self.where, self.name), interrupts_later():
             self._require_readable(self._dataset.id)
-            return np.array(self._dataset.asstr()[:], dtype=str)
+            self._require_room(math.prod(self.shape) * self.dtype.itemsize)
+            found = np.asarray(self._dataset.asstr()[:])
+            # As an array, every row takes as much as the longest.
+            self._require_room(4 * found.size * max(map(len, found.ravel()), default=0))
+            return np.array(found, dtype=str)
 
     def remark(self, name: str) -> Any:
         """What an attribute of the column says, a number or text; None if there is none."""
@@ -75,6 +83,17 @@ class Column:
             self._require_readable(self._dataset.attrs.get_id(name))
             found = self._dataset.attrs[name]
         return found.decode(errors="replace") if isinstance(found, bytes) else found
+
+    def _count(self, rows: Any) -> int:
+        """How many rows those are: a slice, row numbers, or one."""
+        if isinstance(rows, slice):
+            return len(range(*rows.indices(len(self)))) if self.shape else 1
+        return len(rows) if isinstance(rows, np.ndarray) else 1
+
+    def _require_room(self, needed: int) -> None:
+        """Refuse what memory has no room for: a shape is believed before there is anything behind it."""
+        if needed > PIECE:  # asking takes longer than to read a few rows
+            require_memory(needed, f"{self.where}: {self.name}", "cut it into parts")
 
     def _require_readable(self, stored: h5py.h5d.DatasetID | h5py.h5a.AttrID) -> None:
         """Refuse rows of several lengths that the library of HDF5 would not survive."""
@@ -96,6 +115,11 @@ class Group(Mapping[str, "Group | Column"]):
 
     def __init__(self, where: Path, group: h5py.Group) -> None:
         self.where, self._group = where, group
+
+    @property
+    def identity(self) -> object:
+        """What tells it from other groups, whichever way it was come to."""
+        return self._group.id
 
     def __iter__(self) -> Iterator[str]:
         with _sentences(self.where, _name(self._group)):

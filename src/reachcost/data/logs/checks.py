@@ -25,6 +25,8 @@ def require_columns(where: str | Path, columns: Mapping[str, Any], lengths: np.n
             raise ReachcostError(
                 f"{where}: pixels are {kind} {shape}: they must be uint8 [rows, height, width, 1 or 3]"
             )
+    if "episode_idx" in columns and columns["episode_idx"].dtype.kind not in "biuf":
+        raise ReachcostError(f"{where}: episode_idx holds {columns['episode_idx'].dtype}: give numbers")
     if "episode_idx" in columns and (np.diff(columns["episode_idx"].ravel())[offsets[1:] - 1] == 0).any():
         raise ReachcostError(f"{where}: episode_idx does not change where ep_offset begins an episode: one is wrong")
     inside = np.ones(int(lengths.sum()), bool)

@@ -102,7 +102,10 @@ class Logs:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 over what happened: episode lengths, states and actions (or all columns, if there are no states)."""
+        """sha256 over what happened: episode lengths, states and actions (or all columns, if there are no states).
+
+        Frames beside states do not count: logs are the same whether these are stored or drawn (docs/data.md).
+        """
         names = ["state", *(["action"] if "action" in self.columns else [])]
         names = names if "state" in self.columns else sorted(self.columns)
         return fingerprint_arrays(self.lengths, np.array(names), *(self.columns[name] for name in names))

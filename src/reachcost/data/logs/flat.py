@@ -31,6 +31,8 @@ def episode_lengths(where: str, bookkeeping: Mapping[str, np.ndarray], rows: int
     for name, values in marks.items():
         if values.size != rows:
             raise ReachcostError(f"{where}: {name} has {values.size} values for {rows} rows: give one per row")
+        if values.dtype.kind not in "biuf":
+            raise ReachcostError(f"{where}: {name} holds {values.dtype}: give numbers, or true and false")
     flags = {name: marks[name].ravel().astype(bool) for name in ENDS if name in marks}
     changes = {name: _changes(where, name, marks[name].ravel()) for name in NUMBERS if name in marks}
     for name in LENGTHS:
@@ -63,6 +65,9 @@ def _given(where: str, name: str, lengths: np.ndarray, rows: int, ends: Mapping[
     """Lengths [E] that add up, and that every other mark of an end [R] agrees with."""
     if lengths.ndim != 1 or lengths.dtype.kind not in "iu":
         raise ReachcostError(f"{where}: {name} is {lengths.dtype} {lengths.shape}: give one whole number per episode")
+    if (lengths < 0).any() or (lengths > rows).any():
+        wrong = int(lengths[(lengths < 0) | (lengths > rows)][0])
+        raise ReachcostError(f"{where}: {name} holds {wrong} for {rows} rows: count the rows of every episode")
     if lengths.sum() != rows:
         raise ReachcostError(
             f"{where}: {name} add up to {lengths.sum()} but there are {rows} rows: count the rows of every episode"

@@ -73,8 +73,9 @@ def read_minari(path: Path, file: Group, observe: Callable[[np.ndarray], Observa
     where = f"{path} (Minari)"
     names = sorted((str(name) for name in file if EPISODE.fullmatch(str(name))), key=lambda name: int(name[8:]))
     episodes, frames = [], []
+    seen: set[object] = set()
     for name in names:
-        found = dict(_columns(where, name, file[name]))
+        found = dict(_columns(where, name, file[name], seen))
         frames += [dataset for column, dataset in found.items() if column == "pixels"]
         episodes.append({column: dataset for column, dataset in found.items() if column != "pixels"})
     if frames and len(frames) != len(names):
@@ -90,23 +91,30 @@ def read_minari(path: Path, file: Group, observe: Callable[[np.ndarray], Observa
     return Logs(whole, lengths, None if frames else observe)
 
 
-def _columns(where: str, episode: str, group: Any) -> Iterator[tuple[str, Column]]:
+def _columns(where: str, episode: str, group: Any, seen: set[object]) -> Iterator[tuple[str, Column]]:
     """Columns of an episode by our names: parts of an observation by their own, infos as `info.name`."""
     missing = [name for name in ("observations", "actions") if not isinstance(group, Group) or name not in group]
     if missing:
         raise ReachcostError(f"{where}: {episode} has no {' and no '.join(missing)}: collect it again")
-    for part, dataset in _leaves(group["observations"], "observations"):
+    _require_new(f"{where}: {episode}", group, seen)
+
+    def leaves(part: str, name: str) -> list[tuple[str, Column]]:
+        return [*_leaves(f"{where}: {episode}", group[part], name, seen)]
+
+    observations = leaves("observations", "observations")
+    if not observations:
+        raise ReachcostError(f"{where}: {episode} has no observations: collect it again")
+    for part, dataset in observations:
         name = part.removeprefix("observations.")
         yield "pixels" if _is_encoded(dataset) else column_name(name, dataset), dataset
-    yield from (
-        (part.replace("actions", "action", 1), dataset) for part, dataset in _leaves(group["actions"], "actions")
-    )
+    for part, dataset in leaves("actions", "actions"):
+        yield part.replace("actions", "action", 1), dataset
     if isinstance(rewards := group.get("rewards"), Column):
         yield "reward", rewards
-    seen = next(len(dataset) for _, dataset in _leaves(group["observations"], ""))
+    rows = len(observations[0][1])
     if "infos" in group:
-        for part, dataset in _leaves(group["infos"], "info"):
-            if dataset.ndim and len(dataset) in (seen - 1, seen):
+        for part, dataset in leaves("infos", "info"):
+            if dataset.ndim and len(dataset) in (rows - 1, rows):
                 yield part, dataset
 
 
@@ -118,10 +126,18 @@ def _is_encoded(dataset: Column) -> bool:
     return len(dataset) > 0 and dataset[0].tobytes().startswith(JPEG)
 
 
-def _leaves(found: Any, name: str) -> Iterator[tuple[str, Column]]:
+def _leaves(where: str, found: Any, name: str, seen: set[object]) -> Iterator[tuple[str, Column]]:
     """Datasets below a group, or the dataset itself, named by their way down."""
     if isinstance(found, Column):
         yield name, found
         return
+    _require_new(f"{where}: {name}", found, seen)
     for part in found:
-        yield from _leaves(found[part], f"{name}.{part}")
+        yield from _leaves(where, found[part], f"{name}.{part}", seen)
+
+
+def _require_new(where: str, group: Group, seen: set[object]) -> None:
+    """Refuse a group that links lead to twice: a few of them below each other make millions of ways."""
+    if group.identity in seen:
+        raise ReachcostError(f"{where} is the same group as another: write each of them by itself")
+    seen.add(group.identity)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
@@ -37,8 +38,10 @@ DISCRETE_PLANNERS = {"paper": CategoricalCEM, "experienced": CategoricalCEM.expe
 
 LONGEST, MOST = 2**16, 10_000
 """Characters of a file, and combinations of the settings of one table, at most."""
-DEEP = re.compile(r"(?:[\w\"'-]+\s*\.\s*){32}|\[{32}")
-"""Tables within tables, or lists within lists, that no sweep has."""
+DEEP = re.compile(r"(?<![\w\"'-])(?:[\w\"'-]++\s*+\.\s*+){32}|\[{32}")
+"""Tables within tables, or lists within lists, that no sweep has; a name is looked at from its beginning alone."""
+LARGEST = 2**63 - 1
+"""Of whole numbers, as TOML has it; Python does not even write those of some thousand digits."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +106,16 @@ def read_sweep(file: str, text: str) -> Sweep:
         raise ReachcostError(f"{file} is longer or nested deeper than any sweep: write lists of a few settings")
     try:
         document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ReachcostError(f"{file} is not TOML ({error}): mend that place") from error
+        large = any(abs(number) > LARGEST for number in _whole_numbers(document))
+    except (ValueError, RecursionError) as error:  # a number of many digits is no TOMLDecodeError
+        raise ReachcostError(f"{file} is not TOML ({str(error).partition(';')[0]}): mend that place") from error
+    if large:
+        raise ReachcostError(f"{file} holds a whole number beyond {LARGEST:,}: give a smaller one")
     document.setdefault("name", Path(file).stem)
     sweep = filled(Sweep, document, file, file=file)
     for name in ("models", "sets", "costs", "seeds", "budgets", "hybrids"):
-        values = getattr(sweep, name)
-        if twice := next((value for value in values if values.count(value) > 1), None):
+        twice = next((value for value, count in Counter(getattr(sweep, name)).items() if count > 1), None)
+        if twice is not None:
             raise ReachcostError(f"{file}: {name} holds {twice!r} twice: leave one of them out")
     for name, least, given in (
         ("episodes", 1, () if sweep.episodes is None else (sweep.episodes,)),
@@ -161,6 +167,7 @@ def _like(
 
 def _all_combined(tables: Mapping[str, Any], where: str) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Every combination of the settings of every table: its name, the settings, and where they stand."""
+    made: dict[str, str] = {}
     for name, table in tables.items():
         if not isinstance(table, Mapping):
             raise ReachcostError(f"{where}.{name} is {table!r}: give a table of settings")
@@ -172,7 +179,14 @@ def _all_combined(tables: Mapping[str, Any], where: str) -> Iterator[tuple[str, 
         for values in product(*varied.values()):
             chosen = dict(zip(varied, values, strict=True))
             told_apart = [value for path, value in chosen.items() if len(varied[path]) > 1]
-            yield "-".join([name, *map(_word, told_apart)]), _replaced(table, chosen), f"{where}.{name}"
+            called = "-".join([name, *map(_word, told_apart)])
+            if called in made:
+                raise ReachcostError(
+                    f"{where}.{name} makes {called!r}, as {made[called]} did: name one of them otherwise, or "
+                    "leave out what is there twice"
+                )
+            made[called] = name
+            yield called, _replaced(table, chosen), f"{where}.{name}"
 
 
 def _leaves(table: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -192,6 +206,15 @@ def _replaced(
         else chosen.get((*above, name), value)
         for name, value in table.items()
     }
+
+
+def _whole_numbers(value: Any) -> Iterator[int]:
+    """All that a document holds."""
+    if isinstance(value, int):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _whole_numbers(part)
 
 
 def _word(value: Any) -> str:

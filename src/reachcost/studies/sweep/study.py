@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -18,7 +18,7 @@ from reachcost.protocols import Planner, WorldModel
 from reachcost.studies.costs import COSTS, hybrid
 from reachcost.studies.experiment import ORACLE, RANDOM
 from reachcost.studies.lines import BOUNDS, Line
-from reachcost.studies.study import Member, PoolPlan, Study
+from reachcost.studies.study import CostPlan, Member, PoolPlan, Study
 from reachcost.studies.sweep.file import Sweep
 from reachcost.studies.sweep.filled import told
 from reachcost.studies.tables import TablePlan, of_lines
@@ -52,7 +52,7 @@ def sweep_study(sweep: Sweep, find: Finders) -> Study:
     with told(f"{sweep.file}: task"):
         task = find.task(sweep.task)
     sets, planners, heads = _sets(sweep, task), sweep.all_planners(task.discrete_actions), sweep.head_plans()
-    hybrids = {_hybrid_name(head, weight): hybrid(head, weight) for head in heads for weight in sweep.hybrids}
+    hybrids = _hybrids(sweep, heads)
     costs = _costs(sweep, [*heads], [*hybrids])
     models, logs = _labels(sweep), cache(lambda world: _logs(sweep, find, world))
     first = task.evaluation_set(sets[0])
@@ -126,8 +126,18 @@ def _costs(sweep: Sweep, heads: Sequence[str], hybrids: Sequence[str]) -> list[s
     return [*dict.fromkeys(found)]
 
 
-def _hybrid_name(head: str, weight: float) -> str:
-    return f"{head}-hybrid" if weight == 1 else f"{head}-hybrid-{weight:g}"
+def _hybrids(sweep: Sweep, heads: Collection[str]) -> dict[str, CostPlan]:
+    """Every head with every weight."""
+    made: dict[str, CostPlan] = {}
+    for head, weight in product(heads, sweep.hybrids):
+        name = f"{head}-hybrid" if weight == 1 else f"{head}-hybrid-{weight:g}"
+        if name in made or name in heads:
+            raise ReachcostError(
+                f"{sweep.file}: hybrids holds {weight!r}, but there is another {name!r}: give weights that differ in "
+                "six digits, and other names to heads"
+            )
+        made[name] = hybrid(head, weight)
+    return made
 
 
 def _labels(sweep: Sweep) -> dict[str, str]:
