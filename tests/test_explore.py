@@ -25,7 +25,7 @@ from reachcost.cli import main
 from reachcost.commands.explore import usual_models
 from reachcost.costs.field import cost_fields
 from reachcost.errors import ReachcostError
-from reachcost.explore.asked import Asked
+from reachcost.explore.asked import SHOWN, Asked
 from reachcost.explore.engine import Engine, Planned, Unwanted
 from reachcost.explore.heads import knows_layouts, repaired_head
 from reachcost.explore.page import explorer_page, first_places
@@ -50,6 +50,11 @@ def rooms(world: rc.TwoRoom, lewm: JepaWorldModel) -> Engine:
 @pytest.fixture(scope="module")
 def cells(model: ExactTopoNav, head: PairHead) -> Engine:
     return Engine(BriefTopoNav(), {"exact": Planned(model, {"raw": rc.LatentMSE(), "repaired": rc.HeadCost(head)})})
+
+
+def test_every_episode_can_be_shown_with_what_the_page_opens_with(task: rc.TopoNav, model: ExactTopoNav) -> None:
+    engine = Engine(task, {"exact": Planned(model, {"raw": rc.LatentMSE()})})
+    assert task.action_budget * engine.candidates * engine.iterations <= SHOWN  # it plans before every action
 
 
 @pytest.fixture(scope="module")

@@ -110,6 +110,20 @@ def test_a_click_plans_and_draws(browser: Browser, address: str) -> None:
         expect(page.locator("#when")).to_have_text("the whole way")
 
 
+def test_what_is_said_of_a_place_follows_the_cost(browser: Browser, address: str) -> None:
+    with opened(browser, address) as page:
+        planned(page)
+        page.locator("canvas").first.hover(position={"x": 60, "y": 80})
+        said = page.locator(".here").all()
+        first, second = (one.inner_text() for one in said)
+        assert first != second
+        for select in page.locator("select.cost").all():
+            select.select_option("oracle")
+        planned(page)
+        expect(said[0]).not_to_have_text(first)
+        expect(said[1]).to_have_text(said[0].inner_text())
+
+
 def test_dragging_the_door_changes_the_field_and_the_model_is_told_not_to_know(browser: Browser, address: str) -> None:
     with opened(browser, address) as page:
         planned(page)

@@ -257,7 +257,7 @@ def test_logs_alone_tell_latent_distance_from_a_repaired_cost(
         "execution": "needs a simulator or trials",
     }
     missing = advice(audit_planner(lewm, logged, trm))  # the head knows these logs
-    assert missing["coverage"] == "needs --held-out or --task"
+    assert missing["coverage"] == "needs --held-out, or --task without --logs-only"
     assert missing["ranking"] == "needs --held-out, or a --task with an oracle distance"
 
 

@@ -17,6 +17,8 @@ import pytest
 import reachcost as rc
 from reachcost.audits import references
 from reachcost.audits.record import read_audit, write_audit
+from reachcost.audits.stage import judge
+from reachcost.audits.stages import STAGES
 from reachcost.base.hashing import sha256_of
 from reachcost.base.reading import read_as
 from reachcost.cli import main
@@ -134,8 +136,8 @@ def test_an_audit_from_logs_alone_says_what_is_missing() -> None:
     audit = made_audit(evaluation_set=None)
     said = words(rc.Report(audit, costs=COSTS, logs=ring_latents(ring)).html())
     assert "Judged on logs alone." in said
-    assert "There is no simulator here, so no episode was run: name one with --task." in said
-    assert "logged steps on average" in said
+    assert "There is no simulator, so no episode was run: name one with --task, without --logs-only." in said
+    assert re.search(r"on average [\d.]+, in logged steps", said)
     few = words(rc.Report(audit, costs=COSTS, logs=ring_latents(ring, episodes=3)).html())
     assert "Neighbours of goals cannot be shown: only 0 of 3 goals" in few
 
@@ -256,7 +258,7 @@ def test_an_audit_on_disk_makes_the_page_that_it_made_at_once(scene: Scene, tmp_
     said = words(rc.Report(file).html())
     assert "The terminal cost buries good candidates." in said
     assert "reachcost audit --model m" in said
-    assert "4 of 4 episodes" in said
+    assert "each cost; 4 episodes." in said
 
 
 def test_ranks_of_an_audit_are_on_record_once(tmp_path: Path) -> None:
@@ -341,6 +343,28 @@ def test_audits_of_two_planners_have_no_headline_in_common(tmp_path: Path) -> No
     said = words(rc.Report(tmp_path / "one.json", tmp_path / "other.json").html())
     assert "Records of several planners Verdict of one: ranking" in said
     assert "Only that terminal cost differs" not in said
+
+
+def test_a_cost_that_another_audit_repairs_is_said_to_be_repaired(tmp_path: Path) -> None:
+    write_audit(made_audit(), tmp_path / "raw.json")
+    head = made_audit(heads=[{}], cost="HeadCost")
+    stages = [
+        judge(stage.name, STAGES[stage.name].RULE, np.full(4, 100.0), np.arange(4))
+        if stage.name == "execution"
+        else stage
+        for stage in head.stages
+    ]
+    write_audit(replace(head, stages=tuple(stages)), tmp_path / "head.json")
+    said = words(rc.Report(tmp_path / "raw.json", tmp_path / "head.json").html())
+    assert "Verdict of raw: ranking on 4 episodes Repaired here: head reaches 100 %." in said
+
+
+def test_a_stage_that_cannot_be_judged_says_why_though_it_has_a_value() -> None:
+    audit = made_audit()
+    stages = [replace(stage, outcome="unknown", advice="too few logs") for stage in audit.stages]
+    assert "ranking unknown too few logs share of the possible gain" in words(
+        rc.Report(replace(audit, stages=tuple(stages))).html()
+    )
 
 
 def test_only_what_ran_alike_is_compared() -> None:
@@ -511,7 +535,7 @@ def test_a_reproduction_shows_episodes_as_they_were_recorded_and_names_its_repor
     page = tmp_path / "page.html"
     assert main(["reproduce", "toponav", "--out", str(tmp_path), "--report", str(page)]) == 0
     assert f"report {page} (open it" in " ".join(capsys.readouterr().out.split())
-    assert "6 of 6 episodes" in words(page.read_text())
+    assert "each cost; 6 episodes." in words(page.read_text())
     (scene,) = found
     assert scene.world == "toponav"
     assert [way.cost for way in scene.episodes[0].ways] == ["raw", "trm"]
@@ -537,7 +561,7 @@ def test_an_audit_keeps_what_a_report_draws_and_names_it(own: list[str], capsys:
     assert "report raw.html (open it in a browser:" in " ".join(capsys.readouterr().out.split())
     assert json.loads(Path("raw.json").read_text())["command"].startswith("reachcost audit --model own.py:model")
     page = Path("raw.html").read_text()
-    assert "3 of 3 episodes" in words(page)
+    assert "each cost; 3 episodes." in words(page)
     scene = read_scene(Path("raw.scene.json"))
     assert [way.cost for way in scene.episodes[0].ways] == ["raw", "oracle"]
     assert main(["report", "raw.json", "-o", "again.html"]) == 0

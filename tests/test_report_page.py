@@ -67,6 +67,21 @@ def test_it_loads_without_complaint(browser: Browser, address: str, phone: bool,
         screenshot(page, f"report-{'phone' if phone else 'desk'}-{'dark' if dark else 'light'}")
 
 
+def test_maps_of_a_phone_never_lie_on_each_other(
+    browser: Browser, world: rc.TwoRoom, lewm: JepaWorldModel, tmp_path: Path
+) -> None:
+    runs = straight_runs(
+        world, world.evaluation_set("high-distance").spread(1), ("raw", "head", "a-cost-of-a-long-name")
+    )
+    ended = np.full(runs.category.shape, "same_room_not_precise_and_not_there")
+    report = rc.Report(replace(runs, success=runs.success & False, category=ended), task=world, model=lewm)
+    with opened(browser, report.save(tmp_path / "report.html").as_uri(), phone=True) as page:
+        require_no_sideways_scroll(page)
+        beyond = """way => { const right = way.getBoundingClientRect().right + 1;
+        return [...way.querySelectorAll("*")].filter(part => part.getBoundingClientRect().right > right).length; }"""
+        assert [way.evaluate(beyond) for way in page.locator(".way").all()] == [0, 0, 0]
+
+
 def test_a_replay_advances_by_click_and_by_keyboard(browser: Browser, address: str) -> None:
     with opened(browser, address) as page:
         assert said(page).startswith("Step 6 of 6 in episode ")

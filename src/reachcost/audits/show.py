@@ -81,7 +81,8 @@ def explained(audit: Audit) -> tuple[str, str, list[str]]:
     else:
         reason = "episodes reach their goals" + (f", although {', '.join(failing)} failed" if failing else "")
     if "execution" in failing:
-        further.append("episodes: " + ", ".join(f"{count} {name}" for name, count in audit.categories.items()))
+        ended = ", ".join(f"{count} {name}" for name, count in audit.categories.items())
+        further.append(f"episodes: {ended}".replace("_", " "))
     return reason, advice, further
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from reachcost.commands import console, name_page, require_least, require_page
+from reachcost.commands import command_line, console, name_page, require_least, require_page
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def tables_made(
 @contextmanager
 def reported(page: Path | None, title: str) -> Iterator[Then | None]:
     """What tables are to be handed to, so that a report about them is written in the end; None if none is wanted."""
+    from reachcost.report.material import Material
     from reachcost.report.report import Report
     from reachcost.report.studied import Studied
 
@@ -70,7 +71,7 @@ def reported(page: Path | None, title: str) -> Iterator[Then | None]:
     require_page(page)
     studied = Studied()
     yield studied.add
-    name_page(Report(studied.material(), title=title).save(page))
+    name_page(Report(studied.material(), Material(commands=(command_line(),)), title=title).save(page))
 
 
 def show_plan(orders: Sequence[Order], out: Path, workers: int | None) -> None:

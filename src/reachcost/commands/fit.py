@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -119,11 +120,12 @@ def fit(
         doubts = "".join(f"\n  not {name}: {doubt}" for name, found in chosen["against"].items() for doubt in found)
         taken = f"labels: {source} ({LEARNED[source]}), as {chosen['reason']}{doubts}"
         console.print(taken, highlight=False, soft_wrap=True)
-    given = f"--model {model} --logs {logs} --head {out}"
-    there = f"\nor in stable-worldmodel: reachcost evaluate {given} --task {task}" if world and world.public else ""
+    given = shlex.join(["--model", str(model), "--logs", str(logs), "--head", str(out)])
+    chosen_task = f"--task {shlex.quote(task)}" if task else ""
+    there = f"\nor in stable-worldmodel: reachcost evaluate {given} {chosen_task}" if world and world.public else ""
     console.print(
         f"{out}: a head on {learned}, {pairs:,} pairs an epoch{kept_out}\n"
-        f"next: reachcost audit {given} {f'--task {task}' if task else '--held-out UNSEEN_LOGS'}"
+        f"next: reachcost audit {given} {chosen_task or '--held-out UNSEEN_LOGS'}"
         f"{there}",
         highlight=False,
         soft_wrap=True,

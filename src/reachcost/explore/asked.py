@@ -12,7 +12,7 @@ from reachcost.errors import ReachcostError
 
 CANDIDATES, ITERATIONS, SEEDS = (4, 1000), (1, 40), (0, 2**31 - 1)
 """The fewest and most that can be asked for."""
-ROLLOUTS, SHOWN = 10_000, 50_000
+ROLLOUTS, SHOWN = 10_000, 200_000
 """Candidates of all rounds of a plan, at most, and of all plans of an episode: one waits for them."""
 
 Place = tuple[float, float]

@@ -9,7 +9,7 @@
     here: article.querySelector(".here"), outcome: article.querySelector(".outcome"), field: null, known: "", answer: null,
   }));
   const sliders = [...document.querySelectorAll("[data-handle]")], still = matchMedia("(prefers-reduced-motion: reduce)");
-  let handles = scene.handles, cursor = [...scene.goal], held = null, planning = null, playing = 0;
+  let handles = scene.handles, cursor = [...scene.goal], looked = null, held = null, planning = null, playing = 0;
 
   // --- what the server says
 
@@ -71,6 +71,7 @@
     handles = answer.handles;
     showNote(answer.note);
     draw.scale(panel.scale, panel.range, scene.units[panel.cost.value] ?? "");
+    if (looked) look(looked);
     paint();
   }
 
@@ -263,6 +264,7 @@
   }
 
   function look(place) {
+    looked = place;
     const said = panel => { const cost = costAt(panel, place); return cost == null ? "wall" : `cost ${draw.number(cost)}`; };
     for (const panel of panels) if (panel.field) panel.here.textContent = `at (${place.map(draw.number).join(", ")}): ${said(panel)}`;
   }

@@ -30,6 +30,15 @@ def towards_zero(high: float) -> Scale:
     return lambda value: 100 * float(np.log1p(np.clip(value, 0, high)) / np.log1p(high))
 
 
+def inset(scale: Scale) -> Scale:
+    """A scale that leaves room for dots at both ends.
+
+    >>> inset(linear(0, 10))(0), inset(linear(0, 10))(10)
+    (1.0, 99.0)
+    """
+    return lambda value: 1 + 0.98 * scale(value)
+
+
 def bullet(
     scale: Scale, value: float, interval: Sequence[float] | None, kind: str, mark: float | None = None
 ) -> Markup:

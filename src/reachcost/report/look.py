@@ -96,7 +96,7 @@ class Outcomes(NamedTuple):
 def _replays(scene: Scene, parts: Parts) -> Scene:
     task, runs = parts.task, parts.runs
     if task is None:
-        raise CannotDraw("There is no simulator here, so no episode was run: name one with --task.")
+        raise CannotDraw("There is no simulator, so no episode was run: name one with --task, without --logs-only.")
     if runs is None:
         raise CannotDraw("No episode was run here: reachcost audit --task runs some and shows them.")
     groups = groups_of(task, runs.paths[0, :, 0], runs.goals)
@@ -188,7 +188,7 @@ def _map_of(task: Task) -> Map | None:
 def _maps(scene: Scene, parts: Parts) -> Scene:
     task = parts.task
     if task is None:
-        raise CannotDraw("Maps need a simulator: name one with --task.")
+        raise CannotDraw("Maps need a simulator: name one with --task, without --logs-only.")
     if not task.offers("plane"):
         raise CannotDraw(f"The task {task.name!r} does not say how its states lie on a plane: {LOST['plane']}.")
     if parts.model is None or not parts.costs:

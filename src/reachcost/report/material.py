@@ -60,6 +60,8 @@ class Material:
     loops: tuple[Loop, ...] = ()
     ranks: dict[str, np.ndarray] = field(default_factory=dict)
     """% of candidates put before the truly best one, by cost [E]."""
+    unranked: tuple[str, ...] = ()
+    """Which rankings are there and not shown, in sentences."""
     tables: tuple[ResultTable, ...] = ()
     heads: dict[str, Training] = field(default_factory=dict)
     """How heads were trained, by name."""

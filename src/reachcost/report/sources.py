@@ -126,10 +126,7 @@ def read_runs(runs: Sequence[Run]) -> Material:
         for kind, what in (("audit", "audits"), ("head", "heads"))
         if len(kinds[kind]) > READ
     ]
-    if len(ranked) < len(kinds["ranks"]):
-        left.append(
-            f"Of {len(kinds['ranks'])} rankings, those {len(ranked)} of one world model and one pool are shown."
-        )
+    others = f"Of {len(kinds['ranks'])} rankings, those {len(ranked)} of one world model and one pool are shown."
     return Material(
         audits={
             run.path.name: read_audit(run.path / "audit.json", run.path / "rows.parquet")
@@ -137,6 +134,7 @@ def read_runs(runs: Sequence[Run]) -> Material:
         },
         loops=tuple(map(_loop, kinds["loop"])) if len(kinds["loop"]) <= READ else (),
         ranks={_cost(run): _column(run, "rank") for run in ranked},
+        unranked=(others,) if len(ranked) < len(kinds["ranks"]) else (),
         heads=numbered((run.path.name, _training(run.path)) for run in kinds["head"][:READ]),
         records=tuple(Record(run.path.name, run.path.parent.name, run.manifest) for run in runs),
         left_out=tuple(left),

@@ -48,7 +48,7 @@ def measure(subject: Subject) -> Stage:
         chosen = generator(0, "coverage").permutation(len(subject.held_out.values))[:PLACES]
         places, episodes = subject.held_out.values[torch.from_numpy(chosen)], subject.held_out.logs.episode_of(chosen)
     else:
-        return unknown(NAME, rule, "needs --held-out or --task")
+        return unknown(NAME, rule, "needs --held-out, or --task without --logs-only")
     return judge_grouped(NAME, rule, 100.0 * uncovered(places, _learned_from(subject)).numpy(), episodes)
 
 

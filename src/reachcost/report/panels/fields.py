@@ -80,7 +80,7 @@ def _neighbourhood(near: Neighbourhood, number_: int) -> Markup:
 
 def _nearest(near: Neighbours, unit: str) -> Markup:
     known = [far for far in near.apart if far is not None]
-    mean = f"{number(sum(known) / len(known))} {unit} on average" if known else f"{unit} unknown"
+    mean = f"on average {number(sum(known) / len(known))}, in {unit}" if known else f"{unit} unknown"
     lost = len(near.apart) - len(known)
     items = [
         tag("li", picture(frame, f"{_far(far)} {unit} from the goal"), tag("span", _far(far), aria_hidden="true"))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from reachcost.pages.html import Markup, tag
-from reachcost.report.charts import axis, beeswarm, towards_zero
+from reachcost.report.charts import axis, beeswarm, inset, towards_zero
 from reachcost.report.material import Material
 from reachcost.report.panels.section import cannot, colour_of, number, scrolled_table, section, valued
 
 TICKS = (0, 1, 3, 10, 30, 100)
-SCALE = towards_zero(100)
+SCALE = inset(towards_zero(100))
 HEADINGS = (("cost", "wide"), ("mean %", "number"))
 DOTS = 200
 
@@ -35,10 +35,13 @@ def ranking(material: Material) -> Markup:
         "episodes, the line is the median."
     )
     card = tag("div", scrolled_table("ranks of the best candidate", HEADINGS, [*rows, last], "bars"), class_="card")
-    return section("ranking", "Does the cost put good candidates first?", card, lead=lead)
+    notes = [tag("p", text, class_="soft small") for text in material.unranked]
+    return section("ranking", "Does the cost put good candidates first?", card, *notes, lead=lead)
 
 
 def _row(name: str, ranks: np.ndarray, kind: str) -> Markup:
     shown = ranks if len(ranks) <= DOTS else np.sort(ranks)[np.linspace(0, len(ranks) - 1, DOTS).astype(int)]
-    value = valued(number(ranks.mean()), f"median {number(float(np.median(ranks)))}", f"n {len(ranks)}")
+    perfect = int((ranks == 0).sum())  # their dots lie on each other
+    told = f"median {number(float(np.median(ranks)))}", f"n {len(ranks)}", f"{perfect} of them at 0" * (perfect > 0)
+    value = valued(number(ranks.mean()), *told)
     return tag("tr", tag("th", tag("code", name), beeswarm(SCALE, shown, kind), scope="row"), value)

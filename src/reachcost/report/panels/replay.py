@@ -21,10 +21,11 @@ def replay(material: Material) -> Markup:
     if not any(episode.ways for episode in scene.episodes):
         return cannot("replay", HEADING, scene.without.get("replay", "No episode was kept."))
     costs = [way.cost for way in next(episode for episode in scene.episodes if episode.ways).ways]
-    shown = f"{len(scene.episodes)} of {scene.of} episodes" if scene.of else f"{len(scene.episodes)} episodes"
-    lead = f"The same start, goal and random numbers under each cost; {shown}, of many kinds."
-    if others := sum(1 for other in material.scenes if other.episodes) - 1:
-        lead += f" {others} more scenes are in these records: report them by themselves."
+    count = len(scene.episodes)
+    shown = f"{count} of {scene.of} episodes, of many kinds" if scene.of > count else f"{count} episodes"
+    lead = f"The same start, goal and random numbers under each cost; {shown}."
+    if others := sum(1 for other in material.scenes if other.episodes and not {*other.costs} <= {*scene.costs}):
+        lead += f" Scenes with other costs are in these records, too ({others}): report them by themselves."
     player = tag(
         "div",
         _controls(),

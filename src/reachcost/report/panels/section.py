@@ -44,18 +44,18 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def share(value: float) -> str:
-    r"""A percentage, on one line: whole, unless it is close to none or all.
+    r"""A percentage, on one line: whole, unless it is close to none or all, or half of one.
 
-    >>> share(92.0), share(99.44), share(0.4)
-    ('92\xa0%', '99.4\xa0%', '0.4\xa0%')
+    >>> share(92.0), share(99.44), share(0.4), share(12.5)
+    ('92\xa0%', '99.4\xa0%', '0.4\xa0%', '12.5\xa0%')
     """
-    near = 0 < value < 1 or 99 < value < 100
-    return f"{value:.1f}\xa0%" if near else f"{value:.0f}\xa0%"
+    exact = 0 < value < 1 or 99 < value < 100 or abs(value % 1 - 0.5) < 0.05
+    return f"{value:.1f}\xa0%" if exact else f"{value:.0f}\xa0%"
 
 
 def span(interval: Sequence[float] | None) -> str:
     """An interval, or nothing."""
-    return "" if interval is None else f"{number(interval[0], 2)} to {number(interval[1], 2)}"
+    return "" if interval is None else f"{number(interval[0])} to {number(interval[1])}"
 
 
 def shares(interval: Sequence[float] | None) -> str:

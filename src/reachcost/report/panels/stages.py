@@ -43,6 +43,7 @@ def _row(stage: Stage) -> Markup:
     if stage.value is None:
         return tag("tr", tag("th", *words, _below(stage.advice), scope="row"), valued("–"))
     passes = f"{stage.measured}, passes at {'≥' if stage.higher else '≤'} {number(stage.threshold)}"
+    words += [_below(stage.advice)] * (stage.outcome == "unknown")
     drawn = bullet(_scale(stage), stage.value, stage.interval, _kind(stage), stage.threshold)
     value = valued(number(stage.value), span(stage.interval), f"n {stage.n}" if stage.n > 1 else "")
     return tag("tr", tag("th", *words, _below(passes), drawn, scope="row"), value)
@@ -55,7 +56,7 @@ def _below(text: str) -> Markup:
 def _scale(stage: Stage) -> Scale:
     seen = [stage.threshold, stage.value or 0.0, *(stage.interval or ())]
     top = 100.0 if stage.measured.startswith("%") else 1.0
-    return linear(min(0.0, *seen), max(top, *seen))
+    return linear(min(0.0, *(1.2 * one for one in seen)), max(top, *seen))  # below 0 with room for a line
 
 
 def _kind(stage: Stage) -> str:

@@ -9,7 +9,7 @@ from reachcost.audits.planner import CANNOT_TELL, Audit
 from reachcost.audits.show import explained
 from reachcost.audits.subject import RAW
 from reachcost.pages.html import Markup, joined, tag
-from reachcost.report.material import Material
+from reachcost.report.material import Material, cost_of
 from reachcost.report.panels.section import number, share, shares
 from reachcost.report.panels.success import BOUNDS, Line, alike, success_lines
 
@@ -32,16 +32,18 @@ def headline(material: Material) -> Markup:
     lines = next(iter(success_lines(material).values()), [])
     pair = repair(lines)
     better = pair is not None and pair[1].value > pair[0].value
-    mended = pair if better and not several else None
     title = (
         _finding(audits[0][1])
         if audits and not (several and better)
         else _repaired(*pair)
         if pair
-        else _learned(material)
+        else _alone(lines) or _learned(material)
     )
     lead = tag("p", LEAD, class_="large") if pair else None
-    said = [_next(audit, name if several else "", mended) for name, audit in audits]
+    said = [
+        _next(audit, name if several else "", pair if pair and better and cost_of(audit) == pair[0].cost else None)
+        for name, audit in audits
+    ]
     return joined(tag("h1", _sentence(title)), lead, _figures(pair, lines), *said)
 
 
@@ -81,11 +83,21 @@ def _repaired(first: Line, best: Line) -> str:
     return f"Another terminal cost reaches {share(best.value)} of the goals instead of {share(first.value)}{doubt}"
 
 
+def _alone(lines: Sequence[Line]) -> str:
+    """Success where there is one cost."""
+    only = next((line for line in lines if line.cost not in BOUNDS), None)
+    return "" if only is None else f"{only.cost} reaches {share(only.value)} of the goals"
+
+
 def _learned(material: Material) -> str:
     ranked = [row for table in material.tables for row in table.rows if "rho_logged" in row.ours]
     if ranked:
-        best = max(ranked, key=lambda row: row.ours["rho_logged"])
-        return f"Of these costs, {best.cost} orders logged states best (rank correlation {best.ours['rho_logged']:.2f})"
+        best, *others = sorted(ranked, key=lambda row: -row.ours["rho_logged"])
+        low = best.interval.get("rho_logged", (0.0,))[0]
+        close = any(other.interval.get("rho_logged", (0.0, -1.0))[1] >= low for other in others)
+        doubt = ", within what chance may do" if close else ""
+        told = f"rank correlation {best.ours['rho_logged']:.2f}{doubt}"
+        return f"Of these costs, {best.cost} orders logged states best ({told})"
     for record in material.heads.values():
         error, constant = record.validation_rmse, record.references.constant.rmse
         if error is not None and constant is not None:
@@ -110,7 +122,7 @@ def _figures(pair: tuple[Line, Line] | None, lines: Sequence[Line]) -> Markup | 
 
 
 def _tile(line: Line, pair: tuple[Line, Line] | None) -> Markup:
-    called = line.remark * (line.cost not in BOUNDS)
+    called = [line.setting, line.remark] if line.cost not in BOUNDS else []
     if line.cost in BOUNDS:
         role = BOUNDS[line.cost].partition(":")[0]
     else:
@@ -126,7 +138,7 @@ def _tile(line: Line, pair: tuple[Line, Line] | None) -> Markup:
         tag(
             "dt",
             tag("code", line.cost),
-            tag("span", f" {' · '.join(filter(None, (role, called)))}", class_="soft small"),
+            tag("span", f" {' · '.join(filter(None, (role, *called)))}", class_="soft small"),
         ),
         tag("dd", share(line.value), class_="huge"),
         tag("dd", shares(line.interval), class_="soft small"),
