@@ -30,7 +30,7 @@ test-slow: setup
 
 .venv/.ready-swm: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,ray,swm]'
-	touch $@
+	touch $@ .venv/.ready-ray
 
 # Everything that needs the real stable-worldmodel; types, too, as they are read from every package that is imported.
 test-swm: .venv/.ready-swm
@@ -41,9 +41,9 @@ test-swm: .venv/.ready-swm
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,ray]'
 	touch $@
 
-# Everything that needs Ray: clusters of several nodes on this machine, whose workers and nodes are killed.
+# Everything that needs Ray: clusters of several nodes on this machine, whose workers and nodes are killed. ONLY=NAME for some.
 test-ray: .venv/.ready-ray
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/ray -n 0
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/ray -n 0 -k "$(ONLY)"
 
 # Makes every published table, and what the examples print; what is recorded in results/runs is not computed again.
 results: .venv/.ready-swm

@@ -25,13 +25,16 @@ FIRST = "reachcost_command"
 PATIENCE = 120.0
 """Seconds after which a command does not end."""
 LOGS = ("logs", "generate", "tworoom", "--episodes", "300", "--overwrite")
-MODEL = ("--model", "lewm-tworoom-3072", "--logs", "{logs}")
+MODEL = ("--model", "lewm-tworoom-3072", "--logs", "{logs}", "--task", "tworoom")
 COMMANDS: dict[str, tuple[tuple[str, ...], float]] = {
     "help": (("--help",), 1.0),
     "logs": ((*LOGS, "--pixels", "64", "--out", "{out}/logs.h5"), 3.0),
     "logs by workers": (("logs", "generate", "pusht", "--episodes", "400", "--out", "{out}/logs.h5"), 4.0),
     "fit": (("fit", *MODEL, "--pairs", "20000", "--out", "{out}/head"), 5.0),
-    "train-model": (("train-model", "lewm", "--logs", "{logs}", "--steps", "200", "--out", "{out}/model"), 5.0),
+    "train-model": (
+        ("train-model", "lewm", "--logs", "{logs}", "--task", "tworoom", "--steps", "200", "--out", "{out}/model"),
+        5.0,
+    ),
     "audit": (("audit", *MODEL, "--episodes", "4", "--out", "{out}/audit.json"), 6.0),
     "reproduce": (("reproduce", "toponav", "--out", "{out}/study"), 8.0),
     "reproduce by workers": (
@@ -40,6 +43,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], float]] = {
     ),
 }
 """Arguments, and the seconds within which the interrupt comes."""
+DONE = (0, 3, 4)
+"""How commands end that are not interrupted: 3 and 4 are verdicts of an audit."""
 TURNS = ("sweep", "workers", "frames", "audit", "sweep", "train-model", "workers", "fit", "reproduce", "logs", "report")
 """Small commands in the order of tries."""
 LEAST = 0.05
@@ -119,7 +124,7 @@ def interrupted(arguments: Sequence[str], delay: float, out: Path) -> str:
     said = [line for line in told.read_text(errors="replace").splitlines() if not line.startswith("import time:")]
     if any("Traceback" in line or "Exception ignored" in line for line in said):
         return f"it said {' / '.join(said[-3:])}"
-    if code != 130 and not (code == 0 and not said):  # it may have been done
+    if code != 130 and not (code in DONE and not said):  # it may have been done
         return f"exit {code} after {' / '.join(said[-3:])}"
     if partial := [*out.rglob(".*.partial")]:
         return f"it left {partial[0].name}"

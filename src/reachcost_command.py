@@ -40,7 +40,11 @@ def main() -> int:
             raise
         sys.stderr.write("reachcost: there is too little memory to begin: close other programs, or raise the limit\n")
         return 1
-    return run()
+    try:
+        return run()
+    finally:
+        if signal.getsignal(signal.SIGINT) is end:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done; the interpreter's last moments know no handler
 
 
 def listen() -> None:

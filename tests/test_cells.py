@@ -455,6 +455,7 @@ def sleeper(seen: Path, name: str = "sleeps") -> int:
     return int((seen / name).read_text())
 
 
+@pytest.mark.slow
 def test_workers_end_when_their_driver_is_killed(seen: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-c", DRIVER, str(seen), str(out)]

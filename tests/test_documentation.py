@@ -120,7 +120,9 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert target.startswith("http") or (page.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * name.endswith(".hill")) for name in MODULES]
+)
 def test_docstring_examples_hold(name: str) -> None:
     linecache.clearcache()  # before every example, doctest looks whether a file in it has changed
     result = doctest.testmod(importlib.import_module(name))

@@ -63,6 +63,22 @@ def test_a_closed_pipe_ends_the_command_in_silence() -> None:
     assert (ended.returncode, ended.stderr) == (141, b"")
 
 
+LATE = """
+import os, signal, sys, reachcost_command
+class Late:
+    def __del__(self, kill=os.kill, me=os.getpid(), number=signal.SIGINT):
+        kill(me, number)
+late = Late()
+sys.exit(reachcost_command.main())
+"""
+
+
+@pytest.mark.parametrize("words", ["--version", "--help"])
+def test_an_interrupt_in_the_last_moments_changes_nothing(words: str) -> None:
+    ended = subprocess.run([sys.executable, "-c", LATE, words], capture_output=True, env=QUICK, timeout=120)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
 def test_too_little_memory_to_begin_is_one_sentence() -> None:
     limit = 150 * 2**20, 150 * 2**20
     command = [*COMMAND, "check", "toponav"]

@@ -268,7 +268,7 @@ def test_ranks_of_an_audit_are_on_record_once(tmp_path: Path) -> None:
     write_audit(replace(made_audit(heads=[{}], cost="HeadCost"), rankings=both), tmp_path / "head.json")
     assert read_audit(tmp_path / "head.json").verdict == "ranking"
     said = words(rc.Report(tmp_path / "raw.json", tmp_path / "head.json").html())
-    assert re.search(r"raw 100 median 100, n 1 head 0 median 0, n 1", said)
+    assert "raw 100 median 100, n 1 head 1 of 1 at 0 0 median 0, n 1" in said
     assert [*numbered([("raw", RANKS), ("raw", RANKS), ("raw", -RANKS)])] == ["raw", "raw (2)"]
 
 

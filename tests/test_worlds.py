@@ -48,7 +48,9 @@ def here(name: str) -> World:
     return replace(WORLDS[name], logs={**WORLDS[name].logs, "episodes": 60})
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "hill" else []) for name in WORLDS]
+)
 def test_a_world_keeps_the_contract(name: str) -> None:
     world = here(name)
     task = world.task()

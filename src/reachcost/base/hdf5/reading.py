@@ -7,6 +7,7 @@ objects lose interrupts. Whoever reads HDF5 does so by what is here.
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,7 @@ from reachcost.base.memory import require_memory
 from reachcost.base.pieces import PIECE
 from reachcost.errors import ReachcostError
 
+logging.getLogger("hdf5plugin").setLevel(logging.CRITICAL)  # of a filter that is missing, those hear who need it
 with contextlib.suppress(ImportError):  # its filters read the compressed files that some projects release
     import hdf5plugin  # noqa: F401
 

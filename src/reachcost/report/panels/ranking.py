@@ -41,7 +41,7 @@ def ranking(material: Material) -> Markup:
 
 def _row(name: str, ranks: np.ndarray, kind: str) -> Markup:
     shown = ranks if len(ranks) <= DOTS else np.sort(ranks)[np.linspace(0, len(ranks) - 1, DOTS).astype(int)]
+    value = valued(number(ranks.mean()), f"median {number(float(np.median(ranks)))}", f"n {len(ranks)}")
     perfect = int((ranks == 0).sum())  # their dots lie on each other
-    told = f"median {number(float(np.median(ranks)))}", f"n {len(ranks)}", f"{perfect} of them at 0" * (perfect > 0)
-    value = valued(number(ranks.mean()), *told)
-    return tag("tr", tag("th", tag("code", name), beeswarm(SCALE, shown, kind), scope="row"), value)
+    at_zero = tag("span", f" {perfect} of {len(ranks)} at 0", class_="soft small") if perfect else None
+    return tag("tr", tag("th", tag("code", name), at_zero, beeswarm(SCALE, shown, kind), scope="row"), value)
