@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,6 +38,11 @@ WORLDS = suite()
 OURS = [name for name, world in WORLDS.items() if not world.packages and name != "obstacle"]
 
 
+def quick(names: Iterable[str]) -> list[Any]:
+    """Worlds, those among the slow tests that take seconds to know their distances."""
+    return [pytest.param(name, marks=[pytest.mark.slow] if name == "hill" else []) for name in names]
+
+
 @pytest.fixture(autouse=True)
 def brief_training(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learned, "UPDATES", 500)
@@ -48,9 +55,7 @@ def here(name: str) -> World:
     return replace(WORLDS[name], logs={**WORLDS[name].logs, "episodes": 60})
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "hill" else []) for name in WORLDS]
-)
+@pytest.mark.parametrize("name", quick(WORLDS))
 def test_a_world_keeps_the_contract(name: str) -> None:
     world = here(name)
     task = world.task()
@@ -67,9 +72,7 @@ def test_a_world_keeps_the_contract(name: str) -> None:
     assert 0.01 < away.mean() < 0.4
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "hill" else []) for name in OURS]
-)
+@pytest.mark.parametrize("name", quick(OURS))
 def test_the_floor_lies_below_the_ceiling(name: str) -> None:
     world = here(name)
     task = world.task()
@@ -83,7 +86,7 @@ def test_the_floor_lies_below_the_ceiling(name: str) -> None:
     assert ceiling.success.mean() == 1
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", quick(OURS))
 def test_a_blind_encoder_loses_a_coordinate_and_is_not_exact(name: str) -> None:
     world = here(name)
     task = world.task()
