@@ -24,7 +24,7 @@ test: setup
 	$(BIN)/ruff format --check .
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --ignore tests/swm --ignore tests/ray -n 2 --dist worksteal -m "not slow"
 
-# What trains or audits for ten seconds and more: two minutes beside the five of `make test`.
+# What trains, audits or waits for ten seconds and more: ten minutes on two idle cores.
 test-slow: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --ignore tests/swm --ignore tests/ray -n 2 --dist worksteal -m slow
 
