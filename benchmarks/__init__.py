@@ -1,1 +1,1 @@
-"""Quality that takes minutes to measure; records in results/benchmarks. Speed is what `reachcost bench` measures."""
+"""Quality, and whole tables, that take minutes to measure; records in results/benchmarks. Speed: `reachcost bench`."""

@@ -88,7 +88,7 @@ def _stopped(trial: Trial, undisturbed: Undisturbed, share: float) -> str:
         if not until(process.ended, seconds):
             break
         process.wait()
-        seconds = LEAST + (seconds - LEAST) / 2  # it was done before
+        seconds /= 2  # it was done before
     os.killpg(process.pid, signal.SIGINT)
     ended = process.wait()
     if ended.code not in (130, *trial.command.fine) or "Traceback" in ended.error or "ignored" in ended.error:

@@ -20,6 +20,7 @@ from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.report.frames import drawn, strip
 from reachcost.report.neighbours import neighbourhoods
 from reachcost.report.scene import Episode, Field, Map, Scene, Way
+from reachcost.studies.cells.executor import Failure
 from reachcost.tasks.contract import LOST, Task
 
 SHOWN = 12
@@ -64,9 +65,7 @@ def look(parts: Parts) -> Scene:
         except CannotDraw as reason:
             scene = replace(scene, without={**scene.without, panel: str(reason)})
         except Exception as error:  # the world draws itself, and what was found is worth having without
-            why = (
-                f"This cannot be drawn: {f'{type(error).__name__}: ' * (not isinstance(error, ReachcostError))}{error}."
-            )
+            why = f"This cannot be drawn: {Failure.of(error).reason}."
             scene = replace(scene, without={**scene.without, panel: why})
     ran = () if parts.runs is None else parts.runs.costs
     mapped = scene.episodes[0].fields if scene.episodes else {}
