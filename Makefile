@@ -45,9 +45,10 @@ test-swm: .venv/.ready-swm
 test-ray: .venv/.ready-ray
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/ray -n 0 -k "$(ONLY)"
 
-# Makes every published table, and what the examples print; what is recorded in results/runs is not computed again.
+# Makes every published table, and what the examples print; what is recorded in results/runs is not computed again. New runs are packed.
 results: .venv/.ready-swm
 	$(BIN)/reachcost reproduce all --out results
+	$(BIN)/python -m tools.pack results
 	$(BIN)/python examples/readme.py > results/examples/readme.txt
 	$(BIN)/python examples/stable_worldmodel.py > results/examples/stable_worldmodel.txt
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -18,7 +17,9 @@ import torch
 from reachcost.data.latents import Latents
 from reachcost.fitting.recipe import Recipe
 from reachcost.planning.control import control
-from reachcost.results.records import read_run
+from reachcost.results.pack import NAME as PACK
+from reachcost.results.pack import find_pack, open_pack, write_pack
+from reachcost.results.records import read_run, run_paths
 from reachcost.studies.closed_loop import control_run, outcomes
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.pusht import STUDY as PUSHT
@@ -49,7 +50,7 @@ def kept(name: str) -> bool:
     if not (RESULTS / "tables" / f"{name}.json").exists():
         return False
     runs = published(name).get("rows_sha256", {})
-    return bool(runs) and all((RESULTS / "runs" / run / "rows.parquet").exists() for run in runs)
+    return bool(runs) and all(find_pack(RESULTS / "runs" / run) for run in runs)
 
 
 def test_every_table_is_published_with_its_rows() -> None:
@@ -57,7 +58,7 @@ def test_every_table_is_published_with_its_rows() -> None:
 
 
 def test_every_kept_run_is_behind_a_table() -> None:
-    kept_runs = {str(path.parent.relative_to(RESULTS / "runs")) for path in (RESULTS / "runs").rglob("rows.parquet")}
+    kept_runs = {str(path.relative_to(RESULTS / "runs")) for path in run_paths(RESULTS / "runs")}
     assert kept_runs == {run for name in all_tables() for run in published(name)["rows_sha256"]}
 
 
@@ -89,8 +90,8 @@ def stand_in_for_logs(**_: object) -> SimpleNamespace:
 
 @pytest.mark.slow
 def test_the_logs_of_pusht_are_those_on_record() -> None:
-    heads = (RESULTS / "runs" / "pusht" / "heads").glob("*/manifest.json")
-    assert {json.loads(path.read_text())["config"]["logs_sha256"] for path in heads} == {PUSHT_LOGS}
+    heads = map(read_run, run_paths(RESULTS / "runs" / "pusht" / "heads"))
+    assert {run.manifest["config"]["logs_sha256"] for run in heads} == {PUSHT_LOGS}
     assert PUSHT.task().generate_logs(**PUSHT.logs).fingerprint == PUSHT_LOGS
 
 
@@ -103,9 +104,10 @@ def test_the_first_logs_of_pusht_are_those_on_record() -> None:
 
 def rows_alone(table: str, out: Path) -> None:
     """Copy the rows that a table says it was made from: no others, and certainly no weights."""
-    for run in published(table)["rows_sha256"]:
-        kept = RESULTS / "runs" / run
-        shutil.copytree(kept, out / "runs" / run, ignore=shutil.ignore_patterns("*.safetensors", ".*"))
+    named = [run.partition("/") for run in published(table)["rows_sha256"]]
+    for study in {study for study, _, _ in named}:
+        packs = [out / "runs" / study / PACK for out in (RESULTS, out)]
+        write_pack(packs[1], {run: open_pack(packs[0]).packed(run) for one, _, run in named if one == study})
 
 
 def refuse(*_: object) -> None:

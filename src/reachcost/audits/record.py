@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,18 +41,23 @@ def write_audit(audit: Audit, path: Path, **further: Any) -> None:
     write_file(path, json.dumps({**audit.document(), **further}, indent=2, allow_nan=False) + "\n")
 
 
-def read_audit(path: Path, rows: Path | None = None) -> Audit:
-    """Read an audit; its verdict must follow from its stages and the numbers behind them.
+def read_audit(path: Path) -> Audit:
+    """Read an audit and the rows beside it; its verdict must follow from its stages and these rows."""
+    return audit_of(read_record(path), path, lambda: read_rows(rows_beside(path)))
+
+
+def audit_of(document: Any, path: Path, read: Callable[[], dict[str, dict[str, Any]]]) -> Audit:
+    """The audit of a JSON document.
 
     Args:
-        path: The JSON file.
-        rows: The numbers, by default beside it.
+        document: The document.
+        path: Where it comes from, for errors.
+        read: Reads its rows, as `read_rows` does.
     """
-    document = read_record(path)
     if not is_audit(document):
         raise ReachcostError(f"{path} is no audit: give the file that reachcost audit --out wrote")
     audit = read_as(Audit, {name: document[name] for name in PARTS if name in document}, str(path))
-    measured = read_rows(rows or rows_beside(path))
+    measured = read()
     stages = tuple(replace(stage, **measured.get(stage.name, {})) for stage in audit.stages)
     settings = {name: value for name, value in document.items() if name not in (*PARTS, "verdict")}
     found = replace(audit, stages=stages, settings=settings)
@@ -75,9 +81,18 @@ def is_audit(document: object) -> bool:
 
 def read_rows(path: Path) -> dict[str, dict[str, Any]]:
     """Rows and their episodes, by what was measured."""
-    try:
+
+    def read() -> pa.Table:
         require_regular(path)
-        table = read_table(path, columns=["measurement", "episode", "value"])
+        return read_table(path, columns=["measurement", "episode", "value"])
+
+    return rows_of(read, path)
+
+
+def rows_of(read: Callable[[], pa.Table], path: Path) -> dict[str, dict[str, Any]]:
+    """The same of a table that is read from `path`."""
+    try:
+        table = read()
         names, episodes, values = (table[name].to_numpy() for name in ("measurement", "episode", "value"))
         if {type(name) for name in names} - {str} or values.dtype.kind not in "fiu" or episodes.dtype.kind not in "iu":
             raise ValueError("its columns hold no names and numbers")

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reachcost.audits.record import is_audit, read_audit, read_ranks
+from reachcost.audits.planner import Audit
+from reachcost.audits.record import audit_of, is_audit, read_audit, read_ranks, rows_of
 from reachcost.base.files import require_regular
+from reachcost.base.jsons import parse_json
 from reachcost.base.reading import read_record
 from reachcost.errors import ReachcostError
 from reachcost.heads.storage import FORMAT as HEAD
@@ -19,7 +23,8 @@ from reachcost.report.material import Loop, Material, Record, numbered
 from reachcost.report.scene import FORMAT as SCENE
 from reachcost.report.scene import beside, read_scene
 from reachcost.report.training import Training
-from reachcost.results.records import Run, read_run
+from reachcost.results.pack import find_pack
+from reachcost.results.records import Run, is_recorded, read_run, run_paths
 from reachcost.results.tables import is_table, read_table
 from reachcost.studies.registry import all_tables
 
@@ -42,11 +47,11 @@ POOL = ("candidates", "candidate_horizon", "candidate_seed")
 
 def read_source(path: Path) -> Material:
     """What a path holds: an audit, a table, a scene, a run, a head, or a whole directory of runs and tables."""
-    if not path.exists():
+    if not (is_recorded(path) or run_paths(path)):
         raise ReachcostError(
             f"there is nothing at {path}: give an audit, a run, a table, a head or a directory of these"
         )
-    if path.is_dir():
+    if path.is_dir() or not path.exists():  # packed runs have no directories
         return _directory(path)
     document = read_record(path) if path.suffix == ".json" else None
     if is_audit(document):
@@ -66,15 +71,15 @@ def read_source(path: Path) -> Material:
 
 
 def _directory(path: Path) -> Material:
-    if (path / "manifest.json").is_file():
+    if (path / "manifest.json").is_file() or find_pack(path):
         found = read_runs([read_run(path)])
         if not (found.audits or found.loops or found.ranks or found.heads):
             raise ReachcostError(f"{path} is no closed loop, ranking, head or audit: give one of these")
         return found
     if (path / "config.json").is_file():
-        return Material(heads={path.name: _training(path)})
+        return Material(heads={path.name: _training(read_record(path / "config.json"), path)})
     tables = sorted((path / "tables").glob("*.json"))
-    runs = sorted(file.parent for file in _runs_in(path).rglob("manifest.json"))
+    runs = run_paths(_runs_in(path))
     audits = [
         file for folder in (path, path / "audits") for file in sorted(folder.glob("*.json")) if _holds_audit(file)
     ]
@@ -128,14 +133,13 @@ def read_runs(runs: Sequence[Run]) -> Material:
     ]
     others = f"Of {len(kinds['ranks'])} rankings, those {len(ranked)} of one world model and one pool are shown."
     return Material(
-        audits={
-            run.path.name: read_audit(run.path / "audit.json", run.path / "rows.parquet")
-            for run in kinds["audit"][:READ]
-        },
+        audits={run.path.name: _audit(run) for run in kinds["audit"][:READ]},
         loops=tuple(map(_loop, kinds["loop"])) if len(kinds["loop"]) <= READ else (),
         ranks={_cost(run): _column(run, "rank") for run in ranked},
         unranked=(others,) if len(ranked) < len(kinds["ranks"]) else (),
-        heads=numbered((run.path.name, _training(run.path)) for run in kinds["head"][:READ]),
+        heads=numbered(
+            (run.path.name, _training(_document(run, "config.json"), run.path)) for run in kinds["head"][:READ]
+        ),
         records=tuple(Record(run.path.name, run.path.parent.name, run.manifest) for run in runs),
         left_out=tuple(left),
     )
@@ -159,8 +163,9 @@ def _kind(run: Run) -> str | None:
 def _has_outcomes(run: Run) -> bool:
     """Some runs record paths instead."""
     try:
-        require_regular(run.path / "rows.parquet")
-        return {*OUTCOMES} <= {*pq.read_schema(run.path / "rows.parquet").names}
+        if not run.pack:
+            require_regular(run.path / "rows.parquet")
+        return {*OUTCOMES} <= {*run.columns}
     except (OSError, pa.ArrowException):
         return True  # whoever reads it will say what is wrong
 
@@ -191,7 +196,8 @@ def _column(run: Run, name: str) -> np.ndarray:
     """A column of the rows of a run, as the manifest promises them."""
     run.require_intact()
     try:
-        if pq.read_metadata(run.path / "rows.parquet").num_rows > ROWS:
+        rows = run.manifest["rows"] if run.pack else pq.read_metadata(run.path / "rows.parquet").num_rows
+        if rows > ROWS:
             raise ReachcostError(f"{run.path} has more than {ROWS:,} rows: report a smaller run")
         table = run.table()
     except pa.ArrowException as error:
@@ -203,9 +209,24 @@ def _column(run: Run, name: str) -> np.ndarray:
     return table[name].to_numpy()
 
 
-def _training(path: Path) -> Training:
-    """How the head of a directory was trained; its weights are not read."""
-    config = read_record(path / "config.json")
+def _audit(run: Run) -> Audit:
+    """The audit that a run recorded."""
+    read = partial(rows_of, run.table, run.path / "rows.parquet")
+    return audit_of(_document(run, "audit.json"), run.path / "audit.json", read)
+
+
+def _document(run: Run, name: str) -> Any:
+    """A JSON file of a run."""
+    if not run.pack:
+        return read_record(run.path / name)
+    try:
+        return parse_json(run.text(name).encode())
+    except ValueError as error:
+        raise ReachcostError(f"{run.path / name} is not valid JSON ({error}): restore its pack") from error
+
+
+def _training(config: Any, path: Path) -> Training:
+    """How the head of a configuration was trained; its weights are not read."""
     if not isinstance(config, dict) or config.get("format") != HEAD or not isinstance(config.get("training"), dict):
         raise ReachcostError(f"{path} is no head: give the directory that reachcost fit --out wrote")
     return Training.of(config["training"], str(path / "config.json"))

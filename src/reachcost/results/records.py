@@ -2,8 +2,10 @@
 
 DIR/runs/<name>/manifest.json   configuration, seeds, sha256 of inputs, versions, machine, seconds, sha256 of files
 DIR/runs/<name>/rows.parquet    one row per episode or epoch
+DIR/runs/<study>/pack.json      finished runs that were packed into few files (`pack.py`)
 DIR/tables/<table>.json, .md    made from the rows alone
 
+A run that is computed is recorded as a directory. Whoever reads a run finds it in its directory or else in the pack.
 Manifest and rows are small and meant to be kept. Larger files of a run (weights) are artefacts: they may be missing
 where rows suffice, and are made again, to the same bytes, where they do not.
 """
@@ -31,7 +33,10 @@ from reachcost.base.jsons import read_json
 from reachcost.base.machine import machine, versions
 from reachcost.base.memory import try_memory
 from reachcost.errors import ReachcostError
+from reachcost.results.pack import DROP, REMEDY, Pack, find_pack, name_of, open_pack
+from reachcost.results.pack import NAME as PACK
 
+MANIFEST, ROWS = "manifest.json", "rows.parquet"
 FORMAT = "reachcost-run/2"
 ROOM = 2**24
 """Bytes that Arrow needs to write a small file: without them it ends the whole process."""
@@ -77,6 +82,8 @@ class Run:
 
     path: Path
     manifest: dict[str, Any]
+    pack: Pack | None = None
+    """The pack that holds its rows and files. Without one they are in the directory `path`."""
 
     @property
     def sha256(self) -> dict[str, Digest]:
@@ -87,25 +94,45 @@ class Run:
     def table(self) -> pa.Table:
         """Read the rows, after checking that they are the ones the manifest describes."""
         self.require_intact()
-        table = read_table(self.path / "rows.parquet")
+        table = self.pack.rows(name_of(self.path)) if self.pack else read_table(self.path / ROWS)
         if len(table) != self.manifest["rows"]:
-            raise ReachcostError(_damaged(self.path, f"it has {len(table)} rows, its manifest says otherwise"))
+            raise ReachcostError(_damaged(self, f"it has {len(table)} rows, its manifest says otherwise"))
         return table
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns of the rows."""
+        return [*self.pack.columns(name_of(self.path))] if self.pack else pq.read_schema(self.path / ROWS).names
+
+    def text(self, name: str) -> str:
+        """Read a text file of the run, after checking that it is the one the manifest describes."""
+        self.require_intact()
+        return self.pack.texts(name_of(self.path))[name] if self.pack else (self.path / name).read_text("utf-8")
 
     def require_intact(self) -> None:
         """Stop if a file of the run is missing or changed; artefacts may be missing."""
-        present = {name: sha for name, sha in self.manifest["artefacts"].items() if (self.path / name).exists()}
-        for name, expected in {**self.manifest["files"], **present}.items():
+        kept, optional = self.manifest["files"], self.manifest["artefacts"]
+        if self.pack:
+            self.pack.require_intact(name_of(self.path))
+            kept, optional = {}, {**optional, **kept}
+        present = {name: sha for name, sha in optional.items() if (self.path / name).exists()}
+        for name, expected in {**kept, **present}.items():
             try:
                 found = sha256_of(self.path / name)
             except OSError as error:
-                raise ReachcostError(_damaged(self.path, f"{name} cannot be read ({error.strerror})")) from error
+                raise ReachcostError(_damaged(self, f"{name} cannot be read ({error.strerror})")) from error
             if found != expected:
-                raise ReachcostError(_damaged(self.path, f"{name} is not the file its manifest describes"))
+                raise ReachcostError(_damaged(self, f"{name} is not the file its manifest describes"))
 
     def complete(self, compute: Callable[[Path], Columns]) -> Run:
-        """Make missing artefacts again, by the computation that made the run; they must come out the same."""
+        """Make missing artefacts again, by the computation that made the run; they must come out the same.
+
+        Artefacts of a packed run are kept in the directory `path`, next to copies of its other files.
+        """
         missing = [name for name in self.manifest["artefacts"] if not (self.path / name).exists()]
+        for name, text in self.pack.texts(name_of(self.path)).items() if self.pack else ():
+            if not (self.path / name).exists():
+                write_file(self.path / name, text)
         if missing:
             with tempfile.TemporaryDirectory() as directory:
                 compute(Path(directory))
@@ -117,6 +144,13 @@ class Run:
                         )
                     write_file(self.path / name, (Path(directory) / name).read_bytes())
         return self
+
+    @property
+    def kept_files(self) -> list[Path]:
+        """Every file that another machine needs to read the run; artefacts are left out."""
+        names = [name for name in self.manifest["files"] if not self.pack or (self.path / name).exists()]
+        record = [self.pack.path, self.pack.rows_file(name_of(self.path))] if self.pack else [self.path / MANIFEST]
+        return [*record, *(self.path / name for name in names)]
 
 
 @contextmanager
@@ -147,7 +181,7 @@ def record_run(
         compute: Called with a directory for further files; returns the rows.
         artefacts: Names of those files that need not be kept.
     """
-    if path.exists():
+    if is_recorded(path):
         run = read_run(path)
         require_config(run, config)
         return run
@@ -179,7 +213,7 @@ def _timed(compute: Callable[[Path], Columns], directory: Path) -> tuple[Columns
 
 def _seal(directory: Path, config: Mapping[str, Any], result: Result, artefacts: Sequence[str]) -> dict[str, Any]:
     """Write rows and manifest beside the other files of a run."""
-    write_rows(result.rows, directory / "rows.parquet")
+    write_rows(result.rows, directory / ROWS)
     made = {file.name: sha256_of(file) for file in sorted(directory.iterdir())}
     manifest = {
         "format": FORMAT,
@@ -191,7 +225,7 @@ def _seal(directory: Path, config: Mapping[str, Any], result: Result, artefacts:
         "artefacts": {name: sha for name, sha in made.items() if name in artefacts},
         "elapsed_seconds": result.seconds,
     }
-    (directory / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    (directory / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     return manifest
 
 
@@ -207,14 +241,37 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         return file.read(columns, use_threads=False)
 
 
+def is_recorded(path: Path) -> bool:
+    """Whether there is a run at `path`: a directory, or a run of that name in the pack of its study."""
+    return path.exists() or find_pack(path) is not None
+
+
+def run_paths(directory: Path) -> list[Path]:
+    """Paths of the finished runs below a directory, packed or not, sorted."""
+    found = {file.parent for file in directory.rglob(MANIFEST)}
+    packs = [*directory.rglob(PACK), *(above / PACK for above in directory.parents[:2])]
+    for pack in (path for path in packs if path.is_file()):
+        packed = (pack.parent / name for name in open_pack(pack).names)
+        found |= {path for path in packed if path.is_relative_to(directory)}
+    return sorted(path for path in found if not ASIDE.fullmatch(path.name))  # such directories are being written
+
+
 def read_run(path: Path) -> Run:
     """Open a finished run and check its manifest."""
+    if not (path / MANIFEST).exists() and (pack := find_pack(path)):
+        return _checked(Run(path, pack.manifest(name_of(path)), pack))
+    run = Run(path, {})
     try:
-        manifest = read_json(path / "manifest.json")
+        return _checked(Run(path, read_json(path / MANIFEST)))
     except OSError as error:
-        raise ReachcostError(_damaged(path, f"manifest.json cannot be read ({error.strerror})")) from error
+        raise ReachcostError(_damaged(run, f"manifest.json cannot be read ({error.strerror})")) from error
     except ValueError as error:
-        raise ReachcostError(_damaged(path, f"manifest.json is not valid JSON ({error})")) from error
+        raise ReachcostError(_damaged(run, f"manifest.json is not valid JSON ({error})")) from error
+
+
+def _checked(run: Run) -> Run:
+    """Refuse a run whose manifest is not one."""
+    manifest = run.manifest
     types = {
         "config": dict,
         "versions": dict,
@@ -228,11 +285,11 @@ def read_run(path: Path) -> Run:
         not isinstance(manifest, dict)
         or manifest.get("format") != FORMAT
         or not all(isinstance(manifest.get(key), kind) for key, kind in types.items())
-        or "rows.parquet" not in manifest["files"]
+        or ROWS not in manifest["files"]
         or not all(_is_file_of_run(*file) for part in ("files", "artefacts") for file in manifest[part].items())
     ):
-        raise ReachcostError(_damaged(path, f"manifest.json is not of format {FORMAT!r}"))
-    return Run(path, manifest)
+        raise ReachcostError(_damaged(run, f"manifest.json is not of format {FORMAT!r}"))
+    return run
 
 
 def _is_file_of_run(name: str, sha256: object) -> bool:
@@ -242,8 +299,8 @@ def _is_file_of_run(name: str, sha256: object) -> bool:
 
 def require_intact_runs(out: Path) -> None:
     """Check every finished run below `out`, so that damage is found before anything is computed or written."""
-    found = {file.parent for name in ("manifest.json", "rows.parquet") for file in (out / "runs").rglob(name)}
-    for path in sorted(path for path in found if not ASIDE.fullmatch(path.name)):  # these are being written
+    without_manifest = {file.parent for file in (out / "runs").rglob(ROWS) if not ASIDE.fullmatch(file.parent.name)}
+    for path in sorted({*run_paths(out / "runs"), *without_manifest}):
         read_run(path).require_intact()
 
 
@@ -255,21 +312,21 @@ def require_rows(run: Run, keys: Mapping[str, Sequence[Any]], values: Sequence[s
     table = run.table()
     missing = [name for name in (*keys, *values) if name not in table.column_names]
     if missing:
-        raise ReachcostError(_damaged(run.path, f"its rows have no column {', '.join(missing)}"))
+        raise ReachcostError(_damaged(run, f"its rows have no column {', '.join(missing)}"))
     shape = tuple(len(allowed) for allowed in keys.values())
     position = np.zeros(len(table), np.int64)
     for name, allowed in keys.items():
         index = _index_in(run, table, name, allowed)
         if (index < 0).any():
             row = int(np.flatnonzero(index < 0)[0])
-            raise ReachcostError(_damaged(run.path, f"row {row} has an unexpected {name} {table[name][row].as_py()!r}"))
+            raise ReachcostError(_damaged(run, f"row {row} has an unexpected {name} {table[name][row].as_py()!r}"))
         position = position * len(allowed) + index
     count = np.bincount(position, minlength=int(np.prod(shape)))
     for problem, wrong in (("missing", count == 0), ("duplicate", count > 1)):
         if wrong.any():
             where = [int(at) for at in np.unravel_index(int(np.flatnonzero(wrong)[0]), shape)]
             named = ", ".join(f"{name} {allowed[at]}" for (name, allowed), at in zip(keys.items(), where, strict=True))
-            raise ReachcostError(_damaged(run.path, f"{int(wrong.sum())} rows are {problem}, the first is {named}"))
+            raise ReachcostError(_damaged(run, f"{int(wrong.sum())} rows are {problem}, the first is {named}"))
     result: dict[str, np.ndarray] = {}
     for name in values:
         ordered = np.empty(len(table))
@@ -283,7 +340,7 @@ def _index_in(run: Run, table: pa.Table, name: str, allowed: Sequence[Any]) -> n
     try:
         value_set = pa.array(allowed, table.schema.field(name).type)
     except (pa.ArrowException, TypeError) as error:
-        raise ReachcostError(_damaged(run.path, f"its column {name} is of another type ({error})")) from error
+        raise ReachcostError(_damaged(run, f"its column {name} is of another type ({error})")) from error
     found = pc.index_in(table[name], value_set=value_set)  # pyright: ignore[reportAttributeAccessIssue] (made at import)
     return found.fill_null(-1).to_numpy()
 
@@ -292,10 +349,10 @@ def _finite(run: Run, table: pa.Table, name: str) -> np.ndarray:
     try:
         column = table[name].to_numpy().astype(np.float64)
     except (ValueError, TypeError) as error:
-        raise ReachcostError(_damaged(run.path, f"its column {name} holds no numbers ({error})")) from error
+        raise ReachcostError(_damaged(run, f"its column {name} holds no numbers ({error})")) from error
     if not np.isfinite(column).all():
         row = int(np.flatnonzero(~np.isfinite(column))[0])
-        raise ReachcostError(_damaged(run.path, f"row {row} has a malformed {name} ({column[row]})"))
+        raise ReachcostError(_damaged(run, f"row {row} has a malformed {name} ({column[row]})"))
     return column
 
 
@@ -313,7 +370,7 @@ def require_config(run: Run, config: Mapping[str, Any]) -> None:
     for where, recorded, now in differences(run.manifest["config"], config):
         raise ReachcostError(
             f"{run.path} holds a run of another configuration ({where} is {_short(recorded)} there and {_short(now)} "
-            "here): choose another --out, or remove that directory"
+            f"here): choose another --out, or {DROP if run.pack else 'remove that directory'}"
         )
 
 
@@ -345,5 +402,6 @@ def _short(value: Any) -> str:
     return text if len(text) <= 120 else f"{text[:117]}..."
 
 
-def _damaged(path: Path, what: str) -> str:
-    return f"the record in {path} is damaged: {what}: remove that directory and run the command again"
+def _damaged(run: Run, what: str) -> str:
+    remedy = REMEDY if run.pack else "remove that directory and run the command again"
+    return f"the record in {run.path} is damaged: {what}: {remedy}"

@@ -231,8 +231,7 @@ class Experiment(Recording):
     ) -> dict[str, Any]:
         """How a head was trained."""
         run = self.head_run(member, name, seed, evaluation)
-        run.require_intact()
-        return json.loads((run.path / "config.json").read_text(encoding="utf-8"))["training"]
+        return json.loads(run.text("config.json"))["training"]
 
     def _head(
         self, member: Member, name: str, seed: int | None, evaluation: str | None

@@ -164,8 +164,7 @@ def audit_row(experiment: Experiment, line: Line) -> TableRow:
     """The stages of a planner and its verdict, for the first member of a line."""
     setting = line.settings(experiment)[0]
     run = audit_run(experiment, setting)
-    run.require_intact()
-    found = json.loads((run.path / "audit.json").read_text(encoding="utf-8"))
+    found = json.loads(run.text("audit.json"))
     measured = {stage["name"]: stage for stage in found["stages"] if stage["value"] is not None}
     return TableRow(
         cost=line.shown or line.cost,

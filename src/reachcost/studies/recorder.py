@@ -9,7 +9,7 @@ from typing import Any
 from reachcost.base.machine import versions
 from reachcost.base.progress import Progress
 from reachcost.errors import ReachcostError
-from reachcost.results.records import Columns, Run, read_run, record_run, require_config
+from reachcost.results.records import Columns, Run, is_recorded, read_run, record_run, require_config
 from reachcost.studies.cells.cell import Cell
 from reachcost.studies.cells.waiting import AwaitedRun
 
@@ -40,7 +40,7 @@ class Recorder:
         cell = Cell(name, self.out / "runs" / name, config, compute, tuple(artefacts))
         if artefacts:
             self.remade.setdefault(cell.path, cell)
-        found = self._runs.get(name) or (read_run(cell.path) if cell.path.exists() else None)
+        found = self._runs.get(name) or (read_run(cell.path) if is_recorded(cell.path) else None)
         if found is None:
             self._require_same(versions(), "this would be")
             found = self.missing(cell)

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from reachcost.results.records import Columns, Digest, Result, Run, as_json, keep_run, read_run
+from reachcost.results.records import Columns, Digest, Result, Run, as_json, is_recorded, keep_run, read_run
 
 AWAITED = "not made yet"
 """Stands for the sha256 of a file whose run is not there."""
@@ -62,7 +62,7 @@ class Cell:
 
     def record(self, result: Result) -> Run:
         """Record what was computed; of a finished run, whose artefacts were not kept, only these."""
-        if self.path.exists():
+        if is_recorded(self.path):
             return read_run(self.path).complete(result.place)
         return keep_run(self.path, _settled(self.config), result, self.artefacts)
 

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from reachcost.errors import ReachcostError
-from reachcost.results.records import as_json, differences, read_run
+from reachcost.results.records import as_json, differences, read_run, run_paths
 from reachcost.studies.cells.cell import Cell
 
 NAMES = ("model", "cost", "evaluation_set")
@@ -54,9 +54,9 @@ class Estimates:
     def _read(self, kind: str) -> list[tuple[dict[str, Any], Took]]:
         """How runs on record were made, each way once, and what they took."""
         ways: dict[str, tuple[dict[str, Any], Took]] = {}
-        for path in (path for out in self._outs for path in (out / "runs" / kind).glob("*/manifest.json")):
+        for path in (path for out in self._outs for path in run_paths(out / "runs" / kind)):
             try:
-                manifest = read_run(path.parent).manifest
+                manifest = read_run(path).manifest
             except ReachcostError:  # whoever uses it will say so
                 continue
             how = _how(manifest["config"])

@@ -18,7 +18,7 @@ from uuid import uuid4
 from reachcost.base.pieces import PIECE
 from reachcost.base.places import expanded
 from reachcost.errors import ReachcostError
-from reachcost.results.records import read_run
+from reachcost.results.records import is_recorded, read_run
 from reachcost.studies.cells.executor import Job
 
 PACKED = 4 * PIECE
@@ -117,8 +117,8 @@ def unpack(parcel: Parcel, place: Path, get: Callable[[Any], bytes]) -> None:
 
 def files_of_runs(job: Job, out: Path) -> dict[str, Path]:
     """What a worker needs of finished runs: their records, by where they are below `out`, and files the cell names."""
-    runs = [read_run(path) for path in dict.fromkeys(job.runs) if path.exists()]
-    records = [run.path / name for run in runs for name in (*run.manifest["files"], "manifest.json")]
+    runs = [read_run(path) for path in dict.fromkeys(job.runs) if is_recorded(path)]
+    records = [file for run in runs for file in run.kept_files]
     named = [path for path in sorted(job.cell.reads) if path.exists()]
     return {str(path.relative_to(out)): path for path in dict.fromkeys([*records, *named])}
 

@@ -80,8 +80,7 @@ def _from_logs(planner: Planner) -> Audit:
 
 
 def _read(world: str, condition: str, run: Run) -> Outcome:
-    run.require_intact()
-    documents = json.loads((run.path / "audits.json").read_text(encoding="utf-8"))
+    documents = json.loads(run.text("audits.json"))
     execution = next(stage for stage in documents[SIMULATOR]["stages"] if stage["name"] == "execution")
     return Outcome(
         world=world,

@@ -1,0 +1,1 @@
+"""What is run on this repository and is not part of the package."""
