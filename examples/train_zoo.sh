@@ -1,5 +1,5 @@
 #!/bin/sh
-# Trains the bundled world models anew (src/reachcost/worldmodels/zoo): each on one core, two at a time, less than an hour.
+# Trains the published world models again (zoo/ and src/reachcost/worldmodels/zoo): each on one core, two at a time, less than an hour.
 set -e
 out=${1:?give a directory}
 mkdir -p "$out"

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from faults.processes import Ended, Process
+from tools.pack import drop
 
 ROOT = Path(__file__).parent.parent
 WORLD = ROOT / "tests" / "toy.py"
@@ -62,8 +63,8 @@ def _recorded(directory: Path) -> None:
     """The published runs of a table, some of them missing."""
     runs = directory / "out" / "runs"
     shutil.copytree(ROOT / "results" / "runs" / "toponav", runs / "toponav")
-    for run in (*runs.glob("toponav/sasc/*-raw"), *runs.glob("toponav/control/*-random")):
-        shutil.rmtree(run)
+    for names in ("toponav/sasc/*-raw", "toponav/control/*-random"):
+        drop(directory / "out", names)
 
 
 COMMANDS = {

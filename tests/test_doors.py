@@ -81,7 +81,7 @@ MISTAKES: dict[str, tuple[Callable[[Given], Any], str]] = {
         r"`columns` is of type ndarray: give a mapping",
     ),
     "no path": (lambda g: rc.open_logs(_any(None)), r"`path` is None: give a file, or the directory of a table"),
-    "no model": (lambda g: rc.load_world_model(_any(None)), r"`source` is None: name a bundled model \(lewm-"),
+    "no model": (lambda g: rc.load_world_model(_any(None)), r"`source` is None: name a model \(lewm-"),
     "no head": (lambda g: rc.load_head(_any(None)), r"`directory` is None: name what save_head wrote"),
     "text for head": (lambda g: rc.HeadCost(_any("scaled")), r"`head` is 'scaled': give a head, rc.load_head"),
     "saved text": (lambda g: rc.save_head(_any("h"), "nowhere"), r"`head` is 'h': give what rc.fit or rc.repair"),

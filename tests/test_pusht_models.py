@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from reachcost.worldmodels.check import check_world_model
-from reachcost.worldmodels.loading import ZOO, load_world_model, zoo
+from reachcost.worldmodels.loading import CHECKOUT, load_world_model, zoo
 
 pytest.importorskip("pymunk")
 
@@ -28,7 +28,7 @@ RECORD: dict[str, Any] = json.loads((ROOT / "results" / "benchmarks" / "pusht_mo
 def test_a_bundled_model_keeps_the_contract(name: str) -> None:
     logs = PushT(workers=1).generate_logs(episodes=4, seed=77)
     check_world_model(load_world_model(name), logs.observations(np.array([0, 40, 300])), torch.randn(3, 6, 5, 10))
-    assert sum(path.stat().st_size for path in (ZOO / name).iterdir()) <= 6_000_000
+    assert sum(path.stat().st_size for path in (CHECKOUT / name).iterdir()) <= 6_000_000
 
 
 @pytest.mark.slow
@@ -48,7 +48,7 @@ def test_the_model_card_is_of_the_published_command(name: str) -> None:
     assert training["plan"] | {"seed": 0} == training["plan"] | {"seed": 0, "size": "objects", "kind": name[:4]}
     assert (
         f"train-model {name[:4]} --task TASK --logs FILE --out DIR --size objects"
-        in (ZOO / name / "README.md").read_text()
+        in (CHECKOUT / name / "README.md").read_text()
     )
 
 

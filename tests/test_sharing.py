@@ -16,7 +16,7 @@ from reachcost.errors import ReachcostError
 from reachcost.heads.pair import PairHead
 from reachcost.heads.storage import load_head, save_head
 from reachcost.hub.sharing import push
-from reachcost.worldmodels.loading import ZOO, load_world_model
+from reachcost.worldmodels.loading import BUNDLED, CHECKOUT, load_world_model
 
 from .hubs import Folder, serve
 
@@ -47,7 +47,7 @@ def test_a_world_model_comes_back_with_its_own_card(tmp_path: Path) -> None:
     assert back.fingerprint == load_world_model(LEWM).fingerprint
     assert (back.card["name"], back.card["source"]) == ("me/my-lewm", "hf://me/my-lewm")
     card = (tmp_path / "me" / "my-lewm" / "README.md").read_text()
-    assert (ZOO / LEWM / "README.md").read_text() in card
+    assert (BUNDLED / LEWM / "README.md").read_text() in card
     assert card.endswith('model = rc.load_world_model("hf://me/my-lewm")\n')
     push(tmp_path / "me" / "my-lewm", "me/again", hub=hub)  # what came from a hub
     assert (tmp_path / "me" / "again" / "README.md").read_text().count("---\nlibrary_name") == 1
@@ -61,7 +61,7 @@ def test_the_hub_is_meant_even_if_a_directory_has_that_name(
     hub = Folder(tmp_path / "hub")
     push(LEWM, "me/model", hub=hub)
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(ZOO / "lewm-tworoom-3073", tmp_path / "me" / "model")
+    shutil.copytree(CHECKOUT / "lewm-tworoom-3073", tmp_path / "me" / "model")
     assert load_world_model("hf://me/model", hub=hub).fingerprint == load_world_model(LEWM).fingerprint
     assert load_world_model(Path("hf://me/model"), hub=hub).card["source"] == "hf://me/model"
     assert load_world_model("hf://me/model@v1", hub=hub).card["source"] == "hf://me/model@v1"
@@ -83,7 +83,7 @@ def test_mistakes_are_named(head: PairHead, tmp_path: Path, monkeypatch: pytest.
     for load in (load_head, load_world_model):
         with pytest.raises(ReachcostError, match=r"hf://me/nothing cannot be read \(FileNotFoundError: .*\): check"):
             load("hf://me/nothing", hub=hub)
-    push(ZOO / LEWM, "me/model", hub=hub)
+    push(BUNDLED / LEWM, "me/model", hub=hub)
     with pytest.raises(ReachcostError, match=r"config\.json is of format 'reachcost-world-model/1', not"):
         load_head("hf://me/model", hub=hub)
     push(tmp_path / "saved", "me/head", hub=hub)
@@ -100,8 +100,8 @@ def test_mistakes_are_named(head: PairHead, tmp_path: Path, monkeypatch: pytest.
 ROUND_TRIP = f"""
 import reachcost as rc
 from reachcost.cli import main
-from reachcost.worldmodels.loading import ZOO
-assert main(["push", str(ZOO / "{LEWM}"), "me/my-lewm", "--private"]) == 0
+from reachcost.worldmodels.loading import BUNDLED
+assert main(["push", str(BUNDLED / "{LEWM}"), "me/my-lewm", "--private"]) == 0
 assert rc.load_world_model("hf://me/my-lewm").fingerprint == rc.load_world_model("{LEWM}").fingerprint
 assert main(["push", "{LEWM}", "me/my-lewm"]) == 0
 assert rc.load_world_model("hf://me/my-lewm@main").card["source"] == "hf://me/my-lewm@main"

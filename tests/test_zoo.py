@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from reachcost.cli import main
+from reachcost.commands.explore import usual_models
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
 from reachcost.data.probe import fit_probe, score_probe
@@ -20,8 +21,9 @@ from reachcost.errors import ReachcostError
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.check import check_world_model
 from reachcost.worldmodels.jepa import JepaWorldModel
-from reachcost.worldmodels.loading import ZOO, load_world_model, zoo
+from reachcost.worldmodels.loading import BUNDLED, load_world_model, zoo
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
+from tests.hubs import Folder
 
 ROOT = Path(__file__).parent.parent
 TWOROOM = [name for name in zoo() if "-tworoom-" in name]
@@ -33,17 +35,55 @@ def fresh() -> Logs:
     return TwoRoom().generate_logs(episodes=120, seed=77)
 
 
-def test_three_seeds_of_both_kinds_are_bundled() -> None:
+def directory_of(name: str) -> Path:
+    directory = zoo()[name]
+    assert directory
+    return directory
+
+
+def test_three_seeds_of_both_kinds_are_published_and_one_is_bundled() -> None:
     worlds = ("lewm-pusht", "lewm-tworoom", "pldm-pusht", "pldm-tworoom")
     named = [f"{world}-{seed}" for world in worlds for seed in (3072, 3073, 3074)]
-    assert zoo() == sorted([*named, "lewm-layouts-3072"])
+    assert [*zoo()] == sorted([*named, "lewm-layouts-3072"])
+    assert [path.name for path in BUNDLED.iterdir() if path.is_dir()] == ["lewm-tworoom-3072"]
+    assert {directory_of(name).parent for name in zoo()} == {BUNDLED, ROOT / "zoo"}
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """As in an installation outside of a checkout, with a model in another directory."""
+    monkeypatch.setattr("reachcost.worldmodels.loading.CHECKOUT", tmp_path / "none")
+    shutil.copytree(ROOT / "zoo" / "pldm-tworoom-3072", tmp_path / "me" / "pldm-tworoom-3072")
+    return tmp_path
+
+
+def test_a_model_that_is_not_here_is_named_with_where_to_get_it(installed: Path) -> None:
+    assert [name for name, directory in zoo().items() if directory] == ["lewm-tworoom-3072"]
+    assert "pldm-tworoom-3072" in zoo()
+    assert usual_models(TwoRoom()) == ("lewm-tworoom-3072",)
+    with pytest.raises(ReachcostError, match=r"pldm-tworoom-3072 is not on this machine: set REACHCOST_ZOO"):
+        load_world_model("pldm-tworoom-3072")
+
+
+@pytest.mark.parametrize("place", ["{}/me", "hf://me"])
+def test_models_are_found_by_name_in_another_directory_or_on_the_hub(
+    place: str, installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REACHCOST_ZOO", place.format(installed))
+    hub = Folder(installed)
+    model = load_world_model("pldm-tworoom-3072", hub=hub)
+    assert model.card["name"] == "pldm-tworoom-3072"
+    assert (zoo()["pldm-tworoom-3072"] is None) == place.startswith("hf:")
+    assert load_world_model("lewm-tworoom-3072", hub=hub).card["name"] == "lewm-tworoom-3072"
+    with pytest.raises(ReachcostError, match="pldm-tworoom-3073"):
+        load_world_model("pldm-tworoom-3073", hub=hub)
 
 
 @pytest.mark.parametrize("name", TWOROOM)
 def test_a_bundled_model_keeps_the_contract_and_its_promised_quality(name: str, fresh: Logs) -> None:
     model = load_world_model(name)
     check_world_model(model, fresh.observations(np.array([0, 40, 300])), torch.randn(3, 6, 5, 10))
-    assert sum(path.stat().st_size for path in (ZOO / name).iterdir()) <= 6_000_000
+    assert sum(path.stat().st_size for path in directory_of(name).iterdir()) <= 6_000_000
     states = fresh.columns["state"]
     latents = model.encode(fresh.observations(slice(None)))
     half = fresh.offsets[60]
@@ -69,7 +109,7 @@ def test_documentation_and_card_give_the_numbers_of_the_record(name: str) -> Non
         f"{metrics['probe_rmse']:.2f} px",
         f"{metrics['rollout_rmse']:.2f} px",
     ]
-    assert f"| probe_r2 | {metrics['probe_r2']:.5g} |" in (ZOO / name / "README.md").read_text()
+    assert f"| probe_r2 | {metrics['probe_r2']:.5g} |" in (directory_of(name) / "README.md").read_text()
 
 
 @pytest.mark.parametrize("size", [96, 128, 224])
@@ -115,14 +155,14 @@ def test_the_command_checks_with_frames_of_the_task_that_is_named(capsys: pytest
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:
-    with pytest.raises(ReachcostError, match=r"threeroom.*bundled models are .*lewm-tworoom-3072"):
+    with pytest.raises(ReachcostError, match=r"threeroom.*models .*lewm-tworoom-3072"):
         load_world_model("lewm-threeroom")
 
 
 def test_a_directory_of_a_bundled_name_is_reached_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    shutil.copytree(ZOO / "lewm-tworoom-3073", tmp_path / "lewm-tworoom-3072")
+    shutil.copytree(directory_of("lewm-tworoom-3073"), tmp_path / "lewm-tworoom-3072")
     other = load_world_model("lewm-tworoom-3073").fingerprint
     assert load_world_model("lewm-tworoom-3072").fingerprint != other
     for path in ("./lewm-tworoom-3072", Path("lewm-tworoom-3072"), "~/lewm-tworoom-3072"):

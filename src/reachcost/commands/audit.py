@@ -45,7 +45,7 @@ def audit(
     error, 2 bad usage.
 
     Args:
-        model: A bundled model, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel, hf://user/name,
+        model: A name that `rc.zoo()` lists, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel, hf://user/name,
             or your own, as module:factory or file.py:factory.
         logs: Dataset (HDF5 file or Lance table) that the head was fitted on (or would be), with frames, or with states
             if --task draws them.

@@ -29,7 +29,7 @@ def check(
     """Load a world model, test the contract that planning relies on, and show where it comes from.
 
     Args:
-        model: A bundled model, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel, hf://user/name,
+        model: A name that `rc.zoo()` lists, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel, hf://user/name,
             or your own, as module:factory or file.py:factory.
         logs: Dataset the model was trained on; a public checkpoint needs it for the statistics of its actions.
         task: The world that draws frames to check with, or your own, module:Class; by default the first of ours.

@@ -35,7 +35,7 @@ def compare(
 
     Args:
         heads: Directories of heads, or hf://user/name.
-        model: A bundled model, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel, hf://user/name,
+        model: A name that `rc.zoo()` lists, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel, hf://user/name,
             or your own, as module:factory or file.py:factory.
         logs: Dataset that no head was fitted on, with frames, or with states if --task draws them.
         task: The world that draws frames of logged states, or your own, module:Class or file.py:Class.

@@ -36,8 +36,8 @@ def evaluate(
     """Compare success before and after a repair in stable-worldmodel's own World.evaluate.
 
     Args:
-        model: A bundled model, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel or
-            hf://user/name: a JEPA, as stable-worldmodel plans with. Others are evaluated in Python, by rc.control.
+        model: A name that `rc.zoo()` lists, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel,
+            or hf://user/name: a JEPA, as stable-worldmodel plans with. Others are evaluated in Python, by rc.control.
         head: Directory of the head, or hf://user/name.
         logs: Dataset the head was fitted on. A public checkpoint needs it for the statistics of its actions.
         task: A world that stable-worldmodel has, too; by default the first of ours.

@@ -35,7 +35,7 @@ def explore(
     Args:
         task: The world, which must be a plane, or your own, module:Class or file.py:Class.
         model: World models to choose from on the page; by default one that comes with the task, and one that knows its
-            other layouts. Each is a bundled model, a directory of `reachcost train-model`, a checkpoint of
+            other layouts. Each is a name that `rc.zoo()` lists, a directory of `reachcost train-model`, a checkpoint of
             stable-worldmodel, hf://user/name, or your own, as module:factory or file.py:factory.
         head: Directory of the head behind the repaired cost of the first of them, or hf://user/name. Without it one is
             fitted on logs of the task and kept, half a minute each the first time.
@@ -72,12 +72,15 @@ def explore(
 
 
 def usual_models(task: Task) -> tuple[str, ...]:
-    """World models to choose from where none is named: the first of the task, and one that knows its other layouts."""
+    """Default world models: the first of the task, and one that knows its other layouts if it is on this machine."""
     from reachcost.explore.heads import knows_layouts
+    from reachcost.worldmodels.loading import zoo
 
     if not task.models:
         raise ReachcostError(f"no world model comes with {task.name}: name yours, --model")
-    return tuple(dict.fromkeys([task.models[0], *[name for name in task.models if knows_layouts(task, name)][:1]]))
+    here = {name for name, directory in zoo().items() if directory is not None}
+    others = [name for name in task.models if knows_layouts(task, name) and name in here]
+    return tuple(dict.fromkeys([task.models[0], *others[:1]]))
 
 
 def _planned(task: Task, name: str, head: str | None, trust_pickle: bool, progress: Progress) -> Planned:

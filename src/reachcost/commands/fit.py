@@ -53,7 +53,7 @@ def fit(
     """Fit a head on times: the repaired terminal cost of a world model. Two or three minutes on a laptop.
 
     Args:
-        model: A bundled model, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel, hf://user/name,
+        model: A name that `rc.zoo()` lists, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel, hf://user/name,
             or your own, as module:factory or file.py:factory.
         logs: Dataset of stable-worldmodel (HDF5 or Lance), D4RL, Minari or npz, with frames, or with states alone if
             --task draws them.

@@ -18,7 +18,7 @@ def push(
     """Publish a head or a world model on the Hugging Face Hub, with a card (pip install 'reachcost[hub]').
 
     Args:
-        source: What `reachcost fit` or `reachcost train-model` wrote, or the name of a bundled model.
+        source: What `reachcost fit` or `reachcost train-model` wrote, or a name that `rc.zoo()` lists.
         repo: user/name; a second time updates it.
         private: Make a new repository visible to its owner only.
         license: What the card says of it, such as mit; by default nothing.

@@ -13,7 +13,7 @@ from reachcost.errors import ReachcostError
 from reachcost.heads import storage as heads
 from reachcost.heads.base import LearnedHead
 from reachcost.worldmodels import storage as worldmodels
-from reachcost.worldmodels.loading import ZOO, zoo
+from reachcost.worldmodels.loading import published, zoo
 
 
 def push(
@@ -24,7 +24,7 @@ def push(
     It is loaded and checked first. Its two files go up with a card as README.md.
 
     Args:
-        source: What `save_head`, `reachcost fit` or `reachcost train-model` wrote, or the name of a bundled model.
+        source: What `save_head`, `reachcost fit` or `reachcost train-model` wrote, or a name that `zoo` lists.
         repo: `user/name`; a second time updates it.
         private: Make a new repository visible to its owner only.
         license: What the card says of it, such as `mit`; by default nothing.
@@ -32,7 +32,7 @@ def push(
     """
     repo = require_name(repo.removeprefix(SCHEME))
     place = Repository(repo, None)
-    directory = ZOO / source if source in zoo() else Path(source)
+    directory = published(str(source)) if source in zoo() else Path(source)
     kind = stored_format(directory)
     if kind == heads.FORMAT:
         loading = f'rc.load_head("{place}")'

@@ -25,7 +25,7 @@ class SwmModel(nn.Module):
     standardised coordinates of the logs, for which a policy needs a `process`: `Standardiser(model.actions)`.
 
     Args:
-        model: A bundled model, one of `reachcost train-model`, or a public checkpoint.
+        model: A name that `rc.zoo()` lists, one of `reachcost train-model`, or a public checkpoint.
 
     >>> from reachcost import load_world_model
     >>> model = SwmModel(load_world_model("lewm-tworoom-3072"))

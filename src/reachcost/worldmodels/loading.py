@@ -1,11 +1,12 @@
-"""`load_world_model`: one door to bundled models, models trained here, and public checkpoints."""
+"""`load_world_model`: one function for published models by name, models trained here, and public checkpoints."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from reachcost.base.devices import choose_device
-from reachcost.base.hub import Hub, Repository
+from reachcost.base.hub import SCHEME, Hub, Repository
 from reachcost.base.modules import FILES, stored_format
 from reachcost.base.places import expanded
 from reachcost.base.types import require_type
@@ -17,12 +18,41 @@ from reachcost.worldmodels.checkpoints import load_checkpoint
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.storage import FORMAT, is_world_model, read_world_model
 
-ZOO = Path(__file__).parent / "zoo"
+BUNDLED = Path(__file__).parent / "zoo"
+"""The model that every installation has."""
+CHECKOUT = Path(__file__).parents[3] / "zoo"
+"""The others, in a checkout of the repository."""
+PLACE = "REACHCOST_ZOO"
+"""Environment variable: another directory with the others, or `hf://user` where they are repositories on the Hub."""
+NAMES = BUNDLED / "names.txt"
+"""The names of all published models."""
 
 
-def zoo() -> list[str]:
-    """Names of the bundled world models."""
-    return sorted(config.parent.name for config in ZOO.glob("*/config.json"))
+def zoo() -> dict[str, Path | None]:
+    """Names of the published world models, with the directory of each; None if it is not on this machine.
+
+    Further models in the directory that the environment variable `REACHCOST_ZOO` names are listed, too.
+
+    >>> zoo()["lewm-tworoom-3072"].name
+    'lewm-tworoom-3072'
+    """
+    named = os.environ.get(PLACE, "")
+    places = [CHECKOUT, *([expanded(named)] if named and not named.startswith(SCHEME) else ()), BUNDLED]
+    found = {config.parent.name: config.parent for place in places for config in place.glob("*/config.json")}
+    return {name: found.get(name) for name in sorted({*NAMES.read_text(encoding="utf-8").split(), *found})}
+
+
+def published(name: str, hub: Hub | None = None) -> Path:
+    """The directory of a model of the zoo, downloaded if `REACHCOST_ZOO` is on the Hub."""
+    if (directory := zoo()[name]) is not None:
+        return directory
+    place = os.environ.get(PLACE, "").rstrip("/")
+    if place.startswith(SCHEME) and (repo := Repository.of(f"{place}/{name}")):
+        return repo.download(FILES, hub)
+    raise ReachcostError(
+        f"the world model {name} is not on this machine: set {PLACE} to the directory zoo of a checkout of reachcost, "
+        "or to hf://USER of the Hub"
+    )
 
 
 def load_world_model(
@@ -38,8 +68,8 @@ def load_world_model(
     """Load a frozen world model.
 
     Args:
-        source: The name of a bundled model, a directory that `reachcost train-model` wrote, or a checkpoint of
-            stable-worldmodel: its directory, its file or its id in the cache of that package. A bundled name goes
+        source: A name that `zoo` lists, a directory that `reachcost train-model` wrote, or a checkpoint of
+            stable-worldmodel: its directory, its file or its id in the cache of that package. A name of `zoo` goes
             before a directory of that name; write `./name` for the directory. `hf://user/name` is one on the Hugging
             Face Hub, also of ours; nothing else is looked for there.
         clamp: Let the predictor see actions within the range of the logs only. By default our own models do and public
@@ -48,15 +78,16 @@ def load_world_model(
         logs: The logs a public checkpoint was trained on, for the statistics of their actions, which it lacks.
         actions: These statistics, if they are known.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
-        hub: Where `hf://` leads; by default to the Hugging Face Hub.
+        hub: Where `hf://` leads, in `source` or in the environment variable `REACHCOST_ZOO`; by default to the Hugging
+            Face Hub.
 
     >>> load_world_model("lewm-tworoom-3072").latent_dim
     192
     """
-    require_type(source, str | Path, "source", f"name a bundled model ({', '.join(zoo())}) or a directory")
+    require_type(source, str | Path, "source", f"name a model ({', '.join(zoo())}) or a directory")
     device = choose_device(device)
     if source in zoo():
-        return read_world_model(ZOO / source, clamp is not False, device, name=str(source))
+        return read_world_model(published(str(source), hub), clamp is not False, device, name=str(source))
     if (repo := Repository.of(source)) is not None:
         return _from_hub(repo, clamp, device, logs, actions, hub)
     directory = expanded(source)
@@ -70,7 +101,7 @@ def load_world_model(
     except ReachcostError as error:
         if directory.exists():
             raise
-        raise ReachcostError(f"{error}; bundled models are {', '.join(zoo())}") from error
+        raise ReachcostError(f"{error}; models with a name are {', '.join(zoo())}") from error
 
 
 def _from_hub(
