@@ -285,6 +285,8 @@ READ: dict[str, tuple[Write, str, Write]] = {
     "a scene": (records.scene, "scene.json", page("scene.json")),
     "a manifest": (records.run, "run/manifest.json", page("run")),
     "rows of a run": (records.run, "run/rows.parquet", page("run")),
+    "the manifest of a pack": (records.packed, "runs/study/pack.json", page("runs/study/control/run")),
+    "rows of a pack": (records.packed, "runs/study/control.parquet", page("runs/study/control/run")),
     "a table": (records.table, "tables/made.json", page("tables/made.json")),
     "a sweep": (records.sweep, "sweep.toml", sweep),
 }

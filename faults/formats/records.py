@@ -23,6 +23,7 @@ from reachcost.results.records import read_run, record_run
 from reachcost.results.tables import ResultTable, TableRow
 from reachcost.studies.sweep.file import read_sweep
 from reachcost.tasks.tworoom.evaluation_sets import FROZEN
+from tools.pack import pack
 
 SWEEP = """
 task = "tworoom"
@@ -62,6 +63,17 @@ def read_run_rows(directory: Path) -> str:
     page(directory / "run")
     table = read_run(directory / "run").table()
     return digest({name: table[name].to_numpy() for name in table.column_names})
+
+
+def packed(directory: Path) -> None:
+    """A closed loop in a pack."""
+    run(directory / "runs" / "study" / "control")
+    pack(directory)
+
+
+def read_packed_rows(directory: Path) -> str:
+    """Its rows, as a report reads them."""
+    return read_run_rows(directory / "runs" / "study" / "control")
 
 
 def audit(directory: Path) -> None:
@@ -137,6 +149,7 @@ def read_set(directory: Path) -> str:
 
 RECORDS = (
     Format("run record", run, read_run_rows, sealed=True),
+    Format("pack", packed, read_packed_rows, sealed=True),
     Format("audit", audit, of_page("audit.json")),
     Format("scene", scene, of_page("scene.json")),
     Format("table", table, of_page("tables/made.json")),
