@@ -58,10 +58,10 @@ class Transfers(TorchDispatchMode):
         return result
 
 
-def planned(model: JepaWorldModel, cost: rc.TerminalCost, planner: rc.CEM, **told: Any) -> Tensor:
+def planned(model: JepaWorldModel, cost: rc.TerminalCost, planner: rc.CEM) -> Tensor:
     context = torch.zeros(2, 1, model.latent_dim, device=model.device)
     goal = torch.zeros(2, model.latent_dim, device=model.device)
-    return planner.plan(model, cost, context, goal, EpisodeStreams(0, "plan", [0, 1], 0), **told)
+    return planner.plan(rc.PlanContext(model, cost, context, goal, EpisodeStreams(0, "plan", [0, 1], 0)))
 
 
 def costs() -> dict[str, rc.TerminalCost]:
@@ -108,10 +108,10 @@ def test_plans_of_discrete_actions_stay_there_too() -> None:
             return context[:, -1, None] + actions.float().sum(2)
 
     planner = rc.CategoricalCEM(actions=4, warm_start=True, keep_elites=3)
-    context, goal = torch.zeros(2, 1, 3, device="meta"), torch.zeros(2, 3, device="meta")
-    left = torch.zeros(2, 11, 1, dtype=torch.long, device="meta")
+    here, goal = torch.zeros(2, 1, 3, device="meta"), torch.zeros(2, 3, device="meta")
+    left, streams = torch.zeros(2, 11, 1, dtype=torch.long, device="meta"), EpisodeStreams(0, "plan", [0, 1], 0)
     with Transfers() as transfers:
-        plan = planner.plan(Walk(), rc.LatentMSE(), context, goal, EpisodeStreams(0, "plan", [0, 1], 0), start=left)
+        plan = planner.plan(rc.PlanContext(Walk(), rc.LatentMSE(), here, goal, streams, left=left))
     assert (plan.device.type, plan.shape) == ("meta", (2, 12, 1))
     assert transfers.copied == [torch.Size((2, 12, 256))] * planner.iterations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -78,12 +80,12 @@ def test_nothing_is_taken_from_episodes_that_the_evaluation_set_is_of() -> None:
 
 def test_the_first_pool_is_the_mean_and_what_was_logged_and_later_ones_keep_their_deviation() -> None:
     planner = rc.CEM(horizon=2, candidates=8, iterations=3, elites=4, from_logs=True, least_deviation=0.4)
+    planner = replace(planner, blocks=1, warm_start=True)
     model, latents, start = Adding(), walks(), torch.full((1, 1, 4), 0.5)
     logged = LoggedActions(latents, BLOCKS)
     streams = EpisodeStreams(0, "plan", np.arange(1), 0)
-    plan = planner.plan(
-        model, rc.LatentMSE(), torch.zeros(1, 1, 2), torch.ones(1, 2), streams, start=start, logged=logged
-    )
+    context = rc.PlanContext(model, rc.LatentMSE(), torch.zeros(1, 1, 2), torch.ones(1, 2), streams, logged=logged)
+    plan = planner.plan(replace(context, left=start))
     first, second, _ = model.pools
     assert plan.shape == (1, 2, 4)
     torch.testing.assert_close(first[:, :1, :1], start[:, None])
@@ -111,7 +113,8 @@ def test_an_experienced_planner_begins_with_what_ended_best_and_asks_for_no_roll
     planner = rc.CEM.experienced(horizon=2, candidates=6, elites=4, iterations=2, logged_among=8, correlation=0.0)
     model, logged = Adding(), LoggedActions(walks(), BLOCKS)
     here, goal = torch.zeros(1, 1, 2), torch.ones(1, 2)
-    planner.plan(model, rc.LatentMSE(), here, goal, EpisodeStreams(0, "plan", np.arange(1), 0), logged=logged)
+    streams = EpisodeStreams(0, "plan", np.arange(1), 0)
+    planner.plan(rc.PlanContext(model, rc.LatentMSE(), here, goal, streams, logged=logged))
     assert len(model.pools) == 2
     torch.testing.assert_close(
         model.pools[0][:, 1:], logged.best(rc.LatentMSE(), here[:, 0], goal, 2, count=5, among=8)

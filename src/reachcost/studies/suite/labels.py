@@ -32,8 +32,9 @@ from reachcost.heads.base import LearnedHead
 from reachcost.planning.control import Proposal, control
 from reachcost.planning.effort import cost_per_action
 from reachcost.planning.inverse import InversePolicy
+from reachcost.planning.planner import Planner
 from reachcost.planning.random_policy import RandomPolicy
-from reachcost.protocols import Planner, TerminalCost, WorldModel
+from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.tables import TableRow
 from reachcost.studies.cells.waiting import row_of_runs
