@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -191,3 +192,29 @@ def test_an_episode_from_logs_is_the_same_alone_and_among_others() -> None:
     )
     row = together.episodes.tolist().index(alone.episodes[0])
     np.testing.assert_array_equal(together.paths[0, row], alone.paths[0, 0])
+
+
+def test_a_planner_declares_what_it_needs() -> None:
+    task, model = rc.make_task("toponav"), rc.ExactTopoNav()
+    few, costs = task.evaluation_set().spread(2), {"raw": rc.LatentMSE()}
+    latents = rc.encode_logs(model, task.generate_logs(20))
+
+    class Repeating(rc.Planner):
+        """Does what was done from the nearest logged state."""
+
+        discrete, actions, from_logs = True, 5, True
+
+        def plan(self, context: rc.PlanContext) -> Tensor:
+            assert context.logged is not None
+            return context.logged.near(context.latents[:, -1], horizon=1, count=1)[:, 0]
+
+    assert rc.control(task, model, costs, few, Repeating(), logs=latents, budget=3).paths.shape[2] == 4
+    with pytest.raises(rc.ReachcostError, match="give control"):
+        rc.control(task, model, costs, few, Repeating())
+    with pytest.raises(rc.ReachcostError, match="Repeating samples discrete actions"):
+        rc.control(rc.make_task("tworoom"), rc.load_world_model("lewm-tworoom-3072"), costs, few, Repeating())
+    with pytest.raises(rc.ReachcostError, match="leave logs= out"):
+        rc.control(task, model, costs, few, rc.RandomPolicy(), logs=latents)
+    unfit: Any = type("Unfit", (), {"executed": 1, "plan": Repeating.plan})()
+    with pytest.raises(rc.ReachcostError, match=r"inherit from rc\.Planner"):
+        rc.control(task, model, costs, few, unfit)

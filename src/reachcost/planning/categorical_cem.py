@@ -65,9 +65,9 @@ class CategoricalCEM(SamplingPlanner):
 
     @classmethod
     def experienced(cls, actions: int = 5, **changes: Any) -> CategoricalCEM:
-        """Begin with what logs know, and search around it, for a sixteenth of the paper's work; as `CEM.experienced`.
+        """Begin with logged action sequences and search around them, with a sixteenth of the paper's rollouts.
 
-        It goes on from what is left of its last plan, and breaks ties by what is done first.
+        It also starts from the rest of the last plan, and breaks ties by the cost after the executed actions alone.
 
         >>> paper, ours = CategoricalCEM(), CategoricalCEM.experienced()
         >>> paper.candidates * paper.iterations / (ours.candidates * ours.iterations)

@@ -38,10 +38,8 @@ class CEM(SamplingPlanner):
     """Fit a diagonal Gaussian over action blocks to the elites, ten times, then take its mean.
 
     Works in the standardised coordinates of the model's action blocks. By default as in the paper: no smoothing, no
-    floor under the standard deviation, no clipping (the environment clips what it is given), all of a plan executed,
-    every plan from scratch.
-
-    `CEM.replanning()` looks after every block. Model predictive control as most people set it does, too:
+    floor under the standard deviation, no clipping (the environment clips its actions), all of a plan executed, every
+    plan from scratch. Class methods are presets of the options; docs/planners.md compares them.
 
     >>> CEM(blocks=1, warm_start=True, deviation=0.5, bounds="logs", keep_elites=5).executed
     1
@@ -118,11 +116,11 @@ class CEM(SamplingPlanner):
 
     @classmethod
     def replanning(cls, **changes: Any) -> CEM:
-        """Look after every block, and go on from what is left of the last plan, which then needs three rounds.
+        """Plan again after every block, in three rounds that start from the rest of the last plan.
 
-        The paper's planner executes a whole plan blindly: where the world model was wrong, as many steps are lost.
-        Fifteen rounds in place of ten for five blocks. With `shrink` the goal must be reached by the end of the budget,
-        not always a whole horizon later.
+        The paper's planner executes a whole plan without looking: an error of the world model costs all of its steps.
+        This one takes 15 rounds for five blocks, the paper's takes 10. With `shrink` the goal must be reached by the
+        end of the budget, not always a whole horizon later.
 
         >>> CEM.replanning(candidates=100).iterations
         3
@@ -131,7 +129,7 @@ class CEM(SamplingPlanner):
 
     @classmethod
     def improved(cls, **changes: Any) -> CEM:
-        """After iCEM (Pinneri et al. 2020): noise that lasts, elites that stay, actions that can be executed.
+        """iCEM (Pinneri et al. 2020): noise correlated over time, elites kept between rounds, actions within the logs.
 
         Its noise is autoregressive, not coloured by a Fourier transform, and pools do not shrink.
 
@@ -144,7 +142,7 @@ class CEM(SamplingPlanner):
 
     @classmethod
     def mppi(cls, **changes: Any) -> CEM:
-        """Model predictive path integral control: every candidate counts, by its cost, around a mean that moves alone.
+        """MPPI: move the mean to the average of all candidates, weighted by cost, and keep the deviation.
 
         >>> CEM.mppi(candidates=100).elites
         100
@@ -153,11 +151,11 @@ class CEM(SamplingPlanner):
 
     @classmethod
     def experienced(cls, **changes: Any) -> CEM:
-        """Begin with what logs know, and search around it: as good as the paper's planner for a sixteenth of the work.
+        """Begin with logged action sequences and search around them, with a sixteenth of the paper's rollouts.
 
-        The first pool are logged action sequences from states like the present one that ended nearest to the goal;
-        later ones vary the best of them as a body moves, several actions at a time. `candidates=75` is an eighth of the
-        work, and reaches the goal in as many steps. See docs/speed.md for how it was chosen.
+        The first pool holds logged action sequences from states like the present one that ended nearest to the goal;
+        later pools vary the best of them, with noise correlated over time. `candidates=75` takes an eighth of the
+        paper's rollouts. See docs/speed.md for its success and how it was chosen.
 
         >>> CEM().candidates * CEM().iterations / (CEM.experienced().candidates * CEM.experienced().iterations)
         16.216216216216218
