@@ -30,6 +30,8 @@ from reachcost.protocols import Planner, TerminalCost
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import RouteProposal, TopoNav
 
+pytestmark = pytest.mark.processor
+
 
 @given(arrays.arrays(np.float32, (3, 20), elements=st.floats(-5, 5, width=16)), st.integers(1, 20))
 def test_lowest_is_a_stable_sort_cut_off(costs: np.ndarray, count: int) -> None:

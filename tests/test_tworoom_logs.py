@@ -20,6 +20,8 @@ from reachcost.tasks.tworoom import Layout, TwoRoom
 from reachcost.tasks.tworoom.evaluation_sets import RULES, draw, freeze, to_manifest
 from reachcost.tasks.tworoom.statistics import PUBLIC_CACHE, log_statistics
 
+pytestmark = pytest.mark.processor
+
 TASK = TwoRoom()
 
 
