@@ -13,7 +13,7 @@ from reachcost.costs.head import HeadCost
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
-from reachcost.results.records import Columns, require_rows
+from reachcost.results.records import Evaluated, require_rows
 from reachcost.results.tables import TableRow
 from reachcost.studies.cells.waiting import every
 from reachcost.studies.experiment import Recording
@@ -79,14 +79,14 @@ def place_rows(recording: Recording, place: Place) -> list[TableRow]:
     """Every planner in one place, all with one head; floor and ceiling are those of the table `labels`."""
     ways = planners(cast("CEM | CategoricalCEM", place.planner))
 
-    def compute(_: Path) -> Columns:
+    def compute(_: Path) -> Evaluated:
         cost, parts = HeadCost(HEADS[COST](place)), []
         for seed in SEEDS:
             for name, planner in ways.items():
                 logs = place.latents if planner.from_logs else None
                 runs = control(place.task, place.model, {name: cost}, place.goals, planner, seed=seed, logs=logs)
                 parts.append({**runs.rows(), "seed": np.full(len(place.goals), seed)})
-        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        return Evaluated({key: np.concatenate([part[key] for part in parts]) for key in parts[0]}, place.goals.record)
 
     config = {**place.declared, "way": COST, "settings": SETTINGS[COST], "planners": ways, "planner_seeds": SEEDS}
     run = recording.run("budget", place.name, config, compute)

@@ -12,7 +12,7 @@ from reachcost.costs.latent import LatentMSE
 from reachcost.costs.oracle import OracleGeodesic, exact_model
 from reachcost.planning.control import control
 from reachcost.planning.random_policy import RandomPolicy
-from reachcost.results.records import Columns, require_rows
+from reachcost.results.records import Evaluated, require_rows
 from reachcost.results.tables import TableRow
 from reachcost.studies.cells.waiting import every
 from reachcost.studies.experiment import Recording
@@ -41,7 +41,7 @@ def suite_rows(recording: Recording) -> list[TableRow]:
 
 
 def _lines(recording: Recording, world: World) -> list[TableRow]:
-    def compute(_: Path) -> Columns:
+    def compute(_: Path) -> Evaluated:
         planner = whole(world, "report")
         task, model, goals = planner.task, planner.model, planner.evaluation
         head = HeadCost(world.repair(task, model, planner.logs)) if world.cost == "raw" else planner.cost
@@ -53,7 +53,7 @@ def _lines(recording: Recording, world: World) -> list[TableRow]:
             control(task, model, {"random": LatentMSE()}, goals, walker),
         ]
         parts = [run.rows() for run in runs]
-        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        return Evaluated({key: np.concatenate([part[key] for part in parts]) for key in parts[0]}, goals.record)
 
     run = recording.run("worlds", world.name, {**settings_of(recording, world), "part": "report"}, compute)
     episodes = sorted(set(run.table()["episode"].to_pylist()))

@@ -12,7 +12,7 @@ import numpy as np
 
 from reachcost.audits.planner import Audit, audit_planner
 from reachcost.data.latents import encode_logs
-from reachcost.results.records import Columns, Run
+from reachcost.results.records import Evaluated, Run
 from reachcost.results.tables import TableRow
 from reachcost.studies.cells.waiting import every
 from reachcost.studies.experiment import Recording
@@ -55,7 +55,7 @@ def outcomes_in(recording: Recording, world: World) -> list[Outcome]:
 def _audited(recording: Recording, world: World, condition: str, made: Callable[[], Planner]) -> Outcome:
     """What both audits of a planner say."""
 
-    def compute(directory: Path) -> Columns:
+    def compute(directory: Path) -> Evaluated:
         planner = made() if condition == NOTHING else FAULTS[condition].plant(made())
         audits = {SIMULATOR: _with_simulator(planner), LOGS_ONLY: _from_logs(planner)}
         documents = {name: audit.document() for name, audit in audits.items()}
@@ -63,7 +63,8 @@ def _audited(recording: Recording, world: World, condition: str, made: Callable[
             json.dumps(documents, indent=1, allow_nan=False) + "\n", encoding="utf-8"
         )
         parts = [{**audit.rows, "audit": np.repeat(name, len(audit.rows["value"]))} for name, audit in audits.items()]
-        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        rows = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        return Evaluated(rows, planner.evaluation.record)
 
     config = {**settings_of(recording, world), "condition": condition, "part": "report", "unseen": UNSEEN}
     return _read(world.name, condition, recording.run("verdicts", f"{world.name}-{condition}", config, compute))
