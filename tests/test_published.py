@@ -287,7 +287,7 @@ def test_our_recipes_are_the_best_of_those_compared_on_held_out_logs() -> None:
     assert tworoom_recipes()[max(rho, key=rho.__getitem__)].recipe == TWOROOM.heads["trm"].recipe == Recipe()
 
 
-def test_verdicts_are_right_in_worlds_that_nothing_was_chosen_on() -> None:
+def test_verdicts_are_right_in_worlds_that_no_threshold_was_set_on() -> None:
     shares = {row["setting"]: row["ours"] for row in rows_of("verdicts", cost="all")}
     assert shares["simulator"]["right"] >= 95
     assert shares["logs-only"]["wrong"] <= 5
@@ -362,7 +362,7 @@ def test_planning_to_the_end_of_the_budget_reaches_more_of_pusht() -> None:
         assert ours["interval"]["success"][0] > whole["interval"]["success"][1]
 
 
-def test_one_planner_that_begins_with_logs_passes_the_paper_at_both_offsets_of_pusht() -> None:
+def test_one_planner_that_begins_with_logs_passes_the_planner_of_the_paper_at_both_offsets_of_pusht() -> None:
     for offset, wanted in ((50, 60), (75, 35)):
         whole, ours = (
             row_of("pusht-fresh", cost="raw", setting=f"offset {offset}, {planner}, new pairs")
@@ -419,7 +419,7 @@ def test_labels_that_logs_choose_are_as_good_as_logged_times_in_every_world() ->
         assert value("labels", model=world, cost="shuffled") < 10
 
 
-def test_the_default_solves_the_published_and_three_fresh_sets() -> None:
+def test_the_default_solves_the_published_set_and_three_more() -> None:
     for kind, least in (("lewm", 99.5), ("pldm", 98.0)):
         solved = row_of("tworoom-solved", cost="trm-auto", model=kind, setting="replanning")
         assert solved["ours"]["success"] >= least
@@ -432,7 +432,7 @@ def test_coverage_is_repaired() -> None:
         assert value("coverage-repair", cost="trm-auto", model="lewm", setting=f"{left}, replanning") >= least
 
 
-def test_layouts_that_nothing_was_trained_on_are_planned_in() -> None:
+def test_layouts_that_the_world_model_was_not_trained_on_are_planned_in() -> None:
     for setting, least in (("door moved", 90), ("wall turned", 90), ("published", 97)):
         assert value("layouts-unseen", cost="trm-imagined", setting=f"{setting}, replanning") >= least
 

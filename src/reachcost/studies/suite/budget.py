@@ -31,13 +31,14 @@ NOTE = (
     "Success against rollouts in other worlds than that of table `budget`: a search of the paper's size, a sixteenth "
     "of its rollouts, and an eighth. From logs: `CEM.experienced()`, which was chosen there, and "
     "`CategoricalCEM.experienced()`, whose settings were compared on other sets (60 pairs of another seed of the "
-    "paper's grid, and `tune` of rooms and heading); no set of this table was looked at. Horizon and deviation are "
-    "those of each world's planner. The worlds of the paper with 30 episodes of their evaluation sets (objects to be "
-    "pushed: goals 50 steps away, 25 actions a plan), the suite with its set `report`, two seeds of the planner, heads "
-    "as `reachcost fit` makes them (`trm-auto`). The grid without the routes of the true map that its protocol writes "
-    "into every pool: a sixteenth of a pool would hold little else. steps: to the goal, the whole budget where it was "
-    "not reached. `oracle` plans with the simulator, the true distance and the planner of the world, `random` acts at "
-    "random: the lines of table `labels`. Brackets are 95 % intervals over seeds and episodes."
+    "paper's grid, and `tune` of rooms and heading). The sets of this table had been published before: `report` of the "
+    "suite in the tables `worlds`, `verdicts` and `labels`, the others in the tables of their worlds. Horizon and "
+    "deviation are those of each world's planner. The worlds of the paper with 30 episodes of their evaluation sets "
+    "(objects to be pushed: goals 50 steps away, 25 actions a plan), the suite with its set `report`, two seeds of the "
+    "planner, heads as `reachcost fit` makes them (`trm-auto`). The grid without the routes of the true map that its "
+    "protocol writes into every pool: a sixteenth of a pool would hold little else. steps: to the goal, the whole "
+    "budget where it was not reached. `oracle` plans with the simulator, the true distance and the planner of the "
+    "world, `random` acts at random: the lines of table `labels`. Brackets are 95 % intervals over seeds and episodes."
 )
 
 

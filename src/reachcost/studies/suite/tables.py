@@ -29,9 +29,10 @@ from reachcost.worlds.world import World
 
 COSTS = ("raw", "trm", "oracle", "random")
 SUITE_NOTE = (
-    "Worlds of different structure, on the set `report`, which nothing was chosen on. `raw` is latent distance, `trm` "
-    "the repair from logs with the settings of the world, `oracle` plans with the simulator and the true distance, "
-    "`random` acts at random. Brackets are 95 % intervals: bootstrap over episodes, at least as wide as Wilson's."
+    "Worlds of different structure, on the set `report`; settings of a world were tried out on `tune`. `raw` is latent "
+    "distance, `trm` the repair from logs with the settings of the world, `oracle` plans with the simulator and the "
+    "true distance, `random` acts at random. Brackets are 95 % intervals: bootstrap over episodes, at least as wide as "
+    "Wilson's."
 )
 
 
@@ -91,8 +92,9 @@ DIRECTED_NOTE = (
 )
 LABELS_NOTE = (
     "Label sources, heads and peers in many worlds: those of the paper (the first world model of each, 30 episodes of "
-    "its evaluation set, its planner, where there are two readings the quicker one), and the suite (set `report`, "
-    f"which nothing was chosen on; no settings of single worlds). {WAYS}"
+    "its evaluation set, its planner, where there are two readings the quicker one), and the suite (set `report`; no "
+    "settings of single worlds). All these sets had been published before, in the tables of their worlds. A row has at "
+    f"most one head and one planner seed. {WAYS}"
 )
 STUDY = Tables(
     name="suite",

@@ -33,9 +33,10 @@ NOTE = (
     "logs alone naming what was planted is right, harmless or not, since success is not known; logs that wander are a "
     "fault only where they do harm. Shares are percent of n planners, with Wilson's 95 % interval. The lines `all` are "
     "those to believe: on held-back worlds no threshold was set, on the tuned ones (marked *) all were; two rules "
-    "became more general after the sets `tune` of arm and hill had shown what they took for granted. `failing` are "
-    "those planners of them that really fail, `harmless` those that succeed although a fault "
-    "is planted. Lines of one world tell the verdicts, and success in % of n episodes."
+    "became more general after the sets `tune` of arm and hill had shown what they took for granted. Before that, this "
+    "table had been published once, with all worlds but hill and the same sets. `failing` are those planners of them "
+    "that really fail, `harmless` those that succeed although a fault is planted. Lines of one world tell the "
+    "verdicts, and success in % of n episodes."
 )
 
 
