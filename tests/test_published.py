@@ -32,6 +32,7 @@ from reachcost.studies.toponav import STUDY as TOPONAV
 from reachcost.studies.toponav.recipes import plans as toponav_recipes
 from reachcost.studies.tworoom import STUDY as TWOROOM
 from reachcost.studies.tworoom.recipes import plans as tworoom_recipes
+from reachcost.tasks.toponav import TopoNav
 from reachcost.worlds import suite
 from reachcost.worlds.faults import FAULTS
 
@@ -89,7 +90,7 @@ def test_the_documented_search_finds_the_runs_of_an_evaluation_set() -> None:
         run for run in published("high-distance")["rows_sha256"] if "/control/" in run and "fresh" not in run
     }
     assert not any("fresh" in run for run in runs)
-    assert not found(TOPONAV.task().evaluation_set("detour", seed=12345).fingerprint)
+    assert not found(TopoNav().evaluation_set("detour", seed=12345).fingerprint)
     of_suite = json.loads((RESULTS / "runs/suite/verdicts/open-nothing/audits.json").read_text())["simulator"]
     report = suite()["open"].evaluation(suite()["open"].task(), "report")
     assert of_suite["evaluation_set_sha256"] == report.fingerprint
