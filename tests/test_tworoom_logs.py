@@ -38,6 +38,23 @@ def test_logs_have_the_statistics_of_the_public_cache(logs: Logs) -> None:
         assert ours[name] == pytest.approx(expected, rel=tolerance), name
 
 
+def test_the_page_shows_the_statistics_of_these_logs(logs: Logs) -> None:
+    ours = log_statistics(logs)
+    shown = {
+        "observations": (("observations",), "{:,.0f}"),
+        "shortest, longest, median, mean episode": (
+            ("shortest episode", "longest episode", "median length", "mean length"),
+            "{:.3g}",
+        ),
+        "mean, median displacement in px": (("mean displacement, px", "median displacement, px"), "{:.2f}"),
+        "steps below 0.1 px, %": (("steps below 0.1 px, %",), "{:.3f}"),
+    }
+    page = (Path(__file__).parent.parent / "docs" / "tworoom.md").read_text()
+    for row, (names, digits) in shown.items():
+        values = ", ".join(digits.format(ours[name]) for name in names)
+        assert f"| {row} | {values} |" in page
+
+
 def test_logs_replay_in_the_simulator(logs: Logs) -> None:
     states, actions = logs.columns["state"], logs.columns["action"]
     last = logs.offsets + logs.lengths - 1
