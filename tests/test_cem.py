@@ -29,6 +29,7 @@ from reachcost.fitting.temporal import TemporalPairs
 from reachcost.heads.pair import PairHead
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
+from reachcost.planning.planner import PlanContext, Planner
 from reachcost.planning.random_policy import RandomPolicy
 from reachcost.protocols import Observations
 from reachcost.tasks.exact import ExactDynamics
@@ -36,6 +37,8 @@ from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import Layout, TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model
+
+pytestmark = pytest.mark.processor
 
 
 class Summing:
@@ -61,7 +64,7 @@ def streams(rows: int) -> EpisodeStreams:
 def test_the_sampler_is_the_papers() -> None:
     model, planner = Summing(), CEM(horizon=3, candidates=40, iterations=4, elites=8)
     goal = torch.tensor([[3.0, -1.0], [0.5, 2.0]])
-    plan = planner.plan(model, LatentMSE(), torch.zeros(2, 1, 2), goal, streams(2))
+    plan = planner.plan(PlanContext(model, LatentMSE(), torch.zeros(2, 1, 2), goal, streams(2)))
     assert [tuple(pool.shape) for pool in model.pools] == [(2, 40, 3, 2)] * 4
     assert (model.pools[0][:, 0] == 0).all()
     assert abs(model.pools[0][:, 1:].mean()) < 0.2
@@ -93,7 +96,7 @@ def test_the_best_candidate_of_the_last_pool_can_be_executed_in_place_of_the_mea
 
     def search(planner: CEM) -> tuple[Tensor, Tensor]:
         model = Summing()
-        plan = planner.plan(model, LatentMSE(), torch.zeros(2, 1, 2), goal, streams(2))
+        plan = planner.plan(PlanContext(model, LatentMSE(), torch.zeros(2, 1, 2), goal, streams(2)))
         return plan, torch.stack(model.pools)
 
     assert default.execute == "mean"
@@ -139,18 +142,19 @@ class Blocked(Summing):
     actions = BLOCKS
 
 
-def pools_of(planner: CEM, start: Tensor | None = None, remaining: int | None = None) -> tuple[Tensor, Tensor]:
+def pools_of(planner: CEM, left: Tensor | None = None, remaining: int | None = None) -> tuple[Tensor, Tensor]:
     """The plan for two episodes, and every pool behind it [iterations, 2, S, H, A]."""
     model = Blocked()
-    plan = planner.plan(model, LatentMSE(), torch.zeros(2, 1, 2), GOAL, streams(2), start=start, remaining=remaining)
-    return plan, torch.stack(model.pools)
+    context = PlanContext(model, LatentMSE(), torch.zeros(2, 1, 2), GOAL, streams(2), left=left, remaining=remaining)
+    return planner.plan(context), torch.stack(model.pools)
 
 
 def test_the_first_pool_has_the_given_deviation_around_the_given_start() -> None:
     start = torch.tensor([[[1.0, 2.0]], [[-1.0, 0.0]]])
     _, usual = pools_of(FEW)
     _, wide = pools_of(replace(FEW, deviation=2.0))
-    _, begun = pools_of(FEW, start)
+    _, begun = pools_of(replace(FEW, blocks=2, warm_start=True), start)
+    assert torch.equal(pools_of(FEW, start)[1], usual)  # only a warm start uses it
     assert torch.equal(wide[0], 2 * usual[0])
     assert torch.equal(begun[0, :, 0, :1], start)
     assert (begun[0, :, 0, 1:] == 0).all()  # what no plan has reached yet
@@ -206,7 +210,7 @@ def test_a_block_holds_several_correlated_actions() -> None:
 
     model = Pairs()
     planner = CEM(horizon=2, candidates=4000, iterations=1, elites=2, correlation=0.9)
-    planner.plan(model, LatentMSE(), torch.zeros(1, 1, 4), torch.zeros(1, 4), streams(1))
+    planner.plan(PlanContext(model, LatentMSE(), torch.zeros(1, 1, 4), torch.zeros(1, 4), streams(1)))
     actions = model.pools[0][0, 1:].view(-1, 4, 2)
     assert torch.allclose((actions[:, :-1] * actions[:, 1:]).mean(0), torch.tensor(0.9), atol=0.08)
 
@@ -217,7 +221,7 @@ def test_only_a_shrinking_plan_heeds_what_remains() -> None:
     with pytest.raises(ReachcostError, match="no plan fits in a budget that leaves no block"):
         pools_of(replace(FEW, blocks=1, shrink=True), remaining=0)
     left = torch.ones(2, 2, 2)
-    assert pools_of(replace(FEW, blocks=1, shrink=True), start=left, remaining=1)[0].shape[1] == 1
+    assert pools_of(replace(FEW, blocks=1, shrink=True, warm_start=True), left, remaining=1)[0].shape[1] == 1
 
 
 def test_a_shrinking_plan_goes_no_further_than_the_budget() -> None:
@@ -228,7 +232,7 @@ def test_a_shrinking_plan_goes_no_further_than_the_budget() -> None:
 
 def test_a_search_tells_what_it_chose_from() -> None:
     model = Blocked()
-    found = FEW.search(model, LatentMSE(), torch.zeros(2, 1, 2), GOAL, streams(2))
+    found = FEW.search(PlanContext(model, LatentMSE(), torch.zeros(2, 1, 2), GOAL, streams(2)))
     assert torch.equal(found.pool, model.pools[-1])
     assert torch.equal(found.costs, LatentMSE()(found.pool.sum(2), GOAL))
     assert torch.equal(found.mean, pools_of(FEW)[0])
@@ -270,7 +274,7 @@ def test_impossible_bounds_are_refused(bounds: Any, message: str) -> None:
 @pytest.mark.parametrize("option", [{"bounds": "logs"}, {"correlation": 0.5}])
 def test_what_is_about_actions_needs_action_blocks(option: dict[str, Any]) -> None:
     with pytest.raises(ReachcostError, match="does not say how its blocks stand for them: add model = rc"):
-        replace(FEW, **option).plan(Summing(), LatentMSE(), torch.zeros(2, 1, 2), GOAL, streams(2))
+        replace(FEW, **option).plan(PlanContext(Summing(), LatentMSE(), torch.zeros(2, 1, 2), GOAL, streams(2)))
 
 
 def test_settings_are_plain_numbers_for_records() -> None:
@@ -306,16 +310,15 @@ def test_all_25_actions_are_executed_and_the_episode_goes_on_to_its_budget(
 ) -> None:
     planned: list[np.ndarray] = []
 
-    class Watched:
+    class Watched(Planner):
         executed = SHORT.executed
 
-        def plan(self, *arguments: Any) -> Tensor:
-            plan = SHORT.plan(*arguments)
+        def plan(self, context: PlanContext) -> Tensor:
+            plan = SHORT.plan(context)
             planned.append(plan.numpy())
             return plan
 
-    watched: Any = Watched()
-    runs = control(world, lewm, {"raw": LatentMSE()}, goals, watched)
+    runs = control(world, lewm, {"raw": LatentMSE()}, goals, Watched())
     assert runs.paths.shape == (1, 4, 51, 2)
     assert len(planned) == 2
     here = goals.starts
@@ -337,17 +340,16 @@ def test_a_warm_start_is_what_the_last_plan_of_the_episode_left(
     planner = replace(SHORT, blocks=2, warm_start=True)
     plans: list[Tensor] = []
 
-    class Watched:
-        executed, warm_start = planner.executed, True
+    class Watched(Planner):
+        executed = planner.executed
 
-        def plan(self, *arguments: Any, **begun: Tensor) -> Tensor:
-            assert begun.keys() == ({"start"} if plans else set())
-            assert not plans or torch.equal(begun["start"], plans[-1][:, 2:])
-            plans.append(planner.plan(*arguments, **begun))
+        def plan(self, context: PlanContext) -> Tensor:
+            assert (context.left is None) == (not plans)
+            assert context.left is None or torch.equal(context.left, plans[-1][:, 2:])
+            plans.append(planner.plan(context))
             return plans[-1]
 
-    watched: Any = Watched()
-    runs = control(world, lewm, {"raw": LatentMSE()}, goals, watched)
+    runs = control(world, lewm, {"raw": LatentMSE()}, goals, Watched())
     assert len(plans) == 5  # 50 actions, two blocks of five at a time
     np.testing.assert_array_equal(runs.paths, control(world, lewm, {"raw": LatentMSE()}, goals, planner).paths)
     alone = control(world, lewm, {"raw": LatentMSE()}, goals.subset(slice(2, 3)), planner)
@@ -356,23 +358,22 @@ def test_a_warm_start_is_what_the_last_plan_of_the_episode_left(
     assert (cold.paths != runs.paths).any()
 
 
-def test_a_shrinking_planner_is_told_what_the_budget_leaves(
+def test_planners_get_the_number_of_blocks_that_the_budget_leaves(
     world: TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet
 ) -> None:
     planner = CEM(horizon=3, candidates=8, iterations=1, elites=2, blocks=2, warm_start=True, shrink=True)
-    told: list[tuple[int, int]] = []
+    given: list[tuple[int | None, int]] = []
 
-    class Watched:
-        executed, warm_start, shrink = planner.executed, True, True
+    class Watched(Planner):
+        executed = planner.executed
 
-        def plan(self, *arguments: Any, **given: Any) -> Tensor:
-            plan = planner.plan(*arguments, **given)
-            told.append((given["remaining"], plan.shape[1]))
+        def plan(self, context: PlanContext) -> Tensor:
+            plan = planner.plan(context)
+            given.append((context.remaining, plan.shape[1]))
             return plan
 
-    watched: Any = Watched()
-    runs = control(world, lewm, {"raw": LatentMSE()}, goals, watched, budget=33)
-    assert told == [(7, 3), (5, 3), (3, 3), (1, 1)]  # blocks of five actions, the last one cut
+    runs = control(world, lewm, {"raw": LatentMSE()}, goals, Watched(), budget=33)
+    assert given == [(7, 3), (5, 3), (3, 3), (1, 1)]  # blocks of five actions, the last one cut
     assert runs.paths.shape[2] == 34
 
 
@@ -388,7 +389,7 @@ def test_the_oracle_plans_through_the_door_where_straight_distance_often_does_no
 
 def test_a_random_policy_stays_within_the_logged_actions(world: TwoRoom, lewm: JepaWorldModel) -> None:
     goals = world.evaluation_set("high-distance")
-    plan = RandomPolicy().plan(lewm, LatentMSE(), torch.zeros(2, 1, 192), torch.zeros(2, 192), streams(2))
+    plan = RandomPolicy().plan(PlanContext(lewm, LatentMSE(), torch.zeros(2, 1, 192), torch.zeros(2, 192), streams(2)))
     actions = lewm.actions.unroll(plan.numpy())
     assert actions.shape == (2, 5, 2)
     assert np.abs(actions).max() <= 1 + 1e-6
@@ -455,7 +456,8 @@ def test_with_a_temperature_the_mean_leans_to_the_cheapest_and_the_deviation_sta
 
     model, goal = Seen(), torch.full((1, 1), 3.0)
     planner = CEM.mppi(horizon=1, candidates=400, iterations=6)
-    plan = planner.plan(model, LatentMSE(), torch.zeros(1, 1, 1), goal, EpisodeStreams(0, "plan", [0], 0))
+    numbers = EpisodeStreams(0, "plan", [0], 0)
+    plan = planner.plan(PlanContext(model, LatentMSE(), torch.zeros(1, 1, 1), goal, numbers))
     assert plan.item() == pytest.approx(3.0, abs=0.3)
     assert all(pool.std().item() == pytest.approx(1.0, abs=0.15) for pool in model.pools)
     last, costs = model.pools[-1][0, :, 0, 0], (model.pools[-1][0, :, 0, 0] - 3).square()

@@ -30,7 +30,7 @@ from reachcost.explore.engine import Engine, Planned, Unwanted
 from reachcost.explore.heads import knows_layouts, repaired_head
 from reachcost.explore.page import explorer_page, first_places
 from reachcost.heads.pair import PairHead
-from reachcost.planning.usual import sized_planner
+from reachcost.planning.default import sized_planner
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.worldmodels.jepa import JepaWorldModel
 from tests.serving import request, served

@@ -13,13 +13,14 @@ from torch import Tensor
 
 import reachcost as rc
 from reachcost.audits.dynamics import logged_moves
-from reachcost.data.rollouts import history_of
+from reachcost.base.seeding import EpisodeStreams
 from reachcost.errors import ReachcostError
-from reachcost.planning.history import Remembering
 from reachcost.protocols import Observations
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
+
+pytestmark = pytest.mark.processor
 
 PLANNER = rc.CEM(horizon=4, candidates=100, iterations=4, elites=12, blocks=1)
 
@@ -134,10 +135,10 @@ def test_an_episode_with_a_history_is_the_same_alone() -> None:
 
 
 def test_planners_see_candidates_of_the_future_alone() -> None:
-    model = Glide(2)
-    remembering = Remembering(model, torch.tensor([[[0.1, 0.0]]]))
-    assert (remembering.latent_dim, remembering.action_dim, history_of(remembering)) == (2, 2, 2)
-    remembering.rollout(torch.zeros(1, 2, 2), torch.zeros(1, 3, 4, 2))
+    model, past = Glide(2), torch.tensor([[[0.1, 0.0]]])
+    streams = EpisodeStreams(0, "plan", [0], 0)
+    context = rc.PlanContext(model, rc.LatentMSE(), torch.zeros(1, 2, 2), torch.zeros(1, 2), streams, past=past)
+    assert context.costs(torch.zeros(1, 3, 4, 2)).shape == (1, 3)
     assert model.seen[0][1].shape == (1, 3, 5, 2)
     assert model.seen[0][1][0, :, 0].tolist() == [pytest.approx([0.1, 0.0])] * 3
 

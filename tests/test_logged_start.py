@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +15,8 @@ from reachcost.base.seeding import EpisodeStreams
 from reachcost.planning.logged import LoggedActions
 from reachcost.protocols import Observations
 from reachcost.worldmodels.jepa import JepaWorldModel
+
+pytestmark = pytest.mark.processor
 
 BLOCKS = rc.ActionBlocks((0.0, 0.0), (1.0, 1.0), (-1.0, -1.0), (1.0, 1.0), length=2)
 
@@ -78,12 +83,12 @@ def test_nothing_is_taken_from_episodes_that_the_evaluation_set_is_of() -> None:
 
 def test_the_first_pool_is_the_mean_and_what_was_logged_and_later_ones_keep_their_deviation() -> None:
     planner = rc.CEM(horizon=2, candidates=8, iterations=3, elites=4, from_logs=True, least_deviation=0.4)
+    planner = replace(planner, blocks=1, warm_start=True)
     model, latents, start = Adding(), walks(), torch.full((1, 1, 4), 0.5)
     logged = LoggedActions(latents, BLOCKS)
     streams = EpisodeStreams(0, "plan", np.arange(1), 0)
-    plan = planner.plan(
-        model, rc.LatentMSE(), torch.zeros(1, 1, 2), torch.ones(1, 2), streams, start=start, logged=logged
-    )
+    context = rc.PlanContext(model, rc.LatentMSE(), torch.zeros(1, 1, 2), torch.ones(1, 2), streams, logged=logged)
+    plan = planner.plan(replace(context, left=start))
     first, second, _ = model.pools
     assert plan.shape == (1, 2, 4)
     torch.testing.assert_close(first[:, :1, :1], start[:, None])
@@ -111,7 +116,8 @@ def test_an_experienced_planner_begins_with_what_ended_best_and_asks_for_no_roll
     planner = rc.CEM.experienced(horizon=2, candidates=6, elites=4, iterations=2, logged_among=8, correlation=0.0)
     model, logged = Adding(), LoggedActions(walks(), BLOCKS)
     here, goal = torch.zeros(1, 1, 2), torch.ones(1, 2)
-    planner.plan(model, rc.LatentMSE(), here, goal, EpisodeStreams(0, "plan", np.arange(1), 0), logged=logged)
+    streams = EpisodeStreams(0, "plan", np.arange(1), 0)
+    planner.plan(rc.PlanContext(model, rc.LatentMSE(), here, goal, streams, logged=logged))
     assert len(model.pools) == 2
     torch.testing.assert_close(
         model.pools[0][:, 1:], logged.best(rc.LatentMSE(), here[:, 0], goal, 2, count=5, among=8)
@@ -188,3 +194,29 @@ def test_an_episode_from_logs_is_the_same_alone_and_among_others() -> None:
     )
     row = together.episodes.tolist().index(alone.episodes[0])
     np.testing.assert_array_equal(together.paths[0, row], alone.paths[0, 0])
+
+
+def test_a_planner_declares_what_it_needs() -> None:
+    task, model = rc.make_task("toponav"), rc.ExactTopoNav()
+    few, costs = task.evaluation_set().spread(2), {"raw": rc.LatentMSE()}
+    latents = rc.encode_logs(model, task.generate_logs(20))
+
+    class Repeating(rc.Planner):
+        """Does what was done from the nearest logged state."""
+
+        discrete, actions, from_logs = True, 5, True
+
+        def plan(self, context: rc.PlanContext) -> Tensor:
+            assert context.logged is not None
+            return context.logged.near(context.latents[:, -1], horizon=1, count=1)[:, 0]
+
+    assert rc.control(task, model, costs, few, Repeating(), logs=latents, budget=3).paths.shape[2] == 4
+    with pytest.raises(rc.ReachcostError, match="give control"):
+        rc.control(task, model, costs, few, Repeating())
+    with pytest.raises(rc.ReachcostError, match="Repeating samples discrete actions"):
+        rc.control(rc.make_task("tworoom"), rc.load_world_model("lewm-tworoom-3072"), costs, few, Repeating())
+    with pytest.raises(rc.ReachcostError, match="leave logs= out"):
+        rc.control(task, model, costs, few, rc.RandomPolicy(), logs=latents)
+    unfit: Any = type("Unfit", (), {"executed": 1, "plan": Repeating.plan})()
+    with pytest.raises(rc.ReachcostError, match=r"inherit from rc\.Planner"):
+        rc.control(task, model, costs, few, unfit)

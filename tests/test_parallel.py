@@ -105,7 +105,8 @@ def test_a_model_of_ones_own_is_given_every_thread(two_threads: None) -> None:
             return context[:, -1, None] + actions.sum(2)
 
     here, goal = torch.zeros(2, 1, 2)
-    rc.CEM(iterations=2).plan(Own(), rc.LatentMSE(), here[:, None], goal, EpisodeStreams(0, "plan", [0], 0))
+    streams = EpisodeStreams(0, "plan", [0], 0)
+    rc.CEM(iterations=2).plan(rc.PlanContext(Own(), rc.LatentMSE(), here[:, None], goal, streams))
     assert Own.threads == [2, 2]
     assert torch.get_num_threads() == 2
 
@@ -132,7 +133,7 @@ def test_one_plan_is_the_same_with_one_thread_and_with_two(planner: rc.CEM, two_
 
     def plan(rows: slice) -> torch.Tensor:
         streams = EpisodeStreams(0, "plan", range(3)[rows], 0)
-        return planner.plan(model, rc.HeadCost(head), start[rows, None], goal[rows], streams)
+        return planner.plan(rc.PlanContext(model, rc.HeadCost(head), start[rows, None], goal[rows], streams))
 
     with torch.no_grad():
         together = plan(slice(3))

@@ -24,11 +24,14 @@ from reachcost.heads.pair import PairHead
 from reachcost.planning.categorical_cem import CategoricalCEM, sample
 from reachcost.planning.control import ControlRuns, control
 from reachcost.planning.elites import lowest
+from reachcost.planning.planner import PlanContext, Planner
 from reachcost.planning.random_policy import RandomPolicy
 from reachcost.planning.tabular import tabulate
-from reachcost.protocols import Planner, TerminalCost
+from reachcost.protocols import TerminalCost
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import RouteProposal, TopoNav
+
+pytestmark = pytest.mark.processor
 
 
 @given(arrays.arrays(np.float32, (3, 20), elements=st.floats(-5, 5, width=16)), st.integers(1, 20))
@@ -98,13 +101,22 @@ def test_results_do_not_depend_on_the_batch(
             np.testing.assert_array_equal(alone.paths[0, 0], whole.paths[number, row])
 
 
-def test_tables_change_nothing(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet, head: PairHead) -> None:
-    few = evaluation.subset(slice(0, 3))
-    tabular = run(task, model, {"head": HeadCost(head)}, few)
-    direct = control(
-        task, model, {"head": HeadCost(head)}, few, CategoricalCEM(), seed=3072, proposal=RouteProposal(task)
-    )
-    np.testing.assert_array_equal(direct.paths, tabular.paths)
+def whole_numbers(terminal: Tensor, goal: Tensor) -> Tensor:
+    """A cost whose sums are exact in any order: every processor and every batch gives the same bits."""
+    return ((64 * terminal).round() - (64 * goal[:, None]).round()).abs().sum(-1)
+
+
+def test_tables_change_no_plan(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet) -> None:
+    costs, few = {"exact": whole_numbers}, evaluation.subset(slice(0, 3))
+    direct = control(task, model, costs, few, CategoricalCEM(), seed=3072, proposal=RouteProposal(task))
+    np.testing.assert_array_equal(direct.paths, run(task, model, costs, few).paths)
+
+
+def test_tables_hold_the_costs_of_a_head(model: ExactTopoNav, head: PairHead) -> None:
+    _, tables = tabulate(model, {"head": HeadCost(head)})
+    states, goals = torch.arange(40).reshape(2, 20, 1), torch.tensor([[3], [100]])
+    direct = HeadCost(head)(model.latents[states[..., 0]], model.latents[goals[:, 0]])
+    torch.testing.assert_close(tables["head"](states, goals), direct, rtol=1e-4, atol=1e-4)
 
 
 def test_paths_are_executed_actions(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet) -> None:
@@ -152,7 +164,8 @@ def test_injected_candidates_take_the_last_places(task: TopoNav, model: ExactTop
     latent = model.encode({"state": cells})
     injected = np.full((1, 5, 13, 12), 3, np.uint8)
     streams = EpisodeStreams(0, "plan", [0], 0)
-    plan = CategoricalCEM().plan(Watcher(task), LatentMSE(), latent[:, None], latent, streams, injected)
+    context = PlanContext(Watcher(task), LatentMSE(), latent[:, None], latent, streams, injected=injected)
+    plan = CategoricalCEM().plan(context)
     assert plan.shape == (1, 12, 1)
     assert len(seen) == 5
     for pool in seen:
@@ -174,7 +187,8 @@ def pools_of(task: TopoNav, planner: CategoricalCEM, **options: Any) -> list[Ten
     """The pools [S, H] of one plan."""
     watched = WatchedTopoNav(task)
     start, goal = (watched.encode({"state": task.cells[[cell]]}) for cell in (100, 140))
-    planner.plan(watched, LatentMSE(), start[:, None], goal, EpisodeStreams(0, "plan", [0], 0), **options)
+    streams = EpisodeStreams(0, "plan", [0], 0)
+    planner.plan(PlanContext(watched, LatentMSE(), start[:, None], goal, streams, **options))
     return [pool[0] for pool in watched.pools]
 
 
@@ -194,7 +208,7 @@ def test_kept_elites_come_before_injected_candidates(task: TopoNav, model: Exact
 
 def test_a_warm_start_leans_to_what_the_last_plan_left(task: TopoNav) -> None:
     planner = CategoricalCEM(blocks=2, warm_start=True, candidates=2000)
-    first = pools_of(task, planner, start=torch.arange(10).remainder(5)[None, :, None])[0]
+    first = pools_of(task, planner, left=torch.arange(10).remainder(5)[None, :, None])[0]
     share = (first[:, :10] == torch.arange(10).remainder(5)).float().mean(0)
     assert share.numpy() == pytest.approx(np.full(10, 0.84), abs=0.04)
     assert (first[:, 10:] == 0).float().mean().item() == pytest.approx(0.2, abs=0.04)
@@ -230,15 +244,17 @@ def test_impossible_settings_are_refused(wrong: dict[str, Any], message: str) ->
 
 def test_elites_pull_the_distribution(task: TopoNav, model: ExactTopoNav) -> None:
     start, goal = task.cells[[100]], task.cells[[140]]
-    context, target = model.encode({"state": start})[:, None], model.encode({"state": goal})
+    here, target = model.encode({"state": start})[:, None], model.encode({"state": goal})
     costs = []
     for iterations in (1, 5):
         planner = replace(CategoricalCEM(), iterations=iterations, candidates=64, elites=8)
         plans = [
-            planner.plan(model, OracleGeodesic(model), context, target, EpisodeStreams(0, "plan", [episode], 0))
+            planner.plan(
+                PlanContext(model, OracleGeodesic(model), here, target, EpisodeStreams(0, "plan", [episode], 0))
+            )
             for episode in range(40)
         ]
-        ends = torch.cat([model.rollout(context, plan[:, None]) for plan in plans])
+        ends = torch.cat([model.rollout(here, plan[:, None]) for plan in plans])
         costs.append(OracleGeodesic(model)(ends, target.expand(40, -1)).mean().item())
     assert costs[1] < costs[0]
 

@@ -78,7 +78,7 @@ def test_one_plan_is_judged_by_executing_its_candidates(experiment: Experiment) 
     start, goal = (model.encode(task.observe(states)) for states in (goals.starts, goals.goals))
     streams = EpisodeStreams(MEMBER.seed, "plan", goals.episodes, 0)
     with torch.no_grad():
-        search = planner.search(model, rc.LatentMSE(), start[:, None], goal, streams)
+        search = planner.search(rc.PlanContext(model, rc.LatentMSE(), start[:, None], goal, streams))
     actions = model.actions.unroll(torch.cat([search.pool, search.mean[:, None]], 1).numpy())  # pyright: ignore
     for episode in range(2):
         here = np.repeat(goals.starts[episode : episode + 1], 9, axis=0)

@@ -245,6 +245,13 @@ def test_a_run_has_one_name_and_a_name_one_configuration() -> None:
     assert len({name(), *(name(**changes) for changes in other)}) == 1 + len(other)
 
 
+def test_a_run_name_has_every_setting_of_a_planner_of_another_class() -> None:
+    name = STUDY.run_name(Setting(STUDY.members_of(KIND)[0], "raw", planner=CEM()))
+    assert isinstance(STUDY.planner, CategoricalCEM)
+    assert "-CEM-" in name
+    assert name.endswith("-least_deviation0.0-temperature0.0-shrinkFalse")
+
+
 def test_unknown_costs_and_members_are_named(tmp_path: Path) -> None:
     with pytest.raises(ReachcostError, match=r"there is no cost 'gps': choose one of trm-paper, .*raw, "):
         cost_plan(STUDY, "gps")

@@ -1,1 +1,1 @@
-"""What is run on this repository and is not part of the package."""
+"""What maintainers run: nothing here is part of the package."""

@@ -70,10 +70,11 @@ from reachcost.planning.control import control as control
 from reachcost.planning.effort import ActionCost as ActionCost
 from reachcost.planning.effort import cost_per_action as cost_per_action
 from reachcost.planning.inverse import InversePolicy as InversePolicy
+from reachcost.planning.planner import PlanContext as PlanContext
+from reachcost.planning.planner import Planner as Planner
 from reachcost.planning.random_policy import RandomPolicy as RandomPolicy
 from reachcost.planning.tabular import tabulate as tabulate
 from reachcost.protocols import Head as Head
-from reachcost.protocols import Planner as Planner
 from reachcost.protocols import TerminalCost as TerminalCost
 from reachcost.protocols import WorldModel as WorldModel
 from reachcost.report.report import Report as Report

@@ -1,4 +1,4 @@
-"""Three contracts of reachcost, as structural protocols; the fourth, `Task`, is a class with optional parts.
+"""Three contracts of reachcost, as structural protocols; `Task` and `Planner` are classes with optional parts.
 
 Shapes: B batch of episodes, S candidate action sequences, T context frames, H planning horizon (in action
 blocks), A numbers in an action block, D latent dimension, N any batch. The world side (tasks, logs, rows) speaks
@@ -14,8 +14,6 @@ import numpy as np
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from reachcost.base.seeding import EpisodeStreams
 
 Observations = Mapping[str, np.ndarray]
 """Column name to array [N, ...], for example `{"pixels": uint8 [N, height, width, 3]}`."""
@@ -79,63 +77,4 @@ class Head(Protocol):
 
     def __call__(self, z: Tensor, goal: Tensor) -> Tensor:
         """Map latents [..., D] and [..., D], broadcast against each other, to values [...]."""
-        ...
-
-
-@runtime_checkable
-class Planner(Protocol):
-    """Chooses actions for a batch of episodes; see `reachcost.planning`."""
-
-    @property
-    def executed(self) -> int:
-        """Action blocks of a plan that are executed before the next plan."""
-        ...
-
-    def plan(
-        self,
-        model: WorldModel,
-        cost: TerminalCost,
-        context: Tensor,
-        goal: Tensor,
-        streams: EpisodeStreams,
-        injected: np.ndarray | None = None,
-    ) -> Tensor:
-        """Choose an action sequence [B, H, A] per episode.
-
-        From context [B, T, D], goal [B, D], the random streams of the B episodes, and candidates
-        [B, iterations, K, H] that the protocol of the task puts into every pool. Candidates are those of the future
-        alone: past frames and blocks are the model's concern.
-
-        A planner with an attribute `warm_start` that is true is also given `start`, from the second plan on: the blocks
-        [B, H - executed, A] that its last plan left. One with `shrink` is given `remaining`, the blocks that the budget
-        of the episode leaves, and may plan no more than these; one with `from_logs` what was `logged`, a
-        `reachcost.planning.logged.LoggedActions`. One that takes `watch` can be watched: it calls it with every
-        `reachcost.planning.rounds.Round`. One with an attribute `discrete` is refused in worlds of the other
-        kind.
-        """
-        ...
-
-
-@runtime_checkable
-class SamplingPlanner(Planner, Protocol):
-    """A planner that samples candidates and keeps the elites among them; what an audit can enlarge."""
-
-    @property
-    def horizon(self) -> int:
-        """Action blocks of a candidate."""
-        ...
-
-    @property
-    def candidates(self) -> int:
-        """Candidate action sequences of an iteration."""
-        ...
-
-    @property
-    def iterations(self) -> int:
-        """Rounds of sampling and scoring."""
-        ...
-
-    @property
-    def elites(self) -> int:
-        """Candidates that are kept."""
         ...

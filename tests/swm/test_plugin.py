@@ -29,6 +29,7 @@ from reachcost.fitting.temporal import TemporalPairs
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.pair import PairHead
 from reachcost.planning.cem import CEM
+from reachcost.planning.planner import PlanContext
 from reachcost.swm import ReachObjective, RepairedModel, Standardiser, SwmModel
 from reachcost.swm.evaluation import evaluate_in_world, goals_dataset, public_environment
 from reachcost.swm.package import silence
@@ -268,7 +269,7 @@ def test_both_cems_choose_the_same_plan(lewm: JepaWorldModel, head: LearnedHead)
     goals = task.evaluation_set("high-distance").spread(3)
     context, goal = (lewm.encode(task.observe(states)) for states in (goals.starts, goals.goals))
     numbers: Any = TheirNumbers(7, len(goals))
-    ours = planner.plan(lewm, HeadCost(head), context[:, None], goal, numbers)
+    ours = planner.plan(PlanContext(lewm, HeadCost(head), context[:, None], goal, numbers))
     solver = solvers.CEMSolver(
         RepairedModel(SwmModel(lewm), head), batch_size=len(goals), num_samples=60, n_steps=4, topk=10, seed=7
     )

@@ -24,8 +24,9 @@ from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, model_identity
 from reachcost.planning.control import ControlRuns, Proposal
-from reachcost.planning.usual import usual_planner
-from reachcost.protocols import SamplingPlanner, TerminalCost, WorldModel
+from reachcost.planning.default import default_planner
+from reachcost.planning.planner import SamplingPlanner
+from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.ranking import Ranking
 from reachcost.tasks.contract import Task, require_task
 
@@ -134,7 +135,7 @@ def audit_planner(
         LatentMSE() if cost is None else cost,
         task,
         evaluation,
-        _usual_planner(model, task) if planner is None else planner,
+        _default_planner(model, task) if planner is None else planner,
         held_out,
         seed,
         proposal,
@@ -162,9 +163,9 @@ def audit_planner(
     )
 
 
-def _usual_planner(model: WorldModel, task: Task | None) -> SamplingPlanner:
+def _default_planner(model: WorldModel, task: Task | None) -> SamplingPlanner:
     actions = None if task is None or blocks_of(model) is not None else task.discrete_actions
-    return usual_planner(actions)
+    return default_planner(actions)
 
 
 def verdict(stages: Sequence[Stage]) -> str:
@@ -262,7 +263,7 @@ def _settings(subject: Subject) -> dict[str, Any]:
         "planner_seed": subject.seed,
         "logs_sha256": subject.latents.logs.fingerprint,
         "evaluation_set": goals.name if goals else None,
-        "evaluation_set_sha256": goals.fingerprint if goals else None,
+        **(goals.record if goals else {"evaluation_set_sha256": None}),
         "episodes": len(goals) if goals else 0,
         "versions": versions(),
     }

@@ -30,7 +30,8 @@ from reachcost.fitting.pairs import require_latents
 from reachcost.planning.actions import require_actions, require_planner
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import ControlRuns, Proposal, budget_of, control
-from reachcost.protocols import SamplingPlanner, TerminalCost, WorldModel
+from reachcost.planning.planner import SamplingPlanner
+from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 from reachcost.tasks.exact import ExactDynamics
 from reachcost.tasks.logged import require_logs_of
@@ -109,10 +110,9 @@ class Subject:
             require_actions(self.task, self.model)
             require_planner(self.task, self.planner)
             require_logs_of(self.task, self.latents.logs)
-        samples = isinstance(self.planner, SamplingPlanner) and not isinstance(self.planner, type)
-        if not samples or not is_dataclass(self.planner):
+        if not isinstance(self.planner, SamplingPlanner) or not is_dataclass(self.planner):
             raise ReachcostError(f"planner is {self.planner!r}: give one that samples, a dataclass as CEM() is")
-        if getattr(self.planner, "from_logs", False):
+        if self.planner.from_logs:
             raise ReachcostError(
                 "an audit plans with the simulator, too, for which no latents were logged: audit the planner without "
                 "from_logs"
@@ -253,8 +253,7 @@ class Subject:
         """Blocks of the planner's candidates from a start: no more than the budget has, if it shrinks to that."""
         task, evaluation = self.require_place()
         budget, length = budget_of(task, evaluation), 1 if self.blocks is None else self.blocks.length
-        shrinks = getattr(self.planner, "shrink", False)
-        return min(self.planner.horizon, -(-budget // length)) if shrinks else self.planner.horizon
+        return min(self.planner.horizon, -(-budget // length)) if self.planner.shrink else self.planner.horizon
 
     def require_place(self) -> tuple[Task, EvaluationSet]:
         """Task and evaluation set, where there must be both."""

@@ -20,6 +20,7 @@ from reachcost.costs.latent import LatentMSE
 from reachcost.data.latents import Latents
 from reachcost.planning.cem import CEM
 from reachcost.planning.logged import LoggedActions
+from reachcost.planning.planner import PlanContext
 from reachcost.tasks.registry import make_task
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.public_architecture import PublicArchitecture
@@ -91,7 +92,7 @@ def against_wait(planner: CEM | None = None, episodes: int = LOGGED, threads: in
 
     def plan() -> Tensor:
         streams = EpisodeStreams(SEED, "plan", np.arange(1), 0)
-        return planner.plan(model, LatentMSE(), here[:, None], goal, streams, logged=known)
+        return planner.plan(PlanContext(model, LatentMSE(), here[:, None], goal, streams, logged=known))
 
     return Sides(Side(plan, threads=threads), PROMISED)
 
@@ -122,8 +123,8 @@ def _sides(
     return Sides(ours, Side(theirs, amount, threads), within=WITHIN, counted=True)
 
 
-def our_plans(model: JepaWorldModel, planner: CEM, frames: np.ndarray, logged: LoggedActions | None = None) -> Tensor:
+def our_plans(model: JepaWorldModel, planner: CEM, frames: np.ndarray) -> Tensor:
     """What our CEM chooses, from frames of E starts, then E goals -> plans [E, H, A]."""
     context, goal = model.encode({"pixels": frames}).chunk(2)
     streams = SolverStreams(SEED, len(goal), planner.iterations)
-    return planner.plan(model, LatentMSE(), context[:, None], goal, streams)
+    return planner.plan(PlanContext(model, LatentMSE(), context[:, None], goal, streams))

@@ -12,7 +12,7 @@ from reachcost.commands.options import evaluation_option, logs_option, model_opt
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
-    from reachcost.protocols import SamplingPlanner
+    from reachcost.planning.planner import SamplingPlanner
     from reachcost.tasks.contract import Task
 
 AT_FAULT, CANNOT_TELL = 3, 4
@@ -151,7 +151,7 @@ def _require_left(file: Path, read: Callable[[Path], object]) -> None:
 
 def _planner(task: Task | None, candidates: int, iterations: int, horizon: int | None) -> SamplingPlanner:
     """The planner of so many candidates and rounds, for the actions of the task."""
-    from reachcost.planning.usual import sized_planner
+    from reachcost.planning.default import sized_planner
 
     planner = cem(candidates, iterations)
     if task is not None:

@@ -10,8 +10,7 @@ import numpy as np
 from reachcost.data.actions import ActionBlocks
 from reachcost.explore.packed import packed, packed_costs, packed_places
 from reachcost.planning.control import ControlRuns
-from reachcost.planning.rounds import Round
-from reachcost.protocols import SamplingPlanner
+from reachcost.planning.planner import Round, SamplingPlanner
 from reachcost.tasks.contract import Task
 from reachcost.tasks.trial import stepped
 

@@ -24,8 +24,8 @@ from reachcost.explore.answers import handles_of, outcome_of, rounds_of
 from reachcost.explore.asked import SHOWN, Asked, Place
 from reachcost.explore.packed import packed_costs
 from reachcost.planning.control import control
-from reachcost.planning.rounds import Round
-from reachcost.planning.usual import sized_planner, usual_planner
+from reachcost.planning.default import default_planner, sized_planner
+from reachcost.planning.planner import Round
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 
@@ -62,8 +62,8 @@ class Engine:
         self, task: Task, models: Mapping[str, Planned], candidates: int | None = None, iterations: int | None = None
     ) -> None:
         task.plane()  # refuses a world without one
-        usual = usual_planner(task.discrete_actions)
-        self.candidates, self.iterations = candidates or usual.candidates, iterations or usual.iterations
+        default = default_planner(task.discrete_actions)
+        self.candidates, self.iterations = candidates or default.candidates, iterations or default.iterations
         self.task, self.models = task, {visible(name): planned for name, planned in models.items()}
         self.costs = tuple(dict.fromkeys(name for planned in models.values() for name in planned.costs))
         self.costs += (ORACLE,) if task.offers("distance") else ()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from inspect import signature
-
 import numpy as np
 
 from reachcost.base.types import require_type
@@ -11,7 +9,8 @@ from reachcost.data.actions import ActionBlocks, blocks_of
 from reachcost.data.fingerprint import name_of
 from reachcost.data.rollouts import require_model
 from reachcost.errors import ReachcostError
-from reachcost.protocols import Planner, WorldModel
+from reachcost.planning.planner import Planner, SamplingPlanner
+from reachcost.protocols import WorldModel
 from reachcost.tasks.contract import Task, require_task
 
 
@@ -54,27 +53,24 @@ def require_actions(task: Task, model: WorldModel) -> ActionBlocks | None:
 
 
 def require_planner(task: Task, planner: Planner, watched: bool = False) -> None:
-    """Refuse a planner of discrete actions where they are continuous, the other way round, and one of other actions.
-
-    Also one that is to be `watched` and cannot be.
-    """
-    require_type(planner, Planner, "planner", "make one, rc.CEM() or rc.CategoricalCEM(), or see reachcost.Planner")
-    discrete, name = getattr(planner, "discrete", None), type(planner).__name__
-    count = task.discrete_actions
-    if discrete is False and count is not None:
+    """Refuse a planner of other actions than the task has, and one that is to be `watched` and has no rounds."""
+    require_type(planner, Planner, "planner", "make one, rc.CEM() or rc.CategoricalCEM(), or inherit from rc.Planner")
+    name, count = type(planner).__name__, task.discrete_actions
+    if planner.discrete is False and count is not None:
         raise ReachcostError(
             f"{name} samples continuous actions, but {task.name} has {count} discrete ones: plan with "
             f"rc.CategoricalCEM(actions={count})"
         )
-    if discrete is True and count is None:
+    if planner.discrete is True and count is None:
         raise ReachcostError(
             f"{name} samples discrete actions, but those of {task.name} are continuous: plan with rc.CEM()"
         )
-    if watched and "watch" not in signature(planner.plan).parameters:
-        raise ReachcostError(f"{name} cannot be watched: let its `plan` take watch=, or leave watch= out")
-    sampled = getattr(planner, "actions", count)
-    if count is not None and sampled != count:
-        raise ReachcostError(f"{name} samples {sampled} actions, but {task.name} has {count}: give it actions={count}")
+    if watched and not isinstance(planner, SamplingPlanner):
+        raise ReachcostError(f"{name} cannot be watched, it samples no candidates in rounds: leave watch= out")
+    if None not in (count, planner.actions) and planner.actions != count:
+        raise ReachcostError(
+            f"{name} samples {planner.actions} actions, but {task.name} has {count}: give it actions={count}"
+        )
 
 
 def some_action(model: WorldModel) -> np.ndarray:

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from reachcost.base.later import looking_later
-from reachcost.base.seeding import EpisodeStreams
 from reachcost.base.types import require_numbers
-from reachcost.data.rollouts import ends_of
 from reachcost.errors import ReachcostError
-from reachcost.planning.budget import require_budget
 from reachcost.planning.elites import lowest
-from reachcost.planning.logged import AMONG, LoggedActions
-from reachcost.planning.rounds import Round, Watch
-from reachcost.protocols import TerminalCost, WorldModel
+from reachcost.planning.logged import AMONG
+from reachcost.planning.planner import PlanContext, Round, SamplingPlanner, require_logged
 
 
 @dataclass(frozen=True)
-class CategoricalCEM:
+class CategoricalCEM(SamplingPlanner):
     """Fit a categorical distribution per horizon position to the elites, five times, then take the best candidate.
 
     By default as in the paper: one action of a plan is executed, and every plan starts from scratch.
     """
 
-    discrete: ClassVar[bool] = True
+    discrete = True
 
-    actions: int = 5
+    actions: int = 5  # pyright: ignore[reportIncompatibleVariableOverride] (planners are frozen)
     """Number of discrete actions."""
     horizon: int = 12
     """Actions per candidate."""
@@ -47,8 +43,8 @@ class CategoricalCEM:
     tie_break: float = 0.0
     """Weight of the same cost after the executed actions alone. Candidates that end in the same place are then told
     apart by what they do first; 0 is the paper's planner."""
-    blocks: int = 1
-    """Actions of a plan that are executed before the next plan."""
+    blocks: int | None = 1
+    """Actions of a plan that are executed before the next plan; None executes all."""
     warm_start: bool = False
     """Begin with the distribution of elites that all do what the last plan of the episode left unexecuted; else with
     the uniform one."""
@@ -65,13 +61,13 @@ class CategoricalCEM:
         require_numbers(self)
         if self.actions < 1:
             raise ReachcostError(f"CategoricalCEM(actions={self.actions}): give as many as the task has")
-        require_budget(self, fewest=1)
+        self._require_counts(fewest=1)
 
     @classmethod
     def experienced(cls, actions: int = 5, **changes: Any) -> CategoricalCEM:
-        """Begin with what logs know, and search around it, for a sixteenth of the paper's work; as `CEM.experienced`.
+        """Begin with logged action sequences and search around them, with a sixteenth of the paper's rollouts.
 
-        It goes on from what is left of its last plan, and breaks ties by what is done first.
+        It also starts from the rest of the last plan, and breaks ties by the cost after the executed actions alone.
 
         >>> paper, ours = CategoricalCEM(), CategoricalCEM.experienced()
         >>> paper.candidates * paper.iterations / (ours.candidates * ours.iterations)
@@ -81,106 +77,71 @@ class CategoricalCEM:
         best = {"candidates": 16, "elites": elites, "keep_elites": elites // 2, "from_logs": True}
         return cls(actions, **{**best, "warm_start": True, "tie_break": 1e-3, **changes})
 
-    @property
-    def executed(self) -> int:
-        """Actions executed before the next plan."""
-        return self.blocks
-
     @looking_later()
-    def plan(
-        self,
-        model: WorldModel,
-        cost: TerminalCost,
-        context: Tensor,
-        goal: Tensor,
-        streams: EpisodeStreams,
-        injected: np.ndarray | None = None,
-        start: Tensor | None = None,
-        logged: LoggedActions | None = None,
-        watch: Watch | None = None,
-    ) -> Tensor:
-        """Choose one action sequence per episode.
-
-        Args:
-            model: Rolls the candidates out.
-            cost: Ranks them.
-            context: Latents [B, T, D].
-            goal: Goal latents [B, D].
-            streams: Random streams of the B episodes.
-            injected: Candidates [B, iterations, K, H] that overwrite the last K of the pool in every iteration.
-            start: Actions left of the last plan [B, up to H, 1]; the initial distribution leans to them.
-            logged: What was done before, if the planner begins with that.
-            watch: Called with every round, for those who want to look.
-
-        Returns:
-            The best candidate of the last pool [B, H, 1]; among equal costs, the one of lowest index.
-        """
-        if model.action_dim != 1:
+    def plan(self, context: PlanContext) -> Tensor:
+        """The best candidate of the last pool [B, H, 1]; among equal costs, the one of lowest index."""
+        if context.model.action_dim != 1:
             raise ReachcostError(
-                f"CategoricalCEM plans one discrete action at a time, but the model takes blocks of {model.action_dim} "
-                "numbers: use a model with action_dim 1"
+                "CategoricalCEM plans one discrete action at a time, but the model takes blocks of "
+                f"{context.model.action_dim} numbers: use a model with action_dim 1"
             )
+        goal, device, injected = context.goal, context.latents.device, context.injected
         if injected is not None and injected.shape != (len(goal), self.iterations, injected.shape[2], self.horizon):
             raise ReachcostError(
                 f"the injected candidates have shape {injected.shape} but this planner takes [{len(goal)}, "
                 f"{self.iterations}, K, {self.horizon}]: give the proposal the planner's iterations and horizon"
             )
-
-        device, places = context.device, 0 if injected is None else injected.shape[2]
         given = None if injected is None else torch.from_numpy(injected).to(device).transpose(2, 3)
+        places = self.candidates - (0 if given is None else given.shape[3])  # of the pool, before injected ones
 
         def propose(probability: Tensor, iteration: int, kept: Tensor) -> tuple[Tensor, Tensor]:
             # [B, H, S]: with the candidates innermost each comparison runs over one contiguous row.
-            draws = (streams.uniform16(self.horizon, self.candidates) ^ 0x8000).view(np.int16)
+            draws = (context.streams.uniform16(self.horizon, self.candidates) ^ 0x8000).view(np.int16)
             pool = sample(probability, torch.from_numpy(draws).to(device))
-            drawn = self.candidates - places
-            pool[:, :, drawn - kept.shape[2] : drawn] = kept
+            pool[:, :, places - kept.shape[2] : places] = kept
             if given is not None:
-                pool[:, :, drawn:] = given[:, iteration]
-            return pool, self.score(model, cost, context, goal, pool.transpose(1, 2)[..., None])
+                pool[:, :, places:] = given[:, iteration]
+            return pool, self._costs(context, pool.transpose(1, 2)[..., None])
 
         probability = torch.full((len(goal), self.horizon, self.actions), 1 / self.actions, device=device)
-        if start is not None:
-            agreed = start == torch.arange(self.actions, device=device)  # [B, blocks, actions]
+        if self.warm_start and context.left is not None:
+            agreed = context.left == torch.arange(self.actions, device=device)  # [B, blocks, actions]
             probability[:, : agreed.shape[1]] = self._fitted(agreed.float())
-        kept = self._known(cost, context[:, -1], goal, places, logged)
+        kept = self._known(context, min(places, self.candidates // 2))
         pool = best = kept
         for iteration in range(self.iterations):
             if iteration:
                 elites = pick(pool, best)
                 frequency = torch.stack([(elites == action).float().mean(2) for action in range(self.actions)], -1)
                 probability = self.momentum * probability + (1 - self.momentum) * self._fitted(frequency)
-                kept = elites[:, :, : min(self.keep_elites, self.candidates - places)].to(pool.dtype)
+                kept = elites[:, :, : min(self.keep_elites, places)].to(pool.dtype)
             pool, costs = propose(probability, iteration, kept)
             best = lowest(costs, self.elites)
-            if watch is not None:
-                watch(Round(pool.transpose(1, 2)[..., None], costs, best, pick(pool, best[:, :1]).long()))
+            if context.watch is not None:
+                context.watch(Round(pool.transpose(1, 2)[..., None], costs, best, pick(pool, best[:, :1]).long()))
         return pick(pool, best[:, :1]).long()
 
-    def _known(
-        self, cost: TerminalCost, here: Tensor, goal: Tensor, places: int, logged: LoggedActions | None
-    ) -> Tensor:
-        """What logs know of the way from latents [B, D] to goals [B, D]: actions [B, H, up to half of the pool]."""
+    def _known(self, context: PlanContext, count: int) -> Tensor:
+        """Logged action sequences for the first pool [B, H, up to `count`]."""
         if not self.from_logs:
-            return torch.empty(len(goal), self.horizon, 0, dtype=torch.uint8, device=goal.device)
-        if logged is None:
-            raise ReachcostError(
-                "CategoricalCEM(from_logs=True) begins with what was logged: give control(..., "
-                "logs=rc.encode_logs(model, logs))"
-            )
-        count = min(self.candidates - places, self.candidates // 2)
-        known = logged.best(cost, here, goal, self.horizon, count, max(count, self.logged_among))
+            return torch.empty(len(context.goal), self.horizon, 0, dtype=torch.uint8, device=context.goal.device)
+        logged, here, among = (
+            require_logged(self, context.logged),
+            context.latents[:, -1],
+            max(count, self.logged_among),
+        )
+        known = logged.best(context.cost, here, context.goal, self.horizon, count, among)
         return known[..., 0].transpose(1, 2)
 
     def _fitted(self, frequency: Tensor) -> Tensor:
         """Probabilities of actions that elites chose that often [B, H, actions]."""
         return (1 - self.prior) * frequency + self.prior / self.actions
 
-    def score(self, model: WorldModel, cost: TerminalCost, context: Tensor, goal: Tensor, pool: Tensor) -> Tensor:
+    def _costs(self, context: PlanContext, pool: Tensor) -> Tensor:
         """Cost of each candidate in the pool [B, S, H, 1] -> [B, S]."""
-        costs = cost(ends_of(model, context, pool), goal)
+        costs = context.costs(pool)
         if self.tie_break:
-            costs = costs + self.tie_break * cost(ends_of(model, context, pool[:, :, : self.blocks]), goal)
+            costs = costs + self.tie_break * context.costs(pool[:, :, : self.blocks])
         return costs
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -11,16 +11,13 @@ from torch import Tensor
 
 from reachcost.base.later import looking_later
 from reachcost.base.parallel import in_pieces
-from reachcost.base.seeding import EpisodeStreams
 from reachcost.base.types import require_numbers
 from reachcost.data.actions import ActionBlocks, blocks_of
-from reachcost.data.rollouts import ends_of
 from reachcost.errors import ReachcostError
-from reachcost.planning.budget import require_budget
 from reachcost.planning.elites import lowest
-from reachcost.planning.logged import AMONG, LoggedActions
-from reachcost.planning.rounds import Round, Watch
-from reachcost.protocols import TerminalCost, WorldModel
+from reachcost.planning.logged import AMONG
+from reachcost.planning.planner import PlanContext, Round, SamplingPlanner, require_logged
+from reachcost.protocols import WorldModel
 
 Bound = float | tuple[float, ...]
 
@@ -37,20 +34,18 @@ class Search(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CEM:
+class CEM(SamplingPlanner):
     """Fit a diagonal Gaussian over action blocks to the elites, ten times, then take its mean.
 
     Works in the standardised coordinates of the model's action blocks. By default as in the paper: no smoothing, no
-    floor under the standard deviation, no clipping (the environment clips what it is given), all of a plan executed,
-    every plan from scratch.
-
-    `CEM.replanning()` looks after every block. Model predictive control as most people set it does, too:
+    floor under the standard deviation, no clipping (the environment clips its actions), all of a plan executed, every
+    plan from scratch. Class methods are presets of the options; docs/planners.md compares them.
 
     >>> CEM(blocks=1, warm_start=True, deviation=0.5, bounds="logs", keep_elites=5).executed
     1
     """
 
-    discrete: ClassVar[bool] = False
+    discrete = False
 
     horizon: int = 5
     """Action blocks per candidate."""
@@ -95,7 +90,7 @@ class CEM:
 
     def __post_init__(self) -> None:
         require_numbers(self)
-        require_budget(self, fewest=2)
+        self._require_counts(fewest=2)
         if self.execute not in ("mean", "best"):
             raise ReachcostError(f"CEM(execute={self.execute!r}): execute the mean or the best")
         if not 0 < self.deviation < np.inf:
@@ -121,11 +116,11 @@ class CEM:
 
     @classmethod
     def replanning(cls, **changes: Any) -> CEM:
-        """Look after every block, and go on from what is left of the last plan, which then needs three rounds.
+        """Plan again after every block, in three rounds that start from the rest of the last plan.
 
-        The paper's planner executes a whole plan blindly: where the world model was wrong, as many steps are lost.
-        Fifteen rounds in place of ten for five blocks. With `shrink` the goal must be reached by the end of the budget,
-        not always a whole horizon later.
+        The paper's planner executes a whole plan without looking: an error of the world model costs all of its steps.
+        This one takes 15 rounds for five blocks, the paper's takes 10. With `shrink` the goal must be reached by the
+        end of the budget, not always a whole horizon later.
 
         >>> CEM.replanning(candidates=100).iterations
         3
@@ -134,7 +129,7 @@ class CEM:
 
     @classmethod
     def improved(cls, **changes: Any) -> CEM:
-        """After iCEM (Pinneri et al. 2020): noise that lasts, elites that stay, actions that can be executed.
+        """iCEM (Pinneri et al. 2020): noise correlated over time, elites kept between rounds, actions within the logs.
 
         Its noise is autoregressive, not coloured by a Fourier transform, and pools do not shrink.
 
@@ -147,7 +142,7 @@ class CEM:
 
     @classmethod
     def mppi(cls, **changes: Any) -> CEM:
-        """Model predictive path integral control: every candidate counts, by its cost, around a mean that moves alone.
+        """MPPI: move the mean to the average of all candidates, weighted by cost, and keep the deviation.
 
         >>> CEM.mppi(candidates=100).elites
         100
@@ -156,11 +151,11 @@ class CEM:
 
     @classmethod
     def experienced(cls, **changes: Any) -> CEM:
-        """Begin with what logs know, and search around it: as good as the paper's planner for a sixteenth of the work.
+        """Begin with logged action sequences and search around them, with a sixteenth of the paper's rollouts.
 
-        The first pool are logged action sequences from states like the present one that ended nearest to the goal;
-        later ones vary the best of them as a body moves, several actions at a time. `candidates=75` is an eighth of the
-        work, and reaches the goal in as many steps. See docs/speed.md for how it was chosen.
+        The first pool holds logged action sequences from states like the present one that ended nearest to the goal;
+        later pools vary the best of them, with noise correlated over time. `candidates=75` takes an eighth of the
+        paper's rollouts. See docs/speed.md for its success and how it was chosen.
 
         >>> CEM().candidates * CEM().iterations / (CEM.experienced().candidates * CEM.experienced().iterations)
         16.216216216216218
@@ -169,82 +164,31 @@ class CEM:
         best = {"candidates": 37, "iterations": 5, "keep_elites": elites // 2, "from_logs": True}
         return cls(**{**best, "logged_among": AMONG, "least_deviation": 0.5, "correlation": 0.8, **changes})
 
-    @property
-    def executed(self) -> int:
-        """Action blocks executed before the next plan."""
-        return self.horizon if self.blocks is None else self.blocks
-
-    def plan(
-        self,
-        model: WorldModel,
-        cost: TerminalCost,
-        context: Tensor,
-        goal: Tensor,
-        streams: EpisodeStreams,
-        injected: np.ndarray | None = None,
-        start: Tensor | None = None,
-        remaining: int | None = None,
-        logged: LoggedActions | None = None,
-        watch: Watch | None = None,
-    ) -> Tensor:
-        """Choose one action sequence per episode.
-
-        Args:
-            model: Rolls the candidates out.
-            cost: Ranks them.
-            context: Latents [B, T, D].
-            goal: Goal latents [B, D].
-            streams: Random streams of the B episodes.
-            injected: Not part of this protocol.
-            start: Blocks left of the last plan [B, up to H, A]; they begin the initial mean.
-            remaining: Action blocks that the budget leaves; H is no more than that if the planner shrinks its horizon.
-            logged: What was done before, if the planner begins with that.
-            watch: Called with every round, for those who want to look.
-
-        Returns:
-            The mean of the last elites, or the best of the last candidates [B, H, A].
-        """
-        if injected is not None:
-            raise ReachcostError("CEM takes no injected candidates: plan without a proposal, or with CategoricalCEM")
-        found = self.search(model, cost, context, goal, streams, start, remaining, logged, watch)
+    def plan(self, context: PlanContext) -> Tensor:
+        """The mean of the last elites, or the best of the last candidates [B, H, A]."""
+        found = self.search(context)
         if self.execute == "mean":
             return found.mean
-        rows = torch.arange(len(goal), device=goal.device)[:, None]
+        rows = torch.arange(len(found.pool), device=found.pool.device)[:, None]
         return found.pool[rows, lowest(found.costs, 1)][:, 0]
 
     @in_pieces()
     @looking_later()
-    def search(
-        self,
-        model: WorldModel,
-        cost: TerminalCost,
-        context: Tensor,
-        goal: Tensor,
-        streams: EpisodeStreams,
-        start: Tensor | None = None,
-        remaining: int | None = None,
-        logged: LoggedActions | None = None,
-        watch: Watch | None = None,
-    ) -> Search:
-        """What `plan` finds, with the candidates it found it among; the arguments are those of `plan`."""
-        if self.from_logs and logged is None:
-            raise ReachcostError(
-                "CEM(from_logs=True) begins with what was logged: give control(..., logs=rc.encode_logs(model, logs))"
-            )
-        if remaining is not None and remaining < 1:
-            raise ReachcostError(f"remaining is {remaining}: no plan fits in a budget that leaves no block")
-        horizon = min(self.horizon, remaining) if self.shrink and remaining is not None else self.horizon
-        device = context.device
-        mean = torch.zeros(len(goal), horizon, model.action_dim, device=device)
-        if start is not None:
-            mean[:, : start.shape[1]] = start[:, :horizon]
+    def search(self, context: PlanContext) -> Search:
+        """The mean that `plan` finds, with the last candidates and their costs."""
+        if context.injected is not None:
+            raise ReachcostError("CEM takes no injected candidates: plan without a proposal, or with CategoricalCEM")
+        model, goal, device = context.model, context.goal, context.latents.device
+        mean = torch.zeros(len(goal), self._length(context), model.action_dim, device=device)
+        if self.warm_start and context.left is not None:
+            mean[:, : context.left.shape[1]] = context.left[:, : mean.shape[1]]
         std, rows = torch.full_like(mean, self.deviation), torch.arange(len(goal), device=device)[:, None]
-        bounds, mixing = self._bounds(model, device), self._mixing(model, horizon, device)
+        bounds, mixing = self._bounds(model, device), self._mixing(model, mean.shape[1], device)
         pool = costs = mean
         kept = pool[:, :0]
-        known = self._known(cost, context[:, -1], goal, horizon, logged)
+        known = self._known(context, mean.shape[1])
         for _ in range(self.iterations):
-            noise = torch.from_numpy(streams.normal(self.candidates, *mean.shape[1:])).to(device)
+            noise = torch.from_numpy(context.streams.normal(self.candidates, *mean.shape[1:])).to(device)
             if mixing is not None:
                 noise = (mixing @ noise.view(*noise.shape[:2], len(mixing), -1)).view_as(noise)
             pool = torch.addcmul(mean[:, None], std[:, None], noise)
@@ -255,7 +199,7 @@ class CEM:
                 pool = torch.minimum(torch.maximum(pool, bounds[0]), bounds[1])
             if kept.shape[1]:
                 pool[:, -kept.shape[1] :] = kept
-            costs = cost(ends_of(model, context, pool), goal)
+            costs = context.costs(pool)
             best = lowest(costs, self.elites)
             elites = pool[rows, best]
             kept = elites[:, : self.keep_elites]
@@ -263,25 +207,31 @@ class CEM:
                 mean = (self._weights(costs.gather(1, best))[..., None, None] * elites).sum(1)
             else:
                 mean, std = elites.mean(1), elites.std(1).clamp(min=self.least_deviation)
-            if watch is not None:
-                watch(Round(pool, costs, best, mean if self.execute == "mean" else elites[:, 0]))
+            if context.watch is not None:
+                context.watch(Round(pool, costs, best, mean if self.execute == "mean" else elites[:, 0]))
         return Search(mean, pool, costs)
+
+    def _length(self, context: PlanContext) -> int:
+        """Blocks of a plan."""
+        if not self.shrink or context.remaining is None:
+            return self.horizon
+        if context.remaining < 1:
+            raise ReachcostError(f"remaining is {context.remaining}: no plan fits in a budget that leaves no block")
+        return min(self.horizon, context.remaining)
 
     def _weights(self, costs: Tensor) -> Tensor:
         """How much each elite counts, from costs [B, K]."""
         spread = costs.std(1, keepdim=True).clamp(min=1e-12)
         return (-(costs - costs.amin(1, keepdim=True)) / (self.temperature * spread)).softmax(1)
 
-    def _known(
-        self, cost: TerminalCost, here: Tensor, goal: Tensor, horizon: int, logged: LoggedActions | None
-    ) -> Tensor | None:
-        """What logs know of the way from latents [B, D] to goals [B, D]: sequences [B, up to S - 1, H, A]."""
-        if not self.from_logs or logged is None:
+    def _known(self, context: PlanContext, horizon: int) -> Tensor | None:
+        """Logged action sequences for the first pool [B, up to S - 1, horizon, A]."""
+        if not self.from_logs:
             return None
-        count = self.candidates - 1
+        logged, here, count = require_logged(self, context.logged), context.latents[:, -1], self.candidates - 1
         if not self.logged_among:
             return logged.near(here, horizon, count)
-        return logged.best(cost, here, goal, horizon, count, max(count, self.logged_among))
+        return logged.best(context.cost, here, context.goal, horizon, count, max(count, self.logged_among))
 
     def _mixing(self, model: WorldModel, horizon: int, device: torch.device) -> Tensor | None:
         """What makes independent noise of T actions in a row [..., T, a] correlated: [T, T], each row of length 1."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,11 +21,10 @@ from reachcost.data.latents import Latents, require_finite, require_latents_of
 from reachcost.data.rollouts import encoded, history_of
 from reachcost.errors import ReachcostError
 from reachcost.planning.actions import require_actions, require_planner, some_action
-from reachcost.planning.history import Remembering
+from reachcost.planning.default import default_planner
 from reachcost.planning.logged import LoggedActions
-from reachcost.planning.rounds import Watch
-from reachcost.planning.usual import usual_planner
-from reachcost.protocols import Planner, TerminalCost, WorldModel
+from reachcost.planning.planner import PlanContext, Planner, Watch, require_logged
+from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 from reachcost.tasks.trial import stepped, try_task
 
@@ -133,21 +131,19 @@ def control(
             discrete. One with a `history` is given as many past frames, one block apart, as the episode has.
         costs: Terminal costs by name.
         evaluation: E start and goal states.
-        planner: Chooses action sequences, by default `CEM.experienced()` where `logs` are given, else the paper's, for
-            the actions of the task; the blocks it names by `executed` are executed, then it plans anew. One with
-            `warm_start` is given the blocks that its last plan left, as `start`, one with `shrink` the number of blocks
-            that the budget leaves, as `remaining`.
+        planner: Chooses action sequences from a `PlanContext`; its first `executed` blocks are executed, then it plans
+            again. By default `CEM.experienced()` where `logs` are given, else the paper's, for the actions of the task.
         seed: Seed of the planner.
         budget: Actions an episode may execute, instead of the number of the evaluation set or the task.
         proposal: Candidates that every pool contains, if the protocol has any.
-        logs: Encoded logs that a planner with `from_logs` begins with, as `logged`; nothing is taken from the episodes
-            that the evaluation set was drawn from.
+        logs: Encoded logs that a planner with `from_logs` begins with; nothing is taken from the episodes that the
+            evaluation set was drawn from.
         watch: Called with every `Round` of every plan of the rows that still act, cost by cost and episode by episode;
             `CEM` and `CategoricalCEM` can be watched.
         progress: True shows how far it is.
     """
     blocks = require_actions(task, model)
-    planner = usual_planner(task.discrete_actions, logs is not None) if planner is None else planner
+    planner = default_planner(task.discrete_actions, logs is not None) if planner is None else planner
     require_planner(task, planner, watched=watch is not None)
     require_set(evaluation)
     require_type(seed, int, "seed", "give a whole number")
@@ -160,19 +156,23 @@ def control(
         active = episodes.active()
         actions = np.empty((0, per_plan, 1))
         if len(active):
-            world, context = memory.context(active)
             streams = EpisodeStreams(seed, "plan", episodes.number[active], replan)
             states, goals = episodes.states[active], episodes.goals[active]
-            injected = proposal(states, goals, streams) if proposal else None
-            cost, goal = episodes.cost(active), episodes.goal_latents[active]
-            told: dict[str, Any] = {}
-            if getattr(planner, "warm_start", False) and replan:
-                told["start"] = memory.left(active)
-            if getattr(planner, "shrink", False):
-                told["remaining"] = -(-(episodes.budget - replans[replan]) // length)
-            told |= {} if logged is None else {"logged": logged}
-            told |= {} if watch is None else {"watch": watch}
-            plan = planner.plan(world, cost, context, goal, streams, injected, **told)
+            latents, past = memory.context(active)
+            context = PlanContext(
+                model,
+                episodes.cost(active),
+                latents,
+                episodes.goal_latents[active],
+                streams,
+                past=past,
+                left=memory.left(active) if replan else None,
+                remaining=-(-(episodes.budget - replans[replan]) // length),
+                logged=logged,
+                injected=proposal(states, goals, streams) if proposal else None,
+                watch=watch,
+            )
+            plan = planner.plan(context)
             memory.keep(active, plan, planner.executed)
             plan = plan[:, : planner.executed].cpu().numpy()
             actions = plan if blocks is None else blocks.unroll(plan)
@@ -187,15 +187,12 @@ def _logged(
     blocks: ActionBlocks | int | None,
     evaluation: EvaluationSet,
 ) -> LoggedActions | None:
-    """What was done before, for a planner that begins with it."""
-    if not getattr(planner, "from_logs", False):
+    """The logged actions that the planner begins with; None if it does not use logs."""
+    if not planner.from_logs:
         if logs is not None:
             raise ReachcostError("the planner does not begin with logs: leave logs= out, or plan with from_logs=True")
         return None
-    if logs is None:
-        raise ReachcostError(
-            "the planner begins with what was logged (from_logs): give control(..., logs=rc.encode_logs(model, logs))"
-        )
+    logs = require_logged(planner, logs)
     require_type(logs, Latents, "logs", "encode them, rc.encode_logs(model, logs)")
     require_latents_of(model, logs)
     assert blocks is not None  # actions are continuous, in blocks, or discrete
@@ -283,21 +280,19 @@ class _Episodes:
 
 
 class _Memory:
-    """What the planner is told of the past of each row: frames and blocks, and what its last plan left unexecuted."""
+    """The past of each row that a planner may use: frames and blocks, and what its last plan left unexecuted."""
 
     def __init__(self, model: WorldModel, episodes: _Episodes, length: int) -> None:
-        self._model, self._episodes, self._length = model, episodes, length
+        self._episodes, self._length = episodes, length
         self._history = history_of(model)
         self._executed = self._left = torch.empty(len(episodes), 0, model.action_dim, device=device_of(model))
 
-    def context(self, rows: np.ndarray) -> tuple[WorldModel, Tensor]:
-        """The last frames of some rows [N, T, D], and the model, told of the blocks between them."""
+    def context(self, rows: np.ndarray) -> tuple[Tensor, Tensor | None]:
+        """The last frames of some rows [N, T, D], and the blocks between them [N, T - 1, A], None if T is 1."""
         count = min(self._history, 1 + self._executed.shape[1])
         ago = [self._length * frame for frame in reversed(range(count))]
         context = torch.stack([self._episodes.latents(rows, actions) for actions in ago], dim=1)
-        if count == 1:
-            return self._model, context
-        return Remembering(self._model, self._executed[torch.from_numpy(rows), 1 - count :]), context
+        return context, self._executed[torch.from_numpy(rows), 1 - count :] if count > 1 else None
 
     def left(self, rows: np.ndarray) -> Tensor:
         """Blocks that the last plans of some rows left unexecuted [N, blocks, A]."""

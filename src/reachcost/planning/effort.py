@@ -16,7 +16,8 @@ from reachcost.data.fingerprint import parts_of
 from reachcost.data.rollouts import encoded
 from reachcost.errors import ReachcostError
 from reachcost.planning.actions import require_actions, require_planner
-from reachcost.protocols import Planner, TerminalCost, WorldModel
+from reachcost.planning.planner import PlanContext, Planner
+from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 
 
@@ -71,7 +72,7 @@ def cost_per_action(
     """
     blocks = require_actions(task, model)
     require_planner(task, planner)
-    if getattr(planner, "from_logs", False) or getattr(planner, "shrink", False):
+    if planner.from_logs or planner.shrink:
         raise ReachcostError(
             "the first plan of one that shrinks, or begins with logs, is not like its others: measure without"
         )
@@ -79,7 +80,7 @@ def cost_per_action(
 
     def plan() -> Tensor:
         streams = EpisodeStreams(seed, "plan", evaluation.episodes, 0)
-        return planner.plan(model, cost, start[:, None], goal, streams)
+        return planner.plan(PlanContext(model, cost, start[:, None], goal, streams))
 
     with one_thread():
         with FlopCounterMode(display=False) as counter:

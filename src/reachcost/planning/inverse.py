@@ -10,16 +10,15 @@ from torch import Tensor
 
 from reachcost.base.devices import bring
 from reachcost.base.parallel import each
-from reachcost.base.seeding import EpisodeStreams
 from reachcost.base.types import require_type
 from reachcost.data.fingerprint import name_of
 from reachcost.errors import ReachcostError
 from reachcost.heads.inverse import InverseDynamics
-from reachcost.protocols import TerminalCost, WorldModel
+from reachcost.planning.planner import PlanContext, Planner
 
 
 @dataclass(frozen=True)
-class InversePolicy:
+class InversePolicy(Planner):
     """Executes what inverse dynamics says, one block after the other: in place of a planner, it plans nothing.
 
     Of a model with a `history` it sees the newest frame.
@@ -47,26 +46,14 @@ class InversePolicy:
             )
 
     @property
-    def discrete(self) -> bool:
+    def discrete(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] (planners are frozen)
         """Whether its actions are discrete."""
         return self.network.discrete
 
-    @property
-    def executed(self) -> int:
-        """Action blocks executed before the next look."""
-        return 1
-
     @torch.no_grad()
-    def plan(
-        self,
-        model: WorldModel,
-        cost: TerminalCost,
-        context: Tensor,
-        goal: Tensor,
-        streams: EpisodeStreams,
-        injected: np.ndarray | None = None,
-    ) -> Tensor:
-        """Return one block per episode [B, 1, A], each by itself; cost and injected candidates are ignored."""
+    def plan(self, context: PlanContext) -> Tensor:
+        """Return one block per episode [B, 1, A]; each episode is planned by itself."""
+        model, goal = context.model, context.goal
         known = self.network.latent_dim, self.network.action_dim
         if known != (model.latent_dim, model.action_dim):
             raise ReachcostError(
@@ -74,8 +61,8 @@ class InversePolicy:
                 f"{name_of(model)} has {model.latent_dim} and {model.action_dim}: train one with this world model"
             )
         bring(self.network, goal.device)
-        episodes: list[tuple[Tensor, ...]] = list(zip(context[:, -1:], goal, strict=True))
+        episodes: list[tuple[Tensor, ...]] = list(zip(context.latents[:, -1:], goal, strict=True))
         if self.sampled:
-            draws = torch.from_numpy(streams.uniform16(1).astype(np.float32) / 65536).to(goal.device)
+            draws = torch.from_numpy(context.streams.uniform16(1).astype(np.float32) / 65536).to(goal.device)
             episodes = [(*episode, draw) for episode, draw in zip(episodes, draws, strict=True)]
         return torch.stack(each(lambda episode: self.network.act(*episode), episodes))

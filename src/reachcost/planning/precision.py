@@ -11,6 +11,7 @@ from reachcost.base.seeding import EpisodeStreams
 from reachcost.data.rollouts import ends_of
 from reachcost.planning.cem import CEM
 from reachcost.planning.elites import lowest
+from reachcost.planning.planner import PlanContext
 from reachcost.protocols import TerminalCost, WorldModel
 
 
@@ -50,7 +51,7 @@ def plan_change(
     for one in (model, other):
         best = lowest(cost(ends_of(one, start[:, None], noise), goal), planner.elites)
         chosen.append([set(row) for row in best.tolist()])
-        plans.append(planner.plan(one, cost, start[:, None], goal, streams()))
+        plans.append(planner.plan(PlanContext(one, cost, start[:, None], goal, streams())))
     shared = [len(mine & theirs) / planner.elites for mine, theirs in zip(*chosen, strict=True)]
     difference = (plans[0] - plans[1]).abs()
     return PlanChange(sum(shared) / len(shared), difference.mean().item(), difference.max().item())

@@ -8,38 +8,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.base.seeding import EpisodeStreams
 from reachcost.data.actions import blocks_of
 from reachcost.data.fingerprint import name_of
 from reachcost.errors import ReachcostError
-from reachcost.protocols import TerminalCost, WorldModel
+from reachcost.planning.planner import PlanContext, Planner
 
 
 @dataclass(frozen=True)
-class RandomPolicy:
+class RandomPolicy(Planner):
     """Draws every action uniformly: from the discrete ones, or within the range of the logs.
 
     A world model with action blocks (`model.actions`) has continuous actions.
     """
 
-    actions: int = 5
+    actions: int = 5  # pyright: ignore[reportIncompatibleVariableOverride] (planners are frozen)
     """Number of discrete actions, where actions are discrete."""
 
-    @property
-    def executed(self) -> int:
-        """Action blocks executed before the next plan."""
-        return 1
-
-    def plan(
-        self,
-        model: WorldModel,
-        cost: TerminalCost,
-        context: Tensor,
-        goal: Tensor,
-        streams: EpisodeStreams,
-        injected: np.ndarray | None = None,
-    ) -> Tensor:
-        """Return one random block per episode [B, 1, A]; cost, goal and injected candidates are ignored."""
+    def plan(self, context: PlanContext) -> Tensor:
+        """Return one random block per episode [B, 1, A]."""
+        model, streams = context.model, context.streams
         blocks = blocks_of(model)
         if blocks is None:
             if model.action_dim != 1:

@@ -12,7 +12,8 @@ from reachcost.costs.latent import LatentMSE
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.planning.control import control
-from reachcost.protocols import SamplingPlanner, TerminalCost, WorldModel
+from reachcost.planning.planner import SamplingPlanner
+from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.report.look import Outcomes, Parts, choose, groups_of, look
 from reachcost.report.material import cost_of
 from reachcost.report.scene import Scene

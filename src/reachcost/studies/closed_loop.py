@@ -12,8 +12,9 @@ from reachcost.costs.latent import LatentMSE
 from reachcost.costs.oracle import OracleGeodesic, exact_model
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.planning.control import ControlRuns, budget_of, control
+from reachcost.planning.planner import Planner
 from reachcost.planning.random_policy import RandomPolicy
-from reachcost.protocols import Planner, TerminalCost, WorldModel
+from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.records import Columns, Run, require_rows
 from reachcost.studies.experiment import ORACLE, RANDOM, Experiment
 from reachcost.studies.study import Setting
@@ -45,7 +46,7 @@ def closed_loop(experiment: Experiment, setting: Setting, goals: EvaluationSet) 
     study, planner = experiment.study, _planner(experiment, setting, task)
     world, cost = _planned_with(experiment, setting, task)
     costs: Mapping[str, TerminalCost] = {setting.cost: cost}
-    if study.prepare is not None and not getattr(planner, "from_logs", False):  # logs know latents, no tables
+    if study.prepare is not None and not planner.from_logs:  # logs know latents, no tables
         world, costs = study.prepare(world, costs)
     proposal = None if setting.cost == RANDOM or study.proposal is None else study.proposal(task)
     options: dict[str, Any] = {
@@ -53,7 +54,7 @@ def closed_loop(experiment: Experiment, setting: Setting, goals: EvaluationSet) 
         "budget": budget_of(task, evaluation, setting.budget),
         "proposal": proposal,
     }
-    if getattr(planner, "from_logs", False):
+    if planner.from_logs:
         options["logs"] = experiment.latents(setting.member.model)
     return control(task, world, costs, goals, planner, **options, progress=experiment.progress)
 

@@ -14,6 +14,7 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.rollouts import encoded
 from reachcost.errors import ReachcostError
 from reachcost.planning.cem import CEM
+from reachcost.planning.planner import PlanContext
 from reachcost.results.ranking import compare_rankings
 from reachcost.results.records import Columns, Run, require_rows
 from reachcost.studies.experiment import Experiment
@@ -42,7 +43,7 @@ def selection_run(experiment: Experiment, setting: Setting, planner: CEM) -> Run
             raise ReachcostError(f"{member.model} does not say how its blocks stand for actions: nothing to execute")
         context, goal = (encoded(model, task.observe(states), len(goals)) for states in (goals.starts, goals.goals))
         streams = EpisodeStreams(member.seed, "plan", goals.episodes, 0)
-        found = planner.search(model, experiment.cost(setting), context[:, None], goal, streams)
+        found = planner.search(PlanContext(model, experiment.cost(setting), context[:, None], goal, streams))
         plans = torch.cat([found.pool, found.mean[:, None]], dim=1)
         ends, reached = execute_watched(task, goals, blocks.unroll(plans.cpu().numpy()))
         distance, rows = to_goals(task.distance, ends, goals), np.arange(len(goals))

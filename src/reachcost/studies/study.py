@@ -20,7 +20,8 @@ from reachcost.fitting.imagined import Imagination
 from reachcost.fitting.recipe import Recipe
 from reachcost.heads.base import LearnedHead
 from reachcost.planning.control import Proposal
-from reachcost.protocols import Planner, TerminalCost, WorldModel
+from reachcost.planning.planner import Planner
+from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 
 if TYPE_CHECKING:
@@ -236,13 +237,15 @@ class Study(Tables):
         parts += ["unclamped"] if not setting.clamp else []
         if setting.planner is not None:
             parts += [type(setting.planner).__name__] if type(setting.planner) is not type(self.planner) else []
-            parts += [
-                f"{part.name}{getattr(setting.planner, part.name)}"
-                for part in fields(setting.planner)  # pyright: ignore[reportArgumentType] (planners are dataclasses)
-                if getattr(setting.planner, part.name) != getattr(self.planner, part.name, None)
-            ]
+            default, chosen = _settings(self.planner), _settings(setting.planner)
+            parts += [f"{name}{value}" for name, value in chosen.items() if value != default.get(name)]
         return "-".join(parts)
 
     def smaller(self, heads: Mapping[str, HeadPlan] | None = None, **logs: Any) -> Study:
         """The same study on fewer logs, perhaps with quicker heads: to try it out."""
         return replace(self, logs={**self.logs, **logs}, heads=self.heads if heads is None else heads)
+
+
+def _settings(planner: Any) -> dict[str, Any]:
+    """The fields of a planner, which is a dataclass."""
+    return {part.name: getattr(planner, part.name) for part in fields(planner)}

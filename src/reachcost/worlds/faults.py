@@ -17,7 +17,8 @@ from reachcost.data.fingerprint import fingerprint_of
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.data.rollouts import history_of
-from reachcost.protocols import Observations, SamplingPlanner, TerminalCost, WorldModel
+from reachcost.planning.planner import SamplingPlanner
+from reachcost.protocols import Observations, TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 from reachcost.worlds.world import World
 

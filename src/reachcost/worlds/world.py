@@ -18,7 +18,8 @@ from reachcost.errors import ReachcostError
 from reachcost.fitting.choose import LabelledRecipe
 from reachcost.fitting.default import repair_latents
 from reachcost.heads.base import LearnedHead
-from reachcost.protocols import SamplingPlanner, TerminalCost, WorldModel
+from reachcost.planning.planner import SamplingPlanner
+from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 
 PARTS = ("tune", "report")

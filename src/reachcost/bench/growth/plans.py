@@ -16,6 +16,7 @@ from reachcost.costs.latent import LatentMSE
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
+from reachcost.planning.planner import PlanContext
 from reachcost.tasks.registry import make_task
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
 from reachcost.worldmodels.jepa import JepaWorldModel
@@ -74,7 +75,8 @@ def _plan(model: JepaWorldModel, planner: CEM) -> Callable[[], object]:
     start, goal = torch.randn(2, 1, model.latent_dim, generator=torch.Generator().manual_seed(0))
 
     def work() -> object:
-        return planner.plan(model, LatentMSE(), start[:, None], goal, EpisodeStreams(0, "plan", [0], 0))
+        streams = EpisodeStreams(0, "plan", [0], 0)
+        return planner.plan(PlanContext(model, LatentMSE(), start[:, None], goal, streams))
 
     return work
 

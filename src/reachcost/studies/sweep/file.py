@@ -19,7 +19,7 @@ from reachcost.fitting.recipe import Recipe
 from reachcost.fitting.temporal import SAMPLERS
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
-from reachcost.protocols import Planner
+from reachcost.planning.planner import Planner
 from reachcost.studies.study import HeadPlan
 from reachcost.studies.sweep.filled import checked, filled, told
 

@@ -14,7 +14,8 @@ from reachcost.base.types import ask
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.protocols import Planner, WorldModel
+from reachcost.planning.planner import Planner
+from reachcost.protocols import WorldModel
 from reachcost.studies.costs import COSTS, hybrid
 from reachcost.studies.experiment import ORACLE, RANDOM
 from reachcost.studies.lines import BOUNDS, Line

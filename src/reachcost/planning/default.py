@@ -1,4 +1,4 @@
-"""The planner of those who name none, or only its size."""
+"""Default planners, chosen by the kind of actions."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 
 
-def usual_planner(discrete_actions: int | None, with_logs: bool = False) -> CEM | CategoricalCEM:
-    """One that begins with what logs know, where there are any; else the paper's.
+def default_planner(discrete_actions: int | None, with_logs: bool = False) -> CEM | CategoricalCEM:
+    """The planner that begins with logged actions where there are logs, else the paper's.
 
     Args:
-        discrete_actions: How many there are, None where actions are continuous.
-        with_logs: Whether encoded logs are at hand.
+        discrete_actions: Number of discrete actions; None where actions are continuous.
+        with_logs: Whether there are encoded logs.
 
-    >>> usual_planner(None) == CEM(), usual_planner(3, with_logs=True).actions
+    >>> default_planner(None) == CEM(), default_planner(3, with_logs=True).actions
     (True, 3)
     """
     if discrete_actions is None:
@@ -28,7 +28,7 @@ def sized_planner(discrete_actions: None, candidates: int, iterations: int) -> C
 @overload
 def sized_planner(discrete_actions: int | None, candidates: int, iterations: int) -> CEM | CategoricalCEM: ...
 def sized_planner(discrete_actions: int | None, candidates: int, iterations: int) -> CEM | CategoricalCEM:
-    """The paper's planner of so many candidates, a tenth of them elites, and rounds.
+    """The paper's planner with another number of candidates, a tenth of them elites, and of rounds.
 
     >>> sized_planner(None, candidates=100, iterations=5).elites
     10

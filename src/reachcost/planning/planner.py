@@ -1,0 +1,178 @@
+"""What a planner is: a class with a `plan`, what it can do, and the context that every plan is made from.
+
+Shapes are those of `reachcost.protocols`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reachcost.base.seeding import EpisodeStreams
+from reachcost.data.rollouts import ends_of
+from reachcost.errors import ReachcostError
+from reachcost.protocols import TerminalCost, WorldModel
+
+if TYPE_CHECKING:
+    from reachcost.planning.logged import LoggedActions
+
+Logged = TypeVar("Logged")
+
+
+class Round(NamedTuple):
+    """The candidates that a planner sampled and kept in one round, for B episodes."""
+
+    pool: Tensor
+    """Candidates [B, S, H, A]."""
+    costs: Tensor
+    """Their costs [B, S]."""
+    elites: Tensor
+    """Indices of those that were kept, best first [B, K]."""
+    plan: Tensor
+    """The plan if this round were the last [B, H, A]."""
+
+
+Watch = Callable[[Round], None]
+"""Is called with every round of a search; it must not change the tensors."""
+
+
+@dataclass(frozen=True)
+class PlanContext:
+    """Everything that a planner may use to plan the next actions of B episodes.
+
+    Only the first five are needed to make one. `reachcost.control` fills in all that it knows.
+
+    >>> from reachcost import CategoricalCEM, ExactTopoNav, LatentMSE
+    >>> model = ExactTopoNav()
+    >>> here, goal, streams = model.latents[:1, None], model.latents[9:10], EpisodeStreams(0, "plan", [0], 0)
+    >>> CategoricalCEM().plan(PlanContext(model, LatentMSE(), here, goal, streams)).shape
+    torch.Size([1, 12, 1])
+    """
+
+    model: WorldModel
+    """The frozen world model."""
+    cost: TerminalCost
+    """The terminal cost."""
+    latents: Tensor
+    """The last T frames [B, T, D], one action block apart, the newest last; T is 1 unless the model has a `history`."""
+    goal: Tensor
+    """Goal latents [B, D]."""
+    streams: EpisodeStreams
+    """Random streams of the B episodes."""
+    past: Tensor | None = None
+    """Action blocks executed between the T frames [B, T - 1, A]; None if T is 1."""
+    left: Tensor | None = None
+    """Action blocks that the last plan of the episode left unexecuted [B, up to H, A]; None for the first plan."""
+    remaining: int | None = None
+    """Action blocks that the budget of the episode leaves, rounded up; None if there is no limit."""
+    logged: LoggedActions | None = None
+    """Logged action sequences, by the latent that they began from; None without logs."""
+    injected: np.ndarray | None = None
+    """Candidates [B, iterations, K, H] that the protocol of a task writes into every pool."""
+    watch: Watch | None = None
+    """Is called with every round of the search."""
+
+    def ends(self, actions: Tensor) -> Tensor:
+        """Terminal latents [B, S, D] that the model predicts for candidates [B, S, H, A]."""
+        if self.past is not None:
+            past = self.past[:, None].expand(-1, actions.shape[1], -1, -1)
+            actions = torch.cat([past.to(actions), actions], dim=2)
+        return ends_of(self.model, self.latents, actions)
+
+    def costs(self, actions: Tensor) -> Tensor:
+        """Costs [B, S] of candidates [B, S, H, A]; lower is better."""
+        return self.cost(self.ends(actions), self.goal)
+
+
+class Planner:
+    """Base class of planners: `plan` chooses actions, the attributes declare what the planner can do.
+
+    Attributes:
+        executed: Action blocks of a plan that are executed before the next plan.
+        discrete: Whether actions are discrete; None if the planner chooses actions of both kinds.
+        actions: Number of discrete actions that it chooses from; None if any number fits.
+        from_logs: Whether it needs logged actions (`PlanContext.logged`).
+        shrink: Whether a plan has at most `PlanContext.remaining` blocks.
+
+    >>> class Ahead(Planner):
+    ...     def plan(self, context: PlanContext) -> Tensor:
+    ...         return torch.ones(len(context.goal), 1, context.model.action_dim)
+    >>> Ahead().executed
+    1
+    """
+
+    executed: int = 1
+    discrete: bool | None = None
+    actions: int | None = None
+    from_logs: bool = False
+    shrink: bool = False
+
+    def plan(self, context: PlanContext) -> Tensor:
+        """Choose an action sequence [B, H, A] for each episode; H is at least `executed`, unless the budget ends."""
+        raise NotImplementedError(f"{type(self).__name__} has no `plan`")
+
+
+def require_logged(planner: Planner, logged: Logged | None) -> Logged:
+    """The logs that a planner needs; refuses None."""
+    if logged is None:
+        raise ReachcostError(
+            f"{type(planner).__name__}(from_logs=True) begins with logged actions: give control(..., "
+            "logs=rc.encode_logs(model, logs))"
+        )
+    return logged
+
+
+class SamplingPlanner(Planner):
+    """Base class of planners that sample candidates in rounds, and call `PlanContext.watch` with each round.
+
+    Attributes:
+        horizon: Action blocks of a candidate.
+        candidates: Candidates of a round.
+        iterations: Number of rounds.
+        elites: Candidates that a round keeps.
+        keep_elites: Elites that stay in the pool of the next round.
+        blocks: Action blocks of a plan that are executed before the next plan; None executes all.
+        warm_start: Whether a search begins with what the last plan left (`PlanContext.left`).
+    """
+
+    horizon: int
+    candidates: int
+    iterations: int
+    elites: int
+    keep_elites: int = 0
+    blocks: int | None = None
+    warm_start: bool = False
+
+    @property
+    def executed(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] (planners are frozen)
+        """Action blocks of a plan that are executed before the next plan."""
+        return self.horizon if self.blocks is None else self.blocks
+
+    def _require_counts(self, fewest: int) -> None:
+        """Refuse counts that contradict each other; a distribution is fitted to at least `fewest` elites."""
+
+        def refuse(remedy: str, *names: str) -> None:
+            given = ", ".join(f"{name}={getattr(self, name)}" for name in names)
+            raise ReachcostError(f"{type(self).__name__}({given}): {remedy}")
+
+        if min(self.horizon, self.iterations) < 1 or not fewest <= self.elites <= self.candidates:
+            refuse(
+                f"make every count positive, and {fewest} <= elites <= candidates",
+                *("horizon", "candidates", "iterations", "elites"),
+            )
+        if not 1 <= self.executed <= self.horizon:
+            refuse(f"execute 1 to {self.horizon} blocks, those of the horizon", "horizon", "blocks")
+        if self.warm_start and self.executed == self.horizon:
+            refuse(
+                "nothing of a plan is left to start from: execute fewer blocks, say blocks=1",
+                *("horizon", "blocks", "warm_start"),
+            )
+        if not 0 <= self.keep_elites <= self.elites:
+            refuse(f"keep no more elites than there are, 0 to {self.elites}", "elites", "keep_elites")
+        if self.keep_elites == self.candidates:
+            refuse("keep fewer elites, or no new candidate is ever drawn", "candidates", "keep_elites")
