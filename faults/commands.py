@@ -82,9 +82,11 @@ COMMANDS = {
             fine=(0, 3, 4),
         ),
         Command("report", ("report", "../inputs/audit.json", "../inputs/head", "--out", "report.html")),
-        Command("sweep", ("sweep", "../inputs/keys.toml", "--out", "out"), resumes=True),
+        Command("sweep", ("sweep", "../inputs/keys.toml", "--trust", "--out", "out"), resumes=True),
         Command(
-            "workers", ("sweep", "../inputs/keys.toml", "--out", "out", "--on", "local", "--workers", "2"), resumes=True
+            "workers",
+            ("sweep", "../inputs/keys.toml", "--trust", "--out", "out", "--on", "local", "--workers", "2"),
+            resumes=True,
         ),
         Command("reproduce", ("reproduce", "toponav", "--out", "out"), resumes=True, before=_recorded),
         Command(

@@ -115,7 +115,7 @@ def _kill(chance: random.Random, nodes: Nodes, driver: subprocess.Popen[bytes]) 
 
 
 def _driver(file: Path, out: Path, address: str | None = None) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", DRIVER, "sweep", str(file), "--out", str(out)]
+    command = [sys.executable, "-c", DRIVER, "sweep", str(file), "--trust", "--out", str(out)]
     where = ["--on", "ray", "--address", address] if address else []
     cache = {"REACHCOST_CACHE": str(out) + "-cache", "OMP_NUM_THREADS": "1"}
     with Path(f"{out}-errors").open("wb") as errors:

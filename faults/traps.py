@@ -24,11 +24,13 @@ from faults.formats.logs import ACTIONS, LENGTHS, STATES
 from reachcost.base.memory import available
 from reachcost.base.modules import _checksum
 from reachcost.base.sealed import write_sealed
-from reachcost.commands.sweep import read_file
+from reachcost.commands.sweep import read_file, study_of_sweep
 from reachcost.data.logs.hdf5 import open_logs
 from reachcost.explore.asked import Asked
 from reachcost.heads.storage import load_head
 from reachcost.report.report import Report
+from reachcost.studies.cells.order import Order
+from reachcost.studies.cells.plan import plan_of
 from reachcost.studies.sweep.file import read_sweep
 from reachcost.worldmodels.loading import load_world_model
 
@@ -78,9 +80,10 @@ def page(name: str) -> Write:
 
 
 def sweep(directory: Path) -> Any:
-    """Read the sweep, its heads and planners."""
-    found = read_sweep("sweep.toml", read_file(directory / "sweep.toml"))
-    return len(found.head_plans()), len(found.all_planners(None))
+    """Plan the sweep of an author whom nobody trusts."""
+    text = read_file(directory / "sweep.toml")
+    order = Order(read_sweep("sweep.toml", text).name, study_of_sweep, ("sweep.toml", text))
+    return [part.kind for part in plan_of([order], directory / "out")]
 
 
 def after(base: Write, name: str, change: Callable[[Path], Any]) -> Write:
@@ -267,6 +270,19 @@ def text(name: str, words: str) -> Write:
     return lambda directory: (directory / name).write_text(words)
 
 
+def stranger(task: str, model: str) -> Write:
+    """What writes a module that writes the canary, and a sweep that names it."""
+
+    def write(directory: Path) -> None:
+        (directory / "stranger.py").write_text(f"open({str(directory / 'canary')!r}, 'w')")
+        named = f"{directory}/stranger.py:World"
+        text("sweep.toml", f"task = '{task or named}'\nmodels = ['{model or named}']")(directory)
+
+    return write
+
+
+NUL = "a\\u0000b"
+SMALL = "task = 'tworoom'\nmodels = ['lewm-tworoom-3072']\nlogs = {episodes = 5}\n"
 DEEP = b"[" * 100_000
 NUMBER = b'{"format": 1e400}'
 HEADER = b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}'
@@ -363,6 +379,28 @@ TRAPS: dict[str, Trap] = {
         text("sweep.toml", f"{records.SWEEP}warmup = {[*range(999)]}\nx = {[*range(999)]}\ny = {[*range(999)]}"), sweep
     ),
     "sweep: a number that is none": Trap(text("sweep.toml", "task = 'tworoom'\nmodels = ['m']\nseeds = [nan]"), sweep),
+    **{
+        f"sweep: {what}": Trap(text("sweep.toml", SMALL + words), sweep)
+        for what, words in {
+            "a weight without end": "hybrids = [inf]\n[heads.trm]",
+            "an episode without end": "budgets = [9_000_000_000_000_000_000]",
+            "a training without end": "[heads.trm]\nrecipe = {epochs = 9_000_000_000_000_000_000}",
+            "a million closed loops": f"seeds = {[*range(1000)]}\nbudgets = {[*range(1, 1000)]}",
+            "a name that leads away": "name = '..'",
+            "a head's name that leads away": "[heads.'../../canary']",
+            "a hidden name": "name = '.git'",
+            "a name longer than any file's": f"name = '{'a' * 300}'",
+            "NUL in its name": f'name = "{NUL}"',
+            "NUL in the name of a head": f'[heads."{NUL}"]',
+            "NUL in the name of a planner": f'[planners."{NUL}"]',
+        }.items()
+    },
+    **{
+        f"sweep: NUL in the name of {what}": Trap(text("sweep.toml", SMALL.replace(whole, f'"{NUL}"')), sweep)
+        for what, whole in {"its task": "'tworoom'", "a model": "'lewm-tworoom-3072'", "logs": "{episodes = 5}"}.items()
+    },
+    "sweep: a stranger's world": Trap(stranger("", "lewm-tworoom-3072"), sweep),
+    "sweep: a stranger's model": Trap(stranger("tworoom", ""), sweep),
     "explore: a number without end": Trap(lambda _: None, lambda _: Asked.of(b'{"seed": ' + b"9" * 5000 + b"}")),
     "explore: brackets without end": Trap(lambda _: None, lambda _: Asked.of(DEEP)),
 }

@@ -101,6 +101,15 @@ def test_walks_see_to_the_end_of_tables_that_are_no_lines(table: str, tmp_path: 
     assert {"/".join(path.parts[-3:]) for path in walk.missing} == {*json.loads(published.read_text())["rows_sha256"]}
 
 
+def test_a_walk_takes_as_long_as_there_are_cells(tmp_path: Path) -> None:
+    def seconds(cells: int) -> float:
+        order, began = number_order(tmp_path, *map(str, range(cells))), time.process_time()
+        assert len(Desk(tmp_path, Progress()).walk(order).missing) == cells + 1
+        return time.process_time() - began
+
+    assert seconds(20_000) < 16 * seconds(2_500)
+
+
 def test_a_second_configuration_under_one_name_is_refused_before_anything_runs(tmp_path: Path) -> None:
     walk = Desk(tmp_path, Progress()).walk(number_order(tmp_path, "fine"))
     (cell,) = (cell for cell in walk.missing.values() if cell.path.name == "weights")

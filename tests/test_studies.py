@@ -30,7 +30,7 @@ RAW = Setting(MEMBERS[0], "raw")
         ({"members": {"a": [Member("sketch", 1, "x"), Member("sketch", 2, "x")]}}, "two members .* are called 'x'"),
         ({"members": {"a": [Member("other", 1, "x")]}}, "no world model 'other': it has sketch"),
         ({"costs": {"trm": CostPlan(lambda *_: rc.LatentMSE())}}, "'trm' is a head and a cost"),
-        ({"name": "a/b"}, "names are those of directories"),
+        ({"name": "a/b"}, "'a/b' cannot be the name of a file"),
     ],
 )
 def test_a_study_that_would_mix_up_runs_is_refused(changes: dict[str, Any], message: str) -> None:

@@ -54,7 +54,7 @@ SMALLER = {
 
 
 def study_of(text: str) -> Study:
-    return study_of_sweep("sweep.toml", text)
+    return study_of_sweep("sweep.toml", text, trust=True)
 
 
 def documented() -> str:
@@ -90,18 +90,20 @@ def test_the_documented_example_runs_in_small(tmp_path: Path, capsys: pytest.Cap
 COSTS = ("raw", "trm-temporal", "trm-stitched", "shuffled", "trm-temporal-hybrid")
 
 
-def test_the_documented_refusal_is_what_is_said() -> None:
-    (promised,) = re.findall(r"^reachcost: (.*)$", (ROOT / "docs" / "sweeps.md").read_text(), re.MULTILINE)
-    with pytest.raises(ReachcostError) as refused:
+def test_the_documented_refusals_are_what_is_said() -> None:
+    promised = re.findall(r"^reachcost: (.*)$", (ROOT / "docs" / "sweeps.md").read_text(), re.MULTILINE)
+    with pytest.raises(ReachcostError) as misspelled:
         study_of(documented().replace('"stitched"]', '"stiched"]'))
-    assert str(refused.value) == promised
+    with pytest.raises(ReachcostError) as untrusted:
+        study_of_sweep("stranger.toml", 'task = "maze.py:Maze"\nmodels = ["lewm-tworoom-3072"]')
+    assert [str(misspelled.value), str(untrusted.value)] == promised
 
 
 @pytest.mark.slow
 def test_workers_make_the_same_sweep(tmp_path: Path) -> None:
     (tmp_path / "keys.toml").write_text(CORRIDOR + "budgets = [4]\n" + QUICK)
     for out, where in (("here", ()), ("local", ("--on", "local", "--workers", "2"))):
-        assert main(["sweep", str(tmp_path / "keys.toml"), "--out", str(tmp_path / out), *where]) == 0
+        assert main(["sweep", str(tmp_path / "keys.toml"), "--trust", "--out", str(tmp_path / out), *where]) == 0
     assert contents(tmp_path / "local") == contents(tmp_path / "here")
 
 
@@ -137,6 +139,9 @@ def test_planners_are_like_those_that_have_a_name() -> None:
 
 
 HEAD = "[heads.trm]\n"
+MANY = f"pairs = {[*range(2, 82)]}\nvalidation = {[*range(2, 82)]}"
+NUL = "a\\u0000b"
+UNSAFE = ("..", ".", "", "a/b", "../a", "/a", "a\\b", ".a", " ")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +158,14 @@ HEAD = "[heads.trm]\n"
         (CORRIDOR + "seeds = [0, 0]", "sweep.toml: seeds holds 0 twice: leave one of them out"),
         (CORRIDOR + "hybrids = [0.0, 0.0]", "sweep.toml: hybrids holds 0.0 twice: leave one of them out"),
         (CORRIDOR + f"seeds = [{'1' * 5000}]", "sweep.toml is not TOML (Exceeds the limit (4300 digits)"),
-        (CORRIDOR + f"seeds = [0x{'f' * 5000}]", "holds a whole number beyond 9,223,372,036,854,775,807: give a small"),
+        (CORRIDOR + f"seeds = [0x{'f' * 5000}]", "sweep.toml: seeds holds a number of 20000 bits: give"),
+        (CORRIDOR + "seeds = [0b1" + "0" * 32 + "]", "seeds holds 4294967296: give a number of at most 4,294,967,295"),
+        (CORRIDOR + "hybrids = [nan]\n" + HEAD, "sweep.toml: hybrids holds nan: give a number of at most"),
+        (CORRIDOR + "hybrids = [-1e999]\n" + HEAD, "sweep.toml: hybrids holds -inf: give a number of at most"),
+        (CORRIDOR + "budgets = [1_000_001]", "budgets holds 1000001: give a number of at most 1,000,000"),
+        (CORRIDOR + HEAD + "recipe = {epochs = [1, 1_000_001]}", "heads.trm.recipe.epochs holds 1000001: give"),
+        (CORRIDOR + "[planners.a]\niterations = 1_000_001", "planners.a.iterations holds 1000001: give"),
+        (CORRIDOR.replace("episodes = 100", "episodes = inf"), "sweep.toml: logs.episodes holds inf: give"),
         (CORRIDOR + "seeds = [0, -1]", "sweep.toml: seeds holds -1: give 0 or more"),
         (CORRIDOR + "budgets = [0]", "sweep.toml: budgets holds 0: give 1 or more"),
         (CORRIDOR.replace("episodes = 2", "episodes = 0"), "sweep.toml: episodes holds 0: give 1 or more"),
@@ -194,7 +206,23 @@ HEAD = "[heads.trm]\n"
         (CORRIDOR + HEAD + "imagination = {blocks = 'x'}", "heads.trm.imagination: blocks is 'x': give"),
         (CORRIDOR + "[planners.a]\nlike = 'mppi'", "sweep.toml: planners.a: like is 'mppi': give one of paper, exp"),
         (CORRIDOR + "[planners.a]\ncandidates = 1", "sweep.toml: planners.a: CategoricalCEM"),
-        (CORRIDOR + "name = 'a/b'", "names something 'a/b': names are those of directories"),
+        *((CORRIDOR + f"name = '{name}'", f"sweep.toml: {name!r} cannot be the name of a file") for name in UNSAFE),
+        *((CORRIDOR + f"[heads.'{name}']", f"sweep.toml: {name!r} cannot be the name of a file") for name in UNSAFE),
+        (CORRIDOR + f"name = '{'a' * 201}'", "cannot be the name of a file: choose a name of at most 200"),
+        (CORRIDOR + f'name = "{NUL}"', "sweep.toml: name holds 'a\\x00b': leave out"),
+        (CORRIDOR + f'[heads."{NUL}"]', "sweep.toml: heads holds 'a\\x00b': leave out"),
+        (CORRIDOR + f'[planners.a]\n"{NUL}" = 1', "sweep.toml: planners.a holds 'a\\x00b': leave out"),
+        (CORRIDOR.replace("tests.toy:Sketch", NUL), "sweep.toml: models holds 'a\\x00b': leave out"),
+        (CORRIDOR.replace("tests.toy:Corridor", f"{NUL}:C"), "sweep.toml: task holds 'a\\x00b:C': leave out"),
+        (CORRIDOR.replace("{episodes = 100}", f'"{NUL}.h5"'), "sweep.toml: logs holds 'a\\x00b.h5': leave out"),
+        (CORRIDOR.replace("tests.toy:Sketch", "a" * 256), "of 256 characters: give at most 1000"),
+        (CORRIDOR.replace("tests.toy:Sketch", "a/" * 501), "of 1002 characters: give at most 1000"),
+        (CORRIDOR + f"[heads.a]\n{MANY}\n[heads.b]\n{MANY}", "heads.b makes 12,800 of them: give at most 10,000"),
+        (
+            CORRIDOR + f"hybrids = {[*range(2000)]}\n[heads.a]\n{MANY}",
+            "hybrids makes 12,800,000 costs: ask for at most",
+        ),
+        (CORRIDOR + f"budgets = {[*range(1, 500)]}\nseeds = {[*range(500)]}", "asks for 249,500 closed loops: ask for"),
     ],
 )
 def test_a_wrong_file_gets_one_sentence(text: str, sentence: str) -> None:
@@ -202,6 +230,12 @@ def test_a_wrong_file_gets_one_sentence(text: str, sentence: str) -> None:
         study_of(text)
     assert sentence in str(refused.value)
     assert len(str(refused.value).splitlines()) == 1
+
+
+def test_runs_whose_names_no_file_can_have_are_refused_before_they_are_computed(tmp_path: Path) -> None:
+    order = Order("sweep", study_of_sweep, ("sweep.toml", f"{ROOM}logs = {{episodes = 5}}\n[heads.{'a' * 200}]"))
+    with pytest.raises(ReachcostError, match="cannot be the name of a directory"):
+        Desk(tmp_path, Progress()).walk(order)
 
 
 @pytest.mark.parametrize("words", ["a" * 65_000, "a " * 32_000, "a.a" + " " * 65_000, ("a." * 31 + "!") * 1000])
@@ -232,7 +266,7 @@ def test_what_a_file_names_must_be_there(
 ) -> None:
     (tmp_path / "sweep.toml").write_text(text)
     monkeypatch.chdir(tmp_path)
-    assert main(["sweep", "sweep.toml"]) == 1
+    assert main(["sweep", "sweep.toml", "--trust"]) == 1
     error = capsys.readouterr().err
     assert sentence in error
     assert len(error.strip().splitlines()) == 1
@@ -242,7 +276,7 @@ def test_what_a_file_names_must_be_there(
 def test_an_impossible_out_is_found_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "sweep.toml"
     file.write_text(CORRIDOR)
-    assert main(["sweep", str(file), "--out", str(file)]) == 1
+    assert main(["sweep", str(file), "--trust", "--out", str(file)]) == 1
     assert "sweep.toml is a file: choose another --out, a directory" in capsys.readouterr().err
 
 

@@ -14,7 +14,7 @@ from reachcost.audits.record import write_audit
 from reachcost.audits.stage import judge, unknown
 from reachcost.audits.stages import STAGES
 from reachcost.base.atomic import write_file
-from reachcost.commands.sweep import read_file
+from reachcost.commands.sweep import read_file, study_of_sweep
 from reachcost.data.frozen import read_frozen
 from reachcost.report.frames import strip
 from reachcost.report.report import Report
@@ -129,11 +129,12 @@ def sweep(directory: Path) -> None:
 
 
 def read_sweep_file(directory: Path) -> str:
-    """All heads and planners that it declares."""
-    path = directory / "sweep.toml"
-    found = read_sweep("sweep.toml", read_file(path))
-    heads = {name: asdict(plan) for name, plan in found.head_plans().items()}
-    return digest({"sweep": asdict(found), "heads": heads, "planners": found.all_planners(None)})
+    """All heads, planners, costs and members that it declares, for whom nobody trusts its author."""
+    text = read_file(directory / "sweep.toml")
+    found, study = read_sweep("sweep.toml", text), study_of_sweep("sweep.toml", text)
+    heads = {name: asdict(plan) for name, plan in study.heads.items()}
+    names = {"costs": [*study.costs], "members": study.members}
+    return digest({"sweep": asdict(found), "heads": heads, "planners": found.all_planners(None), **names})
 
 
 def frozen(directory: Path) -> None:

@@ -89,7 +89,7 @@ def test_a_world_of_ones_own_travels_with_its_logs(
     text = CORRIDOR.replace("tests.toy:", "own/maze.py:").replace("{episodes = 100}", "'my.h5'")
     Path("keys.toml").write_text(text + "budgets = [4]\n" + QUICK)
     for out, where in (("here", ()), ("nodes", ("--on", "ray", "--address", nodes.address))):
-        assert main(["sweep", "keys.toml", "--out", out, *where]) == 0
+        assert main(["sweep", "keys.toml", "--trust", "--out", out, *where]) == 0
     assert contents(tmp_path / "nodes") == contents(tmp_path / "here")
     driver, *workers = (tmp_path / "seen").read_text().splitlines()
     assert driver == str(tmp_path / "own" / "maze.py")
@@ -169,7 +169,8 @@ def test_an_address_of_nothing_is_told(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_ctrl_c_ends_a_cluster_of_ones_own_without_a_word_of_ray(tmp_path: Path) -> None:
     (tmp_path / "keys.toml").write_text(CORRIDOR + "[heads.trm]\nrecipe = {epochs = 1000000}\n")
-    command = [sys.executable, "-m", "reachcost", "sweep", str(tmp_path / "keys.toml"), "--on", "ray", "--workers", "1"]
+    command = [sys.executable, "-m", "reachcost", "sweep", str(tmp_path / "keys.toml"), "--trust"]
+    command += ["--on", "ray", "--workers", "1"]
     out = tmp_path / "out"
     driver = subprocess.Popen(
         [*command, "--out", str(out)],

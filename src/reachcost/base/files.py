@@ -6,6 +6,23 @@ import errno
 import stat
 from pathlib import Path
 
+LONGEST_NAME = 200
+"""Bytes of a file name: file systems allow 255, and a file has a longer name while it is written."""
+
+
+def is_file_name(name: str) -> bool:
+    r"""Whether a text can name a file or a directory: a single part of a path, not hidden, all of it printable.
+
+    >>> [is_file_name(name) for name in ("trm-0.5", "..", "a/b", "a\0b", "")]
+    [True, False, False, False, False]
+    """
+    return (
+        name.isprintable()
+        and name.strip(". ") == name
+        and not {"/", "\\"} & {*name}
+        and 0 < len(name.encode()) <= LONGEST_NAME
+    )
+
 
 def require_regular(path: Path) -> None:
     """OSError unless there is a file, before anybody opens it and waits.

@@ -133,16 +133,32 @@ def is_own(text: str) -> bool:
     return bool(colon and where) and name.isidentifier() and not expanded(text).exists()
 
 
+def needs_trust(text: str) -> bool:
+    """Whether a text names code that is not a class of reachcost: to import or call it can run anything.
+
+    >>> needs_trust("tworoom"), needs_trust("reachcost.tasks.tworoom:VariedTwoRoom"), needs_trust("my_world:Maze")
+    (False, False, True)
+    """
+    where, colon, name = text.rpartition(":")
+    ours = where.partition(".")[0] == "reachcost" and not _is_file(where) and name[:1].isupper()
+    return bool(colon) and name.isidentifier() and not ours
+
+
 def own_object(text: str) -> Any:
     """What `module:name` or `path/to/file.py:name` stands for; modules are looked for in this directory, too."""
     where, _, name = text.rpartition(":")
-    if (here := str(Path.cwd())) not in sys.path:
+    here = str(Path.cwd())
+    if needs_trust(text) and here not in sys.path:  # no file here replaces a package that reachcost imports
         sys.path.insert(0, here)
-    module = _file(expanded(where)) if where.endswith(".py") or "/" in where else _module(where)
+    module = _file(expanded(where)) if _is_file(where) else _module(where)
     if not hasattr(module, name):
         offered = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
         raise ReachcostError(f"{where} has no {name!r}: it defines {', '.join(offered) or 'nothing'}")
     return getattr(module, name)
+
+
+def _is_file(where: str) -> bool:
+    return where.endswith(".py") or "/" in where
 
 
 def _module(name: str) -> ModuleType:

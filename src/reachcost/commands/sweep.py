@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,9 +10,10 @@ import tyro
 
 from reachcost.base.files import require_regular
 from reachcost.base.places import expanded
+from reachcost.base.terminal import PlainConsole
 from reachcost.commands import console, require_writable
 from reachcost.commands.cells import On, reported, require_place, show_plan, tables_made
-from reachcost.commands.options import is_own, logs_option, model_option, task_option
+from reachcost.commands.options import is_own, logs_option, model_option, needs_trust, task_option
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ def sweep(
     report: Path | None = None,
     device: str = "auto",
     plan: bool = False,
+    trust: bool = False,
     on: On = "here",
     workers: int | None = None,
     address: str | None = None,
@@ -40,6 +43,8 @@ def sweep(
         report: HTML file for a report, with maps and episodes; heads that were not kept are trained again for it.
         device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
         plan: Only show what is done, what remains, and about how long that takes.
+        trust: Import code outside reachcost that the file names as module:name or path/to/file.py:name, which can run
+            anything. Without this option the command asks first, also for --plan; without a terminal it refuses.
         on: Compute here, in one process, in local worker processes, or on a Ray cluster.
         workers: How many of these; by default one for each core.
         address: Of the cluster: auto, host:port or ray://host:port; by default what RAY_ADDRESS says, or a new one of
@@ -53,8 +58,10 @@ def sweep(
     require_place(on, workers, address)
     text = read_file(file)
     declared = read_sweep(str(file), text)
-    command = f"reachcost sweep {file.name}"
-    orders = [Order(declared.name, study_of_sweep, (str(file), text), declared.episodes, command, _reads(declared))]
+    trust = trust or _user_agrees(declared)
+    _require_trust(declared, trust)
+    command, given = f"reachcost sweep {file.name}", (str(file), text, trust)
+    orders = [Order(declared.name, study_of_sweep, given, declared.episodes, command, _reads(declared))]
     if plan:
         show_plan(orders, out, workers)
         return
@@ -73,12 +80,44 @@ def _reads(sweep: Sweep) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(names) if expanded(name).exists())
 
 
-def study_of_sweep(file: str, text: str) -> Study:
-    """The study that a file of that name and content declares; workers are given both, as the file may change."""
+def _user_agrees(sweep: Sweep) -> bool:
+    """Whether the user, asked at a terminal, wants the code of a sweep to be imported."""
+    if not (code := _outside_code(sweep)) or sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    question = f"{sweep.file} names code outside reachcost, {code}. Importing that can run anything: import it? [y/N] "
+    PlainConsole(stderr=True).print(question, end="", highlight=False, soft_wrap=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _require_trust(sweep: Sweep, trust: bool) -> None:
+    """Refuse code outside reachcost, unless the user trusts it."""
+    if not trust and (code := _outside_code(sweep)):
+        raise ReachcostError(
+            f"{sweep.file} names code outside reachcost, {code}, and importing that can run anything: pass --trust if "
+            "you trust its author"
+        )
+
+
+def _outside_code(sweep: Sweep) -> str:
+    """What a sweep names outside reachcost, in words; at most three names of it."""
+    names = [name for name in (sweep.task, *sweep.models) if needs_trust(name)]
+    return ", ".join([*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else [])])
+
+
+def study_of_sweep(file: str, text: str, trust: bool = False) -> Study:
+    """The study that a file of that name and content declares; workers are given both, as the file may change.
+
+    Args:
+        file: Its name, for messages.
+        text: Its content.
+        trust: Import the code that it names outside reachcost, which can run anything.
+    """
     from reachcost.studies.sweep.file import read_sweep
     from reachcost.studies.sweep.study import Finders, sweep_study
 
-    return sweep_study(read_sweep(file, text), Finders(task_option, logs_option, _model))
+    declared = read_sweep(file, text)
+    _require_trust(declared, trust)
+    return sweep_study(declared, Finders(task_option, logs_option, _model))
 
 
 def _model(text: str, task: Task, logs: Logs, clamp: bool) -> WorldModel:

@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from reachcost.base.atomic import ASIDE, make_directory, new_directory, sweep, write_file
+from reachcost.base.files import is_file_name
 from reachcost.base.hashing import sha256_of
 from reachcost.base.jsons import read_json
 from reachcost.base.machine import machine, versions
@@ -316,7 +317,7 @@ def _checked(run: Run) -> Run:
 
 def _is_file_of_run(name: str, sha256: object) -> bool:
     """Whether a manifest names a file of its own directory, and its checksum."""
-    return Path(name).name == name and "\0" not in name and isinstance(sha256, str)
+    return is_file_name(name) and isinstance(sha256, str)
 
 
 def require_intact_runs(out: Path) -> None:

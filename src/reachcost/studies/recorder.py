@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from reachcost.base.files import is_file_name
 from reachcost.base.machine import versions
 from reachcost.base.progress import Progress
 from reachcost.errors import ReachcostError
@@ -36,6 +37,11 @@ class Recorder:
     def run(self, name: str, config: Mapping[str, Any], compute: Compute, artefacts: Sequence[str] = ()) -> Run:
         """Record one run, once; `config` holds everything its rows depend on."""
         cell = Cell(name, self.out / "runs" / name, config, compute, tuple(artefacts))
+        if not all(map(is_file_name, name.split("/"))):
+            raise ReachcostError(
+                f"the run {name[:80]!r}, of {len(name)} characters, cannot be the name of a directory: choose shorter "
+                "names for models, sets and costs"
+            )
         if artefacts:
             self.remade.setdefault(cell.path, cell)
         found = self._runs.get(name) or (read_run(cell.path) if is_recorded(cell.path) else None)

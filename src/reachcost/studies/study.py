@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from reachcost.base.files import LONGEST_NAME, is_file_name
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
@@ -210,8 +211,12 @@ class Study(Tables):
         """Refuse what would mix up runs, or fail after hours."""
         members = [member for kind in self.members.values() for member in kind]
         names = [self.name, *self.tables, *self.heads, *self.costs, *(member.label for member in members)]
-        if wrong := next((name for name in names if not name or "/" in name), None):
-            raise ReachcostError(f"the study {self.name} names something {wrong!r}: names are those of directories")
+        for name in names:
+            if not is_file_name(name):
+                raise ReachcostError(
+                    f"{name[:40]!r} cannot be the name of a file: choose a name of at most {LONGEST_NAME} printable "
+                    "characters, without slashes, and without a dot at either end"
+                )
         labels = {member.label: member for member in members}
         if twice := next((member for member in members if labels[member.label] != member), None):
             raise ReachcostError(f"two members of {self.name} are called {twice.label!r}: give each its own label")

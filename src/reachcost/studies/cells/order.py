@@ -56,7 +56,7 @@ class Walk:
             require_config(Run(cell.path, {"config": as_json(known.config)}), cell.config)
         self.missing.setdefault(cell.path, cell)
         remade = self.recording.recorder.remade
-        self.missing |= {path: remade[path] for path in cell.needs - {*self.missing} if path in remade}
+        self.missing |= {path: remade[path] for path in cell.needs if path in remade and path not in self.missing}
         return AwaitedRun.of(cell)
 
 

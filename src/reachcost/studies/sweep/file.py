@@ -36,12 +36,16 @@ PLANNERS = {
 DISCRETE_PLANNERS = {"paper": CategoricalCEM, "experienced": CategoricalCEM.experienced}
 
 
-LONGEST, MOST = 2**16, 10_000
-"""Characters of a file, and combinations of the settings of one table, at most."""
+LONGEST, LONGEST_TEXT, LONGEST_PART = 2**16, 1000, 255
+"""Characters of a file, of a text in it, and bytes of each part of a path, at most."""
+MOST, MOST_RUNS = 10_000, 100_000
+"""Combinations of the settings of heads, or of planners, and closed loops, at most."""
 DEEP = re.compile(r"(?<![\w\"'-])(?:[\w\"'-]++\s*+\.\s*+){32}|\[{32}")
 """Tables within tables, or lists within lists, that no sweep has; a name is looked at from its beginning alone."""
-LARGEST = 2**63 - 1
-"""Of whole numbers, as TOML has it; Python does not even write those of some thousand digits."""
+LARGEST = 2**32 - 1
+"""Largest number: seeds of most programs end there, and nothing here counts further."""
+ROUNDS, MOST_ROUNDS = ("budgets", "epochs", "iterations"), 1_000_000
+"""Settings that repeat work, and how often at most."""
 
 
 @dataclass(frozen=True)
@@ -106,11 +110,9 @@ def read_sweep(file: str, text: str) -> Sweep:
         raise ReachcostError(f"{file} is longer or nested deeper than any sweep: write lists of a few settings")
     try:
         document = tomllib.loads(text)
-        large = any(abs(number) > LARGEST for number in _whole_numbers(document))
     except (ValueError, RecursionError) as error:  # a number of many digits is no TOMLDecodeError
         raise ReachcostError(f"{file} is not TOML ({str(error).partition(';')[0]}): mend that place") from error
-    if large:
-        raise ReachcostError(f"{file} holds a whole number beyond {LARGEST:,}: give a smaller one")
+    _require_usable(document, file)
     document.setdefault("name", Path(file).stem)
     sweep = filled(Sweep, document, file, file=file)
     for name in ("models", "sets", "costs", "seeds", "budgets", "hybrids"):
@@ -174,8 +176,8 @@ def _all_combined(tables: Mapping[str, Any], where: str) -> Iterator[tuple[str, 
         varied = {path: value for path, value in _leaves(table) if isinstance(value, list)}
         if empty := next((path for path, values in varied.items() if not values), None):
             raise ReachcostError(f"{where}.{name}: {'.'.join(empty)} is empty: give one or more, or leave it out")
-        if (count := math.prod(map(len, varied.values()))) > MOST:
-            raise ReachcostError(f"{where}.{name} has {count:,} combinations: give lists of {MOST:,} in all, or fewer")
+        if (count := len(made) + math.prod(map(len, varied.values()))) > MOST:
+            raise ReachcostError(f"{where}.{name} makes {count:,} of them: give at most {MOST:,} combinations in all")
         for values in product(*varied.values()):
             chosen = dict(zip(varied, values, strict=True))
             told_apart = [value for path, value in chosen.items() if len(varied[path]) > 1]
@@ -208,13 +210,35 @@ def _replaced(
     }
 
 
-def _whole_numbers(value: Any) -> Iterator[int]:
-    """All that a document holds."""
-    if isinstance(value, int):
-        yield value
-    elif isinstance(value, dict | list):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _whole_numbers(part)
+def _require_usable(part: Any, where: str, name: str = "") -> None:
+    """Refuse texts that no path can be, and numbers without end, in any part of a document.
+
+    Args:
+        part: A value of TOML.
+        where: The place that holds it, for messages.
+        name: Whose value it is.
+    """
+    if isinstance(part, dict):
+        for key, value in part.items():
+            _require_usable(key, where)
+            _require_usable(value, f"{where}.{key}" if name else f"{where}: {key}", key)
+    elif isinstance(part, list):
+        for value in part:
+            _require_usable(value, where, name)
+    elif isinstance(part, str):
+        if not part.isprintable():
+            raise ReachcostError(f"{where} holds {part[:40]!r}: leave out characters that cannot be printed")
+        if len(part) > LONGEST_TEXT or any(len(name.encode()) > LONGEST_PART for name in part.split("/")):
+            raise ReachcostError(
+                f"{where} holds {part[:40]!r}... of {len(part)} characters: give at most {LONGEST_TEXT}, and at most "
+                f"{LONGEST_PART} bytes between slashes"
+            )
+    elif isinstance(part, int | float):
+        most = MOST_ROUNDS if name in ROUNDS else LARGEST
+        if not abs(part) <= most:  # nan is refused, too
+            bits = 0 if isinstance(part, float) else part.bit_length()
+            shown = part if bits < 64 else f"a number of {bits} bits"  # Python refuses to write thousands of digits
+            raise ReachcostError(f"{where} holds {shown}: give a number of at most {most:,}")
 
 
 def _word(value: Any) -> str:

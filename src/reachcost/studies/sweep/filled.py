@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, fields
 from difflib import get_close_matches
+from functools import cache
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -41,7 +42,7 @@ def checked(kind: type, given: Mapping[str, Any], where: str, but: Sequence[str]
     Traceback (most recent call last):
     reachcost.errors.ReachcostError: plan.toml: there is no `step`: did you mean `steps`? It may hold steps
     """
-    hints, known = get_type_hints(kind), {part.name: part for part in fields(kind) if part.name not in but}
+    hints, known = _hints(kind), {part.name: part for part in fields(kind) if part.name not in but}
     for name, value in given.items():
         if name not in known:
             close = get_close_matches(name, known, 1)
@@ -52,6 +53,10 @@ def checked(kind: type, given: Mapping[str, Any], where: str, but: Sequence[str]
     if missing := next((name for name, part in known.items() if name not in given and _required(part)), None):
         raise ReachcostError(f"{where}: {missing} is missing: give {_wanted(hints[missing])}")
     return {name: _frozen(value) for name, value in given.items()}
+
+
+_hints = cache(get_type_hints)
+"""Annotations of a dataclass; evaluating them takes longer than anything else here."""
 
 
 @contextmanager

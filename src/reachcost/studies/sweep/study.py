@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +21,7 @@ from reachcost.studies.costs import COSTS, hybrid
 from reachcost.studies.experiment import ORACLE, RANDOM
 from reachcost.studies.lines import BOUNDS, Line
 from reachcost.studies.study import CostPlan, Member, PoolPlan, Study
-from reachcost.studies.sweep.file import Sweep
+from reachcost.studies.sweep.file import MOST, MOST_RUNS, Sweep
 from reachcost.studies.sweep.filled import told
 from reachcost.studies.tables import TablePlan, of_lines
 from reachcost.tasks.contract import Task
@@ -62,23 +63,24 @@ def sweep_study(sweep: Sweep, find: Finders) -> Study:
     metrics = ("success", "steps", *(("rho_geo", "rank") if ranked else ()), *groups)
     lines = _lines(sweep, [*models], sets, planners, costs, BOUNDS if ranked else (RANDOM,))
     note = NOTE + RANKED_NOTE * ranked
-    return Study(
-        name=sweep.name,
-        protocol=1,
-        task=lambda: task,
-        logs={},
-        open_logs=logs,
-        models={label: _model(sweep, find, text, logs) for label, text in models.items()},
-        members={label: [Member(label, seed, f"{label}-{seed}") for seed in sweep.seeds] for label in models},
-        planner=next(iter(planners.values())),
-        pools=PoolPlan(_drawn, seed=lambda seed: seed, candidates=300, horizon=5),
-        evaluation=sets[0],
-        heads=heads,
-        costs=hybrids,
-        groups=groups,
-        headings={metric: (f"{name} %", 1) for metric, name in groups.items()},
-        tables={sweep.name: TablePlan(note, metrics, of_lines(metrics, lambda: lines))},
-    )
+    with told(sweep.file):
+        return Study(
+            name=sweep.name,
+            protocol=1,
+            task=lambda: task,
+            logs={},
+            open_logs=logs,
+            models={label: _model(sweep, find, text, logs) for label, text in models.items()},
+            members={label: [Member(label, seed, f"{label}-{seed}") for seed in sweep.seeds] for label in models},
+            planner=next(iter(planners.values())),
+            pools=PoolPlan(_drawn, seed=lambda seed: seed, candidates=300, horizon=5),
+            evaluation=sets[0],
+            heads=heads,
+            costs=hybrids,
+            groups=groups,
+            headings={metric: (f"{name} %", 1) for metric, name in groups.items()},
+            tables={sweep.name: TablePlan(note, metrics, of_lines(metrics, lambda: lines))},
+        )
 
 
 def _lines(
@@ -90,6 +92,9 @@ def _lines(
     bounds: Sequence[str],
 ) -> list[Line]:
     """Every combination, set by set and budget by budget, each of these with floor and ceiling."""
+    parts = sets, sweep.budgets or (None,), planners, models, costs, sweep.seeds
+    if (count := math.prod(map(len, parts))) > MOST_RUNS:
+        raise ReachcostError(f"{sweep.file} asks for {count:,} closed loops: ask for at most {MOST_RUNS:,}")
     lines: list[Line] = []
     for name, budget in product(sets, sweep.budgets or (None,)):
         protocol = {"evaluation": name, **({} if budget is None else {"budget": budget})}
@@ -129,6 +134,8 @@ def _costs(sweep: Sweep, heads: Sequence[str], hybrids: Sequence[str]) -> list[s
 
 def _hybrids(sweep: Sweep, heads: Collection[str]) -> dict[str, CostPlan]:
     """Every head with every weight."""
+    if (count := len(heads) * len(sweep.hybrids)) > MOST:
+        raise ReachcostError(f"{sweep.file}: hybrids makes {count:,} costs: ask for at most {MOST:,}")
     made: dict[str, CostPlan] = {}
     for head, weight in product(heads, sweep.hybrids):
         name = f"{head}-hybrid" if weight == 1 else f"{head}-hybrid-{weight:g}"
