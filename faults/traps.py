@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import struct
+import warnings
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 import torch
 
 from faults.formats import models, records
-from faults.formats.logs import ACTIONS, LENGTHS, STATES
+from faults.formats.logs import ACTIONS, ENDS, LENGTHS, ROWS, STATES
 from reachcost.base.memory import available
 from reachcost.base.modules import _checksum
 from reachcost.base.sealed import write_sealed
@@ -112,6 +113,19 @@ def zipped(name: str, data: Callable[[Path], bytes], declared: int | None = None
     def write(path: Path) -> None:
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
             file.writestr(name, data(path))
+
+    return write
+
+
+def arrays(*members: tuple[str, np.ndarray]) -> Write:
+    """What writes logs of arrays as npz, also several of one name."""
+
+    def write(directory: Path) -> None:
+        with warnings.catch_warnings(), zipfile.ZipFile(directory / "logs.npz", "w") as file:
+            warnings.simplefilter("ignore")  # a name that comes twice
+            for name, values in members:
+                with file.open(f"{name}.npy", "w") as member:
+                    np.lib.format.write_array(member, values)
 
     return write
 
@@ -225,6 +239,33 @@ def unfilled(file: h5py.File, directory: Path) -> None:
     file["ep_len"], file["ep_offset"] = np.array([rows]), np.array([0])
 
 
+def columns(**found: np.ndarray) -> Write:
+    """What writes columns at the root of a file of HDF5."""
+
+    def write(directory: Path) -> None:
+        with h5py.File(directory / "logs.h5", "w") as file:
+            for name, values in found.items():
+                file[name] = values
+
+    return write
+
+
+def minari(*names: str, changed: dict[str, np.ndarray] | None = None, metadata: Any = None) -> Write:
+    """What writes a dataset of Minari: groups of any names, all with the same parts."""
+    parts = {"observations/state": STATES, "actions": ACTIONS[:-1], **(changed or {})}
+
+    def write(directory: Path) -> None:
+        (directory / "logs").mkdir()
+        with h5py.File(directory / "logs" / "main_data.hdf5", "w") as file:
+            for name in names:
+                for part, values in parts.items():
+                    file[f"{name}/{part}"] = values
+        if metadata is not None:
+            (directory / "logs" / "metadata.json").write_text(json.dumps(metadata))
+
+    return write
+
+
 def fifo(path: Path) -> None:
     """A pipe that nobody writes to, in place of a file."""
     path.unlink(missing_ok=True)
@@ -306,6 +347,35 @@ READ: dict[str, tuple[Write, str, Write]] = {
     "a table": (records.table, "tables/made.json", page("tables/made.json")),
     "a sweep": (records.sweep, "sweep.toml", sweep),
 }
+STARTS = np.cumsum(LENGTHS) - LENGTHS
+ODD_LOGS: dict[str, Write] = {
+    "npz: two arrays of one name": arrays(("state", STATES), ("state", -STATES), ("lengths", LENGTHS)),
+    "npz: lengths twice": arrays(("state", STATES), ("lengths", LENGTHS[::-1]), ("lengths", LENGTHS)),
+    "npz: lengths under two names": arrays(("state", STATES), ("lengths", LENGTHS[::-1]), ("ep_len", LENGTHS)),
+    "npz: states under two names": arrays(("state", STATES), ("obs", -STATES), ("lengths", LENGTHS)),
+    "npz: one episode under two names": arrays(("episode_1/state", STATES), ("episode_01/state", -STATES)),
+    "npz: an episode of 5000 digits": arrays(("episode_1/state", STATES), (f"episode_{'9' * 5000}/state", STATES)),
+    "npz: states without numbers": arrays(("state", STATES[:, :0]), ("lengths", LENGTHS)),
+    "npz: actions without numbers": arrays(("state", STATES), ("action", ACTIONS[:, :0]), ("lengths", LENGTHS)),
+    "npz: an axis of episodes without numbers": arrays(("state", STATES[None, :, :0])),
+    "npz: an episode without numbers": arrays(("episode_0/state", STATES[:, :0])),
+    "HDF5: states without numbers": columns(state=STATES[:, :0], ep_len=LENGTHS, ep_offset=STARTS),
+    "HDF5: actions without numbers": columns(state=STATES, action=ACTIONS[:, :0], ep_len=LENGTHS, ep_offset=STARTS),
+    "D4RL: states without numbers": columns(observations=STATES[:, :0], actions=ACTIONS, timeouts=ENDS),
+    "D4RL: actions without numbers": columns(observations=STATES, actions=ACTIONS[:, :0], timeouts=ENDS),
+    "Minari: states without numbers": minari("episode_0", changed={"observations/state": STATES[:, :0]}),
+    "Minari: actions without numbers": minari("episode_0", changed={"actions": ACTIONS[:-1, :0]}),
+    "Minari: states under two names": minari("episode_0", changed={"observations/observation": -STATES}),
+    "Minari: a group that is no episode": minari("episode_0", "episode_1_copy"),
+    "Minari: an episode twice": minari("episode_0", "episode_1", "episode_01"),
+    "Minari: an episode missing": minari("episode_0", "episode_2"),
+    "Minari: an episode of 5000 digits": minari("episode_0", f"episode_{'9' * 5000}"),
+    "Minari: a line break in a name": minari("episode_0", "episode\n1"),
+    "Minari: more episodes in its metadata": minari("episode_0", metadata={"total_episodes": 2}),
+    "Minari: more steps in its metadata": minari("episode_0", metadata={"total_steps": ROWS}),
+    "Minari: text for a number in its metadata": minari("episode_0", metadata={"total_episodes": "1" * 5000}),
+}
+"""Logs that could be read in part, or have nothing in their rows."""
 TRAPS: dict[str, Trap] = {
     **{
         f"{what} in place of {name}": Trap(after(base, file, change), read)
@@ -335,6 +405,7 @@ TRAPS: dict[str, Trap] = {
     "npz: a name that leads away": Trap(
         lambda place: zipped("../canary.npy", lambda _: npy(SHAPE))(place / "logs.npz"), logs
     ),
+    **{name: Trap(write, logs) for name, write in ODD_LOGS.items()},
     **{
         f"HDF5: {change.__doc__}": Trap(hdf5(change), logs)
         for change in (elsewhere, outside, virtual, absurd, remarked, loop, lattice, unfilled)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import pickle
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -113,6 +115,10 @@ def test_states_alone_are_drawn_when_read(tmp_path: Path) -> None:
         ({"state": STATES.reshape(2, 4, 2), "lengths": [3, 5]}, r"2 episodes of up to 4 rows, but lengths"),
         ({"state": STATES.reshape(2, 4, 2), "action": ACTIONS}, r"action is \(8, 1\), but state has 2 episodes"),
         ({"episode_0/state": STATES, "rest": STATES}, "'rest' stands beside columns of single episodes"),
+        ({"episode_0/state": STATES, "episode_00/state": STATES}, "episode 0 has 'state' twice"),
+        ({"episode_0/state": STATES, f"episode_{'9' * 5000}/state": STATES}, "stands beside columns of single"),
+        ({"state": STATES, "lengths": LENGTHS, "ep_len": LENGTHS}, "lengths and ep_len, which mean the same"),
+        ({"state": STATES.reshape(2, 4, 2), "lengths": [3, 4], "ep_len": [4, 3]}, "lengths and ep_len, which mean"),
     ],
 )
 def test_wrong_npz_files_are_refused(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
@@ -223,6 +229,23 @@ def test_minari_datasets(tmp_path: Path) -> None:
     assert ActionBlocks.of(opened, length=1).high == (ACTIONS[6, 0],)
 
 
+def test_the_metadata_of_a_minari_dataset_counts_what_it_holds(tmp_path: Path) -> None:
+    data = minari(tmp_path) / "data"
+    metadata = {"total_episodes": 2, "total_steps": 6}
+    for written, refused in (
+        (json.dumps({**metadata, "data_format": "hdf5"}), ""),
+        (json.dumps({**metadata, "total_episodes": 3}), "total_episodes is 2, but 3 in metadata.json"),
+        (json.dumps({**metadata, "total_steps": "7"}), "total_steps is 6, but '7' in metadata.json"),
+        ("{", r"metadata.json cannot be read \("),
+    ):
+        (data / "metadata.json").write_text(written)
+        if refused:
+            with pytest.raises(ReachcostError, match=refused):
+                open_logs(tmp_path / "mine")
+        else:
+            assert len(open_logs(tmp_path / "mine")) == 2
+
+
 def test_episodes_of_minari_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     def add(file: h5py.File) -> None:
         for number in range(2, 12):
@@ -296,6 +319,21 @@ def nothing_seen(file: h5py.File) -> None:
     file.create_group("episode_1/observations")
 
 
+def nothing_done(file: h5py.File) -> None:
+    del file["episode_1/actions"]
+    file.create_group("episode_1/actions")
+
+
+def copied(name: str) -> Callable[[h5py.File], None]:
+    return lambda file: file.copy("episode_1", name)
+
+
+def seen_twice(file: h5py.File) -> None:
+    del file["episode_0/observations"]
+    file["episode_0/observations/observation"] = STATES[:3]
+    file["episode_0/observations/state"] = -STATES[:3]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -303,6 +341,15 @@ def nothing_seen(file: h5py.File) -> None:
         (same_episode, r"\(Minari\): episode_2 is the same group as another: write each of them by itself"),
         (nothing_seen, r"\(Minari\): episode_1 has no observations: collect it again"),
         (remove("episode_1/actions"), r"\(Minari\): episode_1 has no actions"),
+        (nothing_done, r"\(Minari\): episode_1 has no actions: collect it again"),
+        (copied("episode_01"), r"\(Minari\): episode_01 and episode_1 are both episode 1"),
+        (copied("episode_3"), r"\(Minari\): episode_2 is missing before episode_3"),
+        (remove("episode_0"), r"\(Minari\): episode_0 is missing before episode_1"),
+        (copied("episode_2_new"), r"\(Minari\): 'episode_2_new' is not the name of an episode"),
+        (copied("Episode_2\n"), r"\(Minari\): 'Episode_2\\n' is not the name of an episode"),
+        (copied(f"episode_{'9' * 5000}"), r"\(Minari\): 'episode_9+' is not the name of an episode"),
+        (lambda file: file.create_dataset("note", data="mine"), r"\(Minari\): 'note' is not the name of an episode"),
+        (seen_twice, r"\(Minari\): episode_0 has 'state' twice, also as 'episode_0/observations/state'"),
         (remove("episode_1/rewards"), "episode 1 and episode 0 differ in reward"),
         (second_episode("actions", ACTIONS[:2]), "action of episode 1 has 2 rows beside 5 states"),
         (second_episode("observations", STATES[:5, :1]), r"state is \(1,\) a row in episode 1 and \(2,\) in episode 0"),
@@ -366,6 +413,72 @@ def test_logs_from_a_list_of_episodes() -> None:
 def test_wrong_episodes_are_refused(change: Callable[[list[dict[str, Any]]], Any], message: str) -> None:
     with pytest.raises(ReachcostError, match=message):
         Logs.of_episodes(change(episodes()))
+
+
+def members(path: Path, *arrays: tuple[str, np.ndarray]) -> Path:
+    """A zip file, which may hold a name twice."""
+    with zipfile.ZipFile(path / "logs.npz", "w") as file:
+        for name, values in arrays:
+            with file.open(f"{name}.npy", "w") as member:
+                np.lib.format.write_array(member, values)
+    return path / "logs.npz"
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("twice", ["state", "lengths"])
+def test_npz_with_two_arrays_of_one_name_is_refused(tmp_path: Path, twice: str) -> None:
+    path = members(tmp_path, ("state", STATES), ("lengths", LENGTHS), (twice, LENGTHS[::-1]))
+    with pytest.raises(ReachcostError, match=f"has '{twice}' twice"):
+        open_logs(path)
+
+
+NOTHING, NO_FRAMES = np.zeros((8, 0)), np.zeros((8, 4, 0, 3), np.uint8)
+OFFSETS = np.cumsum(LENGTHS) - LENGTHS
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [
+        ("state", {"state": NOTHING, "action": ACTIONS}),
+        ("action", {"state": STATES, "action": NOTHING}),
+        ("proprio", {"state": STATES, "proprio": NOTHING}),
+        ("pixels", {"state": STATES, "pixels": NO_FRAMES}),
+    ],
+)
+def test_columns_without_a_value_in_a_row_are_refused(
+    tmp_path: Path, name: str, columns: dict[str, np.ndarray]
+) -> None:
+    def hdf5() -> Logs:
+        with h5py.File(tmp_path / "logs.h5", "w") as file:
+            for stored, values in {**columns, "ep_len": LENGTHS, "ep_offset": OFFSETS}.items():
+                file[stored] = values
+        return open_logs(tmp_path / "logs.h5")
+
+    by_axis = {part: values.reshape(2, 4, *values.shape[1:]) for part, values in columns.items()}
+    by_name = {f"episode_0/{part}": values for part, values in columns.items()}
+    for made in (
+        hdf5,
+        lambda: open_logs(npz(tmp_path, **columns, lengths=LENGTHS)),
+        lambda: open_logs(npz(tmp_path, **by_axis)),
+        lambda: open_logs(npz(tmp_path, **by_name)),
+        lambda: Logs(columns, LENGTHS),
+        lambda: Logs.of_episodes([columns]),
+    ):
+        with pytest.raises(ReachcostError, match=f"{name} is .*, so its rows are empty"):
+            made()
+
+
+@pytest.mark.parametrize("name", ["observations", "actions"])
+def test_d4rl_and_minari_without_a_value_in_a_row_are_refused(tmp_path: Path, name: str) -> None:
+    def change(file: h5py.File) -> None:
+        for place in (place for place in (name, f"episode_1/{name}", f"episode_0/{name}") if place in file):
+            rows = len(np.asarray(file[place]))
+            del file[place]
+            file[place] = np.zeros((rows, 0))
+
+    for path in (d4rl(tmp_path, change), minari(tmp_path, change)):
+        with pytest.raises(ReachcostError, match="so its rows are empty"):
+            open_logs(path)
 
 
 def test_an_episode_ends_at_a_flag_and_where_its_number_changes() -> None:

@@ -49,6 +49,13 @@ def test_sampling_follows_the_probabilities() -> None:
         assert share == pytest.approx(probability[0, position], abs=0.005)
 
 
+def test_probabilities_are_summed_in_float32_one_action_after_the_other() -> None:
+    """A draw of the published rows at an edge: float64 sums give action 3, and the episode ends three steps further."""
+    bits = ["0x1.b328b8p-3", "0x1.15df66p-3", "0x1.53a3eep-2", "0x1.11f0c2p-4", "0x1.035bd6p-2"]
+    probability = torch.tensor([float.fromhex(each) for each in bits])[None, None]
+    assert sample(probability, torch.tensor([[[44553 - 32768]]], dtype=torch.int16)).item() == 2
+
+
 def test_streams_belong_to_their_episode() -> None:
     alone = EpisodeStreams(0, "plan", [7], 3)
     among = EpisodeStreams(0, "plan", [2, 7, 7, 9], 3)

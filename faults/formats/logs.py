@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +86,10 @@ def d4rl(directory: Path) -> None:
 
 
 def minari(directory: Path) -> None:
-    """A group for each episode, with frames as JPEG of several lengths."""
-    with h5py.File(directory / FILE, "w") as file:
+    """A group for each episode, with frames as JPEG of several lengths, and metadata that count them."""
+    counts = {"total_episodes": len(LENGTHS), "total_steps": ROWS - len(LENGTHS), "data_format": "hdf5"}
+    (directory / "metadata.json").write_text(json.dumps(counts))
+    with h5py.File(directory / "main_data.hdf5", "w") as file:
         for number, stop in enumerate(np.cumsum(LENGTHS).tolist()):
             rows, group = slice(stop - LENGTHS[number], stop), file.create_group(f"episode_{number}")
             group["observations/state"], group["actions"] = STATES[rows], ACTIONS[rows][:-1]
@@ -159,7 +162,7 @@ LOGS = (
     Format("logs (HDF5)", ours, in_file(FILE), sealed=True),
     Format("logs of stable-worldmodel (HDF5)", public, in_file(FILE)),
     Format("logs of D4RL (HDF5)", d4rl, in_file(FILE)),
-    Format("logs of Minari (HDF5)", minari, in_file(FILE)),
+    Format("logs of Minari (HDF5)", minari, read),
     Format("logs (npz)", npz(compressed=False), in_file("logs.npz")),
     Format("logs (npz, compressed)", npz(compressed=True), in_file("logs.npz")),
     Format("logs (npz, by episode)", npz_of_episodes, in_file("logs.npz")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -148,12 +149,14 @@ class CategoricalCEM(SamplingPlanner):
 def sample(probability: Tensor, draws: Tensor) -> Tensor:
     """Inverse-CDF sampling: probability [B, H, A], uniform int16 draws [B, H, S] -> actions [B, H, S].
 
-    They are uint8, or int16 where there are more than 256.
+    They are uint8, or int16 where there are more than 256. Probabilities are summed in float32, one action after the
+    other, so that the edges are the same everywhere: `cumsum` sums in float64 on a CPU.
     """
-    edges = ((65536 * probability.cumsum(2)).clamp(max=65535).floor() - 32768).to(torch.int16)[..., None]
-    actions = torch.zeros_like(draws, dtype=torch.uint8 if edges.shape[2] <= 256 else torch.int16)
-    for edge in range(edges.shape[2] - 1):
-        actions += (draws >= edges[:, :, edge]).view(torch.uint8)
+    count = probability.shape[2]
+    actions = torch.zeros_like(draws, dtype=torch.uint8 if count <= 256 else torch.int16)
+    for total in accumulate(probability.unbind(2)[:-1]):
+        edge = ((65536 * total).clamp(max=65535).floor() - 32768).to(torch.int16)[..., None]
+        actions += (draws >= edge).view(torch.uint8)
     return actions
 
 

@@ -10,12 +10,31 @@ import numpy as np
 
 from reachcost.errors import ReachcostError
 
+VECTORS = ("state", "action", "proprio")
+"""Columns whose rows are vectors of numbers."""
+
+
+def add_column(where: str, columns: dict[str, Any], name: str, values: Any, stored: str) -> None:
+    """Add a column by its name; refuse a name that is there already, which would drop one of the two."""
+    if name in columns:
+        raise ReachcostError(f"{where} has {name!r} twice, also as {stored!r}: leave out one")
+    columns[name] = values
+
+
+def require_width(where: str | Path, columns: Mapping[str, Any]) -> None:
+    """Refuse vectors and frames without a single value."""
+    for name in (*VECTORS, "pixels"):
+        if name in columns and 0 in np.shape(columns[name])[1:]:
+            shape = np.shape(columns[name])
+            raise ReachcostError(f"{where}: {name} is {shape}, so its rows are empty: write at least one value per row")
+
 
 def require_columns(where: str | Path, columns: Mapping[str, Any], lengths: np.ndarray, offsets: np.ndarray) -> None:
     """Refuse columns of the wrong kind or shape, and values that are not finite."""
     if "state" not in columns and "pixels" not in columns:
         raise ReachcostError(f"{where} has neither `state` (or `pos_agent`) nor `pixels`, only {sorted(columns)}")
-    for name in ("state", "action", "proprio"):
+    require_width(where, columns)
+    for name in VECTORS:
         if name in columns and (columns[name].ndim != 2 or columns[name].dtype.kind not in "fiu"):
             kind, shape = columns[name].dtype, columns[name].shape
             raise ReachcostError(f"{where}: {name} is {kind} {shape}: it must be numbers [rows, size]")
@@ -31,7 +50,7 @@ def require_columns(where: str | Path, columns: Mapping[str, Any], lengths: np.n
         raise ReachcostError(f"{where}: episode_idx does not change where ep_offset begins an episode: one is wrong")
     inside = np.ones(int(lengths.sum()), bool)
     inside[offsets + lengths - 1] = False  # the last action of an episode leads nowhere and may be anything
-    for name in ("state", "action", "proprio"):
+    for name in VECTORS:
         if name in columns:
             bad = ~np.isfinite(columns[name]).all(1) & (inside if name == "action" else True)
             if bad.any():

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from reachcost.base.hdf5.reading import Column, Group
+from reachcost.data.logs.checks import add_column
 from reachcost.data.logs.episodes import Logs
 from reachcost.data.logs.flat import ENDS, LENGTHS, NUMBERS, logs_of_rows
 from reachcost.data.logs.hdf5 import ColumnOnDisk, read_column
@@ -37,12 +38,8 @@ def read_d4rl(path: Path, file: Group, observe: Callable[[np.ndarray], Observati
             bookkeeping[stored] = read_column(column)
             continue
         name = column_name(stored, column)
-        if name in columns:
-            raise ReachcostError(f"{where} has {name!r} twice, also as {stored!r}: leave out one")
-        if name == "pixels":
-            columns[name] = ColumnOnDisk(path, column)
-        else:
-            columns[name] = as_column(name, read_column(column))
+        values = ColumnOnDisk(path, column) if name == "pixels" else as_column(name, read_column(column))
+        add_column(where, columns, name, values, stored)
     return logs_of_rows(where, columns, bookkeeping, observe)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from reachcost.base.hashing import fingerprint_arrays
 from reachcost.base.types import require_type
+from reachcost.data.logs.checks import require_width
 from reachcost.data.logs.joined import join_episodes
 from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
@@ -48,6 +49,7 @@ class Logs:
                     f"log column {name!r} has {len(column)} rows but the episode lengths add up to {self.rows}: "
                     "give every column one row per step"
                 )
+        require_width("these logs", self.columns)
 
     @classmethod
     def of_episodes(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,10 +34,10 @@ def episode_lengths(where: str, bookkeeping: Mapping[str, np.ndarray], rows: int
         if values.dtype.kind not in "biuf":
             raise ReachcostError(f"{where}: {name} holds {values.dtype}: give numbers, or true and false")
     flags = {name: marks[name].ravel().astype(bool) for name in ENDS if name in marks}
-    changes = {name: _changes(where, name, marks[name].ravel()) for name in NUMBERS if name in marks}
-    for name in LENGTHS:
-        if name in bookkeeping:
-            return _given(where, name, bookkeeping[name], rows, {**flags, **changes})
+    numbers, known = (only_one(where, bookkeeping, names) for names in (NUMBERS, LENGTHS))
+    changes = {numbers: _changes(where, numbers, marks[numbers].ravel())} if numbers else {}
+    if known:
+        return _given(where, known, bookkeeping[known], rows, {**flags, **changes})
     if not flags and not changes:
         raise ReachcostError(
             f"{where} does not say where its episodes end: add `lengths` [episodes], `terminals` or `timeouts` [rows]"
@@ -48,6 +48,14 @@ def episode_lengths(where: str, bookkeeping: Mapping[str, np.ndarray], rows: int
     last = np.flatnonzero(ends)
     stops = last if len(last) and last[-1] == rows - 1 else np.append(last, rows - 1)
     return np.diff(stops, prepend=-1)
+
+
+def only_one(where: str, bookkeeping: Mapping[str, np.ndarray], names: Sequence[str]) -> str | None:
+    """The name under which something is stored, of several that mean the same; two of them are refused."""
+    found = [name for name in names if name in bookkeeping]
+    if len(found) > 1:
+        raise ReachcostError(f"{where} has {' and '.join(found)}, which mean the same: leave out one")
+    return found[0] if found else None
 
 
 def _changes(where: str, name: str, numbers: np.ndarray) -> np.ndarray:
@@ -93,7 +101,7 @@ def logs_of_rows(
     if main is None:
         others = ", ".join(sorted({*columns, *bookkeeping})) or "nothing"
         known = ", ".join(f"`{name}`" for name, ours in NAMES.items() if ours == "state")
-        raise ReachcostError(f"{where} has no states and no frames, only {others}: name them {known} or `pixels`")
+        raise ReachcostError(f"{where} has no states and no frames, only {others[:200]}: name them {known} or `pixels`")
     rows = len(columns[main])
     lengths = episode_lengths(where, bookkeeping, rows)
     for name, column in columns.items():

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.data.logs.checks import require_columns, require_steps
+from reachcost.data.logs.checks import add_column, require_columns, require_steps
 from reachcost.data.logs.names import as_column, column_name
 from reachcost.errors import ReachcostError
 
@@ -62,9 +62,7 @@ def _named(where: str, number: int, episode: Mapping[str, Any]) -> dict[str, np.
     for stored, values in episode.items():
         array = _array(where, number, stored, values)
         name = column_name(stored, array)
-        if name in columns:
-            raise ReachcostError(f"{where}: episode {number} has {name!r} twice, also as {stored!r}: leave out one")
-        columns[name] = as_column(name, array)
+        add_column(f"{where}: episode {number}", columns, name, as_column(name, array), stored)
     return columns
 
 

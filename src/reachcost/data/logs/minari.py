@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from reachcost.base.hdf5.reading import Column, Group, OnDisk
+from reachcost.base.jsons import read_json
+from reachcost.data.logs.checks import add_column
 from reachcost.data.logs.episodes import Logs
 from reachcost.data.logs.frames import LazyFrames, decode_frame
 from reachcost.data.logs.hdf5 import read_column
@@ -18,10 +20,11 @@ from reachcost.data.logs.names import column_name
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 
-FILE = "main_data.hdf5"
+FILE, METADATA = "main_data.hdf5", "metadata.json"
 JPEG = b"\xff\xd8"
 """How a frame begins that Minari encoded."""
-EPISODE = re.compile(r"episode_(\d+)")
+EPISODE = re.compile(r"episode_(\d{1,18})")
+"""Name of the group of an episode."""
 
 
 class FramesOfEpisodes(LazyFrames):
@@ -56,7 +59,7 @@ def minari_file(directory: Path) -> Path | None:
     for place in (directory, directory / "data"):
         if (place / FILE).is_file():
             return place / FILE
-        if (place / "metadata.json").is_file() and any(place.glob("*/*.arrow")):
+        if (place / METADATA).is_file() and any(place.glob("*/*.arrow")):
             raise ReachcostError(
                 f"{directory} (Minari) is stored as Arrow: create the dataset with data_format='hdf5' and open that"
             )
@@ -71,11 +74,13 @@ def is_minari(file: Group) -> bool:
 def read_minari(path: Path, file: Group, observe: Callable[[np.ndarray], Observations] | None) -> Logs:
     """Read columns, but for frames, which stay on disk."""
     where = f"{path} (Minari)"
-    names = sorted((str(name) for name in file if EPISODE.fullmatch(str(name))), key=lambda name: int(name[8:]))
+    names = _episode_names(where, file)
     episodes, frames = [], []
     seen: set[object] = set()
     for name in names:
-        found = dict(_columns(where, name, file[name], seen))
+        found: dict[str, Column] = {}
+        for column, dataset in _columns(where, name, file[name], seen):
+            add_column(f"{where}: {name}", found, column, dataset, dataset.name)
         frames += [dataset for column, dataset in found.items() if column == "pixels"]
         episodes.append({column: dataset for column, dataset in found.items() if column != "pixels"})
     if frames and len(frames) != len(names):
@@ -87,8 +92,51 @@ def read_minari(path: Path, file: Group, observe: Callable[[np.ndarray], Observa
         for episode, placeholder in zip(episodes, rows, strict=True)
     ]
     columns, lengths = join_episodes(where, read)
+    actions = next(name for name in reversed(columns) if name.partition(".")[0] == "action")
+    _require_counts(path, where, [len(episode[actions]) for episode in read])
     whole: dict[str, Any] = {**columns, **({"pixels": FramesOfEpisodes(path, frames, where)} if frames else {})}
     return Logs(whole, lengths, None if frames else observe)
+
+
+def _episode_names(where: str, file: Group) -> list[str]:
+    """Names of the groups, episode 0 first; refuse any that would be left out, and numbers twice or missing."""
+    names: dict[int, str] = {}
+    for name in map(str, file):
+        found = EPISODE.fullmatch(name)
+        if found is None:
+            raise ReachcostError(
+                f"{where}: {name[:80]!r} is not the name of an episode: call it episode_N, or leave it out"
+            )
+        number = int(found[1])
+        if number in names:
+            raise ReachcostError(f"{where}: {names[number]} and {name} are both episode {number}: number them anew")
+        names[number] = name
+    missing = next((number for number in range(len(names)) if number not in names), None)
+    if missing is not None:
+        raise ReachcostError(
+            f"{where}: episode_{missing} is missing before {names[max(names)]}: copy the dataset again, or number its "
+            f"episodes from 0 to {len(names) - 1}"
+        )
+    return [names[number] for number in range(len(names))]
+
+
+def _require_counts(path: Path, where: str, steps: Sequence[int]) -> None:
+    """Refuse a file that holds other numbers of episodes or steps than the metadata of its dataset."""
+    place = path.parent / METADATA
+    if path.name != FILE or not place.exists():
+        return
+    try:
+        metadata = read_json(place)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ReachcostError(f"{place} cannot be read ({reason}): copy the dataset again") from error
+    known = metadata if isinstance(metadata, dict) else {}
+    for name, count in (("total_episodes", len(steps)), ("total_steps", sum(steps))):
+        if known.get(name) not in (None, count):
+            raise ReachcostError(
+                f"{where}: {name} is {count}, but {repr(known[name])[:40]} in {METADATA}: copy the dataset again, or "
+                "correct its metadata"
+            )
 
 
 def _columns(where: str, episode: str, group: Any, seen: set[object]) -> Iterator[tuple[str, Column]]:
@@ -101,13 +149,14 @@ def _columns(where: str, episode: str, group: Any, seen: set[object]) -> Iterato
     def leaves(part: str, name: str) -> list[tuple[str, Column]]:
         return [*_leaves(f"{where}: {episode}", group[part], name, seen)]
 
-    observations = leaves("observations", "observations")
-    if not observations:
-        raise ReachcostError(f"{where}: {episode} has no observations: collect it again")
+    observations, actions = (leaves(part, part) for part in ("observations", "actions"))
+    if not observations or not actions:
+        part = "actions" if observations else "observations"
+        raise ReachcostError(f"{where}: {episode} has no {part}: collect it again")
     for part, dataset in observations:
         name = part.removeprefix("observations.")
         yield "pixels" if _is_encoded(dataset) else column_name(name, dataset), dataset
-    for part, dataset in leaves("actions", "actions"):
+    for part, dataset in actions:
         yield part.replace("actions", "action", 1), dataset
     if isinstance(rewards := group.get("rewards"), Column):
         yield "reward", rewards

@@ -12,14 +12,15 @@ import numpy as np
 from numpy.lib import format as npy
 
 from reachcost.base.memory import require_memory
+from reachcost.data.logs.checks import add_column
 from reachcost.data.logs.episodes import Logs
-from reachcost.data.logs.flat import ENDS, LENGTHS, NUMBERS, logs_of_rows
+from reachcost.data.logs.flat import ENDS, LENGTHS, NUMBERS, logs_of_rows, only_one
 from reachcost.data.logs.joined import join_episodes
 from reachcost.data.logs.names import as_column, column_name
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 
-OF_EPISODE = re.compile(r"episode_?(\d+)[/._](\w+)")
+OF_EPISODE = re.compile(r"episode_?(\d{1,18})[/._](\w+)")
 """`episode_0/state`: the column of one episode."""
 PADDED = {"state": 3, "pixels": 5}
 """Axes of columns that have one of episodes in front."""
@@ -37,9 +38,7 @@ def open_npz(path: Path, observe: Callable[[np.ndarray], Observations] | None = 
     for stored, values in arrays.items():
         if stored not in (*LENGTHS, *ENDS, *NUMBERS) and values.ndim:  # others are remarks
             name = "pixels" if stored in ("observations", "obs") and values.ndim == 5 else column_name(stored, values)
-            if name in columns:
-                raise ReachcostError(f"{where} has {name!r} twice, also as {stored!r}: leave out one")
-            columns[name] = values
+            add_column(where, columns, name, values, stored)
     if any(name in columns and columns[name].ndim == axes for name, axes in PADDED.items()):
         joined, lengths = join_episodes(where, _by_axis(where, columns, bookkeeping))
         return Logs(joined, lengths, None if "pixels" in joined else observe)
@@ -54,7 +53,11 @@ def _load(path: Path, where: str) -> dict[str, np.ndarray]:
         with zipfile.ZipFile(path) as file:
             members = [member for member in file.infolist() if member.filename.endswith(".npy")]
             require_memory(sum(member.file_size for member in members), where, "cut it into parts")
-            return {member.filename.removesuffix(".npy"): _array(where, file, member) for member in members}
+            arrays: dict[str, np.ndarray] = {}
+            for member in members:  # of several members of one name, numpy reads only the last
+                name = member.filename.removesuffix(".npy")
+                add_column(where, arrays, name, _array(where, file, member), member.filename)
+            return arrays
     except ReachcostError:
         raise
     except MemoryError as error:
@@ -88,9 +91,10 @@ def _by_name(where: str, arrays: Mapping[str, np.ndarray]) -> list[dict[str, np.
     for name, values in arrays.items():
         found = OF_EPISODE.fullmatch(name)
         if found is None:
-            raise ReachcostError(f"{where}: {name!r} stands beside columns of single episodes: leave it out")
+            raise ReachcostError(f"{where}: {name[:80]!r} stands beside columns of single episodes: leave it out")
         if found[2] not in ENDS:
-            episodes.setdefault(int(found[1]), {})[found[2]] = values
+            number = int(found[1])
+            add_column(f"{where}: episode {number}", episodes.setdefault(number, {}), found[2], values, name)
     return [episodes[number] for number in sorted(episodes)]
 
 
@@ -100,7 +104,8 @@ def _by_axis(
     """Episodes of columns [E, T, ...], each as long as its length says, or as all are."""
     main = next(name for name, axes in PADDED.items() if name in columns and columns[name].ndim == axes)
     count, longest = columns[main].shape[:2]
-    given = next((bookkeeping[name] for name in LENGTHS if name in bookkeeping), np.full(count, longest))
+    known = only_one(where, bookkeeping, LENGTHS)
+    given = bookkeeping[known] if known else np.full(count, longest)
     if given.shape != (count,) or given.dtype.kind not in "iu" or (given > longest).any() or (given < 0).any():
         raise ReachcostError(
             f"{where}: {main} is {columns[main].shape}, {count} episodes of up to {longest} rows, but lengths are "
