@@ -53,7 +53,8 @@ test-ray: .venv/.ready-ray
 results: .venv/.ready-swm
 	$(BIN)/reachcost reproduce all --out results
 	$(BIN)/python -m tools.pack results
-	$(BIN)/python examples/readme.py > results/examples/readme.txt
+	$(BIN)/python examples/pages.py README.md > results/examples/readme.txt
+	$(BIN)/python examples/pages.py docs/repair.md > results/examples/repair.txt
 	$(BIN)/python examples/stable_worldmodel.py > results/examples/stable_worldmodel.txt
 
 # Everything that is promised of speed, beside its peer: a quarter of an hour on two idle cores.

@@ -26,13 +26,19 @@ SMALLER = {
         "exclude=goals": "exclude=goals, pairs=2000, recipe=rc.Recipe(epochs=1)",
         "rc.CEM()": "rc.CEM(candidates=20, iterations=2, elites=4)",
     },
+    "repair.md": {
+        "episodes=10_000": "episodes=60",
+        'evaluation_set("high-distance")': 'evaluation_set("high-distance").spread(2)',
+        "exclude=goals": "exclude=goals, pairs=2000, recipe=rc.Recipe(epochs=1)",
+        "rc.CEM()": "rc.CEM(candidates=20, iterations=2, elites=4)",
+    },
     "toponav.md": {
         "episodes=2500": "episodes=60",
         "evaluation_set()": "evaluation_set().spread(3)",
         "count=60_000": "count=2000",
     },
 }
-"""What makes examples ones of seconds; the README's `python examples/readme.py` runs whole, and records it."""
+"""Substitutions that make long examples take seconds. `python examples/pages.py PAGE` runs one in full."""
 NUMBER = r"-?\d+(?:\.\d+)?%?"
 NEEDS_SWM = "stable-worldmodel.md"  # `tests/swm/test_example.py` runs its code
 MODULES = [name for _, name, _ in pkgutil.walk_packages(reachcost.__path__, "reachcost.")]
@@ -70,7 +76,7 @@ def beside_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-WHOLE = [page for page in PAGES if page.name not in (NEEDS_SWM, README.name)]
+WHOLE = [page for page in PAGES if page.name not in (NEEDS_SWM, README.name, "repair.md")]
 LONG = ("audits.md", "toponav.md")
 """Pages whose code takes ten seconds."""
 
@@ -156,11 +162,12 @@ def in_order(cells: list[str], row: list[str]) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("example", "before"), [("stable_worldmodel", "$ python examples/stable_worldmodel.py\n"), ("readme", "```text\n")]
+    ("example", "page"),
+    [("stable_worldmodel", "docs/stable-worldmodel.md"), ("readme", "README.md"), ("repair", "docs/repair.md")],
 )
-def test_the_examples_in_the_readme_printed_that(example: str, before: str) -> None:
+def test_the_pages_show_what_the_examples_printed(example: str, page: str) -> None:
     printed = (ROOT / "results" / "examples" / f"{example}.txt").read_text()
-    assert f"{before}{printed}```" in README.read_text()
+    assert f"\n{printed}```" in (ROOT / page).read_text()
 
 
 def test_tables_that_are_named_exist_and_tables_that_exist_are_named() -> None:

@@ -32,9 +32,9 @@ def test_the_example_runs_as_a_script(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_the_python_of_the_readme_is_run_from_the_readme_itself(tmp_path: Path) -> None:
-    script = tmp_path / "examples" / "readme.py"
+    script = tmp_path / "examples" / "pages.py"
     script.parent.mkdir()
-    shutil.copy(ROOT / "examples" / "readme.py", script)
+    shutil.copy(ROOT / "examples" / "pages.py", script)
     blocks = ("console\nmake demo", "python\nname = 'raw'\nprint(f'{name} 14%')", "python\nprint('the second one')")
     (tmp_path / "README.md").write_text("\n".join(f"```{block}\n```" for block in blocks))
     assert run(script).stdout == "raw 14%\n"
