@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +27,10 @@ from reachcost.results.records import (
 )
 from reachcost.studies.cells.cell import Cell
 from reachcost.studies.cells.estimate import Estimates
+from reachcost.studies.tables import make_table
 from tools.pack import main
+
+from .cells import quick_toy
 
 RUNS = 3
 
@@ -259,6 +263,23 @@ def test_a_packed_run_can_be_read_elsewhere_from_the_files_it_names(packed: Path
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, place)
     assert len(read_run(path_of(tmp_path / "elsewhere", 1)).table()) == 6
+
+
+def test_a_study_goes_on_from_its_pack(tmp_path: Path) -> None:
+    """A dropped run is computed again to the same rows, with a head whose weights were not kept."""
+    runs, table = tmp_path / "runs", tmp_path / "tables" / "keys.json"
+    make_table(quick_toy(), "keys", tmp_path, episodes=2)
+    known, dropped = json.loads(table.read_text()), "corridor/control/sketch-1-beyond-trm"
+    assert main([str(tmp_path)]) == 0
+    for weights in [*runs.rglob("weights.safetensors")]:
+        shutil.rmtree(weights.parent)
+    assert main([str(tmp_path), "--drop", dropped]) == 0
+    table.unlink()
+    make_table(quick_toy(), "keys", tmp_path, episodes=2)
+    found = json.loads(table.read_text())
+    assert {**found, "seconds": 0} == {**known, "seconds": 0}
+    assert [path.parent for path in runs.rglob("manifest.json")] == [runs / dropped]
+    assert [path.parent.name for path in runs.rglob("weights.safetensors")] == ["sketch-1-trm"]
 
 
 def test_estimates_know_packed_runs(packed: Path) -> None:
