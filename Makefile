@@ -1,11 +1,11 @@
-# make setup | demo | test | test-swm | test-ray | test-slow | results | bench | bench-growth | bench-training | faults | pictures. Needs Python 3.11 (or newer) and make; everything else goes into .venv.
+# make setup | demo | test | test-swm | test-ray | test-slow | test-processors | results | bench | bench-growth | bench-training | faults | pictures. Needs Python 3.11 (or newer) and make; everything else goes into .venv.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
 # Tests start many interpreters: where bytecode may not be kept, each compiles everything anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo test test-swm test-ray test-slow results bench bench-growth bench-training faults pictures clean
+.PHONY: setup demo test test-swm test-ray test-slow test-processors results bench bench-growth bench-training faults pictures clean
 
 setup: $(READY)
 
@@ -27,6 +27,10 @@ test: setup
 # What trains, audits or waits for ten seconds and more: ten minutes on two idle cores.
 test-slow: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --ignore tests/swm --ignore tests/ray -n 2 --dist worksteal -m slow
+
+# Tests of floating-point results under four instruction sets: two minutes on two idle cores.
+test-processors: setup
+	$(BIN)/python -m tools.processors
 
 .venv/.ready-swm: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,ray,swm]'

@@ -14,7 +14,7 @@ import numpy as np
 
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.protocols import WorldModel
-from reachcost.results.records import Columns, require_rows
+from reachcost.results.records import Columns, Evaluated, require_rows
 from reachcost.results.tables import TableRow
 from reachcost.studies.cells.order import Order
 from reachcost.studies.cells.waiting import row_of_runs
@@ -58,10 +58,11 @@ def number_row(recording: Recording, name: str, seen: str) -> TableRow:
     """A line that needs the cell of weights, and one of its own."""
     weights = recording.run("base", "weights", {}, base, artefacts=["weights"])
 
-    def compute(_: Path) -> Columns:
+    def compute(_: Path) -> Evaluated:
         behave(name, Path(seen) / name, recording.recorder.out)
         factor = int((weights_of(recording) / "weights").read_text())
-        return {"episode": np.arange(4), "number": factor * np.arange(4)}
+        rows = {"episode": np.arange(4), "number": factor * np.arange(4)}
+        return Evaluated(rows, {"evaluation_set_sha256": name})
 
     config = {"name": name, "world": name, "weights_sha256": weights.sha256["weights"]}
     run = recording.run("numbers", name, config, compute)

@@ -426,6 +426,8 @@ def test_workers_that_die_are_replaced_and_their_cell_tried_once_more(seen: Path
         "numbers/base/weights",
         *(f"numbers/numbers/{name}" for name in ("fine", "dies-once", "warns", "last")),
     }
+    config = read_run(out / "runs" / "numbers" / "numbers" / "last").manifest["config"]
+    assert config["evaluation_set_sha256"] == "last"  # which only the worker knew
     assert not [*out.rglob(".*.partial")]
 
 

@@ -38,6 +38,8 @@ from reachcost.tasks.tworoom import Layout, TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model
 
+pytestmark = pytest.mark.processor
+
 
 class Summing:
     """Latent = sum of the action blocks; remembers every pool."""

@@ -25,6 +25,7 @@ from reachcost.fitting.hilp import _Bootstrapped
 from reachcost.fitting.loop import Optimiser, passed
 from reachcost.fitting.qrl import _Pushed
 from reachcost.planning.precision import plan_change
+from reachcost.worldmodels import half
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
@@ -156,23 +157,40 @@ def test_an_epoch_of_fitting_stays_on_the_device_and_looks_at_nothing(head: nn.M
     assert all(shape.numel() <= 1 for shape in transfers.copied)
 
 
+needs_half_precision = pytest.mark.skipif("not half.half_precision_runs()", reason="this CPU has no half precision")
+
+
+def test_half_precision_that_ends_the_process_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some virtual machines advertise AMX and forbid it: the first product is an illegal instruction."""
+    monkeypatch.setattr(half, "_TRIAL", "import os, signal; os.kill(os.getpid(), signal.SIGILL)")
+    monkeypatch.setattr(half, "half_precision_runs", half.half_precision_runs.__wrapped__)
+    with pytest.raises(ReachcostError, match="this CPU"):
+        rc.halved(rc.load_world_model("lewm-tworoom-3072"))
+    assert main(["check", "lewm-tworoom-3072", "--half", "--device", "cpu"]) == 1
+    assert "half precision" in capsys.readouterr().err
+
+
+@needs_half_precision
 def test_half_precision_changes_plans_a_little_and_says_how_much() -> None:
     model, rng = rc.load_world_model("lewm-tworoom-3072"), torch.Generator().manual_seed(0)
-    half, pool = rc.halved(model), torch.randn(2, 40, 5, 10, generator=rng)
+    halved, pool = rc.halved(model), torch.randn(2, 40, 5, 10, generator=rng)
     start, goal = torch.randn(2, 2, 192, generator=rng)
     ends = model.rollout(start[:, None], pool)
-    assert half.rollout(start[:, None], pool).dtype == torch.float32
-    assert not torch.equal(half.rollout(start[:, None], pool), ends)
-    torch.testing.assert_close(half.rollout(start[:, None], pool), ends, atol=0.2, rtol=0.1)
-    assert half.fingerprint == model.fingerprint
+    assert halved.rollout(start[:, None], pool).dtype == torch.float32
+    assert not torch.equal(halved.rollout(start[:, None], pool), ends)
+    torch.testing.assert_close(halved.rollout(start[:, None], pool), ends, atol=0.2, rtol=0.1)
+    assert halved.fingerprint == model.fingerprint
     few = rc.CEM(candidates=40, iterations=2, elites=10)
-    same, other = (plan_change(model, one, rc.LatentMSE(), start, goal, few) for one in (model, half))
+    same, other = (plan_change(model, one, rc.LatentMSE(), start, goal, few) for one in (model, halved))
     assert (same.elites, same.plans, same.largest) == (1, 0, 0)
     assert 0.5 < other.elites <= 1
     assert 0 < other.plans < 0.5
     assert "% of the first elites are the same" in str(other)
 
 
+@needs_half_precision
 def test_check_tells_what_half_precision_changes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,8 @@ from reachcost.planning.effort import parameters_of
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
 
+pytestmark = pytest.mark.processor
+
 FEW = rc.CEM(candidates=20, iterations=2, elites=4)
 
 

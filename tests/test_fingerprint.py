@@ -17,6 +17,8 @@ from reachcost.errors import ReachcostWarning
 from reachcost.protocols import Observations
 from reachcost.tasks.tworoom import Layout, TwoRoom
 
+pytestmark = pytest.mark.processor
+
 
 class Own:
     latent_dim, action_dim = 2, 2

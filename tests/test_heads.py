@@ -34,6 +34,8 @@ from reachcost.heads.storage import load_head, save_head
 from reachcost.protocols import Head
 from reachcost.results.records import as_json
 
+pytestmark = pytest.mark.processor
+
 QUICK = Recipe.paper(hidden=16, scale=29, epochs=3, batch_size=256)
 
 

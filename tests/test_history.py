@@ -20,6 +20,8 @@ from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 
+pytestmark = pytest.mark.processor
+
 PLANNER = rc.CEM(horizon=4, candidates=100, iterations=4, elites=12, blocks=1)
 
 

@@ -9,6 +9,7 @@ import pytest
 from reachcost.heads.euclidean import EuclideanHead
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
+from reachcost.results.records import read_run
 from reachcost.studies.experiment import Recording
 from reachcost.studies.suite import STUDY, budget
 from reachcost.studies.suite.labels import BOUNDS, HEADS, OTHERS, SETTINGS, UNRANKED, Place, paper_studies, way_row
@@ -34,6 +35,10 @@ def test_a_line_is_of_all_episodes_and_read_back(tmp_path: Path) -> None:
         assert (lines[0].model, lines[0].n) == ("toponav", EPISODES)
         assert ("rho_geo" in lines[0].ours, "operations" in lines[0].ours) == (name == "raw", name == "raw")
     assert way_row(Recording(STUDY, tmp_path), place, "raw", {"raw": "other"}).cost == "other"
+    config = read_run(tmp_path / "runs" / "suite" / "labels" / "toponav-raw").manifest["config"]
+    subset, full = place.kept_out
+    assert config["evaluation_set_sha256"] == subset.fingerprint
+    assert config["full_set_sha256"] == full.fingerprint
 
 
 def test_planners_of_one_place_share_its_head_and_its_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,6 +50,8 @@ def test_planners_of_one_place_share_its_head_and_its_record(tmp_path: Path, mon
     assert lines[0] == lines[1]
     assert [line.setting for line in lines[0]] == [*small, "", ""]
     assert [line.n for line in lines[0]] == [EPISODES * len(budget.SEEDS)] * 2 + [EPISODES] * 2
+    config = read_run(tmp_path / "runs" / "suite" / "budget" / "open").manifest["config"]
+    assert config["evaluation_set_sha256"] == place.goals.fingerprint
 
 
 def test_fewer_rollouts_are_a_sixteenth_and_an_eighth_whatever_the_world() -> None:

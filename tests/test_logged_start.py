@@ -16,6 +16,8 @@ from reachcost.planning.logged import LoggedActions
 from reachcost.protocols import Observations
 from reachcost.worldmodels.jepa import JepaWorldModel
 
+pytestmark = pytest.mark.processor
+
 BLOCKS = rc.ActionBlocks((0.0, 0.0), (1.0, 1.0), (-1.0, -1.0), (1.0, 1.0), length=2)
 
 

@@ -307,6 +307,7 @@ def test_a_discrete_world_is_judged_in_every_stage(grid: Audit, cells: Evaluatio
     assert grid.categories.keys() <= {"success", "wrong_room", "right_room"}
     assert grid.settings["planner"]["tie_break"] == 0.01
     assert grid.settings["episodes"] == len(cells)
+    assert grid.settings["full_set_sha256"] == cells.full_sha256
 
 
 @pytest.mark.slow

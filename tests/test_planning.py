@@ -31,6 +31,8 @@ from reachcost.protocols import TerminalCost
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import RouteProposal, TopoNav
 
+pytestmark = pytest.mark.processor
+
 
 @given(arrays.arrays(np.float32, (3, 20), elements=st.floats(-5, 5, width=16)), st.integers(1, 20))
 def test_lowest_is_a_stable_sort_cut_off(costs: np.ndarray, count: int) -> None:
@@ -99,13 +101,22 @@ def test_results_do_not_depend_on_the_batch(
             np.testing.assert_array_equal(alone.paths[0, 0], whole.paths[number, row])
 
 
-def test_tables_change_nothing(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet, head: PairHead) -> None:
-    few = evaluation.subset(slice(0, 3))
-    tabular = run(task, model, {"head": HeadCost(head)}, few)
-    direct = control(
-        task, model, {"head": HeadCost(head)}, few, CategoricalCEM(), seed=3072, proposal=RouteProposal(task)
-    )
-    np.testing.assert_array_equal(direct.paths, tabular.paths)
+def whole_numbers(terminal: Tensor, goal: Tensor) -> Tensor:
+    """A cost whose sums are exact in any order: every processor and every batch gives the same bits."""
+    return ((64 * terminal).round() - (64 * goal[:, None]).round()).abs().sum(-1)
+
+
+def test_tables_change_no_plan(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet) -> None:
+    costs, few = {"exact": whole_numbers}, evaluation.subset(slice(0, 3))
+    direct = control(task, model, costs, few, CategoricalCEM(), seed=3072, proposal=RouteProposal(task))
+    np.testing.assert_array_equal(direct.paths, run(task, model, costs, few).paths)
+
+
+def test_tables_hold_the_costs_of_a_head(model: ExactTopoNav, head: PairHead) -> None:
+    _, tables = tabulate(model, {"head": HeadCost(head)})
+    states, goals = torch.arange(40).reshape(2, 20, 1), torch.tensor([[3], [100]])
+    direct = HeadCost(head)(model.latents[states[..., 0]], model.latents[goals[:, 0]])
+    torch.testing.assert_close(tables["head"](states, goals), direct, rtol=1e-4, atol=1e-4)
 
 
 def test_paths_are_executed_actions(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet) -> None:

@@ -12,6 +12,8 @@ from reachcost.data.probe import LinearProbe, fit_probe, score_probe
 from reachcost.errors import ReachcostError
 from reachcost.tasks.tworoom import Layout
 
+pytestmark = pytest.mark.processor
+
 
 @pytest.fixture
 def probe() -> LinearProbe:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -30,6 +32,8 @@ from reachcost.studies.toponav import STUDY as TOPONAV
 from reachcost.studies.toponav.recipes import plans as toponav_recipes
 from reachcost.studies.tworoom import STUDY as TWOROOM
 from reachcost.studies.tworoom.recipes import plans as tworoom_recipes
+from reachcost.tasks.toponav import TopoNav
+from reachcost.worlds import suite
 from reachcost.worlds.faults import FAULTS
 
 from .small import once
@@ -66,6 +70,55 @@ def test_every_published_table_has_a_command() -> None:
     assert of_studies <= {*all_tables()}
     others = {path.stem for path in (RESULTS / "tables").glob("*.json")} - {*all_tables()}
     assert {published(name)["command"] for name in others} == {"reachcost evaluate"}
+
+
+def test_the_documented_search_finds_the_runs_of_an_evaluation_set() -> None:
+    """A set on record is found, and another one of the same rule is not."""
+    root = RESULTS.parent
+    page = (root / "docs" / "reproduce.md").read_text()
+    (search,) = re.findall(r"^\$ (grep .*)$", page, re.MULTILINE)
+
+    def found(sha256: str) -> set[str]:
+        shown = subprocess.run(search, shell=True, cwd=root, env={**os.environ, "HASH": sha256}, capture_output=True)
+        return {*shown.stdout.decode().splitlines()}
+
+    used = TWOROOM.task().evaluation_set("high-distance").fingerprint
+    runs = {
+        str(Path(name).parent.relative_to("results/runs")) for name in found(used) if name.endswith("manifest.json")
+    }
+    assert runs >= {
+        run for run in published("high-distance")["rows_sha256"] if "/control/" in run and "fresh" not in run
+    }
+    assert not any("fresh" in run for run in runs)
+    assert not found(TopoNav().evaluation_set("detour", seed=12345).fingerprint)
+    of_suite = json.loads((RESULTS / "runs/suite/verdicts/open-nothing/audits.json").read_text())["simulator"]
+    report = suite()["open"].evaluation(suite()["open"].task(), "report")
+    assert of_suite["evaluation_set_sha256"] == report.fingerprint
+    assert found(report.fingerprint)
+
+
+def test_intervals_separate_where_the_pages_say() -> None:
+    """With 30 episodes a world, `trm-auto` exceeds `trm` in one world, and fewer rollouts from logs differ in none."""
+
+    def interval(table: str, **wanted: object) -> list[float]:
+        return row_of(table, **wanted)["interval"]["success"]
+
+    worlds = {row["model"] for row in published("labels")["rows"]}
+    exceeds = {
+        world
+        for world in worlds
+        if interval("labels", model=world, cost="trm-auto")[0] > interval("labels", model=world, cost="trm")[1]
+    }
+    assert exceeds == {"one-way"}
+    for world in {row["model"] for row in published("budget-worlds")["rows"]}:
+        settings = [row["setting"] for row in rows_of("budget-worlds", model=world, cost="trm-auto")]
+        full, fewer = settings[0], next(setting for setting in settings if setting.startswith("from logs"))
+        high, low = (
+            interval("budget-worlds", model=world, setting=full),
+            interval("budget-worlds", model=world, setting=fewer),
+        )
+        assert low[0] <= high[1]
+        assert high[0] <= low[1]
 
 
 # Tables from rows
@@ -287,7 +340,7 @@ def test_our_recipes_are_the_best_of_those_compared_on_held_out_logs() -> None:
     assert tworoom_recipes()[max(rho, key=rho.__getitem__)].recipe == TWOROOM.heads["trm"].recipe == Recipe()
 
 
-def test_verdicts_are_right_in_worlds_that_nothing_was_chosen_on() -> None:
+def test_verdicts_are_right_in_worlds_that_no_threshold_was_set_on() -> None:
     shares = {row["setting"]: row["ours"] for row in rows_of("verdicts", cost="all")}
     assert shares["simulator"]["right"] >= 95
     assert shares["logs-only"]["wrong"] <= 5
@@ -362,7 +415,7 @@ def test_planning_to_the_end_of_the_budget_reaches_more_of_pusht() -> None:
         assert ours["interval"]["success"][0] > whole["interval"]["success"][1]
 
 
-def test_one_planner_that_begins_with_logs_passes_the_paper_at_both_offsets_of_pusht() -> None:
+def test_one_planner_that_begins_with_logs_passes_the_planner_of_the_paper_at_both_offsets_of_pusht() -> None:
     for offset, wanted in ((50, 60), (75, 35)):
         whole, ours = (
             row_of("pusht-fresh", cost="raw", setting=f"offset {offset}, {planner}, new pairs")
@@ -419,7 +472,7 @@ def test_labels_that_logs_choose_are_as_good_as_logged_times_in_every_world() ->
         assert value("labels", model=world, cost="shuffled") < 10
 
 
-def test_the_default_solves_the_published_and_three_fresh_sets() -> None:
+def test_the_default_solves_the_published_set_and_three_more() -> None:
     for kind, least in (("lewm", 99.5), ("pldm", 98.0)):
         solved = row_of("tworoom-solved", cost="trm-auto", model=kind, setting="replanning")
         assert solved["ours"]["success"] >= least
@@ -432,7 +485,7 @@ def test_coverage_is_repaired() -> None:
         assert value("coverage-repair", cost="trm-auto", model="lewm", setting=f"{left}, replanning") >= least
 
 
-def test_layouts_that_nothing_was_trained_on_are_planned_in() -> None:
+def test_layouts_that_the_world_model_was_not_trained_on_are_planned_in() -> None:
     for setting, least in (("door moved", 90), ("wall turned", 90), ("published", 97)):
         assert value("layouts-unseen", cost="trm-imagined", setting=f"{setting}, replanning") >= least
 

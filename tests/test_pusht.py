@@ -23,6 +23,8 @@ from reachcost.tasks.pusht.physics import SECONDS, agent_path
 from reachcost.tasks.pusht.pymunk_space import push_by_pymunk
 from reachcost.tasks.pusht.renderer import background
 
+pytestmark = pytest.mark.processor
+
 TASK = PushT()
 ANGLES = st.floats(0, 2 * np.pi)
 

@@ -16,6 +16,8 @@ from reachcost.tasks.pusht import PushT
 from reachcost.tasks.pusht.evaluation_sets import BUDGETS, NAMES, draw, held_out_logs, to_manifest
 from reachcost.tasks.pusht.policies import KINDS
 
+pytestmark = pytest.mark.processor
+
 TASK = PushT(workers=1)
 
 

@@ -10,6 +10,8 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from reachcost.audits.gain import ranking_gain
 
+pytestmark = pytest.mark.processor
+
 numbers = st.integers(0, 20).map(float)
 """Few different ones, so that many are equal."""
 pools = array_shapes(min_dims=2, max_dims=2, min_side=2, max_side=12).flatmap(

@@ -18,6 +18,7 @@ from reachcost.base.progress import Progress
 from reachcost.errors import ReachcostError
 from reachcost.results.records import (
     Columns,
+    Evaluated,
     Run,
     exclusive,
     read_run,
@@ -123,6 +124,30 @@ def test_a_changed_setting_or_default_is_refused(tmp_path: Path, changed: object
     record_run(tmp_path / "run", {"head": Settings()}, compute)
     with pytest.raises(ReachcostError, match=where):
         record_run(tmp_path / "run", {"head": changed}, compute)
+
+
+HIGH, LOW = {"evaluation_set_sha256": "high"}, {"evaluation_set_sha256": "low"}
+
+
+def test_a_run_may_name_its_evaluation_set_when_it_runs(tmp_path: Path) -> None:
+    first = record_run(tmp_path / "run", {"part": "report"}, lambda _: Evaluated(rows(), HIGH))
+    assert read_run(first.path).manifest["config"] == {"part": "report", **HIGH}
+    assert record_run(first.path, {"part": "report"}, compute).manifest == first.manifest
+    assert len(first.table()) == 6
+
+
+@pytest.mark.parametrize(("recorded", "now"), [({}, HIGH), (HIGH, {}), (HIGH, {**HIGH, "full_set_sha256": "full"})])
+def test_a_record_that_lacks_the_name_of_a_set_still_matches(
+    tmp_path: Path, recorded: dict[str, str], now: dict[str, str]
+) -> None:
+    first = record_run(tmp_path / "run", {"seed": 1, **recorded}, compute)
+    assert record_run(tmp_path / "run", {"seed": 1, **now}, compute).manifest == first.manifest
+
+
+def test_another_evaluation_set_is_refused(tmp_path: Path) -> None:
+    record_run(tmp_path / "run", HIGH, compute)
+    with pytest.raises(ReachcostError, match='evaluation_set_sha256 is "high" there and "low" here'):
+        record_run(tmp_path / "run", LOW, compute)
 
 
 def remade_with(run: Run, **versions: str) -> None:

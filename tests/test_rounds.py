@@ -17,6 +17,8 @@ from reachcost.planning.planner import Round
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.worldmodels.jepa import JepaWorldModel
 
+pytestmark = pytest.mark.processor
+
 SMALL = rc.CEM(horizon=2, candidates=20, iterations=3, elites=4)
 WATCHED = [SMALL, replace(SMALL, execute="best", keep_elites=2), replace(SMALL, temperature=0.2)]
 CATEGORICAL = rc.CategoricalCEM(horizon=4, candidates=20, iterations=3, elites=4, keep_elites=2)

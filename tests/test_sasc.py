@@ -26,6 +26,8 @@ from reachcost.tasks.toponav.task import TopoNav, sasc_pool
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
 
+pytestmark = pytest.mark.processor
+
 
 class CountingHead(PairHead):
     asked = 0

@@ -12,6 +12,8 @@ from hypothesis.extra.numpy import arrays
 
 from reachcost.results.stats import hierarchical_bootstrap, mean_std, newcombe, paired_bootstrap, sign_flip_test, wilson
 
+pytestmark = pytest.mark.processor
+
 
 def test_sample_standard_deviation() -> None:
     assert mean_std(np.array([83.0, 91.0, 95.0])) == pytest.approx((89.6667, 6.1101), abs=1e-4)

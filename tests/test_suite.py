@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from reachcost.audits.planner import CANNOT_TELL
 from reachcost.errors import ReachcostError
+from reachcost.fitting.choose import LabelledRecipe
+from reachcost.fitting.recipe import Recipe
+from reachcost.planning.cem import CEM
+from reachcost.results.records import read_run
+from reachcost.studies.experiment import Recording
 from reachcost.studies.registry import reproduce, require_ready, results_of
+from reachcost.studies.suite import STUDY, tables, verdicts
 from reachcost.studies.suite.outcomes import LOGS_ONLY, NOTHING, SIMULATOR, Outcome, summary_rows
 from reachcost.studies.suite.settings import TUNED
 from reachcost.worlds import suite, world
@@ -29,6 +36,19 @@ def test_nothing_begins_where_a_package_is_missing(tmp_path: Path, monkeypatch: 
 def test_tuned_worlds_are_worlds_and_others_are_left() -> None:
     assert {*TUNED} < {*suite()}
     assert "hill" not in TUNED
+
+
+def test_records_name_the_evaluation_set_of_their_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_world = suite()["open"]
+    search = CEM(candidates=8, iterations=1, elites=2)
+    small = replace(open_world, pairs=2000, planner=search, recipe=LabelledRecipe(Recipe(epochs=1)))
+    monkeypatch.setattr(tables, "worlds", lambda: [small])
+    monkeypatch.setattr(verdicts, "FAULTS", {})
+    tables.suite_rows(Recording(STUDY, tmp_path))
+    verdicts.outcomes_in(Recording(STUDY, tmp_path), small)
+    for run in ("worlds/open", "verdicts/open-nothing"):
+        config = read_run(tmp_path / "runs" / "suite" / run).manifest["config"]
+        assert config["evaluation_set_sha256"] == small.evaluation(small.task(), "report").fingerprint
 
 
 @pytest.mark.parametrize(

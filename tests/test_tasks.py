@@ -615,7 +615,10 @@ def test_an_evaluation_set_needs_starts_and_goals_only() -> None:
     starts, goals = np.zeros((3, 2)), np.ones((3, 2))
     bare, whole = EvaluationSet(starts, goals), EvaluationSet(starts, goals, "given", 0, np.arange(3))
     assert bare.fingerprint == whole.fingerprint
-    assert bare.subset(slice(1, 3)).episodes.tolist() == [1, 2]
+    subset = bare.subset(slice(1, 3))
+    assert subset.episodes.tolist() == [1, 2]
+    assert bare.record == bare.spread(3).record == {"evaluation_set_sha256": bare.fingerprint}
+    assert subset.spread(1).record["full_set_sha256"] == subset.record["full_set_sha256"] == bare.fingerprint
     assert EvaluationSet([[0], [1]], [[1], [0]]).goals.shape == (2, 1)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ReachcostError, match=r"evaluation set: starts are far: give states \[E, ...\], one per"):
         EvaluationSet("far", starts, goals)  # pyright: ignore[reportArgumentType]

@@ -20,6 +20,8 @@ from reachcost.tasks import make_task
 from reachcost.tasks.contract import Task
 from reachcost.tasks.toponav.task import MOVES, RouteProposal, TopoNav, sasc_pool
 
+pytestmark = pytest.mark.processor
+
 
 def test_map_has_677_free_cells_two_walls_and_two_doors(task: TopoNav) -> None:
     assert len(task.cells) == 677

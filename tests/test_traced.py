@@ -17,6 +17,8 @@ from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
 from reachcost.worldmodels.jepa import predicted_path, rolled_out
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 
+pytestmark = pytest.mark.processor
+
 SMALL = PublicArchitecture(image_size=28, encoder_depth=1, depth=2, heads=2, dim_head=8, mlp=32, history=3)
 
 

@@ -20,6 +20,8 @@ from reachcost.tasks.tworoom import Layout, TwoRoom
 from reachcost.tasks.tworoom.evaluation_sets import RULES, draw, freeze, to_manifest
 from reachcost.tasks.tworoom.statistics import PUBLIC_CACHE, log_statistics
 
+pytestmark = pytest.mark.processor
+
 TASK = TwoRoom()
 
 
@@ -34,6 +36,23 @@ def test_logs_have_the_statistics_of_the_public_cache(logs: Logs) -> None:
         # 243 slow steps of 618,216: counting alone carries 6 %.
         tolerance = 0.15 if name == "steps below 0.1 px, %" else 0.03
         assert ours[name] == pytest.approx(expected, rel=tolerance), name
+
+
+def test_the_page_shows_the_statistics_of_these_logs(logs: Logs) -> None:
+    ours = log_statistics(logs)
+    shown = {
+        "observations": (("observations",), "{:,.0f}"),
+        "shortest, longest, median, mean episode": (
+            ("shortest episode", "longest episode", "median length", "mean length"),
+            "{:.3g}",
+        ),
+        "mean, median displacement in px": (("mean displacement, px", "median displacement, px"), "{:.2f}"),
+        "steps below 0.1 px, %": (("steps below 0.1 px, %",), "{:.3f}"),
+    }
+    page = (Path(__file__).parent.parent / "docs" / "tworoom.md").read_text()
+    for row, (names, digits) in shown.items():
+        values = ", ".join(digits.format(ours[name]) for name in names)
+        assert f"| {row} | {values} |" in page
 
 
 def test_logs_replay_in_the_simulator(logs: Logs) -> None:

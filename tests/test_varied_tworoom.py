@@ -25,6 +25,8 @@ from reachcost.worldmodels.training.objectives import lewm_loss
 from reachcost.worldmodels.training.phases import Refinement
 from reachcost.worldmodels.training.train import Training, TrainingPlan, train_world_model
 
+pytestmark = pytest.mark.processor
+
 
 @pytest.fixture(scope="module")
 def logs() -> Logs:

@@ -263,7 +263,7 @@ def _settings(subject: Subject) -> dict[str, Any]:
         "planner_seed": subject.seed,
         "logs_sha256": subject.latents.logs.fingerprint,
         "evaluation_set": goals.name if goals else None,
-        "evaluation_set_sha256": goals.fingerprint if goals else None,
+        **(goals.record if goals else {"evaluation_set_sha256": None}),
         "episodes": len(goals) if goals else 0,
         "versions": versions(),
     }

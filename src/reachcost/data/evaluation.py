@@ -30,6 +30,7 @@ class EvaluationSet:
         logs_sha256: Fingerprint of those logs.
         world: The world the states belong to, as its task describes itself; empty if unknown.
         budget: Actions that its episodes may execute, if that is not the task's own number.
+        full_sha256: Fingerprint of the full set, if this set is a subset.
 
     >>> EvaluationSet(starts=np.zeros((2, 3)), goals=np.ones((2, 3))).episodes.tolist()
     [0, 1]
@@ -45,6 +46,7 @@ class EvaluationSet:
     logs_sha256: str | None = None
     world: str = ""
     budget: int | None = None
+    full_sha256: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("starts", "goals"):
@@ -91,6 +93,18 @@ class EvaluationSet:
             arrays += [self.source_rows, self.source_episodes, np.array([self.seed]), np.array([str(self.logs_sha256)])]
         return fingerprint_arrays(*arrays)
 
+    @property
+    def record(self) -> dict[str, str]:
+        """Fingerprints by which a record names the set: its own and, for a subset, that of the full set.
+
+        >>> pairs = EvaluationSet(starts=np.zeros((2, 3)), goals=np.ones((2, 3)))
+        >>> [*pairs.record], [*pairs.spread(1).record]
+        (['evaluation_set_sha256'], ['evaluation_set_sha256', 'full_set_sha256'])
+        """
+        own = self.fingerprint
+        full = {} if self.full_sha256 in (None, own) else {"full_set_sha256": self.full_sha256}
+        return {"evaluation_set_sha256": own, **full}
+
     def subset(self, rows: np.ndarray | slice) -> EvaluationSet:
         """Keep some rows only."""
         sources = {
@@ -98,7 +112,14 @@ class EvaluationSet:
             for name in ("source_rows", "source_episodes")
             if (values := getattr(self, name)) is not None
         }
-        return replace(self, starts=self.starts[rows], goals=self.goals[rows], episodes=self.episodes[rows], **sources)
+        return replace(
+            self,
+            starts=self.starts[rows],
+            goals=self.goals[rows],
+            episodes=self.episodes[rows],
+            full_sha256=self.full_sha256 or self.fingerprint,
+            **sources,
+        )
 
     def spread(self, count: int) -> EvaluationSet:
         """Keep so many episodes, spread over the set."""

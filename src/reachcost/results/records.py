@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,23 @@ FORMAT = "reachcost-run/2"
 ROOM = 2**24
 """Bytes that Arrow needs to write a small file: without them it ends the whole process."""
 Columns = Mapping[str, np.ndarray]
+EVALUATED_ON = ("evaluation_set_sha256", "full_set_sha256")
+"""Settings that name an evaluation set. Older records lack them, and some runs know their set only once they run, so
+they are compared only where both sides have them."""
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What a run returns that knows its evaluation set only once it runs."""
+
+    rows: Columns
+    """The rows."""
+    evaluation: Mapping[str, str]
+    """`EvaluationSet.record`, which the manifest adds to the configuration."""
+
+
+Compute = Callable[[Path], Columns | Evaluated]
+"""Computes a run: called with a directory for further files, returns the rows."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +67,8 @@ class Result:
     """What it took."""
     machine: str = field(default_factory=machine)
     """Where it was made."""
+    evaluation: Mapping[str, str] = field(default_factory=dict)
+    """Names the evaluation set, if the configuration does not."""
 
     def place(self, directory: Path) -> Columns:
         """Write the files into a directory, as the computation did, and return the rows."""
@@ -103,7 +122,7 @@ class Run:
             if found != expected:
                 raise ReachcostError(_damaged(self.path, f"{name} is not the file its manifest describes"))
 
-    def complete(self, compute: Callable[[Path], Columns]) -> Run:
+    def complete(self, compute: Compute) -> Run:
         """Make missing artefacts again, by the computation that made the run; they must come out the same."""
         missing = [name for name in self.manifest["artefacts"] if not (self.path / name).exists()]
         if missing:
@@ -135,9 +154,7 @@ def exclusive(out: Path) -> Iterator[None]:
         ) from error
 
 
-def record_run(
-    path: Path, config: Mapping[str, Any], compute: Callable[[Path], Columns], artefacts: Sequence[str] = ()
-) -> Run:
+def record_run(path: Path, config: Mapping[str, Any], compute: Compute, artefacts: Sequence[str] = ()) -> Run:
     """Return the finished run at `path`, computing it only if it is not there yet.
 
     Args:
@@ -152,16 +169,16 @@ def record_run(
         require_config(run, config)
         return run
     with new_directory(path) as partial:
-        rows, seconds = _timed(compute, partial)
-        manifest = _seal(partial, config, Result(rows, {}, seconds), artefacts)
+        manifest = _seal(partial, config, _timed(compute, partial), artefacts)
     return Run(path, manifest)
 
 
-def computed(compute: Callable[[Path], Columns], scratch: Path) -> Result:
+def computed(compute: Compute, scratch: Path) -> Result:
     """Do the computation of a run in a directory below `scratch`, which is gone afterwards; record nothing."""
     with tempfile.TemporaryDirectory(dir=scratch) as directory:
-        rows, seconds = _timed(compute, Path(directory))
-        return Result(rows, {file.name: file.read_bytes() for file in sorted(Path(directory).iterdir())}, seconds)
+        result = _timed(compute, Path(directory))
+        files = {file.name: file.read_bytes() for file in sorted(Path(directory).iterdir())}
+        return replace(result, files=files)
 
 
 def keep_run(path: Path, config: Mapping[str, Any], result: Result, artefacts: Sequence[str] = ()) -> Run:
@@ -172,9 +189,14 @@ def keep_run(path: Path, config: Mapping[str, Any], result: Result, artefacts: S
     return Run(path, manifest)
 
 
-def _timed(compute: Callable[[Path], Columns], directory: Path) -> tuple[Columns, float]:
+def _timed(compute: Compute, directory: Path) -> Result:
+    """Rows and seconds; the files stay in the directory."""
     start = time.perf_counter()
-    return compute(directory), round(time.perf_counter() - start, 3)
+    made = compute(directory)
+    seconds = round(time.perf_counter() - start, 3)
+    if isinstance(made, Evaluated):
+        return Result(made.rows, {}, seconds, evaluation=made.evaluation)
+    return Result(made, {}, seconds)
 
 
 def _seal(directory: Path, config: Mapping[str, Any], result: Result, artefacts: Sequence[str]) -> dict[str, Any]:
@@ -183,7 +205,7 @@ def _seal(directory: Path, config: Mapping[str, Any], result: Result, artefacts:
     made = {file.name: sha256_of(file) for file in sorted(directory.iterdir())}
     manifest = {
         "format": FORMAT,
-        "config": as_json(config),
+        "config": {**as_json(config), **result.evaluation},
         "versions": versions(),
         "machine": result.machine,
         "rows": len(next(iter(result.rows.values()))),
@@ -323,6 +345,8 @@ def differences(recorded: Any, now: Any, where: str = "") -> Iterator[tuple[str,
         known = {**_defaults(now), **recorded} if is_dataclass(now) else recorded
         values = {f.name: getattr(now, f.name) for f in fields(now)} if is_dataclass(now) else now
         for name in sorted({*known, *values}, key=str):
+            if name in EVALUATED_ON and not (name in known and name in values):
+                continue
             inside = f"{where}.{name}" if where else str(name)
             yield from differences(known.get(name), values.get(name), inside)
     elif recorded != (plain := as_json(now)):

@@ -34,7 +34,7 @@ from reachcost.fitting.temporal import TemporalPairs
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.storage import load_head, write_head
 from reachcost.protocols import TerminalCost, WorldModel
-from reachcost.results.records import Columns, Run
+from reachcost.results.records import Columns, Compute, Run
 from reachcost.studies.cells.logs import shared_logs
 from reachcost.studies.costs import cost_plan
 from reachcost.studies.recorder import Recorder
@@ -70,9 +70,7 @@ class Recording:
         other.recorder, other.shared = self.recorder, self.shared
         return other
 
-    def run(
-        self, kind: str, name: str, config: Mapping[str, Any], compute: Callable[[Path], Columns], **options: Any
-    ) -> Run:
+    def run(self, kind: str, name: str, config: Mapping[str, Any], compute: Compute, **options: Any) -> Run:
         """Record one run, once."""
         return self.recorder.run(f"{self.study.name}/{kind}/{name}", config, compute, **options)
 
@@ -267,7 +265,7 @@ class Experiment(Recording):
             "cost": setting.cost,
             "heads_sha256": {name: run.sha256[WEIGHTS] for name, run in heads.items()},
         }
-        return {**config, "evaluation_set_sha256": self.evaluation(setting.evaluation).fingerprint} if goals else config
+        return {**config, **self.evaluation(setting.evaluation).record} if goals else config
 
     def cost(self, setting: Setting) -> TerminalCost:
         """The terminal cost of a setting."""

@@ -9,7 +9,7 @@ from typing import Any
 from reachcost.base.machine import versions
 from reachcost.base.progress import Progress
 from reachcost.errors import ReachcostError
-from reachcost.results.records import Columns, Run, read_run, record_run, require_config
+from reachcost.results.records import Compute, Run, read_run, record_run, require_config
 from reachcost.studies.cells.cell import Cell
 from reachcost.studies.cells.waiting import AwaitedRun
 
@@ -33,9 +33,7 @@ class Recorder:
         """Runs that were asked for and whose artefacts may have to be made again, there or not."""
         self._runs: dict[str, Run] = {}
 
-    def run(
-        self, name: str, config: Mapping[str, Any], compute: Callable[[Path], Columns], artefacts: Sequence[str] = ()
-    ) -> Run:
+    def run(self, name: str, config: Mapping[str, Any], compute: Compute, artefacts: Sequence[str] = ()) -> Run:
         """Record one run, once; `config` holds everything its rows depend on."""
         cell = Cell(name, self.out / "runs" / name, config, compute, tuple(artefacts))
         if artefacts:

@@ -57,7 +57,7 @@ def trace_run(experiment: Experiment, settings: Sequence[Setting], episode: int)
     runs = {setting.cost: episode_run(experiment, setting, episode) for setting in settings}
     config = {
         **experiment.inputs(first.member.model),
-        "evaluation_set_sha256": goals.fingerprint,
+        **goals.record,
         "episode": episode,
         "visited_sha256": {cost: run.sha256["rows.parquet"] for cost, run in runs.items()},
     }

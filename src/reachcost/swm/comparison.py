@@ -81,7 +81,7 @@ def compare_in_world(
         "planner": asdict(planner),
         "begins_with_logs_sha256": None if logs is None else logs.logs.fingerprint,
         "evaluation_set": goals.name,
-        "evaluation_set_sha256": goals.fingerprint,
+        **goals.record,
         "logs_of_goals_sha256": goals.logs_sha256,
         "doubt": doubt,
         "change": change,

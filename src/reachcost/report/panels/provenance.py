@@ -22,6 +22,7 @@ SETTINGS = {
     "model_sha256": "world model",
     "logs_sha256": "logs",
     "evaluation_set_sha256": "evaluation set",
+    "full_set_sha256": "full evaluation set",
     "planner_seed": "planner seed",
     "head_seed": "head seed",
     "pair_seed": "pair seed",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from reachcost.results.records import Columns, Digest, Result, Run, as_json, keep_run, read_run
+from reachcost.results.records import Compute, Digest, Result, Run, as_json, keep_run, read_run
 
 AWAITED = "not made yet"
 """Stands for the sha256 of a file whose run is not there."""
@@ -25,7 +25,7 @@ class Cell:
     """Where it is recorded."""
     config: Mapping[str, Any]
     """Everything its rows depend on."""
-    compute: Callable[[Path], Columns]
+    compute: Compute
     """Called with a directory for further files; returns the rows."""
     artefacts: tuple[str, ...] = ()
     """Those of the files that need not be kept."""

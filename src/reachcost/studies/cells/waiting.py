@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
-from pathlib import Path
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
-from reachcost.results.records import Columns, Run
+from reachcost.results.records import Compute, Run
 from reachcost.results.tables import TableRow
 from reachcost.studies.cells.cell import AWAITED, Cell
 
@@ -36,7 +35,7 @@ class AwaitedRun(Run):
         """There is nothing to check."""
         raise NotYet(self.path)
 
-    def complete(self, compute: Callable[[Path], Columns]) -> NoReturn:
+    def complete(self, compute: Compute) -> NoReturn:
         """There is nothing to complete."""
         raise NotYet(self.path)
 

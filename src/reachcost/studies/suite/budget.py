@@ -13,7 +13,7 @@ from reachcost.costs.head import HeadCost
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
-from reachcost.results.records import Columns, require_rows
+from reachcost.results.records import Evaluated, require_rows
 from reachcost.results.tables import TableRow
 from reachcost.studies.cells.waiting import every
 from reachcost.studies.experiment import Recording
@@ -31,13 +31,14 @@ NOTE = (
     "Success against rollouts in other worlds than that of table `budget`: a search of the paper's size, a sixteenth "
     "of its rollouts, and an eighth. From logs: `CEM.experienced()`, which was chosen there, and "
     "`CategoricalCEM.experienced()`, whose settings were compared on other sets (60 pairs of another seed of the "
-    "paper's grid, and `tune` of rooms and heading); no set of this table was looked at. Horizon and deviation are "
-    "those of each world's planner. The worlds of the paper with 30 episodes of their evaluation sets (objects to be "
-    "pushed: goals 50 steps away, 25 actions a plan), the suite with its set `report`, two seeds of the planner, heads "
-    "as `reachcost fit` makes them (`trm-auto`). The grid without the routes of the true map that its protocol writes "
-    "into every pool: a sixteenth of a pool would hold little else. steps: to the goal, the whole budget where it was "
-    "not reached. `oracle` plans with the simulator, the true distance and the planner of the world, `random` acts at "
-    "random: the lines of table `labels`. Brackets are 95 % intervals over seeds and episodes."
+    "paper's grid, and `tune` of rooms and heading). The sets of this table had been published before: `report` of the "
+    "suite in the tables `worlds`, `verdicts` and `labels`, the others in the tables of their worlds. Horizon and "
+    "deviation are those of each world's planner. The worlds of the paper with 30 episodes of their evaluation sets "
+    "(objects to be pushed: goals 50 steps away, 25 actions a plan), the suite with its set `report`, two seeds of the "
+    "planner, heads as `reachcost fit` makes them (`trm-auto`). The grid without the routes of the true map that its "
+    "protocol writes into every pool: a sixteenth of a pool would hold little else. steps: to the goal, the whole "
+    "budget where it was not reached. `oracle` plans with the simulator, the true distance and the planner of the "
+    "world, `random` acts at random: the lines of table `labels`. Brackets are 95 % intervals over seeds and episodes."
 )
 
 
@@ -79,14 +80,14 @@ def place_rows(recording: Recording, place: Place) -> list[TableRow]:
     """Every planner in one place, all with one head; floor and ceiling are those of the table `labels`."""
     ways = planners(cast("CEM | CategoricalCEM", place.planner))
 
-    def compute(_: Path) -> Columns:
+    def compute(_: Path) -> Evaluated:
         cost, parts = HeadCost(HEADS[COST](place)), []
         for seed in SEEDS:
             for name, planner in ways.items():
                 logs = place.latents if planner.from_logs else None
                 runs = control(place.task, place.model, {name: cost}, place.goals, planner, seed=seed, logs=logs)
                 parts.append({**runs.rows(), "seed": np.full(len(place.goals), seed)})
-        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        return Evaluated({key: np.concatenate([part[key] for part in parts]) for key in parts[0]}, place.goals.record)
 
     config = {**place.declared, "way": COST, "settings": SETTINGS[COST], "planners": ways, "planner_seeds": SEEDS}
     run = recording.run("budget", place.name, config, compute)

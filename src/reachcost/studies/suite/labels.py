@@ -35,7 +35,7 @@ from reachcost.planning.inverse import InversePolicy
 from reachcost.planning.planner import Planner
 from reachcost.planning.random_policy import RandomPolicy
 from reachcost.protocols import TerminalCost, WorldModel
-from reachcost.results.records import Columns, require_rows
+from reachcost.results.records import Evaluated, require_rows
 from reachcost.results.tables import TableRow
 from reachcost.studies.cells.waiting import row_of_runs
 from reachcost.studies.experiment import Recording
@@ -235,7 +235,7 @@ def directed_rows(recording: Recording) -> list[TableRow]:
 def way_row(recording: Recording, place: Place, name: str, shown: Mapping[str, str] | None = None) -> TableRow:
     """What a way makes of a place; `shown` renames it."""
 
-    def compute(_: Path) -> Columns:
+    def compute(_: Path) -> Evaluated:
         require_latents(place.latents)  # before the clock starts: encoding is no part of what is timed
         began = time.perf_counter()
         with one_thread(), warnings.catch_warnings():
@@ -250,7 +250,7 @@ def way_row(recording: Recording, place: Place, name: str, shown: Mapping[str, s
             rows["operations"] = np.full(len(place.goals), effort.multiply_adds / MILLION)
         if name not in UNRANKED:
             rows["rho"] = sasc(place.task, model, {name: cost}, place.goals).rankings[name].spearman
-        return rows
+        return Evaluated(rows, place.goals.record)
 
     config = {**place.declared, "way": name, "settings": SETTINGS.get(name)}
     run = recording.run("labels", f"{place.name}-{name}", config, compute)

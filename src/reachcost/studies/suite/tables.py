@@ -12,7 +12,7 @@ from reachcost.costs.latent import LatentMSE
 from reachcost.costs.oracle import OracleGeodesic, exact_model
 from reachcost.planning.control import control
 from reachcost.planning.random_policy import RandomPolicy
-from reachcost.results.records import Columns, require_rows
+from reachcost.results.records import Evaluated, require_rows
 from reachcost.results.tables import TableRow
 from reachcost.studies.cells.waiting import every
 from reachcost.studies.experiment import Recording
@@ -29,9 +29,10 @@ from reachcost.worlds.world import World
 
 COSTS = ("raw", "trm", "oracle", "random")
 SUITE_NOTE = (
-    "Worlds of different structure, on the set `report`, which nothing was chosen on. `raw` is latent distance, `trm` "
-    "the repair from logs with the settings of the world, `oracle` plans with the simulator and the true distance, "
-    "`random` acts at random. Brackets are 95 % intervals: bootstrap over episodes, at least as wide as Wilson's."
+    "Worlds of different structure, on the set `report`; settings of a world were tried out on `tune`. `raw` is latent "
+    "distance, `trm` the repair from logs with the settings of the world, `oracle` plans with the simulator and the "
+    "true distance, `random` acts at random. Brackets are 95 % intervals: bootstrap over episodes, at least as wide as "
+    "Wilson's."
 )
 
 
@@ -41,7 +42,7 @@ def suite_rows(recording: Recording) -> list[TableRow]:
 
 
 def _lines(recording: Recording, world: World) -> list[TableRow]:
-    def compute(_: Path) -> Columns:
+    def compute(_: Path) -> Evaluated:
         planner = whole(world, "report")
         task, model, goals = planner.task, planner.model, planner.evaluation
         head = HeadCost(world.repair(task, model, planner.logs)) if world.cost == "raw" else planner.cost
@@ -53,7 +54,7 @@ def _lines(recording: Recording, world: World) -> list[TableRow]:
             control(task, model, {"random": LatentMSE()}, goals, walker),
         ]
         parts = [run.rows() for run in runs]
-        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        return Evaluated({key: np.concatenate([part[key] for part in parts]) for key in parts[0]}, goals.record)
 
     run = recording.run("worlds", world.name, {**settings_of(recording, world), "part": "report"}, compute)
     episodes = sorted(set(run.table()["episode"].to_pylist()))
@@ -91,8 +92,9 @@ DIRECTED_NOTE = (
 )
 LABELS_NOTE = (
     "Label sources, heads and peers in many worlds: those of the paper (the first world model of each, 30 episodes of "
-    "its evaluation set, its planner, where there are two readings the quicker one), and the suite (set `report`, "
-    f"which nothing was chosen on; no settings of single worlds). {WAYS}"
+    "its evaluation set, its planner, where there are two readings the quicker one), and the suite (set `report`; no "
+    "settings of single worlds). All these sets had been published before, in the tables of their worlds. A row has at "
+    f"most one head and one planner seed. {WAYS}"
 )
 STUDY = Tables(
     name="suite",

@@ -12,7 +12,7 @@ import numpy as np
 
 from reachcost.audits.planner import Audit, audit_planner
 from reachcost.data.latents import encode_logs
-from reachcost.results.records import Columns, Run
+from reachcost.results.records import Evaluated, Run
 from reachcost.results.tables import TableRow
 from reachcost.studies.cells.waiting import every
 from reachcost.studies.experiment import Recording
@@ -33,9 +33,10 @@ NOTE = (
     "logs alone naming what was planted is right, harmless or not, since success is not known; logs that wander are a "
     "fault only where they do harm. Shares are percent of n planners, with Wilson's 95 % interval. The lines `all` are "
     "those to believe: on held-back worlds no threshold was set, on the tuned ones (marked *) all were; two rules "
-    "became more general after the sets `tune` of arm and hill had shown what they took for granted. `failing` are "
-    "those planners of them that really fail, `harmless` those that succeed although a fault "
-    "is planted. Lines of one world tell the verdicts, and success in % of n episodes."
+    "became more general after the sets `tune` of arm and hill had shown what they took for granted. Before that, this "
+    "table had been published once, with all worlds but hill and the same sets. `failing` are those planners of them "
+    "that really fail, `harmless` those that succeed although a fault is planted. Lines of one world tell the "
+    "verdicts, and success in % of n episodes."
 )
 
 
@@ -55,7 +56,7 @@ def outcomes_in(recording: Recording, world: World) -> list[Outcome]:
 def _audited(recording: Recording, world: World, condition: str, made: Callable[[], Planner]) -> Outcome:
     """What both audits of a planner say."""
 
-    def compute(directory: Path) -> Columns:
+    def compute(directory: Path) -> Evaluated:
         planner = made() if condition == NOTHING else FAULTS[condition].plant(made())
         audits = {SIMULATOR: _with_simulator(planner), LOGS_ONLY: _from_logs(planner)}
         documents = {name: audit.document() for name, audit in audits.items()}
@@ -63,7 +64,8 @@ def _audited(recording: Recording, world: World, condition: str, made: Callable[
             json.dumps(documents, indent=1, allow_nan=False) + "\n", encoding="utf-8"
         )
         parts = [{**audit.rows, "audit": np.repeat(name, len(audit.rows["value"]))} for name, audit in audits.items()]
-        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        rows = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        return Evaluated(rows, planner.evaluation.record)
 
     config = {**settings_of(recording, world), "condition": condition, "part": "report", "unseen": UNSEEN}
     return _read(world.name, condition, recording.run("verdicts", f"{world.name}-{condition}", config, compute))

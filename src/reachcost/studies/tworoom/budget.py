@@ -20,14 +20,14 @@ PLANNERS = {
 }
 NOTE = (
     "Success against rollouts, the candidates that a plan of 25 actions scores: the paper's 300 x 10 = 3,000, and "
-    "fewer. High-distance set and two fresh ones, three world models of each kind, default heads (`trm-auto`). A tenth "
-    "of the candidates are elites, all of them with MPPI, 8 of those from logs. From logs: `CEM.experienced()`, whose "
-    "first pool is what was logged from states like the present one and ended best by the same cost; nothing is taken "
-    "from episodes of the evaluation set. iCEM: `CEM.improved()`, with noise that lasts, kept elites, the best "
-    "executed. Settings were chosen on other sets (LeWM 3072, sets of seeds 555 and 556). The lines `raw` (latent "
-    "distance) and `trm-shuffled` (a head of permuted times) tell what a planner does by itself: candidates that go "
-    "somewhere let latent distance tell them apart, and meet some goals by chance. steps: to the goal, 50 where it was "
-    "not reached."
+    "fewer. High-distance set and two more by the same rule (`fresh-1`, `fresh-2`), all published before; three world "
+    "models of each kind, default heads (`trm-auto`). A tenth of the candidates are elites, all of them with MPPI, 8 "
+    "of those from logs. From logs: `CEM.experienced()`, whose first pool is what was logged from states like the "
+    "present one and ended best by the same cost; nothing is taken from episodes of the evaluation set. iCEM: "
+    "`CEM.improved()`, with noise that lasts, kept elites, the best executed. Settings were chosen on other sets (LeWM "
+    "3072, sets of seeds 555 and 556). The lines `raw` (latent distance) and `trm-shuffled` (a head of permuted times) "
+    "tell what a planner does by itself: candidates that go somewhere let latent distance tell them apart, and meet "
+    "some goals by chance. steps: to the goal, 50 where it was not reached."
 )
 ALONE = ("iCEM", "from logs")
 """Planners that are shown with costs that are not repaired, too: they do much by themselves."""

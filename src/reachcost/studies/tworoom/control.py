@@ -72,7 +72,7 @@ def high_distance() -> list[Line]:
 
 
 def fresh_sets() -> list[Line]:
-    """The default head on evaluation sets that nothing was chosen on."""
+    """The default head on two further high-distance sets."""
     return [
         Line("lewm", cost, head_seeds=heads, changes={"evaluation": f"fresh-{number}"}, setting=f"fresh set {number}")
         for number in (1, 2)

@@ -37,7 +37,7 @@ LOGS = {"episodes": 10_000, "seed": 0}
 SET = "high-distance"
 NEAR_SET, FAR_SET = "distance-controlled", "distance-controlled-far"
 FRESH_LOGS = {"fresh-1": 101, "fresh-2": 102, "fresh-3": 103}
-"""High-distance sets that nothing was chosen on: each from logs of its own, which no model and no head ever saw."""
+"""Further high-distance sets, each from logs of its own seed, which no model and no head learned from."""
 LAYOUTS = {name: TESTED[name] for name in ("door-88", "door-150", "horizontal-88")}
 """Worlds that no model and no head of the public layout ever saw; each has a high-distance set of its own."""
 

@@ -60,7 +60,7 @@ def _share(experiment: Experiment, member: Member, evaluation: str | None) -> np
         share = rowspace_share(experiment.probe(member.model), terminal, goal)
         return {"episode": goals.episodes, "mse_share": 100 * share.numpy()}
 
-    config = {**experiment.inputs(member.model), "evaluation_set_sha256": goals.fingerprint}
+    config = {**experiment.inputs(member.model), **goals.record}
     run = experiment.run("subspace", f"{member.label}-{evaluation or experiment.study.evaluation}", config, compute)
     return require_rows(run, {"episode": goals.episodes.tolist()}, ("mse_share",))["mse_share"][None]
 
@@ -89,7 +89,7 @@ def _parts(
 
     head = experiment.head_run(member, cost)
     config = {**experiment.inputs(member.model), "cost": cost, "head_sha256": head.sha256["weights.safetensors"]}
-    config |= {"evaluation_set_sha256": experiment.evaluation().fingerprint, "candidate_seed": 123}
+    config |= {**experiment.evaluation().record, "candidate_seed": 123}
     run = experiment.run(kind, f"{member.label}-{cost}", config, rows)
     names = run.table().column_names
     parts = list(dict.fromkeys(run.table()["part"].to_pylist()))

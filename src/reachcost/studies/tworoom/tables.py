@@ -171,7 +171,7 @@ BEYOND = {
         beyond.SOLVED_NOTE,
         beyond.METRICS,
         of_lines(beyond.METRICS, beyond.solved),
-        "The default repair on the published and three fresh sets",
+        "The default repair on the published set and three more",
         ("success", "rho_geo"),
     ),
     "coverage-repair": _plan(
