@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from reachcost.planning.planner import SamplingPlanner
     from reachcost.tasks.contract import Task
 
-AT_FAULT, CANNOT_TELL = 3, 4
-"""What the command ends with, for scripts."""
+BLAMED, UNDECIDED = 3, 4
+"""Exit codes of the command: a stage is at fault; the audit cannot tell."""
 
 
 def audit(
@@ -68,10 +68,10 @@ def audit(
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
         device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
     """
-    from reachcost.audits.planner import CANNOT_TELL as UNTOLD
     from reachcost.audits.planner import audit_planner
     from reachcost.audits.record import read_rows, rows_beside, write_audit
     from reachcost.audits.show import show_audit
+    from reachcost.audits.verdict import CANNOT_TELL, NOTHING
     from reachcost.base.atomic import alone_in, make_directory
     from reachcost.base.devices import use_device
     from reachcost.base.progress import ConsoleProgress
@@ -137,7 +137,7 @@ def audit(
     if report is not None and scene is not None:
         commands = Material(commands=(command_line(),))
         name_page(Report(found, scene, commands, title="reachcost audit").save(report))
-    return {"none": 0, UNTOLD: CANNOT_TELL}.get(found.verdict, AT_FAULT)
+    return {NOTHING: 0, CANNOT_TELL: UNDECIDED}.get(found.verdict, BLAMED)
 
 
 def _require_left(file: Path, read: Callable[[Path], object]) -> None:
@@ -160,8 +160,9 @@ def _planner(task: Task | None, candidates: int, iterations: int, horizon: int |
 
 
 def _thresholds(given: tuple[str, ...]) -> dict[str, float]:
-    """What `NAME=VALUE ...` sets."""
-    from reachcost.audits.subject import THRESHOLDS
+    """Thresholds by name, from `NAME=VALUE ...`."""
+    from reachcost.audits.planner import require_threshold
+    from reachcost.audits.stages import RULES
 
     found: dict[str, float] = {}
     for text in given:
@@ -169,11 +170,7 @@ def _thresholds(given: tuple[str, ...]) -> dict[str, float]:
         try:
             found[name] = float(value)
         except ValueError:
-            raise ReachcostError(
-                f"--threshold {text}: give NAME=VALUE, a number for one of {', '.join(THRESHOLDS)}"
-            ) from None
-        if name not in THRESHOLDS:
-            raise ReachcostError(
-                f"--threshold {text}: there is no threshold {name!r}, choose one of {', '.join(THRESHOLDS)}"
-            )
+            known = ", ".join(RULES)
+            raise ReachcostError(f"--threshold {text}: give NAME=VALUE, a number for one of {known}") from None
+        require_threshold(name, found[name])
     return found

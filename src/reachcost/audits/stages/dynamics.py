@@ -1,7 +1,11 @@
-"""Dynamics: do predicted ends come true?"""
+"""Dynamics: does the world model predict where actions end?"""
 
 from __future__ import annotations
 
+from functools import partial
+
+from reachcost.audits.candidates import executed
+from reachcost.audits.coordinates import read
 from reachcost.audits.dynamics import Moves, TooShort, logged_moves
 from reachcost.audits.stage import Rule, Stage, judge_ratio, unknown
 from reachcost.audits.subject import Subject
@@ -17,13 +21,13 @@ RULE = Rule(
 
 
 def measure(subject: Subject) -> Stage:
-    """Skill on executed candidates, or on logged actions where nothing can be executed.
+    """Skill of predicting executed candidates, or logged actions without a simulator.
 
-    Latents count most what matters least, so the skill is that of the probed state where there is a probe. A model with
-    a history is told it in logged windows only, so those are its measure.
+    If there is a probe, the skill is that of the probed state: most latent dimensions do not encode the state. A model
+    with a history is measured on logged windows, which provide that history.
     """
     rule = subject.rule(NAME, RULE)
-    ends = subject.executed if history_of(subject.model) == 1 else None
+    ends = executed(subject) if history_of(subject.model) == 1 else None
     if ends is not None:
         samples = ends.true.shape[1]
         parts = ends.start.repeat_interleave(samples, 0), ends.predicted.flatten(0, 1), ends.true.flatten(0, 1)
@@ -36,4 +40,4 @@ def measure(subject: Subject) -> Stage:
             moves = logged_moves(subject.model, latents, subject.planner.horizon)
         except TooShort as error:
             return unknown(NAME, rule, str(error))
-    return judge_ratio(NAME, rule, *moves.through(subject.read).skill(), moves.episodes)
+    return judge_ratio(NAME, rule, *moves.through(partial(read, subject)).skill(), moves.episodes)
