@@ -14,14 +14,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reachcost.audits import references
 from reachcost.audits.coordinates import read
-from reachcost.audits.dynamics import logged_moves
 from reachcost.audits.planner import audit_planner
 from reachcost.audits.sasc import roll_out
 from reachcost.audits.stage import NO_EPISODE, Rule, Stage, judge, judge_grouped, judge_ratio
 from reachcost.audits.stages import STAGES
+from reachcost.audits.stages import ranking as ranking_stage
 from reachcost.audits.stages.coverage import PLACES
+from reachcost.audits.stages.dynamics import logged_moves
 from reachcost.audits.subject import Subject
 from reachcost.cli import main
 from reachcost.costs.head import HeadCost
@@ -139,8 +139,8 @@ def test_coverage_asks_for_all_ways_where_no_episode_fails(
 def test_rows_of_logs_are_of_the_logged_episodes(
     world: TwoRoom, lewm: JepaWorldModel, logged: Latents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(references, "GOALS", 5)
-    monkeypatch.setattr(references, "PAIRS", 1000)
+    monkeypatch.setattr(ranking_stage, "GOALS", 5)
+    monkeypatch.setattr(ranking_stage, "PAIRS", 1000)
     unseen = encode_logs(lewm, world.generate_logs(60, seed=7))
     head = HeadCost(fit(TemporalPairs(logged, 500), QUICK))
     found = stages(lewm, logged, head, None, None, None, unseen)
@@ -183,8 +183,8 @@ def test_a_model_that_predicts_no_numbers_is_an_error(
     logged: Latents,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(references, "GOALS", 5)
-    monkeypatch.setattr(references, "PAIRS", 1000)
+    monkeypatch.setattr(ranking_stage, "GOALS", 5)
+    monkeypatch.setattr(ranking_stage, "PAIRS", 1000)
     known = Latents(latents.values, latents.logs)
     with pytest.raises(ReachcostError, match=WILD):
         audit_planner(Broken(model), known, None, task, cells, GRID)

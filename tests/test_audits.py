@@ -11,10 +11,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reachcost.audits.coverage import uncovered
-from reachcost.audits.dynamics import Moves, logged_moves
 from reachcost.audits.features import BLOCKS, FeaturesOnly, swap_consistency
 from reachcost.audits.labels import label_quality
+from reachcost.audits.stages.coverage import uncovered
+from reachcost.audits.stages.dynamics import Moves, logged_moves
 from reachcost.audits.subspace import attribute, rowspace_share
 from reachcost.costs.head import HeadCost
 from reachcost.data.latents import Latents, encode_logs

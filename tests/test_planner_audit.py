@@ -16,17 +16,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from reachcost.audits import criteria, references
+from reachcost.audits import criteria
 from reachcost.audits.candidates import EXECUTED
 from reachcost.audits.closed_loops import run
 from reachcost.audits.coordinates import probe as probe_of
-from reachcost.audits.dynamics import logged_moves
-from reachcost.audits.gain import ranking_gain
 from reachcost.audits.planner import Audit, audit_planner
 from reachcost.audits.sasc import draw_pools, sasc
 from reachcost.audits.show import show_audit
 from reachcost.audits.stage import judge, unknown
 from reachcost.audits.stages import STAGES, foresight
+from reachcost.audits.stages import ranking as ranking_stage
+from reachcost.audits.stages.dynamics import logged_moves
+from reachcost.audits.stages.ranking import ranking_gain
 from reachcost.audits.subject import Subject
 from reachcost.audits.verdict import verdict_of
 from reachcost.cli import main
@@ -249,7 +250,7 @@ def unseen(world: TwoRoom, lewm: JepaWorldModel) -> Latents:
 def test_logs_alone_tell_latent_distance_from_a_repaired_cost(
     lewm: JepaWorldModel, logged: Latents, trm: HeadCost, unseen: Latents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(references, "GOALS", 30)
+    monkeypatch.setattr(ranking_stage, "GOALS", 30)
     raw, head = (audit_planner(lewm, logged, cost, held_out=unseen) for cost in (LatentMSE(), trm))
     assert raw.verdict == "ranking"
     assert head.verdict == "cannot tell"  # nothing fails, but nobody tried it
@@ -269,7 +270,7 @@ def test_logs_alone_tell_latent_distance_from_a_repaired_cost(
 def test_logs_alone_tell_a_head_that_learned_nothing_and_know_when_they_cannot_tell(
     lewm: JepaWorldModel, logged: Latents, trm: HeadCost, unseen: Latents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(references, "GOALS", 30)
+    monkeypatch.setattr(ranking_stage, "GOALS", 30)
     shuffled = HeadCost(fit(TemporalPairs(logged, 20_000).shuffled(), QUICK))
     ranking = STAGES["ranking"].measure
     repaired = ranking(Subject(lewm, logged, trm, held_out=unseen))
@@ -278,7 +279,7 @@ def test_logs_alone_tell_a_head_that_learned_nothing_and_know_when_they_cannot_t
     assert "minus that of reference" in useless.measured
     assert useless.value is not None
     assert useless.interval is not None
-    assert useless.interval[1] < useless.threshold == -references.MARGIN
+    assert useless.interval[1] < useless.threshold == -ranking_stage.MARGIN
     order = torch.randperm(len(logged.values), generator=torch.Generator().manual_seed(0))
     nowhere = ranking(Subject(lewm, Latents(logged.values[order], logged.logs, logged.model)))
     few = ranking(Subject(lewm, logged.keep(np.arange(logged.logs.offsets[150]))))  # teach nothing but latent distance
@@ -385,8 +386,8 @@ def test_an_unexpected_error_in_a_stage_is_that_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whether in ranking (a cost), dynamics (a model) or execution (a task), in a simulator or on logs alone."""
-    monkeypatch.setattr(references, "PAIRS", 1000)
-    monkeypatch.setattr(references, "GOALS", 10)
+    monkeypatch.setattr(ranking_stage, "PAIRS", 1000)
+    monkeypatch.setattr(ranking_stage, "GOALS", 10)
 
     def cost(terminal: torch.Tensor, goal: torch.Tensor) -> torch.Tensor:
         raises(error)
@@ -687,7 +688,7 @@ def test_criteria_that_cannot_be_tested_say_what_is_missing(
 def test_the_command_line_fits_and_audits(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(references, "GOALS", 30)
+    monkeypatch.setattr(ranking_stage, "GOALS", 30)
     logs, head, out = (tmp_path / name for name in ("logs.h5", "head", "audit.json"))
     write_logs(TwoRoom().generate_logs(150), logs)
     parts = ["--model", "lewm-tworoom-3072", "--logs", str(logs), "--task", "tworoom"]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from reachcost.audits.candidates import executed
 from reachcost.audits.closed_loops import audited_runs, oracle_runs
-from reachcost.audits.coverage import uncovered
 from reachcost.audits.overlap import evaluated_episodes
 from reachcost.audits.stage import Rule, Stage, judge, judge_grouped, unknown
 from reachcost.audits.subject import Subject
 from reachcost.base.seeding import generator
 from reachcost.data.rollouts import encoded
+from reachcost.errors import ReachcostError
 from reachcost.planning.control import ControlRuns
 
 NAME = "coverage"
@@ -25,9 +26,12 @@ RULE = Rule(
     share=True,
 )
 PLACES_RULE = Rule("% of places not in the logs", 10.0, False, RULE.advice, share=True)
-"""Rule without an oracle path: for the ends of candidates or, without a simulator, for held-out rows."""
 FROM_PLACES = "coverage-places"
-"""Name of its threshold."""
+"""Name of the threshold without an oracle path: for ends of candidates or, without a simulator, for held-out rows."""
+SAMPLE = 20_000
+"""Logged latents that others are compared with."""
+QUANTILE = 0.99
+"""Quantile of the distances between logged latents beyond which a latent counts as not held."""
 GAP = 3
 """Consecutive states that the logs do not hold."""
 PLACES = 2_000
@@ -76,3 +80,21 @@ def _learned_from(subject: Subject) -> torch.Tensor:
     logs = subject.latents.logs
     learned = ~logs.in_episodes(evaluated_episodes(subject))
     return subject.latents.values[torch.from_numpy(learned)]
+
+
+@torch.no_grad()
+def uncovered(queries: Tensor, logged: Tensor, seed: int = 0) -> Tensor:
+    """Whether each latent [Q, D] is farther from logged ones [R, D] than 99 % of these are from each other: bool [Q].
+
+    >>> logged = torch.rand(500, 2, generator=torch.Generator().manual_seed(0))
+    >>> uncovered(torch.tensor([[0.5, 0.5], [3.0, 3.0]]), logged).tolist()
+    [False, True]
+    """
+    if len(logged) < 2:
+        raise ReachcostError(f"{len(logged)} logged latents cover nothing: give the logs that heads learn from")
+    order = torch.randperm(len(logged), generator=torch.Generator().manual_seed(seed))[:SAMPLE]
+    sample = logged[order]
+    among = sample[: max(2, len(sample) // 10)]
+    # The nearest neighbour of a sampled latent is the latent itself.
+    nearest = torch.cdist(among, sample).topk(2, largest=False).values[:, 1]
+    return torch.cdist(queries, sample).amin(1) > nearest.quantile(QUANTILE)
