@@ -297,7 +297,7 @@ def test_scripts_are_told_by_the_exit_code(command: list[str], capsys: pytest.Ca
     with pytest.raises(SystemExit):
         main(["audit", "--help"])
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "Ends with 0 if episodes reach their goals, 3 if a stage is at fault, 4 if" in text
+    assert "0 if episodes reach their goals, 3 if a stage is at fault, 4 if" in text
 
 
 @pytest.mark.parametrize("candidates", ["2", "3"])

@@ -1,8 +1,9 @@
-"""The paper's falsification criteria, one by one: what would speak against blaming the terminal cost.
+"""The paper's falsification criteria: observations that would contradict its explanation, the terminal cost.
 
-A claim survives if the 95 % interval of the difference it predicts, over episodes, lies above zero; it is refuted if
-none of the interval does, and undecided in between, or where no episode differs. What would be refuted where latent
-distance succeeds is undecided as well: there is no failure to explain.
+A criterion is a difference between costs or searches that the explanation predicts, paired over episodes. The claim
+survives if the 95 % interval lies above zero, is refuted if no part of it does, and is undecided otherwise. It is also
+undecided if no episode differs, or if it would be refuted although latent distance succeeds: then there is no failure
+to explain.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from reachcost.heads.kinds import KINDS, is_same_class
 from reachcost.results.stats import paired_bootstrap
 
 LARGER = 30
-"""Episodes of the comparison with a larger search."""
+"""Number of episodes of the comparison with a larger search."""
 COVERAGE_PAIRS, COVERAGE_ROWS = 50_000, 25_000
 NO_PLACE = "needs a simulator, and a model whose actions it understands"
 
@@ -43,11 +44,11 @@ class Criterion:
 
     Attributes:
         claim: What the paper's explanation predicts.
-        outcome: Whether it survived; undecided if too few episodes (or none) tell, or if nothing has to be explained;
+        outcome: Whether the claim survives; undecided if too few episodes differ, or if there is no failure to explain;
             unknown if it could not be tested.
         evidence: The numbers, or what is missing.
-        rows: The paired differences [E].
-        episodes: Of which episodes they are [E].
+        rows: Paired differences [E].
+        episodes: Episode numbers of the differences [E].
     """
 
     claim: str
@@ -62,7 +63,7 @@ class Criterion:
 
 
 def check_criteria(subject: Subject) -> list[Criterion]:
-    """Check every criterion that the audited planner allows."""
+    """Check all criteria; those that cannot be tested with these parts are unknown."""
     checks: dict[str, Callable[[Subject], Criterion]] = {
         "latent distance buries good candidates": _buried,
         "costs of the decoded position and of the probe's rowspace improve control": _decoded,
@@ -94,7 +95,7 @@ def _untested(missing: str) -> Criterion:
 
 
 def _unexplained(subject: Subject, refuted: Criterion) -> Criterion:
-    """A refuted claim, undecided where latent distance does not fail."""
+    """A refuted claim becomes undecided if latent distance does not fail."""
     success = 100 * latent_runs(subject).success.mean()
     if success < execution.RULE.threshold:
         return refuted
@@ -103,7 +104,7 @@ def _unexplained(subject: Subject, refuted: Criterion) -> Criterion:
 
 
 def _judged(advantage: np.ndarray, evidence: str, episodes: np.ndarray) -> Criterion:
-    """Whether a paired difference [E] is above zero."""
+    """Test whether a paired difference [E] is above zero."""
     low, high = paired_bootstrap(advantage[:, None].astype(float), resamples=10_000)[:, 0]
     outcome = "survives" if low > 0 else "refuted" if high <= 0 and advantage.any() else "undecided"
     text = f"{evidence}; difference {advantage.mean():.1f} [{low:.1f}, {high:.1f}], {len(advantage)} episodes"
@@ -139,10 +140,10 @@ def _shuffled(subject: Subject) -> Criterion:
     if not isinstance(head, LearnedHead) or not known or runs is None:
         return _untested("give a head that was fitted on logs (--head)")
     if not is_same_class(KINDS.get(head.kind, object), type(head)):
-        return _untested("the head cannot be built anew to learn shuffled labels: add register_head to its class")
+        return _untested("the head cannot be rebuilt to learn shuffled labels: add register_head to its class")
     drawn = head.record["pairs"]
-    # A record names what the head kept out by fingerprints alone, from which no set can be rebuilt: the set at hand
-    # then stands for it, so that the pairs of the control may differ in which episodes they leave out.
+    # A record names excluded sets by fingerprint, from which no set can be rebuilt. The evaluation set takes their
+    # place, so the pairs of the control may exclude other episodes than those of the head.
     excluded = subject.evaluation if "exclusion" in drawn else None
     pairs = pairs_again(drawn, subject.latents, subject.model, excluded)
     recipe, seed = Recipe.recorded(head.record["recipe"]), head.record["seed"]
@@ -154,7 +155,7 @@ def _shuffled(subject: Subject) -> Criterion:
 
 
 def _larger_search(subject: Subject) -> Criterion:
-    """Against the head, or for latent MSE itself against a planner that knows everything."""
+    """Compare with the head; for a cost without a head, compare with the oracle planner."""
     _, evaluation = subject.require_place()
     few, small = evaluation.spread(min(LARGER, len(evaluation))), subject.planner
     # Injected candidates fit the size of the small search, so both searches run without them.
@@ -207,7 +208,7 @@ def _coverage(subject: Subject) -> Criterion:
         costs[name] = HeadCost(head)
         errors[name] = evaluate(head, latents.values, anywhere)[1]
     if errors["balanced"] >= errors["limited"]:
-        why = "coverage of the bottleneck did not lower the error here, so this tells nothing"
+        why = "coverage of the bottleneck did not lower the error here, so the criterion cannot be tested"
         return Criterion("", "undecided", why)
     pools = planned_pools(subject, subject.planner.candidates)
     found = sasc(task, subject.model, costs, evaluation, pools)

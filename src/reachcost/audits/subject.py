@@ -35,32 +35,20 @@ OVERLAP = 0.05
 
 @dataclass(frozen=True, repr=False)
 class Subject:
-    """The planner to audit. Without a task, stages are measured on logs where that is possible."""
+    """The planner to audit; the fields are the arguments of `audit_planner`."""
 
     model: WorldModel
-    """The frozen world model."""
     latents: Latents
-    """Its latents of the logs that heads learn from."""
     cost: TerminalCost = field(default_factory=LatentMSE)
-    """The terminal cost."""
     task: Task | None = None
-    """The simulated world, if there is one."""
     evaluation: EvaluationSet | None = None
-    """Starts and goals in that world."""
     planner: SamplingPlanner = field(default_factory=CEM)
-    """The planner."""
     held_out: Latents | None = None
-    """Latents of logs that no head was fitted on; only needed without a task."""
     seed: int = 0
-    """Seed of the planner."""
     proposal: Proposal | None = None
-    """Candidates that the protocol adds to every pool of the planner, if any."""
     thresholds: Mapping[str, float] = field(default_factory=dict)
-    """Thresholds that replace those of the rules, by name."""
     state_columns: Sequence[int] | None = None
-    """Indices of the logged state that one frame shows; by default the task's coordinates, or all."""
     progress: Progress = field(default_factory=Progress)
-    """Where to show progress."""
     shared: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False)
     """Results of functions marked with `once`."""
 
