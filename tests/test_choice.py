@@ -51,7 +51,7 @@ def test_a_recipe_that_ranks_better_is_chosen_and_repair_takes_it(latents: Laten
 def test_ties_go_to_the_first_recipe(latents: Latents) -> None:
     found = choose_recipe(latents, recipes={"one": GOOD, "same": replace(GOOD)}, pairs=6000)
     np.testing.assert_array_equal(found.spearman["one"], found.spearman["same"])
-    assert (found.name, found.reason) == ("one", "no other recipe is better than one beyond doubt")
+    assert (found.name, "no other recipe" in found.reason) == ("one", True)
 
 
 def halves(**gain: tuple[float, float]) -> Judged:
@@ -85,11 +85,11 @@ def test_what_cannot_be_compared_is_refused(latents: Latents, model: ExactTopoNa
         choose_recipe(latents, recipes={})
     with pytest.raises(ReachcostError, match="recipe 'mine' is a str: give a Recipe or a LabelledRecipe"):
         choose_recipe(latents, recipes={"mine": cast(Any, "paper")})
-    with pytest.raises(ReachcostError, match="called 'raw' as a floor"):
+    with pytest.raises(ReachcostError, match="recipe 'raw' has the name of a floor"):
         choose_recipe(latents, recipes={"raw": GOOD})
-    with pytest.raises(ReachcostError, match="there are no logs to choose by"):
+    with pytest.raises(ReachcostError, match="there are no logs"):
         choose_recipe(model)
-    with pytest.raises(ReachcostError, match="these latents are not of these logs"):
+    with pytest.raises(ReachcostError, match="the latents are of other logs"):
         choose_recipe(latents, task.generate_logs(2))
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import reachcost as rc
-from reachcost.audits.dynamics import logged_moves
+from reachcost.audits.stages.dynamics import logged_moves
 from reachcost.base.seeding import EpisodeStreams
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 import reachcost as rc
-from reachcost.audits.planner import verdict
 from reachcost.audits.stage import Stage, judge
 from reachcost.audits.stages import STAGES
 from reachcost.audits.subject import Subject
+from reachcost.audits.verdict import verdict_of
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 from reachcost.tasks.exact import ExactDynamics
@@ -94,7 +94,7 @@ def test_goals_are_within_reach_by_the_fastest_moves_whatever_distance_counts(
 def test_a_distance_that_does_not_add_up_says_nothing_about_reach() -> None:
     found = STAGES["goals"].measure(subject(Squared(), far(14), planner=SEARCH))
     assert found.outcome == "unknown"
-    assert "adds up along a way" in found.advice
+    assert "adds up along a path" in found.advice
 
 
 class Scaled(ExactDynamics):
@@ -149,13 +149,13 @@ def stages(**rows: list[float]) -> list[Stage]:
 def test_what_foresight_tells_is_compared_on_the_same_episodes() -> None:
     """The first four fail with true ends as without: the dynamics cost nothing, although the others fail, too."""
     found = stages(sampling=[100.0] * 8, foresight=[0.0, 0, 100, 100], execution=[0.0, 0, 100, 100, 0, 0, 0, 0])
-    assert verdict(found) == "ranking"
+    assert verdict_of(found).blamed == "ranking"
 
 
 def test_without_an_oracle_neither_cost_nor_search_is_excused() -> None:
     blind = stages(foresight=[0.0] * 4, execution=[0.0] * 4)
-    assert verdict(blind) == "cannot tell"
-    assert verdict(stages(foresight=[100.0] * 4, execution=[0.0] * 4)) == "dynamics"
+    assert verdict_of(blind).blamed == "cannot tell"
+    assert verdict_of(stages(foresight=[100.0] * 4, execution=[0.0] * 4)).blamed == "dynamics"
     crippled = rc.CEM(horizon=2, candidates=2, iterations=1, elites=2)
     broken = subject(NoDistance(), far(30))
     logs = rc.encode_logs(broken.model, NoDistance().generate_logs(60, seed=1), cache=False)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from reachcost.audits.gain import ranking_gain
+from reachcost.audits.stages.ranking import ranking_gain
 
 pytestmark = pytest.mark.processor
 

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 import reachcost as rc
-from reachcost.audits import references
 from reachcost.audits.record import read_audit, write_audit
 from reachcost.audits.stage import judge
 from reachcost.audits.stages import STAGES
+from reachcost.audits.stages import ranking as ranking_stage
 from reachcost.base.hashing import sha256_of
 from reachcost.base.reading import read_as
 from reachcost.cli import main
@@ -135,7 +135,7 @@ def test_an_audit_from_logs_alone_says_what_is_missing() -> None:
     ring = Ring()
     audit = made_audit(evaluation_set=None)
     said = words(rc.Report(audit, costs=COSTS, logs=ring_latents(ring)).html())
-    assert "Judged on logs alone." in said
+    assert "on logs alone." in said
     assert "There is no simulator, so no episode was run: name one with --task, without --logs-only." in said
     assert re.search(r"on average [\d.]+, in logged steps", said)
     few = words(rc.Report(audit, costs=COSTS, logs=ring_latents(ring, episodes=3)).html())
@@ -574,7 +574,7 @@ def test_an_audit_keeps_what_a_report_draws_and_names_it(own: list[str], capsys:
 def test_a_head_and_a_comparison_are_reported(
     own: list[str], task: rc.TopoNav, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(references, "GOALS", 30)
+    monkeypatch.setattr(ranking_stage, "GOALS", 30)
     with pytest.warns(rc.ReachcostWarning):
         assert (
             main(["fit", *own, "--pairs", "500", "--labels", "temporal", "--out", "head", "--report", "fit.html"]) == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reachcost.audits.planner import CANNOT_TELL
+from reachcost.audits.verdict import CANNOT_TELL
 from reachcost.errors import ReachcostError
 from reachcost.fitting.choose import LabelledRecipe
 from reachcost.fitting.recipe import Recipe

@@ -1,7 +1,7 @@
-"""Which recipe for these logs? Chosen as ours was: by how heads rank held-out logs, and by nothing else.
+"""Choose the recipe for these logs by how heads rank held-out logs.
 
-Losses of recipes cannot be compared: each scale and each leaning has its own. The rank correlation with the fastest
-logged way (`logged.py`) can, as it asks for an order alone.
+Losses of recipes cannot be compared, since they differ in scale and expectile. The rank correlation with the fastest
+logged path (`fitting/logged.py`) can, since it depends on the order alone.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ FLOORS = ("raw", "shuffled", "constant")
 
 @dataclass(frozen=True)
 class Choice:
-    """The recipe that was chosen, and what all of them reached.
+    """The chosen recipe, and the results of all recipes.
 
     Attributes:
-        name: The chosen one's.
-        best: What it is; `repair(recipe=choice.best)` trains it.
-        reason: Why it, in a sentence.
-        spearman: Rank correlation with the fastest logged way to each goal [G], by recipe and floor.
-        table: The same as lines, with intervals over goals.
+        name: Name of the chosen recipe.
+        best: The chosen recipe; `repair(recipe=choice.best)` trains it.
+        reason: Why it was chosen, in one sentence.
+        spearman: Rank correlation with the fastest logged path to each goal [G], by recipe and floor.
+        table: The same as a table, with intervals over goals.
     """
 
     name: str
@@ -67,19 +67,19 @@ def choose_recipe(
     seed: int = 0,
     progress: Progress | bool | None = None,
 ) -> Choice:
-    """Train a head by each recipe on each half of the episodes, and choose by how they rank the other half.
+    """Train a head with each recipe on each half of the episodes, and choose the one that ranks the other half best.
 
-    The first recipe is the default. Another one is chosen if it is better in both halves, beyond an interval of the
-    difference over goals at a level that all comparisons share: one half alone, or one head, can mislead.
+    The first recipe is the default. Another recipe is chosen only if it is better in both halves: the interval of the
+    difference over goals must lie above zero, at a level corrected for the number of comparisons.
 
     Args:
         model: The world model, or latents of the logs.
-        logs: What it encodes; None with latents.
-        recipes: What to compare, by name, the default first; by default `usual_recipes`.
-        exclude: Evaluation sets, whose episodes neither train nor choose.
-        pairs: Training pairs of an epoch; fewer than for the final head will do.
-        seed: Of halves, pairs and heads.
-        progress: True shows how far it is.
+        logs: Logs to encode; None with latents.
+        recipes: Recipes to compare by name, the default first; by default `usual_recipes`.
+        exclude: Evaluation sets whose episodes are used neither for training nor for the choice.
+        pairs: Training pairs per epoch; fewer than for the final head are enough.
+        seed: Seed of halves, pairs and heads.
+        progress: True shows progress.
 
     >>> from reachcost import ExactTopoNav, make_task
     >>> recipes = {"default": Recipe(epochs=2), "mean": Recipe(epochs=2, expectile=0.5)}
@@ -98,7 +98,7 @@ def choose_recipe(
         costs: dict[str, TerminalCost] = {"raw": LatentMSE(), "constant": _constant}
         training = some_episodes(latents, learned)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ReachcostWarning)  # a dead head is a line of the table
+            warnings.simplefilter("ignore", ReachcostWarning)  # a head that learned nothing is a row of the table
             for name, labelled in tried.items():
                 progress.step(f"{name} {number + 1}/2")
                 drawn = labelled.pairs(
@@ -117,11 +117,11 @@ def choose_recipe(
 
 
 class Judged:
-    """Rank correlations by goal, in the two halves of the logs, each by heads that learned from the other.
+    """Rank correlations by goal in both halves of the logs, each with heads that were fitted on the other half.
 
     Args:
-        halves: Of each half by recipe and floor [G].
-        episodes: That the goals of each half are of [G]: goals of one episode are drawn together.
+        halves: Rank correlations in each half, by recipe and floor [G].
+        episodes: Episodes of the goals in each half [G]; goals of one episode are resampled together.
 
     Attributes:
         whole: Both halves [G + G], by recipe and floor.
@@ -132,7 +132,7 @@ class Judged:
         self.whole = {name: np.concatenate([half[name] for half in halves]) for name in halves[0]}
 
     def best(self, recipes: Sequence[str]) -> tuple[str, str]:
-        """The highest of those that are better than the first in both halves; otherwise the first. And why."""
+        """The best recipe among those better than the first in both halves, else the first; and the reason."""
         first, *others = recipes
         level = 1 - (1 - LEVEL) / max(len(others), 1)
         better = [
@@ -144,13 +144,13 @@ class Judged:
             )
         ]
         if not better:
-            return first, f"no other recipe is better than {first} beyond doubt"
+            return first, f"no other recipe is clearly better than {first}"
         best = max(better, key=lambda name: self.whole[name].mean())
         low, high = self._over_all(self.whole[best] - self.whole[first])
-        return best, f"{best} is better than {first} in both halves of the logs, by {low:.3f} to {high:.3f} in all"
+        return best, f"{best} is better than {first} in both halves of the logs, by {low:.3f} to {high:.3f} overall"
 
     def warn_of_floors(self, name: str) -> None:
-        """Say so if even the chosen recipe is no better than a floor."""
+        """Warn if the chosen recipe is not better than a floor."""
         for floor in FLOORS:
             if self._over_all(self.whole[name] - self.whole[floor])[0] <= 0:
                 warnings.warn(
@@ -163,7 +163,7 @@ class Judged:
                 return
 
     def table(self, first: str, reason: str) -> ResultTable:
-        """A line for each recipe and floor."""
+        """A row for each recipe and floor."""
         rows = []
         for name, values in self.whole.items():
             metrics = {"rho_logged": values, "difference": values - self.whole[first]}
@@ -171,9 +171,9 @@ class Judged:
             interval = {metric: self._over_all(numbers) for metric, numbers in metrics.items()}
             rows.append(TableRow(name, "", len(values), ours, interval, None))
         note = (
-            "ρ is the mean rank correlation with the fastest logged way to n goals, by heads that learned from the "
-            "other half of the logs; intervals resample episodes that goals are of. raw, shuffled and constant are "
-            f"floors. {reason}."
+            "ρ is the mean rank correlation with the fastest logged path to n goals, with heads fitted on the other "
+            "half of the logs; intervals resample episodes of goals. raw, shuffled and constant are floors. "
+            f"{reason}."
         )
         headings = {"difference": (f"minus {first}", 4)}
         return ResultTable("recipes", note, ("rho_logged", "difference"), rows, {"chosen": reason}, headings)
@@ -185,10 +185,10 @@ class Judged:
 def _encoded(model: WorldModel | Latents, logs: Logs | None, progress: Progress) -> Latents:
     if isinstance(model, Latents):
         if logs is not None and logs is not model.logs:
-            raise ReachcostError("these latents are not of these logs: give a model and logs, or latents alone")
+            raise ReachcostError("the latents are of other logs: give a model and logs, or latents alone")
         return model
     if logs is None:
-        raise ReachcostError("there are no logs to choose by: choose_recipe(model, logs), or choose_recipe(latents)")
+        raise ReachcostError("there are no logs: call choose_recipe(model, logs), or choose_recipe(latents)")
     return encode_logs(model, logs, progress=progress)
 
 
@@ -199,7 +199,7 @@ def _labelled(recipes: Mapping[str, Recipe | LabelledRecipe]) -> dict[str, Label
         if not isinstance(recipe, Recipe | LabelledRecipe):
             raise ReachcostError(f"recipe {name!r} is a {type(recipe).__name__}: give a Recipe or a LabelledRecipe")
         if name in FLOORS:
-            raise ReachcostError(f"a recipe is called {name!r} as a floor of the table is: give it another name")
+            raise ReachcostError(f"recipe {name!r} has the name of a floor: give it another name")
     return {
         name: recipe if isinstance(recipe, LabelledRecipe) else LabelledRecipe(recipe)
         for name, recipe in recipes.items()
@@ -216,5 +216,5 @@ def _pools(latents: Latents, judged: np.ndarray, seed: int) -> LoggedPools:
 
 
 def _constant(terminal: Tensor, goal: Tensor) -> Tensor:
-    """Knows no difference."""
+    """A cost that is 0 everywhere."""
     return terminal.new_zeros(terminal.shape[:2])

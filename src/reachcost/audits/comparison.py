@@ -1,4 +1,4 @@
-"""Several heads on logs that none of them has seen: how each ranks states, and how far it errs."""
+"""Compare heads on held-out logs: how each ranks states, and its error."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from reachcost.results.tables import ResultTable, TableRow
 PAIRS = 10_000
 BASELINE, FLOOR = "raw", "mean-gap"
 NOTE = (
-    "ρ is the mean rank correlation with the fastest logged way to n goals; intervals resample episodes that goals are "
-    f"of. RMSE is in steps, on {PAIRS:,} pairs of the same logs, from the earlier row to the later one; a head that "
-    "leans to short times has a larger one by design. `raw` is latent distance, `mean-gap` the mean gap for every pair."
+    "ρ is the mean rank correlation with the fastest logged path to n goals; intervals resample episodes of goals. "
+    f"RMSE is in steps, on {PAIRS:,} pairs of the same logs, from the earlier row to the later one; a head with a low "
+    "expectile has a larger RMSE by design. `raw` is latent distance, `mean-gap` predicts the mean gap for every pair."
 )
 
 
@@ -40,14 +40,14 @@ def compare_heads(
     seed: int = 0,
     progress: Progress | bool | None = None,
 ) -> ResultTable:
-    """Judge heads of one world model on logs that none of them has seen.
+    """Compare heads of one world model on logs that no head was fitted on.
 
     Args:
-        heads: By name.
-        model: The world model; heads of another are refused.
-        logs: What it encodes. Logs that a head was fitted on are refused.
-        seed: Of goals and pairs.
-        progress: True shows how far it is.
+        heads: Heads by name.
+        model: The world model of all heads.
+        logs: Held-out logs.
+        seed: Seed of goals and pairs.
+        progress: True shows progress.
 
     >>> from reachcost import ExactTopoNav, Recipe, make_task, repair
     >>> task, model = make_task("toponav"), ExactTopoNav()
@@ -82,13 +82,15 @@ def _require_unseen(heads: Mapping[str, LearnedHead], logs: Logs) -> None:
         raise ReachcostError("there are no heads to compare: give heads={name: head}")
     for name, head in heads.items():
         if not isinstance(head, LearnedHead) or name in (BASELINE, FLOOR):
-            raise ReachcostError(f"head {name!r} is a {type(head).__name__} of that name: give a fitted head another")
+            raise ReachcostError(
+                f"head {name!r} is a {type(head).__name__}: give a fitted head with another name than {BASELINE}, {FLOOR}"
+            )
         if head.record.get("pairs", {}).get("logs_sha256") == logs.fingerprint:
             raise ReachcostError(f"head {name!r} was fitted on these very logs: give logs that no head has seen")
 
 
 def _ranked(costs: Mapping[str, TerminalCost], latents: Latents, seed: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Rank correlations of each cost by goal [G], and the episodes [G] that goals are of."""
+    """Rank correlations of each cost by goal [G], and the episodes of the goals [G]."""
     try:
         pools = largest_pools(latents, np.arange(len(latents.logs)), seed)
     except TooFewGoals as error:
@@ -103,7 +105,7 @@ def _ranked(costs: Mapping[str, TerminalCost], latents: Latents, seed: int) -> t
 def _squared_errors(
     heads: Mapping[str, LearnedHead], latents: Latents, seed: int
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Squared errors [P] of each head on fresh pairs, and the episode [P] that each pair is of."""
+    """Squared errors of each head on new pairs [P], and the episodes of the pairs [P]."""
     pairs = in_order(TemporalPairs(latents, count=1, validation=PAIRS, seed=seed).validation)
     first, second = latents.values[pairs.first], latents.values[pairs.second]
     predicted = {name: head(first, second) for name, head in heads.items()}

@@ -1,8 +1,9 @@
-"""The paper's falsification criteria, one by one: what would speak against blaming the terminal cost.
+"""The paper's falsification criteria: observations that would contradict its explanation, the terminal cost.
 
-A claim survives if the 95 % interval of the difference it predicts, over episodes, lies above zero; it is refuted if
-none of the interval does, and undecided in between, or where no episode differs. What would be refuted where latent
-distance succeeds is undecided as well: there is no failure to explain.
+A criterion is a difference between costs or searches that the explanation predicts, paired over episodes. The claim
+survives if the 95 % interval lies above zero, is refuted if no part of it does, and is undecided otherwise. It is also
+undecided if no episode differs, or if it would be refuted although latent distance succeeds: then there is no failure
+to explain.
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from reachcost.audits.sasc import sasc
-from reachcost.audits.subject import PASSES, Subject
+from reachcost.audits.candidates import planned_pools
+from reachcost.audits.closed_loops import audited_runs, latent_runs, oracle_runs, run
+from reachcost.audits.coordinates import probe
+from reachcost.audits.sasc import SascAudit, sasc
+from reachcost.audits.stages import execution
+from reachcost.audits.subject import Subject, once
 from reachcost.costs.head import HeadCost
 from reachcost.costs.latent import LatentMSE
 from reachcost.costs.probe import DecodedDistance, SubspaceCost
@@ -28,7 +33,7 @@ from reachcost.heads.kinds import KINDS, is_same_class
 from reachcost.results.stats import paired_bootstrap
 
 LARGER = 30
-"""Episodes of the comparison with a larger search."""
+"""Number of episodes of the comparison with a larger search."""
 COVERAGE_PAIRS, COVERAGE_ROWS = 50_000, 25_000
 NO_PLACE = "needs a simulator, and a model whose actions it understands"
 
@@ -39,11 +44,11 @@ class Criterion:
 
     Attributes:
         claim: What the paper's explanation predicts.
-        outcome: Whether it survived; undecided if too few episodes (or none) tell, or if nothing has to be explained;
+        outcome: Whether the claim survives; undecided if too few episodes differ, or if there is no failure to explain;
             unknown if it could not be tested.
         evidence: The numbers, or what is missing.
-        rows: The paired differences [E].
-        episodes: Of which episodes they are [E].
+        rows: Paired differences [E].
+        episodes: Episode numbers of the differences [E].
     """
 
     claim: str
@@ -58,7 +63,7 @@ class Criterion:
 
 
 def check_criteria(subject: Subject) -> list[Criterion]:
-    """Check every criterion that the audited planner allows."""
+    """Check all criteria; those that cannot be tested with these parts are unknown."""
     checks: dict[str, Callable[[Subject], Criterion]] = {
         "latent distance buries good candidates": _buried,
         "costs of the decoded position and of the probe's rowspace improve control": _decoded,
@@ -75,21 +80,31 @@ def check_criteria(subject: Subject) -> list[Criterion]:
     return found
 
 
+@once
+def shared_candidates(subject: Subject) -> SascAudit | None:
+    """The audited cost and latent distance on the same candidates; None without an oracle distance."""
+    if subject.place is None or not subject.place[0].offers("distance"):
+        return None
+    task, evaluation = subject.place
+    costs = {"raw": LatentMSE(), "audited": subject.cost}
+    return sasc(task, subject.model, costs, evaluation, planned_pools(subject, subject.planner.candidates))
+
+
 def _untested(missing: str) -> Criterion:
     return Criterion("", "unknown", missing)
 
 
 def _unexplained(subject: Subject, refuted: Criterion) -> Criterion:
-    """A refuted claim, undecided where latent distance does not fail."""
-    success = 100 * subject.latent_runs.success.mean()
-    if success < PASSES:
+    """A refuted claim becomes undecided if latent distance does not fail."""
+    success = 100 * latent_runs(subject).success.mean()
+    if success < execution.RULE.threshold:
         return refuted
     why = f"latent distance reaches {success:.0f} % of the goals here, so there is no failure to explain"
     return replace(refuted, outcome="undecided", evidence=f"{why}: {refuted.evidence}")
 
 
 def _judged(advantage: np.ndarray, evidence: str, episodes: np.ndarray) -> Criterion:
-    """Whether a paired difference [E] is above zero."""
+    """Test whether a paired difference [E] is above zero."""
     low, high = paired_bootstrap(advantage[:, None].astype(float), resamples=10_000)[:, 0]
     outcome = "survives" if low > 0 else "refuted" if high <= 0 and advantage.any() else "undecided"
     text = f"{evidence}; difference {advantage.mean():.1f} [{low:.1f}, {high:.1f}], {len(advantage)} episodes"
@@ -97,19 +112,21 @@ def _judged(advantage: np.ndarray, evidence: str, episodes: np.ndarray) -> Crite
 
 
 def _buried(subject: Subject) -> Criterion:
-    if subject.sasc is None:
+    shared = shared_candidates(subject)
+    if shared is None:
         return _untested("needs a task with an oracle distance")
-    ranks = subject.sasc.rankings["raw"].oracle_best_rank
+    ranks = shared.rankings["raw"].oracle_best_rank
     elites = 100 * subject.planner.elites / subject.planner.candidates
     text = f"it ranks {ranks.mean():.1f} % before the truly best one, elites are {elites:.0f} %"
-    return _judged(ranks - elites, text, subject.sasc.episodes)
+    return _judged(ranks - elites, text, shared.episodes)
 
 
 def _decoded(subject: Subject) -> Criterion:
-    if subject.probe is None:
+    fitted = probe(subject)
+    if fitted is None:
         return _untested("needs logs with a column `state`, of five or more episodes")
-    runs = subject.control({"decoded": DecodedDistance(subject.probe), "rowspace": SubspaceCost(subject.probe)})
-    decoded, rowspace, raw = 100.0 * np.concatenate([runs.success, subject.latent_runs.success])
+    runs = run(subject, {"decoded": DecodedDistance(fitted), "rowspace": SubspaceCost(fitted)})
+    decoded, rowspace, raw = 100.0 * np.concatenate([runs.success, latent_runs(subject).success])
     text = (
         f"success: decoded {decoded.mean():.0f} %, rowspace {rowspace.mean():.0f} %, latent distance {raw.mean():.0f} %"
     )
@@ -119,38 +136,39 @@ def _decoded(subject: Subject) -> Criterion:
 def _shuffled(subject: Subject) -> Criterion:
     head = subject.cost.head if isinstance(subject.cost, HeadCost) else None
     known = isinstance(head, LearnedHead) and head.record.get("pairs", {}).get("labels") in get_args(Labels)
-    if not isinstance(head, LearnedHead) or not known or subject.runs is None:
+    runs = audited_runs(subject)
+    if not isinstance(head, LearnedHead) or not known or runs is None:
         return _untested("give a head that was fitted on logs (--head)")
     if not is_same_class(KINDS.get(head.kind, object), type(head)):
-        return _untested("the head cannot be built anew to learn shuffled labels: add register_head to its class")
+        return _untested("the head cannot be rebuilt to learn shuffled labels: add register_head to its class")
     drawn = head.record["pairs"]
-    # A record names what the head kept out by fingerprints alone, from which no set can be rebuilt: the set at hand
-    # then stands for it, so that the pairs of the control may differ in which episodes they leave out.
+    # A record names excluded sets by fingerprint, from which no set can be rebuilt. The evaluation set takes their
+    # place, so the pairs of the control may exclude other episodes than those of the head.
     excluded = subject.evaluation if "exclusion" in drawn else None
     pairs = pairs_again(drawn, subject.latents, subject.model, excluded)
     recipe, seed = Recipe.recorded(head.record["recipe"]), head.record["seed"]
     control = fit(pairs.shuffled(), recipe, seed=seed, progress=subject.progress)
-    (shuffled,) = 100.0 * subject.control({"shuffled": HeadCost(control)}).success
-    repaired = 100.0 * subject.runs.success[0]
+    (shuffled,) = 100.0 * run(subject, {"shuffled": HeadCost(control)}).success
+    repaired = 100.0 * runs.success[0]
     text = f"success: head {repaired.mean():.0f} %, shuffled {shuffled.mean():.0f} %"
-    return _judged(repaired - shuffled, text, subject.runs.episodes)
+    return _judged(repaired - shuffled, text, runs.episodes)
 
 
 def _larger_search(subject: Subject) -> Criterion:
-    """Against the head, or for latent MSE itself against a planner that knows everything."""
+    """Compare with the head; for a cost without a head, compare with the oracle planner."""
     _, evaluation = subject.require_place()
-    few, usual = evaluation.spread(min(LARGER, len(evaluation))), subject.planner
-    # Injected candidates have the size of the usual search: only without them do both searches differ in size alone.
+    few, small = evaluation.spread(min(LARGER, len(evaluation))), subject.planner
+    # Injected candidates fit the size of the small search, so both searches run without them.
     alone = subject if subject.proposal is None else replace(subject, evaluation=few, proposal=None)
-    best = alone.runs if subject.learned else alone.oracle_runs
+    best = audited_runs(alone) if subject.learned else oracle_runs(alone)
     if best is None:
         return _untested("needs a head (--head), or a task with an oracle distance")
-    sizes = {"candidates": 10 * usual.candidates // 3, "elites": 10 * usual.elites // 3}
-    larger: Any = replace(usual, iterations=2 * usual.iterations, **sizes)  # pyright: ignore[reportArgumentType]
-    before, after = (100.0 * alone.control({"raw": LatentMSE()}, few, search).success[0] for search in (usual, larger))
+    sizes = {"candidates": 10 * small.candidates // 3, "elites": 10 * small.elites // 3}
+    larger: Any = replace(small, iterations=2 * small.iterations, **sizes)  # pyright: ignore[reportArgumentType]
+    before, after = (100.0 * run(alone, {"raw": LatentMSE()}, few, search).success[0] for search in (small, larger))
     target = 100.0 * best.success[0][np.isin(best.episodes, few.episodes)]
     text = (
-        f"success: {usual.candidates} x {usual.iterations} {before.mean():.0f} %, {larger.candidates} x "
+        f"success: {small.candidates} x {small.iterations} {before.mean():.0f} %, {larger.candidates} x "
         f"{larger.iterations} {after.mean():.0f} %, {'head' if subject.learned else 'oracle'} {target.mean():.0f} %"
         f"{'' if subject.proposal is None else ', all without injected candidates'}; "
         "remaining gap minus half of the old one"
@@ -190,9 +208,9 @@ def _coverage(subject: Subject) -> Criterion:
         costs[name] = HeadCost(head)
         errors[name] = evaluate(head, latents.values, anywhere)[1]
     if errors["balanced"] >= errors["limited"]:
-        why = "coverage of the bottleneck did not lower the error here, so this tells nothing"
+        why = "coverage of the bottleneck did not lower the error here, so the criterion cannot be tested"
         return Criterion("", "undecided", why)
-    pools = subject.pools(subject.planner.candidates)
+    pools = planned_pools(subject, subject.planner.candidates)
     found = sasc(task, subject.model, costs, evaluation, pools)
     limited, balanced = (found.rankings[name].oracle_best_rank for name in ("limited", "balanced"))
     text = (

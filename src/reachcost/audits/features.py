@@ -1,4 +1,4 @@
-"""What the paper's pair head reads: its features [z, g, z - g, |z - g|] in part, and in the other order."""
+"""Which inputs the paper's pair head uses: some of its features [z, g, z - g, |z - g|], and swapped inputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BLOCKS = ("z", "goal", "difference", "absolute")
 
 @dataclass(frozen=True)
 class FeaturesOnly:
-    """A terminal cost: a fitted pair head that sees some of its feature blocks, zeros instead of the others.
+    """A terminal cost: a fitted pair head with some of its feature blocks set to zero.
 
     >>> cost = FeaturesOnly(PairHead(3, hidden=4), ("absolute",))
     >>> cost(torch.randn(2, 5, 3), torch.randn(2, 3)).shape
@@ -43,10 +43,10 @@ class FeaturesOnly:
 
 @dataclass(frozen=True)
 class SwapConsistency:
-    """How much the order of its inputs matters to a head.
+    """How much the output of a head depends on the order of its inputs.
 
     Attributes:
-        difference: Mean absolute difference between both orders of each pool, in the unit of the head [B].
+        difference: Mean absolute difference between both orders in each pool, in the unit of the head [B].
         magnitude: Mean of the head's output in each pool [B].
     """
 

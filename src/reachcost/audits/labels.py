@@ -1,4 +1,4 @@
-"""What the labels are worth: how logged gaps relate to the true distance, by length and by kind of pair."""
+"""Quality of labels: how logged gaps correlate with the true distance, by length and by kind of pair."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reachcost.results.ranking import ranks
 from reachcost.results.stats import cluster_bootstrap
 
 BANDS = ((1, 10), (11, 25), (26, 50), (51, 75), (76, 100))
-"""Gaps in steps, both ends included."""
+"""Bands of gaps in steps, both ends included."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ def label_quality(
     """Compare gaps [P] with distances [P]: all pairs, groups of them, and by band of the gap.
 
     Args:
-        gaps: Steps between the rows of each pair.
-        distances: True distance of their states.
-        groups: Which pairs belong to a group, bool [P] by name.
-        episodes: The episode that each pair is of.
+        gaps: Steps between the rows of each pair [P].
+        distances: True distance between their states [P].
+        groups: Whether each pair belongs to a group, bool [P], by name of the group.
+        episodes: Episode of each pair [P].
 
     >>> gaps = np.arange(1.0, 101)
     >>> quality = label_quality(gaps, 2 * gaps, {"long": gaps > 90}, np.arange(100) // 2)
@@ -47,7 +47,7 @@ def label_quality(
     quality = {}
     for name, chosen in subsets.items():
         if chosen.sum() < 3:
-            raise ReachcostError(f"only {chosen.sum()} pairs are {name!r}: draw more pairs")
+            raise ReachcostError(f"only {chosen.sum()} pairs are {name!r}: sample more pairs")
         gap, distance, episode = gaps[chosen], distances[chosen], episodes[chosen]
         moments = np.hstack([_moments(gap, distance), _moments(ranks(gap), ranks(distance))])
         (pearson, spearman) = _correlations(moments.sum(0, keepdims=True))[0].tolist()
@@ -57,7 +57,7 @@ def label_quality(
 
 
 def _moments(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """What a correlation of x [P] and y [P] is made of: 1, x, y, x^2, y^2 and x y, standardised [P, 6]."""
+    """Terms of the correlation of x [P] and y [P]: 1, x, y, x^2, y^2 and x y, standardised [P, 6]."""
     x, y = (x - x.mean()) / x.std(), (y - y.mean()) / y.std()
     return np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y], axis=1)
 

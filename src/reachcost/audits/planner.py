@@ -1,7 +1,7 @@
 """`audit_planner`: which stage of a planner is at fault?
 
-Each stage is measured with the others out of the way: the representation by a probe, the dynamics against what really
-comes, the sampler with true dynamics and true distance, the cost on candidates that are the same for all costs.
+Each stage is measured in isolation: the representation by a probe, the dynamics against true ends, the sampler with
+true dynamics and true distance, the cost on candidates whose true ends are known.
 """
 
 from __future__ import annotations
@@ -9,20 +9,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, cast
+from functools import reduce
+from typing import Any
 
 import numpy as np
 
-from reachcost.audits.criteria import Criterion, check_criteria
+from reachcost.audits.candidates import executed, from_starts
+from reachcost.audits.closed_loops import audited_runs, latent_runs, oracle_runs
+from reachcost.audits.criteria import Criterion, check_criteria, shared_candidates
+from reachcost.audits.overlap import kept_out
 from reachcost.audits.stage import Stage
-from reachcost.audits.stages import STAGES, foresight
-from reachcost.audits.subject import RAW, Subject
+from reachcost.audits.stages import RULES, STAGES
+from reachcost.audits.subject import Subject
+from reachcost.audits.verdict import verdict_of
 from reachcost.base.machine import versions
 from reachcost.base.progress import Progress, as_progress
-from reachcost.costs.latent import LatentMSE
+from reachcost.costs.latent import RAW, LatentMSE
 from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, model_identity
+from reachcost.errors import ReachcostError
 from reachcost.planning.control import ControlRuns, Proposal
 from reachcost.planning.default import default_planner
 from reachcost.planning.planner import SamplingPlanner
@@ -30,23 +36,19 @@ from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.ranking import Ranking
 from reachcost.tasks.contract import Task, require_task
 
-CANNOT_TELL = "cannot tell"
-CLEAR = 0.5
-"""An order of true ends that gains less than this share of what passes needs no second opinion."""
-
 
 @dataclass(frozen=True)
 class Audit:
     """What an audit found.
 
     Attributes:
-        stages: Every stage in causal order, judged.
-        criteria: The paper's falsification criteria, if they were asked for.
-        caveats: What a reader of the stages must know.
-        categories: How episodes of the closed loop came out, by name.
+        stages: Every stage, in the order of `STAGES`.
+        criteria: The paper's falsification criteria, if they were checked.
+        caveats: Warnings about the stages.
+        categories: Number of episodes of the closed loop by how they ended.
         settings: What was audited, as JSON values.
-        runs: The closed loops of all episodes: the audited cost, latent distance if criteria asked for it, the oracle.
-        rankings: How latent distance and the audited cost rank the same candidates, if criteria asked for it.
+        runs: Closed loops of all episodes with the audited cost, the oracle and, if criteria ran it, latent distance.
+        rankings: Ranks of the same candidates by latent distance and the audited cost, if criteria were checked.
     """
 
     stages: tuple[Stage, ...]
@@ -59,14 +61,19 @@ class Audit:
 
     @property
     def verdict(self) -> str:
-        """The stage at fault; `none` if episodes succeed, `cannot tell` if what was measured does not explain it."""
-        return verdict(self.stages)
+        """The stage to blame; `none` if episodes succeed, `cannot tell` if the measurements do not explain failures."""
+        return verdict_of(self.stages).blamed
+
+    @property
+    def cost(self) -> str:
+        """Name of the audited cost in closed loops, rankings and reports: `raw` is latent distance."""
+        return cost_name(self.settings)
 
     @property
     def rows(self) -> dict[str, np.ndarray]:
-        """The numbers behind stages and criteria, one row per episode (goal) of each, as columns.
+        """The numbers behind stages and criteria as columns, one row per episode (goal) of each.
 
-        Episodes are numbered as in the evaluation set, without one as in the logs; -1 is no single episode.
+        Episodes are numbered as in the evaluation set, or as in the logs without one; -1 stands for no single episode.
         """
         parts = [(stage.name, stage.episodes, stage.rows) for stage in self.stages]
         parts += [(criterion.claim, criterion.episodes, criterion.rows) for criterion in self.criteria]
@@ -104,22 +111,22 @@ def audit_planner(
     state_columns: Sequence[int] | None = None,
     progress: Progress | bool | None = None,
 ) -> Audit:
-    """Measure every stage of a planner; without a task from logs alone, as far as they tell.
+    """Measure every stage of a planner and find the stage to blame. Without a task, stages are measured on logs.
 
     Args:
         model: The frozen world model.
         latents: Its latents of the logs that heads learn from.
         cost: The terminal cost; by default latent MSE.
-        task: The world, if there is a simulator of it.
+        task: The simulated world, if there is one.
         evaluation: Starts and goals in that world.
-        planner: The sampler; by default `CEM()`, or `CategoricalCEM` where actions are discrete.
-        held_out: Latents of logs that no head has seen; only needed without a task.
-        criteria: Check the paper's falsification criteria, too; minutes, as heads are fitted and episodes run.
-        seed: Of the planner.
-        proposal: Candidates that the protocol writes into every pool of the planner, if it has any.
-        thresholds: Where stages pass, by name, instead of their rules.
-        state_columns: Which numbers of a logged state one frame can show; by default the task's `coordinates`, or all.
-        progress: True shows how far it is.
+        planner: The planner; by default `CEM()`, or `CategoricalCEM` where actions are discrete.
+        held_out: Latents of logs that no head was fitted on; only needed without a task.
+        criteria: Also check the paper's falsification criteria. This fits heads and runs episodes for some minutes.
+        seed: Seed of the planner.
+        proposal: Candidates that the protocol adds to every pool of the planner, if any.
+        thresholds: Thresholds that replace those of the rules, by name.
+        state_columns: Indices of the logged state that one frame shows; by default the task's `coordinates`, or all.
+        progress: True shows progress.
 
     >>> from reachcost import encode_logs, load_world_model, make_task
     >>> task, model = make_task("tworoom"), load_world_model("lewm-tworoom-3072")
@@ -129,6 +136,8 @@ def audit_planner(
     """
     if task is not None:
         require_task(task)
+    for name, threshold in (thresholds or {}).items():
+        require_threshold(name, threshold)
     subject = Subject(
         model,
         latents,
@@ -143,24 +152,34 @@ def audit_planner(
         state_columns,
         as_progress(progress),
     )
+    if subject.place is not None:
+        from_starts(
+            subject
+        )  # predictions that are not finite are an error, before closed loops blame the cost for them
     stages = []
     for name, stage in STAGES.items():
         subject.progress.step(name)
-        stages.append(foresight.needless(subject) if stage is foresight else stage.measure(subject))
-    if _undecided(stages):
-        subject.progress.step(foresight.NAME)
-        stages[[*STAGES].index(foresight.NAME)] = foresight.measure(subject)
+        stages.append(stage.measure(subject))
     checked = check_criteria(subject) if criteria else ()
-    ended = Counter([] if subject.runs is None else subject.runs.category[0].tolist())
+    runs, settings = audited_runs(subject), _settings(subject)
+    ended = Counter([] if runs is None else runs.category[0].tolist())
     return Audit(
         tuple(stages),
         tuple(checked),
         _caveats(subject, stages),
         dict(sorted(ended.items())),
-        _settings(subject),
-        _runs(subject),
-        _rankings(subject),
+        settings,
+        _runs(subject, cost_name(settings)),
+        _rankings(subject, cost_name(settings)) if criteria else {},
     )
+
+
+def require_threshold(name: str, threshold: float) -> None:
+    """Raise an error unless a rule has this name and the threshold is finite."""
+    if name not in RULES:
+        raise ReachcostError(f"there is no threshold {name!r}: choose one of {', '.join(RULES)}")
+    if not np.isfinite(threshold):
+        raise ReachcostError(f"the threshold of {name} is {threshold}: give a number")
 
 
 def _default_planner(model: WorldModel, task: Task | None) -> SamplingPlanner:
@@ -168,88 +187,44 @@ def _default_planner(model: WorldModel, task: Task | None) -> SamplingPlanner:
     return default_planner(actions)
 
 
-def verdict(stages: Sequence[Stage]) -> str:
-    """The stage to blame.
-
-    Goals out of reach and a search that misses them knowing everything come first. Then the cost, if it clearly orders
-    true ends badly, or what it is made of: a latent that lost something, logs with a gap. Else foresight tells how much
-    success is lost to the dynamics and how much to the cost, and the larger loss is blamed.
-
-    `none` if episodes succeed; `cannot tell` if nothing that was measured explains why they fail, or none ran.
-
-    >>> from reachcost.audits.stage import judge
-    >>> verdict([judge(name, STAGES[name].RULE, value) for name, value in (("ranking", 0.1), ("execution", 14.0))])
-    'ranking'
-    """
-    failing = [name for name in STAGES if any(stage.name == name and stage.outcome == "fail" for stage in stages)]
-    if any(stage.name == "execution" and stage.outcome == "pass" for stage in stages):
-        return "none"
-    first = next((name for name in failing if name in ("goals", "sampling")), None)
-    cost = next((name for name in failing if name in ("representation", "coverage", "ranking")), None)
-    if first:
-        return first
-    measured = {stage.name: stage for stage in stages if stage.value is not None}
-    if "foresight" in measured and "execution" in measured:
-        if "representation" in failing and "foresight" in failing:
-            return "representation"  # nothing predicts what the latent does not hold
-        same = measured["foresight"].episodes
-        foreseen, reached = (_mean_of(measured[name], same) for name in ("foresight", "execution"))
-        known = _mean_of(measured["sampling"], same) if "sampling" in measured else 100.0
-        if foreseen - reached >= known - foreseen:
-            return "dynamics"
-        return (cost or "ranking") if "sampling" in measured else CANNOT_TELL  # cost or search: neither is excused
-    if cost and ("ranking" in failing or "execution" not in failing):
-        return cost
-    return "dynamics" if "dynamics" in failing else cost or CANNOT_TELL
-
-
-def _mean_of(stage: Stage, episodes: np.ndarray) -> float:
-    """Its mean over some episodes."""
-    return float(stage.rows[np.isin(stage.episodes, episodes)].mean())
-
-
-def _undecided(stages: Sequence[Stage]) -> bool:
-    """Whether episodes fail, goals and search are not to blame, and the order of true ends is not clearly at fault."""
-    failing = {stage.name: stage for stage in stages if stage.outcome == "fail"}
-    ranking = failing.get("ranking")
-    clear = ranking is not None and cast(float, ranking.value) < CLEAR * ranking.threshold
-    return "execution" in failing and not failing.keys() & {"goals", "sampling"} and not clear
-
-
 def _caveats(subject: Subject, stages: Sequence[Stage]) -> tuple[str, ...]:
     found = [
-        f"the interval of {stage.name} holds its threshold: more episodes may change the outcome"
+        f"the interval of {stage.name} contains its threshold: more episodes may change the outcome"
         for stage in stages
         if stage.near
     ]
-    if subject.kept_out is False:
-        found.append("the head was fitted on episodes of the evaluation set, so success flatters it")
-    if subject.kept_out is None:
+    kept, candidates = kept_out(subject), executed(subject)
+    if kept is False:
+        found.append("the head was fitted on episodes of the evaluation set: success may overestimate it")
+    if kept is None:
         found.append(
-            "the head kept other evaluation sets out, so it may have been fitted on episodes of this one: perhaps "
-            "success flatters it"
+            "the head excluded other evaluation sets, so it may have been fitted on episodes of this one: success may "
+            "overestimate it"
         )
-    if subject.executed is None and subject.held_out is None:
-        found.append("dynamics were measured on the logs given, which the world model may have been trained on")
-    if subject.executed is not None and subject.executed.distance is not None and subject.held_out is not None:
+    if candidates is None and subject.held_out is None:
+        found.append("dynamics were measured on the given logs, on which the world model may have been trained")
+    if candidates is not None and candidates.distance is not None and subject.held_out is not None:
         found.append("the held-out logs were not used, as there is a simulator")
     return tuple(found)
 
 
-def _runs(subject: Subject) -> ControlRuns | None:
-    """The closed loops that were run anyway, under the names that reports give to costs."""
-    if subject.runs is None:
+def cost_name(settings: Mapping[str, Any]) -> str:
+    """Name of the cost in an audit with these settings."""
+    return RAW if settings.get("cost") == LatentMSE.__name__ else "head" if settings.get("heads") else "audited"
+
+
+def _runs(subject: Subject, cost: str) -> ControlRuns | None:
+    """All closed loops of the audit: latent distance if criteria ran it, the audited cost, the oracle."""
+    if (audited := audited_runs(subject)) is None:
         return None
-    runs = replace(subject.runs, costs=(subject.label,))
-    beside = subject.asked("latent_runs") if subject.label != RAW else None
-    for other in filter(None, (beside, subject.oracle_runs)):
-        runs = other.beside(runs) if other is beside else runs.beside(other)
-    return runs
+    latent = subject.shared.get(latent_runs) if cost != RAW else None
+    loops = (latent, replace(audited, costs=(cost,)), oracle_runs(subject))
+    return reduce(ControlRuns.beside, filter(None, loops))
 
 
-def _rankings(subject: Subject) -> dict[str, Ranking]:
-    found = subject.asked("sasc")
-    return {} if found is None else {RAW: found.rankings["raw"], subject.label: found.rankings["audited"]}
+def _rankings(subject: Subject, cost: str) -> dict[str, Ranking]:
+    shared = shared_candidates(subject)
+    return {} if shared is None else {RAW: shared.rankings["raw"], cost: shared.rankings["audited"]}
 
 
 def _settings(subject: Subject) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""An audit on disk: a JSON object, and beside it the numbers behind it."""
+"""An audit on disk: a JSON object, and its rows in a Parquet file next to it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from reachcost.results.records import read_table, write_rows
 
 PARTS = ("stages", "criteria", "caveats", "categories")
 RANKS = "rank of the best candidate: "
-"""What the rows of a ranking are called, before its cost."""
+"""Prefix of the measurement of ranking rows; the name of the cost follows."""
 
 
 def rows_beside(path: Path) -> Path:
-    """Where the numbers behind the audit at `path` are."""
+    """Path of the rows of the audit at `path`."""
     return path.with_suffix(".parquet")
 
 
 def write_audit(audit: Audit, path: Path, **further: Any) -> None:
-    """Write an audit, with further settings, and beside it its rows and where costs rank the best candidate."""
+    """Write an audit with further settings, and next to it its rows and the ranks of the best candidate."""
     rows = audit.rows
     for cost, ranking in audit.rankings.items():
         ranks = np.asarray(ranking.oracle_best_rank, np.float64)
@@ -55,7 +55,7 @@ def audit_of(document: Any, path: Path, read: Callable[[], dict[str, dict[str, A
         read: Reads its rows, as `read_rows` does.
     """
     if not is_audit(document):
-        raise ReachcostError(f"{path} is no audit: give the file that reachcost audit --out wrote")
+        raise ReachcostError(f"{path} is not an audit: give the file that reachcost audit --out wrote")
     audit = read_as(Audit, {name: document[name] for name in PARTS if name in document}, str(path))
     measured = read()
     stages = tuple(replace(stage, **measured.get(stage.name, {})) for stage in audit.stages)
@@ -69,18 +69,18 @@ def audit_of(document: Any, path: Path, read: Callable[[], dict[str, dict[str, A
 
 
 def read_ranks(path: Path) -> dict[str, np.ndarray]:
-    """% of candidates that each cost puts before the truly best one [E], where the audit at `path` ranked some."""
+    """% of candidates that each cost ranks before the truly best one [E], if the audit at `path` ranked candidates."""
     measured = read_rows(rows_beside(path))
     return {name.removeprefix(RANKS): found["rows"] for name, found in measured.items() if name.startswith(RANKS)}
 
 
 def is_audit(document: object) -> bool:
-    """Whether a JSON value is one that an audit wrote."""
+    """Whether a JSON value was written by an audit."""
     return isinstance(document, dict) and {"verdict", "stages"} <= document.keys()
 
 
 def read_rows(path: Path) -> dict[str, dict[str, Any]]:
-    """Rows and their episodes, by what was measured."""
+    """Rows and episodes by measurement."""
 
     def read() -> pa.Table:
         require_regular(path)

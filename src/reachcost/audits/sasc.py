@@ -1,6 +1,6 @@
-"""SASC, the selection audit with shared candidates: does a terminal cost rank one fixed pool as the task would?
+"""SASC, the selection audit with shared candidates: does a terminal cost rank a fixed pool by true distance?
 
-Every cost scores the same candidates; the diagnostic cost says how far from the goal each one really ends.
+Every cost scores the same candidates. The diagnostic cost is the true distance from the end of each one to the goal.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from reachcost.tasks.trial import try_task
 
 @dataclass(frozen=True)
 class SascAudit:
-    """Shared pools under every cost.
+    """Scores of the same pools by every cost.
 
     Attributes:
-        episodes: Numbers of the episodes in their evaluation set [E].
+        episodes: Episode numbers in the evaluation set [E].
         scores: Cost of every candidate, by name of the cost, each [E, S].
         diagnostic: Diagnostic cost of every candidate [E, S].
-        rankings: What each cost makes of the pools, by name.
-        ends: States that the candidates really end in [E, S, ...]; None if `diagnostic` was given.
+        rankings: How each cost ranks the pools, by name of the cost.
+        ends: True end states of the candidates [E, S, ...]; None if `diagnostic` was given.
     """
 
     episodes: np.ndarray
@@ -48,17 +48,6 @@ class SascAudit:
     def __repr__(self) -> str:
         found = ", ".join(f"{name} {ranking.spearman.mean():.3f}" for name, ranking in self.rankings.items())
         return f"SascAudit({len(self.episodes)} episodes, {self.diagnostic.shape[1]} candidates; mean rho: {found})"
-
-    def rows(self) -> dict[str, np.ndarray]:
-        """One row per (cost, episode, candidate), as columns."""
-        count, samples = len(self.scores), self.diagnostic.shape[1]
-        return {
-            "cost": np.repeat(list(self.scores), self.diagnostic.size),
-            "episode": np.tile(np.repeat(self.episodes, samples), count),
-            "candidate": np.tile(np.arange(samples), len(self.episodes) * count),
-            "score": np.concatenate([score.ravel() for score in self.scores.values()]),
-            "diagnostic": np.tile(self.diagnostic.ravel(), count),
-        }
 
 
 @torch.no_grad()
@@ -72,17 +61,17 @@ def sasc(
     diagnostic: np.ndarray | None = None,
     top_k: int = 10,
 ) -> SascAudit:
-    """Score fixed pools with every cost, each pool rolled out once, and compare with what really happens.
+    """Score fixed pools with every cost and compare the rankings with the true distance. Each pool is rolled out once.
 
     Args:
         task: Executes the candidates.
-        model: Frozen world model that predicts where they end.
+        model: Frozen world model that predicts their ends.
         costs: Terminal costs by name.
         evaluation: E start and goal states.
         pools: Candidate action sequences [E, S, H, A], in the coordinates of the model; by default `draw_pools`.
-        diagnostic: True cost of every candidate [E, S]; by default the oracle distance after executing it. It may be
-            infinite, where no way leads on to the goal.
-        top_k: How many of the first-ranked candidates to report.
+        diagnostic: True cost of every candidate [E, S]; by default the oracle distance after executing it. It is
+            infinite if no path leads from there to the goal.
+        top_k: Number of top-ranked candidates to report.
     """
     if not costs:
         raise ReachcostError("sasc needs at least one terminal cost: pass costs={name: cost}")
@@ -136,7 +125,7 @@ def gaussian_pools(
 def roll_out(
     task: Task, model: WorldModel, evaluation: EvaluationSet, pools: np.ndarray
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Latents of starts [E, D], of where candidates [E, S, H, A] are predicted to end [E, S, D], of goals [E, D]."""
+    """Latents of starts [E, D], of predicted ends of candidates [E, S, H, A] as [E, S, D], and of goals [E, D]."""
     start, goal = (
         encoded(model, task.observe(states), len(states)) for states in (evaluation.starts, evaluation.goals)
     )
@@ -146,7 +135,7 @@ def roll_out(
 
 
 def execute(task: Task, evaluation: EvaluationSet, pools: np.ndarray) -> np.ndarray:
-    """Execute actions [E, S, T, a] in the simulator and return the states they end in [E, S, ...]."""
+    """Execute actions [E, S, T, a] in the simulator and return the end states [E, S, ...]."""
     episodes, samples, horizon, _ = pools.shape
     here = np.repeat(evaluation.starts, samples, axis=0)
     actions = pools.reshape(episodes * samples, horizon, -1)
@@ -158,6 +147,6 @@ def execute(task: Task, evaluation: EvaluationSet, pools: np.ndarray) -> np.ndar
 def to_goals(
     distance: Callable[[np.ndarray, np.ndarray], np.ndarray], ends: np.ndarray, evaluation: EvaluationSet
 ) -> np.ndarray:
-    """Distance of the states that candidates end in [E, S, ...] to the goal of their episode [E, S]."""
+    """Distance from the end states of candidates [E, S, ...] to the goal of their episode [E, S]."""
     goals = np.repeat(evaluation.goals, ends.shape[1], axis=0)
     return np.asarray(distance(ends.reshape(-1, *ends.shape[2:]), goals)).reshape(ends.shape[:2])

@@ -1,4 +1,4 @@
-"""An audit in words: for the terminal."""
+"""Show an audit in the terminal."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from reachcost.audits.criteria import Criterion
-from reachcost.audits.planner import CANNOT_TELL, Audit
+from reachcost.audits.planner import Audit
 from reachcost.audits.stage import Stage
-from reachcost.audits.stages import STAGES
+from reachcost.audits.stages import STAGES, execution
+from reachcost.audits.verdict import verdict_of
 from reachcost.base.terminal import PlainConsole
 
 STYLES = {"pass": "green", "survives": "green", "fail": "bold red", "refuted": "bold red"}
@@ -22,7 +23,7 @@ def show_audit(audit: Audit, console: Console | None = None) -> None:
     """Print every stage, the verdict and the criteria."""
     console = console or PlainConsole()
     goals, episodes = audit.settings["evaluation_set"], audit.settings["episodes"]
-    console.print(f"judged on {f'{episodes} episodes of {goals}' if goals else 'logs alone'}", highlight=False)
+    console.print(f"evaluated on {f'{episodes} episodes of {goals}' if goals else 'logs alone'}", highlight=False)
     console.print(_stages(audit.stages))
     console.print(_verdict(audit))
     if audit.criteria:
@@ -61,36 +62,19 @@ def _stages(stages: Sequence[Stage]) -> Table:
 
 
 def _verdict(audit: Audit) -> RenderableType:
-    reason, advice, further = explained(audit)
-    lines = ["; ".join(filter(None, (reason, advice and f"next: {advice}"))), *further]
-    text = Text("verdict: ").append(audit.verdict, style="bold")
-    return Group(text, *map(Text, lines), *(Text(f"note: {caveat}") for caveat in audit.caveats))
+    blamed, reason, advice = verdict_of(audit.stages)
+    text = Text("verdict: ").append(blamed, style="bold")
+    why = "; ".join(filter(None, (reason, advice and f"next: {advice}")))
+    return Group(text, Text(why), *(Text(f"note: {note}") for note in notes(audit)))
 
 
-def explained(audit: Audit) -> tuple[str, str, list[str]]:
-    """Why the verdict is what it is, where that is not plain from its stage; what to do next; what else to know."""
+def notes(audit: Audit) -> list[str]:
+    """What else to know: other stages that fail, how episodes ended, and the caveats."""
     failing = [stage.name for stage in audit.stages if stage.outcome == "fail"]
-    reason, advice, further = "", "", []
-    if audit.verdict in STAGES:
-        reason, advice = _blamed(audit)
-        later = [name for name in failing if name not in (audit.verdict, "foresight")]
-        further += [f"{', '.join(later)} may follow from it: audit again once it is mended"] if later else []
-    elif audit.verdict == CANNOT_TELL:
-        reason = "what was measured does not explain the failures" if failing else "nothing that was measured fails"
-        advice = "give what the unknown stages need"
-    else:
-        reason = "episodes reach their goals" + (f", although {', '.join(failing)} failed" if failing else "")
-    if "execution" in failing:
+    found = []
+    if audit.verdict in STAGES and (others := ", ".join(name for name in failing if name != audit.verdict)):
+        found.append(f"{others} may fail because of it: audit again after fixing {audit.verdict}")
+    if execution.NAME in failing:
         ended = ", ".join(f"{count} {name}" for name, count in audit.categories.items())
-        further.append(f"episodes: {ended}".replace("_", " "))
-    return reason, advice, further
-
-
-def _blamed(audit: Audit) -> tuple[str, str]:
-    """Reason and advice for the stage at fault, which may pass its own test where foresight found it."""
-    stage = next(stage for stage in audit.stages if stage.name == audit.verdict)
-    if stage.outcome == "fail":
-        return "", stage.advice
-    if stage.name == "dynamics":
-        return "by elimination: knowing true ends would mend most of it", STAGES[stage.name].RULE.advice
-    return "by elimination: knowing true ends would mend little", STAGES["foresight"].RULE.advice
+        found.append(f"episodes: {ended}".replace("_", " "))
+    return [*found, *audit.caveats]

@@ -1,4 +1,4 @@
-"""A stage of a planner, judged: what was measured of it, and whether it passes."""
+"""A stage of a planner: its rule, what was measured, and whether it passes."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ import numpy as np
 from reachcost.results.stats import cluster_bootstrap, paired_bootstrap, wilson
 
 NO_EPISODE = -1
-"""In place of an episode's number, where a measurement belongs to no single one."""
+"""Episode number of a measurement that belongs to no single episode."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How a stage is judged."""
+    """When a stage passes."""
 
     measured: str
     """What is measured."""
     threshold: float
-    """Where passing begins."""
+    """Value at which the stage just passes."""
     higher: bool
     """Whether larger values are better."""
     advice: str
     """What to do when it fails."""
     share: bool = False
-    """Whether it is a percentage, of episodes or of what happens in each."""
+    """Whether the value is a percentage of episodes, or of something within each episode."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage, judged.
+    """The measurement of one stage.
 
     Attributes:
-        name: Which stage.
+        name: Name of the stage.
         outcome: Whether it passes; unknown if it could not be measured.
         measured: What was measured.
         value: The measured number.
-        interval: Its 95 % interval over episodes (goals), where there are several.
-        n: Episodes (goals) behind it.
-        threshold: Where passing begins.
+        interval: 95 % confidence interval of the value over episodes (goals), if there are several.
+        n: Number of episodes (goals).
+        threshold: Value at which the stage just passes.
         higher: Whether larger values are better.
         advice: What to do if it fails, or why it is unknown.
-        rows: The numbers behind it [n], by episode (goal).
-        episodes: Which those are [n]: of the evaluation set, or of the logs; `NO_EPISODE` where it is none of them.
+        rows: One number for each episode (goal) [n].
+        episodes: Episode numbers [n] in the evaluation set or in the logs, or `NO_EPISODE`.
     """
 
     name: str
@@ -61,11 +61,11 @@ class Stage:
 
     @property
     def near(self) -> bool:
-        """Whether its interval holds the threshold, so that more episodes may change the outcome."""
+        """Whether the interval contains the threshold, so that more episodes may change the outcome."""
         return self.interval is not None and self.interval[0] <= self.threshold <= self.interval[1]
 
     def document(self) -> dict[str, Any]:
-        """The stage as JSON values, without its rows."""
+        """The stage as JSON values, without rows."""
         kept = ("name", "outcome", "measured", "value", "interval", "n", "threshold", "higher", "advice")
         return {name: getattr(self, name) for name in kept}
 
@@ -90,9 +90,9 @@ def judge(name: str, rule: Rule, values: np.ndarray | float, episodes: np.ndarra
 
 
 def judge_grouped(name: str, rule: Rule, values: np.ndarray, episodes: np.ndarray) -> Stage:
-    """Compare the mean of values [N], several of each episode [N], with the rule of a share.
+    """Compare the mean of values [N] with the rule of a share. An episode may have several values.
 
-    Values of one episode are no independent trials, so the interval counts episodes alone.
+    Values of one episode are not independent, so the interval counts episodes.
 
     >>> rule = Rule("% lost", 10.0, False, "log more", share=True)
     >>> judge_grouped("coverage", rule, np.array([0.0, 100.0, 0.0]), np.array([7, 7, 8])).rows.tolist()
@@ -105,9 +105,9 @@ def judge_grouped(name: str, rule: Rule, values: np.ndarray, episodes: np.ndarra
 
 
 def judge_ratio(name: str, rule: Rule, parts: np.ndarray, wholes: np.ndarray, episodes: np.ndarray) -> Stage:
-    """Compare sum of parts [N] / sum of wholes [N], several of each episode [N], with the rule of a stage.
+    """Compare sum(parts) / sum(wholes) with the rule of a stage. An episode may have several parts and wholes [N].
 
-    A row is the part of an episode over the mean whole of all, so that the mean of the rows is the value.
+    A row is the sum of parts of an episode / the mean sum of wholes, so that the mean of the rows is the value.
 
     >>> rule = Rule("skill", 0.5, True, "train the predictor")
     >>> judge_ratio("dynamics", rule, np.array([1.0, 1.0, 0.0]), np.ones(3), np.array([3, 3, 5])).rows.tolist()
@@ -115,7 +115,7 @@ def judge_ratio(name: str, rule: Rule, parts: np.ndarray, wholes: np.ndarray, ep
     """
     numbers, group = np.unique(episodes, return_inverse=True)
     part, whole = (np.bincount(group, weights=values) for values in (parts, wholes))
-    with np.errstate(divide="ignore", invalid="ignore"):  # nothing may be at stake, in all episodes or in those drawn
+    with np.errstate(divide="ignore", invalid="ignore"):  # the wholes may sum to 0, in all episodes or in a resample
         low, high = cluster_bootstrap(
             np.stack([part, whole], 1), np.arange(len(part)), lambda sums: sums[:, 0] / sums[:, 1]
         )
@@ -128,8 +128,8 @@ def judge_ratio(name: str, rule: Rule, parts: np.ndarray, wholes: np.ndarray, ep
 def compare(
     name: str, rule: Rule, value: float, interval: tuple[float, float] | None, rows: np.ndarray, episodes: np.ndarray
 ) -> Stage:
-    """Compare a value with the rule of its stage; rows [N] and their episodes [N] are the numbers behind it."""
-    # All that goes into a measurement is finite, so this is 0/0.
+    """Compare a value with the rule of its stage; the value is computed from rows [N] of episodes [N]."""
+    # All inputs are finite, so a value that is not finite is 0/0.
     if not np.isfinite(value):
         return unknown(name, rule, "the measurement is not finite: look for states that never vary")
     passes = value >= rule.threshold if rule.higher else value <= rule.threshold
@@ -142,7 +142,7 @@ def compare(
 def _interval(value: float, rows: np.ndarray, rule: Rule) -> tuple[float, float]:
     """95 % interval of the mean of rows [N], which is `value`."""
     if rule.share:
-        # Shares within an episode vary less than yes and no would: Wilson's interval is then wide enough.
+        # Shares within an episode vary less than 0 and 100 would, so Wilson's interval is wide enough.
         low, high = wilson(value / 100 * len(rows), len(rows))
         return 100 * low, 100 * high
     low, high = paired_bootstrap(rows[:, None], resamples=10_000)[:, 0]

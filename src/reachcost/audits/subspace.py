@@ -1,6 +1,6 @@
-"""How much of a latent distance lies where a probe reads the state, and how much a head looks there.
+"""How much of a latent distance lies in the rowspace of a state probe, and how much a head depends on it.
 
-With the probe W z + b, P = W^T (W W^T)^+ W projects onto its rowspace; I - P keeps the residual.
+With the probe W z + b, P = W^T (W W^T)^+ W projects onto its rowspace, and I - P onto the residual.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from reachcost.protocols import Head
 
 
 def rowspace_share(probe: LinearProbe, terminal: Tensor, goal: Tensor) -> Tensor:
-    """Share of the squared difference that lies in the rowspace, of each pool: [B, S, D], [B, D] -> [B].
+    """Share of the squared difference that lies in the rowspace, for each pool: [B, S, D], [B, D] -> [B].
 
     >>> probe = LinearProbe(torch.tensor([[1.0], [0.0]]), torch.zeros(1))
     >>> rowspace_share(probe, torch.tensor([[[3.0, 4.0]]]), torch.zeros(1, 2))
@@ -28,7 +28,7 @@ def rowspace_share(probe: LinearProbe, terminal: Tensor, goal: Tensor) -> Tensor
 
 @dataclass(frozen=True)
 class Attribution:
-    """What a head makes of the parts of a difference.
+    """Costs of the parts of a difference by one head.
 
     Attributes:
         full: Costs of the predicted terminal latents [B, S].
@@ -44,11 +44,11 @@ class Attribution:
 
 
 def attribute(head: Head, probe: LinearProbe, terminal: Tensor, goal: Tensor) -> Attribution:
-    """Score whole and projected differences with one head, and see where its gradient points.
+    """Score full and projected differences with one head, and measure the share of its gradient in the rowspace.
 
     Args:
-        head: The head, frozen.
-        probe: Reads the state.
+        head: The frozen head.
+        probe: Probe of the state.
         terminal: Predicted terminal latents [B, S, D].
         goal: Goal latents [B, D].
 

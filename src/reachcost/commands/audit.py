@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from reachcost.planning.planner import SamplingPlanner
     from reachcost.tasks.contract import Task
 
-AT_FAULT, CANNOT_TELL = 3, 4
-"""What the command ends with, for scripts."""
+BLAMED, UNDECIDED = 3, 4
+"""Exit codes of the command: a stage is at fault; the audit cannot tell."""
 
 
 def audit(
@@ -41,37 +41,37 @@ def audit(
 ) -> int:
     """Find out which stage of a planner is at fault: goals, sampling, representation, coverage, ranking or dynamics.
 
-    Ends with 0 if episodes reach their goals, 3 if a stage is at fault, 4 if what was measured cannot tell; 1 is an
-    error, 2 bad usage.
+    Exit codes: 0 if episodes reach their goals, 3 if a stage is at fault, 4 if the audit cannot tell, 1 for an error,
+    2 for bad usage.
 
     Args:
         model: A name that `rc.zoo()` lists, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel, hf://user/name,
             or your own, as module:factory or file.py:factory.
-        logs: Dataset (HDF5 file or Lance table) that the head was fitted on (or would be), with frames, or with states
-            if --task draws them.
-        task: The simulated world, or your own, module:Class or file.py:Class. Without it the audit uses logs alone.
-        head: Directory of the head behind the terminal cost, or hf://user/name; without it latent distance is audited.
-        held_out: Dataset that the head has not seen, for an audit without simulator.
+        logs: Dataset (HDF5 file or Lance table) that the head was fitted on. It needs frames, or states if --task
+            renders them.
+        task: The simulated world, or your own, module:Class or file.py:Class. By default the audit uses logs alone.
+        head: Directory of the head behind the terminal cost, or hf://user/name. By default latent distance is audited.
+        held_out: Dataset that the head was not fitted on, for an audit without a simulator.
         evaluation: Evaluation set of the task; by default its first.
-        episodes: Episodes of it, spread over the set; by default all.
-        candidates: Candidate action sequences of the planner.
-        iterations: Rounds of the planner.
-        horizon: Action blocks (discrete actions) of a candidate; by default the planner's own number.
-        threshold: Where stages pass instead, as in: --threshold execution=50 ranking=0.8
-        state_columns: Which numbers of a logged state one frame can show, as in: --state-columns 0 1; by default those
-            the task names, or all.
-        criteria: Check the paper's falsification criteria, too: minutes more.
-        logs_only: Let the task draw frames but leave its simulator alone, as with a real robot.
-        out: JSON file for stages, verdict and criteria. Beside it go the numbers behind them, a row per episode, into a
-            file of that name that ends in .parquet, and what `reachcost report` draws, into one in .scene.json.
-        report: HTML file for a report, with episodes and maps.
+        episodes: Number of episodes, spread over the evaluation set; by default all.
+        candidates: Number of candidate action sequences per iteration of the planner.
+        iterations: Number of iterations of the planner.
+        horizon: Action blocks (or discrete actions) of a candidate; by default that of the planner.
+        threshold: Thresholds of stages, as in: --threshold execution=50 ranking=0.8
+        state_columns: Indices of the logged state that one frame shows, as in: --state-columns 0 1; by default those
+            that the task names, or all.
+        criteria: Also check the paper's falsification criteria, which takes some minutes.
+        logs_only: Render frames with the task but do not use its simulator, as with a real robot.
+        out: JSON file for stages, verdict and criteria. A .parquet file of the same name gets the numbers of each
+            episode, and a .scene.json file what `reachcost report` draws.
+        report: HTML file for a report with episodes and maps.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
-        device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
+        device: Device of torch, as in: cpu, cuda; by default a GPU if there is one.
     """
-    from reachcost.audits.planner import CANNOT_TELL as UNTOLD
     from reachcost.audits.planner import audit_planner
     from reachcost.audits.record import read_rows, rows_beside, write_audit
     from reachcost.audits.show import show_audit
+    from reachcost.audits.verdict import CANNOT_TELL, NOTHING
     from reachcost.base.atomic import alone_in, make_directory
     from reachcost.base.devices import use_device
     from reachcost.base.progress import ConsoleProgress
@@ -88,7 +88,7 @@ def audit(
     use_device(device)
     if out is not None:
         if out == rows_beside(out):
-            raise ReachcostError(f"--out {out} is where the rows would go: name a JSON file, they are kept beside it")
+            raise ReachcostError(f"--out {out} is the file of the rows: name a JSON file, its rows go next to it")
         require_new(out)
         _require_left(rows_beside(out), read_rows)
         _require_left(beside(out), read_scene)
@@ -129,7 +129,7 @@ def audit(
     if out is not None and scene is not None:
         make_directory(out.parent, out)
         with alone_in(out.parent):
-            require_new(out)  # another audit may have been quicker
+            require_new(out)  # another audit may have finished first
             scene.write(beside(out))
             write_audit(found, out, command=command_line())
         told = f"record: {out}, its rows: {rows_beside(out)}, what a report draws: {beside(out)}"
@@ -137,11 +137,11 @@ def audit(
     if report is not None and scene is not None:
         commands = Material(commands=(command_line(),))
         name_page(Report(found, scene, commands, title="reachcost audit").save(report))
-    return {"none": 0, UNTOLD: CANNOT_TELL}.get(found.verdict, AT_FAULT)
+    return {NOTHING: 0, CANNOT_TELL: UNDECIDED}.get(found.verdict, BLAMED)
 
 
 def _require_left(file: Path, read: Callable[[Path], object]) -> None:
-    """Refuse to write over something, but for what an audit left that ended before it wrote its record."""
+    """Refuse to overwrite a file, except one left by an audit that ended before it wrote its record."""
     try:
         if file.exists():
             read(file)
@@ -150,7 +150,7 @@ def _require_left(file: Path, read: Callable[[Path], object]) -> None:
 
 
 def _planner(task: Task | None, candidates: int, iterations: int, horizon: int | None) -> SamplingPlanner:
-    """The planner of so many candidates and rounds, for the actions of the task."""
+    """The planner with this number of candidates and iterations, for the actions of the task."""
     from reachcost.planning.default import sized_planner
 
     planner = cem(candidates, iterations)
@@ -160,8 +160,9 @@ def _planner(task: Task | None, candidates: int, iterations: int, horizon: int |
 
 
 def _thresholds(given: tuple[str, ...]) -> dict[str, float]:
-    """What `NAME=VALUE ...` sets."""
-    from reachcost.audits.subject import THRESHOLDS
+    """Thresholds by name, from `NAME=VALUE ...`."""
+    from reachcost.audits.planner import require_threshold
+    from reachcost.audits.stages import RULES
 
     found: dict[str, float] = {}
     for text in given:
@@ -169,11 +170,7 @@ def _thresholds(given: tuple[str, ...]) -> dict[str, float]:
         try:
             found[name] = float(value)
         except ValueError:
-            raise ReachcostError(
-                f"--threshold {text}: give NAME=VALUE, a number for one of {', '.join(THRESHOLDS)}"
-            ) from None
-        if name not in THRESHOLDS:
-            raise ReachcostError(
-                f"--threshold {text}: there is no threshold {name!r}, choose one of {', '.join(THRESHOLDS)}"
-            )
+            known = ", ".join(RULES)
+            raise ReachcostError(f"--threshold {text}: give NAME=VALUE, a number for one of {known}") from None
+        require_threshold(name, found[name])
     return found

@@ -1,4 +1,4 @@
-"""Plain latent distance: the terminal cost that planners use unless told otherwise."""
+"""Plain latent distance, the default terminal cost."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from torch import Tensor
 
 from reachcost.errors import ReachcostError
 
+RAW = "raw"
+"""Name of latent distance in audits and reports."""
+
 
 @dataclass(frozen=True)
 class LatentMSE:
-    """Squared latent distance to the goal: what planners use unless told otherwise.
+    """Mean squared latent distance to the goal, the default terminal cost.
 
     >>> import torch
     >>> LatentMSE()(torch.ones(1, 2, 3), torch.zeros(1, 3))

@@ -7,15 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from reachcost.audits.planner import Audit
-from reachcost.audits.subject import RAW
-from reachcost.costs.latent import LatentMSE
+from reachcost.costs.latent import RAW, LatentMSE
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.planning.control import control
 from reachcost.planning.planner import SamplingPlanner
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.report.look import Outcomes, Parts, choose, groups_of, look
-from reachcost.report.material import cost_of
 from reachcost.report.scene import Scene
 from reachcost.tasks.contract import Task
 
@@ -31,7 +29,7 @@ def audited(
 ) -> Scene:
     """A scene of what was audited; arguments are those of `audit_planner`, whose seed is its default."""
     runs = audit.runs
-    costs: dict[str, TerminalCost] = {RAW: LatentMSE(), cost_of(audit): cost}
+    costs: dict[str, TerminalCost] = {RAW: LatentMSE(), audit.cost: cost}
     if runs is not None and task is not None and evaluation is not None and RAW not in runs.costs:
         shown = choose(Outcomes.of(runs), groups_of(task, evaluation.starts, evaluation.goals))
         some = evaluation.subset(np.sort(shown))

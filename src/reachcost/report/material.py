@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from reachcost.audits.planner import Audit
-from reachcost.audits.subject import RAW
 from reachcost.base.hashing import fingerprint_arrays
 from reachcost.planning.control import ControlRuns
 from reachcost.report.scene import Scene
@@ -109,11 +108,6 @@ def numbered(pairs: Iterable[tuple[str, Value]]) -> dict[str, Value]:
         free = (f"{name} ({number})" for number in count(2))
         found[name if name not in found else next(word for word in free if word not in found)] = value
     return found
-
-
-def cost_of(audit: Audit) -> str:
-    """What the audited cost is called."""
-    return RAW if audit.settings.get("cost") == "LatentMSE" else "head" if audit.settings.get("heads") else "audited"
 
 
 def loops_of(runs: ControlRuns) -> tuple[Loop, ...]:

@@ -19,7 +19,7 @@ from reachcost.pages.html import Markup, asset, joined, page, tag
 from reachcost.planning.control import ControlRuns
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.report.look import Parts, look
-from reachcost.report.material import Material, cost_of, loops_of, ranks_of
+from reachcost.report.material import Material, loops_of, ranks_of
 from reachcost.report.panels.fields import fields
 from reachcost.report.panels.learning import learning
 from reachcost.report.panels.provenance import provenance
@@ -144,7 +144,7 @@ def _material(part: Part) -> Material:
     match part:
         case Audit():
             loops = () if part.runs is None else loops_of(part.runs)
-            return Material(audits={cost_of(part): part}, ranks=ranks_of(part.rankings), loops=loops)
+            return Material(audits={part.cost: part}, ranks=ranks_of(part.rankings), loops=loops)
         case ControlRuns():
             return Material(loops=loops_of(part))
         case SascAudit():

@@ -18,6 +18,8 @@ from reachcost.base.jsons import LARGEST
 from reachcost.base.reading import LONGEST, read_as, read_record
 from reachcost.errors import ReachcostError
 
+SIMULATOR = "simulator"
+"""Model of rows that use no world model: floors and references."""
 METRICS = {
     "success": ("success %", 1),
     "rho_geo": ("ρ_geo", 3),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from reachcost.results.stats import hierarchical_bootstrap, mean_std, newcombe, sign_flip_test, wilson
-from reachcost.results.tables import TableRow
+from reachcost.results.tables import SIMULATOR, TableRow
 from reachcost.studies.audited import audit_run
 from reachcost.studies.cells.waiting import every, row_of_runs
 from reachcost.studies.closed_loop import outcomes
@@ -22,8 +22,6 @@ from reachcost.studies.study import Setting
 
 RESAMPLES = 20_000
 BOUNDS = (ORACLE, RANDOM)
-SIMULATOR = "simulator"
-"""What lines of these say in place of a world model."""
 RANKED = {"rho_geo": "spearman", "rank": "rank", "selected": "selected", "rho_euclid": "spearman_euclidean"}
 """Metrics that SASC measures, and their column."""
 PROTOCOL = ("evaluation", "budget")

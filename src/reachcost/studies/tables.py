@@ -13,14 +13,14 @@ from reachcost.base.atomic import scratch_directory
 from reachcost.base.progress import Progress, as_progress
 from reachcost.results.figures.dot_plot import Dot, draw_dots
 from reachcost.results.records import exclusive, require_intact_runs
-from reachcost.results.tables import ResultTable, TableRow
+from reachcost.results.tables import SIMULATOR, ResultTable, TableRow
 from reachcost.studies.cells.carry_out import carry_out
 from reachcost.studies.cells.executor import Start
 from reachcost.studies.cells.here import Here
 from reachcost.studies.cells.order import Desk, Order, Walk
 from reachcost.studies.cells.watch import Titles, Watch
 from reachcost.studies.experiment import Experiment, Recording
-from reachcost.studies.lines import SIMULATOR, Line, table_row
+from reachcost.studies.lines import Line, table_row
 from reachcost.studies.study import Tables
 
 INTERVALS = (

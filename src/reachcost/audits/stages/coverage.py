@@ -1,48 +1,57 @@
-"""Coverage: do the logs that a head learned from hold the ways it has to judge?"""
+"""Coverage: do the logs that a head was fitted on hold the paths that it has to score?"""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from reachcost.audits.coverage import uncovered
+from reachcost.audits.candidates import executed
+from reachcost.audits.closed_loops import audited_runs, oracle_runs
+from reachcost.audits.overlap import evaluated_episodes
 from reachcost.audits.stage import Rule, Stage, judge, judge_grouped, unknown
 from reachcost.audits.subject import Subject
 from reachcost.base.seeding import generator
 from reachcost.data.rollouts import encoded
+from reachcost.errors import ReachcostError
+from reachcost.planning.control import ControlRuns
 
 NAME = "coverage"
 RULE = Rule(
     "% of ways through a gap",
     30.0,
     False,
-    "log episodes on the ways to such goals (bottlenecks, passages) and fit the head again, or let the world model "
+    "log episodes on the paths to such goals (bottlenecks, passages) and fit the head again, or let the world model "
     "imagine them (reachcost fit --labels imagined)",
     share=True,
 )
 PLACES_RULE = Rule("% of places not in the logs", 10.0, False, RULE.advice, share=True)
-"""The rule where no way is known: of the ends of candidates or, without a simulator, of held-out rows."""
+FROM_PLACES = "coverage-places"
+"""Name of the threshold without an oracle path: for ends of candidates or, without a simulator, for held-out rows."""
+SAMPLE = 20_000
+"""Logged latents that others are compared with."""
+QUANTILE = 0.99
+"""Quantile of the distances between logged latents beyond which a latent counts as not held."""
 GAP = 3
-"""States in a row that the logs do not hold."""
+"""Consecutive states that the logs do not hold."""
 PLACES = 2_000
-"""Held-out rows that the logs are asked to cover."""
+"""Held-out rows that are compared with the logs."""
 
 
 def measure(subject: Subject) -> Stage:
-    """Share of episodes (of those that fail, if any do) whose way leads through states that the logs do not hold.
+    """Share of episodes whose path leads through states that the logs do not hold.
 
-    Ways are those of the planner that knows everything. A state is not held if it lies farther from the logs than 99 %
-    of these do from each other.
+    Only failed episodes count, if any failed. The paths are those of the oracle planner. The logs do not hold a state
+    if its latent is farther from logged latents than 99 % of these are from each other.
     """
     rule = subject.rule(NAME, RULE)
     if not subject.learned:
         return unknown(NAME, rule, "no logs were learned from")
-    if subject.oracle_runs is not None:
-        episodes, gaps = _ways(subject)
+    if (oracle := oracle_runs(subject)) is not None:
+        episodes, gaps = _gaps(subject, oracle)
         return judge(NAME, rule, 100.0 * gaps, episodes)
-    rule = subject.rule("coverage-places", PLACES_RULE)
-    if subject.executed is not None:
-        ends = subject.executed
+    rule = subject.rule(FROM_PLACES, PLACES_RULE)
+    if (ends := executed(subject)) is not None:
         places, episodes = ends.true.flatten(0, 1), ends.episodes.repeat(ends.true.shape[1])
     elif subject.held_out is not None:
         chosen = generator(0, "coverage").permutation(len(subject.held_out.values))[:PLACES]
@@ -52,24 +61,40 @@ def measure(subject: Subject) -> Stage:
     return judge_grouped(NAME, rule, 100.0 * uncovered(places, _learned_from(subject)).numpy(), episodes)
 
 
-def _ways(subject: Subject) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the episodes that are asked about [N], and whether their ways lead through a gap: bool [N]."""
-    task, _ = subject.require_place()
-    known, tried = subject.oracle_runs, subject.runs
-    assert known is not None
-    failed = np.zeros(len(known.episodes), bool) if tried is None else ~tried.success[0]
-    asked = np.flatnonzero(failed if failed.any() else np.ones_like(failed))
-    paths, steps = known.paths[0][asked], known.steps[0][asked]
+def _gaps(subject: Subject, oracle: ControlRuns) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the episodes that count [N], and whether their oracle path leads through a gap: bool [N]."""
+    (task, _), audited = subject.require_place(), audited_runs(subject)
+    failed = np.zeros(len(oracle.episodes), bool) if audited is None else ~audited.success[0]
+    counted = np.flatnonzero(failed if failed.any() else np.ones_like(failed))
+    paths, steps = oracle.paths[0][counted], oracle.steps[0][counted]
     states = paths.reshape(-1, *paths.shape[2:])
     latents = encoded(subject.model, task.observe(states), len(states)).cpu()
     missed = uncovered(latents, _learned_from(subject)).numpy().reshape(paths.shape[:2])
-    missed &= np.arange(paths.shape[1]) <= steps[:, None]  # where a task stops at success, the last state repeats
+    missed &= np.arange(paths.shape[1]) <= steps[:, None]  # tasks that stop at success repeat the last state
     in_a_row = [missed[:, shift : max(0, missed.shape[1] - GAP + 1) + shift] for shift in range(GAP)]
-    return known.episodes[asked], np.all(in_a_row, axis=0).any(1)
+    return oracle.episodes[counted], np.all(in_a_row, axis=0).any(1)
 
 
 def _learned_from(subject: Subject) -> torch.Tensor:
-    """Latents of the logs, without the episodes that hold a start or goal [R, D]."""
+    """Latents of the logs without the episodes that hold a start or goal [R, D]."""
     logs = subject.latents.logs
-    learned = ~logs.in_episodes(subject.evaluated_episodes)
+    learned = ~logs.in_episodes(evaluated_episodes(subject))
     return subject.latents.values[torch.from_numpy(learned)]
+
+
+@torch.no_grad()
+def uncovered(queries: Tensor, logged: Tensor, seed: int = 0) -> Tensor:
+    """Whether each latent [Q, D] is farther from logged ones [R, D] than 99 % of these are from each other: bool [Q].
+
+    >>> logged = torch.rand(500, 2, generator=torch.Generator().manual_seed(0))
+    >>> uncovered(torch.tensor([[0.5, 0.5], [3.0, 3.0]]), logged).tolist()
+    [False, True]
+    """
+    if len(logged) < 2:
+        raise ReachcostError(f"{len(logged)} logged latents cover nothing: give the logs that heads learn from")
+    order = torch.randperm(len(logged), generator=torch.Generator().manual_seed(seed))[:SAMPLE]
+    sample = logged[order]
+    among = sample[: max(2, len(sample) // 10)]
+    # The nearest neighbour of a sampled latent is the latent itself.
+    nearest = torch.cdist(among, sample).topk(2, largest=False).values[:, 1]
+    return torch.cdist(queries, sample).amin(1) > nearest.quantile(QUANTILE)

@@ -1,11 +1,26 @@
-"""Dynamics: do predicted ends come true?"""
+"""Dynamics: does the world model predict where actions end?"""
 
 from __future__ import annotations
 
-from reachcost.audits.dynamics import Moves, TooShort, logged_moves
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reachcost.audits.candidates import executed
+from reachcost.audits.coordinates import read
 from reachcost.audits.stage import Rule, Stage, judge_ratio, unknown
 from reachcost.audits.subject import Subject
-from reachcost.data.rollouts import history_of
+from reachcost.base.seeding import generator
+from reachcost.data.actions import blocks_of
+from reachcost.data.fingerprint import name_of
+from reachcost.data.latents import Latents
+from reachcost.data.rollouts import ends_of, history_of
+from reachcost.errors import ReachcostError
+from reachcost.protocols import WorldModel
 
 NAME = "dynamics"
 RULE = Rule(
@@ -14,16 +29,18 @@ RULE = Rule(
     True,
     "predicted ends are wrong: train the predictor on such actions, or clamp them to the logged range",
 )
+WINDOWS = 500
+"""Logged windows that are predicted."""
 
 
 def measure(subject: Subject) -> Stage:
-    """Skill on executed candidates, or on logged actions where nothing can be executed.
+    """Skill of predicting executed candidates, or logged actions without a simulator.
 
-    Latents count most what matters least, so the skill is that of the probed state where there is a probe. A model with
-    a history is told it in logged windows only, so those are its measure.
+    If there is a probe, the skill is that of the probed state: most latent dimensions do not encode the state. A model
+    with a history is measured on logged windows, which provide that history.
     """
     rule = subject.rule(NAME, RULE)
-    ends = subject.executed if history_of(subject.model) == 1 else None
+    ends = executed(subject) if history_of(subject.model) == 1 else None
     if ends is not None:
         samples = ends.true.shape[1]
         parts = ends.start.repeat_interleave(samples, 0), ends.predicted.flatten(0, 1), ends.true.flatten(0, 1)
@@ -36,4 +53,77 @@ def measure(subject: Subject) -> Stage:
             moves = logged_moves(subject.model, latents, subject.planner.horizon)
         except TooShort as error:
             return unknown(NAME, rule, str(error))
-    return judge_ratio(NAME, rule, *moves.through(subject.read).skill(), moves.episodes)
+    return judge_ratio(NAME, rule, *moves.through(partial(read, subject)).skill(), moves.episodes)
+
+
+class TooShort(ReachcostError):
+    """No logged episode is long enough."""
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Predicted and true ends of N sequences of actions.
+
+    Attributes:
+        episodes: Episode of each sequence [N].
+        start: Latents before the actions [N, D].
+        predicted: Predicted latents after the actions [N, D].
+        true: True latents after the actions [N, D].
+    """
+
+    episodes: np.ndarray
+    start: Tensor
+    predicted: Tensor
+    true: Tensor
+
+    def through(self, read: Callable[[Tensor], Tensor]) -> Moves:
+        """The same moves of what a probe reads from the latents."""
+        return Moves(self.episodes, *map(read, (self.start, self.predicted, self.true)))
+
+    def skill(self) -> tuple[np.ndarray, np.ndarray]:
+        """Squared change that each prediction explains, and the squared change, each [N].
+
+        The ratio of their sums is 1 for perfect predictions, and 0 if they are as wrong as predicting no change.
+
+        >>> start, true = torch.zeros(4, 2), torch.ones(4, 2)
+        >>> foreseen, change = Moves(np.arange(4), start, 0.5 * true, true).skill()
+        >>> float(foreseen.sum() / change.sum())
+        0.75
+        """
+        error, change = ((part - self.true).double().square().sum(1).numpy() for part in (self.predicted, self.start))
+        return change - error, change
+
+
+@torch.no_grad()
+def logged_moves(model: WorldModel, latents: Latents, horizon: int = 5, count: int = WINDOWS, seed: int = 0) -> Moves:
+    """Predict logged windows of `horizon` action blocks, which requires no simulator.
+
+    A model with a history gets the frames and blocks before the window.
+
+    >>> from reachcost import encode_logs, load_world_model, make_task
+    >>> model = load_world_model("lewm-tworoom-3072")
+    >>> moves = logged_moves(model, encode_logs(model, make_task("tworoom").generate_logs(10)), count=50)
+    >>> bool((moves.predicted - moves.true).norm() < 0.5 * (moves.start - moves.true).norm())
+    True
+    """
+    logs, blocks, history = latents.logs, blocks_of(model), history_of(model)
+    if "action" not in logs.columns:
+        raise ReachcostError("prediction on logs needs logs with a column 'action'")
+    length = 1 if blocks is None else blocks.length
+    steps = (history - 1 + horizon) * length
+    windows = generator(seed, "logged-moves").permutation(logs.window_starts(steps + 1))[:count]
+    if not len(windows):
+        raise TooShort(f"no logged episode has {steps + 1} rows: give longer episodes or a shorter horizon")
+    actions = np.asarray(logs.columns["action"])[windows[:, None] + np.arange(steps)]
+    plans = (
+        actions if blocks is None else blocks.standardise(actions.reshape(len(windows), -1, length, actions.shape[-1]))
+    )
+    if plans.shape[-1] != model.action_dim:
+        raise ReachcostError(
+            f"the world model {name_of(model)} takes {model.action_dim} numbers a step, and logged actions have "
+            f"{plans.shape[-1]}: add model = rc.with_actions(model, logs, length=...), the steps of a block"
+        )
+    frames = latents.values[torch.from_numpy(windows[:, None] + length * np.arange(history))]
+    predicted = ends_of(model, frames, torch.from_numpy(plans)[:, None])[:, 0].cpu()
+    true = latents.values[torch.from_numpy(windows + steps)]
+    return Moves(logs.episode_of(windows), frames[:, -1], predicted, true)

@@ -1,17 +1,26 @@
-"""Ranking: does the terminal cost put good candidates first, when it is told where they really end?"""
+"""Ranking: does the terminal cost rank good candidates first if their true ends are known?"""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
+import numpy as np
 import torch
 
-from reachcost.audits.gain import ranking_gain
-from reachcost.audits.references import MARGIN, judged_from_logs
-from reachcost.audits.stage import Rule, Stage, judge_ratio, unknown
-from reachcost.audits.subject import Subject
+from reachcost.audits.candidates import executed
+from reachcost.audits.stage import Rule, Stage, compare, judge_ratio, unknown
+from reachcost.audits.subject import Subject, once
 from reachcost.costs.checks import score
-from reachcost.fitting.logged import TooFewGoals
+from reachcost.costs.head import HeadCost
+from reachcost.costs.latent import LatentMSE
+from reachcost.errors import ReachcostError
+from reachcost.fitting.default import repair_latents
+from reachcost.fitting.logged import TooFewGoals, logged_audit, logged_pools
+from reachcost.fitting.pools import some_episodes
+from reachcost.fitting.recipe import Recipe
+from reachcost.results.ranking import rank_bounds
+from reachcost.results.stats import clustered_mean
 
 NAME = "ranking"
 RULE = Rule(
@@ -24,32 +33,96 @@ LEARNED = (
     "this head ranks candidates badly: let the logs choose its labels (reachcost fit) or, on logged times, its recipe "
     "(--recipe auto), log more, or longer episodes"
 )
-"""What to do when the cost is a head already."""
+"""Advice if the cost is a head already."""
+MARGIN = 0.1
+"""Difference between rank correlations on logs that counts as clear."""
+FROM_LOGS, LOGS_RULE = "ranking-logs", replace(RULE, measured="correlation, logged times", threshold=-MARGIN)
+"""Name and rule of the threshold without an oracle distance."""
+GOALS = 100
+"""Logged goals to rank states for."""
+QUICK, PAIRS = Recipe(epochs=3, hidden=128), 30_000
+"""Recipe and training pairs of the reference head, which only shows whether logged times can be learned."""
 
 
+@once
 def measure(subject: Subject) -> Stage:
-    """How much nearer to the goal the cost's elites end than the pool does: 0 as by chance, 1 as by the true distance.
+    """How much nearer to the goal the cost's elites end than the pool: 0 is chance, 1 is the order by true distance.
 
-    True ends are scored, so that dynamics have no part in it. Without a simulator the order of logged states tells.
+    The cost scores true ends, so the dynamics have no effect. Without an oracle distance it ranks logged states.
     """
-    rule = subject.rule(NAME, RULE)
-    rule = replace(rule, advice=LEARNED) if subject.learned else rule
-    ends = subject.executed
+    advice = LEARNED if subject.learned else RULE.advice
+    ends = executed(subject)
     if ends is None or ends.distance is None:
-        return _from_logs(subject, rule)
+        return _from_logs(subject, replace(subject.rule(FROM_LOGS, LOGS_RULE), advice=advice))
     with torch.no_grad():
         scores = score("audited", subject.cost, ends.true, ends.goal, ends.episodes).cpu().numpy()
     elites = max(1, round(scores.shape[1] * subject.planner.elites / subject.planner.candidates))
+    rule = replace(subject.rule(NAME, RULE), advice=advice)
     return judge_ratio(NAME, rule, *ranking_gain(scores, ends.distance, elites), ends.episodes)
 
 
+def ranking_gain(scores: np.ndarray, distances: np.ndarray, elites: int) -> tuple[np.ndarray, np.ndarray]:
+    """How much nearer to the goal than the pool the best candidates end: by the cost, and by the true distance.
+
+    Args:
+        scores: Cost of every candidate [E, S].
+        distances: True distance of its end to the goal [E, S]; infinity counts as twice the largest finite one.
+        elites: Number of candidates that a planner keeps.
+
+    Returns:
+        Gain of the cost [E] and largest possible gain [E]. A random order gains 0. Ties are broken at random, and the
+        gain is the mean over that.
+
+    >>> distances = np.array([[1.0, 2.0, 3.0, 4.0]])
+    >>> ranking_gain(distances, distances, 2), ranking_gain(np.zeros((1, 4)), distances, 2)
+    ((array([1.]), array([1.])), (array([0.]), array([1.])))
+    """
+    finite = np.isfinite(distances)
+    largest = distances[finite].max() if finite.any() else 0.0
+    distances = np.where(finite, distances, 2 * largest)
+    found, best = (
+        (distances.mean(1) - (_chosen(order, elites) * distances).sum(1) / elites) for order in (scores, distances)
+    )
+    return found, best
+
+
+def _chosen(scores: np.ndarray, count: int) -> np.ndarray:
+    """Probability of each candidate [E, S] to be among the `count` cheapest if ties are broken at random."""
+    first, last = rank_bounds(scores)
+    return np.clip((count - first + 1) / (last - first + 1), 0, 1)
+
+
 def _from_logs(subject: Subject, rule: Rule) -> Stage:
-    """Rank correlation with the fastest logged way, beside those of references on the same states."""
-    rule = subject.rule("ranking-logs", replace(rule, measured="correlation, logged times", threshold=-MARGIN))
+    """Rank correlation of the cost with the fastest logged path, minus that of the best reference on the same states.
+
+    The references are latent distance and a head fitted on these logs. The stage fails if one is clearly better, and
+    passes if none clearly is. It is unknown if the best reference is hardly better than chance or equals the cost, or
+    if the interval contains the threshold.
+    """
     unseen = subject.held_out if subject.learned else subject.held_out or subject.latents
     if unseen is None:
         return unknown(NAME, rule, "needs --held-out, or a --task with an oracle distance")
+    learned, ranked = np.arange(len(subject.latents.logs)), np.arange(len(unseen.logs))
+    if unseen is subject.latents:  # the reference must not be evaluated on the episodes that it was fitted on
+        learned, ranked = learned[::2], ranked[1::2]
     try:
-        return judged_from_logs(NAME, rule, subject, unseen)
+        pools = logged_pools(unseen, ranked, GOALS)
     except TooFewGoals as error:
         return unknown(NAME, rule, str(error))
+    costs = {"audited": subject.cost, "raw": LatentMSE()}
+    with suppress(ReachcostError):  # logs too short for pairs: latent distance remains
+        costs["reference"] = HeadCost(
+            repair_latents(some_episodes(subject.latents, learned), pairs=PAIRS, recipe=QUICK, seed=subject.seed)
+        )
+    found = {cost: ranking.spearman for cost, ranking in logged_audit(costs, unseen, pools).items()}
+    best = max((cost for cost in found if cost != "audited"), key=lambda cost: found[cost].mean())
+    behind = found["audited"] - found[best]
+    episodes = unseen.logs.episode_of(pools.goals)
+    low, high = clustered_mean(behind, episodes)
+    rule = replace(rule, measured=f"logged correlation {found['audited'].mean():.2f}, minus that of {best}")
+    stage = compare(NAME, rule, float(behind.mean()), (low, high), behind, episodes)
+    known = clustered_mean(found[best], episodes)[0] > MARGIN and behind.any()
+    if not known or low < rule.threshold <= high:
+        why = "logged times do not tell costs apart here: log more episodes, or longer ones that start far from goals"
+        return replace(stage, outcome="unknown", advice=why)
+    return stage

@@ -1,4 +1,4 @@
-"""Representation: can every coordinate that a frame shows be read out of its latent?"""
+"""Representation: can a probe read every coordinate that a frame shows from its latent?"""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from reachcost.audits.coordinates import split
 from reachcost.audits.stage import Rule, Stage, judge, unknown
 from reachcost.audits.subject import Subject
 from reachcost.data.probe import deviation, fit_probe, lift
@@ -18,15 +19,16 @@ RULE = Rule(
     "a coordinate cannot be read from the latent: look at the world model first, and at what one frame can show",
 )
 LOST = 0.5
-"""From logs alone a coordinate is called lost below this, and nothing is said between this and the rule."""
+"""Without a simulator the stage fails below this R2, and is unknown between this and the threshold."""
 
 
 def measure(subject: Subject) -> Stage:
-    """R2 of a probe of each coordinate on episodes that it was not fitted on; the worst counts."""
+    """R2 of a probe on episodes that it was not fitted on; the worst coordinate counts."""
     rule = subject.rule(NAME, RULE)
-    if subject.split is None:
+    parts = split(subject)
+    if parts is None:
         return unknown(NAME, rule, "needs logs with a column `state`, of five or more episodes")
-    (latents, targets), (unseen, known) = subject.split
+    (latents, targets), (unseen, known) = parts
     varies = known.std(0) > 1e-6 * np.abs(known).max(initial=1e-12)
     if not varies.any():
         return unknown(NAME, rule, "no coordinate varies in the logs: look at their column `state`")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from reachcost.audits.criteria import Criterion
 from reachcost.audits.planner import Audit
-from reachcost.audits.show import explained
+from reachcost.audits.show import notes
 from reachcost.audits.stage import Stage
+from reachcost.audits.verdict import NOTHING
 from reachcost.pages.html import Markup, tag
 from reachcost.report.charts import Scale, bullet, linear
 from reachcost.report.material import Material
@@ -27,13 +28,13 @@ def stages(material: Material) -> Markup:
 
 def _audit(name: str, audit: Audit) -> list[Markup | None]:
     goals, episodes = audit.settings.get("evaluation_set"), audit.settings.get("episodes")
-    judged = f"Judged on {episodes} episodes of {goals}." if goals else "Judged on logs alone."
-    notes = [tag("li", text) for text in (*explained(audit)[2], *audit.caveats)]
+    judged = f"Evaluated on {episodes} episodes of {goals}." if goals else "Evaluated on logs alone."
+    items = [tag("li", text) for text in notes(audit)]
     return [
-        tag("h3", name, " ", _badge(f"verdict: {audit.verdict}", "good" if audit.verdict == "none" else "bad")),
+        tag("h3", name, " ", _badge(f"verdict: {audit.verdict}", "good" if audit.verdict == NOTHING else "bad")),
         tag("p", judged, class_="soft"),
         scrolled_table(f"stages of {name}", HEADINGS, map(_row, audit.stages), "bars"),
-        tag("ul", *notes, class_="soft small") if notes else None,
+        tag("ul", *items, class_="soft small") if items else None,
         _criteria(audit.criteria),
     ]
 

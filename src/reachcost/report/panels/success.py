@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reachcost.audits.planner import Audit
+from reachcost.audits.stages import execution, foresight, sampling
 from reachcost.pages.html import Markup, joined, tag
 from reachcost.report.charts import bullet, linear
-from reachcost.report.material import Loop, Material, cost_of
+from reachcost.report.material import Loop, Material
 from reachcost.report.panels.section import cannot, scrolled_table, section, share, shares, valued
 from reachcost.results.stats import wilson
-from reachcost.results.tables import ResultTable
-from reachcost.studies.lines import SIMULATOR
+from reachcost.results.tables import SIMULATOR, ResultTable
 
 ORACLE = "oracle"
 BOUNDS = {ORACLE: "yardstick: plans with simulator and true distance", "random": "floor: acts at random"}
@@ -107,10 +107,10 @@ def _of_loop(loop: Loop) -> Line:
 
 def _of_audits(audits: Mapping[str, Audit]) -> list[Line]:
     """Closed loops of audits on the same episodes; their oracle is the same, too."""
-    execution = [_of_stage(audit, "execution", cost_of(audit), name) for name, audit in audits.items()]
-    told = [_of_stage(audit, "foresight", f"{cost_of(audit)}, told true ends", name) for name, audit in audits.items()]
-    oracle = [_of_stage(audit, "sampling", ORACLE) for audit in audits.values()]
-    return [line for line in (*execution, *told, *[line for line in oracle if line][:1]) if line is not None]
+    reached = [_of_stage(audit, execution.NAME, audit.cost, name) for name, audit in audits.items()]
+    told = [_of_stage(audit, foresight.NAME, f"{audit.cost}, told true ends", name) for name, audit in audits.items()]
+    oracle = [_of_stage(audit, sampling.NAME, ORACLE) for audit in audits.values()]
+    return [line for line in (*reached, *told, *[line for line in oracle if line][:1]) if line is not None]
 
 
 def _of_stage(audit: Audit, name: str, cost: str, called: str = "") -> Line | None:
@@ -118,7 +118,7 @@ def _of_stage(audit: Audit, name: str, cost: str, called: str = "") -> Line | No
     stage = next((stage for stage in audit.stages if stage.name == name), None)
     if stage is None or stage.value is None:
         return None
-    remark = BOUNDS.get(cost, called * (called != cost_of(audit)))
+    remark = BOUNDS.get(cost, called * (called != audit.cost))
     return Line(cost, stage.value, _pair(stage.interval), stage.n, remark=remark)
 
 

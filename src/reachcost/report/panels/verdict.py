@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from reachcost.audits.planner import CANNOT_TELL, Audit
-from reachcost.audits.show import explained
-from reachcost.audits.subject import RAW
+from reachcost.audits.planner import Audit
+from reachcost.audits.stages import ranking
+from reachcost.audits.verdict import CANNOT_TELL, NOTHING, verdict_of
+from reachcost.costs.latent import RAW
 from reachcost.pages.html import Markup, joined, tag
-from reachcost.report.material import Material, cost_of
+from reachcost.report.material import Material
 from reachcost.report.panels.section import number, share, shares
 from reachcost.report.panels.success import BOUNDS, Line, alike, success_lines
 
@@ -41,7 +42,7 @@ def headline(material: Material) -> Markup:
     )
     lead = tag("p", LEAD, class_="large") if pair else None
     said = [
-        _next(audit, name if several else "", pair if pair and better and cost_of(audit) == pair[0].cost else None)
+        _next(audit, name if several else "", pair if pair and better and audit.cost == pair[0].cost else None)
         for name, audit in audits
     ]
     return joined(tag("h1", _sentence(title)), lead, _figures(pair, lines), *said)
@@ -69,8 +70,8 @@ def _conditions(line: Line) -> tuple[object, ...]:
 
 def _finding(audit: Audit) -> str:
     """The first half of an advice says what is wrong, the second what to do."""
-    reason, advice, _ = explained(audit)
-    if audit.verdict == CANNOT_TELL:
+    blamed, reason, advice = verdict_of(audit.stages)
+    if blamed == CANNOT_TELL:
         return "What was measured cannot tell what is at fault"
     return advice.partition(": ")[0] if advice else reason
 
@@ -148,16 +149,16 @@ def _tile(line: Line, pair: tuple[Line, Line] | None) -> Markup:
 
 def _next(audit: Audit, name: str = "", mended: tuple[Line, Line] | None = None) -> Markup:
     """The verdict of an audit, on how many episodes, and what to do unless that is done."""
-    reason, advice, _ = explained(audit)
+    blamed, reason, advice = verdict_of(audit.stages)
     what, _, remedy = advice.partition(": ")
-    kind, episodes = "good" if audit.verdict == "none" else "bad", audit.settings.get("episodes")
+    kind, episodes = "good" if blamed == NOTHING else "bad", audit.settings.get("episodes")
     parts = [
         tag("strong", f"Verdict{f' of {name}' if name else ''}: "),
-        tag("span", audit.verdict, class_=f"badge {kind}"),
+        tag("span", blamed, class_=f"badge {kind}"),
     ]
     parts += [tag("span", f" on {episodes} episodes", class_="soft small")] if episodes else []
     parts += [f" {_sentence(reason)}"] if reason else []
-    if mended and audit.verdict == "ranking":
+    if mended and blamed == ranking.NAME:
         parts += [
             " ",
             tag("strong", "Repaired here: "),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from reachcost.audits.planner import CANNOT_TELL
+from reachcost.audits.verdict import CANNOT_TELL
 from reachcost.results.stats import wilson
 from reachcost.results.tables import TableRow
 from reachcost.worlds.faults import FAULTS

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from reachcost.audits.labels import label_quality
-from reachcost.audits.references import MARGIN
+from reachcost.audits.stages.ranking import MARGIN
 from reachcost.base.seeding import generator
 from reachcost.data.probe import PROBE_ROWS, episode_split, fit_probe, score_readings
 from reachcost.results.figures.distributions import draw_distributions

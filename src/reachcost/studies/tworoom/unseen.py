@@ -12,10 +12,10 @@ from reachcost.errors import ReachcostError
 from reachcost.fitting.imagined import Imagination
 from reachcost.planning.cem import CEM
 from reachcost.results.records import Columns, Run
-from reachcost.results.tables import TableRow
+from reachcost.results.tables import SIMULATOR, TableRow
 from reachcost.studies.cells.waiting import every, row_of_runs
 from reachcost.studies.experiment import ORACLE, RANDOM, Experiment
-from reachcost.studies.lines import SIMULATOR, Values, measured, metric_row, together
+from reachcost.studies.lines import Values, measured, metric_row, together
 from reachcost.studies.study import HeadPlan, Member, Setting
 from reachcost.studies.tworoom.settings import REPLANNING, SET, UNSEEN_MODEL
 from reachcost.tasks.tworoom import TwoRoom
