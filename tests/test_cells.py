@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import multiprocessing
 import os
 import pickle
 import re
@@ -13,10 +14,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import wait
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,17 +27,18 @@ from rich.console import Console
 from reachcost.base.atomic import new_directory, private_directory, shared_directory, sweep
 from reachcost.base.progress import ConsoleProgress, Progress
 from reachcost.cli import main
+from reachcost.data.logs.shared import shared_logs
 from reachcost.errors import ReachcostError, ReachcostWarning
-from reachcost.results.records import read_run
+from reachcost.results.durations import Durations
+from reachcost.results.records import Result, read_run
 from reachcost.results.tables import ResultTable
 from reachcost.studies.cells.cell import Cell, StudyRef, missing_of
-from reachcost.studies.cells.estimates import Estimates, plan_of
 from reachcost.studies.cells.executors import InProcess, LocalPool, Start
-from reachcost.studies.cells.logs import shared_logs
-from reachcost.studies.cells.node import write_file
-from reachcost.studies.cells.progress import Board, Lines, Titles, Watch
+from reachcost.studies.cells.plan import plan_of
+from reachcost.studies.cells.progress import Lines, Titles, Watch
+from reachcost.studies.cells.ray_tasks import write_file
 from reachcost.studies.cells.schedule import TableRequest
-from reachcost.studies.cells.worker import Failure, Recordings, Worker
+from reachcost.studies.cells.worker import Recordings, Worker
 from reachcost.studies.experiment import Recording
 from reachcost.studies.registry import request_of
 from reachcost.studies.study import Tables
@@ -195,14 +197,11 @@ def test_a_cell_that_would_be_another_one_in_a_worker_is_refused(tmp_path: Path)
 
 
 def test_files_travel_to_a_node_and_appear_when_they_are_complete(tmp_path: Path) -> None:
-    def broken() -> np.ndarray:
-        raise ReachcostError("lost on the way")
-
-    content = np.frombuffer(b"the content", np.uint8)
-    write_file(tmp_path / "there" / "one", lambda: content)
-    write_file(tmp_path / "there" / "one", broken)  # it is there
-    with pytest.raises(ReachcostError, match="lost"):
-        write_file(tmp_path / "there" / "other", broken)
+    sent = {"one": np.frombuffer(b"the content", np.uint8)}
+    write_file(tmp_path / "there" / "one", sent.__getitem__, "one")
+    write_file(tmp_path / "there" / "one", sent.__getitem__, "lost")  # it is there
+    with pytest.raises(KeyError):
+        write_file(tmp_path / "there" / "other", sent.__getitem__, "lost")
     assert {path.name: path.read_bytes() for path in (tmp_path / "there").iterdir()} == {"one": b"the content"}
 
 
@@ -259,8 +258,8 @@ def test_a_worker_records_nothing_that_its_cell_needs(tmp_path: Path) -> None:
     request, out = number_request(tmp_path, "fine"), tmp_path / "out"
     (cell,) = (cell for cell in cells_of(request, out).values() if cell.path.name == "fine")
     answer = Worker(out, tmp_path, 1, "cpu").compute(cell.job)
-    assert isinstance(answer.outcome, Failure)
-    assert "numbers/base/weights is needed and not recorded" in answer.outcome.reason
+    assert isinstance(answer.outcome, str)
+    assert "numbers/base/weights is needed and not recorded" in answer.outcome
     assert not out.exists()
 
 
@@ -318,6 +317,26 @@ def test_workers_that_die_are_replaced_and_their_cell_tried_once_more(seen: Path
         *(f"numbers/numbers/{name}" for name in ("fine", "dies-once", "warns", "last")),
     }
     assert not [*out.rglob(".*.partial")]
+
+
+def test_a_worker_that_died_while_it_was_idle_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    pool, before = LocalPool(tmp_path / "out", tmp_path / "scratch", 1), {*multiprocessing.active_children()}
+    cell = next(iter(cells_of(number_request(tmp_path, "fine"), tmp_path / "out").values()))
+    try:
+        for _ in range(2):
+            future = pool.submit(cell)
+            wait([future])
+            answer = pool.answer(future)
+            assert answer is not None
+            assert isinstance(answer.outcome, Result)
+            for worker in {*multiprocessing.active_children()} - before:
+                worker.kill()
+                worker.join()
+            time.sleep(0.5)  # the pool notices
+    finally:
+        pool.close()
+    assert not {*multiprocessing.active_children()} - before
 
 
 def test_a_study_that_cannot_be_sent_is_refused(tmp_path: Path) -> None:
@@ -422,14 +441,14 @@ def test_only_comparable_runs_tell_what_a_cell_takes(toy_here: Path) -> None:
     def cell(**changes: Any) -> Any:
         cells = cells_of(TOY, toy_here / "nowhere").values()
         found = next(one for one in cells if one.name == "corridor/control/sketch-2-beyond-raw")
-        return SimpleNamespace(name=found.name, config={**found.config, **changes})
+        return "corridor/control", {**found.config, **changes}
 
-    estimates = Estimates([toy_here])
+    durations = Durations([toy_here])
     took = read_run(toy_here / "runs" / "corridor" / "control" / "sketch-2-beyond-raw").manifest["elapsed_seconds"]
     other = read_run(toy_here / "runs" / "corridor" / "control" / "sketch-1-beyond-raw").manifest["elapsed_seconds"]
-    assert estimates.of(cell()) == pytest.approx((took + other) / 2)
-    assert estimates.of(cell(cost="new", planner_seed=9)) is not None
-    assert estimates.of(cell(budget=7)) is None
+    assert durations.of(*cell()) == pytest.approx((took + other) / 2)
+    assert durations.of(*cell(cost="new", planner_seed=9)) is not None
+    assert durations.of(*cell(budget=7)) is None
 
 
 def test_the_command_shows_a_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -469,12 +488,13 @@ def test_time_left_follows_what_cells_took(tmp_path: Path) -> None:
 
 def test_a_terminal_shows_a_board(tmp_path: Path) -> None:
     terminal = Console(file=io.StringIO(), force_terminal=True, force_interactive=True, width=100)
-    board = Board(terminal, 2)
+    board = Lines(terminal, 2)
     cells = [*cells_of(number_request(tmp_path, "fine", "last"), tmp_path).values()]
     board.planned(cells)
     board.began(cells[0])
     terminal.file.truncate(0)
-    board._live.refresh()
+    assert board.live is not None
+    board.live.refresh()
     board.failed(cells[1], "[red]no")
     board.close()
     shown = terminal.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
@@ -500,11 +520,12 @@ def test_what_is_shown_may_change_meanwhile(tmp_path: Path) -> None:
     cells = [*cells_of(number_request(tmp_path, "fine", "last"), tmp_path).values()]
     told = []
 
-    def slow(cell: Cell) -> float:
-        told.append(watch.summary())
-        return 60.0
+    class Slow(Durations):
+        def of(self, kind: str, config: Mapping[str, Any]) -> float | None:
+            told.append(watch.summary())
+            return 60.0
 
-    watch = Watch(slow)
+    watch = Watch(Slow([]))
     watch.planned(cells)
     assert [*told, watch.summary()] == ["0 of 0 cells done"] * 3 + ["0 of 3 cells done, about 3 min left"]
 

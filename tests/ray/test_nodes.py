@@ -16,8 +16,7 @@ import pytest
 from reachcost.cli import main
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.studies.cells.executors import InProcess, Start
-from reachcost.studies.cells.node import nodes_directory
-from reachcost.studies.cells.ray_tasks import RayTasks
+from reachcost.studies.cells.ray_tasks import RayTasks, nodes_directory
 from reachcost.studies.cells.schedule import TableRequest
 
 from ..cells import number_request

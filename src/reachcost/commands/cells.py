@@ -42,19 +42,19 @@ def tables_made(
     """Run what is missing where it is wanted, and yield tables as they are complete."""
     from reachcost.base.machine import cores
     from reachcost.base.progress import ConsoleProgress, Progress
-    from reachcost.studies.cells.estimates import Estimates
+    from reachcost.results.durations import Durations
     from reachcost.studies.cells.executors import LocalPool
-    from reachcost.studies.cells.progress import Board, Lines, Titles
+    from reachcost.studies.cells.progress import Lines, Titles
     from reachcost.studies.cells.ray_tasks import RayTasks
     from reachcost.studies.tables import make_tables
 
-    estimate = Estimates([out, PUBLISHED]).of
+    durations = Durations([out, PUBLISHED])
     if on == "here":
         progress = ConsoleProgress(console)
-        yield from make_tables(requests, out, watch=Titles(progress, estimate), progress=progress, then=then)
+        yield from make_tables(requests, out, watch=Titles(progress, durations), progress=progress, then=then)
         return
     start = partial(LocalPool if on == "local" else partial(RayTasks, address=address), workers=workers)
-    watch = (Board if console.is_interactive else Lines)(console, workers or cores(), estimate)
+    watch = Lines(console, workers or cores(), durations)
     yield from make_tables(requests, out, start, watch, Progress(), then)
 
 
@@ -80,8 +80,8 @@ def show_plan(requests: Sequence[TableRequest], out: Path, workers: int | None) 
     from rich.table import Table
 
     from reachcost.base.machine import cores
-    from reachcost.studies.cells.estimates import plan_of
-    from reachcost.studies.cells.progress import duration
+    from reachcost.base.progress import duration
+    from reachcost.studies.cells.plan import plan_of
 
     parts = [*plan_of(requests, out, [PUBLISHED])]
     shown = Table("table", "cells", "done", "remain", "about", box=box.SIMPLE)

@@ -21,6 +21,7 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.fingerprint import fingerprint_of
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
+from reachcost.data.logs.shared import shared_logs
 from reachcost.data.probe import PROBE_ROWS, LinearProbe, fit_probe
 from reachcost.errors import ReachcostError
 from reachcost.fitting.choose import LabelledRecipe, Labels
@@ -36,7 +37,6 @@ from reachcost.heads.storage import load_head, write_head
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.records import Columns, Run
 from reachcost.studies.cells.cell import PENDING, Cell, RunSpec, StudyRef
-from reachcost.studies.cells.logs import shared_logs
 from reachcost.studies.costs import cost_plan
 from reachcost.studies.recorder import Recorder
 from reachcost.studies.study import HeadPlan, Member, Setting, Study, Tables

@@ -11,11 +11,11 @@ from typing import Any
 
 from reachcost.base.atomic import scratch_directory
 from reachcost.base.progress import Progress, as_progress
+from reachcost.results.durations import Durations
 from reachcost.results.figures.dot_plot import Dot, draw_dots
 from reachcost.results.records import exclusive, require_intact_runs
 from reachcost.results.tables import ResultTable, TableRow
 from reachcost.studies.cells.cell import Cell, RunSpec, StudyRef, missing_of, with_needs
-from reachcost.studies.cells.estimates import Estimates
 from reachcost.studies.cells.executors import InProcess, Start
 from reachcost.studies.cells.progress import Titles, Watch
 from reachcost.studies.cells.schedule import TableRequest, completed
@@ -132,7 +132,7 @@ def make_tables(
         then: Called with the engine and each table once it is written, while the records are still ours alone.
     """
     progress = as_progress(progress)
-    watch = watch or Titles(progress, Estimates([out]).of)
+    watch = watch or Titles(progress, Durations([out]))
     with exclusive(out), ExitStack() as stack:
         require_intact_runs(out)
         executor = start(out, stack.enter_context(scratch_directory(out / "cells")))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from reachcost.results.records import Columns, Result, Run, as_json, keep_run, read_run, require_config
 
 if TYPE_CHECKING:
+    from reachcost.results.durations import Durations
     from reachcost.studies.experiment import Recording
     from reachcost.studies.study import Tables
 
@@ -110,6 +111,10 @@ class Cell:
         """Whether it is recorded with all its artefacts."""
         return self.recorded and all((self.path / name).exists() for name in read_run(self.path).manifest["artefacts"])
 
+    def seconds(self, durations: Durations) -> float | None:
+        """What it will take, by runs like it."""
+        return durations.of(self.name.rpartition("/")[0], self.config)
+
     def compute(self, directory: Path) -> Columns:
         """Compute the rows."""
         return self.spec.compute(self.recording, directory)
@@ -153,8 +158,8 @@ def missing_of(cells: Mapping[Path, Cell]) -> dict[Path, Cell]:
     """The cells to compute, needs first: those without a record, and needs of these that lost an artefact."""
     missing: dict[Path, Cell] = {}
     needed: set[Path] = set()
-    for path, cell in reversed(cells.items()):
+    for path, cell in reversed([*cells.items()]):
         if not cell.recorded or (path in needed and not cell.complete):
             missing[path] = cell
             needed |= {need.path for need in cell.needs}
-    return dict(reversed(missing.items()))
+    return dict(reversed([*missing.items()]))

@@ -23,7 +23,7 @@ from reachcost.base.machine import cores
 from reachcost.errors import ReachcostError, reason_of
 from reachcost.results.records import computed
 from reachcost.studies.cells.cell import Cell
-from reachcost.studies.cells.worker import Answer, Failure, Worker
+from reachcost.studies.cells.worker import Answer, Worker
 
 DIED = "its worker process died {} times: memory may have run out, take fewer --workers"
 
@@ -37,15 +37,14 @@ class Executor(Protocol):
     @property
     def places(self) -> int:
         """How many cells are computed at a time."""
-        ...
+        raise NotImplementedError
 
     def submit(self, cell: Cell) -> Future[Any]:
         """Start a cell whose needs are recorded."""
-        ...
+        raise NotImplementedError
 
     def answer(self, future: Future[Any]) -> Answer | None:
         """What a finished cell came to; None if its worker died."""
-        ...
 
     def close(self) -> None:
         """Stop whatever is being computed."""
@@ -74,7 +73,7 @@ class InProcess:
         try:
             future.set_result(Answer(computed(cell.compute, self._scratch)))
         except Exception as error:  # other cells go on
-            future.set_result(Answer(Failure(reason_of(error), error)))
+            future.set_result(Answer(reason_of(error)))
         return future
 
     def answer(self, future: Future[Answer]) -> Answer:
@@ -101,10 +100,10 @@ class LocalPool:
     def __init__(self, out: Path, scratch: Path, workers: int | None = None) -> None:
         self.places, self._context = workers or cores(), _context()
         # Workers end when the other end of this pipe is closed: by `close`, or because this process died.
-        reader, self._lifeline = self._context.Pipe(duplex=False)
+        self._reader, self._lifeline = self._context.Pipe(duplex=False)
         threads = max(1, cores() // self.places)
         here = out.absolute(), scratch.absolute(), threads, choose_device("auto")
-        self._arguments = str(cache_directory().absolute()), reader, *here
+        self._arguments = str(cache_directory().absolute()), self._reader, *here
         self._idle: list[ProcessPoolExecutor] = []
         self._busy: dict[Future[str], ProcessPoolExecutor] = {}
 
@@ -112,10 +111,15 @@ class LocalPool:
         """Hand a cell to a worker."""
         job = pickled(cell)
         with _interrupts_blocked():  # a new process inherits that: Ctrl-C is for the driver
-            worker = self._idle.pop() if self._idle else self._start()
-            future = worker.submit(_compute, job)
-        self._busy[future] = worker
-        return future
+            while True:
+                worker = self._idle.pop() if self._idle else self._start()
+                try:
+                    future = worker.submit(_compute, job)
+                except BrokenExecutor:  # it died while it was idle
+                    worker.shutdown()
+                else:
+                    self._busy[future] = worker
+                    return future
 
     def answer(self, future: Future[str]) -> Answer | None:
         """What a finished cell came to."""
@@ -126,11 +130,11 @@ class LocalPool:
             worker.shutdown()
             return None
         except Exception as error:  # no room for the answer
-            file, answer = None, Answer(Failure(reason_of(error), error))
-        else:
-            answer = pickle.loads(file.read_bytes())
-            file.unlink()
+            self._idle.append(worker)
+            return Answer(reason_of(error))
         self._idle.append(worker)
+        answer = pickle.loads(file.read_bytes())
+        file.unlink()
         return answer
 
     def close(self) -> None:
@@ -138,6 +142,7 @@ class LocalPool:
         self._lifeline.close()
         for worker in (*self._idle, *self._busy.values()):
             worker.shutdown(cancel_futures=True)
+        self._reader.close()
 
     def _start(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(1, self._context, _start_worker, self._arguments)

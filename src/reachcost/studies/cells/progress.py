@@ -1,57 +1,53 @@
-"""How far cells are: counts and time left, in titles of a progress, in lines, or on a board."""
+"""How far cells are: counts and time left, in titles of a progress, in lines, or at the bottom of a terminal."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 from threading import Event, Thread
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
-from reachcost.base.progress import Progress
+from reachcost.base.progress import Progress, duration
+from reachcost.results.durations import Durations
 from reachcost.studies.cells.cell import Cell
 
 EVERY = 60.0
 """Seconds between two lines about all cells."""
-Estimate = Callable[[Cell], float | None]
-"""Seconds that a cell will take, if anything is known."""
+NOTHING = Durations(())
+"""Where nothing is on record."""
 
 
 class Watch:
     """Counts cells and estimates when they are done; shows nothing.
 
     Args:
-        estimate: What cells will take.
+        durations: What recorded runs took.
         places: How many are computed at a time.
     """
 
-    def __init__(self, estimate: Estimate = lambda cell: None, places: int = 1) -> None:
-        self._estimate, self.places, self.failures = estimate, places, 0
+    def __init__(self, durations: Durations = NOTHING, places: int = 1) -> None:
+        self._durations, self.places, self.failures, self.done = durations, places, 0, 0
+        self._tables: set[str] = set()
         self._expected: dict[Path, float | None] = {}
         self._took: dict[str, list[float]] = {}
-        self._done: dict[Path, float] = {}
-        self._tables: set[str] = set()
+        self._pace = 0.0, 0.0  # seconds of cells that are done, and what was expected of them
         self.running: dict[Path, tuple[Cell, float]] = {}
-        """Cells that are computed, and since when."""
         self.ahead: dict[Path, Cell] = {}
-        """Cells that are not done, running ones among them."""
 
     def looked_up(self, table: str, cells: Collection[Path], missing: Collection[Path]) -> None:
         """The cells of a table, and those of them that are missing, are known."""
         if table not in self._tables:
             self._tables.add(table)
-            earlier = len({*cells} - {*missing} - {*self._done})
-            parts = [f"{earlier} cells recorded earlier"] if earlier else []
-            self.say(f"{table}: {', '.join([*parts, f'{len(missing)} to compute'])}")
+            earlier = len({*cells} - {*missing} - {*self._expected})
+            self.say(f"{table}: {f'{earlier} cells recorded earlier, ' if earlier else ''}{len(missing)} to compute")
 
     def planned(self, cells: Collection[Cell]) -> None:
         """More cells are to be computed."""
-        self._expected |= {cell.path: self._estimate(cell) for cell in cells}
+        self._expected |= {cell.path: cell.seconds(self._durations) for cell in cells}
         self.ahead |= {cell.path: cell for cell in cells}  # last, as another thread may show what is ahead
 
     def began(self, cell: Cell) -> None:
@@ -61,8 +57,10 @@ class Watch:
     def ended(self, cell: Cell, seconds: float) -> None:
         """A cell is recorded."""
         self._forget(cell)
-        self._done[cell.path] = seconds
+        self.done += 1
         self._took.setdefault(cell.spec.kind, []).append(seconds)
+        if expected := self._expected[cell.path]:
+            self._pace = self._pace[0] + seconds, self._pace[1] + expected
 
     def failed(self, cell: Cell, reason: str) -> None:
         """A cell will not be recorded."""
@@ -76,39 +74,23 @@ class Watch:
     def close(self) -> None:
         """There is nothing more to show."""
 
-    @property
-    def done(self) -> int:
-        """Number of cells that were computed."""
-        return len(self._done)
-
-    @property
-    def total(self) -> int:
-        """Number of cells that were to be computed."""
-        return self.done + self.failures + len(self.ahead)
-
     def summary(self) -> str:
-        """How far all cells are."""
-        failed = f"{self.failures} failed" if self.failures else ""
-        return ", ".join(filter(None, [f"{self.done} of {self.total} cells done", failed, self.left()]))
-
-    def left(self) -> str:
-        """The time that is left; "more than" if nothing is known of some cells."""
-        seconds = [self._seconds(cell) for cell in [*self.ahead.values()]]
-        known = [one for one in seconds if one is not None]
+        """How far all cells are, and the time that is left; "more than" if nothing is known of some cells."""
+        ahead, failed = [*self.ahead.values()], f", {self.failures} failed" if self.failures else ""
+        words = f"{self.done} of {self.done + self.failures + len(ahead)} cells done{failed}"
+        known = [seconds for cell in ahead if (seconds := self._seconds(cell)) is not None]
         if not known:
-            return ""
+            return words
         spent = sum(time.monotonic() - since for _, since in [*self.running.values()])
-        words = "about" if len(known) == len(seconds) else "more than"
-        return f"{words} {duration(max(0.0, sum(known) - spent) / self.places)} left"
+        about = "about" if len(known) == len(ahead) else "more than"
+        return f"{words}, {about} {duration(max(0.0, sum(known) - spent) / self.places)} left"
 
     def _seconds(self, cell: Cell) -> float | None:
         """The estimate for a cell, by the pace so far; else the mean of its kind here."""
-        expected, took = self._expected[cell.path], self._took.get(cell.spec.kind)
-        if expected is None:
-            return sum([*took]) / len(took) if took else None
-        known = [(took, on_record) for path, took in [*self._done.items()] if (on_record := self._expected[path])]
-        pace = sum(took for took, _ in known) / sum(on_record for _, on_record in known) if known else 1.0
-        return expected * pace
+        if (expected := self._expected[cell.path]) is not None:
+            return expected * self._pace[0] / self._pace[1] if self._pace[1] else expected
+        took = [*self._took.get(cell.spec.kind, ())]
+        return sum(took) / len(took) if took else None
 
     def _forget(self, cell: Cell) -> None:
         self.ahead.pop(cell.path, None)
@@ -118,45 +100,44 @@ class Watch:
 class Titles(Watch):
     """Counts cells in the titles of a progress, which shows how far each of them is in this process."""
 
-    def __init__(self, progress: Progress, estimate: Estimate = lambda cell: None) -> None:
-        super().__init__(estimate)
-        self._progress, self._said = progress, time.monotonic()
+    def __init__(self, progress: Progress, durations: Durations = NOTHING) -> None:
+        super().__init__(durations)
+        self.say, self._step, self._said = progress.say, progress.step, time.monotonic()
 
     def began(self, cell: Cell) -> None:
         """A cell is being computed."""
         super().began(cell)
-        self._progress.step(f"{self.done + self.failures + 1}/{self.total} {cell.path.name}")
-
-    def ended(self, cell: Cell, seconds: float) -> None:
-        """A cell is recorded."""
-        super().ended(cell, seconds)
-        if self.ahead and time.monotonic() - self._said > EVERY:
+        self._step(f"{self.done + self.failures + 1}/{self.done + self.failures + len(self.ahead)} {cell.path.name}")
+        if time.monotonic() - self._said > EVERY:
             self._said = time.monotonic()
             self.say(self.summary())
 
-    def say(self, text: str) -> None:
-        """Show a line."""
-        self._progress.say(text)
-
 
 class Lines(Watch):
-    """A line on a console for every cell that is done or failed, and one a minute where none is."""
+    """A line on a console for every cell that failed, and on no terminal for every cell and every minute.
 
-    def __init__(self, console: Console, places: int, estimate: Estimate = lambda cell: None) -> None:
-        super().__init__(estimate, places)
+    A terminal shows below the lines how far all cells are, and which are running.
+    """
+
+    def __init__(self, console: Console, places: int, durations: Durations = NOTHING) -> None:
+        super().__init__(durations, places)
         self._console, self._closed, self._said = console, Event(), time.monotonic()
-        self._teller = Thread(target=self._go_on_telling, daemon=True)
+        shown = {"get_renderable": lambda: Text(self.state("\n  ")), "refresh_per_second": 2, "transient": True}
+        self.live = Live(console=console, **shown) if console.is_interactive else None
+        self._begun = False
 
     def began(self, cell: Cell) -> None:
         """A cell is being computed."""
         super().began(cell)
-        if not self._teller.ident:
-            self._teller.start()
+        if not self._begun:
+            self._begun = True
+            (self.live or Thread(target=self._tell, daemon=True)).start()
 
     def ended(self, cell: Cell, seconds: float) -> None:
         """A cell is recorded."""
         super().ended(cell, seconds)
-        self.say(f"{cell.name} {seconds:.1f} s; {self.summary()}")
+        if self.live is None:
+            self.say(f"{cell.name} {seconds:.1f} s; {self.summary()}")
 
     def say(self, text: str) -> None:
         """Show a line."""
@@ -166,51 +147,15 @@ class Lines(Watch):
     def close(self) -> None:
         """Be quiet."""
         self._closed.set()
+        if self.live:
+            self.live.stop()
 
-    def _go_on_telling(self) -> None:
+    def state(self, between: str = "; ") -> str:
+        """How far all cells are, and what is running."""
+        running = [f"{cell.name} for {duration(time.monotonic() - since)}" for cell, since in [*self.running.values()]]
+        return between.join([self.summary(), *running])
+
+    def _tell(self) -> None:
         while not self._closed.wait(max(0.0, self._said + EVERY - time.monotonic())):
-            if (now := time.monotonic()) - self._said >= EVERY:
-                running = [f"{cell.name} for {duration(now - since)}" for cell, since in [*self.running.values()]]
-                self.say("; ".join(filter(None, (self.summary(), ", ".join(running)))))
-
-
-class Board(Watch):
-    """A bar and the running cells at the bottom of a terminal, below lines that remain."""
-
-    def __init__(self, console: Console, places: int, estimate: Estimate = lambda cell: None) -> None:
-        super().__init__(estimate, places)
-        self._live = Live(get_renderable=self._shown, console=console, refresh_per_second=2, transient=True)
-
-    def began(self, cell: Cell) -> None:
-        """A cell is being computed."""
-        super().began(cell)
-        self._live.start()
-
-    def say(self, text: str) -> None:
-        """Show a line."""
-        self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    def close(self) -> None:
-        """Take the board away."""
-        self._live.stop()
-
-    def _shown(self) -> RenderableType:
-        head, running = Table.grid(padding=(0, 1)), Table.grid(padding=(0, 2))
-        head.add_row(ProgressBar(self.total, self.done, 24), Text(self.summary()))
-        for cell, since in [*self.running.values()]:
-            running.add_row("", Text(cell.name), duration(time.monotonic() - since))
-        return Group(head, running)
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words.
-
-    >>> duration(40), duration(100), duration(3700), duration(90_000)
-    ('40 s', '2 min', '1 h 2 min', '25 h')
-    """
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60} min" if minutes < 600 else f"{round(minutes / 60)} h"
+            if time.monotonic() - self._said >= EVERY:
+                self.say(self.state())

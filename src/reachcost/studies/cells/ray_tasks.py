@@ -1,32 +1,36 @@
-"""Cells as tasks on a Ray cluster: Ray carries their inputs, schedules them, and tries again where workers die."""
+"""Cells as tasks on a Ray cluster: Ray carries their inputs, schedules them, and tries again where workers die.
+
+Nodes share no disk with the driver: the files that a cell needs are objects of Ray, which workers write to their node.
+"""
 
 from __future__ import annotations
 
-import fcntl
+import atexit
+import hashlib
 import logging
 import os
-import shutil
+import pickle
 import socket
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
-from reachcost.base.atomic import sweep
+from reachcost.base.atomic import private_directory, shared_directory, sweep
 from reachcost.base.devices import choose_device
 from reachcost.base.machine import code_sha256, cores, versions
-from reachcost.base.places import expanded
-from reachcost.errors import ReachcostError
+from reachcost.base.places import bring, expanded, user_files
+from reachcost.errors import ReachcostError, reason_of
 from reachcost.studies.cells.cell import Cell
 from reachcost.studies.cells.executors import DIED, pickled
-from reachcost.studies.cells.node import Shipment, files_of_needs, nodes_directory, sent_path, user_files
-from reachcost.studies.cells.worker import Answer, Failure
+from reachcost.studies.cells.worker import Answer, Worker
 
 RETRIES = 5
 """How often Ray starts a task again whose worker or node died."""
@@ -40,16 +44,10 @@ QUIET = {
 """Keeps Ray from reporting its use, and from writing on the terminal."""
 ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_worker_niceness": "0"}
 """Of a cluster of this machine: it listens to nobody else, and its workers are as important as other processes."""
-PREFIX = f"reachcost-ray-{os.getuid()}-"
-"""Of directories of such clusters; sockets in them allow no long name."""
 
 
 def quiet(alone: bool = True) -> None:
-    """Set, before Ray is imported, what keeps it quiet.
-
-    Args:
-        alone: Whether its cluster is one of this machine.
-    """
+    """Set, before Ray is imported, what keeps it quiet; `alone` if its cluster is one of this machine."""
     os.environ.update({**QUIET, **(ALONE if alone else {})})
 
 
@@ -68,8 +66,12 @@ class RayTasks:
 
     def __init__(self, out: Path, scratch: Path, workers: int | None = None, address: str | None = None) -> None:
         self._out, self._workers, self._device, self._driver = out, workers, choose_device("auto"), uuid4().hex
-        self._directory, self._lock = None, None
-        self._ray = self._connected(address or os.environ.get("RAY_ADDRESS"))
+        self._directory = tempfile.TemporaryDirectory(prefix="reachcost-ray-", ignore_cleanup_errors=True)
+        try:
+            self._ray = self._connected(address or os.environ.get("RAY_ADDRESS"))
+        except BaseException:
+            self._directory.cleanup()
+            raise
         gpus = int(self._device.startswith("cuda"))
         self._unit, self._sent = "GPU" if gpus else "CPU", dict[tuple[Path, int, int], Any]()
         self._compute = self._ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)(_task(self._ray))
@@ -82,27 +84,21 @@ class RayTasks:
     def submit(self, cell: Cell) -> Future[Any]:
         """Start a task, with everything that the cell needs."""
         reads = cell.recording.reference.reads
-        files = user_files(reads)
-        searched = [sent_path(Path(path)) for path in sys.path]
-        shipment = Shipment(
-            pickled(cell),
-            {name: self._put(path) for name, path in files_of_needs(cell, self._out).items()},
-            {name: self._put(path) for name, path in files.items()},
-            {text: sent_path(expanded(text)) for text in reads},
-            [path for path in searched if any(name.startswith(f"{path}/") for name in files)],
-        )
+        files = {f"out/{path.relative_to(self._out)}": self._put(path) for path in files_of_needs(cell)}
+        files |= {sent_path(path): self._put(path) for path in user_files(reads)}
+        places = {text: sent_path(expanded(text)) for text in reads}
+        shipment = pickled(cell), files, places, [sent_path(Path(path)) for path in sys.path]
         expected = {**versions(), "code": code_sha256()}
         return self._compute.remote(shipment, expected, self._driver, self._device).future()
 
     def answer(self, future: Future[Any]) -> Answer:
         """What a finished task came to."""
-        errors = self._ray.exceptions
         try:
             answer = future.result()
-        except errors.RayTaskError as error:
-            return Answer(Failure(f"its worker failed ({str(error).strip().splitlines()[-1]})"))
-        except errors.RayError:
-            return Answer(Failure(DIED.format(RETRIES + 1)))
+        except self._ray.exceptions.RayTaskError as error:
+            return Answer(f"its worker failed ({str(error).strip().splitlines()[-1]})")
+        except self._ray.exceptions.RayError:
+            return Answer(DIED.format(RETRIES + 1))
         if isinstance(answer, str):
             raise ReachcostError(answer)
         return answer
@@ -110,7 +106,7 @@ class RayTasks:
     def close(self) -> None:
         """End the tasks, and the cluster if it is ours: nothing of theirs is recorded."""
         self._ray.shutdown()
-        self._remove()
+        self._directory.cleanup()
         patience = time.monotonic() + 2
         while any(nodes_directory().iterdir()) and time.monotonic() < patience:  # workers of this machine are ending
             sweep(nodes_directory())
@@ -122,8 +118,8 @@ class RayTasks:
             state = path.stat()
             key = path, state.st_size, state.st_mtime_ns
             if key not in self._sent:
-                mapped = np.memmap(path, np.uint8, "r") if state.st_size else np.zeros(0, np.uint8)
-                self._sent[key] = self._ray.put(np.asarray(mapped))
+                content = np.memmap(path, np.uint8, "r") if state.st_size else np.zeros(0, np.uint8)
+                self._sent[key] = self._ray.put(np.asarray(content))
             return self._sent[key]
         except OSError as error:
             raise ReachcostError(f"cannot send {path} to workers ({error.strerror}): make it readable") from error
@@ -137,15 +133,14 @@ class RayTasks:
             raise ReachcostError(f"--on ray needs Ray ({error}): pip install 'reachcost[ray]'") from error
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.FATAL}
         if address is None:
-            self._directory, self._lock = _new_directory()
-            options |= {"num_cpus": self._workers or cores(), "include_dashboard": False, "_temp_dir": self._directory}
+            own = {"num_cpus": self._workers or cores(), "include_dashboard": False, "_temp_dir": self._directory.name}
+            options |= own
         try:
             host, colon, port = (address or "").rpartition("://")[2].rpartition(":")
             if colon and port.isdigit():  # find out quickly that nobody listens: Ray would try for minutes
                 socket.create_connection((host, int(port)), timeout=PATIENCE).close()
             ray.init(address or "local", **options)
         except Exception as error:  # of many kinds, some of them of the system
-            self._remove()
             where, reason = address or "on this machine", str(error).strip().splitlines()
             raise ReachcostError(
                 f"there is no Ray cluster {where} ({reason[0] if reason else type(error).__name__}): start one with "
@@ -153,38 +148,16 @@ class RayTasks:
             ) from error
         return ray
 
-    def _remove(self) -> None:
-        if self._directory is not None and self._lock is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
-            os.close(self._lock)
-            self._directory = None
 
-
-def _new_directory() -> tuple[str, int]:
-    """A directory for a cluster, locked as long as this process lives; those of dead processes are removed."""
-    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with suppress(OSError):
-            handle = os.open(path, os.O_RDONLY)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(path, ignore_errors=True)
-            finally:
-                os.close(handle)
-    directory = tempfile.mkdtemp(prefix=PREFIX)
-    handle = os.open(directory, os.O_RDONLY)
-    fcntl.flock(handle, fcntl.LOCK_EX)
-    return directory, handle
-
-
-def _task(ray: Any) -> Any:
+def _task(ray: Any) -> Callable[..., Any]:
     """The function of tasks; it is sent as it is, so that a node without reachcost can say so."""
 
-    def compute(shipment: Any, expected: dict[str, str], driver: str, device: str) -> Any:
+    def compute(shipment: tuple[Any, ...], expected: dict[str, str], driver: str, device: str) -> Any:
         where = f"a node of the cluster ({ray.util.get_node_ip_address()})"
         remedy = "install there what is installed here"
         try:
             from reachcost.base.machine import code_sha256, versions
-            from reachcost.studies.cells.node import node_worker
+            from reachcost.studies.cells.ray_tasks import node_worker
         except (ImportError, AttributeError):
             return f"{where} has no reachcost, or an old one: {remedy}"
         found = {**versions(), "code": code_sha256()}
@@ -196,6 +169,74 @@ def _task(ray: Any) -> Any:
             worker = node_worker(f"{driver} {ray.get_runtime_context().get_node_id()}", device)
         except Exception as error:  # no room, another user's directory, no such device
             return f"{where} cannot begin ({error}): fix that, or take it out of the cluster"
-        return worker.compute(shipment, ray.get)
+        return worker.compute(ray.get, shipment)
 
     return compute
+
+
+# Files of the driver
+
+
+def files_of_needs(cell: Cell) -> Iterable[Path]:
+    """The files of all runs that a cell needs."""
+    for need in cell.needs:
+        yield from files_of_needs(need)
+        yield from sorted(need.path.iterdir())
+
+
+def sent_path(path: Path) -> str:
+    """The path of a file or directory of the driver below a directory of a node."""
+    return f"files{os.path.normpath(path.absolute())}"
+
+
+# On a node
+
+
+def nodes_directory() -> Path:
+    """Where workers on this machine keep what they are sent; code is run from there, so it must be ours alone."""
+    return private_directory(Path(tempfile.gettempdir()) / f"reachcost-workers-{os.getuid()}")
+
+
+class NodeWorker:
+    """Computes cells with the files that were sent; latents are encoded once on each node, into its own cache.
+
+    Args:
+        common: What workers of one driver on one node have in common: they share a directory.
+        device: Where networks compute.
+    """
+
+    def __init__(self, common: str, device: str) -> None:
+        sweep(nodes_directory())
+        scratch, leave = shared_directory(nodes_directory() / "node", hashlib.sha256(common.encode()).hexdigest()[:32])
+        atexit.register(leave)
+        self._scratch, self._worker = scratch, Worker(scratch / "out", scratch, 1, device)
+
+    def compute(self, get: Callable[[Any], np.ndarray], shipment: tuple[Any, ...]) -> Answer:
+        """Write the files that are not there yet, and compute the cell; `get` returns the content of a file."""
+        job, files, places, search = shipment
+        try:
+            for name, reference in files.items():
+                write_file(self._scratch / name, get, reference)
+            bring({text: self._scratch / name for text, name in places.items()})
+            found = [str(self._scratch / name) for name in search if (self._scratch / name).is_dir()]
+            sys.path[:0] = [path for path in found if path not in sys.path]
+            return self._worker.compute(pickle.loads(job))
+        except Exception as error:  # other cells go on
+            return Answer(reason_of(error))
+
+
+node_worker = cache(NodeWorker)
+"""The worker of this process."""
+
+
+def write_file(place: Path, get: Callable[[Any], np.ndarray], reference: Any) -> None:
+    """Write a file that appears when it is complete, unless it is there."""
+    if place.exists():
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    partial = place.with_name(f".{uuid4().hex}")
+    try:
+        get(reference).tofile(partial)
+        partial.replace(place)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -9,11 +9,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reachcost.errors import ReachcostError, reason_of
+from reachcost.errors import ReachcostError
 from reachcost.studies.cells.cell import Cell, StudyRef, missing_of
 from reachcost.studies.cells.executors import DIED, Executor
 from reachcost.studies.cells.progress import Watch
-from reachcost.studies.cells.worker import Failure, Recordings
+from reachcost.studies.cells.worker import Recordings
 from reachcost.studies.experiment import Recording
 
 
@@ -71,7 +71,7 @@ class Schedule:
         self._running: dict[Future[Any], Cell] = {}
         self._deaths = Counter[Path]()
         self._subjects: dict[Path, str] = {}
-        self.failed: dict[Path, tuple[Cell, Failure]] = {}
+        self.failed: dict[Path, tuple[Cell, str]] = {}
 
     @property
     def unsettled(self) -> set[Path]:
@@ -115,23 +115,23 @@ class Schedule:
             if self._deaths[cell.path] < self._executor.tries:
                 self._waiting = {cell.path: cell, **self._waiting}
             else:
-                self._fail(cell, Failure(DIED.format(self._executor.tries)))
+                self._fail(cell, DIED.format(self._executor.tries))
             return
         for text, category in answer.warned:
             warnings.warn(text, category, stacklevel=2)
-        if isinstance(answer.outcome, Failure):
+        if isinstance(answer.outcome, str):
             self._fail(cell, answer.outcome)
             return
         try:
             cell.record(answer.outcome)
         except ReachcostError as error:
-            self._fail(cell, Failure(reason_of(error), error))
+            self._fail(cell, str(error))
         else:
             self._watch.ended(cell, answer.outcome.seconds)
 
-    def _fail(self, cell: Cell, failure: Failure) -> None:
-        self.failed[cell.path] = cell, failure
-        self._watch.failed(cell, failure.reason)
+    def _fail(self, cell: Cell, reason: str) -> None:
+        self.failed[cell.path] = cell, reason
+        self._watch.failed(cell, reason)
         self._fail_dependents()
 
     def _fail_dependents(self) -> None:
@@ -139,16 +139,16 @@ class Schedule:
         for path, cell in [*self._waiting.items()]:
             lost = next((need for need in cell.needs if need.path in self.failed), None)
             if lost is not None and self._waiting.pop(path, None):
-                self._fail(cell, Failure(f"it needs {lost.name}"))
+                self._fail(cell, f"it needs {lost.name}")
 
     def require_success(self) -> None:
         """Name the cells that failed by themselves, and count those that need them."""
         if not self.failed:
             return
         own = [(cell, why) for cell, why in self.failed.values() if not any(n.path in self.failed for n in cell.needs)]
-        told = "; ".join(f"{cell.name} failed ({why.reason})" for cell, why in own)
+        told = "; ".join(f"{cell.name} failed ({why})" for cell, why in own)
         others = len(self.failed) - len(own)
         raise ReachcostError(
             f"{told}{f'; {others} more need that' if others else ''}: all else is recorded; fix it, and the same "
             "command goes on"
-        ) from own[0][1].error
+        )

@@ -18,20 +18,11 @@ from reachcost.studies.experiment import Experiment, Recording
 from reachcost.studies.study import Study
 
 
-class Failure(NamedTuple):
-    """Why a cell was not computed."""
-
-    reason: str
-    error: Exception | None = None
-    """What was raised, if it was raised in this process."""
-
-
 class Answer(NamedTuple):
-    """What a cell came to."""
+    """What a cell came to, or why it was not computed, and warnings for the user."""
 
-    outcome: Result | Failure
+    outcome: Result | str
     warned: Sequence[tuple[str, type[Warning]]] = ()
-    """Warnings for the user."""
 
 
 class Recordings:
@@ -77,14 +68,14 @@ class Worker:
         use_device(device)
 
     def compute(self, job: Job) -> Answer:
-        """Compute a cell; an error becomes a `Failure`."""
+        """Compute a cell; an error becomes a sentence, as errors of other packages may not be picklable."""
         with warnings.catch_warnings(record=True) as caught:
             try:
                 cell = self._recordings.of(job.study).cell(job.spec)
                 _require_same(cell, job)
                 outcome = computed(cell.compute, self.scratch)
-            except Exception as error:  # other cells go on; errors of other packages may not be picklable
-                outcome = Failure(reason_of(error))
+            except Exception as error:  # other cells go on
+                outcome = reason_of(error)
         return Answer(outcome, [(str(one.message), one.category) for one in caught])
 
 
