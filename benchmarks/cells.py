@@ -14,10 +14,9 @@ from tempfile import TemporaryDirectory
 from benchmarks.machine import publish
 from reachcost.base.machine import cores
 from reachcost.results.records import read_run
-from reachcost.studies.cells.executor import Start
-from reachcost.studies.cells.here import Here
-from reachcost.studies.cells.local import Local
-from reachcost.studies.cells.order import Order
+from reachcost.studies.cells.cell import StudyRef
+from reachcost.studies.cells.executors import InProcess, LocalPool, Start
+from reachcost.studies.cells.schedule import TableRequest
 from reachcost.studies.lines import Line
 from reachcost.studies.study import Study
 from reachcost.studies.tables import make_tables, of_lines
@@ -42,7 +41,7 @@ def lines() -> list[Line]:
 def main() -> None:
     """Time both, compare their rows, and print the ratio."""
     with TemporaryDirectory() as room:
-        found = {name: run(Path(room) / name, start) for name, start in {"here": Here, "local": Local}.items()}
+        found = {name: run(Path(room) / name, start) for name, start in {"here": InProcess, "local": LocalPool}.items()}
     rows = [one.pop("rows") for one in found.values()]
     ratio = round(found["local"]["seconds"] / found["here"]["seconds"], 3)
     print(f"{ratio} of the time of one process; the same rows: {rows[0] == rows[1]}")
@@ -53,7 +52,7 @@ def run(out: Path, start: Start) -> dict:
     """Seconds of the whole, and of its kinds of cells, beginning with nothing kept."""
     os.environ["REACHCOST_CACHE"] = str(out / "cache")
     began, busy = time.perf_counter(), time.process_time()
-    for _ in make_tables([Order(TABLE, part)], out, start, progress=True):
+    for _ in make_tables([TableRequest(TABLE, StudyRef(part))], out, start, progress=True):
         pass
     seconds, busy = time.perf_counter() - began, time.process_time() - busy
     runs = [read_run(path.parent) for path in sorted(out.glob("runs/*/*/*/manifest.json"))]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from faults.attempt import Attempt
-from reachcost.studies.cells.cluster import quiet
+from reachcost.studies.cells.ray_tasks import quiet
 from tests.ray.nodes import Nodes
 from tests.small import contents
 
@@ -40,16 +40,6 @@ candidates = 32
 iterations = 2
 elites = 4
 """
-
-
-DRIVER = """
-import sys
-from reachcost.cli import main
-from reachcost.studies.cells import encoding
-encoding.CHECKED = 1
-sys.exit(main(sys.argv[1:]))
-"""
-"""The command, but that latents are encoded in shards of one batch: several, though there are few."""
 
 
 def tries(count: int, scratch: Path) -> Iterator[Attempt]:
@@ -115,7 +105,7 @@ def _kill(chance: random.Random, nodes: Nodes, driver: subprocess.Popen[bytes]) 
 
 
 def _driver(file: Path, out: Path, address: str | None = None) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", DRIVER, "sweep", str(file), "--trust", "--out", str(out)]
+    command = [sys.executable, "-m", "reachcost", "sweep", str(file), "--trust", "--out", str(out)]
     where = ["--on", "ray", "--address", address] if address else []
     cache = {"REACHCOST_CACHE": str(out) + "-cache", "OMP_NUM_THREADS": "1"}
     with Path(f"{out}-errors").open("wb") as errors:

@@ -29,7 +29,7 @@ USED = (
     "reachcost.report.audited",
     "reachcost.report.report",
     "reachcost.report.studied",
-    "reachcost.studies.cells.local",
+    "reachcost.studies.cells.executors",
     "reachcost.studies.registry",
     "reachcost.studies.sweep.study",
     "reachcost.worldmodels.training.train",

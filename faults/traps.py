@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
+from reachcost.studies.cells.order import Order
 
 from faults.formats import models, records
 from faults.formats.logs import ACTIONS, ENDS, LENGTHS, ROWS, STATES
@@ -30,7 +31,6 @@ from reachcost.data.logs.hdf5 import open_logs
 from reachcost.explore.asked import Asked
 from reachcost.heads.storage import load_head
 from reachcost.report.report import Report
-from reachcost.studies.cells.order import Order
 from reachcost.studies.cells.plan import plan_of
 from reachcost.studies.sweep.file import read_sweep
 from reachcost.worldmodels.loading import load_world_model

@@ -6,9 +6,9 @@ import os
 import signal
 import time
 import warnings
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +16,11 @@ from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.protocols import WorldModel
 from reachcost.results.records import Columns, Evaluated, require_rows
 from reachcost.results.tables import TableRow
-from reachcost.studies.cells.order import Order
-from reachcost.studies.cells.waiting import row_of_runs
+from reachcost.studies.cells.cell import RunSpec, StudyRef
+from reachcost.studies.cells.schedule import TableRequest
 from reachcost.studies.experiment import Recording
 from reachcost.studies.study import Study, Tables
-from reachcost.studies.tables import TablePlan
+from reachcost.studies.tables import TablePlan, TableRows
 from reachcost.tasks.contract import Task
 
 from . import small, toy
@@ -53,39 +53,63 @@ def behave(name: str, seen: Path, out: Path) -> None:
         time.sleep(600)
 
 
-@row_of_runs
-def number_row(recording: Recording, name: str, seen: str) -> TableRow:
-    """A line that needs the cell of weights, and one of its own."""
-    weights = recording.run("base", "weights", {}, base, artefacts=["weights"])
+@dataclass(frozen=True)
+class WeightsRun(RunSpec):
+    kind = "base"
+    artefacts = ("weights",)
 
-    def compute(_: Path) -> Evaluated:
-        behave(name, Path(seen) / name, recording.recorder.out)
-        factor = int((weights_of(recording) / "weights").read_text())
+    def name(self, recording: Recording) -> str:
+        return "weights"
+
+    def config(self, recording: Recording) -> dict[str, Any]:
+        return {}
+
+    def compute(self, recording: Recording, directory: Path) -> Columns:
+        return base(directory)
+
+
+@dataclass(frozen=True)
+class NumberRun(RunSpec):
+    """A cell that needs that of weights."""
+
+    kind = "numbers"
+    called: str
+    seen: str
+
+    def name(self, recording: Recording) -> str:
+        return self.called
+
+    def needs(self, recording: Recording) -> list[RunSpec]:
+        return [WeightsRun()]
+
+    def config(self, recording: Recording) -> dict[str, Any]:
+        weights = recording.sha256(WeightsRun(), "weights")
+        lots = {"drawn": os.getpid()} if self.called == "draws" else {}
+        return {"name": self.called, "world": self.called, "weights_sha256": weights, **lots}
+
+    def compute(self, recording: Recording, directory: Path) -> Evaluated:
+        behave(self.called, Path(self.seen) / self.called, recording.recorder.out)
+        if self.called == "undeclared":
+            recording.read(NumberRun("other", self.seen))
+        factor = int((recording.read(WeightsRun()).path / "weights").read_text())
         rows = {"episode": np.arange(4), "number": factor * np.arange(4)}
-        return Evaluated(rows, {"evaluation_set_sha256": name})
-
-    config = {"name": name, "world": name, "weights_sha256": weights.sha256["weights"]}
-    run = recording.run("numbers", name, config, compute)
-    number = require_rows(run, {"episode": [0, 1, 2, 3]}, ["number"])["number"]
-    return TableRow(name, "none", 4, {"number": float(number.mean())}, {}, None)
+        return Evaluated(rows, {"evaluation_set_sha256": self.called})
 
 
-def weights_of(recording: Recording) -> Path:
-    return recording.run("base", "weights", {}, base, artefacts=["weights"]).path
+def number_row(recording: Recording, run: NumberRun) -> TableRow:
+    number = require_rows(recording.read(run), {"episode": [0, 1, 2, 3]}, ["number"])["number"]
+    return TableRow(run.called, "none", 4, {"number": float(number.mean())}, {}, None)
 
 
 def numbers(seen: str, *names: str) -> Tables:
     """A study with a table of these cells."""
-    rows = partial(number_rows, names=names, seen=seen)
+    runs = [NumberRun(name, seen) for name in names]
+    rows = TableRows(runs, lambda recording: [number_row(recording, run) for run in runs])
     return Tables(name="numbers", protocol=1, tables={"numbers": TablePlan("", ("number",), rows, intervals="")})
 
 
-def number_rows(recording: Recording, names: tuple[str, ...], seen: str) -> list[TableRow]:
-    return [number_row(recording, name, seen) for name in names]
-
-
-def number_order(seen: Path, *names: str) -> Order:
-    return Order("numbers", numbers, (str(seen), *names))
+def number_request(seen: Path, *names: str) -> TableRequest:
+    return TableRequest("numbers", StudyRef(numbers, (str(seen), *names)))
 
 
 class Brief(toy.Corridor):

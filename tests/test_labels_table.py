@@ -11,7 +11,7 @@ from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 from reachcost.results.records import read_run
 from reachcost.studies.experiment import Recording
-from reachcost.studies.suite import STUDY, budget
+from reachcost.studies.suite import STUDY, budget, labels
 from reachcost.studies.suite.labels import BOUNDS, HEADS, OTHERS, SETTINGS, UNRANKED, Place, paper_studies, way_row
 from reachcost.worlds import suite
 from reachcost.worlds.sets import EPISODES
@@ -25,16 +25,17 @@ def test_every_way_has_settings_or_learns_nothing() -> None:
     assert {study.name for study in paper_studies()} > {*STUDIES}
 
 
-def test_a_line_is_of_all_episodes_and_read_back(tmp_path: Path) -> None:
+def test_a_line_is_of_all_episodes_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = Place.of_study(STUDIES["toponav"])
+    monkeypatch.setattr(labels, "place_of", lambda recording, world: place)
     assert len(place.goals) == EPISODES
     assert len(place.kept_out[1]) > EPISODES  # the whole set is kept out of training
     for name in ("raw", *BOUNDS):
-        lines = [way_row(Recording(STUDY, tmp_path), place, name) for _ in range(2)]
+        lines = [way_row(Recording(STUDY, tmp_path), "toponav", name) for _ in range(2)]
         assert lines[0] == lines[1]
         assert (lines[0].model, lines[0].n) == ("toponav", EPISODES)
         assert ("rho_geo" in lines[0].ours, "operations" in lines[0].ours) == (name == "raw", name == "raw")
-    assert way_row(Recording(STUDY, tmp_path), place, "raw", {"raw": "other"}).cost == "other"
+    assert way_row(Recording(STUDY, tmp_path), "toponav", "raw", {"raw": "other"}).cost == "other"
     config = read_run(tmp_path / "runs" / "suite" / "labels" / "toponav-raw").manifest["config"]
     subset, full = place.kept_out
     assert config["evaluation_set_sha256"] == subset.fingerprint
@@ -42,16 +43,15 @@ def test_a_line_is_of_all_episodes_and_read_back(tmp_path: Path) -> None:
 
 
 def test_planners_of_one_place_share_its_head_and_its_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = Place.of_world(Recording(STUDY, tmp_path), suite()["open"])
     monkeypatch.setitem(HEADS, budget.COST, lambda place: EuclideanHead(place.model.latent_dim, scale=1.0))
     small = {"CEM 6 x 1": CEM(3, 6, 1, 2), "from logs 8 x 1": CEM.experienced(horizon=3, candidates=8, iterations=1)}
     monkeypatch.setattr(budget, "planners", lambda own: small)
-    lines = [budget.place_rows(Recording(STUDY, tmp_path), place) for _ in range(2)]
+    lines = [budget.world_rows(Recording(STUDY, tmp_path), "open") for _ in range(2)]
     assert lines[0] == lines[1]
     assert [line.setting for line in lines[0]] == [*small, "", ""]
     assert [line.n for line in lines[0]] == [EPISODES * len(budget.SEEDS)] * 2 + [EPISODES] * 2
     config = read_run(tmp_path / "runs" / "suite" / "budget" / "open").manifest["config"]
-    assert config["evaluation_set_sha256"] == place.goals.fingerprint
+    assert config["evaluation_set_sha256"] == labels.place_of(Recording(STUDY, tmp_path), "open").goals.fingerprint
 
 
 def test_fewer_rollouts_are_a_sixteenth_and_an_eighth_whatever_the_world() -> None:

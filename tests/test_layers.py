@@ -74,7 +74,7 @@ def test_one_file_knows_ray() -> None:
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""])
     }
-    assert {module for module, name in named if name == "ray"} == {"studies/cells/cluster"}
+    assert {module for module, name in named if name == "ray"} == {"studies/cells/ray_tasks"}
 
 
 def test_worlds_know_nothing_of_each_other() -> None:

@@ -25,8 +25,6 @@ from reachcost.results.records import (
     require_intact_runs,
     run_paths,
 )
-from reachcost.studies.cells.cell import Cell
-from reachcost.studies.cells.estimate import Estimates
 from reachcost.studies.tables import make_table
 from tools.pack import main
 
@@ -283,8 +281,7 @@ def test_a_study_goes_on_from_its_pack(tmp_path: Path) -> None:
 
 
 def test_estimates_know_packed_runs(packed: Path) -> None:
-    cell = Cell("study/heads/run-9", path_of(packed, 9), {"seed": 9}, compute(9))
-    assert Estimates([packed]).of(cell) is not None
+    assert Durations([packed]).of("study/heads", {"seed": 9}) is not None
 
 
 def test_rows_that_a_pack_cannot_hold_are_kept_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

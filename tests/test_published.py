@@ -22,7 +22,7 @@ from reachcost.planning.control import control
 from reachcost.results.pack import NAME as PACK
 from reachcost.results.pack import find_pack, open_pack, write_pack
 from reachcost.results.records import read_run, run_paths
-from reachcost.studies.closed_loop import control_run, outcomes
+from reachcost.studies.closed_loop import ControlRun, outcomes
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.pusht import STUDY as PUSHT
 from reachcost.studies.ranking import rankings
@@ -181,7 +181,7 @@ def test_a_table_comes_out_of_its_rows_byte_for_byte(
     name: str, tmp_path: Path, drawn_once: Callable[[str], Study], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("reachcost.studies.recorder.record_run", refuse)
-    monkeypatch.setattr("reachcost.studies.cells.here.computed", refuse)
+    monkeypatch.setattr("reachcost.studies.cells.executors.computed", refuse)
     monkeypatch.setattr("reachcost.studies.experiment.encode_logs", None)
     rows_alone(name, tmp_path)
     study = all_tables()[name]
@@ -272,7 +272,7 @@ def test_episodes_of_tworoom_end_as_on_record(cost: str, tworoom: Experiment) ->
     """Episodes do not depend on each other, so some of them tell about all."""
     few = Experiment(tworoom.study, tworoom.recorder.out, episodes=6)
     few.latents = tworoom.latents
-    run = control_run(few, Setting(LEWM, cost))
+    run = few.read(ControlRun(Setting(LEWM, cost)))
     known = read_run(RESULTS / "runs" / "tworoom" / "control" / run.path.name)
     found, on_record = ({row["episode"]: row for row in one.table().to_pylist()} for one in (run, known))
     assert len(found) == 6

@@ -12,7 +12,7 @@ import torch
 import reachcost as rc
 from reachcost.base.seeding import EpisodeStreams
 from reachcost.planning.control import control
-from reachcost.studies.closed_loop import control_run, outcomes
+from reachcost.studies.closed_loop import ControlRun, outcomes
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.lines import Line, line_values, table_row
 from reachcost.studies.pusht import STUDY, tables
@@ -55,7 +55,7 @@ def test_final_success_is_that_of_the_last_state(experiment: Experiment) -> None
     found = outcomes(experiment, setting)
     np.testing.assert_array_equal(found["final_success"], 100.0 * task.success(runs.paths[0, :, -1], goals.goals))
     np.testing.assert_array_equal(found["distance"], runs.final_distance[0])
-    assert "final_success" in control_run(experiment, setting).table().column_names
+    assert "final_success" in experiment.read(ControlRun(setting)).table().column_names
 
 
 def test_a_line_counts_the_episodes_of_several_sets_together(experiment: Experiment) -> None:

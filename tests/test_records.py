@@ -6,6 +6,7 @@ import json
 import multiprocessing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,6 @@ import pytest
 
 from reachcost.base.atomic import new_directory, write_file
 from reachcost.base.hashing import sha256_of
-from reachcost.base.progress import Progress
 from reachcost.errors import ReachcostError
 from reachcost.results.records import (
     Columns,
@@ -26,7 +26,10 @@ from reachcost.results.records import (
     require_intact_runs,
     require_rows,
 )
-from reachcost.studies.recorder import NUMERICS, Recorder
+from reachcost.studies.cells.cell import RunSpec
+from reachcost.studies.experiment import Recording
+from reachcost.studies.recorder import NUMERICS
+from reachcost.studies.study import Tables
 from tests.processes import hold
 
 KEYS = {"cost": ["raw", "trm"], "episode": [0, 1, 2]}
@@ -161,24 +164,43 @@ def test_another_version_of_reachcost_may_read_its_records(tmp_path: Path) -> No
     assert record_run(tmp_path / "run", {}, compute).manifest["versions"]["reachcost"] == "0.0.1"
 
 
+TABLES = Tables(name="study", protocol=1, tables={})
+
+
+@dataclass(frozen=True)
+class OneRun(RunSpec):
+    kind = "some"
+    called: str
+    seed: int = 0
+
+    def name(self, recording: Recording) -> str:
+        return self.called
+
+    def config(self, recording: Recording) -> dict[str, Any]:
+        return {"seed": self.seed}
+
+    def compute(self, recording: Recording, directory: Path) -> Columns:
+        return compute(directory)
+
+
 @pytest.mark.parametrize("package", NUMERICS)
 def test_runs_made_with_different_numerics_never_share_a_table(tmp_path: Path, package: str) -> None:
     for name in ("one", "other"):
-        Recorder(tmp_path, Progress()).run(f"study/{name}", {}, compute)
-    remade_with(read_run(tmp_path / "runs" / "study" / "one"), **{package: "0.1"})
-    recorder = Recorder(tmp_path, Progress())
-    recorder.run("study/one", {}, compute)
+        Recording(TABLES, tmp_path).read(OneRun(name))
+    remade_with(read_run(tmp_path / "runs" / "study" / "some" / "one"), **{package: "0.1"})
+    recording = Recording(TABLES, tmp_path)
+    recording.read(OneRun("one"))
     before = snapshot(tmp_path)
     for name in ("other", "new"):
         with pytest.raises(ReachcostError, match=f"was made with {package} 0.1, .* one table must not mix them"):
-            recorder.run(f"study/{name}", {}, compute)
+            recording.read(OneRun(name))
     assert snapshot(tmp_path) == before
 
 
 def test_a_name_never_stands_for_two_configurations(tmp_path: Path) -> None:
-    Recorder(tmp_path, Progress()).run("study/run", {"seed": 1}, compute)
+    Recording(TABLES, tmp_path).read(OneRun("run", seed=1))
     with pytest.raises(ReachcostError, match="holds a run of another configuration"):
-        Recorder(tmp_path, Progress()).run("study/run", {"seed": 2}, compute)
+        Recording(TABLES, tmp_path).read(OneRun("run", seed=2))
 
 
 def with_weights(directory: Path, content: str = "weights") -> Columns:

@@ -35,7 +35,8 @@ from reachcost.report.studied import scene_of
 from reachcost.report.training import Training
 from reachcost.results.records import read_run, record_run
 from reachcost.results.tables import ResultTable
-from reachcost.studies.cells.order import Order
+from reachcost.studies.cells.cell import StudyRef
+from reachcost.studies.cells.schedule import TableRequest
 from reachcost.studies.lines import Line
 from reachcost.studies.tables import TablePlan, of_lines
 from reachcost.worldmodels.jepa import JepaWorldModel
@@ -531,7 +532,9 @@ def test_a_reproduction_shows_episodes_as_they_were_recorded_and_names_its_repor
         return found[-1]
 
     monkeypatch.setattr("reachcost.report.studied.scene_of", noted)
-    monkeypatch.setattr("reachcost.studies.registry.order_of", lambda name: Order(name, lambda: study, episodes=6))
+    monkeypatch.setattr(
+        "reachcost.studies.registry.request_of", lambda name: TableRequest(name, StudyRef(lambda: study, episodes=6))
+    )
     page = tmp_path / "page.html"
     assert main(["reproduce", "toponav", "--out", str(tmp_path), "--report", str(page)]) == 0
     assert f"report {page} (open it" in " ".join(capsys.readouterr().out.split())

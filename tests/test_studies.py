@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import reachcost as rc
-from reachcost.studies.audited import audit_run
-from reachcost.studies.closed_loop import control_run, outcomes
+from reachcost.studies.audited import AuditRun
+from reachcost.studies.closed_loop import ControlRun, outcomes
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.lines import Line, difference_row
-from reachcost.studies.ranking import sasc_run
+from reachcost.studies.ranking import SascRun
 from reachcost.studies.study import CostPlan, HeadPlan, Member, Setting
 from reachcost.studies.tables import make_table
 from reachcost.tasks.exact import ExactDynamics
@@ -53,9 +53,9 @@ def test_unknown_tables_and_kinds_are_named(tmp_path: Path) -> None:
 
 def test_a_second_request_must_be_the_same_one(tmp_path: Path) -> None:
     experiment = Experiment(STUDY, tmp_path, episodes=2)
-    control_run(experiment, RAW)
+    experiment.read(ControlRun(RAW))
     with pytest.raises(rc.ReachcostError, match="another configuration"):
-        control_run(experiment.variant(planner=replace(PLANNER, candidates=8)), RAW)
+        experiment.variant(planner=replace(PLANNER, candidates=8)).read(ControlRun(RAW))
 
 
 def test_the_oracle_of_a_foreign_world_knows_that_world(tmp_path: Path) -> None:
@@ -76,9 +76,9 @@ def test_the_oracle_of_a_foreign_world_knows_that_world(tmp_path: Path) -> None:
 
 def test_budget_and_criteria_are_part_of_an_audit(tmp_path: Path) -> None:
     experiment = Experiment(STUDY, tmp_path, episodes=4)
-    short = audit_run(experiment, replace(RAW, budget=3))
+    short = experiment.read(AuditRun(replace(RAW, budget=3)))
     assert short.manifest["config"]["budget"] == 3
-    assert audit_run(experiment, RAW).path != short.path
+    assert experiment.read(AuditRun(RAW)).path != short.path
 
 
 def test_a_pool_is_rolled_out_as_the_setting_says(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_pool_is_rolled_out_as_the_setting_says(tmp_path: Path) -> None:
         return model
 
     experiment = Experiment(replace(STUDY, models={"sketch": build}), tmp_path, episodes=4)
-    still, moving = (sasc_run(experiment, replace(RAW, clamp=clamp)).table() for clamp in (True, False))
+    still, moving = (experiment.read(SascRun(replace(RAW, clamp=clamp))).table() for clamp in (True, False))
     assert set(still["spearman"].to_pylist()) == {0.0} != set(moving["spearman"].to_pylist())
 
 

@@ -42,10 +42,11 @@ def test_records_name_the_evaluation_set_of_their_world(tmp_path: Path, monkeypa
     open_world = suite()["open"]
     search = CEM(candidates=8, iterations=1, elites=2)
     small = replace(open_world, pairs=2000, planner=search, recipe=LabelledRecipe(Recipe(epochs=1)))
-    monkeypatch.setattr(tables, "worlds", lambda: [small])
-    monkeypatch.setattr(verdicts, "FAULTS", {})
-    tables.suite_rows(Recording(STUDY, tmp_path))
-    verdicts.outcomes_in(Recording(STUDY, tmp_path), small)
+    for module in (tables, verdicts):
+        monkeypatch.setattr(module, "world_of", lambda name: small)
+    recording = Recording(STUDY, tmp_path)
+    recording.read(tables.WorldRun("open"))
+    recording.read(verdicts.VerdictRun("open", NOTHING))
     for run in ("worlds/open", "verdicts/open-nothing"):
         config = read_run(tmp_path / "runs" / "suite" / run).manifest["config"]
         assert config["evaluation_set_sha256"] == small.evaluation(small.task(), "report").fingerprint

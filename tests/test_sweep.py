@@ -14,7 +14,9 @@ from reachcost.cli import main
 from reachcost.commands.sweep import read_file, study_of_sweep
 from reachcost.errors import ReachcostError
 from reachcost.planning.cem import CEM
-from reachcost.studies.cells.order import Desk, Order
+from reachcost.studies.cells.cell import StudyRef, missing_of
+from reachcost.studies.cells.schedule import TableRequest
+from reachcost.studies.cells.worker import Recordings
 from reachcost.studies.study import Study
 from reachcost.studies.sweep.file import LONGEST
 
@@ -120,7 +122,8 @@ def test_lists_are_combined_and_named_by_what_varies() -> None:
 
 def test_every_set_and_budget_has_its_floor_and_ceiling(tmp_path: Path) -> None:
     text = ROOM + 'sets = ["high-distance", "balanced"]\nbudgets = [20, 50]\nlogs = {episodes = 5}\n'
-    missing = Desk(tmp_path, Progress()).walk(Order("sweep", study_of_sweep, ("sweep.toml", text))).missing
+    request = TableRequest("sweep", StudyRef(study_of_sweep, ("sweep.toml", text)))
+    missing = missing_of(request.cells(Recordings(tmp_path, Progress())))
     assert {path.name for path in missing if "oracle" in path.name or "random" in path.name} == {
         *(f"lewm-tworoom-3072-0-{name}-oracle" for name in ("high-distance", "balanced")),  # the pools
         *(
@@ -233,9 +236,9 @@ def test_a_wrong_file_gets_one_sentence(text: str, sentence: str) -> None:
 
 
 def test_runs_whose_names_no_file_can_have_are_refused_before_they_are_computed(tmp_path: Path) -> None:
-    order = Order("sweep", study_of_sweep, ("sweep.toml", f"{ROOM}logs = {{episodes = 5}}\n[heads.{'a' * 200}]"))
+    study = StudyRef(study_of_sweep, ("sweep.toml", f"{ROOM}logs = {{episodes = 5}}\n[heads.{'a' * 200}]"))
     with pytest.raises(ReachcostError, match="cannot be the name of a directory"):
-        Desk(tmp_path, Progress()).walk(order)
+        TableRequest("sweep", study).cells(Recordings(tmp_path, Progress()))
 
 
 @pytest.mark.parametrize("words", ["a" * 65_000, "a " * 32_000, "a.a" + " " * 65_000, ("a." * 31 + "!") * 1000])

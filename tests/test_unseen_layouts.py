@@ -54,10 +54,10 @@ def test_the_recorded_split_keeps_trained_layouts_away_from_judged_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     experiment = Experiment(STUDIES["tworoom"], tmp_path)
-    unseen.require_apart(unseen.split_run(experiment))
+    unseen.require_apart(experiment.read(unseen.SplitRun()))
     split = experiment.recorder.used()[0].table().to_pylist()
     assert sum(row["part"] == "trained" for row in split) == unseen.TRAINED["layouts"]
     assert min(row["to_judged"] for row in split if row["part"] == "trained") > APART
     monkeypatch.setattr(unseen, "training_layout", lambda seed, number: TESTED["door-88"])
     with pytest.raises(ReachcostError, match="near a judged one"):
-        unseen.require_apart(unseen.split_run(Experiment(STUDIES["tworoom"], tmp_path / "other")))
+        unseen.require_apart(Experiment(STUDIES["tworoom"], tmp_path / "other").read(unseen.SplitRun()))

@@ -20,10 +20,11 @@ from reachcost.fitting.recipe import Recipe
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.protocols import Observations, WorldModel
 from reachcost.results.tables import TableRow
+from reachcost.studies.cells.cell import Cell
 from reachcost.studies.experiment import Experiment
-from reachcost.studies.lines import Line, audit_row, difference_row, table_row
+from reachcost.studies.lines import Line, audit_cell, audit_row, difference_row, line_runs, table_row
 from reachcost.studies.study import HeadPlan, Member, PoolPlan, Study
-from reachcost.studies.tables import TablePlan
+from reachcost.studies.tables import TablePlan, TableRows
 from reachcost.tasks.contract import Task
 from reachcost.tasks.exact import ExactDynamics
 
@@ -100,15 +101,23 @@ def draw(task: Task, model: WorldModel, goals: EvaluationSet, seed: int) -> np.n
     return draw_pools(task, model, goals, PLANNER.horizon, PLANNER.candidates, seed)
 
 
+LINES = [Line("sketch", cost) for cost in ("raw", "trm", "oracle", "random")]
+
+
+def keys_runs(experiment: Experiment) -> list[Cell]:
+    return [*line_runs(experiment, LINES, METRICS), audit_cell(experiment, LINES[1])]
+
+
 def keys_rows(experiment: Experiment) -> list[TableRow]:
-    raw, repaired, *bounds = (Line("sketch", cost) for cost in ("raw", "trm", "oracle", "random"))
+    raw, repaired, *_ = LINES
     return [
-        *(table_row(experiment, line, METRICS) for line in (raw, repaired, *bounds)),
+        *(table_row(experiment, line, METRICS) for line in LINES),
         difference_row(experiment, repaired, raw),
         audit_row(experiment, repaired),
     ]
 
 
+KEYS = TableRows(keys_runs, keys_rows)
 STUDY = Study(
     name="corridor",
     protocol=1,
@@ -119,6 +128,6 @@ STUDY = Study(
     planner=PLANNER,
     pools=PoolPlan(draw, seed=lambda seed: seed, candidates=PLANNER.candidates, horizon=PLANNER.horizon),
     evaluation="beyond",
-    tables={"keys": TablePlan("Who turns back for the key?", (*METRICS, "p_value", "execution"), keys_rows)},
+    tables={"keys": TablePlan("Who turns back for the key?", (*METRICS, "p_value", "execution"), KEYS)},
     heads={"trm": REPAIR},
 )

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from reachcost.studies.cells.cluster import quiet
+from reachcost.studies.cells.ray_tasks import quiet
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,7 +46,7 @@ class Nodes:
                 self.number_of(process)
             except (OSError, ValueError):
                 continue
-            found += [process] if said.startswith(b"ray::Worker") else []
+            found += [process] if said.startswith(b"ray::compute") else []
         return found
 
     def close(self) -> None:

@@ -15,15 +15,13 @@ import pytest
 
 from reachcost.cli import main
 from reachcost.errors import ReachcostError, ReachcostWarning
-from reachcost.studies.cells.executor import Start
-from reachcost.studies.cells.far import nodes_directory
-from reachcost.studies.cells.here import Here
-from reachcost.studies.cells.on_ray import WORKER_DIED, OnRay
-from reachcost.studies.cells.order import Order
+from reachcost.studies.cells.executors import InProcess, Start
+from reachcost.studies.cells.ray_tasks import RayTasks, nodes_directory
+from reachcost.studies.cells.schedule import TableRequest
 
-from ..cells import number_order, small_study
+from ..cells import number_request
 from ..small import contents
-from ..test_cells import alive, made, recorded, seen, sleeper, wait_for
+from ..test_cells import alive, made, recorded, seen, sleeper, small_request, wait_for
 from ..test_sweep import CORRIDOR, QUICK
 from .nodes import Nodes
 
@@ -33,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def start(nodes: Nodes) -> Start:
-    return partial(OnRay, address=nodes.address)
+    return partial(RayTasks, address=nodes.address)
 
 
 def left_on_nodes() -> list[Path]:
@@ -41,29 +39,20 @@ def left_on_nodes() -> list[Path]:
 
 
 @pytest.mark.parametrize(
-    "order",
-    [
-        Order("toponav", small_study, ("toponav",), episodes=2),
-        Order("features", small_study, ("tworoom",), episodes=2),
-    ],
-    ids=lambda order: order.table,
+    "table",
+    [small_request("toponav", "toponav", 2), small_request("features", "tworoom", 2)],
+    ids=lambda table: table.table,
 )
-def test_nodes_record_the_same_bytes(
-    order: Order, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("reachcost.studies.cells.encoding.CHECKED", 1)  # several shards, though there are few rows
-    for name, place in (("here", Here), ("nodes", start)):
-        monkeypatch.setenv("REACHCOST_CACHE", str(tmp_path / f"cache-{name}"))
-        made(tmp_path / name, order, start=place)
+def test_nodes_record_the_same_bytes(table: TableRequest, start: Start, tmp_path: Path) -> None:
+    for name, place in (("here", InProcess), ("nodes", start)):
+        made(tmp_path / name, table, start=place)
     assert contents(tmp_path / "nodes") == contents(tmp_path / "here")
-    kept = {name: {*(tmp_path / f"cache-{name}").rglob("latents.npy")} for name in ("here", "nodes")}
-    assert sorted(path.read_bytes() for path in kept["nodes"]) == sorted(path.read_bytes() for path in kept["here"])
     assert not left_on_nodes()
 
 
 def test_more_workers_than_cores_take_turns(nodes: Nodes, tmp_path: Path, seen: Path) -> None:
     names = [f"fine-{number}" for number in range(4)]
-    made(tmp_path, number_order(seen, *names), start=partial(OnRay, address=nodes.address, workers=4))
+    made(tmp_path, number_request(seen, *names), start=partial(RayTasks, address=nodes.address, workers=4))
     assert {f"numbers/numbers/{name}" for name in names} < recorded(tmp_path)
 
 
@@ -101,9 +90,9 @@ def test_workers_that_die_are_replaced_and_a_cell_that_kills_them_fails(
     start: Start, seen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
-    monkeypatch.setattr("reachcost.studies.cells.on_ray.WORKER_DIED", WORKER_DIED._replace(tries=2))
+    monkeypatch.setattr("reachcost.studies.cells.ray_tasks.RETRIES", 1)
     with pytest.raises(ReachcostError) as failed, pytest.warns(ReachcostWarning, match="numbers are old"):
-        made(out, number_order(seen, "tells", "dies", "raises", "dies-once", "warns"), start=start)
+        made(out, number_request(seen, "tells", "dies", "raises", "dies-once", "warns"), start=start)
     told = str(failed.value)
     assert re.search(r"dies failed \(its worker process died 2 times: memory may have run out", told)
     assert "raises failed (there is no such number: take another)" in told
@@ -120,7 +109,7 @@ def test_a_node_that_dies_takes_no_cell_along(nodes: Nodes, start: Start, seen: 
     thread = threading.Thread(target=kill)
     thread.start()
     names = ("fine", "sleeps-once", "last")
-    made(tmp_path, number_order(seen, *names), start=start)
+    made(tmp_path, number_request(seen, *names), start=start)
     thread.join()
     assert recorded(tmp_path) == {"numbers/base/weights", *(f"numbers/numbers/{name}" for name in names)}
 
@@ -129,11 +118,12 @@ DRIVER = """
 import sys
 from functools import partial
 from pathlib import Path
-from reachcost.studies.cells.on_ray import OnRay
+from reachcost.studies.cells.ray_tasks import RayTasks
 from reachcost.studies.tables import make_tables
-from tests.cells import number_order
+from tests.cells import number_request
 seen, out, address = sys.argv[1:]
-print([*make_tables([number_order(Path(seen), "fine", "sleeps-once")], Path(out), partial(OnRay, address=address))])
+requests = [number_request(Path(seen), "fine", "sleeps-once")]
+print([*make_tables(requests, Path(out), partial(RayTasks, address=address))])
 """
 
 
@@ -146,15 +136,15 @@ def test_a_driver_that_is_killed_goes_on_when_it_is_repeated(
     driver.kill()
     driver.wait()
     wait_for(lambda: not alive(worker))
-    made(tmp_path, number_order(seen, "fine", "sleeps-once"), start=start)
+    made(tmp_path, number_request(seen, "fine", "sleeps-once"), start=start)
     assert recorded(tmp_path) == {f"numbers/{name}" for name in ("base/weights", "numbers/fine", "numbers/sleeps-once")}
 
 
 def test_nodes_of_another_version_are_refused(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reachcost.studies.cells.on_ray.versions", lambda: {"torch": "9.9"})
-    monkeypatch.setattr("reachcost.studies.cells.on_ray.code_sha256", lambda: "12")
+    monkeypatch.setattr("reachcost.studies.cells.ray_tasks.versions", lambda: {"torch": "9.9"})
+    monkeypatch.setattr("reachcost.studies.cells.ray_tasks.code_sha256", lambda: "12")
     with pytest.raises(ReachcostError) as refused:
-        made(tmp_path / "out", number_order(tmp_path, "fine"), start=start)
+        made(tmp_path / "out", number_request(tmp_path, "fine"), start=start)
     assert re.fullmatch(
         r"a node of the cluster \(127.0.0.1\) has torch \S+ instead of 9.9, another state of the code of reachcost: "
         "install there what is installed here",

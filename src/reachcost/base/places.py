@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+import sysconfig
+from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 _BROUGHT: dict[str, Path] = {}
@@ -31,3 +34,19 @@ def bring(places: Mapping[str, Path]) -> None:
     'maze.py'
     """
     _BROUGHT.update({str(Path(written)): place for written, place in places.items()})
+
+
+def user_files(reads: Iterable[str]) -> Iterable[Path]:
+    """Files that a study reads, and loaded modules of no installed package."""
+    for path in map(expanded, reads):
+        yield from (file for file in (sorted(path.rglob("*")) if path.is_dir() else [path]) if file.is_file())
+    modules = [getattr(module, "__file__", None) for module in [*sys.modules.values()]]
+    yield from (Path(file) for file in modules if file and _is_own(file))
+
+
+@cache  # there are thousands of modules
+def _is_own(module: str) -> bool:
+    installed = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    installed.append(Path(__file__).resolve().parents[2])
+    path = Path(module)
+    return path.suffix == ".py" and path.is_file() and not any(path.resolve().is_relative_to(one) for one in installed)

@@ -116,3 +116,15 @@ def as_progress(progress: Progress | bool | None) -> Progress:
     if progress is not None and not isinstance(progress, bool):
         refuse(progress, "progress", "give True to see it, or leave it out")
     return ConsoleProgress(PlainConsole(stderr=True)) if progress else Progress()
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words.
+
+    >>> duration(40), duration(100), duration(3700), duration(90_000)
+    ('40 s', '2 min', '1 h 2 min', '25 h')
+    """
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{seconds:.0f} s" if seconds < 60 else f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes < 600 else f"{round(minutes / 60)} h"

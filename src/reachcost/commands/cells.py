@@ -13,7 +13,7 @@ from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
     from reachcost.results.tables import ResultTable
-    from reachcost.studies.cells.order import Order
+    from reachcost.studies.cells.schedule import TableRequest
     from reachcost.studies.tables import Then
 
 On = Literal["here", "local", "ray"]
@@ -32,7 +32,7 @@ def require_place(on: On, workers: int | None, address: str | None) -> None:
 
 
 def tables_made(
-    orders: Sequence[Order],
+    requests: Sequence[TableRequest],
     out: Path,
     on: On,
     workers: int | None,
@@ -42,20 +42,20 @@ def tables_made(
     """Run what is missing where it is wanted, and yield tables as they are complete."""
     from reachcost.base.machine import cores
     from reachcost.base.progress import ConsoleProgress, Progress
-    from reachcost.studies.cells.board import watch_on
-    from reachcost.studies.cells.local import Local
-    from reachcost.studies.cells.on_ray import OnRay
-    from reachcost.studies.cells.watch import Titles
+    from reachcost.results.durations import Durations
+    from reachcost.studies.cells.executors import LocalPool
+    from reachcost.studies.cells.progress import Lines, Titles
+    from reachcost.studies.cells.ray_tasks import RayTasks
     from reachcost.studies.tables import make_tables
 
-    records = [out, PUBLISHED]
+    durations = Durations([out, PUBLISHED])
     if on == "here":
         progress = ConsoleProgress(console)
-        yield from make_tables(orders, out, watch=Titles(progress, records), progress=progress, then=then)
-    else:
-        start = partial(Local, workers=workers) if on == "local" else partial(OnRay, workers=workers, address=address)
-        watch = watch_on(console, workers or cores(), records)
-        yield from make_tables(orders, out, start, watch, Progress(), then)
+        yield from make_tables(requests, out, watch=Titles(progress, durations), progress=progress, then=then)
+        return
+    start = partial(LocalPool if on == "local" else partial(RayTasks, address=address), workers=workers)
+    watch = Lines(console, workers or cores(), durations)
+    yield from make_tables(requests, out, start, watch, Progress(), then)
 
 
 @contextmanager
@@ -74,16 +74,16 @@ def reported(page: Path | None, title: str) -> Iterator[Then | None]:
     name_page(Report(studied.material(), Material(commands=(command_line(),)), title=title).save(page))
 
 
-def show_plan(orders: Sequence[Order], out: Path, workers: int | None) -> None:
+def show_plan(requests: Sequence[TableRequest], out: Path, workers: int | None) -> None:
     """Print what of some tables is done and what remains; nothing is computed or written."""
     from rich import box
     from rich.table import Table
 
     from reachcost.base.machine import cores
+    from reachcost.base.progress import duration
     from reachcost.studies.cells.plan import plan_of
-    from reachcost.studies.cells.watch import duration
 
-    parts = [*plan_of(orders, out, [PUBLISHED])]
+    parts = [*plan_of(requests, out, [PUBLISHED])]
     shown = Table("table", "cells", "done", "remain", "about", box=box.SIMPLE)
     for part in parts:
         about = duration(part.seconds) if part.seconds else ""

@@ -37,7 +37,7 @@ def reproduce(
             this machine.
     """
     from reachcost.base.devices import use_device
-    from reachcost.studies.registry import all_figures, behind, draw, lacking, order_of, require_ready, results_of
+    from reachcost.studies.registry import all_figures, behind, draw, lacking, request_of, require_ready, results_of
 
     use_device(device)
     require_place(on, workers, address)
@@ -47,16 +47,16 @@ def reproduce(
     tables = [one for one in names if one not in figures]
     for figure in figures:  # a report is of tables
         tables += lacking(figure, out) if report is None else behind(figure)
-    orders = [order_of(table) for table in dict.fromkeys(tables)]
-    if report is not None and not orders:
+    requests = [request_of(table) for table in dict.fromkeys(tables)]
+    if report is not None and not requests:
         raise ReachcostError(f"{name} is drawn from no table, and a report is of tables: leave --report out")
     if plan:
-        show_plan(orders, out, workers)
+        show_plan(requests, out, workers)
         return
     require_writable(out, *(out / folder for folder in ("tables", "runs", "figures")))
     start = time.perf_counter()
     with reported(report, f"reachcost reproduce {name}") as then:
-        for table in tables_made(orders, out, on, workers, address, then):
+        for table in tables_made(requests, out, on, workers, address, then):
             console.print(table.terminal(table.name))
             _named(start, *(out / "tables" / f"{table.name}.{kind}" for kind in ("md", "json")))
         for figure in figures:

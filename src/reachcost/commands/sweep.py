@@ -51,7 +51,8 @@ def sweep(
             this machine.
     """
     from reachcost.base.devices import use_device
-    from reachcost.studies.cells.order import Order
+    from reachcost.studies.cells.cell import StudyRef
+    from reachcost.studies.cells.schedule import TableRequest
     from reachcost.studies.sweep.file import read_sweep
 
     use_device(device)
@@ -60,14 +61,15 @@ def sweep(
     declared = read_sweep(str(file), text)
     trust = trust or _user_agrees(declared)
     _require_trust(declared, trust)
-    command, given = f"reachcost sweep {file.name}", (str(file), text, trust)
-    orders = [Order(declared.name, study_of_sweep, given, declared.episodes, command, _reads(declared))]
+    command = f"reachcost sweep {file.name}"
+    study = StudyRef(study_of_sweep, (str(file), text, trust), declared.episodes, reads=_reads(declared))
+    requests = [TableRequest(declared.name, study, command)]
     if plan:
-        show_plan(orders, out, workers)
+        show_plan(requests, out, workers)
         return
     require_writable(out, *(out / folder for folder in ("tables", "runs")))
     with reported(report, command) as then:
-        for table in tables_made(orders, out, on, workers, address, then):
+        for table in tables_made(requests, out, on, workers, address, then):
             written = out / "tables" / table.name
             console.print(table.terminal(table.name))
             console.print(f"{written}.md\n{written}.json", highlight=False, markup=False, soft_wrap=True)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -139,24 +138,8 @@ def encode_logs(
     }
     kept = KeptLatents(cache_directory(cache) / "latents", origin)
     if kept.missing():
-        encoder = _ENCODERS[-1] if _ENCODERS else partial(_write, progress=progress)
-        encoder(kept, partial(_encode, model, logs), batch)
+        _write(kept, partial(_encode, model, logs), batch, progress)
     return Latents(torch.from_numpy(kept.read()), logs, model_identity(model))
-
-
-Encoder = Callable[[KeptLatents, Callable[[slice], np.ndarray], int], None]
-"""Sees to it that kept latents miss nothing: given what encodes some rows, and how many of them at a time."""
-_ENCODERS: list[Encoder] = []
-
-
-@contextmanager
-def encoding_by(encoder: Encoder) -> Iterator[None]:
-    """Leave it to somebody else, within the block, to encode what is not kept yet."""
-    _ENCODERS.append(encoder)
-    try:
-        yield
-    finally:
-        _ENCODERS.pop()
 
 
 def _write(kept: KeptLatents, encode: Callable[[slice], np.ndarray], batch: int, progress: Progress) -> None:

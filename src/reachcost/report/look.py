@@ -14,13 +14,12 @@ from reachcost.costs.oracle import NO_WAY, OracleGeodesic, exact_model
 from reachcost.costs.unit import ORACLE, unit_of
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, reason_of
 from reachcost.planning.control import ControlRuns
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.report.frames import drawn, strip
 from reachcost.report.neighbours import neighbourhoods
 from reachcost.report.scene import Episode, Field, Map, Scene, Way
-from reachcost.studies.cells.executor import Failure
 from reachcost.tasks.contract import LOST, Task
 
 SHOWN = 12
@@ -65,7 +64,7 @@ def look(parts: Parts) -> Scene:
         except CannotDraw as reason:
             scene = replace(scene, without={**scene.without, panel: str(reason)})
         except Exception as error:  # the world draws itself, and what was found is worth having without
-            why = f"This cannot be drawn: {Failure.of(error).reason}."
+            why = f"This cannot be drawn: {reason_of(error)}."
             scene = replace(scene, without={**scene.without, panel: why})
     ran = () if parts.runs is None else parts.runs.costs
     mapped = scene.episodes[0].fields if scene.episodes else {}

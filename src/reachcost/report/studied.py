@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,8 +18,7 @@ from reachcost.report.scene import Scene
 from reachcost.report.sources import read_runs
 from reachcost.results.records import Run, read_run
 from reachcost.results.tables import ResultTable, TableRow
-from reachcost.studies.cells.cell import digests
-from reachcost.studies.closed_loop import closed_loop, control_run, loop_config
+from reachcost.studies.closed_loop import ControlRun, closed_loop
 from reachcost.studies.experiment import Experiment, Recording
 from reachcost.studies.study import Member, Setting
 
@@ -67,7 +64,7 @@ def _looked_at(experiment: Recording, table: ResultTable) -> Scene:
             f"no two costs of {table.name} ran on the same episodes of one world with the same planner"
         )
     task, goals = experiment.place(settings[0].evaluation)
-    rows = [control_run(experiment, setting).table() for setting in settings]
+    rows = [experiment.read(ControlRun(setting)).table() for setting in settings]
     recorded = Outcomes(*(np.stack([one[name].to_numpy() for one in rows]) for name in Outcomes._fields))
     shown = choose(recorded, groups_of(task, goals.starts, goals.goals), EPISODES)
     # Random streams belong to the episode, so each runs here exactly as it did among all others.
@@ -89,7 +86,7 @@ def _settings(experiment: Experiment, table: ResultTable) -> tuple[Setting, Sett
         if settings is not None:
             try:
                 for setting in settings:
-                    _require_weights(loop_config(experiment, setting))
+                    _require_weights(experiment, setting)
                 return settings
             except ReachcostError as error:
                 refused = refused or error
@@ -136,11 +133,11 @@ def _setting(experiment: Experiment, member: Member, cost: str, run: Run) -> Set
     return None
 
 
-def _require_weights(config: Mapping[str, Any]) -> None:
+def _require_weights(experiment: Experiment, setting: Setting) -> None:
     """Refuse what hangs on weights that this machine would train in vain, as it rounds otherwise."""
-    for one in digests(config):
-        if not (one.run / one.file).exists() and (made := read_run(one.run).manifest["machine"]) != machine():
+    for head in map(experiment.cell, experiment.heads_of(setting).values()):
+        if not head.complete and (made := read_run(head.path).manifest["machine"]) != machine():
             raise ReachcostError(
-                f"the weights of {one.run.name} are not kept, and were trained on another machine ({made}), which "
+                f"the weights of {head.path.name} are not kept, and were trained on another machine ({made}), which "
                 "rounds otherwise; reproduce into another --out to see them"
             )

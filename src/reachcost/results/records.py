@@ -83,19 +83,6 @@ class Result:
         return self.rows
 
 
-class Digest(str):
-    """sha256 of a file of a run, which knows where both are: a configuration that names it depends on that run."""
-
-    run: Path
-    file: str
-
-    def __new__(cls, sha256: str, run: Path, file: str) -> Digest:
-        """The text is the sha256."""
-        made = super().__new__(cls, sha256)
-        made.run, made.file = run, file
-        return made
-
-
 @dataclass(frozen=True)
 class Run:
     """A finished run on disk."""
@@ -106,10 +93,9 @@ class Run:
     """The pack that holds its rows and files. Without one they are in the directory `path`."""
 
     @property
-    def sha256(self) -> dict[str, Digest]:
+    def sha256(self) -> dict[str, str]:
         """sha256 of every file of the run, artefacts too, by name."""
-        files = {**self.manifest["files"], **self.manifest["artefacts"]}
-        return {name: Digest(sha256, self.path, name) for name, sha256 in files.items()}
+        return {**self.manifest["files"], **self.manifest["artefacts"]}
 
     def table(self) -> pa.Table:
         """Read the rows, after checking that they are the ones the manifest describes."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,29 +16,34 @@ from reachcost.planning.control import ControlRuns, budget_of, control
 from reachcost.planning.planner import Planner
 from reachcost.planning.random_policy import RandomPolicy
 from reachcost.protocols import TerminalCost, WorldModel
-from reachcost.results.records import Columns, Run, require_rows
-from reachcost.studies.experiment import ORACLE, RANDOM, Experiment
+from reachcost.results.records import Columns, require_rows
+from reachcost.studies.experiment import ORACLE, RANDOM, Experiment, SettingRun
 from reachcost.studies.study import Setting
 from reachcost.tasks.contract import Task
 
 
-def control_run(experiment: Experiment, setting: Setting) -> Run:
+@dataclass(frozen=True)
+class ControlRun(SettingRun):
     """Closed loop under one cost; rows are episodes."""
-    task, evaluation = experiment.place(setting.evaluation)
 
-    def compute(_: Path) -> Columns:
-        runs, last_states = closed_loop(experiment, setting, evaluation), experiment.study.last_states
+    kind: ClassVar[str] = "control"
+
+    def config(self, recording: Experiment) -> dict[str, Any]:
+        """The closed loop, its episodes, and what moves the world."""
+        planned = loop_config(recording, self.setting)
+        return {
+            **planned,
+            "head_seed": self.setting.seed_of_head if planned["heads_sha256"] else None,
+            "evaluation_set": recording.evaluation(self.setting.evaluation).name,
+            "dynamics": "simulator" if self.setting.cost == ORACLE else "world model",
+        }
+
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        """Run every episode."""
+        task, evaluation = recording.place(self.setting.evaluation)
+        runs, last_states = closed_loop(recording, self.setting, evaluation), recording.study.last_states
         last = {name: so(task, runs.paths[0, :, -1], evaluation.goals) for name, so in last_states.items()}
         return {**runs.rows(), **last}
-
-    planned = loop_config(experiment, setting)
-    config = {
-        **planned,
-        "head_seed": setting.seed_of_head if planned["heads_sha256"] else None,
-        "evaluation_set": evaluation.name,
-        "dynamics": "simulator" if setting.cost == ORACLE else "world model",
-    }
-    return experiment.run("control", experiment.study.run_name(setting), config, compute)
 
 
 def closed_loop(experiment: Experiment, setting: Setting, goals: EvaluationSet) -> ControlRuns:
@@ -93,7 +99,7 @@ def _planned_with(experiment: Experiment, setting: Setting, task: Task) -> tuple
 def outcomes(experiment: Experiment, setting: Setting) -> dict[str, np.ndarray]:
     """Outcome metrics of a closed-loop run, each [episodes of its group]."""
     task, evaluation = experiment.place(setting.evaluation)
-    run = control_run(experiment, setting)
+    run = experiment.read(ControlRun(setting))
     keys = {"cost": [setting.cost], "episode": evaluation.episodes.tolist()}
     study = experiment.study
     columns = ("success", "steps", *study.last_states, *(("final_distance",) if task.offers("distance") else ()))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.fingerprint import fingerprint_of
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
+from reachcost.data.logs.shared import shared_logs
 from reachcost.data.probe import PROBE_ROWS, LinearProbe, fit_probe
 from reachcost.errors import ReachcostError
 from reachcost.fitting.choose import LabelledRecipe, Labels
@@ -34,8 +35,8 @@ from reachcost.fitting.temporal import TemporalPairs
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.storage import load_head, write_head
 from reachcost.protocols import TerminalCost, WorldModel
-from reachcost.results.records import Columns, Compute, Run
-from reachcost.studies.cells.logs import shared_logs
+from reachcost.results.records import Columns, Run
+from reachcost.studies.cells.cell import PENDING, Cell, RunSpec, StudyRef
 from reachcost.studies.costs import cost_plan
 from reachcost.studies.recorder import Recorder
 from reachcost.studies.study import HeadPlan, Member, Setting, Study, Tables
@@ -44,6 +45,7 @@ from reachcost.tasks.contract import Task
 ORACLE, RANDOM = "oracle", "random"
 """Ceiling and floor: they use no world model."""
 WEIGHTS = "weights.safetensors"
+Thing = TypeVar("Thing")
 
 
 class Recording:
@@ -61,8 +63,11 @@ class Recording:
     ) -> None:
         self.study, self.progress, self._episodes = study, as_progress(progress), episodes
         self.recorder = Recorder(out, self.progress)
+        self.reference = StudyRef(lambda: study, episodes=episodes)
+        """How another process finds the study."""
         self.shared: Path | None = None
         """A directory for logs that several processes learn from."""
+        self._made: dict[Any, Any] = {}
 
     def within(self, study: Study) -> Experiment:
         """The engine for one world, among the same records."""
@@ -70,9 +75,36 @@ class Recording:
         other.recorder, other.shared = self.recorder, self.shared
         return other
 
-    def run(self, kind: str, name: str, config: Mapping[str, Any], compute: Compute, **options: Any) -> Run:
-        """Record one run, once."""
-        return self.recorder.run(f"{self.study.name}/{kind}/{name}", config, compute, **options)
+    def once(self, make: Callable[..., Thing], *given: Any) -> Thing:
+        """What a function makes of this and arguments, once for all runs that need it."""
+        if (make, given) not in self._made:
+            self._made[make, given] = make(self, *given)
+        return self._made[make, given]
+
+    def derive(self, make: Callable[..., Experiment], *given: Any) -> Experiment:
+        """The variant of the study that a function at the top of a module makes, so that others can make it, too."""
+        variant = self.once(make, *given)
+        variant.reference = self.reference._replace(variants=(*self.reference.variants, (make, given)))
+        return variant
+
+    def cell(self, spec: RunSpec) -> Cell:
+        """A declared run of this study."""
+        return Cell(self, spec)
+
+    def cells(self, specs: Iterable[RunSpec]) -> list[Cell]:
+        """Declared runs of this study."""
+        return [*map(self.cell, specs)]
+
+    def read(self, spec: RunSpec) -> Run:
+        """A recorded run; if it is missing it is computed first, unless only declared runs may be."""
+        return self.recorder.read(self.cell(spec))
+
+    def sha256(self, spec: RunSpec, file: str) -> str:
+        """sha256 of a file of another run, for a configuration; `PENDING` while that run is still to be computed."""
+        cell = self.cell(spec)
+        if not self.recorder.computes and not cell.recorded:
+            return PENDING
+        return self.recorder.read(cell).sha256[file]
 
 
 class Experiment(Recording):
@@ -170,8 +202,8 @@ class Experiment(Recording):
         if not plan.of_episodes:
             raise ReachcostError(f"{plan.labels} pairs are drawn by `repair_latents`, with the head that learns them")
         latents = self.learned_from(member, plan, seed, evaluation)
-        counts = {"count": plan.pairs, "validation": plan.validation, "seed": self._pair_seed(seed)}
-        exclude = self._kept_out(plan, evaluation)
+        counts = {"count": plan.pairs, "validation": plan.validation, "seed": self.pair_seed(seed)}
+        exclude = self.kept_out(plan, evaluation)
         if plan.labels == "oracle":
             groups = pair_groups(plan.coverage, self.task)
             drawn: Pairs = OraclePairs(latents, self.task, **counts, exclude=exclude, groups=groups)
@@ -181,7 +213,8 @@ class Experiment(Recording):
             drawn = TemporalPairs(latents, **counts, exclude=exclude, **rules)
         return drawn if plan.shuffled == "none" else drawn.shuffled(validation=plan.shuffled == "all")
 
-    def _fitted(self, member: Member, plan: HeadPlan, seed: int, evaluation: str | None, title: str) -> LearnedHead:
+    def fitted(self, member: Member, plan: HeadPlan, seed: int, evaluation: str | None, title: str) -> LearnedHead:
+        """Train a head."""
         if plan.of_episodes:
             drawn = self.pairs(member, plan, seed, evaluation)
             self.progress.step(title)  # encoding the logs has announced itself in between
@@ -190,7 +223,7 @@ class Experiment(Recording):
             raise ReachcostError(f"{plan.labels} pairs have the seed of their head: leave pair_seed out of the study")
         return repair_latents(
             self.learned_from(member, plan, seed, evaluation),
-            exclude=self._kept_out(plan, evaluation),
+            exclude=self.kept_out(plan, evaluation),
             pairs=plan.pairs,
             recipe=LabelledRecipe(plan.recipe, labels=cast(Labels, plan.labels), imagination=plan.imagination),
             seed=seed,
@@ -201,68 +234,46 @@ class Experiment(Recording):
 
     def learned_from(self, member: Member, plan: HeadPlan, seed: int, evaluation: str | None = None) -> Latents:
         """The encoded logs that the pairs of a head are drawn from: all of them, or those that its coverage keeps."""
-        latents, exclude = self.latents(member.model), self._kept_out(plan, evaluation)
+        latents, exclude = self.latents(member.model), self.kept_out(plan, evaluation)
         if plan.episodes is not None:
             latents = latents.keep(np.arange(latents.logs.lengths[: plan.episodes].sum()))
         if not plan.coverage:
             return latents
-        return covered_latents(latents, plan.coverage, self.task, plan.rows, exclude, self._pair_seed(seed))
+        return covered_latents(latents, plan.coverage, self.task, plan.rows, exclude, self.pair_seed(seed))
 
-    def _kept_out(self, plan: HeadPlan, evaluation: str | None) -> EvaluationSet | None:
+    def kept_out(self, plan: HeadPlan, evaluation: str | None) -> EvaluationSet | None:
+        """The evaluation set whose episodes a head must not see, if it must not."""
         return self.evaluation(self.excluded(evaluation)) if plan.exclude else None
 
-    def _pair_seed(self, seed: int) -> int:
+    def pair_seed(self, seed: int) -> int:
+        """Seed of the pairs of a head."""
         return seed if self.study.pair_seed is None else self.study.pair_seed
-
-    def head_run(self, member: Member, name: str, seed: int | None = None, evaluation: str | None = None) -> Run:
-        """Train one head, without the episodes of an evaluation set; its rows are the training curve."""
-        return self._head(member, name, seed, evaluation)[0]
 
     def head(self, member: Member, name: str, seed: int | None = None, evaluation: str | None = None) -> LearnedHead:
         """A head, trained if it is not there."""
-        run, train = self._head(member, name, seed, evaluation)
-        run.complete(train).require_intact()
+        cell = self.cell(HeadRun(member, name, seed, evaluation))
+        run = self.recorder.read(cell)
+        run.complete(cell.compute).require_intact()
         return load_head(run.path)
 
     def head_record(
         self, member: Member, name: str, seed: int | None = None, evaluation: str | None = None
     ) -> dict[str, Any]:
         """How a head was trained."""
-        run = self.head_run(member, name, seed, evaluation)
+        run = self.read(HeadRun(member, name, seed, evaluation))
         return json.loads(run.text("config.json"))["training"]
 
-    def _head(
-        self, member: Member, name: str, seed: int | None, evaluation: str | None
-    ) -> tuple[Run, Callable[[Path], Columns]]:
-        plan, excluded = self.study.heads[name], self.excluded(evaluation)
-        seed = member.seed if seed is None else seed
-
-        @torch.enable_grad()  # a head that is not kept is trained again where it is needed, which may be without
-        def train(directory: Path) -> Columns:
-            head = self._fitted(member, plan, seed, evaluation, title)
-            write_head(head, directory)
-            curve = head.record["curve"]
-            return {key: np.array([epoch[key] for epoch in curve]) for key in curve[0]}
-
-        title = f"{member.label}-{name}" + (f"-head{seed}" if seed != member.seed else "")
-        title += f"-without-{excluded}" if plan.exclude and excluded != self.study.evaluation else ""
-        config = {
-            **self.inputs(member.model),
-            "head": plan,
-            "pair_seed": self._pair_seed(seed),
-            "head_seed": seed,
-            "excluded_set_sha256": kept_out.fingerprint if (kept_out := self._kept_out(plan, evaluation)) else None,
-        }
-        return self.run("heads", title, config, train, artefacts=[WEIGHTS]), train
+    def heads_of(self, setting: Setting) -> dict[str, HeadRun]:
+        """The heads behind the cost of a setting, by name."""
+        names = () if setting.cost in (ORACLE, RANDOM) else cost_plan(self.study, setting.cost).heads
+        return {name: HeadRun(setting.member, name, setting.head_seed, setting.evaluation) for name in names}
 
     def behind(self, setting: Setting, goals: bool = True) -> dict[str, Any]:
         """What a run of a setting depends on, for its manifest: `inputs`, its cost and heads, and its goals."""
-        names = () if setting.cost in (ORACLE, RANDOM) else cost_plan(self.study, setting.cost).heads
-        heads = {name: self.head_run(setting.member, name, setting.head_seed, setting.evaluation) for name in names}
         config = {
             **self.inputs(setting.member.model),
             "cost": setting.cost,
-            "heads_sha256": {name: run.sha256[WEIGHTS] for name, run in heads.items()},
+            "heads_sha256": {name: self.sha256(head, WEIGHTS) for name, head in self.heads_of(setting).items()},
         }
         return {**config, **self.evaluation(setting.evaluation).record} if goals else config
 
@@ -296,3 +307,64 @@ class Experiment(Recording):
     def _unseen(self, model: str, logs: tuple[tuple[str, int], ...], goals: int) -> tuple[Latents, LoggedPools]:
         latents = encode_logs(self.model(model), self.task.generate_logs(**dict(logs)), progress=self.progress)
         return latents, logged_pools(latents, np.arange(len(latents.logs)), goals)
+
+
+@dataclass(frozen=True)
+class HeadRun(RunSpec):
+    """A head, trained without the episodes of an evaluation set; its rows are the training curve."""
+
+    kind: ClassVar[str] = "heads"
+    artefacts: ClassVar[tuple[str, ...]] = (WEIGHTS,)
+    member: Member
+    plan: str
+    """Name of its plan in the study."""
+    seed: int | None = None
+    """Its seed; by default that of the member."""
+    evaluation: str | None = None
+    """The evaluation set; by default the study's."""
+
+    def name(self, recording: Experiment) -> str:
+        """Member, plan, and what differs from the defaults."""
+        excluded, seed = recording.excluded(self.evaluation), self._seed()
+        name = f"{self.member.label}-{self.plan}" + (f"-head{seed}" if seed != self.member.seed else "")
+        foreign = recording.study.heads[self.plan].exclude and excluded != recording.study.evaluation
+        return f"{name}-without-{excluded}" if foreign else name
+
+    def config(self, recording: Experiment) -> dict[str, Any]:
+        """Its plan, seeds, and the episodes that it must not see."""
+        plan, seed = recording.study.heads[self.plan], self._seed()
+        kept_out = recording.kept_out(plan, self.evaluation)
+        return {
+            **recording.inputs(self.member.model),
+            "head": plan,
+            "pair_seed": recording.pair_seed(seed),
+            "head_seed": seed,
+            "excluded_set_sha256": kept_out.fingerprint if kept_out else None,
+        }
+
+    @torch.enable_grad()  # a head that is not kept is trained again where it is needed, which may be without
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        """Train it."""
+        plan, title = recording.study.heads[self.plan], self.name(recording)
+        head = recording.fitted(self.member, plan, self._seed(), self.evaluation, title)
+        write_head(head, directory)
+        curve = head.record["curve"]
+        return {key: np.array([epoch[key] for epoch in curve]) for key in curve[0]}
+
+    def _seed(self) -> int:
+        return self.member.seed if self.seed is None else self.seed
+
+
+@dataclass(frozen=True)
+class SettingRun(RunSpec):
+    """A run of a setting, which needs its heads."""
+
+    setting: Setting
+
+    def name(self, recording: Experiment) -> str:
+        """What differs from the protocol of the study."""
+        return recording.study.run_name(self.setting)
+
+    def needs(self, recording: Experiment) -> list[RunSpec]:
+        """The heads behind its cost."""
+        return [*recording.heads_of(self.setting).values()]

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from reachcost.results.stats import hierarchical_bootstrap, mean_std, newcombe, sign_flip_test, wilson
 from reachcost.results.tables import SIMULATOR, TableRow
-from reachcost.studies.audited import audit_run
-from reachcost.studies.cells.waiting import every, row_of_runs
-from reachcost.studies.closed_loop import outcomes
+from reachcost.studies.audited import AuditRun
+from reachcost.studies.cells.cell import Cell
+from reachcost.studies.closed_loop import ControlRun, outcomes
 from reachcost.studies.experiment import ORACLE, RANDOM, Experiment
-from reachcost.studies.ranking import rankings
+from reachcost.studies.ranking import SascRun, rankings
 from reachcost.studies.selection import SHARES as SELECTED_SHARES
 from reachcost.studies.study import Setting
 
@@ -66,12 +65,26 @@ class Line:
             Setting(member, self.cost, head_seed, **self.changes) for member in members for head_seed in self.head_seeds
         ]
 
+    def is_ranked(self, metrics: Sequence[str]) -> bool:
+        """Whether SASC measures some of its metrics."""
+        return bool(set(RANKED) & set(metrics)) and self.cost != RANDOM and "planner" not in self.changes
 
-@row_of_runs
+
+def line_runs(experiment: Experiment, lines: Iterable[Line], metrics: Sequence[str] = ("success",)) -> list[Cell]:
+    """The runs behind some lines: closed loops, and rankings where metrics need them."""
+    runs: list[Cell] = []
+    for line in lines:
+        for settings in (part.settings(experiment) for part in line.parts()):
+            runs += experiment.cells(map(ControlRun, settings))
+            if line.is_ranked(metrics):
+                runs += experiment.cells(map(SascRun, settings[:: len(line.head_seeds)]))
+    return runs
+
+
 def table_row(experiment: Experiment, line: Line, metrics: Sequence[str]) -> TableRow:
-    """Run what is missing for a line, and measure it."""
+    """Measure a line."""
     parts = [part.settings(experiment) for part in line.parts()]
-    values = together(every(lambda settings: _part_values(experiment, line, settings, metrics), parts))
+    values = together([_part_values(experiment, line, settings, metrics) for settings in parts])
     settings, episodes = parts[0], values["success"].size
     extra: dict[str, Any] = {"runs": [experiment.study.run_name(setting) for part in parts for setting in part]}
     if len(settings) > 1:
@@ -96,18 +109,16 @@ def table_row(experiment: Experiment, line: Line, metrics: Sequence[str]) -> Tab
 
 
 def _part_values(experiment: Experiment, line: Line, settings: Sequence[Setting], metrics: Sequence[str]) -> Values:
-    reads = [partial(measured, experiment, settings)]
-    if set(RANKED) & set(metrics) and line.cost != RANDOM and "planner" not in line.changes:
-        reads.append(partial(ranked, experiment, settings[:: len(line.head_seeds)]))
+    values = measured(experiment, settings)
+    if line.is_ranked(metrics):
+        values |= ranked(experiment, settings[:: len(line.head_seeds)])
     if "validation_rmse" in metrics and line.cost in experiment.study.heads:
-        reads.append(partial(_errors, experiment, settings))
-    values = {metric: value for found in every(lambda read: read(), reads) for metric, value in found.items()}
+        values |= _errors(experiment, settings)
     return {metric: values[metric] for metric in metrics if metric in values}
 
 
 def _errors(experiment: Experiment, settings: Sequence[Setting]) -> Values:
-    heads = [(one.member, one.cost, one.head_seed, one.evaluation) for one in settings]
-    records = every(lambda head: experiment.head_record(*head), heads)
+    records = [experiment.head_record(one.member, one.cost, one.head_seed, one.evaluation) for one in settings]
     return {"validation_rmse": np.array([[record["validation_rmse"]] for record in records])}
 
 
@@ -119,27 +130,26 @@ def together(parts: Sequence[Values]) -> Values:
 
 def line_values(experiment: Experiment, line: Line) -> Values:
     """Outcome metrics of the closed-loop runs behind a line."""
-    return together(every(lambda part: measured(experiment, part.settings(experiment)), line.parts()))
+    return together([measured(experiment, part.settings(experiment)) for part in line.parts()])
 
 
 def measured(experiment: Experiment, settings: Sequence[Setting]) -> Values:
     """Outcome metrics of closed-loop runs on one evaluation set."""
-    found = every(lambda setting: outcomes(experiment, setting), settings)
+    found = [outcomes(experiment, setting) for setting in settings]
     return {metric: np.stack([one[metric] for one in found]) for metric in found[0]}
 
 
 def ranked(experiment: Experiment, settings: Sequence[Setting]) -> Values:
     """Ranking metrics of SASC; one head for each member."""
-    found = every(lambda setting: rankings(experiment, setting), settings)
+    found = [rankings(experiment, setting) for setting in settings]
     return {metric: np.stack([one[column] for one in found]) for metric, column in RANKED.items() if column in found[0]}
 
 
-@row_of_runs
 def difference_row(
     experiment: Experiment, line: Line, against: Line, paper: Mapping[str, float] | None = None
 ) -> TableRow:
     """How much more success one line has than another on the same episodes, and the sign-flip test over members."""
-    mine, base = every(lambda one: line_values(experiment, one)["success"], (line, against))
+    mine, base = (line_values(experiment, one)["success"] for one in (line, against))
     mine = mine.reshape(len(base), -1, base.shape[1]).mean(1)
     gains = mine - base
     low, high = hierarchical_bootstrap(gains[..., None], shared=True)[:, 0].tolist()
@@ -157,11 +167,14 @@ def difference_row(
     )
 
 
-@row_of_runs
+def audit_cell(experiment: Experiment, line: Line) -> Cell:
+    """The audit of the planner of the first member of a line."""
+    return experiment.cell(AuditRun(line.settings(experiment)[0]))
+
+
 def audit_row(experiment: Experiment, line: Line) -> TableRow:
     """The stages of a planner and its verdict, for the first member of a line."""
-    setting = line.settings(experiment)[0]
-    run = audit_run(experiment, setting)
+    setting, run = line.settings(experiment)[0], experiment.recorder.read(audit_cell(experiment, line))
     found = json.loads(run.text("audit.json"))
     measured = {stage["name"]: stage for stage in found["stages"] if stage["value"] is not None}
     return TableRow(

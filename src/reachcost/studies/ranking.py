@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -12,23 +12,41 @@ import torch
 from reachcost.costs.checks import score
 from reachcost.fitting.logged import logged_audit
 from reachcost.results.ranking import compare_rankings
-from reachcost.results.records import Columns, Run, require_rows
-from reachcost.studies.experiment import ORACLE, Experiment
+from reachcost.results.records import Columns, require_rows
+from reachcost.studies.experiment import ORACLE, Experiment, SettingRun
 from reachcost.studies.study import Setting
 
 
-def sasc_run(experiment: Experiment, setting: Setting) -> Run:
-    """Score the shared pools of a member with one cost; rows are episodes."""
-    member, goals, plan = setting.member, experiment.evaluation(setting.evaluation), experiment.study.pools
-    ranked = replace(setting, planner=None, budget=None)  # a pool knows neither
+@dataclass(frozen=True)
+class SascRun(SettingRun):
+    """The shared pools of a member, scored by one cost; rows are episodes."""
+
+    kind: ClassVar[str] = "sasc"
+
+    def name(self, recording: Experiment) -> str:
+        """As of a closed loop; pools know neither planner nor budget."""
+        return recording.study.run_name(replace(self.setting, planner=None, budget=None))
+
+    def config(self, recording: Experiment) -> dict[str, Any]:
+        """The cost and the pools."""
+        plan = recording.study.pools
+        return {
+            **recording.behind(self.setting),
+            **({} if self.setting.clamp else {"clamp": False}),
+            "candidates": plan.candidates,
+            "candidate_horizon": plan.horizon,
+            "candidate_seed": plan.seed(self.setting.member.seed),
+        }
 
     @torch.no_grad()
-    def compute(_: Path) -> Columns:
-        terminal, goal, distances = experiment.pool(member, setting.evaluation, setting.clamp)
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        """Score the pools, and compare with the true distances."""
+        setting, goals = self.setting, recording.evaluation(self.setting.evaluation)
+        terminal, goal, distances = recording.pool(setting.member, setting.evaluation, setting.clamp)
         scores = (
             distances["oracle"]
             if setting.cost == ORACLE
-            else score(setting.cost, experiment.cost(setting), terminal, goal, goals.episodes).cpu().numpy()
+            else score(setting.cost, recording.cost(setting), terminal, goal, goals.episodes).cpu().numpy()
         )
         found = compare_rankings({"": scores}, distances["oracle"])[""]
         further = {
@@ -44,35 +62,32 @@ def sasc_run(experiment: Experiment, setting: Setting) -> Run:
             **further,
         }
 
-    config = {
-        **experiment.behind(setting),
-        **({} if setting.clamp else {"clamp": False}),
-        "candidates": plan.candidates,
-        "candidate_horizon": plan.horizon,
-        "candidate_seed": plan.seed(member.seed),
-    }
-    return experiment.run("sasc", experiment.study.run_name(ranked), config, compute)
-
 
 def rankings(experiment: Experiment, setting: Setting) -> dict[str, np.ndarray]:
     """How a cost ranks the shared pools, from its recorded rows: each [episodes]."""
     further = tuple(f"spearman_{name}" for name in experiment.world(setting.evaluation).further_distances)
     keys = {"episode": experiment.evaluation(setting.evaluation).episodes.tolist()}
-    return require_rows(sasc_run(experiment, setting), keys, ("spearman", "rank", "selected", *further))
+    return require_rows(experiment.read(SascRun(setting)), keys, ("spearman", "rank", "selected", *further))
 
 
-def logged_run(experiment: Experiment, setting: Setting, logs: Mapping[str, int], goals: int) -> Run:
-    """Rank logged states of unseen logs with one cost; rows are goals."""
-    model = setting.member.model
+@dataclass(frozen=True)
+class LoggedRun(SettingRun):
+    """Logged states of unseen logs, ranked by one cost; rows are goals."""
 
-    def compute(_: Path) -> Columns:
-        latents, pools = experiment.unseen(model, tuple(logs.items()), goals)
-        found = logged_audit({setting.cost: experiment.cost(setting)}, latents, pools)[setting.cost]
-        return {"goal": np.arange(goals), "rho_logged": found.spearman}
+    kind: ClassVar[str] = "logged"
+    logs: tuple[tuple[str, int], ...]
+    """What those logs are generated with."""
+    goals: int
+    """Number of goals."""
 
-    config = {
-        **experiment.behind(setting, goals=False),
-        "held_out_logs": logs,
-        "goals": goals,
-    }
-    return experiment.run("logged", experiment.study.run_name(setting), config, compute)
+    def config(self, recording: Experiment) -> dict[str, Any]:
+        """The cost, the logs and the number of goals."""
+        behind = recording.behind(self.setting, goals=False)
+        return {**behind, "held_out_logs": dict(self.logs), "goals": self.goals}
+
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        """Rank the states."""
+        cost = self.setting.cost
+        latents, pools = recording.unseen(self.setting.member.model, self.logs, self.goals)
+        found = logged_audit({cost: recording.cost(self.setting)}, latents, pools)[cost]
+        return {"goal": np.arange(self.goals), "rho_logged": found.spearman}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,43 +14,65 @@ from reachcost.heads.base import LearnedHead
 from reachcost.results.records import Columns, Run
 from reachcost.results.stats import mean_std, paired_bootstrap
 from reachcost.results.tables import TableRow
-from reachcost.studies.cells.waiting import every, row_of_runs
-from reachcost.studies.experiment import WEIGHTS, Experiment
+from reachcost.studies.cells.cell import RunSpec
+from reachcost.studies.experiment import WEIGHTS, Experiment, HeadRun
 from reachcost.studies.study import Member
+
+
+@dataclass(frozen=True)
+class JudgedRun(RunSpec):
+    """One head of a recipe, measured on held-out logs; a study says how."""
+
+    kind: ClassVar[str] = "judged"
+    further: ClassVar[Mapping[str, int]] = {}
+    """What else the rows depend on."""
+    plan: str
+    """The head plan."""
+    member: Member
+    seed: int
+    """Of the head."""
+
+    def needs(self, recording: Experiment) -> list[RunSpec]:
+        """The head."""
+        return [self._head]
+
+    def config(self, recording: Experiment) -> dict[str, Any]:
+        """The head."""
+        weights = recording.sha256(self._head, WEIGHTS)
+        return {**recording.inputs(self.member.model), "head_sha256": weights, **self.further}
+
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        """Measure the head."""
+        return self.judge(recording, recording.head(self.member, self.plan, self.seed))
+
+    @abstractmethod
+    def judge(self, recording: Experiment, head: LearnedHead) -> Columns:
+        """Measure a head; returns the rows."""
+
+    @property
+    def _head(self) -> HeadRun:
+        return HeadRun(self.member, self.plan, self.seed)
 
 
 def recipe_rows(
     experiment: Experiment,
-    heads: Mapping[str, tuple[Member, int]],
-    judge: Callable[[Member, LearnedHead], Columns],
+    runs: Sequence[JudgedRun],
     read: Callable[[Run], tuple[int, dict[str, np.ndarray]]],
-    **config: int,
 ) -> list[TableRow]:
-    """Train every head plan of the study, judge it, and make a line of it.
+    """A row for every head plan.
 
     Args:
         experiment: Of a study whose heads are those to compare.
-        heads: The member and seed of every head of a plan, by the name of its run, where `{}` is the plan.
-        judge: Measures one head; its rows are recorded.
-        read: From those rows the number of things judged, and metrics: one number, or one of each thing.
-        config: What else the rows depend on.
+        runs: Every head of every plan, measured.
+        read: From the rows of a run the number of things judged, and metrics: one number, or one of each thing.
     """
-
-    @row_of_runs
-    def row(plan: str) -> TableRow:
-        return _row(plan, next(iter(heads.values()))[0].model, every(lambda name: judged(plan, name), heads))
-
-    def judged(plan: str, name: str) -> tuple[int, dict[str, np.ndarray]]:
-        member, seed = heads[name]
-
-        def compute(_: Path) -> Columns:
-            return judge(member, experiment.head(member, plan, seed))
-
-        weights = experiment.head_run(member, plan, seed).sha256[WEIGHTS]
-        inputs = {**experiment.inputs(member.model), "head_sha256": weights, **config}
-        return read(experiment.run("judged", name.format(plan), inputs, compute))
-
-    return [row(plan) for plan in experiment.study.heads]
+    plans: dict[str, list[JudgedRun]] = {}
+    for run in runs:
+        plans.setdefault(run.plan, []).append(run)
+    return [
+        _row(plan, heads[0].member.model, [read(experiment.read(head)) for head in heads])
+        for plan, heads in plans.items()
+    ]
 
 
 def _row(plan: str, model: str, found: Sequence[tuple[int, dict[str, np.ndarray]]]) -> TableRow:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from reachcost.base.files import is_file_name
 from reachcost.base.machine import versions
 from reachcost.base.progress import Progress
 from reachcost.errors import ReachcostError
-from reachcost.results.records import Compute, Run, is_recorded, read_run, record_run, require_config
-from reachcost.studies.cells.cell import Cell
-from reachcost.studies.cells.waiting import AwaitedRun
+from reachcost.results.records import Run, read_run, record_run, require_config
+from reachcost.studies.cells.cell import Cell, is_pending
 
 NUMERICS = ("torch", "numpy", "scipy")
 """Packages that numbers depend on: runs of different ones do not go into one table."""
@@ -28,44 +26,55 @@ class Recorder:
 
     def __init__(self, out: Path, progress: Progress) -> None:
         self.out, self.progress = out, progress
-        self.missing: Callable[[Cell], Run] = self._record
-        """What is done about a run that is not there: it is computed on the spot, unless told otherwise."""
-        self.remade: dict[Path, Cell] = {}
-        """Runs that were asked for and whose artefacts may have to be made again, there or not."""
-        self._runs: dict[str, Run] = {}
+        self.computes = True
+        """Whether a missing run is computed when it is read; otherwise reading it is an error."""
+        self._used: dict[str, Run] = {}
 
-    def run(self, name: str, config: Mapping[str, Any], compute: Compute, artefacts: Sequence[str] = ()) -> Run:
-        """Record one run, once; `config` holds everything its rows depend on."""
-        cell = Cell(name, self.out / "runs" / name, config, compute, tuple(artefacts))
-        if not all(map(is_file_name, name.split("/"))):
+    def find(self, cell: Cell) -> Run | None:
+        """The recorded run of a cell, whose configuration must match; None if there is none."""
+        if not all(map(is_file_name, cell.name.split("/"))):
             raise ReachcostError(
-                f"the run {name[:80]!r}, of {len(name)} characters, cannot be the name of a directory: choose shorter "
-                "names for models, sets and costs"
+                f"the run {cell.name[:80]!r}, of {len(cell.name)} characters, cannot be the name of a directory: "
+                "choose shorter names for models, sets and costs"
             )
-        if artefacts:
-            self.remade.setdefault(cell.path, cell)
-        found = self._runs.get(name) or (read_run(cell.path) if is_recorded(cell.path) else None)
-        if found is None:
+        config = cell.config  # first, as it reads what the cell needs
+        if not cell.recorded:
             self._require_same(versions(), "this would be")
-            found = self.missing(cell)
-        elif not cell.awaits:
-            require_config(found, config)
-        if name not in self._runs and not isinstance(found, AwaitedRun):
-            self._require_same(found.manifest["versions"], f"{cell.path} is")
-            self._runs[name] = found
-        return found
+            return None
+        run = self._used.get(cell.name) or read_run(cell.path)
+        if not is_pending(config):
+            require_config(run, config)
+        return self._note(cell, run)
 
-    def _record(self, cell: Cell) -> Run:
+    def read(self, cell: Cell) -> Run:
+        """The run of a cell; a missing one is computed first, or refused."""
+        if (run := self.find(cell)) is not None:
+            return run
+        if not self.computes:
+            raise ReachcostError(
+                f"{cell.name} is needed and not recorded: declare it among the runs of the table, or among the needs "
+                "of the run that reads it"
+            )
         self.progress.step(cell.path.name)
-        return record_run(cell.path, cell.config, cell.compute, cell.artefacts)
+        return self._note(cell, record_run(cell.path, cell.config, cell.compute, cell.spec.artefacts))
+
+    def _note(self, cell: Cell, run: Run) -> Run:
+        if cell.name not in self._used:
+            self._require_same(run.manifest["versions"], f"{cell.path} is")
+            self._used[cell.name] = run
+        return run
 
     def used(self) -> list[Run]:
-        """Every run that was asked for, in that order."""
-        return list(self._runs.values())
+        """Every run that was read, in that order."""
+        return [*self._used.values()]
+
+    def forget(self) -> None:
+        """Begin anew to note which runs are read."""
+        self._used.clear()
 
     def _require_same(self, new: Mapping[str, str], what: str) -> None:
         """Refuse to mix runs of different numerical packages."""
-        for run in self._runs.values():
+        for run in [*self._used.values()][:1]:  # all others agree with it
             made_with = run.manifest["versions"]
             if (other := next((name for name in NUMERICS if made_with.get(name) != new.get(name)), None)) is not None:
                 versions_differ = f"{other} {made_with.get(other)}, {what} of {new.get(other)}"
@@ -73,4 +82,3 @@ class Recorder:
                     f"{run.path} was made with {versions_differ}, and one table must not mix them: choose another "
                     "--out, or install the former"
                 )
-            return

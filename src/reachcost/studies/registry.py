@@ -12,7 +12,8 @@ from reachcost.errors import ReachcostError
 from reachcost.results.figures.panels import PanelPlan, write_figure
 from reachcost.results.records import exclusive
 from reachcost.results.tables import ResultTable
-from reachcost.studies.cells.order import Order
+from reachcost.studies.cells.cell import StudyRef
+from reachcost.studies.cells.schedule import TableRequest
 from reachcost.studies.study import Tables
 from reachcost.studies.tables import Then, make_tables
 
@@ -79,17 +80,17 @@ def draw(name: str, out: Path, progress: Progress | bool | None = None) -> list[
         return write_figure(name, all_figures()[name], out)
 
 
-def order_of(name: str) -> Order:
-    """The order for a table, which can be sent to other processes."""
+def request_of(name: str) -> TableRequest:
+    """A table, and how other processes find its study."""
     results_of(name)
-    return Order(name, study_of, (all_tables()[name].name,), command=f"reachcost reproduce {name}")
+    return TableRequest(name, StudyRef(study_of, (all_tables()[name].name,)), f"reachcost reproduce {name}")
 
 
 def reproduce(name: str, out: Path, progress: Progress | bool | None = None) -> ResultTable:
     """Run what is missing in `out` and write `out/tables/<name>.json` and `.md`."""
-    order = order_of(name)
+    request = request_of(name)
     require_ready((name,))
-    (table,) = make_tables([order], out, progress=progress)
+    (table,) = make_tables([request], out, progress=progress)
     return table
 
 

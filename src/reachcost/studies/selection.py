@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,8 +18,8 @@ from reachcost.errors import ReachcostError
 from reachcost.planning.cem import CEM
 from reachcost.planning.planner import PlanContext
 from reachcost.results.ranking import compare_rankings
-from reachcost.results.records import Columns, Run, require_rows
-from reachcost.studies.experiment import Experiment
+from reachcost.results.records import Columns, require_rows
+from reachcost.studies.experiment import Experiment, SettingRun
 from reachcost.studies.study import Setting
 from reachcost.tasks.contract import Task
 
@@ -26,24 +28,39 @@ SHARES = ("selected_success", "selected_final")
 """Of the selected candidates: that reach the goal at any time, and that end there."""
 
 
-def selection_run(experiment: Experiment, setting: Setting, planner: CEM) -> Run:
-    """Plan once from every start; rows are episodes.
+@dataclass(frozen=True)
+class SelectionRun(SettingRun):
+    """One plan from every start; rows are episodes.
 
     `refined` is the oracle distance after the mean of the last elites, `selected` after the candidate of the last pool
     with the lowest cost, `pool_best` after the one that really ends nearest, and `rank` the percentage of the others
     that the cost puts before that one.
     """
-    task, goals = experiment.place(setting.evaluation)
-    member = setting.member
+
+    kind: ClassVar[str] = "selection"
+    planner: CEM
+
+    def config(self, recording: Experiment) -> dict[str, Any]:
+        """The cost and the planner."""
+        return {
+            **recording.behind(self.setting),
+            "clamp": self.setting.clamp,
+            "planner": type(self.planner).__name__,
+            "planner_settings": self.planner,
+            "planner_seed": self.setting.member.seed,
+        }
 
     @torch.no_grad()
-    def compute(_: Path) -> Columns:
-        model = experiment.model(member.model, setting.clamp)
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        """Plan and execute."""
+        setting, member = self.setting, self.setting.member
+        task, goals = recording.place(setting.evaluation)
+        model = recording.model(member.model, setting.clamp)
         if (blocks := blocks_of(model)) is None:
             raise ReachcostError(f"{member.model} does not say how its blocks stand for actions: nothing to execute")
         context, goal = (encoded(model, task.observe(states), len(goals)) for states in (goals.starts, goals.goals))
         streams = EpisodeStreams(member.seed, "plan", goals.episodes, 0)
-        found = planner.search(PlanContext(model, experiment.cost(setting), context[:, None], goal, streams))
+        found = self.planner.search(PlanContext(model, recording.cost(setting), context[:, None], goal, streams))
         plans = torch.cat([found.pool, found.mean[:, None]], dim=1)
         ends, reached = execute_watched(task, goals, blocks.unroll(plans.cpu().numpy()))
         distance, rows = to_goals(task.distance, ends, goals), np.arange(len(goals))
@@ -58,15 +75,6 @@ def selection_run(experiment: Experiment, setting: Setting, planner: CEM) -> Run
             "selected_success": reached[rows, chosen],
             "selected_final": last,
         }
-
-    config = {
-        **experiment.behind(setting),
-        "clamp": setting.clamp,
-        "planner": type(planner).__name__,
-        "planner_settings": planner,
-        "planner_seed": member.seed,
-    }
-    return experiment.run("selection", experiment.study.run_name(setting), config, compute)
 
 
 def execute_watched(task: Task, goals: EvaluationSet, plans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -83,5 +91,5 @@ def execute_watched(task: Task, goals: EvaluationSet, plans: np.ndarray) -> tupl
 def selections(experiment: Experiment, setting: Setting, planner: CEM) -> dict[str, np.ndarray]:
     """What one plan came to, from its recorded rows: each [episodes]; shares in percent."""
     keys = {"episode": experiment.evaluation(setting.evaluation).episodes.tolist()}
-    read = require_rows(selection_run(experiment, setting, planner), keys, (*DISTANCES, *SHARES))
+    read = require_rows(experiment.read(SelectionRun(setting, planner)), keys, (*DISTANCES, *SHARES))
     return {name: 100 * value if name in SHARES else value for name, value in read.items()}

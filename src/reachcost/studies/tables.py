@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -11,16 +11,17 @@ from typing import Any
 
 from reachcost.base.atomic import scratch_directory
 from reachcost.base.progress import Progress, as_progress
+from reachcost.results.durations import Durations
 from reachcost.results.figures.dot_plot import Dot, draw_dots
 from reachcost.results.records import exclusive, require_intact_runs
 from reachcost.results.tables import SIMULATOR, ResultTable, TableRow
-from reachcost.studies.cells.carry_out import carry_out
-from reachcost.studies.cells.executor import Start
-from reachcost.studies.cells.here import Here
-from reachcost.studies.cells.order import Desk, Order, Walk
-from reachcost.studies.cells.watch import Titles, Watch
-from reachcost.studies.experiment import Experiment, Recording
-from reachcost.studies.lines import Line, table_row
+from reachcost.studies.cells.cell import Cell, RunSpec, StudyRef, missing_of, with_needs
+from reachcost.studies.cells.executors import InProcess, Start
+from reachcost.studies.cells.progress import Titles, Watch
+from reachcost.studies.cells.schedule import TableRequest, completed
+from reachcost.studies.cells.worker import Recordings
+from reachcost.studies.experiment import Recording
+from reachcost.studies.lines import Line, line_runs, table_row
 from reachcost.studies.study import Tables
 
 INTERVALS = (
@@ -36,6 +37,26 @@ Then = Callable[[Recording, ResultTable], object]
 
 
 @dataclass(frozen=True)
+class TableRows:
+    """The runs that a table is made from, declared, and what makes its rows of them."""
+
+    runs: Sequence[RunSpec] | Callable[[Any], Iterable[Cell]]
+    """The runs; or cells of the `Experiment` (of the `Recording`, if a study is of several worlds) and its variants."""
+    make: Callable[[Any], Sequence[TableRow]]
+    """Makes the rows from recorded runs; reading another run is an error."""
+    further: Callable[[Any], Iterable[Cell]] = lambda recording: ()
+    """Cells that are known only when all others are recorded."""
+
+    def cells(self, recording: Recording) -> dict[Path, Cell]:
+        """Every cell that is known by now and what it needs, needs first."""
+        declared = self.runs(recording) if callable(self.runs) else recording.cells(self.runs)
+        cells = with_needs(declared)
+        if not missing_of(cells):
+            cells |= with_needs(self.further(recording))
+        return cells
+
+
+@dataclass(frozen=True)
 class TablePlan:
     """A table, declared."""
 
@@ -43,8 +64,8 @@ class TablePlan:
     """What it is about."""
     metrics: tuple[str, ...]
     """Its columns."""
-    rows: Callable[[Any], Sequence[TableRow]]
-    """What makes its lines, of the `Experiment`, or of the `Recording` where the study is of several worlds."""
+    rows: TableRows
+    """Its runs and rows."""
     intervals: str = INTERVALS
     """How its intervals come about; empty if the note says it."""
     legend: bool = True
@@ -59,9 +80,12 @@ class TablePlan:
     """Draws another picture than dots with intervals."""
 
 
-def of_lines(metrics: tuple[str, ...], lines: Callable[[], Sequence[Line]]) -> Callable[[Experiment], list[TableRow]]:
-    """What makes the rows of a table that is nothing but lines."""
-    return lambda experiment: [table_row(experiment, line, metrics) for line in lines()]
+def of_lines(metrics: tuple[str, ...], lines: Callable[[], Sequence[Line]]) -> TableRows:
+    """The rows of a table that is nothing but lines."""
+    return TableRows(
+        lambda experiment: line_runs(experiment, lines(), metrics),
+        lambda experiment: [table_row(experiment, line, metrics) for line in lines()],
+    )
 
 
 def make_table(
@@ -84,15 +108,15 @@ def make_table(
         command: What makes this table from the command line, if anything does.
         then: Called with the engine and the table once it is written, while the records are still ours alone.
     """
-    order = Order(name, lambda: study, episodes=episodes, command=command)
-    (table,) = make_tables([order], Path(out), progress=progress, then=then)
+    request = TableRequest(name, StudyRef(lambda: study, episodes=episodes), command)
+    (table,) = make_tables([request], Path(out), progress=progress, then=then)
     return table
 
 
 def make_tables(
-    orders: Sequence[Order],
+    requests: Sequence[TableRequest],
     out: Path,
-    start: Start = Here,
+    start: Start = InProcess,
     watch: Watch | None = None,
     progress: Progress | bool | None = None,
     then: Then | None = None,
@@ -100,39 +124,39 @@ def make_tables(
     """Run what is missing in `out`, and write tables from the recorded rows, each as soon as it is complete.
 
     Args:
-        orders: The tables.
+        requests: The tables.
         out: The directory of records, tables and pictures.
-        start: What cells are computed by; by default this process.
+        start: Makes what computes cells; by default this process does.
         watch: Shows how far everything is; by default counts in the titles of `progress`.
         progress: True shows how far the cells that are computed here are.
         then: Called with the engine and each table once it is written, while the records are still ours alone.
     """
     progress = as_progress(progress)
-    watch = watch or Titles(progress, [out])
+    watch = watch or Titles(progress, Durations([out]))
     with exclusive(out), ExitStack() as stack:
         require_intact_runs(out)
         executor = start(out, stack.enter_context(scratch_directory(out / "cells")))
         stack.callback(watch.close)
         stack.callback(executor.close)
-        for order, walk in carry_out(orders, Desk(out, progress), executor, watch):
-            table = _written(order, walk, out)
+        for request, recording in completed(requests, Recordings(out, progress), executor, watch):
+            table = _written(request, recording, out)
             if then is not None:
-                then(walk.recording, table)
+                then(recording, table)
             yield table
 
 
-def _written(order: Order, walk: Walk, out: Path) -> ResultTable:
-    """Write a table whose rows are there, and its picture."""
-    recording, rows = walk.recording, walk.rows
-    study, plan = recording.study, recording.study.tables[order.table]
-    assert rows is not None
+def _written(request: TableRequest, recording: Recording, out: Path) -> ResultTable:
+    """Write a table whose runs are recorded, and its picture."""
+    study, plan = recording.study, recording.study.tables[request.table]
+    recording.recorder.forget()
+    rows = plan.rows.make(recording)
     parts = [f"{plan.note} {plan.intervals}".strip(), study.legend * plan.legend]
-    parts += [f"Made by `{order.command}`."] if order.command else []
+    parts += [f"Made by `{request.command}`."] if request.command else []
     note = "\n\n".join(filter(None, parts))
-    picture = out / "figures" / f"{order.table}.png"
+    picture = out / "figures" / f"{request.table}.png"
     if plan.picture is not None:
         plan.picture(recording, picture)  # its runs are among those that the table names
-    table = ResultTable(order.table, note, plan.metrics, rows, provenance(recording, order.command), study.headings)
+    table = ResultTable(request.table, note, plan.metrics, rows, provenance(recording, request.command), study.headings)
     table.write(out)
     if plan.picture is None and plan.drawn:
         headings = {metric: table.heading(metric) for metric in plan.drawn}

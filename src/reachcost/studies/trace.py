@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,7 +15,8 @@ from reachcost.costs.latent import LatentMSE
 from reachcost.data.rollouts import encoded
 from reachcost.results.records import Columns, Run
 from reachcost.results.tables import TableRow
-from reachcost.studies.episode import episode_run, visited
+from reachcost.studies.cells.cell import RunSpec
+from reachcost.studies.episode import EpisodeRun, visited
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.study import Setting
 
@@ -23,24 +26,51 @@ COMPONENTS = ("pc_1", "pc_2")
 METRICS = ("steps", "distance", "latent", *COMPONENTS)
 
 
-def trace_run(experiment: Experiment, settings: Sequence[Setting], episode: int) -> Run:
+@dataclass(frozen=True)
+class TraceRun(RunSpec):
     """Where one episode goes under each cost, up to the goal; rows are states, the first one is the goal.
 
     Settings differ in their cost alone. Components are those of all latents in the rows. `latent` is the latent
     distance to the goal, `off_mean` the squared one to the mean of the rows.
     """
-    first = settings[0]
-    task, goals = experiment.place(first.evaluation)
-    goal = goals.goals[goals.episodes == episode]
 
-    def compute(_: Path) -> Columns:
+    kind: ClassVar[str] = "traces"
+    settings: tuple[Setting, ...]
+    episode: int
+
+    def name(self, recording: Experiment) -> str:
+        """Member, evaluation set and episode."""
+        first = self.settings[0]
+        return f"{first.member.label}-{recording.evaluation(first.evaluation).name}-episode{self.episode}"
+
+    def needs(self, recording: Experiment) -> list[RunSpec]:
+        """The episode under each cost."""
+        return [EpisodeRun(setting, self.episode) for setting in self.settings]
+
+    def config(self, recording: Experiment) -> dict[str, Any]:
+        """The states that were visited, and the model that encodes them."""
+        first = self.settings[0]
+        runs = {setting.cost: EpisodeRun(setting, self.episode) for setting in self.settings}
+        visited_sha256 = {cost: recording.sha256(run, "rows.parquet") for cost, run in runs.items()}
+        return {
+            **recording.inputs(first.member.model),
+            **recording.evaluation(first.evaluation).record,
+            "episode": self.episode,
+            "visited_sha256": visited_sha256,
+        }
+
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        """Encode the states, and find the components."""
+        first = self.settings[0]
+        task, goals = recording.place(first.evaluation)
+        goal = goals.goals[goals.episodes == self.episode]
         paths = {GOAL: goal}
-        for setting in settings:
-            path = visited(experiment, setting, episode).astype(goal.dtype)
+        for setting in self.settings:
+            path = visited(recording, setting, self.episode).astype(goal.dtype)
             reached = np.flatnonzero(task.success(path, np.repeat(goal, len(path), axis=0)))
             paths[setting.cost] = path[: reached[0] + 1] if len(reached) else path
         states = np.concatenate([*paths.values()])
-        model = experiment.model(first.member.model)
+        model = recording.model(first.member.model)
         latents, aim = (encoded(model, task.observe(some), len(some)) for some in (states, goal))
         deviation = latents - latents.mean(0)
         places, components = task.plane().places(states), (deviation @ principal_directions(latents)).numpy()
@@ -53,15 +83,6 @@ def trace_run(experiment: Experiment, settings: Sequence[Setting], episode: int)
             "latent": LatentMSE()(latents[None], aim)[0].numpy(),
             "distance": task.distance(states, np.repeat(goal, len(states), axis=0)),
         }
-
-    runs = {setting.cost: episode_run(experiment, setting, episode) for setting in settings}
-    config = {
-        **experiment.inputs(first.member.model),
-        **goals.record,
-        "episode": episode,
-        "visited_sha256": {cost: run.sha256["rows.parquet"] for cost, run in runs.items()},
-    }
-    return experiment.run("traces", f"{first.member.label}-{goals.name}-episode{episode}", config, compute)
 
 
 def principal_directions(latents: Tensor, count: int = len(COMPONENTS)) -> Tensor:

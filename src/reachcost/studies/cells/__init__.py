@@ -1,1 +1,1 @@
-"""Studies as plans of cells: one recorded run each, computed here, in worker processes or elsewhere."""
+"""Cells: the runs of a study, declared as data, and where they are computed."""

@@ -1,54 +1,49 @@
-"""What of some tables is done and what remains, with an estimate; nothing is computed or written."""
+"""What of some tables remains, and how long that will take."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from reachcost.base.progress import Progress
+from reachcost.results.durations import Durations
 from reachcost.results.records import require_intact_runs
-from reachcost.studies.cells.cell import Cell
-from reachcost.studies.cells.estimate import Estimates
-from reachcost.studies.cells.order import Desk, Order
+from reachcost.studies.cells.cell import Cell, missing_of
+from reachcost.studies.cells.schedule import TableRequest
+from reachcost.studies.cells.worker import Recordings
 
 
-@dataclass(frozen=True)
-class Part:
-    """The cells of one kind in a table."""
+class Part(NamedTuple):
+    """The cells of one kind in a table: how many are recorded, which are not, and how long these will take."""
 
     table: str
-    """The table."""
     kind: str
-    """What they are runs of."""
     done: int
-    """Cells that are recorded."""
     remaining: tuple[Cell, ...]
-    """Cells that are not."""
     seconds: float
-    """What those of them take that something comparable is on record of."""
     unknown: int
-    """How many of them nothing is known of."""
+    """Number of cells to which nothing comparable is on record."""
 
 
-def plan_of(orders: Sequence[Order], out: Path, elsewhere: Sequence[Path] = ()) -> Iterator[Part]:
-    """Every table by kind of cell; what several of them share remains in the first alone.
+def plan_of(requests: Sequence[TableRequest], out: Path, elsewhere: Sequence[Path] = ()) -> Iterator[Part]:
+    """What of every table is done and what remains, by kind of cell; nothing is computed or written.
 
     Args:
-        orders: The tables.
+        requests: The tables; what several of them share remains in the first alone.
         out: Their output directory, which need not exist.
         elsewhere: Further output directories whose records tell what cells take.
     """
     require_intact_runs(out)
-    desk, estimates, counted = Desk(out, Progress()), Estimates([out, *elsewhere]), set[Path]()
-    for order in orders:
-        walk = desk.walk(order)
-        done = Counter(run.path.parent.name for run in walk.recording.recorder.used())
-        new = [cell for path, cell in walk.missing.items() if path not in counted]
-        counted |= {*walk.missing}
-        for kind in dict.fromkeys([*done, *(cell.kind for cell in new)]):
-            remaining = tuple(cell for cell in new if cell.kind == kind)
-            seconds = [estimates.of(cell) for cell in remaining]
-            known = [one for one in seconds if one is not None]
-            yield Part(order.table, kind, done[kind], remaining, sum(known), len(seconds) - len(known))
+    recordings, durations, counted = Recordings(out, Progress()), Durations([out, *elsewhere]), set[Path]()
+    for request in requests:
+        cells = request.cells(recordings)
+        missing = missing_of(cells)
+        done = Counter(cell.spec.kind for path, cell in cells.items() if path not in missing)
+        new = [cell for path, cell in missing.items() if path not in counted]
+        counted |= {*missing}
+        for kind in dict.fromkeys([*done, *(cell.spec.kind for cell in new)]):
+            remaining = tuple(cell for cell in new if cell.spec.kind == kind)
+            known = [seconds for cell in remaining if (seconds := cell.seconds(durations)) is not None]
+            yield Part(request.table, kind, done[kind], remaining, sum(known), len(remaining) - len(known))

@@ -1,145 +1,88 @@
-"""What happens in a worker process: it finds cells by their name, computes them, and sends back what they came to."""
+"""What a worker does with a cell: it builds the study again, computes the cell and returns what it made."""
 
 from __future__ import annotations
 
-import json
-import multiprocessing
-import os
-import pickle
-import signal
-import threading
 import warnings
-from contextlib import suppress
-from multiprocessing.connection import Connection
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from reachcost.base.devices import use_device
 from reachcost.base.progress import Progress
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, reason_of
 from reachcost.results.records import Result, computed, differences
-from reachcost.studies.cells.cell import Cell
-from reachcost.studies.cells.encoding import Bring, Encoded, Shard, Wanted, WorkersEncoder, nothing_to_bring
-from reachcost.studies.cells.executor import Failure
-from reachcost.studies.cells.order import Desk, Order
-
-
-class Surroundings(NamedTuple):
-    """Where a worker works, and with what."""
-
-    out: Path
-    """The output directory: it reads finished runs there, and writes nothing."""
-    scratch: Path
-    """A directory for what cells write meanwhile, and for logs that workers share."""
-    threads: int
-    """Threads of torch; no result depends on their number."""
-    device: str
-    """Where networks compute."""
-
-
-class Errand(NamedTuple):
-    """What a worker is asked for."""
-
-    order: Order
-    """The table that asks for a cell."""
-    cell: str
-    """Its name."""
-    config: str
-    """Its configuration, in JSON."""
-    shard: Shard | None = None
-    """Latents that it needs, if only some of these are wanted and not the cell itself."""
-
-
-def pickled(errand: Errand) -> bytes:
-    """An errand as it is sent to another process."""
-    try:
-        return pickle.dumps(errand)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise ReachcostError(
-            f"the study of {errand.order.table} cannot be sent to another process ({error}): order its tables by a "
-            "function at the top of a module that returns it"
-        ) from error
+from reachcost.studies.cells.cell import Cell, Job, StudyRef
+from reachcost.studies.experiment import Experiment, Recording
+from reachcost.studies.study import Study
 
 
 class Answer(NamedTuple):
-    """What became of an errand."""
+    """What a cell came to, or why it was not computed, and warnings for the user."""
 
-    outcome: Result | Failure | Wanted | Encoded
-    """What was asked for, or what kept it from being made."""
-    warned: list[tuple[str, type[Warning]]]
-    """What the user is to be warned of."""
+    outcome: Result | str
+    warned: Sequence[tuple[str, type[Warning]]] = ()
 
 
-class Clerk:
-    """Does errands in one process. Functions cannot be sent there, names can: cells are found by walking their table.
+class Recordings:
+    """Studies below one output directory, each built once, so that its tables share logs, models and latents.
 
     Args:
-        here: Where to look.
-        bring: Fetches latents that others encoded, if it can.
+        out: The output directory.
+        progress: Where cells that are computed here show how far they are.
+        shared: A directory for logs that several processes learn from.
     """
 
-    def __init__(self, here: Surroundings, bring: Bring = nothing_to_bring) -> None:
-        self._scratch = here.scratch
-        self._desk = Desk(here.out, Progress(), shared=here.scratch)
-        self._found: dict[Order, dict[str, Cell]] = {}
-        self._encoder = WorkersEncoder(bring)
-        torch.set_num_threads(here.threads)
-        use_device(here.device)
+    def __init__(self, out: Path, progress: Progress, shared: Path | None = None) -> None:
+        self._out, self._progress, self._shared = out, progress, shared
+        self._built: dict[StudyRef, Recording] = {}
 
-    def answer(self, errand: Errand) -> Answer:
-        """Do an errand; whatever goes wrong is told."""
+    def of(self, reference: StudyRef) -> Recording:
+        """The study, in which only declared runs can be read."""
+        base = reference._replace(variants=())
+        if base not in self._built:
+            study, given = base.study(*base.given), (self._out, self._progress, base.episodes)
+            recording = Experiment(study, *given) if isinstance(study, Study) else Recording(study, *given)
+            recording.reference, recording.shared, recording.recorder.computes = base, self._shared, False
+            self._built[base] = recording
+        recording = self._built[base]
+        for make, given in reference.variants:
+            recording = recording.derive(make, *given)
+        return recording
+
+
+class Worker:
+    """Computes cells in one process, and records nothing.
+
+    Args:
+        out: The output directory, where runs that cells need are read.
+        scratch: A directory for what cells write meanwhile, and for logs that workers share.
+        threads: Threads of torch; no result depends on their number.
+        device: Where networks compute.
+    """
+
+    def __init__(self, out: Path, scratch: Path, threads: int, device: str) -> None:
+        self.scratch, self._recordings = scratch, Recordings(out, Progress(), shared=scratch)
+        torch.set_num_threads(threads)
+        use_device(device)
+
+    def compute(self, job: Job) -> Answer:
+        """Compute a cell; an error becomes a sentence, as errors of other packages may not be picklable."""
         with warnings.catch_warnings(record=True) as caught:
             try:
-                outcome: Any = self._outcome(errand)
-            except Exception as error:  # the others go on
-                outcome = Failure(Failure.of(error).reason)  # an error of somebody else may not survive the journey
+                cell = self._recordings.of(job.study).cell(job.spec)
+                _require_same(cell, job)
+                outcome = computed(cell.compute, self.scratch)
+            except Exception as error:  # other cells go on
+                outcome = reason_of(error)
         return Answer(outcome, [(str(one.message), one.category) for one in caught])
 
-    def _outcome(self, errand: Errand) -> Result | Wanted | Encoded:
-        shard = errand.shard
-        if shard is not None and (encoded := self._encoder.known(shard)) is not None:
-            return encoded
-        cell = self.find(errand.order, errand.cell)
-        _require_same(errand, cell)
-        return self._encoder.within(lambda: computed(cell.compute, self._scratch), shard)
 
-    def find(self, order: Order, name: str) -> Cell:
-        """A cell; what has been recorded since the last walk may lead to more of them."""
-        if name not in self._found.get(order, {}):
-            missing = self._desk.walk(order).missing.values()
-            self._found[order] = {cell.name: cell for cell in missing}
-        if name not in self._found[order]:
-            raise ReachcostError(
-                f"{order.table} does not ask for {name} in another process: let its code ask for the same runs always"
-            )
-        return self._found[order][name]
-
-
-def _require_same(errand: Errand, cell: Cell) -> None:
-    """Refuse a cell that would be another one here, as a file of the user's is not the same, or code draws lots."""
-    if (ours := cell.settled) != errand.config:
-        where, theirs, own = next(differences(json.loads(errand.config), json.loads(ours)), ("its form", "", ""))
+def _require_same(cell: Cell, job: Job) -> None:
+    """Refuse a cell that would be another run here: a file of the user differs, or code draws random numbers."""
+    for where, expected, found in differences(job.config, cell.config):
         raise ReachcostError(
-            f"{cell.name} would be another run in a worker ({where} is {own!r} there and {theirs!r} in the driver): "
-            "let nothing change while it runs, and its code ask for the same always"
+            f"{cell.name} would be another run in a worker ({where} is {found!r} there and {expected!r} in the "
+            "driver): let nothing change while it runs, and let the study declare the same runs each time"
         )
-
-
-def serve(connection: Connection, here: Surroundings) -> None:
-    """Do errands until None comes or the other side is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group, and the driver decides
-    threading.Thread(target=_end_with_the_driver, daemon=True).start()
-    clerk = Clerk(here)
-    with suppress(EOFError, OSError):
-        while (asked := connection.recv()) is not None:
-            connection.send(clerk.answer(asked))
-
-
-def _end_with_the_driver() -> None:
-    """A driver that was killed ends nobody, and its pipe is only looked at between two cells."""
-    driver = multiprocessing.parent_process()
-    assert driver is not None
-    driver.join()
-    os._exit(1)

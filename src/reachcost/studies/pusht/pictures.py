@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from reachcost.results.figures.film import draw_film
+from reachcost.studies.cells.cell import Cell
 from reachcost.studies.closed_loop import outcomes
-from reachcost.studies.episode import visited
+from reachcost.studies.episode import EpisodeRun, visited
 from reachcost.studies.experiment import Experiment
 from reachcost.studies.pusht.settings import MEMBER, READINGS, WHOLE, sets
 from reachcost.studies.study import Setting
@@ -19,16 +20,28 @@ GOAL_SHARE = 0.35
 """How much of the goal shines through."""
 
 
-def draw_contact(experiment: Experiment, path: Path) -> None:
-    """Draw the first pair whose block must move, which the hybrid reaches and latent distance does not."""
-    settings = [Setting(MEMBER, cost, evaluation=sets(50)[0], **READINGS[WHOLE]) for cost in ("raw", "hybrid")]
-    task, goals = experiment.place(settings[0].evaluation)
-    raw, hybrid = (outcomes(experiment, setting)["success"] for setting in settings)
+SETTINGS = [Setting(MEMBER, cost, evaluation=sets(50)[0], **READINGS[WHOLE]) for cost in ("raw", "hybrid")]
+
+
+def contact_cells(experiment: Experiment) -> list[Cell]:
+    """The first pair whose block must move, which the hybrid reaches and latent distance does not."""
+    episode = int(experiment.evaluation(SETTINGS[0].evaluation).episodes[_contact_row(experiment)])
+    return experiment.cells(EpisodeRun(setting, episode) for setting in SETTINGS)
+
+
+def _contact_row(experiment: Experiment) -> int:
+    task, goals = experiment.place(SETTINGS[0].evaluation)
+    raw, hybrid = (outcomes(experiment, setting)["success"] for setting in SETTINGS)
     push = task.groups(goals.starts, goals.goals)["block to move"]
-    row = int(np.argmax((hybrid > raw) & push))
+    return int(np.argmax((hybrid > raw) & push))
+
+
+def draw_contact(experiment: Experiment, path: Path) -> None:
+    """Draw that pair under both costs."""
+    (task, goals), row = experiment.place(SETTINGS[0].evaluation), _contact_row(experiment)
     goal = task.render(goals.goals[row : row + 1])
     strips, steps = {}, np.array([0])
-    for setting in settings:
+    for setting in SETTINGS:
         states = visited(experiment, setting, int(goals.episodes[row]))
         steps = np.linspace(0, len(states) - 1, FRAMES).astype(int)
         frames = (1 - GOAL_SHARE) * task.render(states[steps]) + GOAL_SHARE * goal

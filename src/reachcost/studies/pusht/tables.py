@@ -11,12 +11,14 @@ import numpy as np
 from reachcost.base.seeding import generator
 from reachcost.planning.cem import CEM
 from reachcost.results.tables import TableRow
-from reachcost.studies.cells.waiting import every, row_of_runs
+from reachcost.studies.cells.cell import Cell
 from reachcost.studies.experiment import ORACLE, RANDOM, Experiment
 from reachcost.studies.lines import (
     Line,
+    audit_cell,
     audit_row,
     difference_row,
+    line_runs,
     line_values,
     mean_intervals,
     metric_row,
@@ -26,7 +28,7 @@ from reachcost.studies.lines import (
 )
 from reachcost.studies.pusht import paper
 from reachcost.studies.pusht.figures import FIGURES
-from reachcost.studies.pusht.pictures import draw_contact
+from reachcost.studies.pusht.pictures import contact_cells, draw_contact
 from reachcost.studies.pusht.settings import (
     BLOCK,
     COSTS,
@@ -47,9 +49,10 @@ from reachcost.studies.pusht.settings import (
     bundled,
     sets,
 )
-from reachcost.studies.selection import selections
+from reachcost.studies.ranking import SascRun
+from reachcost.studies.selection import SelectionRun, selections
 from reachcost.studies.study import Setting, Study
-from reachcost.studies.tables import TablePlan
+from reachcost.studies.tables import TablePlan, TableRows, of_lines
 from reachcost.tasks.pusht.evaluation_sets import BUDGETS
 from reachcost.tasks.pusht.pymunk_space import require_pymunk
 from reachcost.tasks.pusht.task import PushT
@@ -84,7 +87,7 @@ def line(cost: str, names: Sequence[str], reading: str = WHOLE, setting: str = "
     return Line(MODEL, cost, changes=changes, sets=tuple(names), setting=setting)
 
 
-def offset_rows(experiment: Experiment, offset: int, costs: Sequence[str], blockwise: Sequence[str] = ()) -> Rows:
+def offset_lines(offset: int, costs: Sequence[str], blockwise: Sequence[str] = ()) -> list[Line]:
     """Costs over all evaluation seeds, floor and ceiling, in both readings, then single evaluation seeds."""
     names, means, by_seed = sets(offset), paper.means(offset), paper.by_seed(offset)
     lines = [replace(line(cost, names), paper=means.get(cost)) for cost in costs] + bounds(offset)
@@ -94,7 +97,7 @@ def offset_rows(experiment: Experiment, offset: int, costs: Sequence[str], block
         for cost in costs:
             known = {"success": by_seed[cost][number]} if number < len(by_seed.get(cost, ())) else None
             lines.append(replace(line(cost, names[number : number + 1], setting=_pairs(seed)), paper=known))
-    return [table_row(experiment, one, OUTCOMES) for one in lines]
+    return lines
 
 
 def bounds(offset: int, setting: str = "") -> list[Line]:
@@ -107,14 +110,19 @@ def _pairs(seed: int) -> str:
     return f"pairs of seed {seed}"
 
 
-def sweep_rows(experiment: Experiment) -> Rows:
+def sweep_lines() -> list[Line]:
     """Hybrids by weight, then with heads of another seed."""
     lines = [replace(line(cost, sets(50)), paper={"success": value}) for cost, value in paper.SWEEP.items()]
     for cost, value in paper.SECOND_HEAD.items():
         one = line(cost, sets(50), setting=f"heads of seed {SECOND_HEAD}")
         lines.append(replace(one, paper={"success": value}, head_seeds=(SECOND_HEAD,)))
-    lines += bounds(50)
-    return [table_row(experiment, one, OUTCOMES) for one in lines]
+    return [*lines, *bounds(50)]
+
+
+def difference_runs(experiment: Experiment) -> list[Cell]:
+    """The closed loops that are compared."""
+    lines = [line(cost, sets(offset), reading) for cost in COMPARED for offset in OFFSETS for reading in READINGS]
+    return line_runs(experiment, lines)
 
 
 def difference_rows(experiment: Experiment) -> Rows:
@@ -128,7 +136,6 @@ def difference_rows(experiment: Experiment) -> Rows:
     return rows
 
 
-@row_of_runs
 def _difference(experiment: Experiment, offset: int, one: Line, against: Line) -> TableRow:
     row = difference_row(experiment, one, against, paper.difference(offset, one.cost, against.cost))
     gains = line_values(experiment, one)["distance"] - line_values(experiment, against)["distance"]
@@ -138,35 +145,36 @@ def _difference(experiment: Experiment, offset: int, one: Line, against: Line) -
 
 def sasc_rows(experiment: Experiment) -> Rows:
     """Every cost on the shared pools."""
-    costs = (*paper.SASC[50], "trm", "trm-paper", "trm-hybrid")
-    return [_sasc_row(experiment, offset, cost) for offset in OFFSETS for cost in costs]
+    return [_sasc_row(experiment, offset, cost) for offset in OFFSETS for cost in RANKED]
 
 
-@row_of_runs
 def _sasc_row(experiment: Experiment, offset: int, cost: str) -> TableRow:
     known = paper.SASC.get(offset, {}).get(cost)
-    settings = [part.settings(experiment) for part in line(cost, sets(offset)).parts()]
-    values = together(every(lambda one: ranked(experiment, one), settings))
+    values = together([ranked(experiment, [Setting(MEMBER, cost, evaluation=name)]) for name in sets(offset)])
     metrics = {metric: values[metric] for metric in ("rho_geo", "rank", "selected")}
     return metric_row(experiment, MODEL, cost, None, metrics, known, f"offset {offset}")
 
 
+def selection_runs(experiment: Experiment) -> list[Cell]:
+    """Every cost on every evaluation set."""
+    settings = [Setting(MEMBER, cost, evaluation=name) for name in EVALUATIONS for cost in SELECTED]
+    return experiment.cells(SelectionRun(setting, SELECTION) for setting in settings)
+
+
 def selection_rows(experiment: Experiment) -> Rows:
     """One plan of 64 candidates and 10 iterations from every start."""
-    costs = ("raw", "task-state", "hybrid", "shuffled-hybrid", "trm")
-    return [_selection_row(experiment, offset, cost) for offset in OFFSETS for cost in costs]
+    return [_selection_row(experiment, offset, cost) for offset in OFFSETS for cost in SELECTED]
 
 
-@row_of_runs
 def _selection_row(experiment: Experiment, offset: int, cost: str) -> TableRow:
     settings = [Setting(MEMBER, cost, evaluation=name) for name in sets(offset)]
-    found = every(lambda setting: selections(experiment, setting, SELECTION), settings)
+    found = [selections(experiment, setting, SELECTION) for setting in settings]
     values = {metric: np.concatenate([one[metric] for one in found])[None] for metric in found[0]}
     known = paper.SELECTED.get(offset, {}).get(cost)
     return metric_row(experiment, MODEL, cost, None, values, known, f"offset {offset}")
 
 
-def final_rows(experiment: Experiment) -> Rows:
+def final_lines() -> list[Line]:
     """Where episodes end, at the paper's offset and evaluation seed, then at every offset over all pairs."""
     lines = [
         replace(line(cost, sets(50)[:1], reading, f"offset 50, {_pairs(SEEDS[0])}, {reading}"), paper=printed)
@@ -176,10 +184,14 @@ def final_rows(experiment: Experiment) -> Rows:
     for offset in OFFSETS:
         lines += [line(cost, sets(offset), setting=f"offset {offset}") for cost in COMPARED]
         lines += bounds(offset, f"offset {offset}")
-    return [_final_row(experiment, one) for one in lines]
+    return lines
 
 
-@row_of_runs
+def final_rows(experiment: Experiment) -> Rows:
+    """The lines, with the median of the distance."""
+    return [_final_row(experiment, one) for one in final_lines()]
+
+
 def _final_row(experiment: Experiment, one: Line) -> TableRow:
     row, distances = table_row(experiment, one, OUTCOMES), line_values(experiment, one)["distance"][0]
     ours = {**row.ours, "median": float(np.median(distances))}
@@ -189,8 +201,8 @@ def _final_row(experiment: Experiment, one: Line) -> TableRow:
 def audit_rows(experiment: Experiment) -> Rows:
     """Which stage limits the planner, by offset and reading."""
     rows = []
-    for reading, offset in ((WHOLE, 25), (WHOLE, 50), (WHOLE, 75), (BLOCK, 50)):
-        row = audit_row(experiment, line("raw", sets(offset)[:1], reading).parts()[0])
+    for (reading, offset), one in AUDITED.items():
+        row = audit_row(experiment, one)
         rows.append(replace(row, seed=None, setting=f"offset {offset}, {reading}, {row.setting}"))
     return rows
 
@@ -200,16 +212,16 @@ def _median_interval(values: np.ndarray, resamples: int = 20_000) -> list[float]
     return np.quantile(np.median(drawn, axis=1), (0.025, 0.975)).tolist()
 
 
-def fresh_rows(experiment: Experiment) -> Rows:
+def fresh_lines() -> list[Line]:
     """The paper's protocol and ours on pairs that nothing was chosen on."""
-    rows = []
+    lines = []
     for offset in FAR_OFFSETS:
         for costs, planner, searched in (
             (("raw",), None, WHOLE),
             (("raw", "trm-hybrid"), BEYOND, "to the end of the budget"),
         ):
-            rows += [_fresh_row(experiment, cost, offset, FRESH, planner, f", {searched}") for cost in costs]
-        rows.append(_fresh_row(experiment, RANDOM, offset, FRESH, None, ""))
+            lines += [_fresh_line(cost, offset, FRESH, planner, f", {searched}") for cost in costs]
+        lines.append(_fresh_line(RANDOM, offset, FRESH, None, ""))
     for offset in FAR_OFFSETS:
         for cost, planner, searched in (
             ("raw", None, f", {WHOLE}"),
@@ -217,15 +229,13 @@ def fresh_rows(experiment: Experiment) -> Rows:
             ("raw", FEWER, ", to the end of the budget, from logs, 37 x 5"),
             (RANDOM, None, ""),
         ):
-            rows.append(_fresh_row(experiment, cost, offset, NEW, planner, f"{searched}, new pairs"))
-    return rows
+            lines.append(_fresh_line(cost, offset, NEW, planner, f"{searched}, new pairs"))
+    return lines
 
 
-def _fresh_row(
-    experiment: Experiment, cost: str, offset: int, seeds: tuple[int, ...], planner: CEM | None, setting: str
-) -> TableRow:
+def _fresh_line(cost: str, offset: int, seeds: tuple[int, ...], planner: CEM | None, setting: str) -> Line:
     one = line(cost, sets(offset, seeds), setting=f"offset {offset}{setting}")
-    return table_row(experiment, one if planner is None else replace(one, changes={"planner": planner}), OUTCOMES)
+    return one if planner is None else replace(one, changes={"planner": planner})
 
 
 def _offset(offset: int, costs: Sequence[str], blockwise: Sequence[str] = ()) -> TablePlan:
@@ -234,14 +244,23 @@ def _offset(offset: int, costs: Sequence[str], blockwise: Sequence[str] = ()) ->
         "pairs for each of the evaluation seeds 3072 to 3074. Success is that at any time, final success that of the "
         "last state, distance the final task distance."
     )
+    rows = of_lines(OUTCOMES, lambda: offset_lines(offset, costs, blockwise))
     return TablePlan(
         f"{note} {PROTOCOL}",
         OUTCOMES,
-        lambda experiment: offset_rows(experiment, offset, costs, blockwise),
+        replace(rows, further=contact_cells) if offset == 50 else rows,
         picture=draw_contact if offset == 50 else None,
     )
 
 
+AUDITED = {
+    (reading, offset): line("raw", sets(offset)[:1], reading).parts()[0]
+    for reading, offset in ((WHOLE, 25), (WHOLE, 50), (WHOLE, 75), (BLOCK, 50))
+}
+RANKED = (*paper.SASC[50], "trm", "trm-paper", "trm-hybrid")
+SELECTED = ("raw", "task-state", "hybrid", "shuffled-hybrid", "trm")
+EVALUATIONS = [name for offset in OFFSETS for name in sets(offset)]
+RANKINGS = [SascRun(Setting(MEMBER, cost, evaluation=name)) for name in EVALUATIONS for cost in RANKED]
 PROTOCOL = (
     "CEM as the paper runs it here: 300 candidates of five blocks, 30 elites, 30 iterations, final mean. How much of a "
     "plan is executed can be read in two ways: all 25 actions, as in other tasks and public configurations, which is "
@@ -267,20 +286,20 @@ TABLES = {
     "pusht-sweep": TablePlan(
         f"The hybrid by the weight of its head, goal offset 50, 150 pairs, and with heads of another seed. {PROTOCOL}",
         OUTCOMES,
-        sweep_rows,
+        of_lines(OUTCOMES, sweep_lines),
     ),
     "pusht-differences": TablePlan(
         "Paired differences over the 150 pairs of an offset: success in points, final task distance in its own unit. "
         "The paper prints means alone (of one evaluation seed at offset 25); the differences of these stand beside.",
         ("success", "distance"),
-        difference_rows,
+        TableRows(difference_runs, difference_rows),
     ),
     "pusht-sasc": TablePlan(
         "SASC: 96 Gaussian candidates of 25 actions for each of 150 pairs, rolled out and executed once for all costs. "
         "ρ is the rank correlation with the task distance of where a candidate really ends, rank the percentage of the "
         "others that the cost puts before the truly best one, selected the task distance of the one it puts first.",
         ("rho_geo", "rank", "selected"),
-        sasc_rows,
+        TableRows(RANKINGS, sasc_rows),
         title="PushT: how each cost ranks the same candidates",
         drawn=("rho_geo", "rank", "selected"),
     ),
@@ -291,14 +310,14 @@ TABLES = {
         "best: after the candidate that ends nearest, and rank the percentage of the others that the cost puts before "
         "it.",
         ("refined", "pool_best", "selected", "selected_success", "selected_final", "rank"),
-        selection_rows,
+        TableRows(selection_runs, selection_rows),
         title="PushT: distance and success after one plan",
         drawn=("selected", "selected_success"),
     ),
     "pusht-final-distance": TablePlan(
         f"Where episodes end. The median's interval resamples episodes, too. {PROTOCOL}",
         ("success", "distance", "median", "final_success"),
-        final_rows,
+        TableRows(lambda experiment: line_runs(experiment, final_lines()), final_rows),
     ),
     "pusht-audit": TablePlan(
         "Which stage limits latent distance in the paper's protocol, by `reachcost audit`: 50 pairs of seed 3072 of "
@@ -306,7 +325,7 @@ TABLES = {
         "coordinate that a probe reads worst; ranking: share of the possible gain; dynamics: skill of predicting "
         "states; execution: % success. Brackets are 95 % intervals of the audit, over episodes.",
         ("goals", "sampling", "representation", "coverage", "ranking", "dynamics", "foresight", "execution"),
-        audit_rows,
+        TableRows(lambda experiment: [audit_cell(experiment, one) for one in AUDITED.values()], audit_rows),
         intervals="",
     ),
     "pusht-fresh": TablePlan(
@@ -324,7 +343,7 @@ TABLES = {
         "a plan, for five times as many actions. (Pairs of seeds 6001 to 6003 were given up after 50 of each offset, "
         "on which the paper's `hybrid` did as `raw`.)",
         OUTCOMES,
-        fresh_rows,
+        of_lines(OUTCOMES, fresh_lines),
         title="PushT, fresh pairs: the paper's planner, and one that plans to the end of the budget",
         drawn=("success", "distance"),
     ),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from itertools import chain
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -15,11 +14,12 @@ from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
 from reachcost.results.records import Evaluated, require_rows
 from reachcost.results.tables import TableRow
-from reachcost.studies.cells.waiting import every
+from reachcost.studies.cells.cell import Cell, RunSpec
 from reachcost.studies.experiment import Recording
 from reachcost.studies.lines import mean_intervals
-from reachcost.studies.suite.labels import BOUNDS, HEADS, SETTINGS, Place, paper_studies, way_row
-from reachcost.studies.suite.settings import worlds
+from reachcost.studies.suite.labels import BOUNDS, HEADS, SETTINGS, Place, WayRun, paper_studies, place_of, way_row
+from reachcost.studies.tables import TableRows
+from reachcost.worlds import suite
 
 METRICS = ("success", "steps")
 COST = "trm-auto"
@@ -40,13 +40,6 @@ NOTE = (
     "budget where it was not reached. `oracle` plans with the simulator, the true distance and the planner of the "
     "world, `random` acts at random: the lines of table `labels`. Brackets are 95 % intervals over seeds and episodes."
 )
-
-
-def budget_rows(recording: Recording) -> list[TableRow]:
-    """Those of the paper, then the suite."""
-    studies = [study for study in paper_studies() if "budget" not in study.tables]
-    places = [*map(Place.of_study, studies), *(Place.of_world(recording, world) for world in worlds())]
-    return [*chain.from_iterable(every(lambda place: place_rows(recording, place), places))]
 
 
 def planners(own: CEM | CategoricalCEM) -> dict[str, CEM | CategoricalCEM]:
@@ -76,38 +69,79 @@ def planners(own: CEM | CategoricalCEM) -> dict[str, CEM | CategoricalCEM]:
     return {f"{name} {planner.candidates} x {planner.iterations}": planner for name, planner in found}
 
 
-def place_rows(recording: Recording, place: Place) -> list[TableRow]:
-    """Every planner in one place, all with one head; floor and ceiling are those of the table `labels`."""
-    ways = planners(cast("CEM | CategoricalCEM", place.planner))
+@dataclass(frozen=True)
+class BudgetRun(RunSpec):
+    """Every planner in one world, all with one head; rows are seeds, planners and episodes."""
 
-    def compute(_: Path) -> Evaluated:
+    kind: ClassVar[str] = "budget"
+    world: str
+    """A world of the suite, or the study of another."""
+
+    def name(self, recording: Recording) -> str:
+        """The world."""
+        return self.world
+
+    def config(self, recording: Recording) -> dict[str, Any]:
+        """The world, the head and the planners."""
+        place = recording.once(place_of, self.world)
+        ways = {"planners": _planners(place), "planner_seeds": SEEDS}
+        return {**place.declared, "way": COST, "settings": SETTINGS[COST], **ways}
+
+    def compute(self, recording: Recording, directory: Path) -> Evaluated:
+        """Train the head, and run every episode with every planner."""
+        place = recording.once(place_of, self.world)
         cost, parts = HeadCost(HEADS[COST](place)), []
         for seed in SEEDS:
-            for name, planner in ways.items():
+            for name, planner in _planners(place).items():
                 logs = place.latents if planner.from_logs else None
                 runs = control(place.task, place.model, {name: cost}, place.goals, planner, seed=seed, logs=logs)
                 parts.append({**runs.rows(), "seed": np.full(len(place.goals), seed)})
         return Evaluated({key: np.concatenate([part[key] for part in parts]) for key in parts[0]}, place.goals.record)
 
-    config = {**place.declared, "way": COST, "settings": SETTINGS[COST], "planners": ways, "planner_seeds": SEEDS}
-    run = recording.run("budget", place.name, config, compute)
-    bounds = [way_row(recording, place, name) for name in BOUNDS]
+
+def _planners(place: Place) -> dict[str, CEM | CategoricalCEM]:
+    return planners(cast("CEM | CategoricalCEM", place.planner))
+
+
+def budget_worlds() -> list[str]:
+    """Those of the paper that have no such table themselves, then the suite."""
+    return [*(study.name for study in paper_studies() if "budget" not in study.tables), *suite()]
+
+
+def budget_runs(recording: Recording) -> list[Cell]:
+    """Every planner in every world, with floor and ceiling."""
+    bounds = [WayRun(world, name) for world in budget_worlds() for name in BOUNDS]
+    return recording.cells([*map(BudgetRun, budget_worlds()), *bounds])
+
+
+def budget_rows(recording: Recording) -> list[TableRow]:
+    """Every planner in every world."""
+    return [row for world in budget_worlds() for row in world_rows(recording, world)]
+
+
+def world_rows(recording: Recording, world: str) -> list[TableRow]:
+    """Every planner in one world, all with one head; floor and ceiling are those of the table `labels`."""
+    run, ways = recording.read(BudgetRun(world)), _planners(recording.once(place_of, world))
+    bounds = [way_row(recording, world, name) for name in BOUNDS]
     episodes = sorted(set(run.table()["episode"].to_pylist()))
     read = require_rows(run, {"cost": [*ways], "seed": SEEDS, "episode": episodes}, METRICS)
     rows = [
-        _row(place, name, {"success": 100 * read["success"][number], "steps": read["steps"][number]})
+        _row(world, name, {"success": 100 * read["success"][number], "steps": read["steps"][number]})
         for number, name in enumerate(ways)
     ]
     return [*rows, *bounds]
 
 
-def _row(place: Place, setting: str, values: dict[str, np.ndarray]) -> TableRow:
+def _row(world: str, setting: str, values: dict[str, np.ndarray]) -> TableRow:
     return TableRow(
         cost=COST,
-        model=place.name,
+        model=world,
         n=values["success"].size,
         ours={metric: float(value.mean()) for metric, value in values.items()},
         interval=mean_intervals(values, {"success"}),
         paper=None,
         setting=setting,
     )
+
+
+ROWS = TableRows(budget_runs, budget_rows)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -37,13 +37,14 @@ from reachcost.planning.random_policy import RandomPolicy
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.records import Evaluated, require_rows
 from reachcost.results.tables import TableRow
-from reachcost.studies.cells.waiting import row_of_runs
+from reachcost.studies.cells.cell import Cell, RunSpec
 from reachcost.studies.experiment import Recording
 from reachcost.studies.lines import mean_intervals
 from reachcost.studies.registry import STUDIES, study_of
 from reachcost.studies.study import Study
 from reachcost.studies.suite.settings import settings_of, worlds
 from reachcost.tasks.contract import Task
+from reachcost.worlds import suite
 from reachcost.worlds.sets import EPISODES
 from reachcost.worlds.world import PARTS, World, require_packages
 
@@ -202,6 +203,8 @@ OTHERS: dict[str, Callable[[Place], Way]] = {
 }
 UNRANKED = ("gc-idm", "random", "oracle")
 """What has no terminal cost that ranks latents."""
+WAYS = (*OTHERS, *HEADS)
+DIRECTED = "one-way"
 BOUNDS = ("oracle", "random")
 """What plans without a world model, or not at all."""
 
@@ -218,24 +221,35 @@ def require_ready() -> None:
         study.require()
 
 
-def label_rows(recording: Recording) -> list[TableRow]:
-    """Every way in every world: those of the paper, then the suite."""
-    places = [*map(Place.of_study, paper_studies()), *(Place.of_world(recording, world) for world in worlds())]
-    return [way_row(recording, place, name) for place in places for name in (*OTHERS, *HEADS)]
+def place_of(recording: Recording, world: str) -> Place:
+    """A world of the suite, or that of a study."""
+    if world in suite():
+        return Place.of_world(recording, suite()[world])
+    return Place.of_study(cast(Study, study_of(world)))
 
 
-def directed_rows(recording: Recording) -> list[TableRow]:
-    """The world whose gate opens one way: labels and heads that know it, and those that do not."""
-    (world,) = (world for world in worlds() if world.name == "one-way")
-    place = Place.of_world(recording, world)
-    return [way_row(recording, place, name, shown={"trm-auto": "trm-directed"}) for name in (*OTHERS, *HEADS)]
+@dataclass(frozen=True)
+class WayRun(RunSpec):
+    """What a label source, head or peer makes of a world; rows are episodes."""
 
+    kind: ClassVar[str] = "labels"
+    world: str
+    """A world of the suite, or the study of another."""
+    way: str
+    """One of `HEADS` or `OTHERS`."""
 
-@row_of_runs
-def way_row(recording: Recording, place: Place, name: str, shown: Mapping[str, str] | None = None) -> TableRow:
-    """What a way makes of a place; `shown` renames it."""
+    def name(self, recording: Recording) -> str:
+        """World and way."""
+        return f"{self.world}-{self.way}"
 
-    def compute(_: Path) -> Evaluated:
+    def config(self, recording: Recording) -> dict[str, Any]:
+        """The world, and how heads are trained."""
+        place = recording.once(place_of, self.world)
+        return {**place.declared, "way": self.way, "settings": SETTINGS.get(self.way)}
+
+    def compute(self, recording: Recording, directory: Path) -> Evaluated:
+        """Train, run every episode, and count operations."""
+        name, place = self.way, recording.once(place_of, self.world)
         require_latents(place.latents)  # before the clock starts: encoding is no part of what is timed
         began = time.perf_counter()
         with one_thread(), warnings.catch_warnings():
@@ -252,8 +266,35 @@ def way_row(recording: Recording, place: Place, name: str, shown: Mapping[str, s
             rows["rho"] = sasc(place.task, model, {name: cost}, place.goals).rankings[name].spearman
         return Evaluated(rows, place.goals.record)
 
-    config = {**place.declared, "way": name, "settings": SETTINGS.get(name)}
-    run = recording.run("labels", f"{place.name}-{name}", config, compute)
+
+def all_worlds() -> list[str]:
+    """Those of the paper, then the suite."""
+    return [*(study.name for study in paper_studies()), *suite()]
+
+
+def label_runs(recording: Recording) -> list[Cell]:
+    """Every way in every world."""
+    return recording.cells(WayRun(world, way) for world in all_worlds() for way in WAYS)
+
+
+def label_rows(recording: Recording) -> list[TableRow]:
+    """Every way in every world: those of the paper, then the suite."""
+    return [way_row(recording, world, way) for world in all_worlds() for way in WAYS]
+
+
+def directed_runs(recording: Recording) -> list[Cell]:
+    """Every way in the world whose gate opens one way."""
+    return recording.cells(WayRun(DIRECTED, way) for way in WAYS)
+
+
+def directed_rows(recording: Recording) -> list[TableRow]:
+    """The world whose gate opens one way: labels and heads that know it, and those that do not."""
+    return [way_row(recording, DIRECTED, way, shown={"trm-auto": "trm-directed"}) for way in WAYS]
+
+
+def way_row(recording: Recording, world: str, name: str, shown: Mapping[str, str] | None = None) -> TableRow:
+    """What a way makes of a world; `shown` renames it."""
+    run = recording.read(WayRun(world, name))
     episodes = sorted(set(run.table()["episode"].to_pylist()))  # of the run: a world may need packages to be made
     further = {"seconds": name not in BOUNDS, "operations": name not in BOUNDS, "rho": name not in UNRANKED}
     read = require_rows(run, {"cost": [name], "episode": episodes}, ("success", *filter(further.get, further)))
@@ -262,7 +303,7 @@ def way_row(recording: Recording, place: Place, name: str, shown: Mapping[str, s
     effort = {"operations": float(read["operations"].mean())} if "operations" in read else {}
     return TableRow(
         cost=(shown or {}).get(name, name),
-        model=place.name,
+        model=world,
         n=len(episodes),
         ours={**{metric: float(value.mean()) for metric, value in values.items()}, **learned, **effort},
         interval=mean_intervals(values, {"success"}),

@@ -17,6 +17,11 @@ def worlds() -> list[World]:
     return [*suite().values()]
 
 
+def world_of(name: str) -> World:
+    """The world of that name."""
+    return suite()[name]
+
+
 def settings_of(recording: Recording, world: World) -> dict[str, Any]:
     """What a run in a world depends on, as far as it is declared."""
     declared = ("logs", "wandering", "planner", "cost", "recipe", "pairs")

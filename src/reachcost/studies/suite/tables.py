@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,16 +15,16 @@ from reachcost.planning.control import control
 from reachcost.planning.random_policy import RandomPolicy
 from reachcost.results.records import Evaluated, require_rows
 from reachcost.results.tables import TableRow
-from reachcost.studies.cells.waiting import every
+from reachcost.studies.cells.cell import RunSpec
 from reachcost.studies.experiment import Recording
 from reachcost.studies.lines import mean_intervals
 from reachcost.studies.study import Tables
 from reachcost.studies.suite import budget
-from reachcost.studies.suite.labels import METRICS, directed_rows, label_rows, require_ready
-from reachcost.studies.suite.settings import settings_of, worlds
+from reachcost.studies.suite.labels import METRICS, directed_rows, directed_runs, label_rows, label_runs, require_ready
+from reachcost.studies.suite.settings import settings_of, world_of, worlds
 from reachcost.studies.suite.verdicts import METRICS as JUDGED
-from reachcost.studies.suite.verdicts import NOTE, verdict_rows
-from reachcost.studies.tables import TablePlan
+from reachcost.studies.suite.verdicts import NOTE, VERDICTS, verdict_rows
+from reachcost.studies.tables import TablePlan, TableRows
 from reachcost.worlds.faults import whole
 from reachcost.worlds.world import World
 
@@ -36,13 +37,24 @@ SUITE_NOTE = (
 )
 
 
-def suite_rows(recording: Recording) -> list[TableRow]:
-    """Floor, ceiling, latent distance and the repair in every world."""
-    return [*chain.from_iterable(every(lambda world: _lines(recording, world), worlds()))]
+@dataclass(frozen=True)
+class WorldRun(RunSpec):
+    """Floor, ceiling, latent distance and the repair in a world; rows are costs and episodes."""
 
+    kind: ClassVar[str] = "worlds"
+    world: str
 
-def _lines(recording: Recording, world: World) -> list[TableRow]:
-    def compute(_: Path) -> Evaluated:
+    def name(self, recording: Recording) -> str:
+        """The world."""
+        return self.world
+
+    def config(self, recording: Recording) -> dict[str, Any]:
+        """The world and its set."""
+        return {**settings_of(recording, world_of(self.world)), "part": "report"}
+
+    def compute(self, recording: Recording, directory: Path) -> Evaluated:
+        """Run every episode under every cost."""
+        world = world_of(self.world)
         planner = whole(world, "report")
         task, model, goals = planner.task, planner.model, planner.evaluation
         head = HeadCost(world.repair(task, model, planner.logs)) if world.cost == "raw" else planner.cost
@@ -56,7 +68,14 @@ def _lines(recording: Recording, world: World) -> list[TableRow]:
         parts = [run.rows() for run in runs]
         return Evaluated({key: np.concatenate([part[key] for part in parts]) for key in parts[0]}, goals.record)
 
-    run = recording.run("worlds", world.name, {**settings_of(recording, world), "part": "report"}, compute)
+
+def suite_rows(recording: Recording) -> list[TableRow]:
+    """Floor, ceiling, latent distance and the repair in every world."""
+    return [row for world in worlds() for row in _rows(recording, world)]
+
+
+def _rows(recording: Recording, world: World) -> list[TableRow]:
+    run = recording.read(WorldRun(world.name))
     episodes = sorted(set(run.table()["episode"].to_pylist()))
     success = 100 * require_rows(run, {"cost": COSTS, "episode": episodes}, ("success",))["success"]
     return [
@@ -96,15 +115,17 @@ LABELS_NOTE = (
     "settings of single worlds). All these sets had been published before, in the tables of their worlds. A row has at "
     f"most one head and one planner seed. {WAYS}"
 )
+WORLDS = TableRows([WorldRun(world.name) for world in worlds()], suite_rows)
+DIRECTED = TableRows(directed_runs, directed_rows)
 STUDY = Tables(
     name="suite",
     protocol=2,
     tables={
-        "worlds": TablePlan(SUITE_NOTE, ("success",), suite_rows, intervals="", legend=False),
-        "directed": TablePlan(DIRECTED_NOTE, METRICS, directed_rows, intervals="", legend=False),
-        "labels": TablePlan(LABELS_NOTE, METRICS, label_rows, intervals="", legend=False),
-        "budget-worlds": TablePlan(budget.NOTE, budget.METRICS, budget.budget_rows, intervals="", legend=False),
-        "verdicts": TablePlan(NOTE, JUDGED, verdict_rows, intervals="", legend=False),
+        "worlds": TablePlan(SUITE_NOTE, ("success",), WORLDS, intervals="", legend=False),
+        "directed": TablePlan(DIRECTED_NOTE, METRICS, DIRECTED, intervals="", legend=False),
+        "labels": TablePlan(LABELS_NOTE, METRICS, TableRows(label_runs, label_rows), intervals="", legend=False),
+        "budget-worlds": TablePlan(budget.NOTE, budget.METRICS, budget.ROWS, intervals="", legend=False),
+        "verdicts": TablePlan(NOTE, JUDGED, TableRows(VERDICTS, verdict_rows), intervals="", legend=False),
     },
     headings={
         "seconds": ("seconds", 0),

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from functools import cache
-from itertools import chain
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,12 +13,11 @@ from reachcost.audits.planner import Audit, audit_planner
 from reachcost.data.latents import encode_logs
 from reachcost.results.records import Evaluated, Run
 from reachcost.results.tables import TableRow
-from reachcost.studies.cells.waiting import every
+from reachcost.studies.cells.cell import RunSpec
 from reachcost.studies.experiment import Recording
 from reachcost.studies.suite.outcomes import LOGS_ONLY, NOTHING, SIMULATOR, Outcome, summary_rows
-from reachcost.studies.suite.settings import TUNED, settings_of, worlds
+from reachcost.studies.suite.settings import TUNED, settings_of, world_of, worlds
 from reachcost.worlds.faults import FAULTS, Planner, whole
-from reachcost.worlds.world import World
 
 METRICS = ("right", "wrong", "cannot_tell", "success")
 UNSEEN = 99
@@ -40,24 +38,28 @@ NOTE = (
 )
 
 
-def verdict_rows(recording: Recording) -> list[TableRow]:
-    """Shares over worlds, then a line for every world and fault."""
-    found = every(lambda world: outcomes_in(recording, world), worlds())
-    return summary_rows([*chain.from_iterable(found)], TUNED)
+@dataclass(frozen=True)
+class VerdictRun(RunSpec):
+    """What both audits of a planner say, whole or broken; rows are those of the audits."""
 
+    kind: ClassVar[str] = "verdicts"
+    world: str
+    condition: str
+    """What is planted: `nothing`, or one of `FAULTS`."""
 
-def outcomes_in(recording: Recording, world: World) -> list[Outcome]:
-    """What the audits say of every planner in a world."""
-    made = cache(lambda: whole(world, "report"))
-    planted = [name for name, fault in FAULTS.items() if fault.fits(world)]
-    return every(lambda condition: _audited(recording, world, condition, made), (NOTHING, *planted))
+    def name(self, recording: Recording) -> str:
+        """World and condition."""
+        return f"{self.world}-{self.condition}"
 
+    def config(self, recording: Recording) -> dict[str, Any]:
+        """World, condition and unseen logs."""
+        settings = settings_of(recording, world_of(self.world))
+        return {**settings, "condition": self.condition, "part": "report", "unseen": UNSEEN}
 
-def _audited(recording: Recording, world: World, condition: str, made: Callable[[], Planner]) -> Outcome:
-    """What both audits of a planner say."""
-
-    def compute(directory: Path) -> Evaluated:
-        planner = made() if condition == NOTHING else FAULTS[condition].plant(made())
+    def compute(self, recording: Recording, directory: Path) -> Evaluated:
+        """Audit the planner with the simulator, and from logs alone."""
+        made = recording.once(_whole, self.world)
+        planner = made if self.condition == NOTHING else FAULTS[self.condition].plant(made)
         audits = {SIMULATOR: _with_simulator(planner), LOGS_ONLY: _from_logs(planner)}
         documents = {name: audit.document() for name, audit in audits.items()}
         (directory / "audits.json").write_text(
@@ -67,8 +69,21 @@ def _audited(recording: Recording, world: World, condition: str, made: Callable[
         rows = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
         return Evaluated(rows, planner.evaluation.record)
 
-    config = {**settings_of(recording, world), "condition": condition, "part": "report", "unseen": UNSEEN}
-    return _read(world.name, condition, recording.run("verdicts", f"{world.name}-{condition}", config, compute))
+
+VERDICTS = [
+    VerdictRun(world.name, condition)
+    for world in worlds()
+    for condition in (NOTHING, *(name for name, fault in FAULTS.items() if fault.fits(world)))
+]
+
+
+def verdict_rows(recording: Recording) -> list[TableRow]:
+    """Shares over worlds, then a line for every world and fault."""
+    return summary_rows([_read(run, recording.read(run)) for run in VERDICTS], TUNED)
+
+
+def _whole(recording: Recording, world: str) -> Planner:
+    return whole(world_of(world), "report")
 
 
 def _with_simulator(planner: Planner) -> Audit:
@@ -81,12 +96,12 @@ def _from_logs(planner: Planner) -> Audit:
     return audit_planner(planner.model, planner.latents, planner.cost, planner=planner.search, **shown)
 
 
-def _read(world: str, condition: str, run: Run) -> Outcome:
+def _read(declared: VerdictRun, run: Run) -> Outcome:
     documents = json.loads(run.text("audits.json"))
     execution = next(stage for stage in documents[SIMULATOR]["stages"] if stage["name"] == "execution")
     return Outcome(
-        world=world,
-        condition=condition,
+        world=declared.world,
+        condition=declared.condition,
         episodes=documents[SIMULATOR]["episodes"],
         success=execution["value"],
         succeeds=execution["outcome"] == "pass",

@@ -6,8 +6,7 @@ that none of them saw as a pair.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -18,10 +17,11 @@ from reachcost.fitting.pairs import Pairs, PairSet
 from reachcost.heads.base import LearnedHead
 from reachcost.results.records import Columns, Run
 from reachcost.results.tables import TableRow
+from reachcost.studies.cells.cell import Cell
 from reachcost.studies.experiment import Experiment
-from reachcost.studies.recipes import recipe_rows
-from reachcost.studies.study import HeadPlan, Member
-from reachcost.studies.tables import TablePlan
+from reachcost.studies.recipes import JudgedRun, recipe_rows
+from reachcost.studies.study import HeadPlan
+from reachcost.studies.tables import TablePlan, TableRows
 from reachcost.studies.toponav.settings import KIND, MEMBERS, OUR_HEAD, PAPER_HEAD
 
 NOTE = (
@@ -48,25 +48,42 @@ def plans() -> dict[str, HeadPlan]:
     }
 
 
-def compared_rows(experiment: Experiment) -> list[TableRow]:
-    """Train every recipe, then measure it on pairs that none of them saw."""
-    compared = experiment.variant(name="toponav-recipes", heads=plans())
-    unseen = cache(lambda: unseen_pairs(compared))
+def compared(experiment: Experiment) -> Experiment:
+    """The study whose heads are the recipes."""
+    return experiment.variant(name="toponav-recipes", heads=plans())
+
+
+@dataclass(frozen=True)
+class RecipeRun(JudgedRun):
+    """The error of a head on pairs that no head was trained on; rows are episodes."""
+
+    def name(self, recording: Experiment) -> str:
+        """Member and plan."""
+        return f"{self.member.label}-{self.plan}"
 
     @torch.no_grad()
-    def judge(_: Member, head: LearnedHead) -> Columns:
-        latents, pairs = compared.latents(KIND).values, unseen()
+    def judge(self, recording: Experiment, head: LearnedHead) -> Columns:
+        """Squared errors, summed over the pairs of each episode."""
+        latents, pairs = recording.latents(KIND).values, recording.once(unseen_pairs)
         error = (head(latents[pairs.first], latents[pairs.second]) - pairs.gap).double().square().numpy()
-        episodes, place = np.unique(compared.logs.episode_of(pairs.first.numpy()), return_inverse=True)
+        episodes, place = np.unique(recording.logs.episode_of(pairs.first.numpy()), return_inverse=True)
         return {"episode": episodes, "pairs": np.bincount(place), "squared_error": np.bincount(place, weights=error)}
+
+
+def compared_runs(experiment: Experiment) -> list[Cell]:
+    """Every recipe, measured."""
+    return experiment.derive(compared).cells(RUNS)
+
+
+def compared_rows(experiment: Experiment) -> list[TableRow]:
+    """The error of every recipe."""
 
     def read(run: Run) -> tuple[int, dict[str, np.ndarray]]:
         table = run.table()
         count = sum(table["pairs"].to_pylist())
         return count, {"validation_rmse": np.sqrt([sum(table["squared_error"].to_pylist()) / count])}
 
-    heads = {f"{member.label}-{{}}": (member, member.seed) for member in MEMBERS[KIND]}
-    return recipe_rows(compared, heads, judge, read)
+    return recipe_rows(experiment.derive(compared), RUNS, read)
 
 
 def unseen_pairs(experiment: Experiment) -> PairSet:
@@ -88,4 +105,6 @@ def _seen(experiment: Experiment, judge: PairSet, trained: Pairs) -> np.ndarray:
     return Exclusion(experiment.logs, [as_set]).bans(judge.first.numpy(), judge.second.numpy())
 
 
-TABLE = TablePlan(NOTE, ("validation_rmse",), compared_rows, intervals="", legend=False)
+RUNS = [RecipeRun(plan, member, member.seed) for plan in plans() for member in MEMBERS[KIND]]
+ROWS = TableRows(compared_runs, compared_rows)
+TABLE = TablePlan(NOTE, ("validation_rmse",), ROWS, intervals="", legend=False)

@@ -9,9 +9,9 @@ from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.tabular import tabulate
 from reachcost.results.tables import TableRow
 from reachcost.studies.experiment import Experiment
-from reachcost.studies.lines import Line, difference_row, per_seed, table_row
+from reachcost.studies.lines import Line, difference_row, line_runs, per_seed, table_row
 from reachcost.studies.study import Study
-from reachcost.studies.tables import TablePlan
+from reachcost.studies.tables import TablePlan, TableRows, of_lines
 from reachcost.studies.toponav import paper, recipes
 from reachcost.studies.toponav.figures import FIGURES
 from reachcost.studies.toponav.settings import HEADS, KIND, LOGS, MEMBERS, POOLS, SEEDS, exact
@@ -50,30 +50,29 @@ def lines(*costs: str) -> list[Line]:
     ]
 
 
+MEANS = lines("raw", "trm-paper", "shuffled", "trm", "oracle", "oracle+tie-break", "trm+tie-break", "random")
+READINGS = lines(
+    *("raw", "trm-paper", "trm-printed", "trm-printed-256", "shuffled", "shuffled-train", "oracle", "random")
+)
+
+
+def with_seeds(means: list[Line]) -> list[Line]:
+    """Means, then single seeds."""
+    singles = zip(*(per_seed(line, SEEDS) for line in means), strict=True)
+    return [*means, *(line for one_seed in singles for line in one_seed)]
+
+
 def toponav_rows(experiment: Experiment) -> list[TableRow]:
     """Means, paired differences to latent distance, then single seeds."""
-    means = lines("raw", "trm-paper", "shuffled", "trm", "oracle", "oracle+tie-break", "trm+tie-break", "random")
-    raw, temporal, _, ours, *_ = means
-    rows = [table_row(experiment, line, METRICS) for line in means]
-    rows.append(difference_row(experiment, temporal, raw, paper.DIFFERENCE))
-    rows.append(difference_row(experiment, ours, raw))
-    singles = zip(*(per_seed(line, SEEDS) for line in means), strict=True)
-    rows += [table_row(experiment, line, METRICS) for one_seed in singles for line in one_seed]
+    raw, temporal, _, ours, *_ = MEANS
+    rows = [table_row(experiment, line, METRICS) for line in with_seeds(MEANS)]
+    differences = [difference_row(experiment, temporal, raw, paper.DIFFERENCE), difference_row(experiment, ours, raw)]
+    rows[len(MEANS) : len(MEANS)] = differences
     for number, seed in enumerate(SEEDS):
         one, base = (replace(line, seeds=(seed,), single=True) for line in (temporal, raw))
         apart = difference_row(experiment, one, base, {"success": paper.DIFFERENCES[number]})
         rows.append(replace(apart, ours={"success": apart.ours["success"]}))
     return rows
-
-
-def readings_rows(experiment: Experiment) -> list[TableRow]:
-    """Means, then single seeds."""
-    means = lines(
-        *("raw", "trm-paper", "trm-printed", "trm-printed-256", "shuffled", "shuffled-train", "oracle", "random")
-    )
-    singles = zip(*(per_seed(line, SEEDS) for line in means), strict=True)
-    every = [*means, *(line for one_seed in singles for line in one_seed)]
-    return [table_row(experiment, line, paper.METRICS) for line in every]
 
 
 STUDY = Study(
@@ -87,8 +86,14 @@ STUDY = Study(
     pools=POOLS,
     evaluation="detour",
     tables={
-        "toponav": TablePlan(f"{NOTE}\n\n{LEGEND}", METRICS, toponav_rows),
-        "toponav-readings": TablePlan(f"{NOTE}\n\n{READINGS_LEGEND}", paper.METRICS, readings_rows),
+        "toponav": TablePlan(
+            f"{NOTE}\n\n{LEGEND}",
+            METRICS,
+            TableRows(lambda experiment: line_runs(experiment, with_seeds(MEANS), METRICS), toponav_rows),
+        ),
+        "toponav-readings": TablePlan(
+            f"{NOTE}\n\n{READINGS_LEGEND}", paper.METRICS, of_lines(paper.METRICS, lambda: with_seeds(READINGS))
+        ),
         "toponav-recipes": recipes.TABLE,
     },
     figures=FIGURES,

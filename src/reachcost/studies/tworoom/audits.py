@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
-from itertools import chain, product
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
 from reachcost.audits.labels import label_quality
 from reachcost.audits.stages.ranking import MARGIN
 from reachcost.base.seeding import generator
+from reachcost.data.logs import Logs
 from reachcost.data.probe import PROBE_ROWS, episode_split, fit_probe, score_readings
 from reachcost.results.figures.distributions import draw_distributions
 from reachcost.results.ranking import correlation, ranks
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.stats import cluster_bootstrap, paired_bootstrap
 from reachcost.results.tables import TableRow
-from reachcost.studies.cells.waiting import every, row_of_runs
+from reachcost.studies.cells.cell import Cell, RunSpec
+from reachcost.studies.closed_loop import ControlRun
 from reachcost.studies.experiment import Experiment
-from reachcost.studies.lines import Line, Values, difference_row, measured, metric_row, ranked
-from reachcost.studies.ranking import logged_run
+from reachcost.studies.lines import Line, Values, difference_row, line_runs, measured, metric_row, ranked
+from reachcost.studies.ranking import LoggedRun, SascRun
 from reachcost.studies.study import Member, Setting
 from reachcost.studies.tworoom import paper_audits as paper
 from reachcost.studies.tworoom.control import baselines
@@ -48,45 +51,66 @@ JUDGED = (
     "residual",
 )
 """Costs that are audited."""
-HELD_OUT_LOGS = {"seed": 201, "episodes": 1_000}
+HELD_OUT_LOGS = (("seed", 201), ("episodes", 1_000))
 """Logs that no model and no head ever saw."""
 GOALS = 200
+DIFFERENCES = ("raw", "trm-complete", "trm-paper", "trm")
+"""Costs whose rankings are compared, the first with the others."""
+REPAIRED = ("trm-paper", "trm")
+"""Costs whose success is compared with that of latent distance."""
+LOGGED = [line.cost for line in baselines() if line.cost in JUDGED]
+"""Costs that are audited by logs alone."""
+
+
+def settings_of(costs: Iterable[str], members: Sequence[Member] = LEWM) -> list[Setting]:
+    """Costs on world models."""
+    return [Setting(member, cost) for cost in costs for member in members]
+
+
+def sasc_runs(experiment: Experiment) -> list[Cell]:
+    """Every cost on the shared pools of every world model."""
+    return experiment.cells(map(SascRun, settings_of((*JUDGED, "oracle"))))
 
 
 def sasc_rows(experiment: Experiment) -> Rows:
     """Every cost on the shared pools: seed 3072 as in the paper, then the mean over world models."""
-
-    def row(line: tuple[Sequence[Member], str]) -> TableRow:
-        members, cost = line
+    rows = []
+    for members, cost in product((LEWM[:1], LEWM), (*JUDGED, "oracle")):
         single = len(members) == 1
-        values = ranked(experiment, [Setting(member, cost) for member in members])
+        values = ranked(experiment, settings_of([cost], members))
         printed = paper.SASC.get(cost) if single else None
-        return metric_row(experiment, "lewm", cost, members[0].seed if single else None, values, printed)
-
-    return every(row, product((LEWM[:1], LEWM), (*JUDGED, "oracle")))
+        rows.append(metric_row(experiment, "lewm", cost, members[0].seed if single else None, values, printed))
+    return rows
 
 
 def draw_ranks(experiment: Experiment, path: Path) -> None:
     """Where each cost ranks the truly best candidate: all episodes and world models."""
     shown = ("raw", "decoded-xy", "decoded-geodesic", "trm-paper", "trm", "geodesic-mlp", "shuffled")
-    ranks = {cost: ranked(experiment, [Setting(member, cost) for member in LEWM])["rank"].ravel() for cost in shown}
+    ranks = {cost: ranked(experiment, settings_of([cost]))["rank"].ravel() for cost in shown}
     axis = "candidates ranked before it, % (linear to 1, then logarithmic; left is better)"
     draw_distributions(ranks, path, "Where each cost ranks the truly best candidate", axis)
 
 
 def statistics_rows(experiment: Experiment) -> Rows:
     """Paired differences: of rankings over the episodes of one world model, of success over world models."""
-    return [*chain.from_iterable(every(lambda rows: rows(experiment), (_ranking_differences, _success_differences)))]
+    return [*_ranking_differences(experiment), *_success_differences(experiment)]
+
+
+def statistics_runs(experiment: Experiment) -> list[Cell]:
+    """Rankings of the first world model, closed loops of all."""
+    lines = [Line("lewm", cost) for cost in ("raw", *REPAIRED)]
+    return [
+        *experiment.cells(map(SascRun, settings_of(DIFFERENCES, LEWM[:1]))),
+        *line_runs(experiment, lines),
+    ]
 
 
 def _ranking_differences(experiment: Experiment) -> Rows:
-    first, costs = LEWM[0], ("raw", "trm-complete", "trm-paper", "trm")
-    values = every(lambda cost: ranked(experiment, [Setting(first, cost)]), costs)
-    found = {
-        cost: {metric: one[metric][0] for metric in paper.STATISTICS} for cost, one in zip(costs, values, strict=True)
-    }
+    first = LEWM[0]
+    values = {cost: ranked(experiment, [Setting(first, cost)]) for cost in DIFFERENCES}
+    found = {cost: {metric: one[metric][0] for metric in paper.STATISTICS} for cost, one in values.items()}
     rows = [_bootstrapped(experiment, "raw", first, found["raw"], "raw")]
-    for cost in ("trm-complete", "trm-paper", "trm"):
+    for cost in DIFFERENCES[1:]:
         difference = {metric: values - found["raw"][metric] for metric, values in found[cost].items()}
         in_paper = cost == "trm-complete"
         rows.append(_bootstrapped(experiment, cost, first, found[cost], "trm" if in_paper else None))
@@ -98,7 +122,7 @@ def _ranking_differences(experiment: Experiment) -> Rows:
 
 def _success_differences(experiment: Experiment) -> Rows:
     raw, printed, rows = Line("lewm", "raw"), paper.SUCCESS_DIFFERENCES, []
-    for cost in ("trm-paper", "trm"):
+    for cost in REPAIRED:
         line, known = Line("lewm", cost), cost == "trm-paper"
         whole = {"success": float(np.mean(printed)), "p_value": paper.SIGN_FLIP}
         rows.append(difference_row(experiment, line, raw, whole if known else None))
@@ -108,7 +132,6 @@ def _success_differences(experiment: Experiment) -> Rows:
     return rows
 
 
-@row_of_runs
 def _without_test(experiment: Experiment, one: Line, base: Line, printed: Mapping[str, float] | None) -> TableRow:
     row = difference_row(experiment, one, base, printed)
     return replace(row, ours={"success": row.ours["success"]})
@@ -136,9 +159,7 @@ def _bootstrapped(
 
 def logged_rows(experiment: Experiment) -> Rows:
     """The audit that needs no simulator beside SASC and success, cost by cost, and how far their orders agree."""
-    costs = [line.cost for line in baselines() if line.cost in JUDGED]
-    judged = every(lambda cost: _judged(experiment, [Setting(member, cost) for member in LEWM]), costs)
-    found = dict(zip(costs, judged, strict=True))
+    found = {cost: _judged(experiment, settings_of([cost])) for cost in LOGGED}
     found = dict(sorted(found.items(), key=lambda item: item[1]["rho_logged"].mean()))
     rows = [metric_row(experiment, "lewm", cost, None, values, None) for cost, values in found.items()]
     best = max(values["rho_logged"].mean() for values in found.values())
@@ -154,19 +175,26 @@ def logged_rows(experiment: Experiment) -> Rows:
     return rows
 
 
+def logged_run(setting: Setting) -> LoggedRun:
+    """A cost on the held-out logs."""
+    return LoggedRun(setting, HELD_OUT_LOGS, GOALS)
+
+
+def logged_runs(experiment: Experiment) -> list[Cell]:
+    """Every cost by logs, by executed candidates and by closed loops."""
+    settings = settings_of(LOGGED)
+    return experiment.cells(run(setting) for run in (logged_run, SascRun, ControlRun) for setting in settings)
+
+
 def _judged(experiment: Experiment, settings: Sequence[Setting]) -> Values:
     """What logs, SASC and closed loops say of a cost."""
-
-    def by_logs(setting: Setting) -> np.ndarray:
-        run = logged_run(experiment, setting, HELD_OUT_LOGS, GOALS)
-        return require_rows(run, {"goal": list(range(GOALS))}, ("rho_logged",))["rho_logged"]
-
-    judges: dict[str, Callable[[], np.ndarray]] = {
-        "rho_logged": lambda: np.stack(every(by_logs, settings)),
-        "rho_geo": lambda: ranked(experiment, settings)["rho_geo"],
-        "success": lambda: measured(experiment, settings)["success"],
+    runs = [experiment.read(logged_run(setting)) for setting in settings]
+    by_logs = [require_rows(run, {"goal": list(range(GOALS))}, ("rho_logged",))["rho_logged"] for run in runs]
+    return {
+        "rho_logged": np.stack(by_logs),
+        "rho_geo": ranked(experiment, settings)["rho_geo"],
+        "success": measured(experiment, settings)["success"],
     }
-    return dict(zip(judges, every(lambda judge: judge(), judges.values()), strict=True))
 
 
 def _agreement(title: str, found: Mapping[str, Mapping[str, np.ndarray]], judges: tuple[str, str]) -> TableRow:
@@ -184,36 +212,55 @@ def _agreement(title: str, found: Mapping[str, Mapping[str, np.ndarray]], judges
     )
 
 
-def probe_rows(experiment: Experiment) -> Rows:
-    """The paper's split of rows, and one of whole episodes."""
-    logs = experiment.logs
-    drawn = generator(0, "probe").permutation(logs.rows)[:PROBE_ROWS]
-    splits = {
-        "split by rows": (drawn[: len(drawn) * 4 // 5], drawn[len(drawn) * 4 // 5 :]),
-        "split by episodes": episode_split(logs, PROBE_ROWS),
-    }
-    return [
-        _probe_row(experiment, split, fitted, held, member)
-        for split, (fitted, held) in splits.items()
-        for member in LEWM
-    ]
+@dataclass(frozen=True)
+class ProbeRun(RunSpec):
+    """What a probe reads out of held-out latents; rows are log rows."""
 
+    kind: ClassVar[str] = "probe"
+    split: str
+    """How rows are held out."""
+    member: Member
 
-@row_of_runs
-def _probe_row(experiment: Experiment, split: str, fitted: np.ndarray, held: np.ndarray, member: Member) -> TableRow:
-    logs = experiment.logs
+    def name(self, recording: Experiment) -> str:
+        """Member and split."""
+        return f"{self.member.label}-{self.split.replace(' ', '-')}"
 
-    def compute(_: Path) -> Columns:
-        states = experiment.task.coordinates(np.asarray(logs.columns["state"]))
-        latents = experiment.latents(member.model).values
+    def config(self, recording: Experiment) -> dict[str, Any]:
+        """The split."""
+        return {**recording.inputs(self.member.model), "rows": PROBE_ROWS, "split": self.split}
+
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        """Fit the probe and read."""
+        logs, (fitted, held) = recording.logs, SPLITS[self.split](recording.logs)
+        states = recording.task.coordinates(np.asarray(logs.columns["state"]))
+        latents = recording.latents(self.member.model).values
         read = fit_probe(latents[fitted], states[fitted])(latents[held]).numpy()
         columns = {"row": held, "episode": logs.episode_of(held)}
         for axis in range(states.shape[1]):
             columns |= {f"true_{axis}": states[held, axis], f"read_{axis}": read[:, axis]}
         return columns
 
-    config = {**experiment.inputs(member.model), "rows": PROBE_ROWS, "split": split}
-    table = experiment.run("probe", f"{member.label}-{split.replace(' ', '-')}", config, compute).table()
+
+def row_split(logs: Logs) -> tuple[np.ndarray, np.ndarray]:
+    """The paper's split of rows: four fifths to fit, the others to score."""
+    drawn = generator(0, "probe").permutation(logs.rows)[:PROBE_ROWS]
+    return drawn[: len(drawn) * 4 // 5], drawn[len(drawn) * 4 // 5 :]
+
+
+SPLITS: dict[str, Callable[[Logs], tuple[np.ndarray, np.ndarray]]] = {
+    "split by rows": row_split,
+    "split by episodes": lambda logs: episode_split(logs, PROBE_ROWS),
+}
+PROBES = [ProbeRun(split, member) for split in SPLITS for member in LEWM]
+
+
+def probe_rows(experiment: Experiment) -> Rows:
+    """The paper's split of rows, and one of whole episodes."""
+    return [_probe_row(experiment, run) for run in PROBES]
+
+
+def _probe_row(experiment: Experiment, run: ProbeRun) -> TableRow:
+    table = experiment.read(run).table()
     true, read = (
         np.stack([table[f"{name}_{axis}"].to_numpy() for axis in (0, 1)], 1).astype(np.float64)
         for name in ("true", "read")
@@ -224,9 +271,9 @@ def _probe_row(experiment: Experiment, split: str, fitted: np.ndarray, held: np.
         n=len(table),
         ours=asdict(score_readings(read, true)),
         interval=_probe_interval(read - true, true, table["episode"].to_numpy()),
-        paper=paper.PROBE[member.seed] if split == "split by rows" else None,
-        seed=member.seed,
-        setting=split,
+        paper=paper.PROBE[run.member.seed] if run.split == "split by rows" else None,
+        seed=run.member.seed,
+        setting=run.split,
     )
 
 
@@ -243,23 +290,40 @@ def _probe_interval(error: np.ndarray, states: np.ndarray, episodes: np.ndarray)
     return {metric: [float(low[place]), float(high[place])] for place, metric in enumerate(("rmse", "r2"))}
 
 
-def temporal_rows(experiment: Experiment) -> Rows:
-    """Logged gaps against the true distance."""
-    task, member = experiment.task, LEWM[0]
+@dataclass(frozen=True)
+class LabelsRun(RunSpec):
+    """Logged gaps and true distances of the training pairs of the paper's head; rows are pairs."""
 
-    def compute(_: Path) -> Columns:
-        pairs = experiment.pairs(member, PAPER_HEAD, member.seed).train
-        states = experiment.logs.columns["state"]
+    kind: ClassVar[str] = "labels"
+    member: Member
+
+    def name(self, recording: Experiment) -> str:
+        """The member."""
+        return self.member.label
+
+    def config(self, recording: Experiment) -> dict[str, Any]:
+        """How pairs are drawn."""
+        return {**recording.inputs(self.member.model), "head": PAPER_HEAD, "pair_seed": self.member.seed}
+
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        """Draw the pairs."""
+        task, pairs = recording.task, recording.pairs(self.member, PAPER_HEAD, self.member.seed).train
+        states = recording.logs.columns["state"]
         first, second = (states[rows.numpy()] for rows in (pairs.first, pairs.second))
         return {
             "gap": pairs.gap.numpy().astype(np.int16),
             "distance": task.distance(first, second),
             "crosses": task.groups(first, second)["cross wall"],
-            "episode": experiment.logs.episode_of(pairs.first.numpy()).astype(np.int32),
+            "episode": recording.logs.episode_of(pairs.first.numpy()).astype(np.int32),
         }
 
-    config = {**experiment.inputs(member.model), "head": PAPER_HEAD, "pair_seed": member.seed}
-    table = experiment.run("labels", member.label, config, compute).table()
+
+TEMPORAL = LabelsRun(LEWM[0])
+
+
+def temporal_rows(experiment: Experiment) -> Rows:
+    """Logged gaps against the true distance."""
+    table = experiment.read(TEMPORAL).table()
     gap, distance, crosses, episode = (
         table[name].to_numpy(zero_copy_only=False) for name in ("gap", "distance", "crosses", "episode")
     )

@@ -10,13 +10,15 @@ import numpy as np
 
 from reachcost.planning.cem import CEM
 from reachcost.results.tables import TableRow
-from reachcost.studies.experiment import Experiment
-from reachcost.studies.lines import Line, bounds, per_seed, table_row
-from reachcost.studies.tables import TablePlan, of_lines
+from reachcost.studies.cells.cell import Cell
+from reachcost.studies.experiment import Experiment, HeadRun
+from reachcost.studies.lines import Line, bounds, line_runs, per_seed, table_row
+from reachcost.studies.tables import TablePlan, TableRows, of_lines
 from reachcost.studies.tworoom import paper
 from reachcost.studies.tworoom.settings import ABLATION, FAR_SET, KINDS, LEWM, NEAR_SET, SEEDS
 
 OUTCOMES, RANKING = paper.OUTCOMES, paper.RANKING
+CHECKED_HEADS = (*paper.EXCLUSION_CHECK, "trm")
 CHECKED = ("rows", "row_overlap", "episode_overlap", "validation_rmse")
 BINS = {"geo_120_140": (120, 140), "geo_140_160": (140, 160), "geo_160_180": (160, 180), "geo_180_205": (180, 205)}
 """Geodesic distance from start to goal, in pixels."""
@@ -179,6 +181,12 @@ def _plan(note: str, metrics: tuple[str, ...], lines: Callable[[], list[Line]]) 
     return TablePlan(note, metrics, of_lines(metrics, lines))
 
 
+def exclusion_runs(experiment: Experiment) -> list[Cell]:
+    """The runs behind the lines, and the heads that are checked."""
+    heads = [HeadRun(member, cost) for cost in CHECKED_HEADS for member in LEWM]
+    return [*line_runs(experiment, exclusion(), RANKING), *experiment.cells(heads)]
+
+
 def exclusion_rows(experiment: Experiment) -> list[TableRow]:
     """The lines, then the check that no head saw the evaluation set."""
     return [*(table_row(experiment, line, RANKING) for line in exclusion()), *exclusion_check(experiment)]
@@ -187,7 +195,7 @@ def exclusion_rows(experiment: Experiment) -> list[TableRow]:
 def exclusion_check(experiment: Experiment) -> list[TableRow]:
     """What the heads' pairs share with the evaluation set, as measured after sampling."""
     rows = []
-    for cost in (*paper.EXCLUSION_CHECK, "trm"):
+    for cost in CHECKED_HEADS:
         for number, member in enumerate(LEWM):
             record = experiment.head_record(member, cost)
             proof = record["pairs"]["exclusion"]
@@ -235,7 +243,7 @@ TABLES = {
         "the evaluation set (that of later epochs is proved, too), validation RMSE in steps (of `shuffled`, against "
         "permuted labels; of `trm`, which leans to short times, larger by design); n counts training pairs there.",
         (*RANKING, *CHECKED),
-        exclusion_rows,
+        TableRows(exclusion_runs, exclusion_rows),
     ),
     "horizon": _plan(
         f"Success on the distance-controlled set: `trm-gap50` is the paper's head on pairs of at most 50 steps. {SETS}",

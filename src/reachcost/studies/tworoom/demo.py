@@ -15,13 +15,14 @@ from reachcost.planning.control import control
 from reachcost.results.figures.animation import draw_replay
 from reachcost.results.figures.cost_fields import Panel, draw_cost_fields
 from reachcost.results.tables import ResultTable
-from reachcost.studies.audited import audit_run
+from reachcost.studies.audited import AuditRun
+from reachcost.studies.cells.cell import Cell
 from reachcost.studies.closed_loop import outcomes
 from reachcost.studies.experiment import Experiment
-from reachcost.studies.lines import Line
-from reachcost.studies.ranking import sasc_run
+from reachcost.studies.lines import Line, line_runs, table_row
+from reachcost.studies.ranking import SascRun
 from reachcost.studies.study import Setting
-from reachcost.studies.tables import TablePlan, Then, make_table, of_lines
+from reachcost.studies.tables import TablePlan, TableRows, Then, make_table
 from reachcost.studies.tworoom.paper import HIGH_DISTANCE, OUTCOMES
 from reachcost.studies.tworoom.settings import LEWM, SEEDS
 from reachcost.studies.tworoom.tables import STUDY
@@ -57,6 +58,18 @@ def lines() -> list[Line]:
     return [*found, replace(found[1], changes={"planner": CEM.experienced()}, setting="from logs, 37 x 5")]
 
 
+def runs(experiment: Experiment) -> list[Cell]:
+    """Closed loops, and what tells why latent distance fails and TRM does not."""
+    return [*line_runs(experiment, lines(), OUTCOMES), *closer_look(experiment)]
+
+
+def closer_look(experiment: Experiment) -> list[Cell]:
+    """An audit of latent distance, and candidates ranked by it and by TRM."""
+    rankings = [SascRun(Setting(MEMBER, cost)) for cost in ("raw", "trm")]
+    few = experiment.derive(Experiment.fewer, AUDITED)
+    return [few.cell(AuditRun(Setting(MEMBER, "raw"))), *experiment.cells(rankings)]
+
+
 def run_demo(
     out: Path,
     progress: Progress,
@@ -73,7 +86,7 @@ def run_demo(
     plan = TablePlan(
         NOTE,
         OUTCOMES,
-        of_lines(OUTCOMES, lines),
+        TableRows(runs, lambda experiment: [table_row(experiment, line, OUTCOMES) for line in lines()]),
         legend=False,
         picture=lambda experiment, _: draw(experiment, picture),
     )
@@ -87,14 +100,8 @@ def run_demo(
 def draw(experiment: Experiment, picture: Path) -> None:
     """The picture, and the runs that a report draws."""
     draw_repaired_episode(experiment, picture)
-    look_closer(experiment)
-
-
-def look_closer(experiment: Experiment) -> None:
-    """Audit latent distance, and rank candidates with it and with TRM: why the one fails and the other does not."""
-    audit_run(experiment.fewer(AUDITED), Setting(MEMBER, "raw"))
-    for cost in ("raw", "trm"):
-        sasc_run(experiment, Setting(MEMBER, cost))
+    for cell in closer_look(experiment):
+        experiment.recorder.read(cell)
 
 
 def draw_repaired_episode(experiment: Experiment, path: Path) -> None:

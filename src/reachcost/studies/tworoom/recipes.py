@@ -6,8 +6,9 @@ fastest logged way (see `reachcost.fitting.logged`). That is fair to heads that 
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import cache
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,12 +20,14 @@ from reachcost.fitting.temporal import TemporalPairs
 from reachcost.heads.base import LearnedHead
 from reachcost.results.records import Columns, Run, require_rows
 from reachcost.results.tables import TableRow
+from reachcost.studies.cells.cell import Cell
 from reachcost.studies.experiment import Experiment
-from reachcost.studies.recipes import recipe_rows
-from reachcost.studies.study import HeadPlan, Member
-from reachcost.studies.tables import TablePlan
+from reachcost.studies.recipes import JudgedRun, recipe_rows
+from reachcost.studies.study import HeadPlan
+from reachcost.studies.tables import TablePlan, TableRows
 from reachcost.studies.tworoom.settings import LEWM, OUR_HEAD, PAPER_HEAD
 
+MEMBER = LEWM[0]
 SEEDS = (0, 1)
 GOALS = 200
 NOTE = (
@@ -66,29 +69,52 @@ def plans() -> dict[str, HeadPlan]:
     }
 
 
-def compared_rows(experiment: Experiment) -> list[TableRow]:
-    """Train every recipe, then see how it ranks held-out logs."""
-    compared, member = experiment.variant(name="tworoom-recipes", heads=plans(), pair_seed=0), LEWM[0]
+def compared(experiment: Experiment) -> Experiment:
+    """The study whose heads are the recipes."""
+    return experiment.variant(name="tworoom-recipes", heads=plans(), pair_seed=0)
 
-    @cache
-    def held_out() -> tuple[PairSet, LoggedPools]:
-        pairs = compared.pairs(member, OUR_HEAD, 0)
-        assert isinstance(pairs, TemporalPairs)
-        return pairs.validation, logged_pools(compared.latents(member.model), pairs.held_out, GOALS)
 
-    def judge(_: Member, head: LearnedHead) -> Columns:
-        latents, (pairs, pools) = compared.latents(member.model), held_out()
+def held_out(experiment: Experiment) -> tuple[PairSet, LoggedPools]:
+    """What every head is measured on."""
+    pairs = experiment.pairs(MEMBER, OUR_HEAD, 0)
+    assert isinstance(pairs, TemporalPairs)
+    return pairs.validation, logged_pools(experiment.latents(MEMBER.model), pairs.held_out, GOALS)
+
+
+@dataclass(frozen=True)
+class RecipeRun(JudgedRun):
+    """How a head ranks held-out logs; rows are goals."""
+
+    further: ClassVar[Mapping[str, int]] = {"goals": GOALS}
+
+    def name(self, recording: Experiment) -> str:
+        """Plan and seed."""
+        return f"{self.plan}-{self.seed}"
+
+    def judge(self, recording: Experiment, head: LearnedHead) -> Columns:
+        """Rank correlation with the fastest logged route, and the error on held-out pairs."""
+        latents, (pairs, pools) = recording.latents(self.member.model), recording.once(held_out)
         found = logged_audit({"head": HeadCost(head)}, latents, pools)["head"].spearman
         # The error is one number for each head: it stands in every row.
         error = evaluate(head, latents.values, pairs)[1]
         return {"goal": np.arange(GOALS), "rho_logged": found, "validation_rmse": np.full(GOALS, error)}
 
+
+def compared_runs(experiment: Experiment) -> list[Cell]:
+    """Every recipe, measured."""
+    return experiment.derive(compared).cells(RUNS)
+
+
+def compared_rows(experiment: Experiment) -> list[TableRow]:
+    """How every recipe ranks held-out logs."""
+
     def read(run: Run) -> tuple[int, dict[str, np.ndarray]]:
         found = require_rows(run, {"goal": list(range(GOALS))}, ("rho_logged", "validation_rmse"))
         return GOALS, {**found, "validation_rmse": found["validation_rmse"][:1]}
 
-    heads = {f"{{}}-{seed}": (member, seed) for seed in SEEDS}
-    return recipe_rows(compared, heads, judge, read, goals=GOALS)
+    return recipe_rows(experiment.derive(compared), RUNS, read)
 
 
-TABLE = TablePlan(NOTE, ("rho_logged", "validation_rmse"), compared_rows, intervals="", legend=False)
+RUNS = [RecipeRun(plan, MEMBER, seed) for plan in plans() for seed in SEEDS]
+ROWS = TableRows(compared_runs, compared_rows)
+TABLE = TablePlan(NOTE, ("rho_logged", "validation_rmse"), ROWS, intervals="", legend=False)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
 
 from reachcost.fitting.coverage import near_bottleneck
 from reachcost.results.records import Columns
 from reachcost.results.tables import TableRow
-from reachcost.studies.cells.waiting import row_of_runs
+from reachcost.studies.cells.cell import Cell, RunSpec
 from reachcost.studies.experiment import Experiment
-from reachcost.studies.lines import Line, bounds, table_row
+from reachcost.studies.lines import Line, bounds, line_runs, table_row
 from reachcost.studies.tworoom import paper_audits as paper
 from reachcost.studies.tworoom.settings import LAYOUTS, LEWM, SEEDS, SET
 
+MEMBER = LEWM[0]
 COVERAGE_METRICS = ("success", "rank", "rho_geo", "distance", "cross_pairs", "near_pairs", "validation_rmse")
 LAYOUT_METRICS = ("success", "rho_geo", "rank", "distance")
 MOVED = ("raw", "geodesic-mlp", "geodesic-hybrid", "trm-paper", "trm")
 
 
-def coverage_rows(experiment: Experiment) -> list[TableRow]:
+def coverage_lines() -> list[Line]:
     """Heads by the part of the logs that their pairs are of; one world model."""
     one = Line("lewm", "trm", None, SEEDS[:1], single=True)
     lines = [
@@ -28,32 +31,57 @@ def coverage_rows(experiment: Experiment) -> list[TableRow]:
     for cost in ("trm-paper", "trm"):
         lines.append(replace(one, cost=f"{cost}-limited", shown=cost, setting="limited, logged times"))
         lines.append(replace(one, cost=cost, setting="all logs, logged times"))
-    lines += bounds([one])
-    return [_with_pairs(experiment, line, table_row(experiment, line, COVERAGE_METRICS)) for line in lines]
+    return [*lines, *bounds([one])]
 
 
-@row_of_runs
-def _with_pairs(experiment: Experiment, line: Line, row: TableRow) -> TableRow:
-    """The line with what its pairs are like."""
-    if line.cost not in experiment.study.heads:
-        return row
-    plan, member, task = experiment.study.heads[line.cost], LEWM[0], experiment.task
+@dataclass(frozen=True)
+class CoverageRun(RunSpec):
+    """Which shares of a head's training pairs cross the wall, and come near the door; one row."""
 
-    def compute(_: object) -> Columns:
-        drawn = experiment.pairs(member, plan, member.seed)
+    kind: ClassVar[str] = "coverage"
+    cost: str
+    """The head."""
+
+    def name(self, recording: Experiment) -> str:
+        """Member and head."""
+        return f"{MEMBER.label}-{self.cost}"
+
+    def config(self, recording: Experiment) -> dict[str, Any]:
+        """How pairs are drawn."""
+        plan = recording.study.heads[self.cost]
+        return {**recording.inputs(MEMBER.model), "head": plan, "pair_seed": MEMBER.seed}
+
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        """Draw the pairs and count."""
+        task, drawn = recording.task, recording.pairs(MEMBER, recording.study.heads[self.cost], MEMBER.seed)
         states = drawn.logs.columns["state"]
         first, second = (states[rows.numpy()] for rows in (drawn.train.first, drawn.train.second))
         crosses, near = task.groups(first, second)["cross wall"], near_bottleneck(task, first, second)
         return {"cross_pairs": 100 * crosses.mean(keepdims=True), "near_pairs": 100 * near.mean(keepdims=True)}
 
-    config = {**experiment.inputs(member.model), "head": plan, "pair_seed": member.seed}
-    shares = experiment.run("coverage", f"{member.label}-{line.cost}", config, compute).table()
-    return replace(row, ours={**row.ours, **{name: shares[name][0].as_py() for name in shares.column_names}})
+
+def coverage_runs(experiment: Experiment) -> list[Cell]:
+    """The runs behind the lines, and the pairs of their heads."""
+    lines = coverage_lines()
+    pairs = [CoverageRun(line.cost) for line in lines if line.cost in experiment.study.heads]
+    return [*line_runs(experiment, lines, COVERAGE_METRICS), *experiment.cells(pairs)]
 
 
-def layout_rows(experiment: Experiment) -> list[TableRow]:
+def coverage_rows(experiment: Experiment) -> list[TableRow]:
+    """The lines, with what their pairs are like."""
+    rows = []
+    for line in coverage_lines():
+        row = table_row(experiment, line, COVERAGE_METRICS)
+        if line.cost in experiment.study.heads:
+            shares = experiment.read(CoverageRun(line.cost)).table()
+            row = replace(row, ours={**row.ours, **{name: shares[name][0].as_py() for name in shares.column_names}})
+        rows.append(row)
+    return rows
+
+
+def layout_lines() -> list[Line]:
     """Costs of the public layout in other worlds: starts and goals drawn anew, world model and heads untouched."""
-    lines = []
+    lines: list[Line] = []
     for evaluation in (SET, *LAYOUTS):
         setting = "public layout" if evaluation == SET else evaluation.replace("-", " ")
         here = [
@@ -70,4 +98,4 @@ def layout_rows(experiment: Experiment) -> list[TableRow]:
             for cost in MOVED
         ]
         lines += [*here, *(replace(bound, setting=setting) for bound in bounds(here))]
-    return [table_row(experiment, line, LAYOUT_METRICS) for line in lines]
+    return lines

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import chain, product
+from abc import abstractmethod
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -16,17 +16,23 @@ from reachcost.heads.pair import PairHead
 from reachcost.results.ranking import compare_rankings
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.tables import TableRow
-from reachcost.studies.cells.waiting import every, row_of_runs
-from reachcost.studies.experiment import Experiment
-from reachcost.studies.lines import Line, bounds, metric_row, table_row
+from reachcost.studies.cells.cell import RunSpec
+from reachcost.studies.experiment import WEIGHTS, Experiment, HeadRun
+from reachcost.studies.lines import Line, bounds, line_runs, metric_row, table_row
 from reachcost.studies.study import Member
+from reachcost.studies.tables import TableRows
 from reachcost.studies.tworoom import paper_audits as paper
 from reachcost.studies.tworoom.control import CONTROLLED
 from reachcost.studies.tworoom.settings import FAR_SET, LEWM, NEAR_SET, SEEDS
 
+Parts = dict[str, dict[str, np.ndarray]]
+"""Metrics [episodes] by part."""
+PLACES = {None: "high-distance set", NEAR_SET: "near set", FAR_SET: "far set"}
+POOL = {"candidate_seed": 123}
 
-def subspace_rows(experiment: Experiment) -> list[TableRow]:
-    """Planning with the rowspace or the residual alone, and how little of the distance lies in the rowspace."""
+
+def subspace_lines() -> list[Line]:
+    """Planning with the rowspace or the residual alone."""
     lines, raws = [], []
     for name, label in CONTROLLED.items():
         setting = ", ".join(filter(None, ("distance-controlled set", label)))
@@ -38,45 +44,75 @@ def subspace_rows(experiment: Experiment) -> list[TableRow]:
         ]
         raws.append(Line("lewm", "raw", **changes))
     far = [Line("lewm", cost, setting="high-distance set") for cost in paper.SUBSPACE]
-    lines += [*far, *bounds([*raws, far[0]])]
-    rows = [table_row(experiment, line, ("success",)) for line in lines]
-    sets = {None: "high-distance set", NEAR_SET: "near set", FAR_SET: "far set"}
-    return [*rows, *(_share_row(experiment, member, name, sets[name]) for member in LEWM for name in sets)]
+    return [*lines, *far, *bounds([*raws, far[0]])]
 
 
-@row_of_runs
-def _share_row(experiment: Experiment, member: Member, evaluation: str | None, place: str) -> TableRow:
-    printed = {"mse_share": 100 * paper.MSE_SHARE[LEWM.index(member)]} if evaluation else None
-    values, setting = {"mse_share": _share(experiment, member, evaluation)}, f"share of latent MSE, {place}"
-    return metric_row(experiment, "lewm", "rowspace", member.seed, values, printed, setting)
+@dataclass(frozen=True)
+class ShareRun(RunSpec):
+    """Share of the squared latent difference that lies in the probe's rowspace, in percent; rows are episodes."""
+
+    kind: ClassVar[str] = "subspace"
+    member: Member
+    evaluation: str | None
+
+    def name(self, recording: Experiment) -> str:
+        """Member and evaluation set."""
+        return f"{self.member.label}-{self.evaluation or recording.study.evaluation}"
+
+    def config(self, recording: Experiment) -> dict[str, Any]:
+        """Model and evaluation set."""
+        goals = recording.evaluation(self.evaluation)
+        return {**recording.inputs(self.member.model), **goals.record}
+
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        """Measure the shared pools."""
+        terminal, goal, _distances = recording.pool(self.member, self.evaluation)
+        share = rowspace_share(recording.probe(self.member.model), terminal, goal)
+        return {"episode": recording.evaluation(self.evaluation).episodes, "mse_share": 100 * share.numpy()}
 
 
-def _share(experiment: Experiment, member: Member, evaluation: str | None) -> np.ndarray:
-    """Share of the squared latent difference that lies in the rowspace, in percent [1, episodes]."""
-    goals = experiment.evaluation(evaluation)
-
-    def compute(_: Path) -> Columns:
-        terminal, goal, _distances = experiment.pool(member, evaluation)
-        share = rowspace_share(experiment.probe(member.model), terminal, goal)
-        return {"episode": goals.episodes, "mse_share": 100 * share.numpy()}
-
-    config = {**experiment.inputs(member.model), **goals.record}
-    run = experiment.run("subspace", f"{member.label}-{evaluation or experiment.study.evaluation}", config, compute)
-    return require_rows(run, {"episode": goals.episodes.tolist()}, ("mse_share",))["mse_share"][None]
+SHARES = [ShareRun(member, name) for member in LEWM for name in PLACES]
 
 
-def _parts(
-    experiment: Experiment,
-    kind: str,
-    member: Member,
-    cost: str,
-    compute: Callable[[], dict[str, dict[str, np.ndarray]]],
-) -> dict[str, dict[str, np.ndarray]]:
-    """Record metrics [episodes] of several parts of a cost on the shared pools of a member, and read them back."""
-    episodes = experiment.evaluation().episodes
+def subspace_rows(experiment: Experiment) -> list[TableRow]:
+    """Planning with parts of the latent, and how little of the distance lies in the rowspace."""
+    rows = [table_row(experiment, line, ("success",)) for line in subspace_lines()]
+    return [*rows, *(_share_row(experiment, run) for run in SHARES)]
 
-    def rows(_: Path) -> Columns:
-        found = compute()
+
+def _share_row(experiment: Experiment, run: ShareRun) -> TableRow:
+    printed = {"mse_share": 100 * paper.MSE_SHARE[LEWM.index(run.member)]} if run.evaluation else None
+    keys = {"episode": experiment.evaluation(run.evaluation).episodes.tolist()}
+    values = {"mse_share": require_rows(experiment.read(run), keys, ("mse_share",))["mse_share"][None]}
+    setting = f"share of latent MSE, {PLACES[run.evaluation]}"
+    return metric_row(experiment, "lewm", "rowspace", run.member.seed, values, printed, setting)
+
+
+@dataclass(frozen=True)
+class PartsRun(RunSpec):
+    """Metrics [episodes] of several parts of a head on the shared pools; rows are parts and episodes."""
+
+    member: Member
+    cost: str = "trm-paper"
+    """The head."""
+
+    def name(self, recording: Experiment) -> str:
+        """Member and head."""
+        return f"{self.member.label}-{self.cost}"
+
+    def needs(self, recording: Experiment) -> list[RunSpec]:
+        """The head."""
+        return [HeadRun(self.member, self.cost)]
+
+    def config(self, recording: Experiment) -> dict[str, Any]:
+        """The head and the pools."""
+        weights = recording.sha256(HeadRun(self.member, self.cost), WEIGHTS)
+        config = {**recording.inputs(self.member.model), "cost": self.cost, "head_sha256": weights}
+        return config | {**recording.evaluation().record, **POOL}
+
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        """Measure every part."""
+        found, episodes = self.measure(recording), recording.evaluation().episodes
         metrics = dict.fromkeys(metric for values in found.values() for metric in values)
         columns: dict[str, Any] = {
             "part": np.repeat(list(found), len(episodes)),
@@ -87,50 +123,47 @@ def _parts(
             columns[metric] = np.concatenate([values.get(metric, missing) for values in found.values()])
         return columns
 
-    head = experiment.head_run(member, cost)
-    config = {**experiment.inputs(member.model), "cost": cost, "head_sha256": head.sha256["weights.safetensors"]}
-    config |= {**experiment.evaluation().record, "candidate_seed": 123}
-    run = experiment.run(kind, f"{member.label}-{cost}", config, rows)
-    names = run.table().column_names
-    parts = list(dict.fromkeys(run.table()["part"].to_pylist()))
-    read = require_rows(run, {"part": parts, "episode": episodes.tolist()}, names[2:])
-    return {part: {name: read[name][number] for name in names[2:]} for number, part in enumerate(parts)}
+    @abstractmethod
+    def measure(self, recording: Experiment) -> Parts:
+        """Metrics of every part."""
+
+    def parts(self, recording: Experiment) -> Parts:
+        """Metrics of every part, from the recorded rows."""
+        run, episodes = recording.read(self), recording.evaluation().episodes
+        names = run.table().column_names
+        parts = list(dict.fromkeys(run.table()["part"].to_pylist()))
+        read = require_rows(run, {"part": parts, "episode": episodes.tolist()}, names[2:])
+        return {part: {name: read[name][number] for name in names[2:]} for number, part in enumerate(parts)}
 
 
-def attribution_rows(experiment: Experiment) -> list[TableRow]:
+@dataclass(frozen=True)
+class AttributionRun(PartsRun):
     """What a head makes of the projected differences, and where its gradient points."""
-    heads = product(("trm-paper", "trm"), LEWM)
-    return [*chain.from_iterable(every(lambda head: _attributed(experiment, *head), heads))]
 
+    kind: ClassVar[str] = "attribution"
 
-def _attributed(experiment: Experiment, cost: str, member: Member) -> list[TableRow]:
-    def compute() -> dict[str, dict[str, np.ndarray]]:
-        terminal, goal, distances = experiment.pool(member)
-        found = attribute(experiment.head(member, cost), experiment.probe(member.model), terminal, goal)
+    def measure(self, recording: Experiment) -> Parts:
+        """Rankings by each difference, and the share of the gradient."""
+        terminal, goal, distances = recording.pool(self.member)
+        head = recording.head(self.member, self.cost)
+        found = attribute(head, recording.probe(self.member.model), terminal, goal)
         scores = {"full": found.full, "rowspace": found.rowspace, "residual": found.residual}
         ranked = compare_rankings({name: cost.numpy() for name, cost in scores.items()}, distances["oracle"])
         values = {name: {"rho_geo": r.spearman, "rank": r.oracle_best_rank} for name, r in ranked.items()}
         values["full"]["gradient_share"] = 100 * found.gradient_share.numpy()
         return values
 
-    rows = []
-    for name, found in _parts(experiment, "attribution", member, cost, compute).items():
-        shown = ("rho_geo", "rank", "gradient_share") if name == "full" else ("rho_geo", "rank")
-        printed = paper.ATTRIBUTION[LEWM.index(member)][name] if cost == "trm-paper" else None
-        values = {metric: found[metric][None] for metric in shown}
-        rows.append(metric_row(experiment, "lewm", cost, member.seed, values, printed, f"{name} difference"))
-    return rows
 
-
-def features_rows(experiment: Experiment) -> list[TableRow]:
+@dataclass(frozen=True)
+class FeaturesRun(PartsRun):
     """The paper's head with some of its features, and in both orders."""
-    return [*chain.from_iterable(every(lambda member: _by_features(experiment, member), LEWM))]
 
+    kind: ClassVar[str] = "features"
 
-def _by_features(experiment: Experiment, member: Member) -> list[TableRow]:
-    def compute() -> dict[str, dict[str, np.ndarray]]:
-        terminal, goal, distances = experiment.pool(member)
-        head = cast(PairHead, experiment.head(member, "trm-paper"))
+    def measure(self, recording: Experiment) -> Parts:
+        """Rankings by some features, and the difference of both orders."""
+        terminal, goal, distances = recording.pool(self.member)
+        head = cast(PairHead, recording.head(self.member, self.cost))
         costs = {
             "absolute difference only": FeaturesOnly(head, ("absolute",)),
             "both differences only": FeaturesOnly(head, ("difference", "absolute")),
@@ -145,11 +178,36 @@ def _by_features(experiment: Experiment, member: Member) -> list[TableRow]:
         values["all features"]["swap_percent"] = 100 * swap.difference.numpy() / swap.magnitude.mean().item()
         return values
 
-    rows, number = [], LEWM.index(member)
-    for place, (name, found) in enumerate(_parts(experiment, "features", member, "trm-paper", compute).items()):
-        whole = name == "all features"
-        shown = ("rho_geo", "rank", "swap_steps", "swap_percent") if whole else ("rho_geo", "rank")
-        printed = {**paper.FEATURES[place][number], **(paper.SWAP[number] if whole else {})}
-        values = {metric: found[metric][None] for metric in shown}
-        rows.append(metric_row(experiment, "lewm", "trm-paper", member.seed, values, printed, name))
+
+ATTRIBUTIONS = [AttributionRun(member, cost) for cost in ("trm-paper", "trm") for member in LEWM]
+FEATURES = [FeaturesRun(member) for member in LEWM]
+
+
+def attribution_rows(experiment: Experiment) -> list[TableRow]:
+    """What a head makes of the projected differences, and where its gradient points."""
+    rows = []
+    for run in ATTRIBUTIONS:
+        for name, found in run.parts(experiment).items():
+            shown = ("rho_geo", "rank", "gradient_share") if name == "full" else ("rho_geo", "rank")
+            printed = paper.ATTRIBUTION[LEWM.index(run.member)][name] if run.cost == "trm-paper" else None
+            values, seed = {metric: found[metric][None] for metric in shown}, run.member.seed
+            rows.append(metric_row(experiment, "lewm", run.cost, seed, values, printed, f"{name} difference"))
     return rows
+
+
+def features_rows(experiment: Experiment) -> list[TableRow]:
+    """The paper's head with some of its features, and in both orders."""
+    rows = []
+    for number, run in enumerate(FEATURES):
+        for place, (name, found) in enumerate(run.parts(experiment).items()):
+            whole = name == "all features"
+            shown = ("rho_geo", "rank", "swap_steps", "swap_percent") if whole else ("rho_geo", "rank")
+            printed = {**paper.FEATURES[place][number], **(paper.SWAP[number] if whole else {})}
+            values = {metric: found[metric][None] for metric in shown}
+            rows.append(metric_row(experiment, "lewm", run.cost, run.member.seed, values, printed, name))
+    return rows
+
+
+SUBSPACE = TableRows(
+    lambda experiment: [*line_runs(experiment, subspace_lines()), *experiment.cells(SHARES)], subspace_rows
+)

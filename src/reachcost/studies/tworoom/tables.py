@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from reachcost.planning.cem import CEM
-from reachcost.results.tables import TableRow
-from reachcost.studies.experiment import Experiment
 from reachcost.studies.study import Study
-from reachcost.studies.tables import INTERVALS, TablePlan, of_lines
+from reachcost.studies.tables import INTERVALS, TablePlan, TableRows, of_lines
 from reachcost.studies.trace import METRICS
 from reachcost.studies.tworoom import audits, beyond, budget, control, recipes, stress, subspace, trace, unseen
 from reachcost.studies.tworoom.figures import FIGURES
@@ -35,7 +32,7 @@ SAME_COSTS = "The costs are those of the table baselines; `rowspace` and `residu
 def _plan(
     note: str,
     metrics: tuple[str, ...],
-    rows: Callable[[Experiment], list[TableRow]],
+    rows: TableRows,
     title: str = "",
     drawn: tuple[str, ...] = (),
     own_intervals: bool = False,
@@ -52,7 +49,7 @@ AUDITS = {
         "stand beside the paper's, whose temporal head is of the complete cache; the others are means over LeWM "
         "3072-3074. " + SAME_COSTS,
         ("rho_euclid", "rho_geo", "rank", "selected"),
-        audits.sasc_rows,
+        TableRows(audits.sasc_runs, audits.sasc_rows),
         picture=audits.draw_ranks,
     ),
     "statistics": _plan(
@@ -61,7 +58,7 @@ AUDITS = {
         "three world models, its interval resamples models and episodes, and by model; p is the exact two-sided "
         "sign-flip test, which cannot fall below 0.25 with three of them.",
         ("rho_geo", "rank", "selected", "success", "p_value"),
-        audits.statistics_rows,
+        TableRows(audits.statistics_runs, audits.statistics_rows),
         own_intervals=True,
     ),
     "logged-audit": _plan(
@@ -73,7 +70,7 @@ AUDITS = {
         "all costs and over those with ρ logged at most 0.1 below the best, which the audit lets pass. Some costs are "
         "near relatives of each other, so fourteen of them are fewer independent trials.",
         ("rho_logged", "rho_geo", "success", "agreement"),
-        audits.logged_rows,
+        TableRows(audits.logged_runs, audits.logged_rows),
         "Costs judged by logs alone, by executed candidates, by closed-loop success",
         ("rho_logged", "rho_geo", "success"),
         own_intervals=True,
@@ -83,7 +80,7 @@ AUDITS = {
         "the others to score. Rows of one episode resemble each other, so the second split keeps whole episodes apart, "
         "and intervals resample episodes.",
         ("rmse", "r2"),
-        audits.probe_rows,
+        TableRows(audits.PROBES, audits.probe_rows),
         own_intervals=True,
     ),
     "subspace": _plan(
@@ -93,7 +90,7 @@ AUDITS = {
         "pools, on the high-distance set and on both readings of the distance-controlled one, where the paper has it; "
         "two of 192 dimensions would hold 1.04 % if all were alike.",
         ("success", "mse_share"),
-        subspace.subspace_rows,
+        subspace.SUBSPACE,
         "Planning by two of 192 dimensions (rowspace), or by the other 190 (residual)",
         ("success",),
     ),
@@ -102,7 +99,7 @@ AUDITS = {
         f"rest. {CANDIDATES} The gradient share is the part of the squared gradient of the cost that lies in the "
         "rowspace, 2 of 192 dimensions: 1.04 % if no direction mattered more.",
         ("rho_geo", "rank", "gradient_share"),
-        subspace.attribution_rows,
+        TableRows(subspace.ATTRIBUTIONS, subspace.attribution_rows),
         "What a head makes of parts of the difference",
         ("rho_geo", "rank", "gradient_share"),
         references={"gradient_share": (100 * 2 / 192, "isotropic: 1.04 %")},
@@ -111,14 +108,14 @@ AUDITS = {
         f"The paper's head with some of its features [z, g, z - g, |z - g|] set to zero, and with its inputs swapped. "
         f"{CANDIDATES} swap is the mean absolute difference of both orders, in steps and in percent of the mean cost.",
         ("rho_geo", "rank", "swap_steps", "swap_percent"),
-        subspace.features_rows,
+        TableRows(subspace.FEATURES, subspace.features_rows),
     ),
     "temporal-geodesic": _plan(
         "What logged times tell about the true distance: correlation over the 100,000 training pairs of `trm-paper`, "
         "in one room or across the wall, and by gap. What the paper calls doorway required is every pair that is not "
         "in one room. Intervals resample episodes.",
         ("pairs", "pearson", "spearman"),
-        audits.temporal_rows,
+        TableRows([audits.TEMPORAL], audits.temporal_rows),
         "Correlation of logged times with the true distance",
         ("pearson", "spearman"),
         own_intervals=True,
@@ -133,7 +130,7 @@ AUDITS = {
         "same kind, in px for oracle labels, else in steps; that of `trm`, which leans to short times, is larger by "
         "design. distance is the final geodesic distance.",
         stress.COVERAGE_METRICS,
-        stress.coverage_rows,
+        TableRows(stress.coverage_runs, stress.coverage_rows),
         "Heads by the states they were trained on",
         ("success", "rank"),
     ),
@@ -143,7 +140,7 @@ AUDITS = {
         "of the high-distance set; `hybrid` adds latent MSE to `geodesic-mlp`. The paper does not test temporal "
         "heads here.",
         stress.LAYOUT_METRICS,
-        stress.layout_rows,
+        of_lines(stress.LAYOUT_METRICS, stress.layout_lines),
         "The public layout, and worlds that nothing was trained on",
         ("success", "rho_geo"),
     ),
@@ -154,7 +151,7 @@ AUDITS = {
         "cost `raw` of being there. The last line: how much of the variance of the latents of all these states, and "
         "of the goal, their first two principal components hold. n counts states.",
         METRICS,
-        trace.trace_rows,
+        trace.TRACE,
         own_intervals=True,
     ),
     "pair-sampling": _plan(
@@ -162,7 +159,7 @@ AUDITS = {
         "to 50 (`trm-gap50`), LeWM 3072, episodes of the high-distance set excluded. A gap is uniform up to the length "
         "of its episode, or up to 50. The paper's are the pairs of its table of labels.",
         tuple(trace.GAPS),
-        trace.sampling_rows,
+        trace.SAMPLING,
         own_intervals=True,
     ),
 }
@@ -188,7 +185,7 @@ BEYOND = {
         "Planners by the rollouts that a plan may score",
         ("success", "steps"),
     ),
-    "layouts-unseen": _plan(unseen.NOTE, unseen.METRICS, unseen.unseen_rows),
+    "layouts-unseen": _plan(unseen.NOTE, unseen.METRICS, TableRows(unseen.unseen_runs, unseen.unseen_rows)),
 }
 """What the paper's repair cannot do."""
 

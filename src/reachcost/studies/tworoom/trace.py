@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
 from reachcost.audits.labels import BANDS
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.tables import TableRow
-from reachcost.studies.closed_loop import outcomes
+from reachcost.studies.cells.cell import Cell, RunSpec
+from reachcost.studies.closed_loop import ControlRun, outcomes
 from reachcost.studies.experiment import Experiment
-from reachcost.studies.study import HeadPlan, Setting
+from reachcost.studies.study import Setting
+from reachcost.studies.tables import TableRows
+from reachcost.studies.trace import TraceRun
 from reachcost.studies.trace import trace_rows as rows_of
-from reachcost.studies.trace import trace_run
 from reachcost.studies.tworoom import paper_audits as paper
 from reachcost.studies.tworoom.settings import ABLATION, LEWM
 
@@ -22,38 +26,72 @@ TRACED = ("raw", "trm-paper")
 SAMPLED = ("trm-paper", "trm-gap50")
 GAPS = {f"gaps_{low}_{high}": (low, high) for low, high in BANDS}
 """Metrics that are shares of pairs."""
+LONGEST = BANDS[-1][1]
+
+
+SETTINGS = tuple(Setting(MEMBER, cost) for cost in TRACED)
+
+
+def traced(experiment: Experiment) -> Experiment:
+    """The study with a separate head: weights are not kept, and the other tables' differ between processors."""
+    return experiment.variant(name=f"{experiment.study.name}-trace")
+
+
+def control_runs(experiment: Experiment) -> list[Cell]:
+    """The closed loops that the episode is chosen from."""
+    return experiment.derive(traced).cells(map(ControlRun, SETTINGS))
+
+
+def trace_cell(experiment: Experiment) -> Cell:
+    """The trace of an episode that latent distance ends in the wrong room and the paper's head solves.
+
+    Of those, the one that latent distance brings nearest to its goal; the first episode if there is none.
+    """
+    variant = experiment.derive(traced)
+    raw, trm = (outcomes(variant, setting) for setting in SETTINGS)
+    left = np.where((raw["wrong_room"] > 0) & (trm["success"] > 0), raw["distance"], np.inf)
+    return variant.cell(TraceRun(SETTINGS, int(variant.evaluation().episodes[np.argmin(left)])))
 
 
 def trace_rows(experiment: Experiment) -> list[TableRow]:
-    """An episode that latent distance ends in the wrong room and the paper's head solves: the best such, or the first.
+    """The episode under each cost."""
+    return rows_of(experiment.recorder.read(trace_cell(experiment)), SETTINGS, "lewm")
 
-    With a head of its own: weights are not kept, and that of the other tables does not come out of every processor.
-    """
-    experiment = experiment.variant(name=f"{experiment.study.name}-trace")
-    settings = [Setting(MEMBER, cost) for cost in TRACED]
-    raw, trm = (outcomes(experiment, setting) for setting in settings)
-    left = np.where((raw["wrong_room"] > 0) & (trm["success"] > 0), raw["distance"], np.inf)
-    episode = int(experiment.evaluation().episodes[np.argmin(left)])
-    return rows_of(trace_run(experiment, settings, episode), settings, "lewm")
+
+@dataclass(frozen=True)
+class GapsRun(RunSpec):
+    """How many of a head's training pairs lie how far apart; rows are gaps."""
+
+    kind: ClassVar[str] = "gaps"
+    cost: str
+    """The head."""
+
+    def name(self, recording: Experiment) -> str:
+        """Member and head."""
+        return f"{MEMBER.label}-{self.cost}"
+
+    def config(self, recording: Experiment) -> dict[str, Any]:
+        """How pairs are drawn."""
+        return {**recording.inputs(MEMBER.model), "head": ABLATION[self.cost], "pair_seed": MEMBER.seed}
+
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        """Draw the pairs and count."""
+        gaps = recording.pairs(MEMBER, ABLATION[self.cost], MEMBER.seed).train.gap.long().numpy()
+        return {"gap": np.arange(LONGEST + 1), "pairs": np.bincount(gaps, minlength=LONGEST + 1)}
 
 
 def sampling_rows(experiment: Experiment) -> list[TableRow]:
     """How many of a head's training pairs lie how far apart, in percent."""
-    longest = BANDS[-1][1]
     rows = []
     for cost in SAMPLED:
-        plan = ABLATION[cost]
-
-        def compute(_: Path, plan: HeadPlan = plan) -> Columns:
-            gaps = experiment.pairs(MEMBER, plan, MEMBER.seed).train.gap.long().numpy()
-            return {"gap": np.arange(longest + 1), "pairs": np.bincount(gaps, minlength=longest + 1)}
-
-        config = {**experiment.inputs(MEMBER.model), "head": plan, "pair_seed": MEMBER.seed}
-        run = experiment.run("gaps", f"{MEMBER.label}-{cost}", config, compute)
-        pairs = require_rows(run, {"gap": range(longest + 1)}, ("pairs",))["pairs"]
+        pairs = require_rows(experiment.read(GapsRun(cost)), {"gap": range(LONGEST + 1)}, ("pairs",))["pairs"]
         shares = {name: 100 * float(pairs[low : high + 1].sum() / pairs.sum()) for name, (low, high) in GAPS.items()}
         rows.append(TableRow(cost, "logs", int(pairs.sum()), shares, {}, _printed() if cost == "trm-paper" else None))
     return rows
+
+
+TRACE = TableRows(control_runs, trace_rows, lambda experiment: [trace_cell(experiment)])
+SAMPLING = TableRows([GapsRun(cost) for cost in SAMPLED], sampling_rows)
 
 
 def _printed() -> dict[str, float]:

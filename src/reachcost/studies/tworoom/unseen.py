@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
 from reachcost.errors import ReachcostError
 from reachcost.fitting.imagined import Imagination
-from reachcost.planning.cem import CEM
 from reachcost.results.records import Columns, Run
 from reachcost.results.tables import SIMULATOR, TableRow
-from reachcost.studies.cells.waiting import every, row_of_runs
+from reachcost.studies.cells.cell import Cell, RunSpec
+from reachcost.studies.closed_loop import ControlRun
 from reachcost.studies.experiment import ORACLE, RANDOM, Experiment
-from reachcost.studies.lines import Values, measured, metric_row, together
+from reachcost.studies.lines import measured, metric_row, together
 from reachcost.studies.study import HeadPlan, Member, Setting
 from reachcost.studies.tworoom.settings import REPLANNING, SET, UNSEEN_MODEL
 from reachcost.tasks.tworoom import TwoRoom
@@ -57,12 +58,21 @@ of it, and what such a model imagines of a layout that it never saw errs from th
 the layouts to tune on)."""
 
 
+ALONE = {name.replace("-", " "): (name,) for names in SETTINGS.values() if len(names) > 1 for name in names}
+
+
+def unseen_runs(experiment: Experiment) -> list[Cell]:
+    """The split, and every cost and planner in every layout."""
+    layouts = [experiment.derive(in_layout, name) for name in TESTED]
+    loops = [one.cell(ControlRun(_setting(one, *way))) for one in layouts for way in WAYS]
+    return [experiment.cell(SplitRun()), *loops]
+
+
 def unseen_rows(experiment: Experiment) -> list[TableRow]:
     """Settings, each over its layouts; then every layout by itself."""
-    split = split_run(experiment)
-    layouts = {name: in_layout(experiment, name) for name in TESTED}
-    alone = {name.replace("-", " "): (name,) for names in SETTINGS.values() if len(names) > 1 for name in names}
-    rows = [_row(layouts, setting, names, *way) for setting, names in (SETTINGS | alone).items() for way in WAYS]
+    split = experiment.read(SplitRun())
+    layouts = {name: experiment.derive(in_layout, name) for name in TESTED}
+    rows = [_row(layouts, setting, names, *way) for setting, names in (SETTINGS | ALONE).items() for way in WAYS]
     require_apart(split)
     return rows
 
@@ -82,24 +92,36 @@ def in_layout(experiment: Experiment, name: str) -> Experiment:
     return experiment.within(study)
 
 
-@row_of_runs
+def _setting(layout: Experiment, cost: str, said: str) -> Setting:
+    (member,) = layout.study.members["lewm"]
+    return Setting(member, cost, planner=PLANNERS[said])
+
+
 def _row(layouts: dict[str, Experiment], setting: str, names: tuple[str, ...], cost: str, said: str) -> TableRow:
     here = [layouts[name] for name in names]
-    values = together(every(lambda one: _values(one, cost, PLANNERS[said]), here))
+    found = [measured(one, [_setting(one, cost, said)]) for one in here]
+    values = together([{metric: one[metric] for metric in METRICS} for one in found])
     kind = SIMULATOR if cost in (ORACLE, RANDOM) else "lewm"
     return metric_row(here[0], kind, cost, None, values, None, f"{setting}{said}")
 
 
-def _values(one: Experiment, cost: str, planner: CEM | None) -> Values:
-    (member,) = one.study.members["lewm"]
-    found = measured(one, [Setting(member, cost, planner=planner)])
-    return {metric: found[metric] for metric in METRICS}
+@dataclass(frozen=True)
+class SplitRun(RunSpec):
+    """Which layouts were trained on, tuned on and tested; rows are layouts."""
 
+    kind: ClassVar[str] = "layouts"
 
-def split_run(experiment: Experiment) -> Run:
-    """Record which layouts were trained on, tuned on and tested."""
+    def name(self, recording: Experiment) -> str:
+        """There is one."""
+        return "split"
 
-    def compute(_: Path) -> Columns:
+    def config(self, recording: Experiment) -> dict[str, Any]:
+        """What the layouts are drawn by."""
+        study = recording.study
+        return {"study": study.name, "protocol": study.protocol, "apart": APART, "halves": HALVES, **TRAINED}
+
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        """List them."""
         trained = [training_layout(TRAINED["seed"], number) for number in range(TRAINED["layouts"])]
         parts = {"trained": trained, "tuning": [*TUNING.values()], "tested": [*TESTED.values()]}
         layouts = [(part, layout) for part, found in parts.items() for layout in found]
@@ -111,15 +133,6 @@ def split_run(experiment: Experiment) -> Run:
             "half": np.array([layout.doors[0][1] for _, layout in layouts]),
             "to_judged": np.array([judged_distance(layout) for _, layout in layouts]),
         }
-
-    config = {
-        "study": experiment.study.name,
-        "protocol": experiment.study.protocol,
-        "apart": APART,
-        "halves": HALVES,
-        **TRAINED,
-    }
-    return experiment.run("layouts", "split", config, compute)
 
 
 def require_apart(split: Run) -> None:
