@@ -27,7 +27,6 @@ from rich.console import Console
 from reachcost.base.atomic import new_directory, private_directory, shared_directory, sweep
 from reachcost.base.progress import ConsoleProgress, Progress
 from reachcost.cli import main
-from reachcost.data.logs.shared import shared_logs
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.results.durations import Durations
 from reachcost.results.records import Result, read_run
@@ -41,6 +40,7 @@ from reachcost.studies.cells.schedule import TableRequest
 from reachcost.studies.cells.worker import Recordings, Worker
 from reachcost.studies.experiment import Recording
 from reachcost.studies.registry import request_of
+from reachcost.studies.shared_logs import shared_logs
 from reachcost.studies.study import Tables
 from reachcost.studies.tables import TablePlan, TableRows, make_tables
 
@@ -566,5 +566,6 @@ def test_requests_of_published_tables_can_be_sent() -> None:
 def test_published_runs_can_be_sent(tmp_path: Path) -> None:
     for table, study in (("trace", "tworoom"), ("layouts-unseen", "tworoom"), ("toponav-recipes", "toponav")):
         for cell in cells_of(small_request(table, study), tmp_path).values():
-            again = Recordings(tmp_path, Progress()).of(pickle.loads(pickle.dumps(cell.job)).study).cell(cell.spec)
+            reference, spec, _ = pickle.loads(pickle.dumps(cell.job))
+            again = Recordings(tmp_path, Progress()).of(reference).cell(spec)
             assert again.name == cell.name

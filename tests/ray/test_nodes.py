@@ -51,9 +51,10 @@ def test_nodes_record_the_same_bytes(table: TableRequest, start: Start, tmp_path
 
 
 def test_more_workers_than_cores_take_turns(nodes: Nodes, tmp_path: Path, seen: Path) -> None:
-    names = [f"fine-{number}" for number in range(4)]
+    names, handler = [f"fine-{number}" for number in range(4)], signal.getsignal(signal.SIGTERM)
     made(tmp_path, number_request(seen, *names), start=partial(RayTasks, address=nodes.address, workers=4))
     assert {f"numbers/numbers/{name}" for name in names} < recorded(tmp_path)
+    assert signal.getsignal(signal.SIGTERM) == handler  # Ray has its own
 
 
 OWN = """

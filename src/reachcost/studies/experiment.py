@@ -21,7 +21,6 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.fingerprint import fingerprint_of
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
-from reachcost.data.logs.shared import shared_logs
 from reachcost.data.probe import PROBE_ROWS, LinearProbe, fit_probe
 from reachcost.errors import ReachcostError
 from reachcost.fitting.choose import LabelledRecipe, Labels
@@ -39,6 +38,7 @@ from reachcost.results.records import Columns, Run
 from reachcost.studies.cells.cell import PENDING, Cell, RunSpec, StudyRef
 from reachcost.studies.costs import cost_plan
 from reachcost.studies.recorder import Recorder
+from reachcost.studies.shared_logs import shared_logs
 from reachcost.studies.study import HeadPlan, Member, Setting, Study, Tables
 from reachcost.tasks.contract import Task
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,8 +10,8 @@ from reachcost.base.files import is_file_name
 from reachcost.base.machine import versions
 from reachcost.base.progress import Progress
 from reachcost.errors import ReachcostError
-from reachcost.results.records import Run, read_run, record_run, require_config
-from reachcost.studies.cells.cell import Cell, is_pending
+from reachcost.results.records import Run, as_json, read_run, record_run, require_config
+from reachcost.studies.cells.cell import PENDING, Cell
 
 NUMERICS = ("torch", "numpy", "scipy")
 """Packages that numbers depend on: runs of different ones do not go into one table."""
@@ -42,7 +43,7 @@ class Recorder:
             self._require_same(versions(), "this would be")
             return None
         run = self._used.get(cell.name) or read_run(cell.path)
-        if not is_pending(config):
+        if PENDING not in json.dumps(as_json(config)):
             require_config(run, config)
         return self._note(cell, run)
 

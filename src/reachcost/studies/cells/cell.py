@@ -70,13 +70,8 @@ class StudyRef(NamedTuple):
     """Files and directories of the user that the study reads, as the user wrote them."""
 
 
-class Job(NamedTuple):
-    """A cell as it is sent to a worker."""
-
-    study: StudyRef
-    spec: RunSpec
-    config: Any
-    """Its configuration in the driver; that of the worker must be equal."""
+Job = tuple[StudyRef, RunSpec, Any]
+"""A cell as it is sent to a worker, with its configuration in the driver, which that of the worker must equal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +104,7 @@ class Cell:
     @property
     def job(self) -> Job:
         """What a worker needs to compute it, once its needs are recorded."""
-        return Job(self.recording.reference, self.spec, as_json(self.config))
+        return self.recording.reference, self.spec, as_json(self.config)
 
     @property
     def recorded(self) -> bool:
@@ -134,15 +129,6 @@ class Cell:
         if self.recorded:
             return read_run(self.path).complete(result.place)
         return keep_run(self.path, self.config, result, self.spec.artefacts)
-
-
-def is_pending(config: Any) -> bool:
-    """Whether a configuration names a file of a run that is not recorded.
-
-    >>> is_pending({"heads_sha256": {"trm": PENDING}}), is_pending({"seed": 0})
-    (True, False)
-    """
-    return any(map(is_pending, config.values())) if isinstance(config, Mapping) else config == PENDING
 
 
 def with_needs(cells: Iterable[Cell]) -> dict[Path, Cell]:

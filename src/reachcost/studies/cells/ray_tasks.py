@@ -10,12 +10,15 @@ import hashlib
 import logging
 import os
 import pickle
+import signal
 import socket
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -106,7 +109,8 @@ class RayTasks:
 
     def close(self) -> None:
         """End the tasks, and the cluster if it is ours: nothing of theirs is recorded."""
-        self._ray.shutdown()
+        with _own_signals():
+            self._ray.shutdown()
         self._directory.cleanup()
         patience = time.monotonic() + 2
         while any(nodes_directory().iterdir()) and time.monotonic() < patience:  # workers of this machine are ending
@@ -140,7 +144,8 @@ class RayTasks:
             host, colon, port = (address or "").rpartition("://")[2].rpartition(":")
             if colon and port.isdigit():  # find out quickly that nobody listens: Ray would try for minutes
                 socket.create_connection((host, int(port)), timeout=PATIENCE).close()
-            ray.init(address or "local", **options)
+            with _own_signals():
+                ray.init(address or "local", **options)
         except Exception as error:  # of many kinds, some of them of the system
             where, reason = address or "on this machine", str(error).strip().splitlines()
             raise ReachcostError(
@@ -148,6 +153,17 @@ class RayTasks:
                 "`ray start --head`, or leave --address and RAY_ADDRESS out"
             ) from error
         return ray
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep the handler of SIGTERM, which Ray replaces by its own."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 def _task(ray: Any) -> Callable[..., Any]:

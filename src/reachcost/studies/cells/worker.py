@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -71,17 +71,18 @@ class Worker:
         """Compute a cell; an error becomes a sentence, as errors of other packages may not be picklable."""
         with warnings.catch_warnings(record=True) as caught:
             try:
-                cell = self._recordings.of(job.study).cell(job.spec)
-                _require_same(cell, job)
+                reference, spec, config = job
+                cell = self._recordings.of(reference).cell(spec)
+                _require_same(cell, config)
                 outcome = computed(cell.compute, self.scratch)
             except Exception as error:  # other cells go on
                 outcome = reason_of(error)
         return Answer(outcome, [(str(one.message), one.category) for one in caught])
 
 
-def _require_same(cell: Cell, job: Job) -> None:
+def _require_same(cell: Cell, config: Any) -> None:
     """Refuse a cell that would be another run here: a file of the user differs, or code draws random numbers."""
-    for where, expected, found in differences(job.config, cell.config):
+    for where, expected, found in differences(config, cell.config):
         raise ReachcostError(
             f"{cell.name} would be another run in a worker ({where} is {found!r} there and {expected!r} in the "
             "driver): let nothing change while it runs, and let the study declare the same runs each time"
