@@ -83,7 +83,7 @@ def _require_unseen(heads: Mapping[str, LearnedHead], logs: Logs) -> None:
     for name, head in heads.items():
         if not isinstance(head, LearnedHead) or name in (BASELINE, FLOOR):
             raise ReachcostError(
-                f"head {name!r} is a {type(head).__name__}: give a fitted head with another name than {BASELINE}, {FLOOR}"
+                f"head {name!r} is a {type(head).__name__}: give a fitted head, not named {BASELINE} or {FLOOR}"
             )
         if head.record.get("pairs", {}).get("logs_sha256") == logs.fingerprint:
             raise ReachcostError(f"head {name!r} was fitted on these very logs: give logs that no head has seen")
