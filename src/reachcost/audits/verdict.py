@@ -25,7 +25,7 @@ NOTHING, CANNOT_TELL = "none", "cannot tell"
 
 
 class Verdict(NamedTuple):
-    """The stage to blame (or `none`, `cannot tell`), the reason unless its measurement is the reason, and the advice."""
+    """The stage to blame (or `none`, `cannot tell`), why unless its measurement shows it, and what to do."""
 
     blamed: str
     reason: str = ""
