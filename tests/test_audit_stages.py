@@ -14,7 +14,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reachcost.audits.coordinates import read
 from reachcost.audits.planner import audit_planner
 from reachcost.audits.sasc import roll_out
 from reachcost.audits.stage import NO_EPISODE, Rule, Stage, judge, judge_grouped, judge_ratio
@@ -22,6 +21,7 @@ from reachcost.audits.stages import STAGES
 from reachcost.audits.stages import ranking as ranking_stage
 from reachcost.audits.stages.coverage import PLACES
 from reachcost.audits.stages.dynamics import logged_moves
+from reachcost.audits.stages.representation import read
 from reachcost.audits.subject import Subject
 from reachcost.cli import main
 from reachcost.costs.head import HeadCost

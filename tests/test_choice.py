@@ -148,7 +148,7 @@ def test_heads_are_compared_on_unseen_logs(latents: Latents, model: ExactTopoNav
         compare_heads({"good": good}, model, task.generate_logs(1, seed=8))
     with pytest.raises(ReachcostError, match="there are no heads to compare"):
         compare_heads({}, model, unseen)
-    with pytest.raises(ReachcostError, match="give a fitted head another"):
+    with pytest.raises(ReachcostError, match="give a fitted head"):
         compare_heads({"raw": good}, model, unseen)
 
 

@@ -66,6 +66,11 @@ def test_rooms_import_downwards_only() -> None:
     assert [(module, other) for module, other in imports() if room(other) > room(module)] == []
 
 
+def test_the_report_knows_no_study_of_a_world() -> None:
+    known = {other for module, other in imports() if module.startswith("report/")}
+    assert {other for other in known if world(other) or other.startswith(("studies/suite", "studies/lines"))} == set()
+
+
 def test_one_file_knows_ray() -> None:
     named = {
         (module, name.split(".")[0])

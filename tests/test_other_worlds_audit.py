@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import torch
 from torch import Tensor
 
 import reachcost as rc
-from reachcost.audits.stage import Stage, judge
+from reachcost.audits import verdict
+from reachcost.audits.stage import Rule, Stage, judge
 from reachcost.audits.stages import STAGES
 from reachcost.audits.subject import Subject
 from reachcost.audits.verdict import verdict_of
@@ -195,3 +197,16 @@ def test_states_of_whole_numbers_are_refused_where_a_step_is_none() -> None:
     whole = rc.EvaluationSet(np.array([[-4, -4]]), np.array([[4, 4]]))
     with pytest.raises(ReachcostError, match="give starts and goals as floats"):
         rc.control(task, model, {"raw": rc.LatentMSE()}, whole, SEARCH)
+
+
+def test_a_stage_is_added_by_one_entry_and_blamed_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here a further cause of a bad order of candidates."""
+    rule = Rule("% of goals among the logs", 50.0, True, "log episodes to these goals", share=True)
+    support = SimpleNamespace(NAME="support", RULE=rule, measure=lambda _: judge("support", rule, np.zeros(4)))
+    monkeypatch.setitem(STAGES, "support", support)
+    monkeypatch.setattr(verdict, "COST", (support, *verdict.COST))
+    task = Plane()
+    broken = subject(task, far(30))
+    audit = rc.audit_planner(broken.model, broken.latents, None, planner=SEARCH)
+    assert audit.stages[-1].name == "support"
+    assert audit.verdict == "support"

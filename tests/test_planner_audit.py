@@ -19,7 +19,6 @@ from rich.console import Console
 from reachcost.audits import criteria
 from reachcost.audits.candidates import EXECUTED
 from reachcost.audits.closed_loops import run
-from reachcost.audits.coordinates import probe as probe_of
 from reachcost.audits.planner import Audit, audit_planner
 from reachcost.audits.sasc import draw_pools, sasc
 from reachcost.audits.show import show_audit
@@ -28,6 +27,7 @@ from reachcost.audits.stages import STAGES, foresight
 from reachcost.audits.stages import ranking as ranking_stage
 from reachcost.audits.stages.dynamics import logged_moves
 from reachcost.audits.stages.ranking import ranking_gain
+from reachcost.audits.stages.representation import probe as probe_of
 from reachcost.audits.subject import Subject
 from reachcost.audits.verdict import verdict_of
 from reachcost.cli import main

@@ -16,9 +16,9 @@ import numpy as np
 
 from reachcost.audits.candidates import planned_pools
 from reachcost.audits.closed_loops import audited_runs, latent_runs, oracle_runs, run
-from reachcost.audits.coordinates import probe
 from reachcost.audits.sasc import SascAudit, sasc
 from reachcost.audits.stages import execution
+from reachcost.audits.stages.representation import probe
 from reachcost.audits.subject import Subject, once
 from reachcost.costs.head import HeadCost
 from reachcost.costs.latent import LatentMSE

@@ -15,18 +15,16 @@ NO_EPISODE = -1
 
 @dataclass(frozen=True)
 class Rule:
-    """When a stage passes."""
+    """When a stage passes: what is measured, the threshold, whether larger values are better, advice for a failure.
+
+    A `share` is a percentage of episodes, or of something within each episode.
+    """
 
     measured: str
-    """What is measured."""
     threshold: float
-    """Value at which the stage just passes."""
     higher: bool
-    """Whether larger values are better."""
     advice: str
-    """What to do when it fails."""
     share: bool = False
-    """Whether the value is a percentage of episodes, or of something within each episode."""
 
 
 @dataclass(frozen=True)

@@ -25,25 +25,15 @@ NOTHING, CANNOT_TELL = "none", "cannot tell"
 
 
 class Verdict(NamedTuple):
-    """What follows from the stages."""
+    """The stage to blame (or `none`, `cannot tell`), why unless its measurement shows it, and what to do."""
 
     blamed: str
-    """Name of the stage to blame; `none` if episodes succeed, `cannot tell` if the measurements explain nothing."""
     reason: str = ""
-    """Why, unless the measurement of the blamed stage is the reason."""
     advice: str = ""
-    """What to do next."""
 
 
 def verdict_of(stages: Sequence[Stage]) -> Verdict:
-    """Decide which stage to blame.
-
-    1. None, if episodes succeed.
-    2. Goals out of reach, or a search that misses them with true dynamics and true distance.
-    3. If foresight was measured: the dynamics or the cost, whichever loses more success. True ends against predicted
-       ends measure the loss to the dynamics, the oracle against true ends the loss to the cost.
-    4. The cost, if it orders true ends badly; or its cause, a latent that lost a coordinate or logs with a gap.
-    5. The dynamics, if they fail.
+    """The stage to blame, with the reason and the advice.
 
     >>> from reachcost.audits.stage import judge
     >>> found = [judge(name, STAGES[name].RULE, value) for name, value in (("ranking", 0.1), ("execution", 14.0))]
@@ -52,21 +42,10 @@ def verdict_of(stages: Sequence[Stage]) -> Verdict:
     """
     found = {stage.name: stage for stage in stages}
     failing = [name for name in STAGES if name in found and found[name].outcome == "fail"]
-    task, cost, model = (
-        next((stage.NAME for stage in group if stage.NAME in failing), None) for group in (TASK, COST, MODEL)
-    )
-    measured = {stage.name for stage in stages if stage.value is not None}
-    if execution.NAME in found and found[execution.NAME].outcome == "pass":
+    blamed = _blame(found, failing)
+    if blamed == NOTHING:
         although = f", although {', '.join(failing)} failed" if failing else ""
-        return Verdict(NOTHING, f"episodes reach their goals{although}")
-    if task:
-        blamed = task
-    elif {foresight.NAME, execution.NAME} <= measured:
-        blamed = _by_foresight(found, cost, model)
-    elif cost and (ranking.NAME in failing or execution.NAME not in failing):
-        blamed = cost
-    else:
-        blamed = model or cost or CANNOT_TELL
+        return Verdict(blamed, f"episodes reach their goals{although}")
     if blamed == CANNOT_TELL:
         reason = "the measurements do not explain the failures" if failing else "no measured stage fails"
         return Verdict(blamed, reason, "provide what the unknown stages need")
@@ -77,8 +56,28 @@ def verdict_of(stages: Sequence[Stage]) -> Verdict:
     return Verdict(blamed, "by elimination: knowing true ends would fix few failures", foresight.RULE.advice)
 
 
+def _blame(found: dict[str, Stage], failing: list[str]) -> str:
+    """The rule: the first line that applies."""
+    task, cost, model = (
+        next((stage.NAME for stage in group if stage.NAME in failing), None) for group in (TASK, COST, MODEL)
+    )
+    measured = {name for name, stage in found.items() if stage.value is not None}
+    if execution.NAME in measured and execution.NAME not in failing:
+        return NOTHING
+    if task:
+        return task
+    if {foresight.NAME, execution.NAME} <= measured:
+        return _by_foresight(found, cost, model)
+    if cost and (ranking.NAME in failing or execution.NAME not in failing):
+        return cost
+    return model or cost or CANNOT_TELL
+
+
 def _by_foresight(found: dict[str, Stage], cost: str | None, model: str | None) -> str:
-    """The world model or the cost, whichever loses more success on the episodes of foresight."""
+    """The world model or the cost, whichever loses more success on the episodes of foresight.
+
+    True ends against predicted ends measure the loss to the model, the oracle against true ends the loss to the cost.
+    """
     if cost == representation.NAME and found[foresight.NAME].outcome == "fail":
         return cost  # no model predicts what the latent does not hold
     episodes = found[foresight.NAME].episodes

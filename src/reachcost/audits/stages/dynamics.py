@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from reachcost.audits.candidates import executed
-from reachcost.audits.coordinates import read
 from reachcost.audits.stage import Rule, Stage, judge_ratio, unknown
+from reachcost.audits.stages.representation import read
 from reachcost.audits.subject import Subject
 from reachcost.base.seeding import generator
 from reachcost.data.actions import blocks_of
