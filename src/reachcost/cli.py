@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
 
+from reachcost.base.interrupts import Terminated
 from reachcost.base.terminal import PlainConsole, visible
 from reachcost.commands import asked, console
 from reachcost.commands.audit import audit
@@ -120,10 +121,6 @@ def _interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, end)
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM: whoever tidies up after Ctrl-C does so then, too."""
 
 
 @contextmanager
