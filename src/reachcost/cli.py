@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import sys
 import threading
@@ -62,15 +61,12 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with _interruptible(), _terminable(), _plain_warnings():
             code = parse(COMMANDS, arguments)()
-            sys.stdout.flush()
     except KeyboardInterrupt as interrupt:
         terminated = isinstance(interrupt, Terminated)
         how = "terminated" if terminated else "interrupted"
         _tell(f"reachcost: {how}; what is saved is whole, and the same command uses it", "yellow")
         return 143 if terminated else INTERRUPTED
     except Exception as error:
-        if isinstance(error, BrokenPipeError) and _nobody_reads():
-            return 141
         refused = _refusal(error)
         if not refused:
             raise
@@ -98,16 +94,6 @@ def _tell(text: str, style: str) -> None:
         PlainConsole(stderr=True).print(text, style=style, highlight=False, soft_wrap=True)
     except (MemoryError, ImportError):  # there is no memory left for more than that
         sys.stderr.write(f"{text}\n")
-
-
-def _nobody_reads() -> bool:
-    """Whether what reads the output is gone, as `head` is once it has enough: then nothing more is written, either."""
-    watched = select.poll()
-    watched.register(1, 0)
-    if not any(event & select.POLLERR for _, event in watched.poll(0)):
-        return False
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return True
 
 
 @contextmanager
