@@ -47,8 +47,6 @@ DONE = (0, 3, 4)
 """How commands end that are not interrupted: 3 and 4 are verdicts of an audit."""
 TURNS = ("sweep", "workers", "frames", "audit", "sweep", "train-model", "workers", "fit", "reproduce", "logs", "report")
 """Small commands in the order of tries."""
-LEAST = 0.05
-"""Seconds until a fork has become a command."""
 
 
 def tries(count: int, scratch: Path) -> Iterator[Attempt]:
@@ -81,7 +79,7 @@ def attempt(bench: Bench, number: int) -> Attempt:
 
 def _stopped(trial: Trial, undisturbed: Undisturbed, share: float) -> str:
     """What is wrong about the end of a command that is interrupted after a share of the time that it takes."""
-    seconds = LEAST + share * undisturbed.seconds
+    seconds = share * undisturbed.seconds
     while True:
         trial.renew_if_done(undisturbed)
         process = trial.start()

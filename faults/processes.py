@@ -65,7 +65,7 @@ def warm() -> None:
 
 
 class Process:
-    """A command that runs, at the head of a session of its own.
+    """A command that runs, at the head of a session of its own; its process group can be signalled from the start.
 
     Args:
         arguments: What stands behind `reachcost`.
@@ -89,9 +89,13 @@ class Process:
         more = {"OMP_NUM_THREADS": "1", **(environment or {})}
         if not fresh:
             warm()
+            reader, writer = os.pipe()
             self.pid = os.fork()
             if not self.pid:
-                _become(arguments, directory, more, prepare, self._said)
+                _become(arguments, directory, more, prepare, self._said, writer)
+            os.close(writer)
+            os.read(reader, 1)  # returns when the fork has closed its end, or is gone
+            os.close(reader)
             return
         with self._said.open("wb") as said:
             command = [sys.executable, "-m", "reachcost", *arguments]
@@ -163,8 +167,9 @@ def _become(
     environment: Mapping[str, str],
     prepare: Callable[[], object] | None,
     said: Path,
+    ready: int,
 ) -> None:
-    """Turn a fork into a command."""
+    """Turn a fork into a command, and close `ready` once it leads its group and hears signals."""
     code = 1
     try:
         os.setsid()
@@ -175,6 +180,7 @@ def _become(
             os.dup2(os.open(place, os.O_RDWR | os.O_CREAT), number)
         sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
         signal.signal(signal.SIGINT, end)
+        os.close(ready)
         from reachcost.cli import main
 
         if prepare is not None:

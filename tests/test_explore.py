@@ -29,6 +29,7 @@ from reachcost.explore.asked import SHOWN, Asked
 from reachcost.explore.engine import Engine, Planned, Unwanted
 from reachcost.explore.heads import knows_layouts, repaired_head
 from reachcost.explore.page import explorer_page, first_places
+from reachcost.explore.running import listening
 from reachcost.heads.pair import PairHead
 from reachcost.planning.default import sized_planner
 from reachcost.tasks.toponav.features import ExactTopoNav
@@ -312,19 +313,9 @@ class Slow(Engine):
 def test_a_request_that_nobody_waits_for_is_given_up(task: rc.TopoNav, cells: Engine) -> None:
     engine = Slow(task, cells.models)
     with served(engine) as there:
-        netloc, path = there.removeprefix("http://").split("/", 1)
-        host, port = netloc.split(":")
-
-        def knock(seed: int) -> socket.socket:
-            sent = json.dumps(body(CELLS, seed=seed)).encode()
-            head = f"POST /{path}plan HTTP/1.1\r\nHost: {netloc}\r\nContent-Type: application/json\r\n"
-            link = socket.create_connection((host, int(port)))
-            link.sendall(f"{head}Content-Length: {len(sent)}\r\n\r\n".encode() + sent)
-            return link
-
-        first = knock(0)
+        first = knock(there, body(CELLS, seed=0))
         until(lambda: engine.begun == [0])
-        knock(1).close()  # waits for its turn, and leaves
+        knock(there, body(CELLS, seed=1)).close()  # waits for its turn, and leaves
         first.close()  # leaves while it is planned
         until(lambda: engine.ended == [0])
         assert request(there, "plan", body(CELLS, seed=2))[0] == 200
@@ -430,18 +421,52 @@ def test_the_command_refuses_in_a_sentence(
     assert "the page needs a server (No module named 'uvicorn'): pip install 'reachcost[ui]'" in refused(given, capsys)
 
 
-def test_it_stops_cleanly(head: PairHead, tmp_path: Path) -> None:
+SLOW = """
+import time
+from pathlib import Path
+
+import reachcost as rc
+
+
+class Slow(rc.TopoNav):
+    def step(self, states, actions):
+        if len(states) == 1:  # in an episode of the page
+            Path("planned").touch()
+            time.sleep(0.2)
+        return super().step(states, actions)
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+def test_it_stops_cleanly_in_the_middle_of_a_plan(head: PairHead, tmp_path: Path, number: int, code: int) -> None:
     rc.save_head(head, tmp_path / "head")
-    command = [sys.executable, "-m", "reachcost", "explore", "--task", "toponav", "--head", str(tmp_path / "head")]
-    process = subprocess.Popen([*command, "--no-open"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    (tmp_path / "slow.py").write_text(SLOW)
+    command = [sys.executable, "-m", "reachcost", "explore", "--task", "slow.py:Slow", "--head", "head", "--no-open"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
         assert request(address)[0] == 200
-        process.send_signal(signal.SIGINT)
+        knock(address, body(CELLS), whole=False).close()  # hangs up inside its body
+        waiting = [knock(address, body(CELLS, model="reachcost:ExactTopoNav")) for _ in range(2)]
+        until((tmp_path / "planned").exists)
+        process.send_signal(number)
         _, error = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert (process.returncode, error) == (0, "")
-    with socket.socket() as again:
-        again.bind(("127.0.0.1", int(address.split(":")[2].split("/")[0])))
+    for link in waiting:
+        link.close()
+    assert process.returncode == code
+    assert error.count("\n") == (code != 0)  # the sentence that ends every command
+    listening(int(address.split(":")[2].split("/")[0])).close()  # the port is free again
+
+
+def knock(address: str, sent: dict[str, Any], whole: bool = True) -> socket.socket:
+    """Ask for a plan, or begin to ask, and do not wait for the answer."""
+    netloc, path = address.removeprefix("http://").split("/", 1)
+    host, port = netloc.split(":")
+    content = json.dumps(sent).encode()
+    head = f"POST /{path}plan HTTP/1.1\r\nHost: {netloc}\r\nContent-Type: application/json\r\n"
+    link = socket.create_connection((host, int(port)))
+    link.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content[: None if whole else 9])
+    return link

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,24 @@ def test_processes_that_live_on_are_found(tmp_path: Path) -> None:
     os.kill(left, 9)
     assert until(lambda: not process.others(), 60)
     assert not process.orphans()
+
+
+def test_a_process_that_starts_slowly_can_be_interrupted_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lead = os.setsid
+
+    def late() -> None:
+        time.sleep(0.5)
+        lead()
+
+    monkeypatch.setattr(os, "setsid", late)
+    (tmp_path / "in").mkdir()
+    process = Process(["--help"], tmp_path / "in")
+    os.killpg(process.pid, signal.SIGINT)
+    ended = process.wait()
+    assert ended.code == 130
+    assert "Traceback" not in ended.error
 
 
 def test_wrong_outcomes_are_listed_and_counted(

@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +56,38 @@ def test_what_is_started_in_the_background_hears_no_interrupt() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "True\n"
 
 
-def test_a_closed_pipe_ends_the_command_in_silence() -> None:
+def output_to(where: str) -> dict[str, Any]:
+    """Arguments of `subprocess.run` for a standard output that takes nothing."""
+    if where == "closed":
+        return {"preexec_fn": partial(os.close, 1)}
+    if where == "full":
+        return {"stdout": os.open("/dev/full", os.O_WRONLY)}
     reader, writer = os.pipe()
     os.close(reader)
-    ended = subprocess.run([*COMMAND, "--help"], stdout=writer, stderr=subprocess.PIPE, env=QUICK, timeout=120)
-    os.close(writer)
-    assert (ended.returncode, ended.stderr) == (141, b"")
+    return {"stdout": writer}
+
+
+LOGS = ("logs", "generate", "tworoom", "--episodes", "3", "--pixels", "64", "--out", "logs.h5")
+
+
+@pytest.mark.parametrize("where", ["unread", "closed", "full"])
+@pytest.mark.parametrize("arguments", [("--version",), ("--help",), LOGS], ids=["version", "help", "logs"])
+def test_output_that_cannot_be_written_does_not_stop_the_work(
+    arguments: tuple[str, ...], where: str, tmp_path: Path
+) -> None:
+    given = output_to(where)
+    ended = subprocess.run(
+        [*COMMAND, *arguments], cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=QUICK, timeout=120, **given
+    )
+    if "stdout" in given:
+        os.close(given["stdout"])
+    if where == "full":
+        assert ended.returncode == 1
+        assert re.fullmatch("reachcost: .*No space left on device.*\n", ended.stderr)
+    else:
+        assert (ended.returncode, ended.stderr) == (0, "")
+    if arguments == LOGS:
+        assert len(rc.open_logs(tmp_path / "logs.h5")) == 3
 
 
 LATE = """

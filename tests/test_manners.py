@@ -21,6 +21,7 @@ from rich.console import Console
 import reachcost as rc
 from reachcost import cli
 from reachcost.base.atomic import write_file
+from reachcost.base.interrupts import Terminated
 from reachcost.base.progress import ConsoleProgress, Progress, as_progress
 from reachcost.cli import main
 from reachcost.commands import require_writable
@@ -254,7 +255,7 @@ def test_a_signal_that_a_finalizer_swallows_comes_again() -> None:
         Finalized()
         time.sleep(30)
 
-    with pytest.raises(cli.Terminated), cli._terminable():
+    with pytest.raises(Terminated), cli._terminable():
         work()
 
 

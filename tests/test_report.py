@@ -233,7 +233,7 @@ def test_lines_without_a_table_are_all_there() -> None:
 
 
 def test_a_page_stays_below_its_limit_and_says_what_it_left_out(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    many = replace(scene, episodes=tuple(replace(scene.episodes[0], number=number) for number in range(200)))
+    many = replace(scene, episodes=tuple(replace(scene.episodes[0], number=number) for number in range(200)), of=200)
     monkeypatch.setattr("reachcost.report.report.LIMIT", 3_000_000)
     page = rc.Report(made_table(), many).html()
     assert len(page.encode()) <= 3_000_000
@@ -482,6 +482,104 @@ def test_other_files_are_refused_in_a_sentence(name: str, tmp_path: Path) -> Non
         rc.Report(make(tmp_path))
     assert told in str(refused.value)
     assert len(str(refused.value)) < 500
+
+
+Change = Callable[[dict[str, Any]], Any]
+
+
+def _episode(change: Change, number: int = 1) -> Change:
+    return lambda document: change(document["episodes"][number])
+
+
+def _path(change: Change) -> Change:
+    return _episode(lambda episode: change(episode["ways"][1]))
+
+
+def _near(change: Change) -> Change:
+    def add(document: dict[str, Any]) -> None:
+        strip = document["episodes"][0]["goal_frame"]
+        nearest = {"cost": "raw", "frames": [strip, strip], "apart": [1.0, None]}
+        goal = {"goal": strip, "unit": "steps", "pool": 2, "nearest": [nearest]}
+        document["neighbourhoods"] = [goal]
+        change(goal)
+
+    return add
+
+
+INCONSISTENT: dict[str, tuple[Change, str]] = {
+    "fewer places than steps": (_path(lambda way: way["places"].pop()), "6 places for 6 steps"),
+    "more steps than places": (_path(lambda way: way.update(steps=9)), "7 places for 9 steps"),
+    "steps below zero": (_path(lambda way: way.update(steps=-1, places=[])), "-1 steps"),
+    "more frames than states": (
+        _path(lambda way: way.update(steps=5, places=way["places"][:6])),
+        "7 frames for 5 steps",
+    ),
+    "more frames than the picture has": (_path(lambda way: way["frames"].update(count=4, columns=4)), "differ in size"),
+    "frames of half a pixel": (_path(lambda way: way["frames"].update(columns=5)), "picture of 7 frames"),
+    "a picture of nothing": (
+        _path(lambda way: way["frames"].update(image="data:image/png;base64,AAAA")),
+        "picture of 7 frames",
+    ),
+    "no goal": (_episode(lambda episode: episode.update(goal=None)), "map without places"),
+    "no path": (_path(lambda way: way.update(places=[])), "map without places"),
+    "no map": (lambda document: document.update(plane=None), "places without a map"),
+    "a map of no width": (lambda document: document["plane"].update(low=[224.0, 0.0]), "cannot be shown"),
+    "a map like a line": (lambda document: document["plane"].update(high=[224.0, 1e-9]), "cannot be shown"),
+    "a cost that is missing": (lambda document: document.update(costs=["raw", "oracle"]), "'head' is not among"),
+    "a cost twice": (lambda document: document["costs"].append("raw"), "cost 'raw' is there twice"),
+    "a path twice": (_path(lambda way: way.update(cost="raw")), "cost 'raw' is there twice"),
+    "a path less": (_episode(lambda episode: episode["ways"].pop()), "does not show what episode"),
+    "a map less": (_episode(lambda episode: episode["fields"].pop("raw")), "does not show what episode"),
+    "frames less": (_path(lambda way: way.update(frames=None)), "does not show what episode"),
+    "costs in reverse": (
+        lambda document: document["episodes"][0]["fields"]["raw"].update(low=2, high=1),
+        "from 2.0 to 1.0",
+    ),
+    "bytes of a map less": (
+        lambda document: document["episodes"][0]["fields"]["raw"].update(rows=79),
+        "map of 79 x",
+    ),
+    "an episode twice": (
+        lambda document: document["episodes"][1].update(number=document["episodes"][0]["number"]),
+        "is there twice",
+    ),
+    "a number that JavaScript rounds": (
+        _episode(lambda episode: episode.update(number=2**53 + 1)),
+        "episode 9007199254740993",
+    ),
+    "of fewer episodes": (lambda document: document.update(of=3), "4 episodes were chosen from 3"),
+    "a distance less": (_near(lambda goal: goal["nearest"][0]["apart"].pop()), "2 frames and 1 distances"),
+    "more neighbours than states": (_near(lambda goal: goal.update(pool=1)), "2 neighbours among 1"),
+    "neighbours of a missing cost": (_near(lambda goal: goal["nearest"][0].update(cost="x")), "'x' is not among"),
+}
+
+
+@pytest.mark.parametrize("name", INCONSISTENT)
+def test_a_scene_that_does_not_agree_with_itself_is_refused(name: str, scene: Scene, tmp_path: Path) -> None:
+    change, told = INCONSISTENT[name]
+    scene.write(tmp_path / "scene.json")
+    document = json.loads((tmp_path / "scene.json").read_text())
+    change(document)
+    with pytest.raises(ReachcostError, match="make the scene again") as refused:
+        rc.Report(_write(tmp_path / "scene.json", document))
+    assert told in str(refused.value)
+    assert "scene.json" in str(refused.value)
+
+
+@pytest.mark.parametrize("far", [np.nan, np.inf])
+def test_a_scene_made_in_python_has_finite_numbers(far: float, scene: Scene) -> None:
+    episode = scene.episodes[0]
+    path = episode.ways[0]
+    parts: list[tuple[Any, dict[str, Any]]] = [
+        (episode, {"goal": (0.0, far)}),
+        (path, {"distance": far}),
+        (path, {"places": (*path.places[1:], (far, 0.0))}),
+        (scene.plane, {"high": (far, 1.0)}),
+        (episode.fields["raw"], {"high": far}),
+    ]
+    for part, changes in parts:
+        with pytest.raises(ReachcostError, match="make the scene again"):
+            replace(part, **changes)
 
 
 def test_an_audit_without_its_rows_is_refused(tmp_path: Path) -> None:

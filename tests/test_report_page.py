@@ -179,3 +179,11 @@ def test_hostile_names_are_shown_and_do_nothing(browser: Browser, world: rc.TwoR
         assert shown in page.locator("#replay-episode option").first.inner_text()
         assert page.locator("details summary").first.inner_text() == shown
         require_no_sideways_scroll(page)
+
+
+def test_costs_are_shown_whatever_javascript_calls_so(browser: Browser, world: rc.TwoRoom, tmp_path: Path) -> None:
+    names = ("constructor", "__proto__")
+    runs = straight_runs(world, world.evaluation_set("high-distance").spread(2), names)
+    with opened(browser, rc.Report(runs, task=world).save(tmp_path / "odd.html").as_uri()) as page:
+        assert page.locator(".way code").all_inner_texts() == [*names]
+        assert said(page).startswith("Step 6 of 6")

@@ -94,7 +94,7 @@ def audit(directory: Path) -> None:
 def scene(directory: Path, name: str = "scene.json") -> None:
     """An episode on a plane, with a map and frames."""
     frames = np.arange(3 * 8 * 8 * 3, dtype=np.uint8).reshape(3, 8, 8, 3)
-    way = Way("raw", "stuck", False, 3, 0.5, ((0.0, 0.0), (1.0, 1.0)), strip(frames))
+    way = Way("raw", "stuck", False, 2, 0.5, ((0.0, 0.0), (0.5, 0.5), (1.0, 1.0)), strip(frames))
     field = Field.of(np.linspace(0, 1, 12).reshape(3, 4))
     episode = Episode(0, "far", (1.0, 1.0), strip(frames[:1]), (way,), {"raw": field})
     Scene("a plane", ("raw",), {"raw": "steps"}, Map((0.0, 0.0), (1.0, 1.0)), (episode,), 4).write(directory / name)

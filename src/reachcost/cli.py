@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import sys
 import threading
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
 
+from reachcost.base.interrupts import Terminated
 from reachcost.base.terminal import PlainConsole, visible
 from reachcost.commands import asked, console
 from reachcost.commands.audit import audit
@@ -61,15 +61,12 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with _interruptible(), _terminable(), _plain_warnings():
             code = parse(COMMANDS, arguments)()
-            sys.stdout.flush()
     except KeyboardInterrupt as interrupt:
         terminated = isinstance(interrupt, Terminated)
         how = "terminated" if terminated else "interrupted"
         _tell(f"reachcost: {how}; what is saved is whole, and the same command uses it", "yellow")
         return 143 if terminated else INTERRUPTED
     except Exception as error:
-        if isinstance(error, BrokenPipeError) and _nobody_reads():
-            return 141
         refused = _refusal(error)
         if not refused:
             raise
@@ -99,16 +96,6 @@ def _tell(text: str, style: str) -> None:
         sys.stderr.write(f"{text}\n")
 
 
-def _nobody_reads() -> bool:
-    """Whether what reads the output is gone, as `head` is once it has enough: then nothing more is written, either."""
-    watched = select.poll()
-    watched.register(1, 0)
-    if not any(event & select.POLLERR for _, event in watched.poll(0)):
-        return False
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return True
-
-
 @contextmanager
 def _interruptible() -> Iterator[None]:
     """Make Ctrl-C an exception while there is somebody to tidy up after it; before and after, it ends the program."""
@@ -120,10 +107,6 @@ def _interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, end)
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM: whoever tidies up after Ctrl-C does so then, too."""
 
 
 @contextmanager

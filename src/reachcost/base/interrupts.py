@@ -1,4 +1,4 @@
-"""An interrupt that comes at a bad moment waits for a better one."""
+"""Interrupts: what SIGTERM raises, and blocks of code at whose end Ctrl-C and SIGTERM wait."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: whoever tidies up after Ctrl-C does so then, too."""
 
 
 @contextmanager

@@ -82,7 +82,10 @@ def _dataclass(kind: type, value: Any, where: str, name: str) -> Any:
             found[field.name] = _read(hints[field.name], value[field.name], where, inside)
         elif field.default is MISSING and field.default_factory is MISSING:
             raise ReachcostError(f"{where} has no `{inside}`: give a record as reachcost writes it")
-    return kind(**found)
+    try:
+        return kind(**found)
+    except ReachcostError as error:
+        raise ReachcostError(f"{where}: {name + ': ' if name else ''}{error}") from error
 
 
 def _simple(kind: Any, value: Any, where: str, name: str) -> Any:

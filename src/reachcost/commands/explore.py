@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from reachcost.base.interrupts import Terminated
 from reachcost.commands import console
 from reachcost.commands.options import model_option, task_option
 from reachcost.errors import ReachcostError
@@ -67,8 +67,12 @@ def explore(
         if open:
             _show(address)
 
-    with suppress(KeyboardInterrupt):  # the usual way to end it
+    try:
         serve(Engine(world, models), port, ready)
+    except Terminated:
+        raise
+    except KeyboardInterrupt:  # the usual way to end it
+        pass
 
 
 def usual_models(task: Task) -> tuple[str, ...]:

@@ -13,8 +13,6 @@ from reachcost.explore.engine import Engine
 from reachcost.explore.server import application
 
 HOME = "127.0.0.1"
-PATIENCE = 1
-"""Seconds that open windows have to be answered when the server ends."""
 
 
 def serve(engine: Engine, port: int, ready: Callable[[str], None]) -> None:
@@ -30,9 +28,20 @@ def serve(engine: Engine, port: int, ready: Callable[[str], None]) -> None:
         port = door.getsockname()[1]
         app = application(engine, token, port)
         quiet = {"lifespan": "off", "ws": "none", "log_level": "warning", "access_log": False}
-        config = uvicorn.Config(app, timeout_graceful_shutdown=PATIENCE, **quiet)
-        ready(f"http://{HOME}:{port}/{token}/")
-        uvicorn.Server(config).run(sockets=[door])
+        server = Server(uvicorn.Config(app, **quiet))
+        with server.capture_signals():  # an event loop that is half made or half closed cannot be interrupted
+            ready(f"http://{HOME}:{port}/{token}/")
+            server.run(sockets=[door])
+
+
+class Server(uvicorn.Server):
+    """A server that hangs up when it ends, so that every plan in progress is given up."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close all connections, then wait for the requests on them to end."""
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await super().shutdown(sockets)
 
 
 def listening(port: int) -> socket.socket:

@@ -12,7 +12,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -49,9 +49,12 @@ def application(engine: Engine, token: str, port: int) -> ASGIApp:
         return HTMLResponse(page)
 
     async def answered(request: Request, answer: Answer) -> Response:
-        asked = Asked.of(await body_of(request))
-        async with turn:
-            return JSONResponse(await while_wanted(request, partial(answer, asked)))
+        try:
+            asked = Asked.of(await body_of(request))
+            async with turn:
+                return JSONResponse(await while_wanted(request, partial(answer, asked)))
+        except (ClientDisconnect, asyncio.CancelledError) as left:  # the client hung up, or the server ends
+            raise Unwanted from left
 
     async def field(request: Request) -> Response:
         return await answered(request, lambda asked, _: engine.field(asked))

@@ -16,7 +16,9 @@ const draw = (() => {
   const FILL = { start: "#ffffff", goal: "#ffd000", agent: "#ff7ab8", end: "#ff5a36", handle: "#8fd3ff" };
   const PATH = "#ffffff", PLAN = "#ff7ab8";
 
-  const data = () => JSON.parse(document.getElementById("data").textContent);
+  // Objects without a prototype: a cost may be called "constructor".
+  const bare = (_, value) => value && typeof value === "object" && !Array.isArray(value) ? Object.setPrototypeOf(value, null) : value;
+  const data = () => JSON.parse(document.getElementById("data").textContent, bare);
   const token = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const number = value => Number(value.toPrecision(3)).toLocaleString("en", { maximumSignificantDigits: 3 }).replace("-", "−");
 

@@ -57,7 +57,9 @@ class Parts:
 def look(parts: Parts) -> Scene:
     """Draw what can be drawn of these parts, and say why the rest cannot."""
     task = parts.task
-    scene = Scene("") if task is None else Scene(task.name, distance_unit=task.distance_unit)
+    ran = () if parts.runs is None else parts.runs.costs
+    possible = tuple(dict.fromkeys([*ran, *parts.costs, ORACLE]))
+    scene = Scene("", possible) if task is None else Scene(task.name, possible, distance_unit=task.distance_unit)
     for panel, add in {"replay": _replays, "fields": _maps, "neighbours": _neighbours}.items():
         try:
             scene = add(scene, parts)
@@ -66,7 +68,6 @@ def look(parts: Parts) -> Scene:
         except Exception as error:  # the world draws itself, and what was found is worth having without
             why = f"This cannot be drawn: {reason_of(error)}."
             scene = replace(scene, without={**scene.without, panel: why})
-    ran = () if parts.runs is None else parts.runs.costs
     mapped = scene.episodes[0].fields if scene.episodes else {}
     names = tuple(dict.fromkeys([*ran, *parts.costs, *mapped]))
     return replace(scene, costs=names, units={name: unit_of(name, parts.costs.get(name), task) for name in names})

@@ -6,22 +6,70 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
+import warnings
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from io import BytesIO
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from reachcost.base.atomic import write_file
 from reachcost.base.reading import read_as, read_record
+from reachcost.base.terminal import visible
 from reachcost.errors import ReachcostError
 
 FORMAT = "reachcost-scene/1"
 Place = tuple[float, float]
 NOBODY = 65_535
 """Stands for the cost of a place where nobody can be."""
+LARGEST = 2**53
+"""Whole numbers from here on are not exact in JavaScript."""
+FLATTEST = 1000.0
+"""The longer side of a map divided by the shorter one, at most: a browser cannot show a flatter one."""
 _BASE64 = r"[A-Za-z0-9+/]+={0,2}"
-_IMAGE = re.compile(rf"data:image/(png|jpeg);base64,{_BASE64}")
+_IMAGE = re.compile(rf"data:image/(?:png|jpeg);base64,({_BASE64})")
+
+
+def _require(holds: object, what: str) -> None:
+    """Refuse a scene of which something does not hold."""
+    if not holds:
+        raise ReachcostError(f"{what}: make the scene again")
+
+
+def _finite(*numbers: float | None) -> bool:
+    """Whether all numbers that are known are finite."""
+    return all(number is None or math.isfinite(number) for number in numbers)
+
+
+def _require_unique(values: Sequence[object], what: str) -> None:
+    """Refuse a scene in which something is there twice."""
+    twice = [value for value, count in Counter(values).items() if count > 1]
+    _require(not twice, f"{what} {str(twice[:1])[1:-1][:80]} is there twice")
+
+
+def _bytes(text: str) -> bytes:
+    """What base64 stands for; nothing where it is damaged."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return b""
+
+
+def _size(image: str) -> tuple[int, int]:
+    """Width and height of a data URI, as its header has them; zeros where it is not an image."""
+    found = _IMAGE.fullmatch(image)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return Image.open(BytesIO(_bytes(found[1] if found else "")), formats=("PNG", "JPEG")).size
+    except (OSError, ValueError, Warning, Image.DecompressionBombError):
+        return 0, 0
 
 
 @dataclass(frozen=True)
@@ -36,8 +84,14 @@ class Strip:
     """Frames in a line."""
 
     def __post_init__(self) -> None:
-        if not _IMAGE.fullmatch(self.image) or not 1 <= self.columns <= self.count <= 10_000:
-            raise ReachcostError(f"a picture of {self.count} frames is damaged: make the scene again")
+        fits = 1 <= self.columns <= self.count <= 10_000 and all(side >= 1 and side % 1 == 0 for side in self.frame)
+        _require(fits, f"a picture of {self.count} frames is damaged")
+
+    @property
+    def frame(self) -> tuple[float, float]:
+        """Width and height of a frame."""
+        width, height = _size(self.image)
+        return width / self.columns, height / math.ceil(self.count / self.columns)
 
 
 @dataclass(frozen=True)
@@ -52,9 +106,10 @@ class Field:
     high: float
 
     def __post_init__(self) -> None:
-        whole = re.fullmatch(_BASE64, self.data) and len(self.data) == 4 * -(-2 * self.rows * self.columns // 3)
-        if min(self.rows, self.columns) < 1 or not whole:
-            raise ReachcostError(f"a map of {self.rows} x {self.columns} places is damaged: make the scene again")
+        whole = min(self.rows, self.columns) > 0 and len(_bytes(self.data)) == 2 * self.rows * self.columns
+        _require(whole, f"a map of {self.rows} x {self.columns} places is damaged")
+        ordered = self.low <= self.high and _finite(self.high - self.low)
+        _require(ordered, f"a map of costs from {self.low} to {self.high} is damaged")
 
     @classmethod
     def of(cls, costs: np.ndarray) -> Field:
@@ -89,6 +144,14 @@ class Way:
     frames: Strip | None
     """What was seen, evenly from start to end, if the task draws it."""
 
+    def __post_init__(self) -> None:
+        what = f"the path of {self.cost[:80]!r} has"
+        _require(0 <= self.steps < LARGEST, f"{what} {self.steps} steps")
+        _require(len(self.places) in (0, self.steps + 1), f"{what} {len(self.places)} places for {self.steps} steps")
+        _require(_finite(self.distance, *chain(*self.places)), f"{what} numbers that are not finite")
+        count = 0 if self.frames is None else self.frames.count
+        _require(count <= self.steps + 1, f"{what} {count} frames for {self.steps} steps")
+
 
 @dataclass(frozen=True)
 class Episode:
@@ -104,6 +167,17 @@ class Episode:
     fields: dict[str, Field] = field(default_factory=dict)
     """Cost of ending at each place of the map, by name of the cost."""
 
+    def __post_init__(self) -> None:
+        what = f"episode {self.number}"
+        _require(0 <= self.number < LARGEST, f"{what} has a number below 0 or above {LARGEST - 1}")
+        _require(_finite(*(self.goal or ())), f"{what} has a goal that is not finite, {self.goal}")
+        _require(self.goal_frame is None or self.goal_frame.count == 1, f"{what} has several frames of its goal")
+
+    def _shown(self) -> tuple[object, ...]:
+        """What a page shows of it, by name."""
+        paths = [(way.cost, way.frames is None) for way in self.ways]
+        return paths, {*self.fields}, self.goal_frame is None
+
 
 @dataclass(frozen=True)
 class Neighbours:
@@ -113,6 +187,13 @@ class Neighbours:
     frames: tuple[Strip, ...]
     apart: tuple[float | None, ...]
     """How far they really are from it; None where no way leads there, or nobody knows."""
+
+    def __post_init__(self) -> None:
+        what = f"the neighbours under {self.cost[:80]!r} have"
+        counts = f"{len(self.frames)} frames and {len(self.apart)} distances"
+        _require(len(self.frames) == len(self.apart), f"{what} {counts}")
+        _require(all(frame.count == 1 for frame in self.frames), f"{what} several frames of one state")
+        _require(_finite(*self.apart), f"{what} distances that are not finite")
 
 
 @dataclass(frozen=True)
@@ -126,6 +207,11 @@ class Neighbourhood:
     """Logged states that were ranked."""
     nearest: tuple[Neighbours, ...]
 
+    def __post_init__(self) -> None:
+        most = max((len(one.frames) for one in self.nearest), default=0)
+        _require(most <= self.pool, f"a goal has {most} neighbours among {self.pool} ranked states")
+        _require(self.goal.count == 1, f"a goal has {self.goal.count} frames")
+
 
 @dataclass(frozen=True)
 class Map:
@@ -133,6 +219,11 @@ class Map:
 
     low: Place
     high: Place
+
+    def __post_init__(self) -> None:
+        sides = [high - low for low, high in zip(self.low, self.high, strict=True)]
+        whole = _finite(*self.low, *self.high) and 1e-99 < min(sides) <= max(sides) <= min(1e99, FLATTEST * min(sides))
+        _require(whole, f"a map from {self.low} to {self.high} cannot be shown")
 
 
 @dataclass(frozen=True)
@@ -154,6 +245,28 @@ class Scene:
     distance_unit: str = ""
     """What true distances count, if the task says so."""
     format: str = FORMAT
+
+    def __post_init__(self) -> None:
+        _require_unique([visible(name) for name in self.costs], "the cost")
+        _require_unique([one.number for one in self.episodes], "the episode")
+        shown = {name for one in self.episodes for name in (*(way.cost for way in one.ways), *one.fields)}
+        shown |= {near.cost for goal in self.neighbourhoods for near in goal.nearest}
+        missing = sorted(shown.difference(self.costs))
+        _require(not missing, f"the cost {str(missing[:1])[1:-1][:80]} is not among the costs of the scene")
+        for one in self.episodes:
+            _require_unique([way.cost for way in one.ways], f"in episode {one.number} the cost")
+            other = f"episode {one.number} does not show what episode {self.episodes[0].number} shows"
+            _require(one._shown() == self.episodes[0]._shown(), f"{other} (costs, maps, frames)")
+            on_plane = {one.goal is not None, *(bool(way.places) for way in one.ways)}
+            agree = on_plane == {self.plane is not None} and (self.plane is not None or not one.fields)
+            _require(agree, f"episode {one.number} has places without a map, or a map without places")
+        strips = [
+            strip for one in self.episodes for strip in (one.goal_frame, *(way.frames for way in one.ways)) if strip
+        ]
+        sizes = {strip.frame for strip in strips}
+        _require(len(sizes) < 2, f"frames differ in size, {sorted(sizes)[:2]}")
+        replayed = sum(bool(one.ways) for one in self.episodes)
+        _require(self.of == 0 or replayed <= self.of, f"{replayed} episodes were chosen from {self.of}")
 
     def write(self, path: Path) -> None:
         """Write it as JSON."""
