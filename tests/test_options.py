@@ -123,6 +123,7 @@ def test_mistakes_in_names_get_one_sentence(own: Path) -> None:
         "own_broken:Ring": r"own_broken failed \(ModuleNotFoundError: No module named 'nowhere_to_be_found'\): mend it",
         "own_broken.py:Ring": r"own_broken.py failed \(ModuleNotFoundError",
         "own_world.py:NUMBER": "own_world.py:NUMBER is a int: name a class, or a function that makes one",
+        "reachcost.data.latents:Tensor": "reachcost.data.latents:Tensor is a .*: name a class, or a function",
         "own_world.py:nothing": "'own_world.py:nothing' is made as 7: return an instance of a subclass",
         "own_world.py:Half": r"cannot be made \(Can't instantiate abstract class Half .*\): see reachcost.Task",
         "own_world.py:Broken": "step made float64 .* of int64 .*: return states of the same kind",

@@ -213,8 +213,12 @@ def _made(text: str, factory: Any, offered: dict[str, Any]) -> Any:
 
 
 def _callable(text: str, found: Any) -> Any:
-    if not callable(found):
-        raise ReachcostError(f"{text} is a {type(found).__name__}: name a class, or a function that makes one")
+    try:
+        signature(found)
+    except (TypeError, ValueError) as error:  # it cannot be called, or nobody knows with what
+        raise ReachcostError(
+            f"{text} is a {type(found).__name__}: name a class, or a function that makes one"
+        ) from error
     return found
 
 

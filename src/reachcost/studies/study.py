@@ -214,8 +214,8 @@ class Study(Tables):
         for name in names:
             if not is_file_name(name):
                 raise ReachcostError(
-                    f"{name[:40]!r} cannot be the name of a file: choose a name of at most {LONGEST_NAME} printable "
-                    "characters, without slashes, and without a dot at either end"
+                    f"{name[:40]!r} cannot be the name of a file: choose a name of at most {LONGEST_NAME} bytes, all "
+                    "of it printable, without slashes, and without a dot or space at either end"
                 )
         labels = {member.label: member for member in members}
         if twice := next((member for member in members if labels[member.label] != member), None):
