@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from reachcost.studies.cells.order import Order
 
 from faults.formats import models, records
 from faults.formats.logs import ACTIONS, ENDS, LENGTHS, ROWS, STATES
@@ -31,7 +30,9 @@ from reachcost.data.logs.hdf5 import open_logs
 from reachcost.explore.asked import Asked
 from reachcost.heads.storage import load_head
 from reachcost.report.report import Report
+from reachcost.studies.cells.cell import StudyRef
 from reachcost.studies.cells.plan import plan_of
+from reachcost.studies.cells.schedule import TableRequest
 from reachcost.studies.sweep.file import read_sweep
 from reachcost.worldmodels.loading import load_world_model
 
@@ -83,8 +84,9 @@ def page(name: str) -> Write:
 def sweep(directory: Path) -> Any:
     """Plan the sweep of an author whom nobody trusts."""
     text = read_file(directory / "sweep.toml")
-    order = Order(read_sweep("sweep.toml", text).name, study_of_sweep, ("sweep.toml", text))
-    return [part.kind for part in plan_of([order], directory / "out")]
+    study = StudyRef(study_of_sweep, ("sweep.toml", text))
+    request = TableRequest(read_sweep("sweep.toml", text).name, study)
+    return [part.kind for part in plan_of([request], directory / "out")]
 
 
 def after(base: Write, name: str, change: Callable[[Path], Any]) -> Write:

@@ -14,6 +14,7 @@ import pytest
 
 from reachcost.errors import ReachcostError
 from reachcost.report.sources import read_source
+from reachcost.results.durations import Durations
 from reachcost.results.pack import NAME, fingerprint
 from reachcost.results.records import (
     Columns,
