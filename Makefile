@@ -10,9 +10,9 @@ export PYTHONDONTWRITEBYTECODE :=
 setup: $(READY)
 
 # constraints.txt pins torch without a local version, so pip prefers the small CPU build wherever it finds one.
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml paper/pyproject.toml tools/pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]' --editable paper --editable tools
 	touch $@
 
 demo: setup
@@ -30,10 +30,10 @@ test-slow: setup
 
 # Tests of floating-point results under four instruction sets: two minutes on two idle cores.
 test-processors: setup
-	$(BIN)/python -m tools.processors
+	$(BIN)/python -m reachcost_tools.processors
 
 .venv/.ready-swm: $(READY)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,ray,swm]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,ray,swm]' --editable paper --editable tools
 	touch $@ .venv/.ready-ray
 
 # Everything that needs the real stable-worldmodel; types, too, as they are read from every package that is imported.
@@ -42,7 +42,7 @@ test-swm: .venv/.ready-swm
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/swm -n 2 --dist worksteal
 
 .venv/.ready-ray: $(READY)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,ray]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,ray]' --editable paper --editable tools
 	touch $@
 
 # Everything that needs Ray: clusters of several nodes on this machine, whose workers and nodes are killed. ONLY=NAME for some.
@@ -52,7 +52,7 @@ test-ray: .venv/.ready-ray
 # Makes every published table, and what the examples print; what is recorded in results/runs is not computed again. New runs are packed.
 results: .venv/.ready-swm
 	$(BIN)/reachcost reproduce all --out results
-	$(BIN)/python -m tools.pack results
+	$(BIN)/python -m reachcost_tools.pack results
 	$(BIN)/python examples/pages.py README.md > results/examples/readme.txt
 	$(BIN)/python examples/pages.py docs/repair.md > results/examples/repair.txt
 	$(BIN)/python examples/stable_worldmodel.py > results/examples/stable_worldmodel.txt
@@ -67,15 +67,15 @@ bench-growth: setup
 
 # Trains a whole LeWM by the default plan: under ten minutes on two idle cores.
 bench-training: .venv/.ready-swm
-	$(BIN)/python -m benchmarks.training
+	$(BIN)/python -m reachcost_tools.benchmarks.training
 
 .venv/.ready-faults: $(READY)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,faults,ray,swm]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,faults,ray,swm]' --editable paper --editable tools
 	touch $@
 
 # Kills, full disks, little memory, wrong clocks, hostile files, counted in results/faults.json: half an hour on two idle cores.
 faults: .venv/.ready-faults
-	$(BIN)/python -m faults
+	$(BIN)/python -m reachcost_tools.faults
 
 pictures: setup
 	$(BIN)/python examples/draw_tworoom.py docs/images

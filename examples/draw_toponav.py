@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 
 from reachcost.costs.field import cost_fields
+from reachcost.experiments.closed_loop import outcomes
+from reachcost.experiments.experiment import Experiment
+from reachcost.experiments.study import Setting
 from reachcost.planning.control import control
 from reachcost.results.figures.cost_fields import Panel, draw_cost_fields
 from reachcost.results.records import exclusive
-from reachcost.studies.closed_loop import outcomes
-from reachcost.studies.experiment import Experiment
-from reachcost.studies.study import Setting
-from reachcost.studies.toponav import STUDY
-from reachcost.studies.toponav.settings import KIND
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import SIZE, RouteProposal
+from reachcost_paper.toponav import STUDY
+from reachcost_paper.toponav.settings import KIND
 
 MEMBER = STUDY.members_of(KIND)[0]
 

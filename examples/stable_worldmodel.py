@@ -12,7 +12,7 @@ import tyro
 from rich.console import Console
 
 import reachcost as rc
-from reachcost.base.progress import ConsoleProgress
+from reachcost.core.progress import ConsoleProgress
 from reachcost.swm import RepairedModel, SwmModel
 from reachcost.swm.evaluation import evaluate_in_world
 from reachcost.swm.package import import_stable_worldmodel

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from reachcost.errors import ReachcostError, ReachcostWarning
+from reachcost.experiments.cells.cell import RunSpec, StudyRef
+from reachcost.experiments.cells.schedule import TableRequest
+from reachcost.experiments.experiment import Recording
+from reachcost.experiments.study import Study, Tables
+from reachcost.experiments.tables import TablePlan, TableRows
 from reachcost.protocols import WorldModel
 from reachcost.results.records import Columns, Evaluated, require_rows
 from reachcost.results.tables import TableRow
-from reachcost.studies.cells.cell import RunSpec, StudyRef
-from reachcost.studies.cells.schedule import TableRequest
-from reachcost.studies.experiment import Recording
-from reachcost.studies.study import Study, Tables
-from reachcost.studies.tables import TablePlan, TableRows
 from reachcost.tasks.contract import Task
 
 from . import small, toy

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
-from reachcost.explore.engine import Engine
-from reachcost.explore.running import listening
-from reachcost.explore.server import application
+from reachcost.explorer.engine import Engine
+from reachcost.explorer.server import application
+from reachcost.explorer.serving import listening
 
 TOKEN = "secret"
 

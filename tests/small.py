@@ -8,17 +8,17 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reachcost.experiments.study import HeadPlan, Study
+from reachcost.experiments.tables import make_table
 from reachcost.fitting import automatic
 from reachcost.fitting.fit import fit
-from reachcost.fitting.imagined import Imagination
-from reachcost.fitting.pairs import Pairs
 from reachcost.heads.base import LearnedHead
+from reachcost.labels.imagined import Imagination
+from reachcost.labels.pairs import Pairs
 from reachcost.planning.cem import CEM
-from reachcost.studies.study import HeadPlan, Study
-from reachcost.studies.tables import make_table
-from reachcost.studies.toponav import STUDY as TOPONAV
-from reachcost.studies.tworoom import STUDY as TWOROOM
 from reachcost.tasks.toponav.task import TopoNav
+from reachcost_paper.toponav import STUDY as TOPONAV
+from reachcost_paper.tworoom import STUDY as TWOROOM
 
 if TYPE_CHECKING:
     import pytest  # which workers of studies need not wait for

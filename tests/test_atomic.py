@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reachcost.base.atomic import alone_in, new_directory, new_file, replaced_file, sweep, write_file
 from reachcost.cli import main
+from reachcost.core.atomic import alone_in, new_directory, new_file, replaced_file, sweep, write_file
 from reachcost.data.logs import Logs
 from reachcost.data.logs.hdf5 import open_logs, write_logs
 from reachcost.errors import ReachcostError

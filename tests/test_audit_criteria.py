@@ -18,13 +18,13 @@ from reachcost.costs.head import HeadCost
 from reachcost.costs.latent import LatentMSE
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
-from reachcost.fitting.coverage import FAR, NEAR, covered_latents, located_rows, on_the_way
 from reachcost.fitting.fit import fit
-from reachcost.fitting.pairs import Pairs
-from reachcost.fitting.recipe import Recipe
-from reachcost.fitting.temporal import TemporalPairs
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.pair import PairHead
+from reachcost.heads.recipe import Recipe
+from reachcost.labels.coverage import FAR, NEAR, covered_latents, located_rows, on_the_way
+from reachcost.labels.pairs import Pairs
+from reachcost.labels.temporal import TemporalPairs
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control

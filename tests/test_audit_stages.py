@@ -31,9 +31,9 @@ from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs.hdf5 import write_logs
 from reachcost.errors import ReachcostError
 from reachcost.fitting.fit import fit
-from reachcost.fitting.recipe import Recipe
-from reachcost.fitting.temporal import TemporalPairs
 from reachcost.heads.pair import PairHead
+from reachcost.heads.recipe import Recipe
+from reachcost.labels.temporal import TemporalPairs
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 from reachcost.protocols import Observations

@@ -11,24 +11,24 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reachcost.audits.features import BLOCKS, FeaturesOnly, swap_consistency
-from reachcost.audits.labels import label_quality
 from reachcost.audits.stages.coverage import uncovered
 from reachcost.audits.stages.dynamics import Moves, logged_moves
-from reachcost.audits.subspace import attribute, rowspace_share
 from reachcost.costs.head import HeadCost
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
-from reachcost.fitting.coverage import covered_latents, covered_rows, near_bottleneck, pair_groups
-from reachcost.fitting.exclusion import Exclusion
-from reachcost.fitting.oracle import OraclePairs
 from reachcost.heads.pair import PairHead
+from reachcost.labels.coverage import covered_latents, covered_rows, near_bottleneck, pair_groups
+from reachcost.labels.exclusion import Exclusion
+from reachcost.labels.oracle import OraclePairs
 from reachcost.results.stats import cluster_bootstrap
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
+from reachcost_paper.audits.features import BLOCKS, FeaturesOnly, swap_consistency
+from reachcost_paper.audits.labels import label_quality
+from reachcost_paper.audits.subspace import attribute, rowspace_share
 
 pytestmark = pytest.mark.processor
 

@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 import reachcost as rc
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
-from reachcost.fitting.budget import ReachedPairs
+from reachcost.fitting.peers.budget import ReachedPairs
 
 QUICK = rc.BudgetRecipe(budgets=8, hidden=32, epochs=3, learning_rate=1e-2)
 

@@ -24,25 +24,25 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from reachcost.base.atomic import new_directory, private_directory, shared_directory, sweep
-from reachcost.base.progress import ConsoleProgress, Progress
 from reachcost.cli import main
+from reachcost.core.atomic import new_directory, private_directory, shared_directory, sweep
+from reachcost.core.progress import ConsoleProgress, Progress
 from reachcost.errors import ReachcostError, ReachcostWarning
+from reachcost.experiments.cells.cell import Cell, StudyRef, missing_of
+from reachcost.experiments.cells.executors import InProcess, LocalPool, Start
+from reachcost.experiments.cells.plan import plan_of
+from reachcost.experiments.cells.progress import Lines, Titles, Watch
+from reachcost.experiments.cells.ray_tasks import write_file
+from reachcost.experiments.cells.schedule import TableRequest
+from reachcost.experiments.cells.worker import Recordings, Worker
+from reachcost.experiments.experiment import Recording
+from reachcost.experiments.registry import request_of
+from reachcost.experiments.shared_logs import shared_logs
+from reachcost.experiments.study import Tables
+from reachcost.experiments.tables import TablePlan, TableRows, make_tables
 from reachcost.results.durations import Durations
 from reachcost.results.records import Result, read_run
 from reachcost.results.tables import ResultTable
-from reachcost.studies.cells.cell import Cell, StudyRef, missing_of
-from reachcost.studies.cells.executors import InProcess, LocalPool, Start
-from reachcost.studies.cells.plan import plan_of
-from reachcost.studies.cells.progress import Lines, Titles, Watch
-from reachcost.studies.cells.ray_tasks import write_file
-from reachcost.studies.cells.schedule import TableRequest
-from reachcost.studies.cells.worker import Recordings, Worker
-from reachcost.studies.experiment import Recording
-from reachcost.studies.registry import request_of
-from reachcost.studies.shared_logs import shared_logs
-from reachcost.studies.study import Tables
-from reachcost.studies.tables import TablePlan, TableRows, make_tables
 
 from .cells import Brief, NumberRun, number_request, quick_toy, small_study
 from .small import contents
@@ -361,8 +361,8 @@ DRIVER = """
 import sys
 from functools import partial
 from pathlib import Path
-from reachcost.studies.cells.executors import LocalPool
-from reachcost.studies.tables import make_tables
+from reachcost.experiments.cells.executors import LocalPool
+from reachcost.experiments.tables import make_tables
 from tests.cells import number_request
 seen, out = map(Path, sys.argv[1:])
 print([*make_tables([number_request(seen, "fine", "sleeps")], out, partial(LocalPool, workers=2))])
@@ -515,7 +515,7 @@ def test_a_terminal_shows_a_board(tmp_path: Path) -> None:
 
 
 def test_lines_go_on_while_no_cell_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reachcost.studies.cells.progress.EVERY", 0.01)
+    monkeypatch.setattr("reachcost.experiments.cells.progress.EVERY", 0.01)
     file = io.StringIO()
     lines = Lines(Console(file=file, width=200), 2)
     cells = [*cells_of(number_request(tmp_path, "fine"), tmp_path).values()]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from reachcost.audits.sasc import gaussian_pools, sasc
-from reachcost.base.seeding import EpisodeStreams
+from reachcost.core.seeding import EpisodeStreams
 from reachcost.costs.head import HeadCost
 from reachcost.costs.hybrid import HybridCost
 from reachcost.costs.latent import LatentMSE
@@ -24,9 +24,9 @@ from reachcost.data.latents import encode_logs
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
 from reachcost.fitting.fit import fit
-from reachcost.fitting.recipe import Recipe
-from reachcost.fitting.temporal import TemporalPairs
 from reachcost.heads.pair import PairHead
+from reachcost.heads.recipe import Recipe
+from reachcost.labels.temporal import TemporalPairs
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
 from reachcost.planning.planner import PlanContext, Planner

@@ -19,10 +19,10 @@ from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.fitting.choose import LabelledRecipe, usual_recipes
-from reachcost.fitting.default import repair_latents
-from reachcost.fitting.directed import directed
-from reachcost.fitting.recipe import Recipe
-from reachcost.fitting.temporal import TemporalPairs
+from reachcost.fitting.repair import repair_latents
+from reachcost.heads.recipe import Recipe
+from reachcost.labels.directed import directed
+from reachcost.labels.temporal import TemporalPairs
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
 

@@ -9,7 +9,6 @@ import pkgutil
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,10 +18,10 @@ import pytest
 import reachcost
 from reachcost.cli import main
 from reachcost.data.logs.hdf5 import open_logs
+from reachcost.experiments.registry import all_tables
+from reachcost.experiments.study import HeadPlan
+from reachcost.heads.recipe import Recipe
 from reachcost.planning.cem import CEM
-from reachcost.studies.registry import all_tables
-from reachcost.studies.tworoom import STUDY
-from reachcost.studies.tworoom.settings import HEADS
 from reachcost.tasks import make_task
 
 
@@ -30,9 +29,8 @@ from reachcost.tasks import make_task
 def test_the_demo_shows_the_repair(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    heads = {name: replace(plan, pairs=20_000, recipe=replace(plan.recipe, epochs=3)) for name, plan in HEADS.items()}
-    quicker = replace(STUDY, heads=heads, planner=CEM(candidates=100, elites=10))
-    monkeypatch.setattr("reachcost.studies.tworoom.demo.STUDY", quicker)
+    monkeypatch.setattr("reachcost.experiments.demo.HEAD", HeadPlan(Recipe(epochs=3), pairs=20_000))
+    monkeypatch.setattr("reachcost.experiments.demo.PLANNER", CEM(candidates=100, elites=10))
     command = ["demo", "--episodes", "4", "--log-episodes", "300", "--out", str(tmp_path / "demo")]
     assert main(command) == 0
     shown = capsys.readouterr().out

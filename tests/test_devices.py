@@ -13,17 +13,17 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import reachcost as rc
-from reachcost.base.devices import choose_device, device_of, use_device
-from reachcost.base.later import looking_later, refuse_if
-from reachcost.base.seeding import EpisodeStreams
 from reachcost.cli import main
+from reachcost.core.device_checks import looking_later, refuse_if
+from reachcost.core.devices import choose_device, device_of, use_device
+from reachcost.core.seeding import EpisodeStreams
 from reachcost.costs.probe import StandardisedL2, SubspaceCost
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
-from reachcost.fitting.hilp import _Bootstrapped
 from reachcost.fitting.loop import Optimiser, passed
-from reachcost.fitting.qrl import _Pushed
+from reachcost.fitting.peers.hilp import _Bootstrapped
+from reachcost.fitting.peers.qrl import _Pushed
 from reachcost.planning.precision import plan_change
 from reachcost.worldmodels import half
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
@@ -127,7 +127,7 @@ def test_own_models_say_where_they_are() -> None:
         def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
             return context[:, -1, None] + actions.sum(2)
 
-    from reachcost.worldmodels.own import OwnModel
+    from reachcost.worldmodels.adapter import OwnModel
 
     blocks = ActionBlocks(mean=(0.0, 0.1), std=(1.0, 0.5), low=(-1.0, -1.0), high=(1.0, 1.0), length=1)
     model: Any = OwnModel(Sum(), blocks, clamp=True, units="environment")

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 import reachcost
-from reachcost.studies.registry import all_tables, results_of
+import reachcost_paper
+import reachcost_tools.bench
+from reachcost.experiments.registry import all_tables, results_of
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -41,7 +43,11 @@ SMALLER = {
 """Substitutions that make long examples take seconds. `python examples/pages.py PAGE` runs one in full."""
 NUMBER = r"-?\d+(?:\.\d+)?%?"
 NEEDS_SWM = "stable-worldmodel.md"  # `tests/swm/test_example.py` runs its code
-MODULES = [name for _, name, _ in pkgutil.walk_packages(reachcost.__path__, "reachcost.")]
+MODULES = [
+    name
+    for package in (reachcost, reachcost_paper, reachcost_tools.bench)
+    for _, name, _ in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+]
 
 
 def blocks(page: Path, language: str) -> list[str]:

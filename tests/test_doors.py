@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import reachcost as rc
-from reachcost.base.types import require_type
+from reachcost.core.types import require_type
 from reachcost.costs.checks import require_one_model
 from reachcost.tasks.exact import ExactDynamics
 from reachcost.tasks.toponav.features import ExactTopoNav

@@ -20,16 +20,16 @@ import numpy as np
 import pytest
 
 import reachcost as rc
-from reachcost.base.progress import Progress
 from reachcost.cli import main
 from reachcost.commands.explore import usual_models
+from reachcost.core.progress import Progress
 from reachcost.costs.field import cost_fields
 from reachcost.errors import ReachcostError
-from reachcost.explore.asked import SHOWN, Asked
-from reachcost.explore.engine import Engine, Planned, Unwanted
-from reachcost.explore.heads import knows_layouts, repaired_head
-from reachcost.explore.page import explorer_page, first_places
-from reachcost.explore.running import listening
+from reachcost.explorer.engine import Engine, Planned, Unwanted
+from reachcost.explorer.heads import knows_layouts, repaired_head
+from reachcost.explorer.page import explorer_page, first_places
+from reachcost.explorer.requests import SHOWN, Asked
+from reachcost.explorer.serving import listening
 from reachcost.heads.pair import PairHead
 from reachcost.planning.default import sized_planner
 from reachcost.tasks.toponav.features import ExactTopoNav
@@ -358,10 +358,10 @@ def test_hostile_names_are_text(model: ExactTopoNav) -> None:
 
 def test_a_head_is_fitted_once(task: rc.TopoNav, model: ExactTopoNav) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reachcost.explore.heads.RECIPE", rc.LabelledRecipe(rc.Recipe(epochs=1)))
+        patch.setattr("reachcost.explorer.heads.RECIPE", rc.LabelledRecipe(rc.Recipe(epochs=1)))
         first = repaired_head(task, model, False, Progress(), episodes=60, pairs=500)
         assert first.record["pairs"]["exclusion"]["overlapping_pairs"] == 0
-        patch.setattr("reachcost.explore.heads.repair_latents", lambda *_, **__: pytest.fail("fitted again"))
+        patch.setattr("reachcost.explorer.heads.repair_latents", lambda *_, **__: pytest.fail("fitted again"))
         again = repaired_head(task, model, False, Progress(), episodes=60, pairs=500)
         assert again.state_dict().keys() == first.state_dict().keys()
         with pytest.raises(pytest.fail.Exception):
@@ -369,8 +369,8 @@ def test_a_head_is_fitted_once(task: rc.TopoNav, model: ExactTopoNav) -> None:
 
 
 def test_a_model_of_many_layouts_has_a_head_of_many(world: rc.TwoRoom, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reachcost.explore.heads.RECIPE", rc.LabelledRecipe(rc.Recipe(epochs=1)))
-    monkeypatch.setattr("reachcost.explore.heads.TOGETHER", 2)
+    monkeypatch.setattr("reachcost.explorer.heads.RECIPE", rc.LabelledRecipe(rc.Recipe(epochs=1)))
+    monkeypatch.setattr("reachcost.explorer.heads.TOGETHER", 2)
     known = [name for name in world.models if knows_layouts(world, name)]
     assert known == ["lewm-layouts-3072"]
     assert usual_models(world) == ("lewm-tworoom-3072", "lewm-layouts-3072")
@@ -413,7 +413,7 @@ def test_the_command_refuses_in_a_sentence(
     whole = builtins.__import__
 
     def without(name: str, *more: Any) -> Any:
-        if name == "reachcost.explore.running":
+        if name == "reachcost.explorer.serving":
             raise ModuleNotFoundError("No module named 'uvicorn'")
         return whole(name, *more)
 

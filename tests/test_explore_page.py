@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, Request, expect
 
 import reachcost as rc
-from reachcost.explore.engine import Engine, Planned
+from reachcost.explorer.engine import Engine, Planned
 from reachcost.worldmodels.jepa import JepaWorldModel
 from tests.browser import (
     opened,

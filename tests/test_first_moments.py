@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import reachcost as rc
-from faults.interrupts import interrupted
-from reachcost.base.terminal import PlainConsole
 from reachcost.cli import main
+from reachcost.core.terminal import PlainConsole
+from reachcost_tools.faults.interrupts import interrupted
 
 COMMAND = [sys.executable, "-m", "reachcost"]
 QUICK = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -160,7 +160,7 @@ def test_names_are_shown_as_they_are(name: str, tmp_path: Path, monkeypatch: pyt
 
 
 def test_bars_show_titles_and_notes_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    from reachcost.base.progress import ConsoleProgress
+    from reachcost.core.progress import ConsoleProgress
 
     progress = ConsoleProgress(PlainConsole(force_terminal=True, force_interactive=True, width=120))
     progress.step("model[/x]")

@@ -18,9 +18,9 @@ import h5py
 import numpy as np
 import pytest
 
-from reachcost.base import memory
-from reachcost.base.hdf5.heaps import require_heaps_that_end
-from reachcost.base.interrupts import interrupts_later
+from reachcost.core import memory
+from reachcost.core.hdf5.heaps import require_heaps_that_end
+from reachcost.core.interrupts import interrupts_later
 from reachcost.data.logs import Logs
 from reachcost.data.logs.hdf5 import open_logs, write_logs
 from reachcost.errors import ReachcostError

@@ -18,19 +18,19 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 
-from reachcost.base.modules import _checksum
+from reachcost.core.modules import _checksum
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.fitting.fit import evaluate, fit
-from reachcost.fitting.pairs import PairSet
-from reachcost.fitting.recipe import Recipe
-from reachcost.fitting.temporal import TemporalPairs
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.embedding import EmbeddingHead
 from reachcost.heads.kinds import BUILT_IN, KINDS, register_head
 from reachcost.heads.pair import PairHead
+from reachcost.heads.recipe import Recipe
 from reachcost.heads.storage import load_head, save_head
+from reachcost.labels.pairs import PairSet
+from reachcost.labels.temporal import TemporalPairs
 from reachcost.protocols import Head
 from reachcost.results.records import as_json
 

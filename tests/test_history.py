@@ -13,7 +13,7 @@ from torch import Tensor
 
 import reachcost as rc
 from reachcost.audits.stages.dynamics import logged_moves
-from reachcost.base.seeding import EpisodeStreams
+from reachcost.core.seeding import EpisodeStreams
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 from reachcost.tasks.tworoom import TwoRoom

@@ -9,8 +9,8 @@ import torch
 import reachcost as rc
 from reachcost.data.rollouts import history_of
 from reachcost.errors import ReachcostError
-from reachcost.fitting.inverse import TakenActions
-from reachcost.fitting.pairs import PairSet
+from reachcost.fitting.peers.inverse import TakenActions
+from reachcost.labels.pairs import PairSet
 from reachcost.protocols import Observations
 
 QUICK = rc.InverseRecipe(hidden=32, layers=2, epochs=6, learning_rate=1e-2)

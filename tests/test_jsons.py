@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reachcost.base import jsons
-from reachcost.base.jsons import parse_json, read_json
-from reachcost.base.reading import read_record
-from reachcost.data.frozen import read_frozen
+from reachcost.core import json_files as jsons
+from reachcost.core.json_files import parse_json, read_json
+from reachcost.core.json_values import read_record
+from reachcost.data.frozen_sets import read_frozen
 from reachcost.errors import ReachcostError
 from reachcost.results.tables import read_table
 from reachcost.tasks.tworoom.evaluation_sets import FROZEN

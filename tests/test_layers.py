@@ -1,4 +1,4 @@
-"""Rooms import downwards only, and worlds are named in their own folders and in the registries, nowhere else."""
+"""Packages import downwards only, and worlds are named in their own folders and in the registries, nowhere else."""
 
 from __future__ import annotations
 
@@ -11,26 +11,13 @@ import reachcost
 from reachcost.tasks.registry import TASKS
 
 ORDER = (
-    *("errors", "base", "pages", "protocols", "results", "data", "tasks", "heads", "worldmodels", "costs", "fitting"),
-    *(
-        "planning",
-        "worlds",
-        "audits",
-        "studies",
-        "report",
-        "hub",
-        "swm",
-        "bench",
-        "explore",
-        "commands",
-        "cli",
-        "__init__",
-        "__main__",
-    ),
+    *("errors", "core", "protocols", "results", "data", "tasks", "heads", "worldmodels", "costs", "labels", "fitting"),
+    *("planning", "audits", "experiments", "report", "hub", "swm", "explorer", "commands", "cli"),
+    *("__init__", "__main__"),
 )
-"""Rooms and top-level modules, from below: `results` are files and statistics, which know nothing of worlds."""
-REGISTRIES = ("__init__", "tasks/registry", "studies/registry", "worlds/bundled")
-"""The last one makes worlds of the suite of tasks and models that come with the package, by their names."""
+"""Packages and top-level modules, from below: `results` are files and statistics, which know nothing of worlds."""
+REGISTRIES = ("__init__", "tasks/registry", "experiments/demo")
+"""Modules that may name a world; the demo runs in one."""
 ROOT = Path(str(reachcost.__file__)).parent
 
 
@@ -58,7 +45,7 @@ def room(module: str) -> int:
 def world(module: str) -> str | None:
     """The world whose folder a module lies in."""
     top, name, *_ = f"{module}/".split("/")
-    return name if top in ("tasks", "studies") and name in TASKS else None
+    return name if top == "tasks" and name in TASKS else None
 
 
 def test_rooms_import_downwards_only() -> None:
@@ -66,9 +53,15 @@ def test_rooms_import_downwards_only() -> None:
     assert [(module, other) for module, other in imports() if room(other) > room(module)] == []
 
 
-def test_the_report_knows_no_study_of_a_world() -> None:
-    known = {other for module, other in imports() if module.startswith("report/")}
-    assert {other for other in known if world(other) or other.startswith(("studies/suite", "studies/lines"))} == set()
+def test_the_library_knows_neither_the_paper_nor_the_tools() -> None:
+    words = {
+        (module, value)
+        for module, nodes in modules().items()
+        for node in nodes
+        for _, value in ast.iter_fields(node)
+        if isinstance(value, str) and ("reachcost_paper" in value or "reachcost_tools" in value)
+    }
+    assert words == set()
 
 
 def test_one_file_knows_ray() -> None:
@@ -79,7 +72,7 @@ def test_one_file_knows_ray() -> None:
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""])
     }
-    assert {module for module, name in named if name == "ray"} == {"studies/cells/ray_tasks"}
+    assert {module for module, name in named if name == "ray"} == {"experiments/cells/ray_tasks"}
 
 
 def test_worlds_know_nothing_of_each_other() -> None:

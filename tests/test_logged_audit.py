@@ -8,7 +8,7 @@ import torch
 
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
-from reachcost.fitting.logged import logged_audit, logged_pools
+from reachcost.fitting.logged_audit import logged_audit, logged_pools
 from reachcost.tasks.tworoom import TwoRoom
 
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 import reachcost as rc
-from reachcost.base.seeding import EpisodeStreams
-from reachcost.planning.logged import LoggedActions
+from reachcost.core.seeding import EpisodeStreams
+from reachcost.planning.logged_actions import LoggedActions
 from reachcost.protocols import Observations
 from reachcost.worldmodels.jepa import JepaWorldModel
 

@@ -20,15 +20,15 @@ from rich.console import Console
 
 import reachcost as rc
 from reachcost import cli
-from reachcost.base.atomic import write_file
-from reachcost.base.interrupts import Terminated
-from reachcost.base.progress import ConsoleProgress, Progress, as_progress
 from reachcost.cli import main
 from reachcost.commands import require_writable
-from reachcost.fitting.pairs import Pairs
+from reachcost.core.atomic import write_file
+from reachcost.core.interrupts import Terminated
+from reachcost.core.progress import ConsoleProgress, Progress, as_progress
+from reachcost.experiments.registry import reproduce
+from reachcost.labels.pairs import Pairs
 from reachcost.report.material import Material
 from reachcost.results.tables import ResultTable, TableRow
-from reachcost.studies.registry import reproduce
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
 
@@ -197,7 +197,7 @@ def test_the_demo_claims_no_repair_that_did_not_happen(
     rows = [TableRow(name, "lewm", 5, {"success": share}, {}, None) for name, share in (("raw", 0.0), ("trm", trm))]
     table = ResultTable("demo", "", ("success",), rows, {})
     assert str(table) == "ResultTable('demo', 2 rows of raw, trm; success)"
-    monkeypatch.setattr("reachcost.studies.registry.demo", lambda *_, **__: (table, None))
+    monkeypatch.setattr("reachcost.experiments.demo.run_demo", lambda *_, **__: (table, None))
     monkeypatch.setattr("reachcost.report.studied.Studied.material", lambda _: Material(tables=(table,)))
     assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
     assert ("trm is no better than raw here" in capsys.readouterr().out) is said
@@ -292,10 +292,10 @@ def shown(terminal: bool, items: int = 3, note: str = "") -> str:
 
 
 def test_progress_is_plain_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reachcost.base.progress.EVERY", 1e9)
+    monkeypatch.setattr("reachcost.core.progress.EVERY", 1e9)
     (line,) = shown(False, note="loss 0.1").splitlines()
     assert line.startswith("latents                3/3 batches 0.0 s loss 0.1")
-    monkeypatch.setattr("reachcost.base.progress.EVERY", 0.0)
+    monkeypatch.setattr("reachcost.core.progress.EVERY", 0.0)
     assert [line.split()[1] for line in shown(False).splitlines()] == ["1/3", "2/3", "3/3"]
     assert not shown(False, items=0)
     assert "\x1b[" not in shown(False)

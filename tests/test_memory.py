@@ -13,15 +13,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from reachcost.base import pieces as module
-from reachcost.base.hashing import fingerprint_arrays
-from reachcost.base.pieces import open_map, pieces, reader
+from reachcost.core import chunks as module
+from reachcost.core.chunks import open_map, pieces, reader
+from reachcost.core.hashing import fingerprint_arrays
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.fitting.fit import fit
-from reachcost.fitting.recipe import Recipe
-from reachcost.fitting.temporal import TemporalPairs
+from reachcost.heads.recipe import Recipe
+from reachcost.labels.temporal import TemporalPairs
 from reachcost.protocols import Observations
 
 ROWS, SIZE = 200_000, 96

@@ -11,7 +11,7 @@ from reachcost.costs.oracle import OracleGeodesic
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import encode_logs
 from reachcost.errors import ReachcostError
-from reachcost.fitting.oracle import OraclePairs
+from reachcost.labels.oracle import OraclePairs
 from reachcost.results.ranking import compare_rankings
 from reachcost.tasks.exact import ExactDynamics
 from tests.toy import Corridor

@@ -144,7 +144,7 @@ def test_mistakes_in_names_get_one_sentence(own: Path) -> None:
 
 
 def test_a_mistyped_path_is_no_question_to_the_hub(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reachcost.base.hub.HuggingFace.download", lambda *ignored: pytest.fail("asked the hub"))
+    monkeypatch.setattr("reachcost.core.hub.HuggingFace.download", lambda *ignored: pytest.fail("asked the hub"))
     with pytest.raises(
         ReachcostError, match=r"runs/modle: there is no such directory.* or write hf://runs/modle for one"
     ):

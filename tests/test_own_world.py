@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import reachcost as rc
-from reachcost.studies.tables import make_table
+from reachcost.experiments.tables import make_table
 
 from .small import contents
 from .toy import METRICS, PLANNER, RECIPE, STUDY, Corridor, Sketch
@@ -73,6 +73,6 @@ def test_its_study_is_recorded_tabulated_and_read_back(tmp_path: Path, monkeypat
         "closed_loop.control",
         "audited.audit_planner",
     ):
-        monkeypatch.setattr(f"reachcost.studies.{part}", None)  # nothing is computed a second time
+        monkeypatch.setattr(f"reachcost.experiments.{part}", None)  # nothing is computed a second time
     make_table(STUDY, "keys", tmp_path, episodes=12)
     assert contents(tmp_path) == before

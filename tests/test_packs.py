@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from reachcost.errors import ReachcostError
+from reachcost.experiments.tables import make_table
 from reachcost.report.sources import read_source
 from reachcost.results.durations import Durations
 from reachcost.results.pack import NAME, fingerprint
@@ -26,8 +27,7 @@ from reachcost.results.records import (
     require_intact_runs,
     run_paths,
 )
-from reachcost.studies.tables import make_table
-from tools.pack import main
+from reachcost_tools.pack import main
 
 from .cells import quick_toy
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reachcost.pages.html import Markup, asset, embedded, escaped, joined, page, tag, visible
+from reachcost.report.html import Markup, asset, embedded, escaped, joined, page, tag, visible
 
 HOSTILE = [
     "</script><script>alert(1)</script>",

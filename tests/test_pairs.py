@@ -12,17 +12,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reachcost.base.seeding import generator
+from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.data.logs.goals import logged_goals
 from reachcost.errors import ReachcostError, ReachcostWarning
-from reachcost.fitting.exclusion import Exclusion
 from reachcost.fitting.fit import fit
-from reachcost.fitting.oracle import OraclePairs
-from reachcost.fitting.recipe import Recipe
-from reachcost.fitting.temporal import SAMPLERS, TemporalPairs, balanced, mostly_endpoints
+from reachcost.heads.recipe import Recipe
+from reachcost.labels.exclusion import Exclusion
+from reachcost.labels.oracle import OraclePairs
+from reachcost.labels.temporal import SAMPLERS, TemporalPairs, balanced, mostly_endpoints
 from reachcost.protocols import Observations
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import TwoRoom

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reachcost as rc
-from reachcost.base.parallel import LARGEST, each, in_pieces, one_thread, piece_of
-from reachcost.base.seeding import EpisodeStreams
+from reachcost.core.parallel import LARGEST, each, in_pieces, one_thread, piece_of
+from reachcost.core.seeding import EpisodeStreams
 from reachcost.protocols import Observations
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from torch import Tensor
 
-from reachcost.base.seeding import EpisodeStreams, generator
+from reachcost.core.seeding import EpisodeStreams, generator
 from reachcost.costs.head import HeadCost
 from reachcost.costs.latent import LatentMSE
 from reachcost.costs.oracle import OracleGeodesic

@@ -13,14 +13,14 @@ import pytest
 import torch
 
 import reachcost as rc
-from reachcost.base.progress import Progress
+from reachcost.core.progress import Progress
 from reachcost.fitting.automatic import automatic_pairs, behind_logged_times, one_way
 from reachcost.fitting.choose import LabelledRecipe
-from reachcost.fitting.imagined import Imagination, ImaginedPairs
-from reachcost.fitting.premises import asymmetry, shortcuts
-from reachcost.fitting.stitched import StitchedPairs
+from reachcost.labels.imagined import Imagination, ImaginedPairs
+from reachcost.labels.premises import asymmetry, shortcuts
+from reachcost.labels.stitched import StitchedPairs
 from reachcost.tasks.tworoom import TwoRoom
-from reachcost.worlds import suite
+from reachcost_paper.worlds import suite
 
 from .small import judge_labels_briefly
 

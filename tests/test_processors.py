@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from tools.processors import INSTRUCTION_SETS
+from reachcost_tools.processors import INSTRUCTION_SETS
 
 SHOWN = """
 import torch

@@ -11,7 +11,7 @@ import pytest
 from reachcost.data.logs import Logs
 from reachcost.data.logs.hdf5 import open_logs, write_logs
 from reachcost.errors import ReachcostError
-from reachcost.fitting.exclusion import Exclusion
+from reachcost.labels.exclusion import Exclusion
 from reachcost.tasks.pusht import PushT
 from reachcost.tasks.pusht.evaluation_sets import BUDGETS, NAMES, draw, held_out_logs, to_manifest
 from reachcost.tasks.pusht.policies import KINDS

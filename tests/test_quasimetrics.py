@@ -15,8 +15,8 @@ import reachcost as rc
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.iqe import IntervalHead, union_length
 from reachcost.heads.mrn import ResidualHead
-from reachcost.worlds import suite
-from reachcost.worlds.oneway import GATE, WALL
+from reachcost_paper.worlds import suite
+from reachcost_paper.worlds.oneway import GATE, WALL
 
 DIRECTED = ("iqe", "mrn")
 METRIC = (*DIRECTED, "euclidean")

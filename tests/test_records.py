@@ -13,9 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from reachcost.base.atomic import new_directory, write_file
-from reachcost.base.hashing import sha256_of
+from reachcost.core.atomic import new_directory, write_file
+from reachcost.core.hashing import sha256_of
 from reachcost.errors import ReachcostError
+from reachcost.experiments.cells.cell import RunSpec
+from reachcost.experiments.experiment import Recording
+from reachcost.experiments.recorder import NUMERICS
+from reachcost.experiments.study import Tables
 from reachcost.results.records import (
     Columns,
     Evaluated,
@@ -26,10 +30,6 @@ from reachcost.results.records import (
     require_intact_runs,
     require_rows,
 )
-from reachcost.studies.cells.cell import RunSpec
-from reachcost.studies.experiment import Recording
-from reachcost.studies.recorder import NUMERICS
-from reachcost.studies.study import Tables
 from tests.processes import hold
 
 KEYS = {"cost": ["raw", "trm"], "episode": [0, 1, 2]}

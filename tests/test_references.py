@@ -13,14 +13,14 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostWarning
-from reachcost.fitting.default import repair, repair_latents
 from reachcost.fitting.fit import evaluate, fit
-from reachcost.fitting.pairs import PairSet
-from reachcost.fitting.recipe import Recipe
 from reachcost.fitting.references import best_constant, doubt, warn_if_in_doubt
-from reachcost.fitting.shuffled import shuffled_error
-from reachcost.fitting.temporal import TemporalPairs
+from reachcost.fitting.repair import repair, repair_latents
+from reachcost.fitting.shuffled_reference import shuffled_error
+from reachcost.heads.recipe import Recipe
 from reachcost.heads.storage import load_head, save_head
+from reachcost.labels.pairs import PairSet
+from reachcost.labels.temporal import TemporalPairs
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
 

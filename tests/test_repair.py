@@ -8,15 +8,15 @@ import pytest
 import torch
 
 import reachcost as rc
-from reachcost.base.progress import Progress
+from reachcost.core.progress import Progress
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
-from reachcost.fitting.default import HOLDOUT, repair, repair_latents
 from reachcost.fitting.fit import fit
-from reachcost.fitting.recipe import Recipe
-from reachcost.fitting.shuffled import shuffled_error
-from reachcost.fitting.temporal import TemporalPairs
+from reachcost.fitting.repair import HOLDOUT, repair, repair_latents
+from reachcost.fitting.shuffled_reference import shuffled_error
 from reachcost.heads.base import LearnedHead
+from reachcost.heads.recipe import Recipe
+from reachcost.labels.temporal import TemporalPairs
 from reachcost.tasks.toponav.features import ExactTopoNav
 
 QUICK = Recipe(hidden=64, epochs=3)
@@ -46,7 +46,7 @@ def test_by_default_logs_choose_their_labels_and_a_plain_recipe_learns_from_logg
     latents: Latents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = {}
-    default = importlib.import_module("reachcost.fitting.default")
+    default = importlib.import_module("reachcost.fitting.repair")
     monkeypatch.setattr(default, "fit", lambda pairs, recipe, **_: seen.update(pairs=pairs, recipe=recipe))
     monkeypatch.setattr("reachcost.fitting.automatic.behind_logged_times", lambda *_, **__: [])
     repair_latents(latents)

@@ -19,10 +19,14 @@ from reachcost.audits.record import read_audit, write_audit
 from reachcost.audits.stage import judge
 from reachcost.audits.stages import STAGES
 from reachcost.audits.stages import ranking as ranking_stage
-from reachcost.base.hashing import sha256_of
-from reachcost.base.reading import read_as
 from reachcost.cli import main
+from reachcost.core.hashing import sha256_of
+from reachcost.core.json_values import read_as
 from reachcost.errors import ReachcostError
+from reachcost.experiments.cells.cell import StudyRef
+from reachcost.experiments.cells.schedule import TableRequest
+from reachcost.experiments.lines import Line
+from reachcost.experiments.tables import TablePlan, of_lines
 from reachcost.heads.storage import write_head
 from reachcost.report.audited import audited
 from reachcost.report.look import Parts, _coarse, look
@@ -35,10 +39,6 @@ from reachcost.report.studied import scene_of
 from reachcost.report.training import Training
 from reachcost.results.records import read_run, record_run
 from reachcost.results.tables import ResultTable
-from reachcost.studies.cells.cell import StudyRef
-from reachcost.studies.cells.schedule import TableRequest
-from reachcost.studies.lines import Line
-from reachcost.studies.tables import TablePlan, of_lines
 from reachcost.worldmodels.jepa import JepaWorldModel
 from tests.reports import COSTS, Ring, made_audit, made_table, ring_latents, ring_runs, straight_runs
 from tests.small import STUDIES
@@ -590,7 +590,7 @@ def test_an_audit_without_its_rows_is_refused(tmp_path: Path) -> None:
 
 
 def test_large_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reachcost.base.jsons.LARGEST", 10)
+    monkeypatch.setattr("reachcost.core.json_files.LARGEST", 10)
     with pytest.raises(ReachcostError, match="has more than 0 MB"):
         rc.Report(_write(tmp_path / "a.json", {"table": "t", "rows": []}))
 
@@ -631,7 +631,8 @@ def test_a_reproduction_shows_episodes_as_they_were_recorded_and_names_its_repor
 
     monkeypatch.setattr("reachcost.report.studied.scene_of", noted)
     monkeypatch.setattr(
-        "reachcost.studies.registry.request_of", lambda name: TableRequest(name, StudyRef(lambda: study, episodes=6))
+        "reachcost.experiments.registry.request_of",
+        lambda name: TableRequest(name, StudyRef(lambda: study, episodes=6)),
     )
     page = tmp_path / "page.html"
     assert main(["reproduce", "toponav", "--out", str(tmp_path), "--report", str(page)]) == 0

@@ -17,15 +17,15 @@ import numpy as np
 import pytest
 
 from reachcost.errors import ReachcostError
+from reachcost.experiments.costs import cost_plan
+from reachcost.experiments.experiment import Experiment
+from reachcost.experiments.lines import Line, mean_intervals, per_seed, table_row
+from reachcost.experiments.registry import all_figures, all_tables, groups, results_of, study_of
+from reachcost.experiments.study import Setting
+from reachcost.experiments.tables import make_table
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 from reachcost.results.records import read_run
-from reachcost.studies.costs import cost_plan
-from reachcost.studies.experiment import Experiment
-from reachcost.studies.lines import Line, mean_intervals, per_seed, table_row
-from reachcost.studies.registry import all_figures, all_tables, groups, results_of, study_of
-from reachcost.studies.study import Setting
-from reachcost.studies.tables import make_table
 
 from .small import EPISODES, STUDIES, contents, small_table
 

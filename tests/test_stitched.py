@@ -17,10 +17,10 @@ from scipy.sparse.csgraph import shortest_path
 import reachcost as rc
 from reachcost.cli import main
 from reachcost.fitting.choose import pairs_again
-from reachcost.fitting.coverage import unordered
-from reachcost.fitting.graph import TransitionCounts, fewest_edges, nearest
-from reachcost.fitting.imagined import Imagination, ImaginedPairs
-from reachcost.fitting.stitched import StitchedPairs
+from reachcost.labels.coverage import unordered
+from reachcost.labels.graph import TransitionCounts, fewest_edges, nearest
+from reachcost.labels.imagined import Imagination, ImaginedPairs
+from reachcost.labels.stitched import StitchedPairs
 from reachcost.worldmodels.jepa import JepaWorldModel
 
 from .small import judge_labels_briefly

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import reachcost as rc
-from reachcost.studies.audited import AuditRun
-from reachcost.studies.closed_loop import ControlRun, outcomes
-from reachcost.studies.experiment import Experiment
-from reachcost.studies.lines import Line, difference_row
-from reachcost.studies.ranking import SascRun
-from reachcost.studies.study import CostPlan, HeadPlan, Member, Setting
-from reachcost.studies.tables import make_table
+from reachcost.experiments.audited import AuditRun
+from reachcost.experiments.closed_loop import ControlRun, outcomes
+from reachcost.experiments.experiment import Experiment
+from reachcost.experiments.lines import Line, difference_row
+from reachcost.experiments.ranking import SascRun
+from reachcost.experiments.study import CostPlan, HeadPlan, Member, Setting
+from reachcost.experiments.tables import make_table
 from reachcost.tasks.exact import ExactDynamics
 
 from .toy import MEMBERS, PLANNER, STUDY, Corridor

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from reachcost.base.progress import Progress
 from reachcost.cli import main
 from reachcost.commands.sweep import read_file, study_of_sweep
+from reachcost.core.progress import Progress
 from reachcost.errors import ReachcostError
+from reachcost.experiments.cells.cell import StudyRef, missing_of
+from reachcost.experiments.cells.schedule import TableRequest
+from reachcost.experiments.cells.worker import Recordings
+from reachcost.experiments.study import Study
+from reachcost.experiments.sweep.file import LONGEST
 from reachcost.planning.cem import CEM
-from reachcost.studies.cells.cell import StudyRef, missing_of
-from reachcost.studies.cells.schedule import TableRequest
-from reachcost.studies.cells.worker import Recordings
-from reachcost.studies.study import Study
-from reachcost.studies.sweep.file import LONGEST
 
 from .small import contents
 

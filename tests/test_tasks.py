@@ -21,8 +21,8 @@ from reachcost.data.logs import Logs
 from reachcost.data.logs.goals import logged_goals
 from reachcost.errors import ReachcostError
 from reachcost.fitting.fit import fit
-from reachcost.fitting.recipe import Recipe
-from reachcost.fitting.temporal import TemporalPairs
+from reachcost.heads.recipe import Recipe
+from reachcost.labels.temporal import TemporalPairs
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.control import control
 from reachcost.protocols import Observations

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reachcost
-from reachcost.base.seeding import EpisodeStreams
+from reachcost.core.seeding import EpisodeStreams
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
 from reachcost.tasks import make_task

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 import torch
 
-from reachcost.base.modules import _checksum
-from reachcost.base.progress import Progress
-from reachcost.base.sealed import read_sealed, write_sealed
-from reachcost.base.seeding import generator
 from reachcost.cli import main
+from reachcost.core.checksums import read_sealed, write_sealed
+from reachcost.core.modules import _checksum
+from reachcost.core.progress import Progress
+from reachcost.core.seeding import generator
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
 from reachcost.data.logs.hdf5 import open_logs, write_logs
@@ -360,7 +360,7 @@ def test_the_task_that_is_named_draws_the_frames(tmp_path: Path, monkeypatch: py
 
 CHILD = """
 import os, signal, sys
-from reachcost.base import sealed
+from reachcost.core import checksums as sealed
 from reachcost.data.logs.hdf5 import open_logs
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.training import phases

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 import reachcost
-from reachcost.data.frozen import thawed
+from reachcost.data.frozen_sets import thawed
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.fitting.exclusion import Exclusion
-from reachcost.fitting.temporal import TemporalPairs
+from reachcost.labels.exclusion import Exclusion
+from reachcost.labels.temporal import TemporalPairs
 from reachcost.tasks.tworoom import Layout, TwoRoom
 from reachcost.tasks.tworoom.evaluation_sets import RULES, draw, freeze, to_manifest
 from reachcost.tasks.tworoom.statistics import PUBLIC_CACHE, log_statistics

@@ -12,10 +12,10 @@ import pytest
 import torch
 
 import reachcost as rc
-from reachcost.fitting.transitions import Transitions
+from reachcost.fitting.peers.transitions import Transitions
 from reachcost.heads.base import LearnedHead
-from reachcost.worlds import suite
-from reachcost.worlds.oneway import GATE, WALL
+from reachcost_paper.worlds import suite
+from reachcost_paper.worlds.oneway import GATE, WALL
 from tests.test_stitched import corridor, latents_of
 
 Fit = Callable[..., LearnedHead]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from reachcost.base.seeding import generator
 from reachcost.cli import main
+from reachcost.core.seeding import generator
 from reachcost.data.logs import Logs
 from reachcost.data.logs.hdf5 import open_logs, write_logs
 from reachcost.data.logs.names import WORLD

@@ -13,18 +13,18 @@ import torch
 from torch import Tensor
 
 from reachcost.audits.sasc import draw_pools
-from reachcost.base.seeding import generator
+from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
-from reachcost.fitting.recipe import Recipe
+from reachcost.experiments.cells.cell import Cell
+from reachcost.experiments.experiment import Experiment
+from reachcost.experiments.lines import Line, audit_cell, audit_row, difference_row, line_runs, table_row
+from reachcost.experiments.study import HeadPlan, Member, PoolPlan, Study
+from reachcost.experiments.tables import TablePlan, TableRows
+from reachcost.heads.recipe import Recipe
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.protocols import Observations, WorldModel
 from reachcost.results.tables import TableRow
-from reachcost.studies.cells.cell import Cell
-from reachcost.studies.experiment import Experiment
-from reachcost.studies.lines import Line, audit_cell, audit_row, difference_row, line_runs, table_row
-from reachcost.studies.study import HeadPlan, Member, PoolPlan, Study
-from reachcost.studies.tables import TablePlan, TableRows
 from reachcost.tasks.contract import Task
 from reachcost.tasks.exact import ExactDynamics
 

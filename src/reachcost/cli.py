@@ -7,16 +7,13 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 from typing import Any
 
-from reachcost.base.interrupts import Terminated
-from reachcost.base.terminal import PlainConsole, visible
 from reachcost.commands import asked, console
 from reachcost.commands.audit import audit
-from reachcost.commands.bench import bench
 from reachcost.commands.check import check
 from reachcost.commands.compare import compare
 from reachcost.commands.demo import demo
@@ -30,6 +27,8 @@ from reachcost.commands.report import report
 from reachcost.commands.reproduce import reproduce
 from reachcost.commands.sweep import sweep
 from reachcost.commands.train_model import train_model
+from reachcost.core.interrupts import Terminated
+from reachcost.core.terminal import PlainConsole, visible
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost_command import INTERRUPTED, end, ran_out
 
@@ -47,8 +46,14 @@ COMMANDS = {
     "train-model": train_model,
     "check": check,
     "push": push,
-    "bench": bench,
 }
+GROUP = "reachcost.commands"
+"""Name of the entry point through which other packages add commands."""
+
+
+def commands() -> dict[str, Callable[..., int | None]]:
+    """Every command by its name: those of the library, then those that installed packages add."""
+    return {**COMMANDS, **{entry.name: entry.load() for entry in entry_points(group=GROUP)}}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -60,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
     asked[:] = arguments
     try:
         with _interruptible(), _terminable(), _plain_warnings():
-            code = parse(COMMANDS, arguments)()
+            code = parse(commands(), arguments)()
     except KeyboardInterrupt as interrupt:
         terminated = isinstance(interrupt, Terminated)
         how = "terminated" if terminated else "interrupted"

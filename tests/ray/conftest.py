@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from reachcost.studies.cells.ray_tasks import quiet
+from reachcost.experiments.cells.ray_tasks import quiet
 
 from .nodes import Nodes
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from reachcost.studies.cells.ray_tasks import quiet
+from reachcost.experiments.cells.ray_tasks import quiet
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,9 +15,9 @@ import pytest
 
 from reachcost.cli import main
 from reachcost.errors import ReachcostError, ReachcostWarning
-from reachcost.studies.cells.executors import InProcess, Start
-from reachcost.studies.cells.ray_tasks import RayTasks, nodes_directory
-from reachcost.studies.cells.schedule import TableRequest
+from reachcost.experiments.cells.executors import InProcess, Start
+from reachcost.experiments.cells.ray_tasks import RayTasks, nodes_directory
+from reachcost.experiments.cells.schedule import TableRequest
 
 from ..cells import number_request
 from ..small import contents
@@ -91,7 +91,7 @@ def test_workers_that_die_are_replaced_and_a_cell_that_kills_them_fails(
     start: Start, seen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
-    monkeypatch.setattr("reachcost.studies.cells.ray_tasks.RETRIES", 1)
+    monkeypatch.setattr("reachcost.experiments.cells.ray_tasks.RETRIES", 1)
     with pytest.raises(ReachcostError) as failed, pytest.warns(ReachcostWarning, match="numbers are old"):
         made(out, number_request(seen, "tells", "dies", "raises", "dies-once", "warns"), start=start)
     told = str(failed.value)
@@ -119,8 +119,8 @@ DRIVER = """
 import sys
 from functools import partial
 from pathlib import Path
-from reachcost.studies.cells.ray_tasks import RayTasks
-from reachcost.studies.tables import make_tables
+from reachcost.experiments.cells.ray_tasks import RayTasks
+from reachcost.experiments.tables import make_tables
 from tests.cells import number_request
 seen, out, address = sys.argv[1:]
 requests = [number_request(Path(seen), "fine", "sleeps-once")]
@@ -142,8 +142,8 @@ def test_a_driver_that_is_killed_goes_on_when_it_is_repeated(
 
 
 def test_nodes_of_another_version_are_refused(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reachcost.studies.cells.ray_tasks.versions", lambda: {"torch": "9.9"})
-    monkeypatch.setattr("reachcost.studies.cells.ray_tasks.code_sha256", lambda: "12")
+    monkeypatch.setattr("reachcost.experiments.cells.ray_tasks.versions", lambda: {"torch": "9.9"})
+    monkeypatch.setattr("reachcost.experiments.cells.ray_tasks.code_sha256", lambda: "12")
     with pytest.raises(ReachcostError) as refused:
         made(tmp_path / "out", number_request(tmp_path, "fine"), start=start)
     assert re.fullmatch(

@@ -7,18 +7,18 @@ from functools import partial
 
 import pytest
 
-from reachcost.base.progress import Progress
-from reachcost.bench.encoding import against_transformers
-from reachcost.bench.entry import Entry, Sides
-from reachcost.bench.inside import repaired_against_plain
-from reachcost.bench.measure import measure
-from reachcost.bench.models import official
-from reachcost.bench.plans import against_compact, against_lewm
-from reachcost.bench.training import against_public_sigreg
-from reachcost.bench.worlds import frames, transitions
+from reachcost.core.progress import Progress
 from reachcost.planning.cem import CEM
 from reachcost.tasks.registry import make_task
 from reachcost.worldmodels.public_architecture import PublicArchitecture
+from reachcost_tools.bench.encoding import against_transformers
+from reachcost_tools.bench.entry import Entry, Sides
+from reachcost_tools.bench.inside import repaired_against_plain
+from reachcost_tools.bench.measure import measure
+from reachcost_tools.bench.models import official
+from reachcost_tools.bench.plans import against_compact, against_lewm
+from reachcost_tools.bench.training import against_public_sigreg
+from reachcost_tools.bench.worlds import frames, transitions
 
 SMALL = PublicArchitecture(image_size=56, encoder_depth=2, depth=2, history=1)
 LONGER = PublicArchitecture(image_size=56, encoder_depth=2, depth=2, history=3)

@@ -21,7 +21,7 @@ from reachcost.errors import ReachcostError
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.pair import PairHead
 from reachcost.planning.cem import CEM
-from reachcost.planning.logged import AMONG, LoggedActions
+from reachcost.planning.logged_actions import AMONG, LoggedActions
 from reachcost.swm import FromLogs, RepairedModel, SwmModel
 from reachcost.swm.evaluation import evaluate_in_world
 from reachcost.swm.package import silence

@@ -17,7 +17,7 @@ from stable_worldmodel.wm.lewm.lewm import LeWM
 from torch import Tensor, nn
 from transformers import ViTModel
 
-from reachcost.base.parallel import in_pieces
+from reachcost.core.parallel import in_pieces
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.pair import PairHead
 from reachcost.swm import RepairedModel, SwmModel

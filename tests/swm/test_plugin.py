@@ -24,10 +24,10 @@ from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.fitting.fit import fit
-from reachcost.fitting.recipe import Recipe
-from reachcost.fitting.temporal import TemporalPairs
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.pair import PairHead
+from reachcost.heads.recipe import Recipe
+from reachcost.labels.temporal import TemporalPairs
 from reachcost.planning.cem import CEM
 from reachcost.planning.planner import PlanContext
 from reachcost.swm import ReachObjective, RepairedModel, Standardiser, SwmModel

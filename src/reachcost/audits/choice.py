@@ -1,7 +1,7 @@
 """Choose the recipe for these logs by how heads rank held-out logs.
 
 Losses of recipes cannot be compared, since they differ in scale and expectile. The rank correlation with the fastest
-logged path (`fitting/logged.py`) can, since it depends on the order alone.
+logged path (`fitting/logged_audit.py`) can, since it depends on the order alone.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from torch import Tensor
 
-from reachcost.base.progress import Progress, as_progress
-from reachcost.base.seeding import generator
+from reachcost.core.progress import Progress, as_progress
+from reachcost.core.seeding import generator
 from reachcost.costs.head import HeadCost
 from reachcost.costs.latent import LatentMSE
 from reachcost.data.evaluation import EvaluationSet
@@ -22,13 +22,13 @@ from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.fitting.choose import LabelledRecipe, usual_recipes
-from reachcost.fitting.default import HOLDOUT
 from reachcost.fitting.fit import fit
-from reachcost.fitting.logged import LoggedPools, TooFewGoals, logged_audit
-from reachcost.fitting.pairs import exclude_from
+from reachcost.fitting.logged_audit import LoggedPools, TooFewGoals, logged_audit
 from reachcost.fitting.pools import largest_pools, some_episodes
-from reachcost.fitting.recipe import Recipe
-from reachcost.fitting.shuffled import shuffled_head
+from reachcost.fitting.repair import HOLDOUT
+from reachcost.fitting.shuffled_reference import shuffled_head
+from reachcost.heads.recipe import Recipe
+from reachcost.labels.pairs import exclude_from
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.stats import clustered_mean
 from reachcost.results.tables import ResultTable, TableRow

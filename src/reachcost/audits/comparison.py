@@ -7,18 +7,18 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from reachcost.base.progress import Progress
+from reachcost.core.progress import Progress
 from reachcost.costs.checks import require_one_model
 from reachcost.costs.head import HeadCost
 from reachcost.costs.latent import LatentMSE
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.fitting.directed import in_order
-from reachcost.fitting.logged import TooFewGoals, logged_audit
+from reachcost.fitting.logged_audit import TooFewGoals, logged_audit
 from reachcost.fitting.pools import largest_pools
-from reachcost.fitting.temporal import TemporalPairs
 from reachcost.heads.base import LearnedHead
+from reachcost.labels.directed import in_order
+from reachcost.labels.temporal import TemporalPairs
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.stats import cluster_bootstrap, clustered_mean
 from reachcost.results.tables import ResultTable, TableRow

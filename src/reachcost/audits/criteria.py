@@ -24,12 +24,12 @@ from reachcost.costs.head import HeadCost
 from reachcost.costs.latent import LatentMSE
 from reachcost.costs.probe import DecodedDistance, SubspaceCost
 from reachcost.fitting.choose import Labels, pairs_again
-from reachcost.fitting.coverage import FAR, NEAR, TooFewStates, covered_latents, located_rows, pair_groups
 from reachcost.fitting.fit import evaluate, fit
-from reachcost.fitting.oracle import OraclePairs
-from reachcost.fitting.recipe import Recipe
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.kinds import KINDS, is_same_class
+from reachcost.heads.recipe import Recipe
+from reachcost.labels.coverage import FAR, NEAR, TooFewStates, covered_latents, located_rows, pair_groups
+from reachcost.labels.oracle import OraclePairs
 from reachcost.results.stats import paired_bootstrap
 
 LARGER = 30

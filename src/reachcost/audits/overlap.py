@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from reachcost.audits.subject import Subject, once
-from reachcost.fitting.exclusion import Exclusion
+from reachcost.labels.exclusion import Exclusion
 
 
 @once

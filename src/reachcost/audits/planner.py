@@ -22,8 +22,8 @@ from reachcost.audits.stage import Stage
 from reachcost.audits.stages import RULES, STAGES
 from reachcost.audits.subject import Subject
 from reachcost.audits.verdict import verdict_of
-from reachcost.base.machine import versions
-from reachcost.base.progress import Progress, as_progress
+from reachcost.core.machine import versions
+from reachcost.core.progress import Progress, as_progress
 from reachcost.costs.latent import RAW, LatentMSE
 from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet

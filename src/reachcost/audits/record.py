@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from reachcost.audits.planner import Audit
-from reachcost.base.atomic import replaced_file, write_file
-from reachcost.base.files import require_regular
-from reachcost.base.reading import read_as, read_record
+from reachcost.core.atomic import replaced_file, write_file
+from reachcost.core.files import require_regular
+from reachcost.core.json_values import read_as, read_record
 from reachcost.errors import ReachcostError
 from reachcost.results.records import read_table, write_rows
 

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.base.seeding import EpisodeStreams
-from reachcost.base.types import require_type
+from reachcost.core.seeding import EpisodeStreams
+from reachcost.core.types import require_type
 from reachcost.costs.checks import require_one_model, score
 from reachcost.costs.shared import asked_once
 from reachcost.data.evaluation import EvaluationSet, require_one_world, require_set

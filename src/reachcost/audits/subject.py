@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from reachcost.audits.stage import Rule
-from reachcost.base.progress import Progress
+from reachcost.core.progress import Progress
 from reachcost.costs.checks import require_one_model
 from reachcost.costs.latent import LatentMSE
 from reachcost.data.actions import ActionBlocks, blocks_of
@@ -19,7 +19,7 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, require_latents_of
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.fitting.pairs import require_latents
+from reachcost.labels.pairs import require_latents
 from reachcost.planning.actions import require_actions, require_planner
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import Proposal

@@ -72,9 +72,9 @@ def audit(
     from reachcost.audits.record import read_rows, rows_beside, write_audit
     from reachcost.audits.show import show_audit
     from reachcost.audits.verdict import CANNOT_TELL, NOTHING
-    from reachcost.base.atomic import alone_in, make_directory
-    from reachcost.base.devices import use_device
-    from reachcost.base.progress import ConsoleProgress
+    from reachcost.core.atomic import alone_in, make_directory
+    from reachcost.core.devices import use_device
+    from reachcost.core.progress import ConsoleProgress
     from reachcost.costs.checks import require_one_model
     from reachcost.costs.head import HeadCost
     from reachcost.costs.latent import LatentMSE

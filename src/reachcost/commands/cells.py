@@ -12,9 +12,9 @@ from reachcost.commands import command_line, console, name_page, require_least, 
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
+    from reachcost.experiments.cells.schedule import TableRequest
+    from reachcost.experiments.tables import Then
     from reachcost.results.tables import ResultTable
-    from reachcost.studies.cells.schedule import TableRequest
-    from reachcost.studies.tables import Then
 
 On = Literal["here", "local", "ray"]
 """In this process, in worker processes of this machine, or on a Ray cluster."""
@@ -40,13 +40,13 @@ def tables_made(
     then: Then | None = None,
 ) -> Iterator[ResultTable]:
     """Run what is missing where it is wanted, and yield tables as they are complete."""
-    from reachcost.base.machine import cores
-    from reachcost.base.progress import ConsoleProgress, Progress
+    from reachcost.core.machine import cores
+    from reachcost.core.progress import ConsoleProgress, Progress
+    from reachcost.experiments.cells.executors import LocalPool
+    from reachcost.experiments.cells.progress import Lines, Titles
+    from reachcost.experiments.cells.ray_tasks import RayTasks
+    from reachcost.experiments.tables import make_tables
     from reachcost.results.durations import Durations
-    from reachcost.studies.cells.executors import LocalPool
-    from reachcost.studies.cells.progress import Lines, Titles
-    from reachcost.studies.cells.ray_tasks import RayTasks
-    from reachcost.studies.tables import make_tables
 
     durations = Durations([out, PUBLISHED])
     if on == "here":
@@ -79,9 +79,9 @@ def show_plan(requests: Sequence[TableRequest], out: Path, workers: int | None) 
     from rich import box
     from rich.table import Table
 
-    from reachcost.base.machine import cores
-    from reachcost.base.progress import duration
-    from reachcost.studies.cells.plan import plan_of
+    from reachcost.core.machine import cores
+    from reachcost.core.progress import duration
+    from reachcost.experiments.cells.plan import plan_of
 
     parts = [*plan_of(requests, out, [PUBLISHED])]
     shown = Table("table", "cells", "done", "remain", "about", box=box.SIMPLE)

@@ -40,7 +40,7 @@ def check(
     import numpy as np
     import torch
 
-    from reachcost.base.devices import use_device
+    from reachcost.core.devices import use_device
     from reachcost.data.actions import blocks_of
     from reachcost.worldmodels.check import check_world_model
     from reachcost.worldmodels.jepa import JepaWorldModel

@@ -46,8 +46,8 @@ def compare(
         device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
     """
     from reachcost.audits.comparison import compare_heads
-    from reachcost.base.devices import use_device
-    from reachcost.base.progress import ConsoleProgress
+    from reachcost.core.devices import use_device
+    from reachcost.core.progress import ConsoleProgress
     from reachcost.costs.head import HeadCost
     from reachcost.costs.latent import LatentMSE
     from reachcost.data.latents import encode_logs

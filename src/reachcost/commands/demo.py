@@ -19,12 +19,12 @@ def demo(
         log_episodes: Logged episodes that the head learns from.
         device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
     """
-    from reachcost.base.devices import use_device
-    from reachcost.base.progress import ConsoleProgress
+    from reachcost.core.devices import use_device
+    from reachcost.core.progress import ConsoleProgress
+    from reachcost.experiments.demo import run_demo
     from reachcost.report.report import Report
     from reachcost.report.sources import SCENE_FILE
     from reachcost.report.studied import Studied
-    from reachcost.studies.registry import demo as run_demo
 
     use_device(device)
     require_least(1, episodes=episodes, log_episodes=log_episodes)

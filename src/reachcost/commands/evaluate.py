@@ -54,8 +54,8 @@ def evaluate(
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
         device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
     """
-    from reachcost.base.devices import use_device
-    from reachcost.base.progress import ConsoleProgress
+    from reachcost.core.devices import use_device
+    from reachcost.core.progress import ConsoleProgress
     from reachcost.data.latents import encode_logs
     from reachcost.heads.storage import load_head
     from reachcost.swm.comparison import compare_in_world, doubt_of, table_name

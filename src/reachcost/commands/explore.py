@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reachcost.base.interrupts import Terminated
 from reachcost.commands import console
 from reachcost.commands.options import model_option, task_option
+from reachcost.core.interrupts import Terminated
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
-    from reachcost.base.progress import Progress
-    from reachcost.explore.engine import Planned
+    from reachcost.core.progress import Progress
+    from reachcost.explorer.engine import Planned
     from reachcost.tasks.contract import Task
 
 
@@ -45,12 +45,12 @@ def explore(
         device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
     """
     try:
-        from reachcost.explore.running import serve
+        from reachcost.explorer.serving import serve
     except ModuleNotFoundError as error:
         raise ReachcostError(f"the page needs a server ({error}): pip install 'reachcost[ui]'") from error
-    from reachcost.base.devices import use_device
-    from reachcost.base.progress import ConsoleProgress
-    from reachcost.explore.engine import Engine
+    from reachcost.core.devices import use_device
+    from reachcost.core.progress import ConsoleProgress
+    from reachcost.explorer.engine import Engine
 
     use_device(device)
     world, progress = task_option(task), ConsoleProgress(console)
@@ -77,7 +77,7 @@ def explore(
 
 def usual_models(task: Task) -> tuple[str, ...]:
     """Default world models: the first of the task, and one that knows its other layouts if it is on this machine."""
-    from reachcost.explore.heads import knows_layouts
+    from reachcost.explorer.heads import knows_layouts
     from reachcost.worldmodels.loading import zoo
 
     if not task.models:
@@ -89,12 +89,12 @@ def usual_models(task: Task) -> tuple[str, ...]:
 
 def _planned(task: Task, name: str, head: str | None, trust_pickle: bool, progress: Progress) -> Planned:
     """A world model with its costs; without logs to learn from, latent distance is the only one."""
-    from reachcost.base.terminal import visible
+    from reachcost.core.terminal import visible
     from reachcost.costs.checks import require_one_model
     from reachcost.costs.head import HeadCost
     from reachcost.costs.latent import LatentMSE
-    from reachcost.explore.engine import Planned
-    from reachcost.explore.heads import knows_layouts, repaired_head
+    from reachcost.explorer.engine import Planned
+    from reachcost.explorer.heads import knows_layouts, repaired_head
     from reachcost.heads.storage import load_head
 
     logs = task.generate_logs(SOME) if task.offers("generate_logs") else None

@@ -22,7 +22,7 @@ from reachcost.commands.options import head_name, logs_option, model_option, sho
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
-    from reachcost.base.progress import Progress
+    from reachcost.core.progress import Progress
     from reachcost.data.evaluation import EvaluationSet
     from reachcost.data.latents import Latents
     from reachcost.fitting.choose import LabelledRecipe, Labels
@@ -73,13 +73,13 @@ def fit(
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
         device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
     """
-    from reachcost.base.devices import use_device
-    from reachcost.base.progress import ConsoleProgress
+    from reachcost.core.devices import use_device
+    from reachcost.core.progress import ConsoleProgress
     from reachcost.costs.head import HeadCost
     from reachcost.costs.latent import LatentMSE
     from reachcost.data.latents import encode_logs
-    from reachcost.fitting.default import repair_latents
     from reachcost.fitting.references import warn_if_in_doubt
+    from reachcost.fitting.repair import repair_latents
     from reachcost.heads.storage import save_head
     from reachcost.report.material import Material
     from reachcost.report.report import Report
@@ -156,7 +156,7 @@ def _recipe(
     """The recipe that an option stands for; the best of several is shown among the others."""
     from reachcost.audits.choice import PAIRS, choose_recipe
     from reachcost.fitting.choose import LabelledRecipe
-    from reachcost.fitting.recipe import Recipe
+    from reachcost.heads.recipe import Recipe
 
     if name == "default":
         return LabelledRecipe(labels=labels)

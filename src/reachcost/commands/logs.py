@@ -10,9 +10,9 @@ import tyro
 from rich import box
 from rich.table import Table
 
-from reachcost.base.memory import require_memory
 from reachcost.commands import console, require_least, require_writable
 from reachcost.commands.options import task_option
+from reachcost.core.memory import require_memory
 
 if TYPE_CHECKING:
     from reachcost.tasks.contract import Task
@@ -39,8 +39,8 @@ def generate_logs(
         pixels: Side of the frames to store, 8 to 224; 0 stores states alone, and frames are drawn when read.
         overwrite: Replace the file if it exists.
     """
-    from reachcost.base.atomic import require_file
-    from reachcost.base.progress import ConsoleProgress
+    from reachcost.core.atomic import require_file
+    from reachcost.core.progress import ConsoleProgress
     from reachcost.data.logs.hdf5 import write_logs
 
     require_least(1, episodes=episodes)

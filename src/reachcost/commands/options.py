@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from reachcost.base.places import expanded
+from reachcost.core.paths import expanded
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 
 import tyro
 
-from reachcost.base.types import NUMBERS
+from reachcost.core.types import NUMBERS
 
 Command = Callable[..., int | None]
 

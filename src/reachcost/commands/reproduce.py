@@ -36,8 +36,8 @@ def reproduce(
         address: Of the cluster: auto, host:port or ray://host:port; by default what RAY_ADDRESS says, or a new one of
             this machine.
     """
-    from reachcost.base.devices import use_device
-    from reachcost.studies.registry import all_figures, behind, draw, lacking, request_of, require_ready, results_of
+    from reachcost.core.devices import use_device
+    from reachcost.experiments.registry import all_figures, behind, draw, lacking, request_of, require_ready, results_of
 
     use_device(device)
     require_place(on, workers, address)

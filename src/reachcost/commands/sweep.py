@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from reachcost.base.files import require_regular
-from reachcost.base.places import expanded
-from reachcost.base.terminal import PlainConsole
 from reachcost.commands import console, require_writable
 from reachcost.commands.cells import On, reported, require_place, show_plan, tables_made
 from reachcost.commands.options import is_own, logs_option, model_option, needs_trust, task_option
+from reachcost.core.files import require_regular
+from reachcost.core.paths import expanded
+from reachcost.core.terminal import PlainConsole
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
     from reachcost.data.logs import Logs
+    from reachcost.experiments.study import Study
+    from reachcost.experiments.sweep.file import Sweep
     from reachcost.protocols import WorldModel
-    from reachcost.studies.study import Study
-    from reachcost.studies.sweep.file import Sweep
     from reachcost.tasks.contract import Task
 
 
@@ -50,10 +50,10 @@ def sweep(
         address: Of the cluster: auto, host:port or ray://host:port; by default what RAY_ADDRESS says, or a new one of
             this machine.
     """
-    from reachcost.base.devices import use_device
-    from reachcost.studies.cells.cell import StudyRef
-    from reachcost.studies.cells.schedule import TableRequest
-    from reachcost.studies.sweep.file import read_sweep
+    from reachcost.core.devices import use_device
+    from reachcost.experiments.cells.cell import StudyRef
+    from reachcost.experiments.cells.schedule import TableRequest
+    from reachcost.experiments.sweep.file import read_sweep
 
     use_device(device)
     require_place(on, workers, address)
@@ -114,8 +114,8 @@ def study_of_sweep(file: str, text: str, trust: bool = False) -> Study:
         text: Its content.
         trust: Import the code that it names outside reachcost, which can run anything.
     """
-    from reachcost.studies.sweep.file import read_sweep
-    from reachcost.studies.sweep.study import Finders, sweep_study
+    from reachcost.experiments.sweep.file import read_sweep
+    from reachcost.experiments.sweep.study import Finders, sweep_study
 
     declared = read_sweep(file, text)
     _require_trust(declared, trust)
@@ -132,7 +132,7 @@ def _model(text: str, task: Task, logs: Logs, clamp: bool) -> WorldModel:
 
 def read_file(file: Path) -> str:
     """The text of a sweep, and of what is far too long for one only as much as shows that."""
-    from reachcost.studies.sweep.file import LONGEST
+    from reachcost.experiments.sweep.file import LONGEST
 
     try:
         require_regular(file)

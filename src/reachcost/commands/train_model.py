@@ -49,8 +49,8 @@ def train_model(
         threads: CPU threads; more or fewer round differently.
         device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
     """
-    from reachcost.base.devices import choose_device
-    from reachcost.base.progress import ConsoleProgress
+    from reachcost.core.devices import choose_device
+    from reachcost.core.progress import ConsoleProgress
     from reachcost.worldmodels.training.train import TrainingPlan, train_world_model
 
     require_least(0, seed=seed)

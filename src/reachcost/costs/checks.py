@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from reachcost.base.later import refuse_if
-from reachcost.base.types import require_callable
+from reachcost.core.device_checks import refuse_if
+from reachcost.core.types import require_callable
 from reachcost.data.latents import model_identity
 from reachcost.data.rollouts import require_model
 from reachcost.errors import ReachcostError

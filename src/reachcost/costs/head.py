@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from reachcost.base.devices import bring
-from reachcost.base.parallel import cut, each, whole
-from reachcost.base.types import require_type
+from reachcost.core.devices import bring
+from reachcost.core.parallel import cut, each, whole
+from reachcost.core.types import require_type
 from reachcost.protocols import Head
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from reachcost.base.types import require_numbers
+from reachcost.core.types import require_numbers
 from reachcost.costs.checks import require_cost
 from reachcost.protocols import Head, TerminalCost
 

@@ -11,7 +11,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from reachcost.base.devices import Copies
+from reachcost.core.devices import Copies
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
 from reachcost.tasks.contract import Distance

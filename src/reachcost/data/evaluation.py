@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from reachcost.base.hashing import fingerprint_arrays
-from reachcost.base.types import require_type
+from reachcost.core.hashing import fingerprint_arrays
+from reachcost.core.types import require_type
 from reachcost.errors import ReachcostError
 
 COUNTED = np.empty(0, np.int64)

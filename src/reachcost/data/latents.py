@@ -19,12 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.base.cache import cache_directory
-from reachcost.base.pieces import pieces, reader
-from reachcost.base.progress import Progress, as_progress
-from reachcost.base.types import require_type
+from reachcost.core.cache import cache_directory
+from reachcost.core.chunks import pieces, reader
+from reachcost.core.progress import Progress, as_progress
+from reachcost.core.types import require_type
 from reachcost.data.fingerprint import fingerprint_of, name_of
-from reachcost.data.kept import KeptLatents
+from reachcost.data.latent_cache import KeptLatents
 from reachcost.data.logs import Logs
 from reachcost.data.logs.episodes import require_logs
 from reachcost.data.rollouts import encoded, require_model

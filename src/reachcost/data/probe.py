@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.base.seeding import generator
+from reachcost.core.seeding import generator
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.base.devices import device_of
-from reachcost.base.later import refuse_if
-from reachcost.base.parallel import every_thread
-from reachcost.base.types import UNFIT, refuse
+from reachcost.core.device_checks import refuse_if
+from reachcost.core.devices import device_of
+from reachcost.core.parallel import every_thread
+from reachcost.core.types import UNFIT, refuse
 from reachcost.data.fingerprint import name_of
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations, WorldModel

@@ -15,21 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.base.progress import Progress, as_progress
-from reachcost.base.seeding import generator
+from reachcost.core.progress import Progress, as_progress
+from reachcost.core.seeding import generator
 from reachcost.costs.head import HeadCost
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.fitting.fit import fit
-from reachcost.fitting.graph import SHARPEST
-from reachcost.fitting.imagined import Imagination, ImaginedPairs
-from reachcost.fitting.logged import TooFewGoals, logged_audit
-from reachcost.fitting.pairs import Pairs, exclude_from, require_latents
+from reachcost.fitting.logged_audit import TooFewGoals, logged_audit
 from reachcost.fitting.pools import largest_pools, some_episodes
-from reachcost.fitting.premises import asymmetry
-from reachcost.fitting.stitched import LOST, GraphPairs, StitchedPairs, logged_graph
-from reachcost.fitting.temporal import TemporalPairs
+from reachcost.labels.graph import SHARPEST
+from reachcost.labels.imagined import Imagination, ImaginedPairs
+from reachcost.labels.pairs import Pairs, exclude_from, require_latents
+from reachcost.labels.premises import asymmetry
+from reachcost.labels.stitched import LOST, GraphPairs, StitchedPairs, logged_graph
+from reachcost.labels.temporal import TemporalPairs
 from reachcost.protocols import WorldModel
 
 ONE_WAY = 0.15

@@ -8,18 +8,18 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from reachcost.base.progress import Progress
-from reachcost.base.types import require_type
+from reachcost.core.progress import Progress
+from reachcost.core.types import require_type
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
 from reachcost.fitting.automatic import automatic_pairs
-from reachcost.fitting.directed import directed
-from reachcost.fitting.imagined import Imagination, ImaginedPairs
-from reachcost.fitting.pairs import Pairs
-from reachcost.fitting.recipe import Recipe
-from reachcost.fitting.stitched import StitchedPairs, usual_recipe
-from reachcost.fitting.temporal import TemporalPairs
+from reachcost.heads.recipe import Recipe
+from reachcost.labels.directed import directed
+from reachcost.labels.imagined import Imagination, ImaginedPairs
+from reachcost.labels.pairs import Pairs
+from reachcost.labels.stitched import StitchedPairs, usual_recipe
+from reachcost.labels.temporal import TemporalPairs
 from reachcost.protocols import WorldModel
 
 Labels = Literal["temporal", "stitched", "imagined", "mixed", "auto"]

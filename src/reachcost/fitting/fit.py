@@ -10,19 +10,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from reachcost.base.devices import choose_device, device_of
-from reachcost.base.parallel import one_thread
-from reachcost.base.pieces import reader
-from reachcost.base.progress import Progress, as_progress
-from reachcost.base.seeding import torch_seed
-from reachcost.base.types import require_type
+from reachcost.core.chunks import reader
+from reachcost.core.devices import choose_device, device_of
+from reachcost.core.parallel import one_thread
+from reachcost.core.progress import Progress, as_progress
+from reachcost.core.seeding import torch_seed
+from reachcost.core.types import require_type
 from reachcost.errors import ReachcostWarning
-from reachcost.fitting.given import record_of_copy, trainable_copy
 from reachcost.fitting.loop import chosen, train
-from reachcost.fitting.pairs import Pairs, PairSet
-from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.prebuilt import record_of_copy, trainable_copy
 from reachcost.fitting.references import beside_constant
 from reachcost.heads.base import LearnedHead
+from reachcost.heads.recipe import Recipe
+from reachcost.labels.pairs import Pairs, PairSet
 
 
 def fit(

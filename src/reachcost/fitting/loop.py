@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import OneCycleLR
 
-from reachcost.base.devices import device_of
-from reachcost.base.progress import Progress
+from reachcost.core.devices import device_of
+from reachcost.core.progress import Progress
 from reachcost.errors import ReachcostError
 
 
@@ -99,7 +99,7 @@ def train(
     Returns:
         One point per epoch: its number from 1, `train_loss` and what `judge` says.
 
-    >>> from reachcost.fitting.recipe import Recipe
+    >>> from reachcost.heads.recipe import Recipe
     >>> line, x = nn.Linear(1, 1), torch.linspace(-1, 1, 64)[:, None]
     >>> error = lambda x, y: (line(x) - y).square().mean(1)
     >>> judge = lambda: {"validation_loss": error(x, 3 * x).mean().item()}

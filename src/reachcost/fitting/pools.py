@@ -6,7 +6,7 @@ import numpy as np
 
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
-from reachcost.fitting.logged import LoggedPools, TooFewGoals, logged_pools
+from reachcost.fitting.logged_audit import LoggedPools, TooFewGoals, logged_pools
 
 SIZES = ((200, 300), (100, 300), (50, 100), (20, 50))
 """Goals and candidates of each, the largest first."""

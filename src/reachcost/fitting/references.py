@@ -15,11 +15,11 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-from reachcost.base.pieces import reader
+from reachcost.core.chunks import reader
 from reachcost.errors import ReachcostWarning
-from reachcost.fitting.pairs import Pairs, PairSet
-from reachcost.fitting.recipe import Recipe
 from reachcost.heads.base import LearnedHead
+from reachcost.heads.recipe import Recipe
+from reachcost.labels.pairs import Pairs, PairSet
 from reachcost.results.stats import cluster_bootstrap
 
 FEWEST = 5

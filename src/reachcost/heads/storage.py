@@ -9,10 +9,10 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from reachcost.base.atomic import new_directory
-from reachcost.base.hub import Hub, Repository, is_name
-from reachcost.base.modules import FILES, StoredModule, write_module
-from reachcost.base.types import ask, require_type
+from reachcost.core.atomic import new_directory
+from reachcost.core.hub import Hub, Repository, is_name
+from reachcost.core.modules import FILES, StoredModule, write_module
+from reachcost.core.types import ask, require_type
 from reachcost.errors import ReachcostError
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.kinds import KINDS, is_same_class, refusal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reachcost.base.types import require_type
+from reachcost.core.types import require_type
 from reachcost.data.actions import ActionBlocks, blocks_of
 from reachcost.data.fingerprint import name_of
 from reachcost.data.rollouts import require_model

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.base.later import looking_later
-from reachcost.base.parallel import in_pieces
-from reachcost.base.types import require_numbers
+from reachcost.core.device_checks import looking_later
+from reachcost.core.parallel import in_pieces
+from reachcost.core.types import require_numbers
 from reachcost.data.actions import ActionBlocks, blocks_of
 from reachcost.errors import ReachcostError
 from reachcost.planning.elites import lowest
-from reachcost.planning.logged import AMONG
+from reachcost.planning.logged_actions import AMONG
 from reachcost.planning.planner import PlanContext, Round, SamplingPlanner, require_logged
 from reachcost.protocols import WorldModel
 

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.base.devices import device_of
-from reachcost.base.progress import Progress, as_progress
-from reachcost.base.seeding import EpisodeStreams
-from reachcost.base.types import require_type
+from reachcost.core.devices import device_of
+from reachcost.core.progress import Progress, as_progress
+from reachcost.core.seeding import EpisodeStreams
+from reachcost.core.types import require_type
 from reachcost.costs.checks import require_one_model
 from reachcost.costs.grouped import GroupedCost
 from reachcost.data.actions import ActionBlocks
@@ -22,7 +22,7 @@ from reachcost.data.rollouts import encoded, history_of
 from reachcost.errors import ReachcostError
 from reachcost.planning.actions import require_actions, require_planner, some_action
 from reachcost.planning.default import default_planner
-from reachcost.planning.logged import LoggedActions
+from reachcost.planning.logged_actions import LoggedActions
 from reachcost.planning.planner import PlanContext, Planner, Watch, require_logged
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.contract import Task

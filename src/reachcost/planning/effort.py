@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from reachcost.base.parallel import one_thread
-from reachcost.base.seeding import EpisodeStreams
+from reachcost.core.parallel import one_thread
+from reachcost.core.seeding import EpisodeStreams
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.fingerprint import parts_of
 from reachcost.data.rollouts import encoded

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.base.devices import bring
-from reachcost.base.parallel import each
-from reachcost.base.types import require_type
+from reachcost.core.devices import bring
+from reachcost.core.parallel import each
+from reachcost.core.types import require_type
 from reachcost.data.fingerprint import name_of
 from reachcost.errors import ReachcostError
 from reachcost.heads.inverse import InverseDynamics

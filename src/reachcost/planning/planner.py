@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.base.seeding import EpisodeStreams
+from reachcost.core.seeding import EpisodeStreams
 from reachcost.data.rollouts import ends_of
 from reachcost.errors import ReachcostError
 from reachcost.protocols import TerminalCost, WorldModel
 
 if TYPE_CHECKING:
-    from reachcost.planning.logged import LoggedActions
+    from reachcost.planning.logged_actions import LoggedActions
 
 Logged = TypeVar("Logged")
 

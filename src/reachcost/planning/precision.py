@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reachcost.base.seeding import EpisodeStreams
+from reachcost.core.seeding import EpisodeStreams
 from reachcost.data.rollouts import ends_of
 from reachcost.planning.cem import CEM
 from reachcost.planning.elites import lowest

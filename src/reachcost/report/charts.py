@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from reachcost.pages.html import Markup, joined, tag
+from reachcost.report.html import Markup, joined, tag
 
 Scale = Callable[[float], float]
 """From a value to percent of the width."""

@@ -11,7 +11,7 @@ from reachcost.costs.checks import score
 from reachcost.costs.unit import true_distance
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
-from reachcost.fitting.logged import logged_pools
+from reachcost.fitting.logged_audit import logged_pools
 from reachcost.protocols import TerminalCost
 from reachcost.report.frames import drawn, pixels_of, strip
 from reachcost.report.scene import Neighbourhood, Neighbours, Strip

@@ -9,15 +9,15 @@ from pathlib import Path
 
 from reachcost.audits.planner import Audit
 from reachcost.audits.sasc import SascAudit
-from reachcost.base.atomic import write_file
-from reachcost.base.types import refuse
+from reachcost.core.atomic import write_file
+from reachcost.core.types import refuse
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
 from reachcost.heads.base import LearnedHead
-from reachcost.pages.html import Markup, asset, joined, page, tag
 from reachcost.planning.control import ControlRuns
 from reachcost.protocols import TerminalCost, WorldModel
+from reachcost.report.html import Markup, asset, joined, page, tag
 from reachcost.report.look import Parts, look
 from reachcost.report.material import Material, loops_of, ranks_of
 from reachcost.report.panels.fields import fields

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from reachcost.base.atomic import write_file
-from reachcost.base.reading import read_as, read_record
-from reachcost.base.terminal import visible
+from reachcost.core.atomic import write_file
+from reachcost.core.json_values import read_as, read_record
+from reachcost.core.terminal import visible
 from reachcost.errors import ReachcostError
 
 FORMAT = "reachcost-scene/1"

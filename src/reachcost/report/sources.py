@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 
 from reachcost.audits.planner import Audit
 from reachcost.audits.record import audit_of, is_audit, read_audit, read_ranks, rows_of
-from reachcost.base.files import require_regular
-from reachcost.base.jsons import parse_json
-from reachcost.base.reading import read_record
+from reachcost.core.files import require_regular
+from reachcost.core.json_files import parse_json
+from reachcost.core.json_values import read_record
 from reachcost.errors import ReachcostError
+from reachcost.experiments.registry import all_tables
 from reachcost.heads.storage import FORMAT as HEAD
 from reachcost.report.material import Loop, Material, Record, numbered
 from reachcost.report.scene import FORMAT as SCENE
@@ -26,7 +27,6 @@ from reachcost.report.training import Training
 from reachcost.results.pack import find_pack
 from reachcost.results.records import Run, is_recorded, read_run, run_paths
 from reachcost.results.tables import is_table, read_table
-from reachcost.studies.registry import all_tables
 
 TABLES, RUNS, READ, ROWS = 100, 3000, 60, 1_000_000
 """Tables and runs of a directory that are looked at, runs of a kind whose rows are read, and how many these may be."""

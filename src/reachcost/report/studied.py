@@ -8,8 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from reachcost.base.machine import machine
+from reachcost.core.machine import machine
 from reachcost.errors import ReachcostError
+from reachcost.experiments.closed_loop import ControlRun, closed_loop
+from reachcost.experiments.experiment import Experiment, Recording
+from reachcost.experiments.study import Member, Setting
 from reachcost.report.look import Outcomes, Parts, choose, groups_of, look
 from reachcost.report.material import Material
 from reachcost.report.panels.success import Line, lines_of
@@ -18,9 +21,6 @@ from reachcost.report.scene import Scene
 from reachcost.report.sources import read_runs
 from reachcost.results.records import Run, read_run
 from reachcost.results.tables import ResultTable, TableRow
-from reachcost.studies.closed_loop import ControlRun, closed_loop
-from reachcost.studies.experiment import Experiment, Recording
-from reachcost.studies.study import Member, Setting
 
 EPISODES = 8
 """Episodes that are planned again."""

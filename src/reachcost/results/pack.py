@@ -20,17 +20,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reachcost.base.atomic import replaced_file, write_file
-from reachcost.base.files import require_regular
-from reachcost.base.hashing import sha256_of
-from reachcost.base.jsons import read_json
+from reachcost.core.atomic import replaced_file, write_file
+from reachcost.core.files import require_regular
+from reachcost.core.hashing import sha256_of
+from reachcost.core.json_files import read_json
 from reachcost.errors import ReachcostError
 
 FORMAT = "reachcost-pack/1"
 NAME = "pack.json"
 RUN, RUNS = "run", "runs"
 """The column that names the run, and where a Parquet file lists its runs in the order of its row groups."""
-DROP = "drop the run from its pack (python -m tools.pack --drop)"
+DROP = "drop the run from its pack, as docs/reproduce.md shows,"
 REMEDY = f"restore the pack from its source, or {DROP} and run the command again"
 OPTIONS: dict[str, Any] = {"compression": "zstd", "write_statistics": False, "store_schema": False}
 """What makes files small whose row groups are."""

@@ -27,12 +27,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
-from reachcost.base.atomic import ASIDE, make_directory, new_directory, sweep, write_file
-from reachcost.base.files import is_file_name
-from reachcost.base.hashing import sha256_of
-from reachcost.base.jsons import read_json
-from reachcost.base.machine import machine, versions
-from reachcost.base.memory import try_memory
+from reachcost.core.atomic import ASIDE, make_directory, new_directory, sweep, write_file
+from reachcost.core.files import is_file_name
+from reachcost.core.hashing import sha256_of
+from reachcost.core.json_files import read_json
+from reachcost.core.machine import machine, versions
+from reachcost.core.memory import try_memory
 from reachcost.errors import ReachcostError
 from reachcost.results.pack import DROP, REMEDY, Pack, find_pack, name_of, open_pack
 from reachcost.results.pack import NAME as PACK

@@ -12,7 +12,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from reachcost.base.seeding import generator
+from reachcost.core.seeding import generator
 
 ANALYSIS_SEED = 20260726
 RESAMPLES = 100_000

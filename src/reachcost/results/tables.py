@@ -13,9 +13,9 @@ import numpy as np
 from rich import box
 from rich.table import Table
 
-from reachcost.base.atomic import write_file
-from reachcost.base.jsons import LARGEST
-from reachcost.base.reading import LONGEST, read_as, read_record
+from reachcost.core.atomic import write_file
+from reachcost.core.json_files import LARGEST
+from reachcost.core.json_values import LONGEST, read_as, read_record
 from reachcost.errors import ReachcostError
 
 SIMULATOR = "simulator"

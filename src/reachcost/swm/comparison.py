@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.base.machine import versions
-from reachcost.base.progress import Progress, as_progress
+from reachcost.core.machine import versions
+from reachcost.core.progress import Progress, as_progress
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, model_identity
 from reachcost.data.logs import Logs
-from reachcost.fitting.exclusion import Exclusion
 from reachcost.heads.base import LearnedHead
+from reachcost.labels.exclusion import Exclusion
 from reachcost.planning.cem import CEM
 from reachcost.results.stats import newcombe, wilson
 from reachcost.results.tables import ResultTable, TableRow

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from reachcost.base.devices import bring
-from reachcost.base.parallel import in_pieces
+from reachcost.core.devices import bring
+from reachcost.core.parallel import in_pieces
 from reachcost.costs.checks import require_one_model
 from reachcost.costs.head import HeadCost
 from reachcost.costs.hybrid import standardise

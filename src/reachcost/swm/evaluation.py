@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from reachcost.base.parallel import in_pieces
-from reachcost.base.progress import Progress, as_progress
-from reachcost.base.seeding import generator
+from reachcost.core.parallel import in_pieces
+from reachcost.core.progress import Progress, as_progress
+from reachcost.core.seeding import generator
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.evaluation import EvaluationSet, require_one_world
 from reachcost.data.latents import Latents

@@ -14,7 +14,7 @@ from reachcost.data.actions import ActionBlocks
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
-from reachcost.planning.logged import AMONG, LoggedActions
+from reachcost.planning.logged_actions import AMONG, LoggedActions
 
 
 class FromLogs(nn.Module):

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from reachcost.base.types import ask
+from reachcost.core.types import ask
 from reachcost.data.evaluation import EvaluationSet, require_one_world
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError

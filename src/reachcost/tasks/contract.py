@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from reachcost.base.types import require_type
+from reachcost.core.types import require_type
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from reachcost.base.types import ask
+from reachcost.core.types import ask
 from reachcost.errors import ReachcostError
 from reachcost.tasks.actions import Actions
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reachcost.base.seeding import generator
+from reachcost.core.seeding import generator
 from reachcost.errors import ReachcostError
 from reachcost.tasks.environment import RowByRow
 

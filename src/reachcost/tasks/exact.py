@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.base.types import require_type
+from reachcost.core.types import require_type
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.fingerprint import digest, parts_of
 from reachcost.errors import ReachcostError

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.base.seeding import generator
-from reachcost.base.types import require_type
+from reachcost.core.seeding import generator
+from reachcost.core.types import require_type
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.data.logs.goals import logged_goals

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from reachcost.base.types import UNFIT
+from reachcost.core.types import UNFIT
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
 from reachcost.tasks.contract import Task

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from reachcost.base.types import ask
+from reachcost.core.types import ask
 from reachcost.data.actions import blocks_of
 from reachcost.data.fingerprint import parts_of
 from reachcost.data.rollouts import history_of

@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from reachcost.base.files import require_regular
-from reachcost.base.hashing import sha256_of
-from reachcost.base.hub import is_name
-from reachcost.base.jsons import read_json
-from reachcost.base.places import expanded
+from reachcost.core.files import require_regular
+from reachcost.core.hashing import sha256_of
+from reachcost.core.hub import is_name
+from reachcost.core.json_files import read_json
+from reachcost.core.paths import expanded
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
 from reachcost.worldmodels.jepa import JepaWorldModel

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from reachcost.base.parallel import cut, each, whole
-from reachcost.base.traced import Traced
+from reachcost.core.parallel import cut, each, whole
+from reachcost.core.tracing import Traced
 from reachcost.data.actions import ActionBlocks
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from reachcost.base.devices import choose_device
-from reachcost.base.hub import SCHEME, Hub, Repository
-from reachcost.base.modules import FILES, stored_format
-from reachcost.base.places import expanded
-from reachcost.base.types import require_type
+from reachcost.core.devices import choose_device
+from reachcost.core.hub import SCHEME, Hub, Repository
+from reachcost.core.modules import FILES, stored_format
+from reachcost.core.paths import expanded
+from reachcost.core.types import require_type
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError

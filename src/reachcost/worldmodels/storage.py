@@ -9,8 +9,8 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from reachcost.base.atomic import write_file
-from reachcost.base.modules import StoredModule, write_module
+from reachcost.core.atomic import write_file
+from reachcost.core.modules import StoredModule, write_module
 from reachcost.data.actions import ActionBlocks
 from reachcost.errors import ReachcostError
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts

@@ -11,7 +11,7 @@ from reachcost.audits.closed_loops import audited_runs, oracle_runs
 from reachcost.audits.overlap import evaluated_episodes
 from reachcost.audits.stage import Rule, Stage, judge, judge_grouped, unknown
 from reachcost.audits.subject import Subject
-from reachcost.base.seeding import generator
+from reachcost.core.seeding import generator
 from reachcost.data.rollouts import encoded
 from reachcost.errors import ReachcostError
 from reachcost.planning.control import ControlRuns

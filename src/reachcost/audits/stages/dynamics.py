@@ -14,7 +14,7 @@ from reachcost.audits.candidates import executed
 from reachcost.audits.stage import Rule, Stage, judge_ratio, unknown
 from reachcost.audits.stages.representation import read
 from reachcost.audits.subject import Subject
-from reachcost.base.seeding import generator
+from reachcost.core.seeding import generator
 from reachcost.data.actions import blocks_of
 from reachcost.data.fingerprint import name_of
 from reachcost.data.latents import Latents

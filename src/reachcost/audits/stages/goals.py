@@ -7,7 +7,7 @@ import numpy as np
 from reachcost.audits.closed_loops import oracle_runs
 from reachcost.audits.stage import Rule, Stage, judge, unknown
 from reachcost.audits.subject import Subject, once
-from reachcost.base.seeding import generator
+from reachcost.core.seeding import generator
 from reachcost.planning.control import budget_of
 
 NAME = "goals"

@@ -15,10 +15,10 @@ from reachcost.costs.checks import score
 from reachcost.costs.head import HeadCost
 from reachcost.costs.latent import LatentMSE
 from reachcost.errors import ReachcostError
-from reachcost.fitting.default import repair_latents
-from reachcost.fitting.logged import TooFewGoals, logged_audit, logged_pools
+from reachcost.fitting.logged_audit import TooFewGoals, logged_audit, logged_pools
 from reachcost.fitting.pools import some_episodes
-from reachcost.fitting.recipe import Recipe
+from reachcost.fitting.repair import repair_latents
+from reachcost.heads.recipe import Recipe
 from reachcost.results.ranking import rank_bounds
 from reachcost.results.stats import clustered_mean
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.base.hashing import fingerprint_arrays
-from reachcost.base.types import require_type
+from reachcost.core.hashing import fingerprint_arrays
+from reachcost.core.types import require_type
 from reachcost.data.logs.checks import require_width
-from reachcost.data.logs.joined import join_episodes
+from reachcost.data.logs.joining import join_episodes
 from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reachcost.base.seeding import generator
+from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs.episodes import Logs
 from reachcost.errors import ReachcostError

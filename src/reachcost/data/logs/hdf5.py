@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.base.atomic import new_file, replaced_file, require_file
-from reachcost.base.hashing import fingerprint_arrays
-from reachcost.base.hdf5.reading import Column, Group, OnDisk, reading
-from reachcost.base.hdf5.writing import NewFile, writing
-from reachcost.base.progress import Progress, as_progress
-from reachcost.base.types import require_type
+from reachcost.core.atomic import new_file, replaced_file, require_file
+from reachcost.core.hashing import fingerprint_arrays
+from reachcost.core.hdf5.reading import Column, Group, OnDisk, reading
+from reachcost.core.hdf5.writing import NewFile, writing
+from reachcost.core.progress import Progress, as_progress
+from reachcost.core.types import require_type
 from reachcost.data.logs.checks import require_columns
 from reachcost.data.logs.episodes import Logs, require_logs
 from reachcost.errors import ReachcostError

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.base.hdf5.reading import Column, Group, OnDisk
-from reachcost.base.jsons import read_json
+from reachcost.core.hdf5.reading import Column, Group, OnDisk
+from reachcost.core.json_files import read_json
 from reachcost.data.logs.checks import add_column
 from reachcost.data.logs.episodes import Logs
 from reachcost.data.logs.frames import LazyFrames, decode_frame
 from reachcost.data.logs.hdf5 import read_column
-from reachcost.data.logs.joined import join_episodes, require_same
+from reachcost.data.logs.joining import join_episodes, require_same
 from reachcost.data.logs.names import column_name
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 from numpy.lib import format as npy
 
-from reachcost.base.memory import require_memory
+from reachcost.core.memory import require_memory
 from reachcost.data.logs.checks import add_column
 from reachcost.data.logs.episodes import Logs
 from reachcost.data.logs.flat import ENDS, LENGTHS, NUMBERS, logs_of_rows, only_one
-from reachcost.data.logs.joined import join_episodes
+from reachcost.data.logs.joining import join_episodes
 from reachcost.data.logs.names import as_column, column_name
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations

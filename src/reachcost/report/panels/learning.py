@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reachcost.pages.html import Markup, joined, tag
 from reachcost.report.charts import curve
+from reachcost.report.html import Markup, joined, tag
 from reachcost.report.material import Material
 from reachcost.report.panels.section import facts, number, scrolled_table, section
 from reachcost.report.training import Errors, Training

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reachcost.pages.html import Markup, tag
+from reachcost.report.html import Markup, tag
 from reachcost.report.material import Material, Record
 from reachcost.report.panels.section import cannot, facts, number, scrolled_table, section
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from reachcost.pages.html import Markup, tag
 from reachcost.report.charts import axis, beeswarm, inset, towards_zero
+from reachcost.report.html import Markup, tag
 from reachcost.report.material import Material
 from reachcost.report.panels.section import cannot, colour_of, number, scrolled_table, section, valued
 

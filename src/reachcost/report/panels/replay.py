@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reachcost.pages.html import Markup, tag
+from reachcost.report.html import Markup, tag
 from reachcost.report.material import Material
 from reachcost.report.panels.fields import FROM_RECORDS
 from reachcost.report.panels.section import cannot, section

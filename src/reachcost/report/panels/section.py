@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 
-from reachcost.pages.html import Markup, tag
+from reachcost.report.html import Markup, tag
 
 COLOURS = 6
 """Costs that have a colour of their own."""

@@ -7,8 +7,8 @@ from reachcost.audits.planner import Audit
 from reachcost.audits.show import notes
 from reachcost.audits.stage import Stage
 from reachcost.audits.verdict import NOTHING
-from reachcost.pages.html import Markup, tag
 from reachcost.report.charts import Scale, bullet, linear
+from reachcost.report.html import Markup, tag
 from reachcost.report.material import Material
 from reachcost.report.panels.section import cannot, number, scrolled_table, section, span, valued
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from reachcost.audits.planner import Audit
 from reachcost.audits.stages import execution, foresight, sampling
-from reachcost.pages.html import Markup, joined, tag
 from reachcost.report.charts import bullet, linear
+from reachcost.report.html import Markup, joined, tag
 from reachcost.report.material import Loop, Material
 from reachcost.report.panels.section import cannot, scrolled_table, section, share, shares, valued
 from reachcost.results.stats import wilson

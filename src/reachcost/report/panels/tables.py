@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import compress
 
-from reachcost.pages.html import Markup, joined, tag
+from reachcost.report.html import Markup, joined, tag
 from reachcost.report.material import Material
 from reachcost.report.panels.section import cannot, prose, scrolled_table, section
 from reachcost.results.tables import ResultTable, TableRow

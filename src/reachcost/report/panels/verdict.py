@@ -9,7 +9,7 @@ from reachcost.audits.planner import Audit
 from reachcost.audits.stages import ranking
 from reachcost.audits.verdict import CANNOT_TELL, NOTHING, verdict_of
 from reachcost.costs.latent import RAW
-from reachcost.pages.html import Markup, joined, tag
+from reachcost.report.html import Markup, joined, tag
 from reachcost.report.material import Material
 from reachcost.report.panels.section import number, share, shares
 from reachcost.report.panels.success import BOUNDS, Line, alike, success_lines

@@ -18,7 +18,7 @@ from matplotlib.patches import Circle
 from PIL import Image
 from scipy.ndimage import distance_transform_edt
 
-from reachcost.base.atomic import write_file
+from reachcost.core.atomic import write_file
 from reachcost.results.figures.cost_fields import Panel
 from reachcost.results.figures.maps import GOAL, START, WALL, draw_mark
 

@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from reachcost.base.atomic import write_file
+from reachcost.core.atomic import write_file
 
 TITLE_SIZE = 11
 """Of the title of a panel."""

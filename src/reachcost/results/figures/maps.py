@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from reachcost.results.figures.looks import BLUE, VERMILLION, Look
+from reachcost.results.figures.styles import BLUE, VERMILLION, Look
 
 START, GOAL, END = ("start", "o", "white", 9), ("goal", "*", "gold", 16), ("end", "X", "crimson", 9)
 """Name, marker, colour and size of marks."""

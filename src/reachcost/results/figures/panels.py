@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
 from reachcost.results.figures.canvas import new_figure, write_pictures
-from reachcost.results.figures.looks import INTERVAL
+from reachcost.results.figures.styles import INTERVAL
 from reachcost.results.published import Records
 
 WIDEST = 9.5

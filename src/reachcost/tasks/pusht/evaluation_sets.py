@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.base.atomic import write_file
+from reachcost.core.atomic import write_file
 from reachcost.data.evaluation import EvaluationSet
-from reachcost.data.frozen import read_frozen
+from reachcost.data.frozen_sets import read_frozen
 from reachcost.data.logs import Logs
 from reachcost.data.logs.goals import logged_goals
 from reachcost.errors import ReachcostError

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reachcost.base.seeding import generator
+from reachcost.core.seeding import generator
 from reachcost.tasks.pusht.geometry import AGENT_RADIUS, clearance, touches_walls
 from reachcost.tasks.pusht.physics import ACTION_SCALE, step
 from reachcost.tasks.pusht.pusher import SPOTS, Pushers

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
-from reachcost.base.seeding import EpisodeStreams, generator
+from reachcost.core.seeding import EpisodeStreams, generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.data.observations import LazyColumns

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.base.atomic import write_file
-from reachcost.base.seeding import generator
+from reachcost.core.atomic import write_file
+from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
-from reachcost.data.frozen import read_frozen
+from reachcost.data.frozen_sets import read_frozen
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.tasks.tworoom.layout import SUCCESS_DISTANCE, Layout

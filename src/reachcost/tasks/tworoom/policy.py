@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from reachcost.base.seeding import generator
+from reachcost.core.seeding import generator
 from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, SUCCESS_DISTANCE, Layout
 
 Step = Callable[[Layout, np.ndarray, np.ndarray], np.ndarray]

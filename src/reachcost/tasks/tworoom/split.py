@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reachcost.base.seeding import generator
+from reachcost.core.seeding import generator
 from reachcost.tasks.tworoom.layout import BORDER, SIZE, Layout
 
 HALF = 14.0

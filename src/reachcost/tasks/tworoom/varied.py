@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from reachcost.base.seeding import generator
+from reachcost.core.seeding import generator
 from reachcost.data.logs import Logs
 from reachcost.data.logs.names import WORLD
 from reachcost.data.observations import LazyColumns

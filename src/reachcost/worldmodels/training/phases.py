@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import AdamW
 
-from reachcost.base.seeding import generator, torch_seed
+from reachcost.core.seeding import generator, torch_seed
 from reachcost.worldmodels.compact import CompactParts
 from reachcost.worldmodels.jepa import predicted_path
 from reachcost.worldmodels.public import PublicParts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from reachcost.base.types import require_numbers
+from reachcost.core.types import require_numbers
 from reachcost.errors import ReachcostError
 
 Size = Literal["compact", "wide", "objects", "paper"]

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.base.seeding import generator
+from reachcost.core.seeding import generator
 from reachcost.data.probe import fit_probe, score_probe, score_readings
 from reachcost.worldmodels.jepa import Parts, predicted_path
 from reachcost.worldmodels.training.windows import Windows

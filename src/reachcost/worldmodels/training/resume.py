@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from reachcost.base.sealed import read_sealed, write_sealed
+from reachcost.core.checksums import read_sealed, write_sealed
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.base.devices import choose_device
-from reachcost.base.machine import versions
-from reachcost.base.progress import Progress, as_progress
-from reachcost.base.seeding import generator, torch_seed
+from reachcost.core.devices import choose_device
+from reachcost.core.machine import versions
+from reachcost.core.progress import Progress, as_progress
+from reachcost.core.seeding import generator, torch_seed
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
 from reachcost.data.logs.episodes import require_logs

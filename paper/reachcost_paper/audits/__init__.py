@@ -1,0 +1,1 @@
+"""Measurements that only tables of the paper use."""

@@ -1,0 +1,1 @@
+"""Drawing styles of the figures of the paper."""

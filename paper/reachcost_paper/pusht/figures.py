@@ -1,0 +1,113 @@
+"""The figures of the paper about PushT: what is pushed where, and that better ranking need not mean success."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Circle, Polygon
+
+from reachcost.results.figures.panels import PanelPlan
+from reachcost.results.figures.styles import BLUE
+from reachcost.results.published import Records
+from reachcost.tasks.pusht.geometry import AGENT_RADIUS, WINDOW, corners
+from reachcost.tasks.pusht.task import PushT, angle_error
+from reachcost_paper.figures.bars import Wanted, bar_of, bar_panel, draw_bars
+from reachcost_paper.pusht.settings import SEEDS, WHOLE
+
+COSTS, RANKED = ("raw", "hybrid", "shuffled-hybrid"), ("raw", "task-state", "hybrid", "shuffled-hybrid")
+FAR = (50, 75)
+"""Goal offsets that the paper prints rankings of."""
+ONE_SEED = f"pairs of seed {SEEDS[0]}"
+"""The paper has no more of offset 25, nor of final distances at offset 50."""
+MOMENTS = (":", "--", "-")
+"""How states of the recorded episode are drawn, from the first to the last."""
+SUCCESS, DISTANCE = "success, % of {} pairs", "task distance (n = {})"
+
+
+def _offsets(costs: tuple[str, ...]) -> dict[str, list[Wanted]]:
+    return {f"offset {offset}": [{"cost": cost, "setting": f"offset {offset}"} for cost in costs] for offset in FAR}
+
+
+def draw_success(axes: Axes, records: Records) -> None:
+    """Closed loops by offset, on the pairs that the paper has."""
+    groups = {}
+    for offset in (25, *FAR):
+        setting = ONE_SEED if offset not in FAR else ""
+        rows = [records.row(f"pusht-{offset}", cost=cost, setting=setting) for cost in COSTS]
+        groups[f"offset {offset}\nn = {rows[0].n}"] = [bar_of(row, "success") for row in rows]
+    draw_bars(axes, groups, "success, %", 105)
+
+
+def draw_ends(axes: Axes, records: Records) -> None:
+    """Where closed loops end."""
+    found = {
+        50: [("pusht-final-distance", f"offset 50, {ONE_SEED}, {WHOLE}", cost) for cost in COSTS],
+        75: [("pusht-75", "", cost) for cost in COSTS],
+    }
+    groups = {}
+    for offset, wanted in found.items():
+        rows = [records.row(table, setting=setting, cost=cost) for table, setting, cost in wanted]
+        groups[f"offset {offset}\nn = {rows[0].n}"] = [bar_of(row, "distance") for row in rows]
+    draw_bars(axes, groups, "final task distance, mean")
+
+
+def _draw_state(axes: Axes, state: np.ndarray, label: str, **style: Any) -> None:
+    """The T and the disc that pushes it, at a state [7]."""
+    axes.add_patch(Polygon(corners(state[2:5]), label=label, **style))
+    axes.add_patch(Circle((state[0], state[1]), AGENT_RADIUS, **style))
+
+
+def _draw_goal(axes: Axes, goal: np.ndarray) -> None:
+    """The goal below what is drawn, and its edges above."""
+    _draw_state(axes, goal, "goal of both", facecolor="#f5e6b3", edgecolor="black", linestyle=":", zorder=0.5)
+    _draw_state(axes, goal, "", facecolor="none", edgecolor="black", linestyle=":", zorder=3)
+    axes.set(aspect="equal", xlabel="x, px", ylabel="y, px")
+
+
+def draw_pair(axes: Axes, records: Records) -> None:
+    """Start and goal of the recorded episode."""
+    states, goal = _episode(records)
+    _draw_goal(axes, goal)
+    _draw_state(axes, states[0], "T and disc", facecolor=BLUE, edgecolor="black")
+    way, turn = np.linalg.norm(states[0, 2:4] - goal[2:4]), np.degrees(angle_error(states[:1], goal[None])[0])
+    axes.set(xlim=(0, WINDOW), ylim=(WINDOW, 0), xticks=range(100, WINDOW, 100), yticks=range(100, WINDOW, 100))
+    axes.set_xlabel(f"x, px\nT to be moved {way:.0f} px and turned {turn:.0f}°")
+
+
+def draw_pushing(axes: Axes, records: Records) -> None:
+    """The recorded episode: the disc's way, and the T at some moments."""
+    states, goal = _episode(records)
+    _draw_goal(axes, goal)
+    for step, dash in zip(np.linspace(0, len(states) - 1, len(MOMENTS)).astype(int), MOMENTS, strict=True):
+        _draw_state(axes, states[step], f"step {step}", facecolor="none", edgecolor=BLUE, linestyle=dash, linewidth=2)
+    axes.plot(*states[:, :2].T, color="0.4", linewidth=1.2, label="way of the disc")
+    axes.set(xlim=(70, 370), ylim=(420, 120))
+
+
+def _episode(records: Records) -> tuple[np.ndarray, np.ndarray]:
+    """The recorded episode of the hybrid up to its goal, states [steps + 1, 7], and the goal [7]."""
+    run = records.run("pusht-50", "*/episodes/*-hybrid-*")
+    task, table = PushT(), run.table()
+    goals = task.evaluation_set(f"offset-50-{SEEDS[0]}")
+    states = np.stack([table[f"state_{number}"].to_numpy() for number in range(goals.goals.shape[1])], axis=1)
+    goal = goals.goals[goals.episodes == run.manifest["config"]["episode"]]
+    return states[: np.argmax(task.success(states, np.repeat(goal, len(states), axis=0))) + 1], goal[0]
+
+
+FIGURES = {
+    "figure-pusht-boundary": (
+        PanelPlan("closed loop", draw_success, tuple(f"pusht-{offset}" for offset in (25, *FAR)), height=3.3),
+        bar_panel(
+            "SASC: what each cost selects", "pusht-sasc", "selected", DISTANCE, _offsets(RANKED), None, height=3.3
+        ),
+    ),
+    "figure-pusht-diagnostics": (
+        bar_panel("one plan: distance", "pusht-selected", "selected", DISTANCE, _offsets(COSTS), None, width=3.1),
+        bar_panel("one plan: success", "pusht-selected", "selected_success", SUCCESS, _offsets(COSTS), 20, width=3.1),
+        PanelPlan("closed loop: distance", draw_ends, ("pusht-final-distance", "pusht-75"), width=3.1),
+    ),
+    "figure-task-suite": (PanelPlan("PushT: by contact", draw_pair, ("pusht-50",), width=3.1, height=3.5),),
+    "figure-task-execution": (PanelPlan("PushT: pushing", draw_pushing, ("pusht-50",), width=4.2, height=4.0),),
+}

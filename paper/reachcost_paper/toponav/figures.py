@@ -1,0 +1,48 @@
+"""The figures of the paper about TopoNav: its grid, and its part of the evidence."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from reachcost.results.figures.maps import BLOCKED, GOAL, OPEN, START, draw_mark, draw_walls, draw_way
+from reachcost.results.figures.panels import PanelPlan
+from reachcost.results.published import Records
+from reachcost.tasks.toponav.task import SIZE, TopoNav
+from reachcost_paper.figures.bars import bar_panel
+
+COSTS = {"raw": "raw", "trm-paper": "TRM,\npaper's", "trm": "TRM,\nours", "shuffled": "shuffled\nlabels"}
+
+
+def draw_grid(axes: Axes, records: Records) -> None:
+    """The pair of the evaluation set whose shortest route is longest compared with the straight line."""
+    task = TopoNav()
+    goals = task.evaluation_set()
+    far, straight = task.distance(goals.starts, goals.goals), np.linalg.norm(goals.goals - goals.starts, axis=1)
+    row = slice(at := int(np.argmax(far / straight)), at + 1)
+    route = [goals.starts[row]]
+    for action in task.routes(goals.starts[row], goals.goals[row], int(far[at])).T:
+        route.append(task.step(route[-1], action))
+    draw_walls(axes, [(x - 0.5, y - 0.5, 1, 1) for x, y in np.argwhere(~task.free)], -0.5, SIZE - 0.5)
+    ends = np.concatenate([goals.starts[row], goals.goals[row]])
+    draw_way(axes, ends, BLOCKED)
+    draw_way(axes, np.concatenate(route), OPEN)
+    for mark, place in zip((START, GOAL), ends, strict=True):
+        draw_mark(axes, mark, place)
+    text = f"x, cells\nstraight {straight[at]:.0f} cells, route {far[at]} steps"
+    axes.set(xlabel=text, ylabel="y, cells", xticks=range(0, SIZE, 7), yticks=range(0, SIZE, 7))
+
+
+FIGURES = {
+    "figure-task-suite": (PanelPlan("TopoNav: graph distances", draw_grid, width=3.1, height=3.5),),
+    "figure-evidence": (
+        bar_panel(
+            "TopoNav",
+            "toponav",
+            "success",
+            "success, % of {} episodes",
+            {name: [{"cost": cost, "seed": None}] for cost, name in COSTS.items()},
+            width=3.1,
+        ),
+    ),
+}

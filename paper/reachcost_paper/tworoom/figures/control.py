@@ -1,0 +1,95 @@
+"""Control and ranking on TwoRoom: what the repair changes, by cost, by world model and by outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from matplotlib.axes import Axes
+
+from reachcost.results.figures.dot_plot import Dot, draw_metric
+from reachcost.results.figures.panels import PanelPlan
+from reachcost.results.figures.styles import LOOKS
+from reachcost.results.published import Records
+from reachcost_paper.figures.bars import Wanted, bar_panel
+from reachcost_paper.figures.distributions import draw_share, finish
+from reachcost_paper.tworoom.figures.diagrams import draw_method
+from reachcost_paper.tworoom.figures.maps import draw_trace
+from reachcost_paper.tworoom.settings import LEWM, SEEDS, SET
+
+FIRST = LEWM[0]
+NAMES = {"lewm": "LeWM", "pldm": "PLDM"}
+COSTS = {"raw": "raw", "trm-complete": "TRM,\npaper's", "trm": "TRM,\nours", "shuffled": "shuffled\nlabels"}
+"""Of single world models, and of PLDM, the paper prints its recipe on the complete logs."""
+RANKED = ("raw", "shuffled", "trm-complete", "trm", "decoded-xy")
+OUTCOMES = {
+    "success": "success",
+    "same": "same room",
+    "cross": "cross wall",
+    "wrong_room": "wrong room",
+    "stuck": "stuck",
+}
+SUCCESS, RANK = "success, % of {} episodes", "rank of best candidate, % (n = {})"
+BARS = f"bars: world models {', '.join(map(str, SEEDS))}"
+
+
+def each(costs: Mapping[str, str], **wanted: object) -> dict[str, list[Wanted]]:
+    """A bar for each cost above its name."""
+    return {name: [{"cost": cost, **wanted}] for cost, name in costs.items()}
+
+
+def by_seed(costs: Mapping[str, str], **wanted: object) -> dict[str, list[Wanted]]:
+    """A bar for each world model, for each cost."""
+    return {name: [{"cost": cost, "seed": seed, **wanted} for seed in SEEDS] for cost, name in costs.items()}
+
+
+def draw_ranks(axes: Axes, records: Records) -> None:
+    """Where each cost ranks the truly best candidate of an episode, one world model."""
+    for cost in RANKED:
+        ranks = records.run("sasc", f"*/sasc/{FIRST.label}-{SET}-{cost}").table()["rank"].to_numpy()
+        row, look = records.row("sasc", cost=cost, seed=FIRST.seed), LOOKS[cost]
+        paper = f", paper {row.paper['rank']:.1f}" if row.paper else ""
+        draw_share(axes, ranks, f"{look.name}: mean {row.ours['rank']:.1f}{paper}", look.colour, look.dash)
+    finish(axes, "candidates ranked before the truly best one, %")
+    axes.set_ylabel(f"% of {records.row('sasc', cost='raw', seed=FIRST.seed).n} episodes, so few or fewer")
+
+
+def draw_outcome(axes: Axes, records: Records, metric: str) -> None:
+    """An outcome of every world model by itself, with each cost."""
+    rows = [row for kind in NAMES for cost in COSTS for row in records.rows("per-seed", model=kind, cost=cost)]
+    dots = [
+        Dot(
+            f"{NAMES[row.model]} {row.seed}, {COSTS[row.cost]}".replace("\n", " "),
+            row.model + row.cost,
+            row.ours,
+            row.interval,
+            row.paper or {},
+        )
+        for row in rows
+    ]
+    draw_metric(axes, dots, metric, labelled=metric == "success")
+    axes.set(
+        xlim=(-8, 108), xticks=(0, 50, 100), xlabel=f"% of {rows[0].n // (2 if metric in ('same', 'cross') else 1)}"
+    )
+
+
+FIGURES = {
+    "figure-overview": (
+        PanelPlan("the failure, and the repair", draw_trace, ("trace",), width=3.5, height=3.5),
+        PanelPlan("logged pairs train a head; all else stays", draw_method, width=6.0, height=3.5),
+        bar_panel("control: mean of three LeWM", "high-distance", "success", SUCCESS, each(COSTS, model="lewm")),
+        bar_panel(f"ranking: LeWM {FIRST.seed}", "sasc", "rank", RANK, each(COSTS, seed=FIRST.seed), None, digits=1),
+    ),
+    "figure-control-ranking": (
+        bar_panel("success, LeWM", "per-seed", "success", SUCCESS, by_seed(COSTS, model="lewm"), note=BARS, height=3.7),
+        PanelPlan(f"SASC, LeWM {FIRST.seed}", draw_ranks, ("sasc",), height=3.7),
+    ),
+    "figure-per-seed": tuple(
+        PanelPlan(title, partial(draw_outcome, metric=metric), ("per-seed",), 3.1 if metric == "success" else 1.6, 5.2)
+        for metric, title in OUTCOMES.items()
+    ),
+    "figure-evidence": tuple(
+        bar_panel(f"TwoRoom, {name}", "high-distance", "success", SUCCESS, each(COSTS, model=kind), width=3.1)
+        for kind, name in NAMES.items()
+    ),
+}

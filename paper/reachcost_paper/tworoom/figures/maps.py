@@ -1,0 +1,96 @@
+"""The rooms of TwoRoom from above, and an episode in them and in latent space."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Circle
+
+from reachcost.results.figures.maps import BLOCKED, END, GOAL, OPEN, START, draw_mark, draw_walls, draw_way
+from reachcost.results.figures.panels import PanelPlan
+from reachcost.results.figures.styles import LOOKS
+from reachcost.results.published import Records
+from reachcost.tasks.tworoom import TwoRoom
+from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, SUCCESS_DISTANCE, Layout
+from reachcost.tasks.tworoom.renderer import BORDER_LINE
+from reachcost_paper.figures.bars import tidy
+from reachcost_paper.trace import COMPONENTS
+from reachcost_paper.trace import GOAL as GOAL_ROW
+from reachcost_paper.tworoom.trace import TRACED
+
+
+def draw_rooms(axes: Axes) -> None:
+    """The public layout, in pixels of its frames."""
+    layout = Layout()
+    edges = [BORDER, *(end for opening in layout.openings for end in opening), SIZE - BORDER]
+    walls = [
+        (CENTRE - layout.half, low, 2 * layout.half, high - low)
+        for low, high in zip(edges[::2], edges[1::2], strict=True)
+    ]
+    low, high = BORDER - BORDER_LINE, SIZE - BORDER
+    long = high + BORDER_LINE - low
+    frame = [(low, edge, long, BORDER_LINE) for edge in (low, high)]
+    frame += [(edge, low, BORDER_LINE, long) for edge in (low, high)]
+    draw_walls(axes, [*walls, *frame], low, low + long)
+    axes.set(xlabel="x, px", ylabel="y, px", xticks=range(50, SIZE, 50), yticks=range(50, SIZE, 50))
+
+
+def _traced(records: Records, *columns: str) -> dict[str, np.ndarray]:
+    """Columns of the recorded trace by cost, and of its goal [states, columns]."""
+    table = records.run("trace", "*/traces/*").table()
+    costs, values = np.array(table["cost"].to_pylist()), np.stack([table[name].to_numpy() for name in columns], axis=1)
+    return {cost: values[costs == cost] for cost in (*TRACED, GOAL_ROW)}
+
+
+def _draw_traced(axes: Axes, ways: dict[str, np.ndarray]) -> None:
+    raw, goal = ways[TRACED[0]], ways[GOAL_ROW][0]
+    for cost in TRACED:
+        draw_way(axes, ways[cost], LOOKS[cost])
+    for mark, place in ((START, raw[0]), (GOAL, goal), (END, raw[-1])):
+        draw_mark(axes, mark, place)
+
+
+def draw_trace(axes: Axes, records: Records) -> None:
+    """The recorded episode in the rooms."""
+    ways = _traced(records, "x", "y")
+    near = Circle(ways[GOAL_ROW][0], SUCCESS_DISTANCE, fill=False, linestyle=":")
+    near.set_label(f"success, {SUCCESS_DISTANCE:.0f} px")
+    axes.add_patch(near)
+    _draw_traced(axes, ways)
+    draw_rooms(axes)
+
+
+def draw_latent_trace(axes: Axes, records: Records) -> None:
+    """The same episode in the two principal components that its latents share."""
+    _draw_traced(axes, _traced(records, *COMPONENTS))
+    shares = records.row("trace", cost="all states").ours
+    names = [f"component {number}, {shares[name]:.0f} % of variance" for number, name in enumerate(COMPONENTS, 1)]
+    axes.set(xlabel=names[0], ylabel=names[1])
+    axes.grid(color="0.9")
+    tidy(axes)
+
+
+def draw_routes(axes: Axes, records: Records) -> None:
+    """Start and goal of the same episode: the straight line, and a way by the door."""
+    task, places = TwoRoom(), _traced(records, "x", "y")
+    start, goal = places[TRACED[0]][0], places[GOAL_ROW][0]
+    (_, sill), *_ = task.layout.openings
+    beside = np.sign(start[0] - CENTRE) * (task.layout.half + task.layout.radius)
+    door = [(CENTRE + beside, sill - task.layout.radius), (CENTRE - beside, sill - task.layout.radius)]
+    straight, way = (distance(start[None], goal[None])[0] for distance in (task.euclidean, task.distance))
+    draw_rooms(axes)
+    draw_way(axes, np.stack([start, goal]), BLOCKED)
+    draw_way(axes, np.stack([start, *door, goal]), OPEN)
+    for mark, place in ((START, start), (GOAL, goal)):
+        draw_mark(axes, mark, place)
+    axes.set_xlabel(f"x, px\nstraight {straight:.0f} px, by the door {way:.0f} px")
+
+
+FIGURES = {
+    "figure-trace": (
+        PanelPlan("one episode in the world", draw_trace, ("trace",), width=4.2, height=4.0),
+        PanelPlan("the same in latent space, shared PCA", draw_latent_trace, ("trace",), height=4.0),
+    ),
+    "figure-task-suite": (PanelPlan("TwoRoom: by the door", draw_routes, ("trace",), width=3.1, height=3.5),),
+    "figure-task-execution": (PanelPlan("TwoRoom: around the wall", draw_trace, ("trace",), width=4.2, height=4.0),),
+}

@@ -1,0 +1,122 @@
+"""What the TwoRoom runs are made of: world models, evaluation sets, heads, candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from reachcost.audits.sasc import gaussian_pools
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.experiments.costs import hybrid, symmetrised
+from reachcost.experiments.study import HeadPlan, Member, PoolPlan
+from reachcost.heads.recipe import Recipe
+from reachcost.planning.cem import CEM
+from reachcost.protocols import WorldModel
+from reachcost.tasks.contract import Task
+from reachcost.tasks.tworoom import Layout, TwoRoom
+from reachcost.tasks.tworoom.split import TESTED
+from reachcost.worldmodels.loading import load_world_model
+
+REPLANNING = CEM.replanning()
+"""Beside the paper's planner, where what can be reached matters."""
+SEEDS = (3072, 3073, 3074)
+KINDS = ("lewm", "pldm")
+MEMBERS = {kind: tuple(Member(f"{kind}-tworoom-{seed}", seed, f"{kind}-{seed}") for seed in SEEDS) for kind in KINDS}
+LEWM = MEMBERS["lewm"]
+
+
+def _bundled(name: str) -> Callable[[Task, bool], WorldModel]:
+    return lambda task, clamp: load_world_model(name, clamp=clamp)
+
+
+UNSEEN_MODEL = "lewm-layouts-3072"
+"""Trained on many layouts, none of them tested."""
+MODELS = {name: _bundled(name) for name in (*(one.model for kind in KINDS for one in MEMBERS[kind]), UNSEEN_MODEL)}
+LOGS = {"episodes": 10_000, "seed": 0}
+SET = "high-distance"
+NEAR_SET, FAR_SET = "distance-controlled", "distance-controlled-far"
+FRESH_LOGS = {"fresh-1": 101, "fresh-2": 102, "fresh-3": 103}
+"""Further high-distance sets, each from logs of its own seed, which no model and no head learned from."""
+LAYOUTS = {name: TESTED[name] for name in ("door-88", "door-150", "horizontal-88")}
+"""Worlds that no model and no head of the public layout ever saw; each has a high-distance set of its own."""
+
+
+def _drawn(name: str, layout: Layout | None, seed: int) -> tuple[Task, EvaluationSet]:
+    world = TwoRoom(layout)
+    return world, replace(world.draw_evaluation_set(SET, world.generate_logs(seed=seed), seed), name=name)
+
+
+FOREIGN_SETS = {
+    **{name: partial(_drawn, name, None, seed) for name, seed in FRESH_LOGS.items()},
+    **{name: partial(_drawn, name, layout, 0) for name, layout in TESTED.items() if layout != Layout()},
+}
+
+OUR_HEAD = HeadPlan()
+PAPER_HEAD = HeadPlan(Recipe.paper(), holdout=0.0)
+ORACLE_HEAD = replace(PAPER_HEAD, labels="oracle")
+LIMITED_HEAD = replace(ORACLE_HEAD, pairs=50_000, rows=25_000, coverage="limited")
+RANDOM_ROWS = replace(PAPER_HEAD, sampling="random-rows")
+ABLATION = {
+    "random-5k-20k": replace(RANDOM_ROWS, rows=5_000, pairs=20_000),
+    "random-10k-20k": replace(RANDOM_ROWS, rows=10_000, pairs=20_000),
+    "random-20k-20k": replace(RANDOM_ROWS, rows=20_000, pairs=20_000),
+    "random-20k-100k": replace(RANDOM_ROWS, rows=20_000),
+    "random-100k-20k": replace(RANDOM_ROWS, rows=100_000, pairs=20_000),
+    "random-100k-100k": replace(RANDOM_ROWS, rows=100_000),
+    "balanced-20k": replace(PAPER_HEAD, pairs=20_000),
+    "trm-paper": PAPER_HEAD,
+    "gap50-20k": replace(PAPER_HEAD, pairs=20_000, max_gap=50),
+    "trm-gap50": replace(PAPER_HEAD, max_gap=50),
+}
+"""Heads of the temporal ablation, in the order of the paper's table."""
+LABELS = {
+    "trm": OUR_HEAD,
+    "trm-stitched": HeadPlan(labels="stitched"),
+    "trm-imagined": HeadPlan(labels="imagined"),
+    "trm-auto": HeadPlan(labels="auto"),
+}
+"""Our heads by where labels come from."""
+LEFT = {
+    "limited": {"coverage": "limited"},
+    "500": {"episodes": 500},
+    "1000": {"episodes": 1000},
+    "frames": {"coverage": "frames"},
+}
+"""What is left of the logs in the table of repaired coverage."""
+REPAIRED = {
+    f"{name}-{part}": replace(plan, **left)
+    for part, left in LEFT.items()
+    for name, plan in LABELS.items()
+    if part != "frames" or plan.labels in ("imagined", "auto")
+}
+HEADS = {
+    "trm": OUR_HEAD,
+    "trm-auto": LABELS["trm-auto"],
+    **REPAIRED,
+    "trm-complete": replace(PAPER_HEAD, exclude=False),
+    "shuffled": replace(PAPER_HEAD, shuffled="all"),
+    "trm-shuffled": replace(OUR_HEAD, shuffled="all"),
+    "linear": replace(ORACLE_HEAD, recipe=Recipe.paper(head="linear")),
+    "mahalanobis": replace(ORACLE_HEAD, recipe=Recipe.paper(head="mahalanobis")),
+    "geodesic-mlp": ORACLE_HEAD,
+    "geodesic-ranking": replace(ORACLE_HEAD, recipe=Recipe.paper(loss="ranking")),
+    "geodesic-limited": LIMITED_HEAD,
+    "geodesic-balanced": replace(LIMITED_HEAD, coverage="balanced"),
+    "geodesic-mixed": replace(LIMITED_HEAD, coverage="mixed"),
+    "geodesic-random": replace(LIMITED_HEAD, coverage="random", rows=30_000, pairs=100_000),
+    "trm-paper-limited": replace(PAPER_HEAD, coverage="limited"),
+    **ABLATION,
+}
+"""Learned costs by name."""
+COSTS = {
+    "hybrid": hybrid("trm-paper"),
+    "geodesic-hybrid": hybrid("geodesic-mlp"),
+    "trm-symmetric": symmetrised("trm-paper"),
+}
+POOLS = PoolPlan(
+    draw=lambda task, model, goals, seed: gaussian_pools(goals, model.action_dim, candidates=300),
+    seed=lambda seed: 123,
+    candidates=300,
+    horizon=5,
+)

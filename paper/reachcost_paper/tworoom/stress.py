@@ -1,0 +1,101 @@
+"""Lines of the paper's stress tests: doorway coverage of the pairs, and layouts that nothing was trained on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from reachcost.experiments.cells.cell import Cell, RunSpec
+from reachcost.experiments.experiment import Experiment
+from reachcost.experiments.lines import Line, bounds, line_runs, table_row
+from reachcost.labels.coverage import near_bottleneck
+from reachcost.results.records import Columns
+from reachcost.results.tables import TableRow
+from reachcost_paper.tworoom import paper_audits as paper
+from reachcost_paper.tworoom.settings import LAYOUTS, LEWM, SEEDS, SET
+
+MEMBER = LEWM[0]
+COVERAGE_METRICS = ("success", "rank", "rho_geo", "distance", "cross_pairs", "near_pairs", "validation_rmse")
+LAYOUT_METRICS = ("success", "rho_geo", "rank", "distance")
+MOVED = ("raw", "geodesic-mlp", "geodesic-hybrid", "trm-paper", "trm")
+
+
+def coverage_lines() -> list[Line]:
+    """Heads by the part of the logs that their pairs are of; one world model."""
+    one = Line("lewm", "trm", None, SEEDS[:1], single=True)
+    lines = [
+        replace(one, cost=f"geodesic-{name}", shown="geodesic-mlp", setting=name, paper=printed)
+        for name, printed in paper.COVERAGE.items()
+    ]
+    for cost in ("trm-paper", "trm"):
+        lines.append(replace(one, cost=f"{cost}-limited", shown=cost, setting="limited, logged times"))
+        lines.append(replace(one, cost=cost, setting="all logs, logged times"))
+    return [*lines, *bounds([one])]
+
+
+@dataclass(frozen=True)
+class CoverageRun(RunSpec):
+    """Which shares of a head's training pairs cross the wall, and come near the door; one row."""
+
+    kind: ClassVar[str] = "coverage"
+    cost: str
+    """The head."""
+
+    def name(self, recording: Experiment) -> str:
+        """Member and head."""
+        return f"{MEMBER.label}-{self.cost}"
+
+    def config(self, recording: Experiment) -> dict[str, Any]:
+        """How pairs are drawn."""
+        plan = recording.study.heads[self.cost]
+        return {**recording.inputs(MEMBER.model), "head": plan, "pair_seed": MEMBER.seed}
+
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        """Draw the pairs and count."""
+        task, drawn = recording.task, recording.pairs(MEMBER, recording.study.heads[self.cost], MEMBER.seed)
+        states = drawn.logs.columns["state"]
+        first, second = (states[rows.numpy()] for rows in (drawn.train.first, drawn.train.second))
+        crosses, near = task.groups(first, second)["cross wall"], near_bottleneck(task, first, second)
+        return {"cross_pairs": 100 * crosses.mean(keepdims=True), "near_pairs": 100 * near.mean(keepdims=True)}
+
+
+def coverage_runs(experiment: Experiment) -> list[Cell]:
+    """The runs behind the lines, and the pairs of their heads."""
+    lines = coverage_lines()
+    pairs = [CoverageRun(line.cost) for line in lines if line.cost in experiment.study.heads]
+    return [*line_runs(experiment, lines, COVERAGE_METRICS), *experiment.cells(pairs)]
+
+
+def coverage_rows(experiment: Experiment) -> list[TableRow]:
+    """The lines, with what their pairs are like."""
+    rows = []
+    for line in coverage_lines():
+        row = table_row(experiment, line, COVERAGE_METRICS)
+        if line.cost in experiment.study.heads:
+            shares = experiment.read(CoverageRun(line.cost)).table()
+            row = replace(row, ours={**row.ours, **{name: shares[name][0].as_py() for name in shares.column_names}})
+        rows.append(row)
+    return rows
+
+
+def layout_lines() -> list[Line]:
+    """Costs of the public layout in other worlds: starts and goals drawn anew, world model and heads untouched."""
+    lines: list[Line] = []
+    for evaluation in (SET, *LAYOUTS):
+        setting = "public layout" if evaluation == SET else evaluation.replace("-", " ")
+        here = [
+            Line(
+                "lewm",
+                cost,
+                paper.LAYOUT.get((setting, cost)),
+                SEEDS[:1],
+                changes={} if evaluation == SET else {"evaluation": evaluation},
+                setting=setting,
+                shown=cost.replace("geodesic-hybrid", "hybrid"),
+                single=True,
+            )
+            for cost in MOVED
+        ]
+        lines += [*here, *(replace(bound, setting=setting) for bound in bounds(here))]
+    return lines

@@ -1,0 +1,144 @@
+"""Faults, planted one at a time: each breaks one link of a world's planner, and the audit should name that one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reachcost.costs.head import HeadCost
+from reachcost.data.actions import blocks_of
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.fingerprint import fingerprint_of
+from reachcost.data.latents import Latents, encode_logs
+from reachcost.data.logs import Logs
+from reachcost.data.rollouts import history_of
+from reachcost.planning.planner import SamplingPlanner
+from reachcost.protocols import Observations, TerminalCost, WorldModel
+from reachcost.tasks.contract import Task
+from reachcost_paper.worlds.world import World
+
+NOISE = 1.0
+"""Noise in predictions, in standard deviations of logged latents."""
+SHORT = 2
+"""Actions of an episode whose goals are out of reach."""
+
+
+@dataclass(frozen=True)
+class Planner:
+    """A planner, whole or broken: what an audit is given."""
+
+    world: World
+    task: Task
+    logs: Logs
+    model: WorldModel
+    cost: TerminalCost
+    search: SamplingPlanner
+    evaluation: EvaluationSet
+
+    @property
+    def latents(self) -> Latents:
+        """The logs, encoded."""
+        return encode_logs(self.model, self.logs)
+
+    def unseen(self, seed: int) -> Logs:
+        """Logs of the same kind that no head has seen."""
+        return self.task.generate_logs(**{**self.world.logs, "seed": seed})
+
+
+def whole(world: World, part: str, seed: int = 0) -> Planner:
+    """The planner of a world, with nothing broken."""
+    task = world.task()
+    logs = world.generate_logs(task)
+    model = world.model(task, logs)
+    cost = world.terminal_cost(task, model, logs, seed=seed)
+    return Planner(world, task, logs, model, cost, world.planner, world.evaluation(task, part))
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that breaks a planner."""
+
+    stage: str
+    """What is to blame where it does harm."""
+    plant: Callable[[Planner], Planner]
+    """Breaks a planner."""
+    fits: Callable[[World], bool] = lambda world: True
+    """In which worlds it can be planted."""
+    only_by_harm: bool = False
+    """Whether nothing is to blame as long as episodes succeed, so that not even logs may say so."""
+
+
+def _shuffled(planner: Planner) -> Planner:
+    head = planner.world.repair(planner.task, planner.model, planner.logs, shuffled=True)
+    return replace(planner, cost=HeadCost(head))
+
+
+def _blind(planner: Planner) -> Planner:
+    model = planner.world.blind(planner.model)
+    return replace(planner, model=model, cost=planner.world.terminal_cost(planner.task, model, planner.logs))
+
+
+def _noisy(planner: Planner) -> Planner:
+    spread = planner.latents.values.std(0)
+    return replace(planner, model=_Noisy(planner.model, NOISE * spread))
+
+
+def _few_candidates(planner: Planner) -> Planner:
+    search: Any = replace(planner.search, candidates=3, elites=2, iterations=1)  # pyright: ignore[reportArgumentType]
+    return replace(planner, search=search)
+
+
+def _gap(planner: Planner) -> Planner:
+    states = np.asarray(planner.logs.columns["state"])
+    return _fitted_on(planner, planner.logs.keep(np.flatnonzero(~planner.world.region(states))))
+
+
+def _wandering(planner: Planner) -> Planner:
+    world = replace(planner.world, logs={**planner.world.logs, **planner.world.wandering})
+    return _fitted_on(replace(planner, world=world), world.generate_logs(planner.task))
+
+
+def _fitted_on(planner: Planner, logs: Logs) -> Planner:
+    """The same planner, its head fitted on other logs; the world model stays."""
+    return replace(planner, logs=logs, cost=HeadCost(planner.world.repair(planner.task, planner.model, logs)))
+
+
+def _short(planner: Planner) -> Planner:
+    return replace(planner, evaluation=replace(planner.evaluation, budget=SHORT))
+
+
+FAULTS = {
+    "shuffled-head": Fault("ranking", _shuffled),
+    "blind-encoder": Fault("representation", _blind),
+    "noisy-predictions": Fault("dynamics", _noisy),
+    "few-candidates": Fault("sampling", _few_candidates),
+    "gap-in-logs": Fault("coverage", _gap),
+    "far-goals": Fault("goals", _short),
+    "wandering-logs": Fault("ranking", _wandering, lambda world: bool(world.wandering), only_by_harm=True),
+}
+"""What breaks a planner, by name."""
+
+
+class _Noisy:
+    """A world model whose predictions are off by something that looks random and is the same every time."""
+
+    def __init__(self, model: WorldModel, size: Tensor) -> None:
+        self.model, self.size = model, size
+        self.latent_dim, self.action_dim = model.latent_dim, model.action_dim
+        self.actions, self.history = blocks_of(model), history_of(model)
+        self.fingerprint = fingerprint_of(model)  # it encodes as that one does
+
+    def encode(self, observations: Observations) -> Tensor:
+        return self.model.encode(observations)
+
+    def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
+        flat = torch.cat([context[:, -1:].expand(-1, actions.shape[1], -1), actions.flatten(2).float()], dim=2)
+        mixed = torch.randn(flat.shape[2], self.latent_dim, generator=torch.Generator().manual_seed(0))
+        # The sine of large numbers has no visible order; its deviation is the square root of a half.
+        noise = 2**0.5 * torch.sin(1e3 * flat @ mixed)
+        return self.model.rollout(context, actions) + self.size * noise

@@ -1,0 +1,142 @@
+"""A small trained world model: an encoder that can be read back, and a network that predicts a block of actions."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.optim import AdamW
+
+from reachcost.core.hashing import fingerprint_arrays
+from reachcost.core.parallel import one_thread
+from reachcost.core.seeding import torch_seed
+from reachcost.data.actions import ActionBlocks
+from reachcost.data.logs import Logs
+from reachcost.protocols import Observations
+from reachcost_paper.worlds.sight import Eye, Placed
+
+HIDDEN, BATCH, UPDATES, RATE = 128, 256, 6000, 3e-3
+LOOKS, HELD_OUT = 10, 0.1
+"""How often held-out episodes are asked during training, and their share: the best network is kept."""
+
+
+class Learned:
+    """Dynamics learned from logs; a rollout predicts the features block by block and encodes the last ones.
+
+    A model of several frames tells from them what one frame does not show. Before the first frame of an episode all
+    is taken to have stood still with no action, in training and in planning.
+
+    Args:
+        task: Names the features; its dynamics are not used.
+        logs: What it learns from.
+        length: Environment steps per action block.
+        history: Frames, one block apart, that a prediction is made of.
+        seed: Of weights and batches.
+    """
+
+    def __init__(self, task: Placed, logs: Logs, length: int, history: int = 1, seed: int = 0) -> None:
+        self.eye, self.actions, self.history = Eye(task), ActionBlocks.of(logs, length), history
+        self.latent_dim, self.action_dim = self.eye.size, self.actions.size
+        self._name = task.name
+        windows = cut(task, logs, length, history)
+        unseen = windows.episodes >= (1 - HELD_OUT) * len(logs)
+        self._step = windows.moved[~unseen].std(0)
+        inputs, targets = self._inputs(windows.frames, windows.actions), windows.moved / self._step
+        with one_thread(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(torch_seed(seed, "learned-dynamics"))
+            seen, held_out = ((inputs[rows], targets[rows]) for rows in (~unseen, unseen))
+            self.network, self.error = _train(*seen, *held_out)
+
+    def __repr__(self) -> str:
+        return f"Learned({self._name})"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 over the encoder and the weights."""
+        return fingerprint_arrays(np.array([self.eye.fingerprint]), *(p.numpy() for p in self.network.parameters()))
+
+    def encode(self, observations: Observations) -> Tensor:
+        """Read `state` [N, ...]."""
+        return self.eye.see(np.asarray(observations["state"]))
+
+    def _inputs(self, frames: Tensor, actions: Tensor) -> Tensor:
+        """Frames [N, history, F] and the actions since the first of them [N, history * length, a] -> [N, inputs]."""
+        here = frames[:, -1]
+        moved = (here[:, None] - frames[:, :-1]) / self._step
+        return torch.cat([here, moved.flatten(1), actions.flatten(1)], 1)
+
+    @torch.no_grad()
+    def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
+        """Predict: context [B, T, D], actions [B, S, T - 1 + H, A] -> terminal [B, S, D]."""
+        batch, samples, blocks = actions.shape[:3]
+        known, length = context.shape[1], self.actions.length
+        read = torch.from_numpy(self.eye.read(context.flatten(0, 1)).astype(np.float32)).view(batch, known, -1)
+        frames = torch.cat([read[:, :1].expand(-1, self.history - known, -1), read], 1).repeat_interleave(samples, 0)
+        steps = np.clip(self.actions.unroll(actions.numpy()), self.actions.low, self.actions.high)
+        taken = torch.from_numpy(steps).float().flatten(0, 1)
+        taken = functional.pad(taken, (0, 0, (self.history - known) * length, 0))
+        for block in range(blocks - known + 1):
+            recent = taken[:, block * length : (block + self.history) * length]
+            after = frames[:, -1] + self._step * self.network(self._inputs(frames, recent))
+            frames = torch.cat([frames[:, 1:], after[:, None]], 1)
+        return self.eye.paint(frames[:, -1].double().numpy()).view(batch, samples, self.latent_dim)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """N logged windows: what a prediction is made of, and what came.
+
+    Attributes:
+        episodes: Of which episode each is [N].
+        frames: Features, one block apart, the newest last [N, history, F].
+        actions: From the first frame to what is predicted [N, history * length, a].
+        moved: Change of the features in the last block [N, F].
+    """
+
+    episodes: Tensor
+    frames: Tensor
+    actions: Tensor
+    moved: Tensor
+
+
+def cut(task: Placed, logs: Logs, length: int, history: int) -> Windows:
+    """All windows of the logs; before its first row an episode is taken to have stood still, with no action."""
+    features = np.asarray(task.features(np.asarray(logs.columns["state"])), np.float32)
+    taken = np.asarray(logs.columns["action"], np.float32)
+    rows = logs.window_starts(length + 1)
+    episodes = logs.episode_of(rows)
+    first = logs.offsets[episodes][:, None]
+    seen = np.maximum(rows[:, None] - length * np.arange(history)[::-1], first)
+    steps = rows[:, None] + np.arange(-length * (history - 1), length)
+    actions = np.where((steps >= first)[..., None], taken[np.maximum(steps, first)], np.float32(0))
+    arrays = episodes, features[seen], actions, features[rows + length] - features[rows]
+    return Windows(*map(torch.from_numpy, arrays))
+
+
+def _train(inputs: Tensor, targets: Tensor, unseen: Tensor, truth: Tensor) -> tuple[nn.Module, float]:
+    """The network whose predictions of unseen windows were best, and their mean squared error in units of change."""
+    network = nn.Sequential(
+        *(nn.Linear(inputs.shape[1], HIDDEN), nn.SiLU(), nn.Linear(HIDDEN, HIDDEN), nn.SiLU()),
+        nn.Linear(HIDDEN, targets.shape[1]),
+    )
+    optimizer = AdamW(network.parameters(), RATE)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=UPDATES)
+    best, kept = np.inf, network
+    for update in range(1, UPDATES + 1):
+        rows = torch.randint(len(inputs), (BATCH,))
+        loss = functional.smooth_l1_loss(network(inputs[rows]), targets[rows])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        if update % (UPDATES // LOOKS) == 0:
+            with torch.no_grad():
+                error = float((network(unseen) - truth).square().mean())
+            if error < best:
+                best, kept = error, copy.deepcopy(network)
+    return kept.eval().requires_grad_(False), best

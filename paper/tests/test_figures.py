@@ -1,0 +1,242 @@
+"""Figures of the paper come out of published records, with its values, the same every time; the animation."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from PIL import Image
+
+from reachcost.cli import main
+from reachcost.errors import ReachcostError
+from reachcost.experiments import registry
+from reachcost.experiments.registry import all_figures, all_tables, draw, results_of
+from reachcost.results.figures.animation import HOLD, STEP, draw_replay
+from reachcost.results.figures.cost_fields import Panel
+from reachcost.results.figures.panels import PanelPlan, draw_panels, write_figure
+from reachcost.results.figures.styles import LOOKS
+from reachcost.results.published import Records
+from reachcost.results.records import is_recorded
+from reachcost_paper.figures.bars import Bar, draw_bars
+from reachcost_paper.pusht import paper as pusht
+from reachcost_paper.toponav import paper as toponav
+from reachcost_paper.tworoom import paper, paper_audits
+
+ROOT = Path(__file__).parents[2]
+RESULTS, NAMES = ROOT / "results", [*all_figures()]
+QUICK = ("figure-interfaces", "figure-pair-sampling", "figure-task-execution", "figure-pusht-boundary")
+"""A scheme, lines, maps and bars."""
+FEW = 2 * 10**6
+
+
+def beside(out: Path) -> Path:
+    """A directory with the published records in it."""
+    for name in ("tables", "runs"):
+        (out / name).symlink_to(RESULTS / name)
+    return out
+
+
+@cache
+def built(name: str) -> Figure:
+    return draw_panels(all_figures()[name], Records(RESULTS))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_figure_is_made_of_records_and_published(name: str) -> None:
+    titles = [axes.get_title("left") for part in built(name).subfigs for axes in part.axes]
+    assert [title for title in titles if title] == [
+        f"{letter}   {panel.title}" for letter, panel in zip("ABCDE", all_figures()[name], strict=False)
+    ]
+    for kind in ("svg", "png"):
+        assert (RESULTS / "figures" / f"{name}.{kind}").stat().st_size < 300_000
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in NAMES]
+)
+def test_a_figure_is_the_same_bytes_every_time_and_says_what_it_was_drawn_from(name: str, tmp_path: Path) -> None:
+    (tmp_path / "again").mkdir()
+    once, again = (write_figure(name, all_figures()[name], beside(out)) for out in (tmp_path, tmp_path / "again"))
+    assert [path.read_bytes() for path in once] == [path.read_bytes() for path in again]
+    assert once[0].read_bytes() == (RESULTS / "figures" / once[0].name).read_bytes()
+    drawing = once[0].read_text()
+    (sources,) = re.findall(r"<dc:source>(.*?)</dc:source>", drawing) or [""]
+    assert {f"tables/{table}" for panel in all_figures()[name] for table in panel.tables} <= {*sources.split()}
+    assert all(is_recorded(RESULTS / source) for source in sources.split() if source.startswith("runs/"))
+    assert "<dc:date>" not in drawing
+    for panel in all_figures()[name]:  # text is text
+        assert re.search(rf">[^<]*{re.escape(panel.title)}</text>", drawing.replace("&#39;", "'"))
+
+
+# The paper's values
+
+
+def marks(name: str, panel: int) -> list[float]:
+    """What the open marks of a panel say."""
+    axes = [one for part in built(name).subfigs for one in part.axes if one.get_title("left")][panel]
+    return [float(np.ravel(line.get_ydata())[0]) for line in axes.lines if line.get_label() == "paper"]
+
+
+def by_seed(values: dict[str, tuple[float, ...]], *costs: str) -> list[float]:
+    return [value for cost in costs for value in values[cost]]
+
+
+LAYOUTS = ("door 88", "door 150", "horizontal 88")
+MOVED = [paper_audits.LAYOUT[key, cost] for key in LAYOUTS for cost in ("raw", "geodesic-mlp", "geodesic-hybrid")]
+PRINTED: dict[tuple[str, int], list[float]] = {
+    ("figure-overview", 2): [
+        paper.HIGH_DISTANCE["lewm", cost]["success"] for cost in ("raw", "trm-complete", "shuffled")
+    ],
+    ("figure-overview", 3): [paper_audits.SASC[cost]["rank"] for cost in ("raw", "trm-complete", "shuffled")],
+    ("figure-control-ranking", 0): [
+        one["success"] for cost in ("raw", "trm-complete", "shuffled") for one in paper.PER_SEED["lewm", cost]
+    ],
+    ("figure-mechanism", 0): [100 * share for share in paper_audits.MSE_SHARE] * 2,
+    ("figure-mechanism", 2): by_seed(paper_audits.SUBSPACE, "raw", "rowspace", "residual", "decoded-xy"),
+    ("figure-horizon", 1): by_seed(paper.HORIZON, "raw", "trm-paper", "trm-gap50"),
+    ("figure-attribution", 0): [
+        one[part]["rho_geo"] for part in ("full", "rowspace", "residual") for one in paper_audits.ATTRIBUTION
+    ],
+    ("figure-attribution", 1): [one["full"]["gradient_share"] for one in paper_audits.ATTRIBUTION],
+    ("figure-temporal-labels", 1): [value for _, *both in paper_audits.TEMPORAL_GEODESIC.values() for value in both],
+    ("figure-coverage-layout", 1): [one["rank"] for one in paper_audits.COVERAGE.values()],
+    ("figure-coverage-layout", 2): [one["success"] for one in MOVED],
+    ("figure-evidence", 2): [toponav.RESULTS[cost]["success"] for cost in ("raw", "trm-paper", "shuffled")],
+    ("figure-pusht-boundary", 0): [
+        *(pusht.OFFSET_25[cost][0] for cost in ("raw", "hybrid", "shuffled-hybrid")),
+        *(pusht.OFFSET_50_MEANS[cost]["success"] for cost in ("raw", "hybrid", "shuffled-hybrid")),
+        *(pusht.OFFSET_75[cost]["success"] for cost in ("raw", "hybrid", "shuffled-hybrid")),
+    ],
+    ("figure-pusht-diagnostics", 0): [
+        one["selected"] for offset in (50, 75) for one in pusht.SELECTED[offset].values()
+    ],
+}
+
+
+@pytest.mark.parametrize(("name", "panel"), PRINTED)
+def test_open_marks_are_what_the_paper_prints(name: str, panel: int) -> None:
+    assert marks(name, panel) == pytest.approx(PRINTED[name, panel])
+
+
+def test_bars_show_intervals_and_the_paper_once_each() -> None:
+    axes = Figure().add_subplot()
+    draw_bars(
+        axes, {"one": [Bar(LOOKS["raw"], 3.0, (2.0, 5.0), 4.0)], "two": [Bar(LOOKS["trm"], 1.0)]}, "steps", digits=1
+    )
+    assert [bar.get_height() for bar in axes.patches] == [3, 1]  # pyright: ignore[reportAttributeAccessIssue]
+    assert [text.get_text() for text in axes.texts] == ["3.0", "1.0"]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["one", "two"]
+
+
+# What is asked for, and what is missing
+
+
+def test_an_unknown_figure_is_refused_with_the_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert results_of("figures") == tuple(NAMES)
+    assert results_of("all") == (*all_tables(), *NAMES)
+    assert main(["reproduce", "figure-mars", "--out", str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert "there is no table or figure 'figure-mars': choose one of" in error
+    assert all(f" {name}" in error for name in NAMES)
+
+
+def test_a_figure_is_reproduced_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "figure-interfaces", "--out", str(tmp_path / "out")]) == 0
+    assert {path.suffix for path in (tmp_path / "out" / "figures").iterdir()} == {".svg", ".png"}
+    assert "figure-interfaces.svg" in capsys.readouterr().out
+
+
+def test_tables_that_a_figure_lacks_are_made_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def make(name: str, out: Path, _: object) -> None:
+        made.append(name)
+        (out / "tables").mkdir(exist_ok=True)
+        shutil.copy(RESULTS / "tables" / f"{name}.json", out / "tables")
+
+    monkeypatch.setattr(registry, "reproduce", make)
+    draw("figure-evidence", tmp_path)
+    assert made == ["high-distance", "toponav"]
+    draw("figure-evidence", tmp_path)
+    assert made == ["high-distance", "toponav"]
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """The table of the trace with its runs, to be damaged."""
+    (tmp_path / "tables").mkdir()
+    shutil.copy(RESULTS / "tables" / "trace.json", tmp_path / "tables")
+    shutil.copytree(RESULTS / "runs" / "tworoom-trace", tmp_path / "runs" / "tworoom-trace")
+    return tmp_path
+
+
+def test_rows_that_a_table_was_not_made_of_are_refused(copied: Path) -> None:
+    assert Records(copied).run("trace", "*/traces/*").table().num_rows > 50
+    file = copied / "tables" / "trace.json"
+    table: dict[str, Any] = json.loads(file.read_text())
+    table["rows_sha256"] = dict.fromkeys(table["rows_sha256"], "0" * 64)
+    file.write_text(json.dumps(table))
+    with pytest.raises(ReachcostError, match=r"was made of other rows than .*traces.*: make it again"):
+        Records(copied).run("trace", "*/traces/*")
+    with pytest.raises(ReachcostError, match=r"was made of 0 runs \*/films/\*, not of one: make it again"):
+        Records(copied).run("trace", "*/films/*")
+    with pytest.raises(ReachcostError, match=r"has 0 lines with .*'gps'.*, not one: make it again"):
+        Records(copied).row("trace", cost="gps")
+    file.write_text("{")
+    with pytest.raises(ReachcostError, match=r"trace\.json is not valid JSON"):
+        Records(copied).rows("trace")
+
+
+def test_panels_that_do_not_fit_beside_each_other_go_below() -> None:
+    plan = PanelPlan("wide", lambda axes, _: None, width=6.0, height=2.0)
+    assert len(draw_panels([plan, plan], Records(RESULTS)).subfigs) == 2
+    assert len(draw_panels([PanelPlan("narrow", plan.draw, width=3.0)] * 2, Records(RESULTS)).subfigs) == 1
+
+
+# The animation
+
+
+def frames(path: Path) -> tuple[tuple[int, int], list[int], int]:
+    """Size, milliseconds of each frame, and how often it is shown again, 0 for ever."""
+    with Image.open(path) as picture:
+        times = []
+        for number in range(getattr(picture, "n_frames", 1)):
+            picture.seek(number)
+            times.append(picture.info["duration"])
+        return picture.size, times, picture.info["loop"]
+
+
+def test_an_episode_is_replayed_step_by_step_and_ends_with_a_rest(tmp_path: Path) -> None:
+    field = np.hypot(*np.meshgrid(np.arange(20.0), np.arange(20.0)))
+    field[:, 9:11] = np.nan
+    ways = [np.linspace((1, 1), (x, 18), steps) for x, steps in ((5, 8), (18, 5))]
+    panels = [
+        Panel(name, end, "steps", field, way, reached, 2.0)
+        for name, end, way, reached in (("raw", "lost", ways[0], False), ("trm", "there", ways[1], True))
+    ]
+    paths = [tmp_path / "one.gif", tmp_path / "two.gif"]
+    for path in paths:
+        draw_replay(np.array([18.0, 18.0]), panels, (0, 20), path, "two costs")
+    size, times, loop = frames(paths[0])
+    assert (times, loop) == ([STEP] * 7 + [HOLD], 0)
+    assert size[0] > 1000
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_the_readme_opens_with_the_episode() -> None:
+    (first, *_) = re.findall(r"!\[([^]]+)\]\(([^)]+)\)", (ROOT / "README.md").read_text())
+    assert first[1] == "docs/images/repair.gif"
+    assert len(first[0]) > 80  # the story, for who does not see it
+    size, times, loop = frames(ROOT / first[1])
+    assert (ROOT / first[1]).stat().st_size < FEW
+    assert size[0] > 1000
+    assert len(times) > 20
+    assert times[-1] > 20 * times[0]
+    assert loop == 0

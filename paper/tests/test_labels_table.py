@@ -1,0 +1,70 @@
+"""The table of label sources: a world of a study or of the suite becomes a place, and a way in it a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reachcost.experiments.experiment import Recording
+from reachcost.heads.euclidean import EuclideanHead
+from reachcost.planning.categorical_cem import CategoricalCEM
+from reachcost.planning.cem import CEM
+from reachcost.results.records import read_run
+from reachcost_paper.suite import STUDY, budget, labels
+from reachcost_paper.suite.labels import BOUNDS, HEADS, OTHERS, SETTINGS, UNRANKED, Place, paper_studies, way_row
+from reachcost_paper.worlds import suite
+from reachcost_paper.worlds.sets import EPISODES
+from tests.small import STUDIES
+
+
+def test_every_way_has_settings_or_learns_nothing() -> None:
+    assert {*HEADS, *OTHERS} - {*SETTINGS} == {"raw", *BOUNDS}
+    assert {*UNRANKED} <= {*OTHERS}
+    assert {study.name for study in paper_studies()} > {*STUDIES}
+
+
+def test_a_line_is_of_all_episodes_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place.of_study(STUDIES["toponav"])
+    monkeypatch.setattr(labels, "place_of", lambda recording, world: place)
+    assert len(place.goals) == EPISODES
+    assert len(place.kept_out[1]) > EPISODES  # the whole set is kept out of training
+    for name in ("raw", *BOUNDS):
+        lines = [way_row(Recording(STUDY, tmp_path), "toponav", name) for _ in range(2)]
+        assert lines[0] == lines[1]
+        assert (lines[0].model, lines[0].n) == ("toponav", EPISODES)
+        assert ("rho_geo" in lines[0].ours, "operations" in lines[0].ours) == (name == "raw", name == "raw")
+    assert way_row(Recording(STUDY, tmp_path), "toponav", "raw", {"raw": "other"}).cost == "other"
+    config = read_run(tmp_path / "runs" / "suite" / "labels" / "toponav-raw").manifest["config"]
+    subset, full = place.kept_out
+    assert config["evaluation_set_sha256"] == subset.fingerprint
+    assert config["full_set_sha256"] == full.fingerprint
+
+
+def test_planners_of_one_place_share_its_head_and_its_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(HEADS, budget.COST, lambda place: EuclideanHead(place.model.latent_dim, scale=1.0))
+    small = {"CEM 6 x 1": CEM(3, 6, 1, 2), "from logs 8 x 1": CEM.experienced(horizon=3, candidates=8, iterations=1)}
+    monkeypatch.setattr(budget, "planners", lambda own: small)
+    lines = [budget.world_rows(Recording(STUDY, tmp_path), "open") for _ in range(2)]
+    assert lines[0] == lines[1]
+    assert [line.setting for line in lines[0]] == [*small, "", ""]
+    assert [line.n for line in lines[0]] == [EPISODES * len(budget.SEEDS)] * 2 + [EPISODES] * 2
+    config = read_run(tmp_path / "runs" / "suite" / "budget" / "open").manifest["config"]
+    assert config["evaluation_set_sha256"] == labels.place_of(Recording(STUDY, tmp_path), "open").goals.fingerprint
+
+
+def test_fewer_rollouts_are_a_sixteenth_and_an_eighth_whatever_the_world() -> None:
+    for world in suite().values():
+        own = world.planner
+        assert isinstance(own, CEM | CategoricalCEM)
+        full, *others = budget.planners(own).values()
+        shares = [one.candidates * one.iterations / (full.candidates * full.iterations) for one in others]
+        assert all(0.06 <= share <= 0.0625 for share in shares[:-1])
+        assert 0.12 <= shares[-1] <= 0.125
+        assert {(one.horizon, one.blocks) for one in (full, *others)} == {(own.horizon, own.blocks)}
+
+
+def test_a_world_of_the_suite_reports_one_set_and_keeps_both_out(tmp_path: Path) -> None:
+    place = Place.of_world(Recording(STUDY, tmp_path), suite()["open"])
+    assert [one.name for one in place.kept_out] == ["report", "tune"]
+    assert place.goals.name == "report"

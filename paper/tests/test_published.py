@@ -1,0 +1,538 @@
+"""What is published: tables that come out of their rows again, numbers that come out of the code, and their claims."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from reachcost.data.latents import Latents
+from reachcost.experiments.closed_loop import ControlRun, outcomes
+from reachcost.experiments.experiment import Experiment
+from reachcost.experiments.ranking import rankings
+from reachcost.experiments.registry import all_tables, studies
+from reachcost.experiments.study import Setting, Study
+from reachcost.experiments.tables import make_table
+from reachcost.heads.recipe import Recipe
+from reachcost.planning.control import control
+from reachcost.results.pack import NAME as PACK
+from reachcost.results.pack import find_pack, open_pack, write_pack
+from reachcost.results.records import read_run, run_paths
+from reachcost.tasks.toponav import TopoNav
+from reachcost_paper.pusht import STUDY as PUSHT
+from reachcost_paper.toponav import STUDY as TOPONAV
+from reachcost_paper.toponav.recipes import plans as toponav_recipes
+from reachcost_paper.tworoom import STUDY as TWOROOM
+from reachcost_paper.tworoom.recipes import plans as tworoom_recipes
+from reachcost_paper.worlds import suite
+from reachcost_paper.worlds.faults import FAULTS
+from tests.small import once
+
+pytestmark = pytest.mark.published
+RESULTS = Path(__file__).parents[2] / "results"
+PUSHT_LOGS = "be7cd955e89526a43700a0c9550dbd71822348352eb161792a308ced537533c5"
+FIRST_PUSHT_LOGS = "e8ac35413b0543d61f84d45ae76aa5088b957c72560d07f12928a6cdcb5047d5"
+
+
+def published(name: str) -> dict[str, Any]:
+    return json.loads((RESULTS / "tables" / f"{name}.json").read_text())
+
+
+def kept(name: str) -> bool:
+    """Whether a table is published, and the rows that it says it was made from are there."""
+    if not (RESULTS / "tables" / f"{name}.json").exists():
+        return False
+    runs = published(name).get("rows_sha256", {})
+    return bool(runs) and all(find_pack(RESULTS / "runs" / run) for run in runs)
+
+
+def test_every_table_is_published_with_its_rows() -> None:
+    assert [name for name in all_tables() if not kept(name)] == []
+
+
+def test_every_kept_run_is_behind_a_table() -> None:
+    kept_runs = {str(path.relative_to(RESULTS / "runs")) for path in run_paths(RESULTS / "runs")}
+    assert kept_runs == {run for name in all_tables() for run in published(name)["rows_sha256"]}
+
+
+def test_every_published_table_has_a_command() -> None:
+    of_studies = {path.stem for path in (RESULTS / "tables").glob("*.json") if "rows_sha256" in published(path.stem)}
+    assert of_studies <= {*all_tables()}
+    others = {path.stem for path in (RESULTS / "tables").glob("*.json")} - {*all_tables()}
+    assert {published(name)["command"] for name in others} == {"reachcost evaluate"}
+
+
+def test_the_documented_search_finds_the_runs_of_an_evaluation_set() -> None:
+    """A set on record is found, and another one of the same rule is not."""
+    root = RESULTS.parent
+    page = (root / "docs" / "reproduce.md").read_text()
+    (search,) = re.findall(r"^\$ (grep .*)$", page, re.MULTILINE)
+
+    def found(sha256: str) -> set[str]:
+        shown = subprocess.run(search, shell=True, cwd=root, env={**os.environ, "HASH": sha256}, capture_output=True)
+        return {*shown.stdout.decode().splitlines()}
+
+    used = TWOROOM.task().evaluation_set("high-distance").fingerprint
+    packed = [line.partition(f"/{PACK}:") for line in found(used)]
+    runs = {Path(study).name + "/" + name.strip().strip('"') for study, pack, name in packed if pack}
+    assert runs >= {
+        run for run in published("high-distance")["rows_sha256"] if "/control/" in run and "fresh" not in run
+    }
+    assert not any("fresh" in run for run in runs)
+    assert not found(TopoNav().evaluation_set("detour", seed=12345).fingerprint)
+    of_suite = json.loads(read_run(RESULTS / "runs/suite/verdicts/open-nothing").text("audits.json"))["simulator"]
+    report = suite()["open"].evaluation(suite()["open"].task(), "report")
+    assert of_suite["evaluation_set_sha256"] == report.fingerprint
+    assert found(report.fingerprint)
+
+
+def test_intervals_separate_where_the_pages_say() -> None:
+    """With 30 episodes a world, `trm-auto` exceeds `trm` in one world, and fewer rollouts from logs differ in none."""
+
+    def interval(table: str, **wanted: object) -> list[float]:
+        return row_of(table, **wanted)["interval"]["success"]
+
+    worlds = {row["model"] for row in published("labels")["rows"]}
+    exceeds = {
+        world
+        for world in worlds
+        if interval("labels", model=world, cost="trm-auto")[0] > interval("labels", model=world, cost="trm")[1]
+    }
+    assert exceeds == {"one-way"}
+    for world in {row["model"] for row in published("budget-worlds")["rows"]}:
+        settings = [row["setting"] for row in rows_of("budget-worlds", model=world, cost="trm-auto")]
+        full, fewer = settings[0], next(setting for setting in settings if setting.startswith("from logs"))
+        high, low = (
+            interval("budget-worlds", model=world, setting=full),
+            interval("budget-worlds", model=world, setting=fewer),
+        )
+        assert low[0] <= high[1]
+        assert high[0] <= low[1]
+
+
+# Tables from rows
+
+
+@pytest.fixture(scope="module")
+def drawn_once() -> Iterator[Callable[[str], Study]]:
+    """The study of a table, which draws logs and evaluation sets once for all its tables."""
+    drawn = {study.name: once(study) for study in studies().values() if isinstance(study, Study)}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, task in ((name, study.task()) for name, study in drawn.items()):
+            draw = stand_in_for_logs if name == PUSHT.name else cache(task.generate_logs)
+            patch.setattr(task, "generate_logs", draw)
+        yield lambda table: drawn[all_tables()[table].name]
+
+
+def stand_in_for_logs(**_: object) -> SimpleNamespace:
+    """What a table needs of the 8000 episodes of PushT, which take long to simulate; that they are these is below."""
+    return SimpleNamespace(fingerprint=PUSHT_LOGS)
+
+
+@pytest.mark.slow
+def test_the_logs_of_pusht_are_those_on_record() -> None:
+    heads = map(read_run, run_paths(RESULTS / "runs" / "pusht" / "heads"))
+    assert {run.manifest["config"]["logs_sha256"] for run in heads} == {PUSHT_LOGS}
+    assert PUSHT.task().generate_logs(**PUSHT.logs).fingerprint == PUSHT_LOGS
+
+
+def test_the_first_logs_of_pusht_are_those_on_record() -> None:
+    """Episodes do not depend on each other; these are of all three policies."""
+    logs = PUSHT.task().generate_logs(**{**PUSHT.logs, "episodes": 30})
+    assert {*logs.columns["policy"]} == {0, 1, 2}
+    assert logs.fingerprint == FIRST_PUSHT_LOGS
+
+
+def rows_alone(table: str, out: Path) -> None:
+    """Copy the rows that a table says it was made from: no others, and certainly no weights."""
+    named = [run.partition("/") for run in published(table)["rows_sha256"]]
+    for study in {study for study, _, _ in named}:
+        packs = [out / "runs" / study / PACK for out in (RESULTS, out)]
+        write_pack(packs[1], {run: open_pack(packs[0]).packed(run) for one, _, run in named if one == study})
+
+
+def refuse(*_: object) -> None:
+    raise AssertionError("something is computed, but its rows are kept")
+
+
+def but_for_seconds(document: str) -> str:
+    return re.sub(r'^  "seconds": \d+', "", document, flags=re.MULTILINE)
+
+
+LONG = {"budget", "pusht-fresh", "temporal-geodesic", "tworoom-solved"}
+"""Tables whose rows take five seconds and more to read, or whose evaluation sets to draw."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in all_tables()]
+)
+def test_a_table_comes_out_of_its_rows_byte_for_byte(
+    name: str, tmp_path: Path, drawn_once: Callable[[str], Study], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reachcost.experiments.recorder.record_run", refuse)
+    monkeypatch.setattr("reachcost.experiments.cells.executors.computed", refuse)
+    monkeypatch.setattr("reachcost.experiments.experiment.encode_logs", None)
+    rows_alone(name, tmp_path)
+    study = all_tables()[name]
+    study = drawn_once(name) if isinstance(study, Study) else study
+    make_table(study, name, tmp_path, command=f"reachcost reproduce {name}")
+    for kind in ("json", "md"):
+        made, known = ((out / "tables" / f"{name}.{kind}").read_text() for out in (tmp_path, RESULTS))
+        assert but_for_seconds(made) == but_for_seconds(known)
+    plan = all_tables()[name].tables[name]
+    drawn = bool(plan.drawn or plan.picture)
+    assert (tmp_path / "figures" / f"{name}.png").exists() == drawn
+    assert (RESULTS / "figures" / f"{name}.png").exists() == drawn
+
+
+# Numbers from the code
+
+
+def row_of(table: str, **wanted: object) -> dict[str, Any]:
+    (row,) = rows_of(table, **wanted)
+    return row
+
+
+def rows_of(table: str, **wanted: object) -> list[dict[str, Any]]:
+    rows = published(table)["rows"]
+    return [row for row in rows if all(row.get(key) == value for key, value in wanted.items())]
+
+
+class EncodedWhenRead:
+    """Latents of those rows only that are asked for."""
+
+    def __init__(self, experiment: Experiment, model: str) -> None:
+        self._model, self._logs = experiment.model(model), experiment.logs
+
+    @property
+    def values(self) -> EncodedWhenRead:
+        return self
+
+    def __getitem__(self, rows: np.ndarray) -> torch.Tensor:
+        return self._model.encode(self._logs.observations(rows))
+
+
+@pytest.fixture
+def tworoom(tmp_path: Path, drawn_once: Callable[[str], Study]) -> Experiment:
+    """The published study in an empty directory, where probes encode the rows that they are fitted on."""
+    experiment = Experiment(drawn_once("sasc"), tmp_path)
+    experiment.latents = cache(lambda model: EncodedWhenRead(experiment, model))  # pyright: ignore[reportAttributeAccessIssue]
+    return experiment
+
+
+LEWM = TWOROOM.members["lewm"][0]
+SASC = {"spearman": "rho_geo", "rank": "rank", "selected": "selected", "spearman_euclidean": "rho_euclid"}
+
+
+@pytest.mark.slow
+def test_candidates_of_tworoom_are_ranked_as_published(tworoom: Experiment) -> None:
+    """What is published is what this code computes; other processors round otherwise."""
+    for cost in ("raw", "decoded-geodesic", "rowspace"):
+        found, known = rankings(tworoom, Setting(LEWM, cost)), row_of("sasc", cost=cost, seed=3072)["ours"]
+        for column, metric in SASC.items():
+            assert found[column].mean() == pytest.approx(known[metric], rel=0.02, abs=0.005)
+
+
+@pytest.mark.slow
+def test_a_head_of_tworoom_errs_and_plans_as_published(tmp_path: Path, drawn_once: Callable[[str], Study]) -> None:
+    """The head of the ablation that learns from fewest rows: only these are encoded."""
+    experiment, name, near = Experiment(drawn_once("sasc"), tmp_path), "random-5k-20k", "distance-controlled"
+    values = np.zeros((experiment.logs.rows, experiment.model(LEWM.model).latent_dim), np.float32)
+    latents = Latents(torch.from_numpy(values), experiment.logs)
+    experiment.latents = cache(lambda model: latents)
+    drawn = experiment.pairs(LEWM, experiment.study.heads[name], LEWM.seed, near)
+    ends = [rows.numpy() for pairs in (drawn.train, drawn.validation) for rows in (pairs.first, pairs.second)]
+    rows = np.unique(np.concatenate(ends))
+    values[rows] = experiment.model(LEWM.model).encode(experiment.logs.observations(rows)).numpy()
+    known = row_of("temporal-ablation", setting="random, 5k rows, 20k pairs")["ours"]
+    error = experiment.head_record(LEWM, name, evaluation=near)["validation_rmse"]
+    assert error == pytest.approx(known["validation_rmse"], rel=0.05)
+    setting = Setting(LEWM, name, evaluation=near)
+    some, costs = experiment.evaluation(near).spread(8), {name: experiment.cost(setting)}
+    found = control(experiment.task, experiment.model(LEWM.model), costs, some, TWOROOM.planner, seed=LEWM.seed)
+    on_record = read_run(RESULTS / "runs" / "tworoom" / "control" / TWOROOM.run_name(setting)).table().to_pylist()
+    ended = {row["episode"]: row["success"] for row in on_record}
+    assert sum(found.success[0] == [ended[episode] for episode in some.episodes.tolist()]) >= 7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cost", ["raw", "decoded-geodesic"])
+def test_episodes_of_tworoom_end_as_on_record(cost: str, tworoom: Experiment) -> None:
+    """Episodes do not depend on each other, so some of them tell about all."""
+    few = Experiment(tworoom.study, tworoom.recorder.out, episodes=6)
+    few.latents = tworoom.latents
+    run = few.read(ControlRun(Setting(LEWM, cost)))
+    known = read_run(RESULTS / "runs" / "tworoom" / "control" / run.path.name)
+    found, on_record = ({row["episode"]: row for row in one.table().to_pylist()} for one in (run, known))
+    assert len(found) == 6
+    assert sum(row["success"] == on_record[episode]["success"] for episode, row in found.items()) >= 5
+
+
+@pytest.mark.slow
+def test_a_head_of_toponav_plans_and_ranks_as_published(tmp_path: Path) -> None:
+    experiment, setting = Experiment(TOPONAV, tmp_path), Setting(TOPONAV.members["toponav-exact"][0], "trm")
+    known = row_of("toponav", cost="trm", seed=3072)["ours"]
+    assert outcomes(experiment, setting)["success"].mean() == pytest.approx(known["success"], abs=2.5)
+    assert rankings(experiment, setting)["spearman"].mean() == pytest.approx(known["rho_geo"], abs=0.01)
+    assert rankings(experiment, setting)["rank"].mean() == pytest.approx(known["rank"], abs=0.05)
+
+
+# What the tables claim
+
+
+def values(table: str, metric: str, **wanted: object) -> list[float]:
+    return [row["ours"][metric] for row in rows_of(table, **wanted) if metric in row["ours"]]
+
+
+def value(table: str, metric: str = "success", **wanted: object) -> float:
+    (found,) = values(table, metric, **wanted)
+    return found
+
+
+MEAN: dict[str, Any] = {"seed": None, "setting": None}
+
+
+def test_the_repair_holds_on_every_set_and_kind_of_model() -> None:
+    assert value("high-distance", model="lewm", cost="raw", **MEAN) <= 20
+    assert value("high-distance", model="lewm", cost="trm", **MEAN) >= 96.7
+    for number in (1, 2):
+        assert value("high-distance", model="lewm", cost="trm", setting=f"fresh set {number}") >= 96.7 - 3
+    assert value("high-distance", model="lewm", cost="shuffled", **MEAN) <= 2
+    raw, trm = (value("high-distance", model="pldm", cost=cost, **MEAN) for cost in ("raw", "trm"))
+    assert trm >= 84
+    assert trm >= raw + 30
+    full, short = (
+        value("horizon", cost=cost, seed=None, setting="high-distance set") for cost in ("trm-paper", "trm-gap50")
+    )
+    assert full >= short + 30
+
+
+def test_toponav_reaches_what_it_must() -> None:
+    means = {row["cost"]: row for row in rows_of("toponav", seed=None)}
+    assert all(row["n"] == 360 for row in means.values())
+    ours = {cost: row["ours"] for cost, row in means.items()}
+    assert 10 <= ours["raw"]["success"] <= 22
+    assert ours["raw"]["rho_geo"] == pytest.approx(0.5, abs=0.06)
+    assert ours["raw"]["rank"] == pytest.approx(45, abs=6)
+    assert ours["trm-paper"]["success"] >= 85
+    assert ours["trm-paper"]["rho_geo"] >= 0.82
+    assert ours["shuffled"]["success"] <= 4
+    assert ours["oracle"]["success"] >= 95
+    assert ours["trm"]["success"] >= 95
+    assert ours["oracle+tie-break"]["success"] == 100
+
+
+def test_our_recipes_are_the_best_of_those_compared_on_held_out_logs() -> None:
+    errors = {row["cost"]: row["ours"]["validation_rmse"] for row in rows_of("toponav-recipes")}
+    assert toponav_recipes()[min(errors, key=errors.__getitem__)] == TOPONAV.heads["trm"]
+    rho = {row["cost"]: row["ours"]["rho_logged"] for row in rows_of("tworoom-recipes")}
+    assert list(rho) == list(tworoom_recipes())
+    assert tworoom_recipes()[max(rho, key=rho.__getitem__)].recipe == TWOROOM.heads["trm"].recipe == Recipe()
+
+
+def test_verdicts_are_right_in_worlds_that_no_threshold_was_set_on() -> None:
+    shares = {row["setting"]: row["ours"] for row in rows_of("verdicts", cost="all")}
+    assert shares["simulator"]["right"] >= 95
+    assert shares["logs-only"]["wrong"] <= 5
+    of_worlds = [row for row in published("verdicts")["rows"] if "verdicts" in row]
+    assert len({row["model"] for row in of_worlds}) >= 6
+    assert {row["cost"] for row in of_worlds} == {"nothing", *FAULTS}
+    whole = [row["ours"]["success"] for row in of_worlds if row["cost"] == "nothing"]
+    assert min(whole) >= 80
+    for world in {row["model"] for row in published("worlds")["rows"]}:
+        floor, ceiling = (value("worlds", model=world, cost=cost) for cost in ("random", "oracle"))
+        assert floor < 20 < 90 < ceiling
+
+
+def test_no_head_shares_anything_with_the_evaluation_set() -> None:
+    checks = [row for row in published("exclusion")["rows"] if row["seed"] is not None]
+    assert len(checks) == 9
+    for row in checks:
+        assert row["excluded_episodes"] == 199
+        assert row["ours"]["row_overlap"] == row["ours"]["episode_overlap"] == 0
+
+
+PUSHT_CONTROL = ("pusht-25", "pusht-50", "pusht-75", "pusht-sweep", "pusht-final-distance")
+
+
+@pytest.mark.parametrize("name", [*TWOROOM.table_groups["tworoom"], "toponav", "toponav-readings", *PUSHT_CONTROL])
+def test_control_tables_have_floor_and_ceiling(name: str) -> None:
+    assert {row["cost"] for row in published(name)["rows"]} >= {"raw", "oracle", "random"}
+
+
+def test_rankings_agree_with_the_paper() -> None:
+    raw, trm, shuffled = (value("sasc", "rank", cost=cost, seed=None) for cost in ("raw", "trm", "shuffled"))
+    assert trm < 1 < 20 < raw < shuffled
+    difference = next(
+        row for row in rows_of("statistics", cost="trm-complete minus raw", seed=3072) if "rank" in row["ours"]
+    )
+    assert difference["interval"]["rho_geo"][0] > 0
+    assert difference["interval"]["rank"][1] < 0
+    assert values("statistics", "p_value", cost="trm minus raw") == [0.25]
+
+
+def test_pusht_shows_the_papers_pattern() -> None:
+    for offset in (25, 50, 75):
+        ranked = {row["cost"]: row for row in rows_of("pusht-sasc", setting=f"offset {offset}")}
+        assert ranked["task-state"]["ours"]["rho_geo"] >= 0.9
+        assert ranked["raw"]["ours"]["rho_geo"] < ranked["hybrid"]["ours"]["rho_geo"]
+        assert ranked["shuffled"]["ours"]["rho_geo"] < 0.5
+        chosen = {row["cost"]: row["ours"] for row in rows_of("pusht-selected", setting=f"offset {offset}")}
+        assert chosen["hybrid"]["selected"] < chosen["raw"]["selected"] < chosen["shuffled-hybrid"]["selected"]
+
+
+def test_pusht_differs_from_the_paper_in_success_and_the_audit_says_why() -> None:
+    """No success is gained beyond chance, and some is lost where latent distance is best: the search is the limit."""
+    gains = {
+        offset: row_of("pusht-differences", cost="hybrid minus raw", setting=f"offset {offset}, 25 actions a plan")
+        for offset in (25, 50, 75)
+    }
+    assert gains[25]["interval"]["success"][1] < 0
+    for offset in (50, 75):
+        low, high = gains[offset]["interval"]["success"]
+        assert low < 0 < high
+        audit = row_of("pusht-audit", setting=f"offset {offset}, 25 actions a plan, verdict: sampling")
+        assert audit["ours"]["sampling"] < 50
+        assert audit["outcomes"]["representation"] == "pass"
+
+
+def test_planning_to_the_end_of_the_budget_reaches_more_of_pusht() -> None:
+    for offset, cost in ((50, "trm-hybrid"), (75, "raw")):
+        whole, ours = (
+            rows_of("pusht-fresh", cost=name, setting=f"offset {offset}, {planner}")[0]
+            for name, planner in (("raw", "25 actions a plan"), (cost, "to the end of the budget"))
+        )
+        assert ours["interval"]["success"][0] > whole["interval"]["success"][1]
+
+
+def test_one_planner_that_begins_with_logs_passes_the_planner_of_the_paper_at_both_offsets_of_pusht() -> None:
+    for offset, wanted in ((50, 60), (75, 35)):
+        whole, ours = (
+            row_of("pusht-fresh", cost="raw", setting=f"offset {offset}, {planner}, new pairs")
+            for planner in ("25 actions a plan", "to the end of the budget, from logs")
+        )
+        assert whole["n"] == ours["n"] == 150
+        assert ours["interval"]["success"][0] > whole["interval"]["success"][1]
+        assert ours["ours"]["success"] >= wanted
+
+
+@pytest.mark.parametrize("model", ["lewm", "pldm"])
+def test_what_logs_know_is_worth_fifteen_of_sixteen_rollouts(model: str) -> None:
+    whole, eighth, sixteenth = (
+        row_of("budget", cost="trm-auto", model=model, setting=setting)["ours"]
+        for setting in ("CEM 300 x 10", "from logs 75 x 5", "from logs 37 x 5")
+    )
+    assert sixteenth["success"] >= whole["success"] - 1
+    assert eighth["success"] >= whole["success"] - 1
+    assert eighth["steps"] <= whole["steps"] + 1
+
+
+def test_what_logs_know_is_worth_fifteen_of_sixteen_rollouts_in_other_worlds() -> None:
+    rows = [row for row in published("budget-worlds")["rows"] if row["cost"] == "trm-auto"]
+    worlds = list(dict.fromkeys(row["model"] for row in rows))
+    assert len(worlds) == 10
+    ours = {name: [row["ours"] for row in rows if row["model"] == name] for name in worlds}
+    for found in ours.values():
+        whole, few, (sixteenth, eighth) = found[0], found[1], found[-2:]
+        assert sixteenth["success"] >= few["success"]
+        assert eighth["success"] >= few["success"]
+    # On average over worlds: 60 episodes of one are too few to tell a point.
+    whole, sixteenth = (np.mean([found[number]["success"] for found in ours.values()]) for number in (0, -2))
+    assert sixteenth >= whole - 1
+
+
+def test_a_directed_head_passes_a_gate_that_opens_one_way_and_a_symmetric_one_does_not() -> None:
+    rows = {row["cost"]: row for row in published("directed")["rows"]}
+    assert rows["trm-directed"]["ours"]["success"] >= 90
+    for symmetric in ("trm", "stitched-embedding", "imagined-embedding"):
+        assert rows[symmetric]["interval"]["success"][1] < rows["trm-directed"]["interval"]["success"][0]
+    assert rows["shuffled"]["ours"]["success"] < 10
+
+
+def test_labels_that_logs_choose_are_as_good_as_logged_times_in_every_world() -> None:
+    worlds = {row["model"] for row in published("labels")["rows"]}
+    assert len(worlds) == 11
+    gains = {
+        world: value("labels", model=world, cost="trm-auto") - value("labels", model=world, cost="trm")
+        for world in worlds
+    }
+    assert min(gains.values()) >= 0
+    assert min(gains["rooms"], gains["one-way"]) > 20
+    for world in worlds:
+        assert value("labels", model=world, cost="shuffled") < 10
+
+
+def test_the_default_solves_the_published_set_and_three_more() -> None:
+    for kind, least in (("lewm", 99.5), ("pldm", 98.0)):
+        solved = row_of("tworoom-solved", cost="trm-auto", model=kind, setting="replanning")
+        assert solved["ours"]["success"] >= least
+        assert solved["n"] == 3 * 2 * 4 * 100  # world models, heads, sets, episodes
+        assert value("tworoom-solved", "rho_geo", cost="trm-auto", model=kind, setting=None) >= 0.93
+
+
+def test_coverage_is_repaired() -> None:
+    for left, least in (("no door", 97), ("500 episodes", 97), ("1000 episodes", 97), ("frames only", 99)):
+        assert value("coverage-repair", cost="trm-auto", model="lewm", setting=f"{left}, replanning") >= least
+
+
+def test_layouts_that_the_world_model_was_not_trained_on_are_planned_in() -> None:
+    for setting, least in (("door moved", 90), ("wall turned", 90), ("published", 97)):
+        assert value("layouts-unseen", cost="trm-imagined", setting=f"{setting}, replanning") >= least
+
+
+def test_the_page_of_labels_shows_the_success_of_every_way_in_every_world() -> None:
+    page = (RESULTS.parent / "docs/labels.md").read_text()
+    header, _, *lines = page[page.index("| cost | tworoom |") :].split("\n\n")[0].splitlines()
+    worlds = header.strip("| ").split(" | ")[1:]
+    assert len(lines) * len(worlds) == len(published("labels")["rows"])
+    for cost, *cells in (line.strip("| ").split(" | ") for line in lines):
+        assert cells == [f"{value('labels', model=world, cost=cost):.0f}" for world in worlds]
+
+
+def test_labels_beyond_one_episode_make_up_for_what_logs_leave_out() -> None:
+    for kind in ("lewm", "pldm"):
+        assert value("coverage-repair", model=kind, cost="trm", setting="no door") < 10
+        for setting in ("no door", "500 episodes", "1000 episodes"):
+            assert value("coverage-repair", model=kind, cost="trm-auto", setting=setting) >= 97
+    assert value("coverage-repair", model="lewm", cost="trm-auto", setting="frames only") >= 97
+
+
+def test_representation_and_subspace_agree_with_the_paper() -> None:
+    assert min(values("probe", "r2")) > 0.998
+    assert max(values("subspace", "mse_share", setting="share of latent MSE, high-distance set")) < 100 * 2 / 192
+    far: dict[str, Any] = {"setting": "high-distance set", "seed": None}
+    rowspace, residual = (value("subspace", cost=cost, **far) for cost in ("rowspace", "residual"))
+    assert rowspace > residual + 40
+    assert min(values("attribution", "gradient_share")) > 2 * 100 * 2 / 192
+    for full, averaged in zip(
+        *(values("features", "rho_geo", setting=s) for s in ("all features", "both orders averaged")), strict=True
+    ):
+        assert averaged > full
+
+
+def test_stress_tests_agree_with_the_paper() -> None:
+    limited, balanced = (value("coverage", setting=setting) for setting in ("limited", "balanced"))
+    assert limited <= 10
+    assert balanced >= 95
+    for setting in ("door 88", "door 150"):
+        raw, moved = (value("layout", cost=cost, setting=setting) for cost in ("raw", "trm"))
+        assert raw + 20 < moved < 90
+    assert value("layout", cost="geodesic-mlp", setting="horizontal 88") < 30
+
+
+def test_the_audit_of_logs_orders_costs_as_the_simulator_does() -> None:
+    for judges in ("logs and SASC", "logs and success"):
+        both = row_of("logged-audit", cost=judges)
+        assert both["ours"]["agreement"] >= 0.8
+        assert min(both["per_model"]) >= 0.8
+        assert both["n"] == len(published("logged-audit")["rows"]) - 4 >= 14

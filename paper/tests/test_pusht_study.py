@@ -1,0 +1,124 @@
+"""The study of PushT, made small: what its tables are made of, and what one plan comes to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import reachcost as rc
+from reachcost.core.seeding import EpisodeStreams
+from reachcost.experiments.closed_loop import ControlRun, outcomes
+from reachcost.experiments.experiment import Experiment
+from reachcost.experiments.lines import Line, line_values, table_row
+from reachcost.experiments.selection import execute_watched, selections
+from reachcost.experiments.study import Setting
+from reachcost.experiments.tables import make_table
+from reachcost.planning.control import control
+from reachcost_paper.pusht import STUDY, tables
+from reachcost_paper.pusht.settings import COSTS, MEMBER, MODEL, sets
+from tests.small import smaller
+
+pytest.importorskip("pymunk")
+QUICK = rc.CEM(candidates=8, iterations=2, elites=4, blocks=1)
+SMALL = smaller(STUDY, 30, planner=QUICK)
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return Experiment(SMALL, tmp_path_factory.mktemp("pusht"), episodes=2)
+
+
+def test_the_protocol_is_the_papers() -> None:
+    planner = STUDY.planner
+    assert isinstance(planner, rc.CEM)
+    assert (planner.candidates, planner.elites, planner.iterations, planner.execute) == (300, 30, 30, "mean")
+    assert planner.horizon == 5
+    assert planner.executed == 1  # a block of five actions
+    head = STUDY.heads["task-state"]
+    assert (head.rows, head.pairs, head.validation, head.labels) == (50_000, 200_000, 10_000, "oracle")
+    assert (head.recipe.scale, head.recipe.epochs, head.recipe.batch_size) == (100, 20, 1024)
+    assert {0.25, 0.5, 0.75} <= {float(name.removeprefix("hybrid-")) for name in COSTS if name.startswith("hybrid-")}
+    budgets = [rc.make_task("pusht").evaluation_set(sets(offset)[0]).budget for offset in (25, 50, 75)]
+    assert budgets == [50, 50, 75]
+
+
+def test_final_success_is_that_of_the_last_state(experiment: Experiment) -> None:
+    setting = Setting(MEMBER, "raw", evaluation=sets(50)[0])
+    task, goals = experiment.place(setting.evaluation)
+    model = experiment.model(MEMBER.model)
+    runs = control(task, model, {"raw": rc.LatentMSE()}, goals, QUICK, seed=MEMBER.seed)
+    found = outcomes(experiment, setting)
+    np.testing.assert_array_equal(found["final_success"], 100.0 * task.success(runs.paths[0, :, -1], goals.goals))
+    np.testing.assert_array_equal(found["distance"], runs.final_distance[0])
+    assert "final_success" in experiment.read(ControlRun(setting)).table().column_names
+
+
+def test_a_line_counts_the_episodes_of_several_sets_together(experiment: Experiment) -> None:
+    whole = Line(MODEL, "raw", sets=sets(50))
+    parts = [line_values(experiment, part)["distance"] for part in whole.parts()]
+    assert [part.shape for part in parts] == [(1, 2)] * 3
+    np.testing.assert_array_equal(line_values(experiment, whole)["distance"], np.concatenate(parts, axis=1))
+    row = table_row(experiment, whole, ("success", "distance"))
+    assert row.n == 6
+    assert row.ours["distance"] == pytest.approx(np.mean(parts))
+    assert row.extra is not None
+    assert [run.split("-raw")[0] for run in row.extra["runs"]] == [f"lewm-3072-{name}" for name in sets(50)]
+
+
+def test_one_plan_is_judged_by_executing_its_candidates(experiment: Experiment) -> None:
+    setting, planner = Setting(MEMBER, "raw", evaluation=sets(25)[0]), rc.CEM(candidates=8, iterations=2, elites=4)
+    found = selections(experiment, setting, planner)
+    task, goals = experiment.place(setting.evaluation)
+    model = experiment.model(MEMBER.model)
+    start, goal = (model.encode(task.observe(states)) for states in (goals.starts, goals.goals))
+    streams = EpisodeStreams(MEMBER.seed, "plan", goals.episodes, 0)
+    with torch.no_grad():
+        search = planner.search(rc.PlanContext(model, rc.LatentMSE(), start[:, None], goal, streams))
+    actions = model.actions.unroll(torch.cat([search.pool, search.mean[:, None]], 1).numpy())  # pyright: ignore
+    for episode in range(2):
+        here = np.repeat(goals.starts[episode : episode + 1], 9, axis=0)
+        there = np.repeat(goals.goals[episode : episode + 1], 9, axis=0)
+        reached = np.zeros(9, bool)
+        for step in range(25):
+            here = task.step(here, actions[episode, :, step])
+            reached |= task.success(here, there)
+        distance, chosen = task.distance(here, there), int(search.costs[episode].argmin())
+        assert found["refined"][episode] == pytest.approx(distance[8])
+        assert found["pool_best"][episode] == pytest.approx(distance[:8].min())
+        assert found["selected"][episode] == pytest.approx(distance[chosen])
+        assert found["selected_success"][episode] == 100 * reached[chosen]
+        assert found["selected_final"][episode] == 100 * task.success(here, there)[chosen]
+
+
+def test_watched_execution_remembers_goals_that_were_passed() -> None:
+    task = rc.make_task("pusht")
+    start = np.array([[100.0, 100, 300, 300, 0, 0, 0]])
+    plans = np.full((1, 1, 6, 2), (1.0, 0.0))
+    passed = task.step(start, plans[0, :, 0])
+    ends, reached = execute_watched(task, rc.EvaluationSet(start, passed), plans)
+    assert reached.tolist() == [[True]]
+    assert ends.shape == (1, 1, 7)
+    assert not task.success(ends[:, 0], passed).any()
+
+
+@pytest.mark.slow
+def test_the_audit_says_that_the_search_holds_even_the_oracle_back() -> None:
+    task, model = rc.make_task("pusht"), rc.load_world_model("lewm-pusht-3072")
+    latents = rc.encode_logs(model, task.generate_logs(episodes=40, seed=3))
+    goals, planner = task.evaluation_set(sets(75)[0]).spread(5), rc.CEM(candidates=64, iterations=5, elites=6)
+    audit = rc.audit_planner(model, latents, task=task, evaluation=goals, planner=planner)
+    stages = {stage.name: stage for stage in audit.stages}
+    assert audit.verdict == "sampling"
+    assert stages["goals"].outcome == "pass"  # the pusher that was logged reaches them
+    assert stages["representation"].outcome == "pass"
+
+
+@pytest.mark.slow
+def test_a_table_of_one_plan_can_be_made(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "SELECTION", replace(QUICK, blocks=None))
+    table = make_table(SMALL, "pusht-selected", Path(experiment.recorder.out), episodes=2)
+    assert table.rows

@@ -1,0 +1,94 @@
+"""The suite as a study: nothing begins without its packages, and verdicts are counted as the notes say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reachcost.audits.verdict import CANNOT_TELL
+from reachcost.errors import ReachcostError
+from reachcost.experiments.experiment import Recording
+from reachcost.experiments.registry import reproduce, require_ready, results_of
+from reachcost.fitting.choose import LabelledRecipe
+from reachcost.heads.recipe import Recipe
+from reachcost.planning.cem import CEM
+from reachcost.results.records import read_run
+from reachcost_paper.suite import STUDY, tables, verdicts
+from reachcost_paper.suite.outcomes import LOGS_ONLY, NOTHING, SIMULATOR, Outcome, summary_rows
+from reachcost_paper.suite.settings import TUNED
+from reachcost_paper.worlds import suite, world
+
+
+def outcome(where: str, condition: str, succeeds: bool, simulator: str, logs: str = CANNOT_TELL) -> Outcome:
+    return Outcome(where, condition, 30, 90.0 if succeeds else 10.0, succeeds, {SIMULATOR: simulator, LOGS_ONLY: logs})
+
+
+def test_nothing_begins_where_a_package_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world, "find_spec", lambda package: None if package == "mujoco" else True)
+    for begin in (lambda: require_ready(results_of("all")), lambda: reproduce("verdicts", tmp_path / "out")):
+        with pytest.raises(ReachcostError, match="the world 'momentum' needs mujoco: pip install"):
+            begin()
+    assert not (tmp_path / "out").exists()
+
+
+def test_tuned_worlds_are_worlds_and_others_are_left() -> None:
+    assert {*TUNED} < {*suite()}
+    assert "hill" not in TUNED
+
+
+def test_records_name_the_evaluation_set_of_their_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_world = suite()["open"]
+    search = CEM(candidates=8, iterations=1, elites=2)
+    small = replace(open_world, pairs=2000, planner=search, recipe=LabelledRecipe(Recipe(epochs=1)))
+    for module in (tables, verdicts):
+        monkeypatch.setattr(module, "world_of", lambda name: small)
+    recording = Recording(STUDY, tmp_path)
+    recording.read(tables.WorldRun("open"))
+    recording.read(verdicts.VerdictRun("open", NOTHING))
+    for run in ("worlds/open", "verdicts/open-nothing"):
+        config = read_run(tmp_path / "runs" / "suite" / run).manifest["config"]
+        assert config["evaluation_set_sha256"] == small.evaluation(small.task(), "report").fingerprint
+
+
+@pytest.mark.parametrize(
+    ("one", "simulator", "logs"),
+    [
+        (outcome("arm", NOTHING, True, "none"), "right", "cannot_tell"),
+        (outcome("arm", NOTHING, True, "none", "ranking"), "right", "wrong"),
+        (outcome("arm", NOTHING, False, "ranking"), "wrong", "cannot_tell"),
+        (outcome("arm", "gap-in-logs", False, "coverage", "coverage"), "right", "right"),
+        (outcome("arm", "gap-in-logs", False, CANNOT_TELL, "ranking"), "cannot_tell", "wrong"),
+        (outcome("arm", "gap-in-logs", True, "none", "coverage"), "right", "right"),
+        (outcome("arm", "gap-in-logs", True, "coverage"), "wrong", "cannot_tell"),
+        (outcome("heading", "wandering-logs", False, "ranking", "ranking"), "right", "right"),
+        (outcome("heading", "wandering-logs", True, "none", "ranking"), "right", "wrong"),
+    ],
+)
+def test_a_verdict_is_judged_by_what_was_planted_and_by_what_it_did(one: Outcome, simulator: str, logs: str) -> None:
+    assert (one.judged(SIMULATOR), one.judged(LOGS_ONLY)) == (simulator, logs)
+
+
+def test_shares_are_of_held_back_worlds_and_tell_harmless_faults_apart() -> None:
+    found = [
+        outcome("arm", NOTHING, True, "none"),
+        outcome("arm", "shuffled-head", False, "ranking", "ranking"),
+        outcome("arm", "gap-in-logs", True, "none"),
+        outcome("hill", "shuffled-head", False, "goals", "dynamics"),
+        outcome("open", "shuffled-head", False, "goals", "dynamics"),
+    ]
+    rows = [row.as_json() for row in summary_rows(found, TUNED)]
+    shares = {(row["cost"], row["setting"]): row for row in rows if row["model"] == "held-back worlds"}
+    assert shares["all", "simulator"]["ours"] == {"right": 75, "wrong": 25, "cannot_tell": 0}
+    assert shares["all", "logs-only"]["ours"] == {"right": 25, "wrong": 25, "cannot_tell": 50}
+    assert [shares[kind, "simulator"]["n"] for kind in ("all", "failing", "harmless")] == [4, 2, 1]
+    assert shares["failing", "simulator"]["ours"]["right"] == 50
+    assert shares["shuffled-head", "simulator"]["ours"]["wrong"] == 50
+    low, high = shares["all", "simulator"]["interval"]["right"]
+    assert low < 75 < high
+    assert len([row for row in rows if row["cost"] == "all"]) == 2  # whoever reads `all` reads held-back worlds
+    tuned = {row["cost"]: row["n"] for row in rows if row["model"] == "tuned worlds" and row["setting"] == "simulator"}
+    assert tuned == {"tuned: all": 1, "tuned: failing": 1, "tuned: harmless": 0}
+    (line,) = [row for row in rows if row["model"] == "open*"]
+    assert line["setting"] == "simulator: goals (wrong); logs-only: dynamics (wrong)"

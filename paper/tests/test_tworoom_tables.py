@@ -1,0 +1,88 @@
+"""What the TwoRoom study declares: heads that never saw the set they are run on, sets of other logs, its checks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reachcost.experiments.experiment import Experiment
+from reachcost.labels.exclusion import Exclusion
+from reachcost.tasks.tworoom import TwoRoom
+from reachcost_paper.tworoom import STUDY
+from reachcost_paper.tworoom.settings import LAYOUTS, LEWM
+from tests.small import EPISODES, STUDIES, contents, small_table
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """The published study; nothing of it is run here."""
+    sets_drawn_once = replace(STUDY, foreign_sets=STUDIES["tworoom"].foreign_sets)
+    return Experiment(sets_drawn_once, tmp_path_factory.mktemp("whole"))
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tworoom")
+
+
+def test_the_exclusion_table_shows_what_heads_share_with_the_evaluation_set(out: Path) -> None:
+    rows = small_table("tworoom", "exclusion", out)["rows"]
+    means = [row for row in rows if row["seed"] is None]
+    assert [row["cost"] for row in means] == ["raw", "trm-paper", "trm", "shuffled", "oracle", "random"]
+    assert all(row["n"] == 3 * EPISODES["tworoom"] for row in means)
+    assert means[0]["paper"] == {"success": 7.0, "rho_geo": 0.007, "rank": 38.95, "distance": 139.72}
+    assert means[4]["ours"]["rho_geo"] == 1
+    checks = [row for row in rows if row["seed"] is not None]
+    assert [(row["cost"], row["seed"]) for row in checks] == [
+        (cost, member.seed) for cost in ("trm-paper", "shuffled", "trm") for member in LEWM
+    ]
+    assert all(row["ours"]["row_overlap"] == row["ours"]["episode_overlap"] == 0 for row in checks)
+
+
+@pytest.mark.slow
+def test_the_ablation_names_its_pairs_and_has_heads_for_each_set(out: Path) -> None:
+    rows = small_table("tworoom", "temporal-ablation", out)["rows"]
+    heads = [row for row in rows if row["cost"] == "trm-paper"]
+    assert len(heads) == 2 * 10
+    assert heads[0]["setting"] == "random, 5k rows, 20k pairs"
+    assert heads[9]["setting"] == "balanced, 100k pairs, gaps to 50"
+    assert heads[10]["setting"] == "far set: random, 5k rows, 20k pairs"
+    assert [row["paper"]["success"] for row in heads[:3]] == [17.5, 25.0, 35.0]
+    assert {row["cost"] for row in rows} == {"raw", "trm-paper", "trm", "oracle", "random"}
+    trained = {path.name for path in out.glob("runs/tworoom/heads/lewm-3072-trm-without-*")}
+    assert trained == {f"lewm-3072-trm-without-distance-controlled{far}" for far in ("", "-far")}
+    before = contents(out)
+    small_table("tworoom", "temporal-ablation", out)
+    assert contents(out) == before
+
+
+@pytest.mark.slow
+def test_fresh_sets_are_of_their_own_logs_and_the_same_rule(whole: Experiment) -> None:
+    published = whole.evaluation("high-distance")
+    for name in ("fresh-1", "fresh-2"):
+        fresh = whole.evaluation(name)
+        assert len(fresh) == 100
+        assert fresh.logs_sha256 != published.logs_sha256
+        assert not Exclusion(whole.logs, [fresh]).episodes.size  # heads learn from no episode that holds its states
+        geodesic = whole.task.distance(fresh.starts, fresh.goals)
+        assert 120 <= geodesic.min() <= geodesic.max() <= 205
+
+
+def test_a_head_never_saw_the_set_it_is_run_on(whole: Experiment) -> None:
+    for name in whole.task.sets:
+        assert whole.excluded(name) == name
+        assert Exclusion(whole.logs, [whole.evaluation(name)]).episodes.size > 70
+    for name in (None, *STUDY.foreign_sets):
+        assert whole.excluded(name) == "high-distance"
+
+
+def test_every_layout_has_an_evaluation_set_of_its_own(whole: Experiment) -> None:
+    for name, layout in LAYOUTS.items():
+        world, goals = whole.world(name), whole.evaluation(name)
+        assert isinstance(world, TwoRoom)
+        assert world.layout == layout
+        assert len(goals) == 100
+        assert goals.world == world.world
+        assert (layout.room(goals.starts) != layout.room(goals.goals)).sum() == 50

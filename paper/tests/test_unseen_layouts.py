@@ -1,0 +1,62 @@
+"""The table of unseen layouts: heads of a few frames, in layouts that nothing was trained on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from reachcost.data.latents import Latents
+from reachcost.errors import ReachcostError
+from reachcost.experiments.experiment import Experiment
+from reachcost.labels.coverage import covered_latents
+from reachcost.tasks.tworoom import TwoRoom
+from reachcost.tasks.tworoom.split import APART, TESTED
+from reachcost_paper.tworoom import unseen
+from tests.small import EPISODES, STUDIES, quicker, small_table
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Imagine little, from few frames."""
+    quick = quicker(replace(unseen.HEAD, rows=None))
+    monkeypatch.setattr(unseen, "HEAD", quick)
+    monkeypatch.setattr(unseen, "LOGS", {"episodes": 3, "seed": 7})
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("brief")
+@pytest.mark.filterwarnings("ignore::reachcost.errors.ReachcostWarning")
+def test_settings_count_the_episodes_of_their_layouts_together(tmp_path: Path) -> None:
+    rows = small_table("tworoom", "layouts-unseen", tmp_path)["rows"]
+    counted = {(row["setting"], row["cost"]): row["n"] for row in rows}
+    for setting, names in unseen.SETTINGS.items():
+        for cost, said in unseen.WAYS:
+            assert counted[f"{setting}{said}", cost] == len(names) * EPISODES["tworoom"]
+    assert {row["setting"] for row in rows} >= {"door 88", "door 150", "horizontal 88", "horizontal 120"}
+    heads = {path.name for path in tmp_path.glob("runs/tworoom/heads/*")}
+    assert heads == {f"layouts-3072-{name}-trm-imagined" for name in TESTED}
+
+
+def test_frames_have_no_time_and_no_order() -> None:
+    logs = TwoRoom(TESTED["door-88"]).generate_logs(50, 7)
+    latents = Latents(torch.from_numpy(logs.columns["state"]), logs)
+    frames = covered_latents(latents, "frames", TwoRoom(TESTED["door-88"]), 200, None, seed=0)
+    assert len(frames.logs) == frames.logs.rows == 200
+    assert set(frames.logs.columns) == {"state"}
+    assert torch.equal(frames.values, torch.from_numpy(frames.logs.columns["state"]))
+
+
+def test_the_recorded_split_keeps_trained_layouts_away_from_judged_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = Experiment(STUDIES["tworoom"], tmp_path)
+    unseen.require_apart(experiment.read(unseen.SplitRun()))
+    split = experiment.recorder.used()[0].table().to_pylist()
+    assert sum(row["part"] == "trained" for row in split) == unseen.TRAINED["layouts"]
+    assert min(row["to_judged"] for row in split if row["part"] == "trained") > APART
+    monkeypatch.setattr(unseen, "training_layout", lambda seed, number: TESTED["door-88"])
+    with pytest.raises(ReachcostError, match="near a judged one"):
+        unseen.require_apart(Experiment(STUDIES["tworoom"], tmp_path / "other").read(unseen.SplitRun()))

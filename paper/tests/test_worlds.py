@@ -1,0 +1,248 @@
+"""The suite: worlds keep the contract, have a floor below their ceiling, and can be broken on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from reachcost.costs.latent import LatentMSE
+from reachcost.costs.oracle import ExactModel, OracleGeodesic, exact_model
+from reachcost.data.latents import encode_logs
+from reachcost.data.logs import Logs
+from reachcost.data.probe import fit_probe, score_probe
+from reachcost.errors import ReachcostError
+from reachcost.fitting.choose import LabelledRecipe
+from reachcost.heads.recipe import Recipe
+from reachcost.labels.directed import directed
+from reachcost.labels.temporal import TemporalPairs
+from reachcost.planning.control import control
+from reachcost.planning.random_policy import RandomPolicy
+from reachcost.protocols import Observations
+from reachcost.tasks.check import check_task
+from reachcost.worldmodels.check import check_world_model
+from reachcost_paper.worlds import World, learned, suite
+from reachcost_paper.worlds.faults import FAULTS, Planner, whole
+from reachcost_paper.worlds.hill import Hill
+from reachcost_paper.worlds.learned import Learned
+from reachcost_paper.worlds.momentum import FRAMES, Momentum, physics
+from reachcost_paper.worlds.sight import Eye, Placed, Sight, lose_number
+from reachcost_paper.worlds.wander import wander
+from reachcost_paper.worlds.world import PARTS, require
+
+WORLDS = suite()
+OURS = [name for name, world in WORLDS.items() if not world.packages and name != "obstacle"]
+
+
+def quick(names: Iterable[str]) -> list[Any]:
+    """Worlds, those among the slow tests that take seconds to know their distances."""
+    return [pytest.param(name, marks=[pytest.mark.slow] if name == "hill" else []) for name in names]
+
+
+@pytest.fixture(autouse=True)
+def brief_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learned, "UPDATES", 500)
+
+
+def here(name: str) -> World:
+    """The world, with fewer logs."""
+    if not WORLDS[name].available():
+        pytest.skip("the extra `worlds` is not installed")
+    return replace(WORLDS[name], logs={**WORLDS[name].logs, "episodes": 60})
+
+
+@pytest.mark.parametrize("name", quick(WORLDS))
+def test_a_world_keeps_the_contract(name: str) -> None:
+    world = here(name)
+    task = world.task()
+    assert check_task(task).keys() & {"distance", "generate_logs", "evaluation_set"} == set()
+    tune, report = (world.evaluation(task, part) for part in PARTS)
+    assert (tune.name, report.name) == PARTS
+    assert len(tune) == len(report) == 30
+    pairs = [{(start.tobytes(), goal.tobytes()) for start, goal in zip(*ends, strict=True)} for ends in (
+        (tune.starts, tune.goals), (report.starts, report.goals))]  # fmt: skip
+    assert not pairs[0] & pairs[1]
+    logs = world.generate_logs(task)
+    away = world.region(np.asarray(logs.columns["state"]))
+    assert away.dtype == bool
+    assert 0.01 < away.mean() < 0.4
+
+
+@pytest.mark.parametrize("name", quick(OURS))
+def test_the_floor_lies_below_the_ceiling(name: str) -> None:
+    world = here(name)
+    task = world.task()
+    model, episodes = world.model(task, world.generate_logs(task)), world.evaluation(task, "tune").spread(3)
+    exact = exact_model(task, model, episodes.starts)
+    assert (exact is model) == isinstance(model, Sight)
+    ceiling = control(task, exact, {"oracle": OracleGeodesic(exact)}, episodes, world.planner)
+    actions = RandomPolicy() if task.discrete_actions is None else RandomPolicy(task.discrete_actions)
+    floor = control(task, model, {"none": LatentMSE()}, episodes, actions)
+    assert floor.success.mean() < 0.4
+    assert ceiling.success.mean() == 1
+
+
+@pytest.mark.parametrize("name", quick(OURS))
+def test_a_blind_encoder_loses_a_coordinate_and_is_not_exact(name: str) -> None:
+    world = here(name)
+    task = world.task()
+    logs = world.generate_logs(task)
+    model = world.model(task, logs)
+    blind, states = world.blind(model), np.asarray(logs.columns["state"])
+    width = (4, 8, 3, model.action_dim)
+    drawn = torch.from_numpy(np.random.default_rng(0).integers(task.discrete_actions or 2, size=width))
+    drawn = drawn if task.discrete_actions else drawn.float()
+    for either in (model, blind):
+        check_world_model(either, task.observe(states[:: len(states) // 4][:4]), drawn)
+    assert not isinstance(blind, ExactModel)
+    whole, left = (
+        score_probe(fit_probe(latents, task.coordinates(states)), latents, task.coordinates(states)).r2
+        for latents in (encode_logs(either, logs, cache=False).values for either in (model, blind))
+    )
+    assert whole > 0.99
+    assert left < 0.8
+
+
+def test_raw_latent_distance_is_right_in_the_open_and_wrong_among_rooms() -> None:
+    reached = {}
+    for name in ("open", "rooms"):
+        world = here(name)
+        task = world.task()
+        model, episodes = world.model(task, world.generate_logs(task)), world.evaluation(task, "tune").spread(2)
+        reached[name] = control(task, model, {"raw": LatentMSE()}, episodes, world.planner).success.mean()
+    assert reached == {"open": 1, "rooms": 0}
+
+
+def test_directed_pairs_tell_the_way_there_from_the_way_back() -> None:
+    world = WORLDS["one-way"]
+    task = world.task()
+    logs = task.generate_logs(600)
+    model = world.model(task, logs)
+    quick = LabelledRecipe(Recipe(head="pair", epochs=4), directed=True)
+    head = replace(world, pairs=20_000, recipe=quick).repair(task, model, logs)
+    assert head.record["pairs"]["directed"]
+    ends = np.argwhere(task.distances - task.distances.T > 10)[::50]  # pyright: ignore[reportAttributeAccessIssue]
+    one, other = (model.encode(task.observe(task.nodes[side])) for side in ends.T)  # pyright: ignore[reportAttributeAccessIssue]
+    assert (head(one, other) > head(other, one)).float().mean() > 0.9
+
+
+def test_shuffled_directed_pairs_stay_in_order() -> None:
+    world = here("one-way")
+    task = world.task()
+    logs = world.generate_logs(task)
+    shuffled = directed(TemporalPairs(encode_logs(world.model(task, logs), logs, cache=False), 500, 50)).shuffled()
+    assert all((pairs.first < pairs.second).all() for pairs in (shuffled.train, shuffled.epoch(1)))
+
+
+def test_momentum_is_the_physics_of_the_package() -> None:
+    here("momentum")
+    states = np.array([[-1.0, 1.0, 0.5, 0.2], [0.9, 0.3, 1.0, -2.0]], np.float32)
+    force, point = np.array([0.7, -0.4]), physics().point_env
+    for state, after in zip(states, Momentum().step(states, np.stack([force, force])), strict=True):
+        point.set_state(*np.split(state.astype(np.float64), 2))
+        frames = [point.step(force)[0] for _ in range(FRAMES)]
+        np.testing.assert_allclose(frames[-1], after, rtol=1e-5, atol=1e-6)
+
+
+class Sled(Placed):
+    """Slides along a line; a frame shows where, not how fast."""
+
+    name, action_budget = "sled", 20
+
+    def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        speed = 0.9 * states[:, 1:] + 0.1 * np.clip(actions, -1, 1)
+        return np.concatenate([states[:, :1] + speed, speed], axis=1).astype(np.float32)
+
+    def observe(self, states: np.ndarray) -> Observations:
+        return {"state": states}
+
+    def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        return np.abs(states - goals)[:, 0] < 0.1
+
+    def features(self, states: np.ndarray) -> np.ndarray:
+        return np.asarray(states)[:, :1] / 5
+
+    def place(self, features: np.ndarray) -> np.ndarray:
+        return np.concatenate([5 * features, 0 * features], axis=1).astype(np.float32)
+
+    def generate_logs(self, episodes: int, seed: int = 0) -> Logs:
+        return wander(self, np.zeros((episodes, 2), np.float32), 1, 30, np.random.default_rng(seed))
+
+
+def test_a_model_of_two_frames_knows_the_speed_that_none_of_them_shows() -> None:
+    task = Sled()
+    logs = task.generate_logs(200)
+    one, two = (Learned(task, logs, length=2, history=history) for history in (1, 2))
+    assert two.error < one.error / 4
+    check_world_model(two, task.observe(np.eye(2, dtype=np.float32)), torch.randn(2, 4, 3, 2))
+    there, back = two.encode(task.observe(np.array([[1.0, 0.3], [1.0, -0.3]], np.float32)))
+    assert (there == back).all()
+    block = two.actions.standardise(np.zeros((1, 2, 1)))
+    before, push = np.array([[0.0, 0.3 / 0.9]], np.float32), torch.from_numpy(block).view(1, 1, 1, 2)
+    path = [before]
+    for _ in range(4):
+        path.append(task.step(path[-1], np.zeros((1, 1))))
+    seen, here, after = (two.encode(task.observe(path[row])) for row in (0, 2, 4))
+    context = torch.stack([seen, here], 1)
+    predicted = two.rollout(context, push.expand(1, 1, 2, 2))[:, 0]
+    assert (predicted - after).norm() < 0.3 * (here - after).norm()
+    alone = two.rollout(here[:, None], push)[:, 0]  # with one frame it is taken to stand
+    assert (alone - here).norm() < 0.3 * (here - after).norm()
+
+
+def test_a_frame_of_momentum_shows_the_place_only() -> None:
+    here("momentum")
+    eye, states = Eye(Momentum()), np.array([[0.5, 1.0, 2.0, -1.0], [0.5, 1.0, 0.0, 0.0]], np.float32)
+    assert (eye.see(states)[0] == eye.see(states)[1]).all()
+    np.testing.assert_allclose(eye.states(eye.see(states)), states[[1, 1]], atol=1e-6)
+
+
+def test_up_the_hill_leads_away_from_the_goal() -> None:
+    task, push = Hill(), {force: np.full((1, 1), force, np.float32) for force in (-1.0, 1.0)}
+    start, goal = np.array([[-0.45, 0.0]], np.float32), np.array([[0.45, 0.0]], np.float32)
+    here = start
+    for _ in range(100):
+        here = task.step(here, push[1.0])
+    assert not task.success(here, goal)[0]  # the engine alone is too weak
+    here, steps = start, 0
+    while not task.success(here, goal)[0] and steps < 120:
+        ways = dict.fromkeys(push, here)
+        for _ in range(3):
+            ways = {force: task.step(way, push[force]) for force, way in ways.items()}
+        force = min(ways, key=lambda force: task.distance(ways[force], goal)[0])
+        here, steps = task.step(here, push[force]), steps + 1
+    assert task.distance(start, goal)[0] <= steps < 1.2 * task.distance(start, goal)[0]
+
+
+def test_every_fault_breaks_its_link_and_no_other() -> None:
+    quick = {"pairs": 2000, "recipe": LabelledRecipe(Recipe(epochs=1))}
+    planner = whole(replace(here("one-way"), cost="raw", **quick), "tune")
+    links = {
+        "shuffled-head": {"cost"},
+        "blind-encoder": {"model", "cost"},
+        "noisy-predictions": {"model"},
+        "few-candidates": {"search"},
+        "gap-in-logs": {"logs", "cost"},
+        "far-goals": {"evaluation"},
+        "wandering-logs": {"world", "logs", "cost"},
+    }
+    assert links.keys() == FAULTS.keys()
+    for name, fault in FAULTS.items():
+        broken = fault.plant(planner)
+        changed = {
+            part.name for part in fields(Planner) if getattr(broken, part.name) is not getattr(planner, part.name)
+        }
+        assert changed == links[name], name
+    assert not FAULTS["wandering-logs"].fits(WORLDS["open"])
+
+
+def test_what_is_missing_is_said() -> None:
+    with pytest.raises(ReachcostError, match="needs no_such_package: pip install"):
+        require("no_such_package", "somewhere")
+    world = here("obstacle")
+    with pytest.raises(ReachcostError, match="has no `eye`"):
+        lose_number(world.model(world.task(), world.generate_logs(world.task())), 0, 0.0)

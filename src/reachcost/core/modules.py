@@ -1,0 +1,133 @@
+"""Trained things on disk: `weights.safetensors` beside a readable `config.json`. Loading never runs code from them.
+
+`config.json` holds a format name, everything needed to rebuild the module, and a sha256 over itself and the weights:
+two files that do not belong together, or were changed or cut short, are refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from reachcost.core.atomic import write_file
+from reachcost.core.files import require_regular
+from reachcost.core.json_files import read_json
+from reachcost.errors import ReachcostError
+
+FILES = ("config.json", "weights.safetensors")
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def write_module(directory: Path, module: nn.Module, config: dict[str, Any]) -> None:
+    """Write the two files of a module into an existing directory; `config` holds JSON values, among them `format`.
+
+    `config.json` comes last: until it is there, nothing can be loaded.
+    """
+    weights = _serialise(module)
+    config = {**config, "sha256": _checksum(config, weights)}
+    write_file(directory / "weights.safetensors", weights)
+    write_file(directory / "config.json", json.dumps(config, indent=2) + "\n")
+
+
+def _serialise(module: nn.Module) -> bytes:
+    weights = {name: tensor.contiguous() for name, tensor in module.state_dict().items()}
+    try:
+        return save(weights)
+    except RuntimeError as error:  # safetensors would lose which weights are one
+        storages = [tensor.untyped_storage().data_ptr() for tensor in weights.values()]
+        tied = [name for name, storage in zip(weights, storages, strict=True) if storages.count(storage) > 1]
+        raise ReachcostError(
+            f"cannot save a {type(module).__name__} whose weights {', '.join(tied)} share memory: "
+            "keep them as one parameter, or give each a copy of its own"
+        ) from error
+
+
+def stored_format(directory: Path) -> str | None:
+    """The format that `config.json` in a directory names, if it does."""
+    try:
+        config = read_json(directory / "config.json")
+    except (OSError, ValueError):
+        return None
+    found = config.get("format") if isinstance(config, dict) else None
+    return found if isinstance(found, str) else None
+
+
+class StoredModule:
+    """A directory that `write_module` filled, checked step by step.
+
+    Args:
+        directory: Where the two files are.
+        what: What they hold, for messages: "the head".
+        remedy: What a user can do about damage.
+    """
+
+    def __init__(self, directory: Path, what: str, remedy: str) -> None:
+        self._directory, self._what, self._remedy = directory, what, remedy
+
+    def refuse(self, problem: str, cause: Exception | None = None) -> NoReturn:
+        """Stop, saying what is wrong and what to do."""
+        raise ReachcostError(f"cannot load {self._what} in {self._directory}: {problem}: {self._remedy}") from cause
+
+    def config(self, format_name: str) -> dict[str, Any]:
+        """Read `config.json`, which must be of that format."""
+        try:
+            config = read_json(self._directory / "config.json")
+        except OSError as error:
+            self.refuse(f"config.json cannot be read ({error.strerror})", error)
+        except ValueError as error:
+            self.refuse(f"config.json is not valid JSON ({error})", error)
+        if not isinstance(config, dict) or config.get("format") != format_name:
+            found = config.get("format") if isinstance(config, dict) else None
+            self.refuse(f"config.json is of format {found!r}, not {format_name!r}")
+        if not isinstance(config.get("sha256"), str):
+            self.refuse("config.json has no `sha256`")
+        return config
+
+    def fill(self, build: Callable[[], Module], config: dict[str, Any]) -> Module:
+        """Build the module and give it the stored weights, bit for bit; frozen and in eval mode."""
+        weights = self._weights(config)
+        try:
+            with torch.device("meta"):  # shapes only: a wrong config must not allocate anything
+                module = build()
+        except (ValueError, TypeError, KeyError, ArithmeticError, RuntimeError) as error:
+            self.refuse(f"config.json does not describe a module ({error})", error)
+        expected, found = _shapes(module.state_dict()), _shapes(weights)
+        for name in sorted(expected.keys() | found.keys()):
+            if expected.get(name) != found.get(name):
+                self.refuse(f"weight {name!r} is {found.get(name)}, its config asks for {expected.get(name)}")
+        for name, tensor in weights.items():
+            if not torch.isfinite(tensor).all():
+                self.refuse(f"weight {name!r} is not finite")
+        module.load_state_dict(weights, assign=True)
+        return module.eval().requires_grad_(False)
+
+    def _weights(self, config: dict[str, Any]) -> dict[str, Tensor]:
+        try:
+            require_regular(self._directory / "weights.safetensors")
+            data = (self._directory / "weights.safetensors").read_bytes()
+        except OSError as error:
+            self.refuse(f"weights.safetensors cannot be read ({error.strerror})", error)
+        if _checksum(config, data) != config["sha256"]:
+            self.refuse("weights.safetensors and config.json do not belong together (truncated or changed)")
+        try:
+            return load(data)
+        except SafetensorError as error:
+            self.refuse(f"weights.safetensors is malformed ({error})", error)
+
+
+def _shapes(tensors: dict[str, Tensor]) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
+    return {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
+
+
+def _checksum(config: dict[str, Any], weights: bytes) -> str:
+    """sha256 over everything but the checksum itself: another configuration is another module."""
+    covered = {key: value for key, value in config.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(covered, sort_keys=True).encode() + weights).hexdigest()

@@ -1,0 +1,130 @@
+"""Progress of long work: silent for library calls, bars (rich) on a terminal, plain lines where it is piped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+
+from reachcost.core.terminal import PlainConsole
+from reachcost.core.types import refuse
+
+Item = TypeVar("Item")
+EVERY = 30.0
+"""Seconds between two plain lines about the same piece of work."""
+
+
+class Progress:
+    """Shows nothing; what library functions use unless told otherwise."""
+
+    def step(self, title: str) -> None:
+        """Announce the next piece of work."""
+
+    def reused(self, title: str) -> None:
+        """Say that a piece of work was done before."""
+
+    def say(self, text: str) -> None:
+        """Say something between two pieces of work."""
+
+    def track(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
+        """Iterate over the items of the current piece."""
+        yield from items
+
+    def note(self, text: str) -> None:
+        """Say how the current piece is doing."""
+
+
+class ConsoleProgress(Progress):
+    """One line per piece of work, with a bar while it runs; where there is no terminal, plain lines with the time."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._title = self._note = ""
+        self._bars: Bars | None = None
+
+    def step(self, title: str) -> None:
+        """Announce the next piece of work."""
+        self._title = title
+
+    def reused(self, title: str) -> None:
+        """Say that a piece of work was done before."""
+        self.say(f"{title:<22} recorded earlier")
+
+    def say(self, text: str) -> None:
+        """Say something between two pieces of work."""
+        self._console.print(text, style="dim", markup=False, highlight=False, soft_wrap=True)
+
+    def track(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
+        """Iterate over the items of the current piece, and show how many are done."""
+        self._note = ""
+        yield from self._beside_bar(items, unit) if self._console.is_interactive else self._in_lines(items, unit)
+
+    def _beside_bar(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
+        title, note = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[note]}"))
+        columns = (title, BarColumn(12), MofNCompleteColumn(), TextColumn(unit, markup=False))
+        with Bars(*columns, TimeElapsedColumn(), note, console=self._console) as bars:
+            task = bars.add_task(f"{self._title:<22}", total=len(items), note="")
+            self._bars = bars
+            for item in items:
+                yield item
+                bars.advance(task)
+        self._bars = None
+
+    def _in_lines(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
+        """A line at the end, and one now and then for those who watch a file."""
+        began = said = time.monotonic()
+        for done, item in enumerate(items, start=1):
+            yield item
+            now = time.monotonic()
+            if done == len(items) or now - said >= EVERY:
+                said = now
+                words = (f"{self._title:<22}", f"{done}/{len(items)}", unit, f"{now - began:.1f} s", self._note)
+                line = " ".join(word for word in words if word.strip())
+                self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def note(self, text: str) -> None:
+        """Say how the current piece is doing, beside its bar or at the end of its next line."""
+        self._note = text
+        if self._bars is not None:
+            self._bars.update(self._bars.task_ids[-1], note=text)
+
+
+class Rate:
+    """Tells a progress how many of something are done in a second, beside the piece that it tracks."""
+
+    def __init__(self, progress: Progress, unit: str) -> None:
+        self._progress, self._unit, self._done, self._began = progress, unit, 0, time.perf_counter()
+
+    def add(self, count: int) -> None:
+        """So many more are done."""
+        self._done += count
+        self._progress.note(f"{self._done / (time.perf_counter() - self._began):,.0f} {self._unit}/s")
+
+
+def as_progress(progress: Progress | bool | None) -> Progress:
+    """What `progress=` stands for: True shows it on standard error; None and False show nothing.
+
+    >>> type(as_progress(True)).__name__, type(as_progress(None)).__name__
+    ('ConsoleProgress', 'Progress')
+    """
+    if isinstance(progress, Progress):
+        return progress
+    if progress is not None and not isinstance(progress, bool):
+        refuse(progress, "progress", "give True to see it, or leave it out")
+    return ConsoleProgress(PlainConsole(stderr=True)) if progress else Progress()
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words.
+
+    >>> duration(40), duration(100), duration(3700), duration(90_000)
+    ('40 s', '2 min', '1 h 2 min', '25 h')
+    """
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{seconds:.0f} s" if seconds < 60 else f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes < 600 else f"{round(minutes / 60)} h"

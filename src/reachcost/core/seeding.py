@@ -1,0 +1,83 @@
+"""Randomness belongs to the thing it samples for: one stream per (seed, purpose, indices).
+
+Results therefore never depend on batch size, order, number of workers, or where a run was resumed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.random import Generator, Philox
+from numpy.random.bit_generator import ISeedSequence
+from numpy.typing import DTypeLike
+
+from reachcost.errors import ReachcostError
+
+
+def generator(seed: int, purpose: str, *indices: int) -> Generator:
+    """Return the random stream that belongs to `(seed, purpose, *indices)`.
+
+    >>> float(generator(0, "cem", 3, 1).random()) == float(generator(0, "cem", 3, 1).random())
+    True
+    """
+    if seed < 0:
+        raise ReachcostError(f"the seed is {seed}: give 0 or more")
+    name = "/".join([str(seed), purpose, *map(str, indices)])
+    return Generator(Philox(_Digest(name)))  # pyright: ignore[reportArgumentType] (the stub omits ISeedSequence)
+
+
+class _Digest(ISeedSequence):
+    """Seeds a bit generator with the hash of a name; three times as fast as `Philox(key=...)`, with the same key."""
+
+    def __init__(self, name: str) -> None:
+        self._digest = hashlib.blake2b(name.encode(), digest_size=16).digest()
+
+    def generate_state(self, n_words: int, dtype: DTypeLike = np.uint32) -> np.ndarray:
+        """Return the digest as `n_words` words; Philox asks for its key, two of 64 bits."""
+        return np.frombuffer(self._digest, dtype, n_words)
+
+
+def torch_seed(seed: int, purpose: str, *indices: int) -> int:
+    """Return the integer that seeds torch for `(seed, purpose, *indices)`."""
+    return int(generator(seed, purpose, *indices).integers(2**63))
+
+
+class EpisodeStreams:
+    """The streams of a batch of episodes at one replan; rows of the same episode share their numbers.
+
+    Sharing makes comparisons between costs paired: every cost meets the same candidates.
+    """
+
+    def __init__(self, seed: int, purpose: str, episodes: Sequence[int] | np.ndarray, replan: int) -> None:
+        unique, self.row_to_stream = np.unique(np.asarray(episodes), return_inverse=True)
+        self._streams = [generator(seed, purpose, episode, replan) for episode in unique.tolist()]
+
+    def uniform16(self, *shape: int) -> np.ndarray:
+        """Draw uint16 numbers, uniform over their range, of shape [rows, *shape].
+
+        Sixteen bits resolve a probability to 1.5e-5, and are four times as fast to draw as float32.
+        """
+        size = math.prod(shape)
+        words = np.stack([stream.bit_generator.random_raw(-(-size // 4)) for stream in self._streams])
+        return words.view(np.uint16)[:, :size].reshape(-1, *shape)[self.row_to_stream]
+
+    def normal(self, *shape: int) -> np.ndarray:
+        """Draw standard normal float32 numbers of shape [rows, *shape]."""
+        from reachcost.core.parallel import each  # which needs torch: simulators do not
+
+        draws = np.empty((len(self._streams), *shape), np.float32)
+        each(_fill_normal, list(zip(self._streams, draws, strict=True)))  # numpy draws outside the interpreter's lock
+        return draws[self.row_to_stream]
+
+    def integers(self, high: int, *shape: int) -> np.ndarray:
+        """Draw int64 numbers in [0, high) of shape [rows, *shape]."""
+        draws = np.stack([stream.integers(high, size=shape) for stream in self._streams])
+        return draws[self.row_to_stream]
+
+
+def _fill_normal(stream_and_out: tuple[Generator, np.ndarray]) -> None:
+    stream, out = stream_and_out
+    stream.standard_normal(dtype=np.float32, out=out)

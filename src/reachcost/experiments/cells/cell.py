@@ -1,0 +1,161 @@
+"""A cell: one run of a study, declared as data, with the runs it needs and the function that computes it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from reachcost.results.records import (
+    Columns,
+    Evaluated,
+    Result,
+    Run,
+    as_json,
+    is_recorded,
+    keep_run,
+    read_run,
+    require_config,
+)
+
+if TYPE_CHECKING:
+    from reachcost.experiments.experiment import Recording
+    from reachcost.experiments.study import Tables
+    from reachcost.results.durations import Durations
+
+PENDING = "not recorded yet"
+"""Stands in a configuration for the sha256 of a file whose run is not recorded."""
+
+
+class RunSpec(ABC):
+    """One run, declared: a frozen dataclass of plain values, which can be sent to another process."""
+
+    kind: ClassVar[str]
+    """The directory of its records: heads, control, ..."""
+    artefacts: ClassVar[tuple[str, ...]] = ()
+    """Files of the run that need not be kept."""
+
+    @abstractmethod
+    def name(self, recording: Any) -> str:
+        """Name of the run among those of its kind."""
+
+    def needs(self, recording: Any) -> Sequence[RunSpec]:
+        """Other runs of the same study that `config` and `compute` read."""
+        return ()
+
+    @abstractmethod
+    def config(self, recording: Any) -> dict[str, Any]:
+        """Everything that the rows depend on; files of needed runs by their sha256 (`recording.sha256`)."""
+
+    @abstractmethod
+    def compute(self, recording: Any, directory: Path) -> Columns | Evaluated:
+        """Return the rows; further files go into the directory."""
+
+
+class StudyRef(NamedTuple):
+    """A study by the function that returns it, so that another process can build it again."""
+
+    study: Callable[..., Tables]
+    """A function at the top of a module."""
+    given: tuple[Any, ...] = ()
+    """Its arguments."""
+    episodes: int | None = None
+    """Maximum number of episodes of every evaluation set."""
+    variants: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = ()
+    """Functions that derive a variant of the study, one after the other, and their arguments."""
+    reads: tuple[str, ...] = ()
+    """Files and directories of the user that the study reads, as the user wrote them."""
+
+
+Job = tuple[StudyRef, RunSpec, Any]
+"""A cell as it is sent to a worker, with its configuration in the driver, which that of the worker must equal."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """A declared run of a study."""
+
+    recording: Recording
+    spec: RunSpec
+
+    @cached_property
+    def name(self) -> str:
+        """`<study>/<kind>/<run>`, below `runs` of the output directory."""
+        return f"{self.recording.study.name}/{self.spec.kind}/{self.spec.name(self.recording)}"
+
+    @cached_property
+    def path(self) -> Path:
+        """Directory of its record."""
+        return self.recording.recorder.out / "runs" / self.name
+
+    @cached_property
+    def needs(self) -> tuple[Cell, ...]:
+        """The cells that must be recorded before this one is computed."""
+        return tuple(map(self.recording.cell, self.spec.needs(self.recording)))
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Everything that its rows depend on; `PENDING` stands for what needed runs have not made yet."""
+        return self.spec.config(self.recording)
+
+    @property
+    def job(self) -> Job:
+        """What a worker needs to compute it, once its needs are recorded."""
+        return self.recording.reference, self.spec, as_json(self.config)
+
+    @property
+    def recorded(self) -> bool:
+        """Whether there is a record."""
+        return is_recorded(self.path)
+
+    @property
+    def complete(self) -> bool:
+        """Whether it is recorded with all its artefacts."""
+        return self.recorded and all((self.path / name).exists() for name in read_run(self.path).manifest["artefacts"])
+
+    def seconds(self, durations: Durations) -> float | None:
+        """What it will take, by runs like it."""
+        return durations.of(self.name.rpartition("/")[0], self.config)
+
+    def compute(self, directory: Path) -> Columns | Evaluated:
+        """Compute the rows."""
+        return self.spec.compute(self.recording, directory)
+
+    def record(self, result: Result) -> Run:
+        """Record what was computed; of a recorded run only the artefacts that were not kept."""
+        if self.recorded:
+            return read_run(self.path).complete(result.place)
+        return keep_run(self.path, self.config, result, self.spec.artefacts)
+
+
+def with_needs(cells: Iterable[Cell]) -> dict[Path, Cell]:
+    """Cells and all that they need, needs first; what is recorded under another configuration is refused."""
+    found: dict[Path, Cell] = {}
+
+    def visit(cell: Cell) -> None:
+        known = found.get(cell.path)
+        if known is None:
+            for need in cell.needs:
+                visit(need)
+            cell.recording.recorder.find(cell)
+            found[cell.path] = cell
+        elif known.recording is not cell.recording or known.spec != cell.spec:
+            require_config(Run(cell.path, {"config": as_json(known.config)}), cell.config)
+
+    for cell in cells:
+        visit(cell)
+    return found
+
+
+def missing_of(cells: Mapping[Path, Cell]) -> dict[Path, Cell]:
+    """The cells to compute, needs first: those without a record, and needs of these that lost an artefact."""
+    missing: dict[Path, Cell] = {}
+    needed: set[Path] = set()
+    for path, cell in reversed([*cells.items()]):
+        if not cell.recorded or (path in needed and not cell.complete):
+            missing[path] = cell
+            needed |= {need.path for need in cell.needs}
+    return dict(reversed([*missing.items()]))

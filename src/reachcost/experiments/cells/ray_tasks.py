@@ -1,0 +1,261 @@
+"""Cells as tasks on a Ray cluster: Ray carries their inputs, schedules them, and tries again where workers die.
+
+Nodes share no disk with the driver: the files that a cell needs are objects of Ray, which workers write to their node.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import logging
+import os
+import pickle
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from reachcost.core.atomic import private_directory, shared_directory, sweep
+from reachcost.core.devices import choose_device
+from reachcost.core.machine import code_sha256, cores, versions
+from reachcost.core.paths import bring, expanded, user_files
+from reachcost.errors import ReachcostError, reason_of
+from reachcost.experiments.cells.cell import Cell
+from reachcost.experiments.cells.executors import DIED, pickled
+from reachcost.experiments.cells.worker import Answer, Worker
+from reachcost.results.records import read_run
+
+RETRIES = 5
+"""How often Ray starts a task again whose worker or node died."""
+PATIENCE = 20.0
+"""Seconds that a cluster has to answer."""
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+"""Keeps Ray from reporting its use, and from writing on the terminal."""
+ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_worker_niceness": "0"}
+"""Of a cluster of this machine: it listens to nobody else, and its workers are as important as other processes."""
+
+
+def quiet(alone: bool = True) -> None:
+    """Set, before Ray is imported, what keeps it quiet; `alone` if its cluster is one of this machine."""
+    os.environ.update({**QUIET, **(ALONE if alone else {})})
+
+
+class RayTasks:
+    """Computes cells on a Ray cluster.
+
+    Args:
+        out: The output directory; only the driver reads it.
+        scratch: A directory for what cells write meanwhile; workers use another, on their node.
+        workers: Number of cells at a time; by default the cores of the cluster (or GPUs, if they are to be used).
+        address: Of an existing cluster (`auto`, `host:port`, `ray://host:port`); by default that of `RAY_ADDRESS`, and
+            where there is none, a cluster of this machine is started, for as long as it is needed.
+    """
+
+    tries = 1
+
+    def __init__(self, out: Path, scratch: Path, workers: int | None = None, address: str | None = None) -> None:
+        self._out, self._workers, self._device, self._driver = out, workers, choose_device("auto"), uuid4().hex
+        self._directory = tempfile.TemporaryDirectory(prefix="reachcost-ray-", ignore_cleanup_errors=True)
+        try:
+            self._ray = self._connected(address or os.environ.get("RAY_ADDRESS"))
+        except BaseException:
+            self._directory.cleanup()
+            raise
+        gpus = int(self._device.startswith("cuda"))
+        self._unit, self._sent = "GPU" if gpus else "CPU", dict[tuple[Path, int, int], Any]()
+        self._compute = self._ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)(_task(self._ray))
+
+    @property
+    def places(self) -> int:
+        """Number of cells at a time."""
+        return self._workers or max(1, int(self._ray.cluster_resources().get(self._unit, 0)))
+
+    def submit(self, cell: Cell) -> Future[Any]:
+        """Start a task, with everything that the cell needs."""
+        reads = cell.recording.reference.reads
+        files = {f"out/{path.relative_to(self._out)}": self._put(path) for path in files_of_needs(cell)}
+        files |= {sent_path(path): self._put(path) for path in user_files(reads)}
+        places = {text: sent_path(expanded(text)) for text in reads}
+        shipment = pickled(cell), files, places, [sent_path(Path(path)) for path in sys.path]
+        expected = {**versions(), "code": code_sha256()}
+        return self._compute.remote(shipment, expected, self._driver, self._device).future()
+
+    def answer(self, future: Future[Any]) -> Answer:
+        """What a finished task came to."""
+        try:
+            answer = future.result()
+        except self._ray.exceptions.RayTaskError as error:
+            return Answer(f"its worker failed ({str(error).strip().splitlines()[-1]})")
+        except self._ray.exceptions.RayError:
+            return Answer(DIED.format(RETRIES + 1))
+        if isinstance(answer, str):
+            raise ReachcostError(answer)
+        return answer
+
+    def close(self) -> None:
+        """End the tasks, and the cluster if it is ours: nothing of theirs is recorded."""
+        with _own_signals():
+            self._ray.shutdown()
+        self._directory.cleanup()
+        patience = time.monotonic() + 2
+        while any(nodes_directory().iterdir()) and time.monotonic() < patience:  # workers of this machine are ending
+            sweep(nodes_directory())
+            time.sleep(0.05)
+
+    def _put(self, path: Path) -> Any:
+        """A reference to the content of a file, which is sent once."""
+        try:
+            state = path.stat()
+            key = path, state.st_size, state.st_mtime_ns
+            if key not in self._sent:
+                content = np.memmap(path, np.uint8, "r") if state.st_size else np.zeros(0, np.uint8)
+                self._sent[key] = self._ray.put(np.asarray(content))
+            return self._sent[key]
+        except OSError as error:
+            raise ReachcostError(f"cannot send {path} to workers ({error.strerror}): make it readable") from error
+
+    def _connected(self, address: str | None) -> Any:
+        """Ray, connected to a cluster that is there or to a new one."""
+        quiet(alone=address is None)
+        try:
+            import ray
+        except ImportError as error:
+            raise ReachcostError(f"--on ray needs Ray ({error}): pip install 'reachcost[ray]'") from error
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.FATAL}
+        if address is None:
+            own = {"num_cpus": self._workers or cores(), "include_dashboard": False, "_temp_dir": self._directory.name}
+            options |= own
+        try:
+            host, colon, port = (address or "").rpartition("://")[2].rpartition(":")
+            if colon and port.isdigit():  # find out quickly that nobody listens: Ray would try for minutes
+                socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+            with _own_signals():
+                ray.init(address or "local", **options)
+        except Exception as error:  # of many kinds, some of them of the system
+            where, reason = address or "on this machine", str(error).strip().splitlines()
+            raise ReachcostError(
+                f"there is no Ray cluster {where} ({reason[0] if reason else type(error).__name__}): start one with "
+                "`ray start --head`, or leave --address and RAY_ADDRESS out"
+            ) from error
+        return ray
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep the handler of SIGTERM, which Ray replaces by its own."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
+
+
+def _task(ray: Any) -> Callable[..., Any]:
+    """The function of tasks; it is sent as it is, so that a node without reachcost can say so."""
+
+    def compute(shipment: tuple[Any, ...], expected: dict[str, str], driver: str, device: str) -> Any:
+        where = f"a node of the cluster ({ray.util.get_node_ip_address()})"
+        remedy = "install there what is installed here"
+        try:
+            from reachcost.core.machine import code_sha256, versions
+            from reachcost.experiments.cells.ray_tasks import node_worker
+        except (ImportError, AttributeError):
+            return f"{where} has no reachcost, or an old one: {remedy}"
+        found = {**versions(), "code": code_sha256()}
+        if differ := [name for name in expected if found.get(name) != expected[name]]:
+            said = {"code": "another state of the code of reachcost"}
+            other = [said.get(name, f"{name} {found.get(name)} instead of {expected[name]}") for name in differ]
+            return f"{where} has {', '.join(other)}: {remedy}"
+        try:
+            worker = node_worker(f"{driver} {ray.get_runtime_context().get_node_id()}", device)
+        except Exception as error:  # no room, another user's directory, no such device
+            return f"{where} cannot begin ({error}): fix that, or take it out of the cluster"
+        return worker.compute(ray.get, shipment)
+
+    return compute
+
+
+# Files of the driver
+
+
+def files_of_needs(cell: Cell) -> Iterable[Path]:
+    """The files of all runs that a cell needs."""
+    for need in cell.needs:
+        yield from files_of_needs(need)
+        run = read_run(need.path)
+        artefacts = (run.path / name for name in run.manifest["artefacts"])
+        yield from (*run.kept_files, *filter(Path.exists, artefacts))
+
+
+def sent_path(path: Path) -> str:
+    """The path of a file or directory of the driver below a directory of a node."""
+    return f"files{os.path.normpath(path.absolute())}"
+
+
+# On a node
+
+
+def nodes_directory() -> Path:
+    """Where workers on this machine keep what they are sent; code is run from there, so it must be ours alone."""
+    return private_directory(Path(tempfile.gettempdir()) / f"reachcost-workers-{os.getuid()}")
+
+
+class NodeWorker:
+    """Computes cells with the files that were sent; latents are encoded once on each node, into its own cache.
+
+    Args:
+        common: What workers of one driver on one node have in common: they share a directory.
+        device: Where networks compute.
+    """
+
+    def __init__(self, common: str, device: str) -> None:
+        sweep(nodes_directory())
+        scratch, leave = shared_directory(nodes_directory() / "node", hashlib.sha256(common.encode()).hexdigest()[:32])
+        atexit.register(leave)
+        self._scratch, self._worker = scratch, Worker(scratch / "out", scratch, 1, device)
+
+    def compute(self, get: Callable[[Any], np.ndarray], shipment: tuple[Any, ...]) -> Answer:
+        """Write the files that are not there yet, and compute the cell; `get` returns the content of a file."""
+        job, files, places, search = shipment
+        try:
+            for name, reference in files.items():
+                write_file(self._scratch / name, get, reference)
+            bring({text: self._scratch / name for text, name in places.items()})
+            found = [str(self._scratch / name) for name in search if (self._scratch / name).is_dir()]
+            sys.path[:0] = [path for path in found if path not in sys.path]
+            return self._worker.compute(pickle.loads(job))
+        except Exception as error:  # other cells go on
+            return Answer(reason_of(error))
+
+
+node_worker = cache(NodeWorker)
+"""The worker of this process."""
+
+
+def write_file(place: Path, get: Callable[[Any], np.ndarray], reference: Any) -> None:
+    """Write a file that appears when it is complete, unless it is there."""
+    if place.exists():
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    partial = place.with_name(f".{uuid4().hex}")
+    try:
+        get(reference).tofile(partial)
+        partial.replace(place)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,170 @@
+"""`reachcost demo`: a planner fails under latent distance and is repaired, on TwoRoom with a bundled world model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from reachcost.audits.sasc import gaussian_pools
+from reachcost.core.progress import Progress
+from reachcost.costs.field import cost_fields
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.experiments.audited import AuditRun
+from reachcost.experiments.cells.cell import Cell
+from reachcost.experiments.closed_loop import outcomes
+from reachcost.experiments.experiment import Experiment
+from reachcost.experiments.lines import Line, line_runs, table_row
+from reachcost.experiments.ranking import SascRun
+from reachcost.experiments.study import HeadPlan, Member, PoolPlan, Setting, Study
+from reachcost.experiments.tables import TablePlan, TableRows, Then, make_table
+from reachcost.planning.cem import CEM
+from reachcost.planning.control import control
+from reachcost.protocols import WorldModel
+from reachcost.results.figures.animation import draw_replay
+from reachcost.results.figures.cost_fields import Panel, draw_cost_fields
+from reachcost.results.tables import ResultTable
+from reachcost.tasks.contract import Task
+from reachcost.tasks.tworoom import TwoRoom
+from reachcost.tasks.tworoom.layout import BORDER, SIZE, SUCCESS_DISTANCE
+from reachcost.worldmodels.loading import load_world_model
+
+MODEL = "lewm-tworoom-3072"
+MEMBER = Member(MODEL, 3072, "lewm-3072")
+SET = "high-distance"
+COSTS = ("raw", "trm", "trm-shuffled", "oracle", "random")
+PLANNER = CEM(candidates=128, iterations=5, elites=13)
+"""The paper's planner with a fifth of its rollouts: a newcomer waits a minute."""
+HEAD = HeadPlan(pairs=50_000)
+"""Half of the default training pairs, for the same reason."""
+AUDITED, CANDIDATES = 8, 64
+"""Episodes that are audited, and candidates that are ranked, for the report: seconds."""
+OUTCOMES = ("success", "same", "cross", "wrong_room", "stuck")
+PAPER = {"raw": dict(zip(OUTCOMES, (7.0, 10.0, 4.0, 45.3, 10.3), strict=True))}
+"""Outcomes that the paper prints, means over its three world models with all rollouts."""
+
+
+def _model(task: Task, clamp: bool) -> WorldModel:
+    return load_world_model(MODEL, clamp=clamp)
+
+
+def _pools(task: Task, model: WorldModel, goals: EvaluationSet, seed: int) -> np.ndarray:
+    return gaussian_pools(goals, model.action_dim, candidates=CANDIDATES)
+
+
+NOTE = (
+    "Closed loop on the high-distance set with the bundled lewm-tworoom-3072: only the terminal cost changes. The "
+    "planner is the paper's with a fifth of its rollouts, 128 candidates x 5 rounds. `raw` is latent MSE; `trm` our "
+    "head, trained on half of the usual pairs of logged times, without the episodes of the evaluation set; "
+    "`trm-shuffled` its control with permuted times; `oracle` plans with the simulator and the true distance, "
+    "`random` acts at random. The last line begins its plans with what the logs know, 37 candidates x 5 rounds "
+    "(`rc.CEM.experienced()`), and is the default of `rc.control(..., logs=...)`. The paper's values are means over "
+    "its three world models, with all rollouts."
+)
+
+
+def lines() -> list[Line]:
+    """Every cost on one world model, then the repaired one with the planner that begins with logs."""
+    found = [Line("lewm", cost, PAPER.get(cost), (MEMBER.seed,), single=True) for cost in COSTS]
+    return [*found, replace(found[1], changes={"planner": CEM.experienced()}, setting="from logs, 37 x 5")]
+
+
+def runs(experiment: Experiment) -> list[Cell]:
+    """Closed loops, and what tells why latent distance fails and TRM does not."""
+    return [*line_runs(experiment, lines(), OUTCOMES), *closer_look(experiment)]
+
+
+def closer_look(experiment: Experiment) -> list[Cell]:
+    """An audit of latent distance, and candidates ranked by it and by TRM."""
+    rankings = [SascRun(Setting(MEMBER, cost)) for cost in ("raw", "trm")]
+    few = experiment.derive(Experiment.fewer, AUDITED)
+    return [few.cell(AuditRun(Setting(MEMBER, "raw"))), *experiment.cells(rankings)]
+
+
+def run_demo(
+    out: Path,
+    progress: Progress,
+    episodes: int | None = None,
+    log_episodes: int = 3000,
+    then: Then | None = None,
+) -> tuple[ResultTable, Path | None]:
+    """Train a head and its control, plan, and draw a repaired episode; returns the table and, if any, the picture."""
+    if episodes is not None:
+        TwoRoom().evaluation_set(SET).spread(episodes)  # refuses more episodes than the set has
+    picture = out / "tworoom.png"
+    for kind in (".png", ".gif"):
+        picture.with_suffix(kind).unlink(missing_ok=True)
+    plan = TablePlan(
+        NOTE,
+        OUTCOMES,
+        TableRows(runs, lambda experiment: [table_row(experiment, line, OUTCOMES) for line in lines()]),
+        legend=False,
+        picture=lambda experiment, _: draw(experiment, picture),
+    )
+    study = Study(
+        name="tworoom",
+        protocol=2,
+        task=TwoRoom,
+        logs={"episodes": log_episodes, "seed": 0},
+        models={MODEL: _model},
+        members={"lewm": (MEMBER,)},
+        planner=PLANNER,
+        pools=PoolPlan(draw=_pools, seed=lambda seed: 123, candidates=CANDIDATES, horizon=5),
+        evaluation=SET,
+        tables={"demo": plan},
+        heads={"trm": HEAD, "trm-shuffled": replace(HEAD, shuffled="all")},
+        groups={"same": "same room", "cross": "cross wall"},
+        categories=("wrong_room", "stuck"),
+        headings={
+            "same": ("same room %", 1),
+            "cross": ("cross wall %", 1),
+            "wrong_room": ("wrong room %", 1),
+            "stuck": ("stuck %", 1),
+        },
+    )
+    table = make_table(study, "demo", out, progress, episodes, command="reachcost demo", then=then)
+    return table, picture if picture.exists() else None
+
+
+def draw(experiment: Experiment, picture: Path) -> None:
+    """The picture, and the runs that a report draws."""
+    draw_repaired_episode(experiment, picture)
+    for cell in closer_look(experiment):
+        experiment.recorder.read(cell)
+
+
+def draw_repaired_episode(experiment: Experiment, path: Path) -> None:
+    """Draw raw and TRM side by side for the first episode (across the wall, if there is one) that only TRM solves."""
+    task, evaluation, model = experiment.task, experiment.evaluation(), experiment.model(MEMBER.model)
+    settings = {name: Setting(MEMBER, name) for name in ("raw", "trm")}
+    raw, trm = (outcomes(experiment, setting)["success"] == 100 for setting in settings.values())
+    across = task.groups(evaluation.starts, evaluation.goals)["cross wall"]
+    repaired = trm & ~raw
+    if not repaired.any():
+        return
+    row = int(np.argmax(repaired & across if (repaired & across).any() else repaired))
+    episode = evaluation.subset(slice(row, row + 1))
+    costs = {name: experiment.cost(setting) for name, setting in settings.items()}
+    # Random streams belong to the episode, so it runs here exactly as it did among all others.
+    runs = control(task, model, costs, episode, PLANNER, seed=MEMBER.seed)
+    labels = {
+        "raw": ("raw latent distance", "squared latent difference"),
+        "trm": ("TRM, learned from logs", "predicted steps"),
+    }
+    fields, panels = cost_fields(task, model, costs, episode.goals), []
+    for number, (name, (title, unit)) in enumerate(labels.items()):
+        reached, steps = bool(runs.success[number, 0]), int(runs.steps[number, 0])
+        end = (
+            f"reached the goal in {steps} steps"
+            if reached
+            else f"still {runs.final_distance[number, 0]:.0f} px away after {steps} steps"
+        )
+        way = runs.paths[number, 0, : steps + 1]
+        panels.append(Panel(title, end, unit, fields[name][0], way, reached, SUCCESS_DISTANCE))
+    heading = (
+        f"TwoRoom episode {episode.episodes[0]}, way of {task.distance(episode.starts, episode.goals)[0]:.0f} px: "
+        "same world model, same planner, same random numbers, two terminal costs"
+    )
+    for draw, kind in ((draw_cost_fields, ".png"), (draw_replay, ".gif")):
+        draw(episode.goals[0], panels, (BORDER, SIZE - BORDER), path.with_suffix(kind), heading)

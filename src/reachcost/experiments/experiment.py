@@ -1,0 +1,370 @@
+"""The one engine: what every run of a study shares, and its heads, each recorded once and then read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reachcost.audits.sasc import execute, roll_out, to_goals
+from reachcost.core.progress import Progress, as_progress
+from reachcost.core.seeding import generator
+from reachcost.data.actions import blocks_of
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.fingerprint import fingerprint_of
+from reachcost.data.latents import Latents, encode_logs
+from reachcost.data.logs import Logs
+from reachcost.data.probe import PROBE_ROWS, LinearProbe, fit_probe
+from reachcost.errors import ReachcostError
+from reachcost.experiments.cells.cell import PENDING, Cell, RunSpec, StudyRef
+from reachcost.experiments.costs import cost_plan
+from reachcost.experiments.recorder import Recorder
+from reachcost.experiments.shared_logs import shared_logs
+from reachcost.experiments.study import HeadPlan, Member, Setting, Study, Tables
+from reachcost.fitting.choose import LabelledRecipe, Labels
+from reachcost.fitting.fit import fit
+from reachcost.fitting.logged_audit import LoggedPools, logged_pools
+from reachcost.fitting.repair import repair_latents
+from reachcost.heads.base import LearnedHead
+from reachcost.heads.storage import load_head, write_head
+from reachcost.labels.coverage import covered_latents, pair_groups
+from reachcost.labels.oracle import OraclePairs
+from reachcost.labels.pairs import Pairs
+from reachcost.labels.temporal import TemporalPairs
+from reachcost.protocols import TerminalCost, WorldModel
+from reachcost.results.records import Columns, Run
+from reachcost.tasks.contract import Task
+
+ORACLE, RANDOM = "oracle", "random"
+"""Ceiling and floor: they use no world model."""
+WEIGHTS = "weights.safetensors"
+Thing = TypeVar("Thing")
+
+
+class Recording:
+    """The runs of declared tables below one output directory.
+
+    Args:
+        study: What to run.
+        out: The output directory.
+        progress: True shows how far it is.
+        episodes: Keep at most so many episodes of every evaluation set, spread over it.
+    """
+
+    def __init__(
+        self, study: Tables, out: Path, progress: Progress | bool | None = None, episodes: int | None = None
+    ) -> None:
+        self.study, self.progress, self._episodes = study, as_progress(progress), episodes
+        self.recorder = Recorder(out, self.progress)
+        self.reference = StudyRef(lambda: study, episodes=episodes)
+        """How another process finds the study."""
+        self.shared: Path | None = None
+        """A directory for logs that several processes learn from."""
+        self._made: dict[Any, Any] = {}
+
+    def within(self, study: Study) -> Experiment:
+        """The engine for one world, among the same records."""
+        other = Experiment(study, self.recorder.out, self.progress, self._episodes)
+        other.recorder, other.shared = self.recorder, self.shared
+        return other
+
+    def once(self, make: Callable[..., Thing], *given: Any) -> Thing:
+        """What a function makes of this and arguments, once for all runs that need it."""
+        if (make, given) not in self._made:
+            self._made[make, given] = make(self, *given)
+        return self._made[make, given]
+
+    def derive(self, make: Callable[..., Experiment], *given: Any) -> Experiment:
+        """The variant of the study that a function at the top of a module makes, so that others can make it, too."""
+        variant = self.once(make, *given)
+        variant.reference = self.reference._replace(variants=(*self.reference.variants, (make, given)))
+        return variant
+
+    def cell(self, spec: RunSpec) -> Cell:
+        """A declared run of this study."""
+        return Cell(self, spec)
+
+    def cells(self, specs: Iterable[RunSpec]) -> list[Cell]:
+        """Declared runs of this study."""
+        return [*map(self.cell, specs)]
+
+    def read(self, spec: RunSpec) -> Run:
+        """A recorded run; if it is missing it is computed first, unless only declared runs may be."""
+        return self.recorder.read(self.cell(spec))
+
+    def sha256(self, spec: RunSpec, file: str) -> str:
+        """sha256 of a file of another run, for a configuration; `PENDING` while that run is still to be computed."""
+        cell = self.cell(spec)
+        if not self.recorder.computes and not cell.recorded:
+            return PENDING
+        return self.recorder.read(cell).sha256[file]
+
+
+class Experiment(Recording):
+    """The runs of a study of one world; arguments are those of `Recording`."""
+
+    study: Study
+
+    def __init__(
+        self, study: Study, out: Path, progress: Progress | bool | None = None, episodes: int | None = None
+    ) -> None:
+        super().__init__(study, out, progress, episodes)
+        self.latents, self.probe = cache(self._latents), cache(self._probe)
+        self._built, self._drawn = cache(self._build), cache(self._draw)
+        self._rolled_out = lru_cache(maxsize=4)(self._roll_out)
+        self.unseen = lru_cache(maxsize=1)(self._unseen)
+
+    def variant(self, **changes: Any) -> Experiment:
+        """The same with changes of the study, among the same records."""
+        return self.within(replace(self.study, **changes))
+
+    def fewer(self, episodes: int) -> Experiment:
+        """The same on at most so many episodes, among the same records; what belongs to no episode is shared."""
+        other = self.within(self.study)
+        other._episodes = episodes if self._episodes is None else min(episodes, self._episodes)
+        other._built, other.latents, other.probe = self._built, self.latents, self.probe
+        other.task, other.logs = self.task, self.logs
+        return other
+
+    @cached_property
+    def task(self) -> Task:
+        """The world that logs, models and heads are of."""
+        return self.study.task()
+
+    @cached_property
+    def logs(self) -> Logs:
+        """What heads and probes learn from."""
+        if self.study.open_logs is not None:
+            return self.study.open_logs(self.task)
+        if self.shared is not None:
+            return shared_logs(self.shared, self.task, self.study.logs)
+        return self.task.generate_logs(**self.study.logs)
+
+    def model(self, name: str, clamp: bool = True) -> WorldModel:
+        """The world model of that name."""
+        return self._built(name, clamp)
+
+    def _build(self, name: str, clamp: bool) -> WorldModel:
+        return self.study.models[name](self.task, clamp)
+
+    def _latents(self, model: str) -> Latents:
+        return encode_logs(self.model(model), self.logs, progress=self.progress)
+
+    def _probe(self, model: str) -> LinearProbe:
+        """The paper's probe: ridge regression on 16,000 random rows."""
+        rows = generator(0, "probe").permutation(self.logs.rows)[: PROBE_ROWS * 4 // 5]
+        return fit_probe(self.latents(model).values[rows], self.task.coordinates(self.logs.columns["state"][rows]))
+
+    def place(self, evaluation: str | None = None) -> tuple[Task, EvaluationSet]:
+        """An evaluation set, by default the study's, and the world it is of."""
+        return self._drawn(evaluation or self.study.evaluation)
+
+    def _draw(self, name: str) -> tuple[Task, EvaluationSet]:
+        foreign = self.study.foreign_sets.get(name)
+        world, whole = foreign() if foreign else (self.task, self.task.evaluation_set(name))
+        return world, whole if self._episodes is None else whole.spread(min(self._episodes, len(whole)))
+
+    def world(self, evaluation: str | None = None) -> Task:
+        """The world that an evaluation set is of."""
+        return self.place(evaluation)[0]
+
+    def evaluation(self, name: str | None = None) -> EvaluationSet:
+        """The evaluation set of that name."""
+        return self.place(name)[1]
+
+    def excluded(self, evaluation: str | None = None) -> str:
+        """The set whose source episodes a head must not see: its own, if it is of the logs that heads learn from."""
+        if evaluation is None or evaluation in self.study.foreign_sets:
+            return self.study.evaluation
+        return evaluation
+
+    def inputs(self, model: str) -> dict[str, Any]:
+        """What every run depends on, for its manifest."""
+        return {
+            "study": self.study.name,
+            "protocol": self.study.protocol,
+            "model": model,
+            "model_sha256": fingerprint_of(self.model(model)),
+            "logs_sha256": self.logs.fingerprint,
+        }
+
+    # Heads
+
+    def pairs(self, member: Member, plan: HeadPlan, seed: int, evaluation: str | None = None) -> Pairs:
+        """Draw the pairs of a head, without the source episodes of an evaluation set if the plan says so."""
+        if not plan.of_episodes:
+            raise ReachcostError(f"{plan.labels} pairs are drawn by `repair_latents`, with the head that learns them")
+        latents = self.learned_from(member, plan, seed, evaluation)
+        counts = {"count": plan.pairs, "validation": plan.validation, "seed": self.pair_seed(seed)}
+        exclude = self.kept_out(plan, evaluation)
+        if plan.labels == "oracle":
+            groups = pair_groups(plan.coverage, self.task)
+            drawn: Pairs = OraclePairs(latents, self.task, **counts, exclude=exclude, groups=groups)
+        else:
+            rows = None if plan.coverage else plan.rows
+            rules = {"sampling": plan.sampling, "max_gap": plan.max_gap, "rows": rows, "holdout": plan.holdout}
+            drawn = TemporalPairs(latents, **counts, exclude=exclude, **rules)
+        return drawn if plan.shuffled == "none" else drawn.shuffled(validation=plan.shuffled == "all")
+
+    def fitted(self, member: Member, plan: HeadPlan, seed: int, evaluation: str | None, title: str) -> LearnedHead:
+        """Train a head."""
+        if plan.of_episodes:
+            drawn = self.pairs(member, plan, seed, evaluation)
+            self.progress.step(title)  # encoding the logs has announced itself in between
+            return fit(drawn, plan.recipe, seed=seed, progress=self.progress)
+        if self.study.pair_seed is not None:
+            raise ReachcostError(f"{plan.labels} pairs have the seed of their head: leave pair_seed out of the study")
+        return repair_latents(
+            self.learned_from(member, plan, seed, evaluation),
+            exclude=self.kept_out(plan, evaluation),
+            pairs=plan.pairs,
+            recipe=LabelledRecipe(plan.recipe, labels=cast(Labels, plan.labels), imagination=plan.imagination),
+            seed=seed,
+            shuffled=plan.shuffled == "all",
+            model=self.model(member.model),
+            progress=self.progress,
+        )
+
+    def learned_from(self, member: Member, plan: HeadPlan, seed: int, evaluation: str | None = None) -> Latents:
+        """The encoded logs that the pairs of a head are drawn from: all of them, or those that its coverage keeps."""
+        latents, exclude = self.latents(member.model), self.kept_out(plan, evaluation)
+        if plan.episodes is not None:
+            latents = latents.keep(np.arange(latents.logs.lengths[: plan.episodes].sum()))
+        if not plan.coverage:
+            return latents
+        return covered_latents(latents, plan.coverage, self.task, plan.rows, exclude, self.pair_seed(seed))
+
+    def kept_out(self, plan: HeadPlan, evaluation: str | None) -> EvaluationSet | None:
+        """The evaluation set whose episodes a head must not see, if it must not."""
+        return self.evaluation(self.excluded(evaluation)) if plan.exclude else None
+
+    def pair_seed(self, seed: int) -> int:
+        """Seed of the pairs of a head."""
+        return seed if self.study.pair_seed is None else self.study.pair_seed
+
+    def head(self, member: Member, name: str, seed: int | None = None, evaluation: str | None = None) -> LearnedHead:
+        """A head, trained if it is not there."""
+        cell = self.cell(HeadRun(member, name, seed, evaluation))
+        run = self.recorder.read(cell)
+        run.complete(cell.compute).require_intact()
+        return load_head(run.path)
+
+    def head_record(
+        self, member: Member, name: str, seed: int | None = None, evaluation: str | None = None
+    ) -> dict[str, Any]:
+        """How a head was trained."""
+        run = self.read(HeadRun(member, name, seed, evaluation))
+        return json.loads(run.text("config.json"))["training"]
+
+    def heads_of(self, setting: Setting) -> dict[str, HeadRun]:
+        """The heads behind the cost of a setting, by name."""
+        names = () if setting.cost in (ORACLE, RANDOM) else cost_plan(self.study, setting.cost).heads
+        return {name: HeadRun(setting.member, name, setting.head_seed, setting.evaluation) for name in names}
+
+    def behind(self, setting: Setting, goals: bool = True) -> dict[str, Any]:
+        """What a run of a setting depends on, for its manifest: `inputs`, its cost and heads, and its goals."""
+        config = {
+            **self.inputs(setting.member.model),
+            "cost": setting.cost,
+            "heads_sha256": {name: self.sha256(head, WEIGHTS) for name, head in self.heads_of(setting).items()},
+        }
+        return {**config, **self.evaluation(setting.evaluation).record} if goals else config
+
+    def cost(self, setting: Setting) -> TerminalCost:
+        """The terminal cost of a setting."""
+        plan, member = cost_plan(self.study, setting.cost), setting.member
+        heads = {name: self.head(member, name, setting.head_seed, setting.evaluation) for name in plan.heads}
+        return plan.build(self, member.model, heads)
+
+    # What rankings share
+
+    def pool(
+        self, member: Member, evaluation: str | None = None, clamp: bool = True
+    ) -> tuple[Tensor, Tensor, dict[str, np.ndarray]]:
+        """Predicted ends [E, S, D] of the shared candidates, goals [E, D], and true distances [E, S] by name."""
+        return self._rolled_out(member, evaluation, clamp)
+
+    @torch.no_grad()
+    def _roll_out(
+        self, member: Member, evaluation: str | None, clamp: bool
+    ) -> tuple[Tensor, Tensor, dict[str, np.ndarray]]:
+        task, goals = self.place(evaluation)
+        model, plan = self.model(member.model, clamp), self.study.pools
+        pools = plan.draw(task, model, goals, member.seed)
+        _, terminal, goal = roll_out(task, model, goals, pools)
+        blocks = blocks_of(model)
+        ends = execute(task, goals, pools if blocks is None else blocks.unroll(pools))
+        distances = {"oracle": task.distance, **task.further_distances}
+        return terminal, goal, {name: to_goals(distance, ends, goals) for name, distance in distances.items()}
+
+    def _unseen(self, model: str, logs: tuple[tuple[str, int], ...], goals: int) -> tuple[Latents, LoggedPools]:
+        latents = encode_logs(self.model(model), self.task.generate_logs(**dict(logs)), progress=self.progress)
+        return latents, logged_pools(latents, np.arange(len(latents.logs)), goals)
+
+
+@dataclass(frozen=True)
+class HeadRun(RunSpec):
+    """A head, trained without the episodes of an evaluation set; its rows are the training curve."""
+
+    kind: ClassVar[str] = "heads"
+    artefacts: ClassVar[tuple[str, ...]] = (WEIGHTS,)
+    member: Member
+    plan: str
+    """Name of its plan in the study."""
+    seed: int | None = None
+    """Its seed; by default that of the member."""
+    evaluation: str | None = None
+    """The evaluation set; by default the study's."""
+
+    def name(self, recording: Experiment) -> str:
+        """Member, plan, and what differs from the defaults."""
+        excluded, seed = recording.excluded(self.evaluation), self._seed()
+        name = f"{self.member.label}-{self.plan}" + (f"-head{seed}" if seed != self.member.seed else "")
+        foreign = recording.study.heads[self.plan].exclude and excluded != recording.study.evaluation
+        return f"{name}-without-{excluded}" if foreign else name
+
+    def config(self, recording: Experiment) -> dict[str, Any]:
+        """Its plan, seeds, and the episodes that it must not see."""
+        plan, seed = recording.study.heads[self.plan], self._seed()
+        kept_out = recording.kept_out(plan, self.evaluation)
+        return {
+            **recording.inputs(self.member.model),
+            "head": plan,
+            "pair_seed": recording.pair_seed(seed),
+            "head_seed": seed,
+            "excluded_set_sha256": kept_out.fingerprint if kept_out else None,
+        }
+
+    @torch.enable_grad()  # a head that is not kept is trained again where it is needed, which may be without
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        """Train it."""
+        plan, title = recording.study.heads[self.plan], self.name(recording)
+        head = recording.fitted(self.member, plan, self._seed(), self.evaluation, title)
+        write_head(head, directory)
+        curve = head.record["curve"]
+        return {key: np.array([epoch[key] for epoch in curve]) for key in curve[0]}
+
+    def _seed(self) -> int:
+        return self.member.seed if self.seed is None else self.seed
+
+
+@dataclass(frozen=True)
+class SettingRun(RunSpec):
+    """A run of a setting, which needs its heads."""
+
+    setting: Setting
+
+    def name(self, recording: Experiment) -> str:
+        """What differs from the protocol of the study."""
+        return recording.study.run_name(self.setting)
+
+    def needs(self, recording: Experiment) -> list[RunSpec]:
+        """The heads behind its cost."""
+        return [*recording.heads_of(self.setting).values()]

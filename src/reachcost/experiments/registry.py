@@ -1,0 +1,121 @@
+"""The studies that are installed: every package that offers some through the entry point `reachcost.studies`.
+
+The entry point names a study, or a function without arguments that returns several of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from reachcost.core.progress import Progress
+from reachcost.errors import ReachcostError
+from reachcost.experiments.cells.cell import StudyRef
+from reachcost.experiments.cells.schedule import TableRequest
+from reachcost.experiments.study import Tables
+from reachcost.experiments.tables import make_tables
+from reachcost.results.figures.panels import PanelPlan, write_figure
+from reachcost.results.records import exclusive
+from reachcost.results.tables import ResultTable
+
+GROUP = "reachcost.studies"
+"""Name of the entry point."""
+
+
+@cache
+def studies() -> dict[str, Tables]:
+    """Every installed study by its name."""
+    found: dict[str, Tables] = {}
+    for entry in entry_points(group=GROUP):
+        try:
+            offered = entry.load()
+        except (ImportError, AttributeError) as error:
+            raise ReachcostError(
+                f"the studies of {entry.value} cannot be imported ({error}): install that package again, or remove it"
+            ) from error
+        for study in (offered,) if isinstance(offered, Tables) else offered():
+            if study.name in found:
+                raise ReachcostError(f"two installed studies are named {study.name!r}: uninstall or rename one of them")
+            found[study.name] = study
+    return found
+
+
+def study_of(name: str) -> Tables:
+    """The installed study of that name."""
+    if name not in studies():
+        raise ReachcostError(f"no study {name!r} is installed: there are {', '.join(studies()) or 'none'}")
+    return studies()[name]
+
+
+def all_tables() -> dict[str, Tables]:
+    """Every table, and the study that makes it."""
+    return {table: study for study in studies().values() for table in study.tables}
+
+
+def all_figures() -> dict[str, list[PanelPlan]]:
+    """Every figure, and its panels in the order of the studies that declare them."""
+    found: dict[str, list[PanelPlan]] = {}
+    for study in studies().values():
+        for figure, panels in study.figures.items():
+            found.setdefault(figure, []).extend(panels)
+    return found
+
+
+def groups() -> dict[str, tuple[str, ...]]:
+    """Names that stand for several tables or figures."""
+    found = {group: tuple(tables) for study in studies().values() for group, tables in study.table_groups.items()}
+    return {**found, "figures": tuple(all_figures()), "all": (*all_tables(), *all_figures())}
+
+
+def results_of(name: str) -> tuple[str, ...]:
+    """The tables and figures that a name stands for."""
+    known = (*groups(), *all_tables(), *all_figures())
+    if not studies():
+        raise ReachcostError(
+            "no studies are installed: install the paper's from a checkout of the repository (pip install ./paper), or "
+            f"your own package with the entry point {GROUP}"
+        )
+    if name not in known:
+        raise ReachcostError(f"there is no table or figure {name!r}: choose one of {', '.join(known)}")
+    return groups().get(name, (name,))
+
+
+def require_ready(names: Sequence[str]) -> None:
+    """Refuse to begin with tables for which something is missing."""
+    for name in names:
+        if name in all_tables():
+            all_tables()[name].require()
+
+
+def behind(figure: str) -> list[str]:
+    """Tables that a figure is drawn from."""
+    return [*dict.fromkeys(table for panel in all_figures()[figure] for table in panel.tables)]
+
+
+def lacking(figure: str, out: Path) -> list[str]:
+    """Those of them that `out` does not have."""
+    return [table for table in behind(figure) if not (out / "tables" / f"{table}.json").exists()]
+
+
+def draw(name: str, out: Path, progress: Progress | bool | None = None) -> list[Path]:
+    """Make the tables behind a figure that are missing in `out`, then draw it into `out/figures`."""
+    for table in lacking(name, out):
+        reproduce(table, out, progress)
+    with exclusive(out):
+        return write_figure(name, all_figures()[name], out)
+
+
+def request_of(name: str) -> TableRequest:
+    """A table, and how other processes find its study."""
+    results_of(name)
+    return TableRequest(name, StudyRef(study_of, (all_tables()[name].name,)), f"reachcost reproduce {name}")
+
+
+def reproduce(name: str, out: Path, progress: Progress | bool | None = None) -> ResultTable:
+    """Run what is missing in `out` and write `out/tables/<name>.json` and `.md`."""
+    request = request_of(name)
+    require_ready((name,))
+    (table,) = make_tables([request], out, progress=progress)
+    return table

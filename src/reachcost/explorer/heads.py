@@ -1,0 +1,88 @@
+"""The repaired cost of a world model where none is given: a head on logs of the task, kept for the next time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from reachcost.core.cache import cache_directory
+from reachcost.core.progress import Progress
+from reachcost.core.seeding import generator
+from reachcost.data.fingerprint import fingerprint_of
+from reachcost.data.latents import Latents, encode_logs
+from reachcost.data.logs import Logs
+from reachcost.fitting.choose import LabelledRecipe
+from reachcost.fitting.repair import repair_latents
+from reachcost.heads.base import LearnedHead
+from reachcost.heads.storage import load_head, save_head
+from reachcost.protocols import WorldModel
+from reachcost.tasks.contract import Task
+
+EPISODES, PAIRS, SEED = 3000, 50_000, 0
+"""Logged episodes and pairs of an epoch: half a minute on two cores, for a head that is good enough to be watched."""
+TOGETHER = 12
+"""Episodes of one layout, where a head learns in many."""
+RECIPE = LabelledRecipe(labels="temporal")
+FORMAT = "reachcost-explored-head/1"
+
+
+def knows_layouts(task: Task, name: str) -> bool:
+    """Whether the world model of that name knows this world with its handles elsewhere."""
+    if name not in task.models or not task.offers("handles"):
+        return False
+    return all(name in task.moved(handle.name, round(1 - handle.value)).models for handle in task.handles())
+
+
+def repaired_head(
+    task: Task, model: WorldModel, everywhere: bool, progress: Progress, episodes: int = EPISODES, pairs: int = PAIRS
+) -> LearnedHead:
+    """A head on logged times of the task, made once; `everywhere` makes it learn in many layouts of the world."""
+    directory = _directory(task, model, everywhere, episodes, pairs)
+    if directory is not None and directory.exists():
+        progress.reused("repaired cost")
+        return load_head(directory)
+    if everywhere:
+        latents, exclude = _latents_of_layouts(task, model, episodes, progress), None
+    else:
+        latents = encode_logs(model, task.generate_logs(episodes, seed=SEED), progress=progress)
+        exclude = [task.evaluation_set(name) for name in task.sets]
+    head = repair_latents(latents, exclude=exclude, pairs=pairs, recipe=RECIPE, seed=SEED, progress=progress)
+    if directory is not None and not directory.exists():
+        save_head(head, directory)
+    return head
+
+
+def _directory(task: Task, model: WorldModel, everywhere: bool, episodes: int, pairs: int) -> Path | None:
+    """Where the head of these is kept; nowhere if nothing tells the model from others."""
+    known = fingerprint_of(model)
+    if known is None:
+        return None
+    made_of = {
+        "format": FORMAT,
+        "model": known,
+        "world": task.world,
+        "logs": task.generate_logs(TOGETHER, seed=SEED).fingerprint,  # a few tell whether it logs as it did then
+        "everywhere": everywhere,
+        "numbers": [episodes, pairs, SEED],
+        "recipe": repr(RECIPE),
+    }
+    return cache_directory().expanduser() / "heads" / hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:32]
+
+
+def _latents_of_layouts(task: Task, model: WorldModel, episodes: int, progress: Progress) -> Latents:
+    """Logs of the world with its handles anywhere, a few episodes in each layout, encoded as they look there."""
+    parts = []
+    progress.step("latents")
+    for number in progress.track(range(-(-episodes // TOGETHER)), "layouts"):
+        rng, world = generator(SEED, "explored-layout", number), task
+        for handle in task.handles():
+            world = world.moved(handle.name, rng.random())
+        logs = world.generate_logs(TOGETHER, seed=int(rng.integers(2**31)))
+        parts.append(encode_logs(model, logs, cache=False))
+    columns = {name: np.concatenate([part.logs.columns[name] for part in parts]) for name in ("state", "action")}
+    lengths = np.concatenate([part.logs.lengths for part in parts])
+    return Latents(torch.cat([part.values for part in parts]), Logs(columns, lengths), parts[0].model)

@@ -1,0 +1,1 @@
+"""What other methods train on the same latents: QRL, HILP, reachability within budgets, inverse dynamics."""

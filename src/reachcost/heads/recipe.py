@@ -1,0 +1,157 @@
+"""Recipes: how a head is built and trained, as values that records hold."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from inspect import signature
+from typing import Any, Literal, NoReturn
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from reachcost.core.types import require_numbers
+from reachcost.errors import ReachcostError
+from reachcost.heads.base import LearnedHead
+from reachcost.heads.kinds import KINDS, refusal
+
+OF_SOME_HEADS = ("hidden", "symmetric")
+
+
+class _Options(dict[str, Any]):
+    """Options that stay as they were checked; a dict, as `asdict` and JSON know no other mapping."""
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise ReachcostError("the options of a recipe cannot be changed: make another one with dataclasses.replace")
+
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = _refuse
+    setdefault = update = _refuse  # pyright: ignore[reportAssignmentType]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle by construction, as both would set the items."""
+        return _Options, (dict(self),)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a head is built and trained. The defaults are ours; `Recipe.paper()` has the paper's."""
+
+    head: str = "embedding"
+    """Kind of the head: embedding, pair, linear, mahalanobis, euclidean, iqe, mrn, budget or one of your own, by
+    `register_head`."""
+    scale: float = 10.0
+    """Steps (or what the labels count) per unit of the network's output."""
+    hidden: int | None = None
+    """Width of the hidden layers; by default the head's own."""
+    symmetric: bool | None = None
+    """Average both input orders of a pair head while training and afterwards; by default the head's own choice."""
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Further arguments of the head, as JSON values: `{"embedding": 128}`."""
+    epochs: int = 8
+    """Passes over the training pairs."""
+    batch_size: int = 256
+    """Pairs per update."""
+    learning_rate: float = 3e-3
+    """AdamW learning rate; the peak, with the one-cycle schedule."""
+    weight_decay: float = 1e-4
+    """AdamW weight decay."""
+    schedule: Literal["constant", "one-cycle"] = "one-cycle"
+    """Learning rate over the updates."""
+    fresh: bool = True
+    """Draw new training pairs every epoch instead of repeating the first ones."""
+    loss: Literal["regression", "ranking"] = "regression"
+    """Predict labels, or only which of two pairs has the larger one."""
+    expectile: float = 0.05
+    """Weight of a prediction below its label; one above it weighs the rest. Below 0.5 the head leans to the short times
+    among those that were logged: to an expectile of labels within `scale` of each other, to a quantile beyond. Of a
+    ranking, which predicts no label, it is always 0.5."""
+
+    @classmethod
+    def paper(cls, **changes: Any) -> Recipe:
+        """The paper's recipe, with changes.
+
+        >>> Recipe.paper(epochs=24).batch_size
+        1024
+        """
+        printed: dict[str, Any] = {
+            "head": "pair",
+            "scale": 224.0,
+            "epochs": 20,
+            "batch_size": 1024,
+            "learning_rate": 1e-3,
+            "schedule": "constant",
+            "fresh": False,
+            "expectile": 0.5,
+        }
+        return cls(**{**printed, **changes})
+
+    @classmethod
+    def recorded(cls, record: Mapping[str, Any]) -> Recipe:
+        """The recipe in a head's record; records before `options` name a width and an order for every head.
+
+        >>> Recipe.recorded({"head": "linear", "hidden": 256, "scale": 224.0, "symmetric": False}).hidden is None
+        True
+        """
+        kind = KINDS.get(record.get("head", cls.head))
+        if kind is None or "options" in record:
+            return cls(**record)
+        known = signature(kind).parameters
+        return cls(**{name: value for name, value in record.items() if name in known or name not in OF_SOME_HEADS})
+
+    def __post_init__(self) -> None:
+        require_numbers(self)
+        object.__setattr__(self, "options", _Options(copy.deepcopy(dict(self.options))))
+        for name in ("scale", "epochs", "batch_size", "learning_rate"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ReachcostError(f"recipe: {name} is {getattr(self, name)}: make it positive")
+        if not 0 < self.expectile < 1:
+            raise ReachcostError(f"recipe: expectile is {self.expectile}: choose one between 0 and 1, 0.5 for the mean")
+        for name, choices in (
+            ("schedule", ("constant", "one-cycle")),
+            ("loss", ("regression", "ranking")),
+            ("head", tuple(KINDS)),
+        ):
+            if getattr(self, name) not in choices:
+                own = ", or import the module that registers yours" if name == "head" else ""
+                raise ReachcostError(
+                    f"recipe: unknown {name} {getattr(self, name)!r}: choose one of {', '.join(choices)}{own}"
+                )
+        if self.loss == "ranking":
+            self._forget_expectile()
+        twice = [name for name in ("latent_dim", *self._named) if name in self.options]
+        if wrong := f"options repeat {twice[0]!r}" if twice else refusal(KINDS[self.head], self.arguments):
+            raise ReachcostError(f"recipe: {wrong}: leave it out, or choose another head")
+
+    def _forget_expectile(self) -> None:
+        """Record no leaning of a loss that has none, and refuse to be asked for one."""
+        if self.expectile not in (Recipe.expectile, 0.5):
+            raise ReachcostError(f"recipe: a ranking has no expectile, but it is {self.expectile}: leave it out")
+        object.__setattr__(self, "expectile", 0.5)
+
+    @property
+    def _named(self) -> dict[str, Any]:
+        """The head's arguments that have a field of their own and are given."""
+        given = {name: getattr(self, name) for name in OF_SOME_HEADS if getattr(self, name) is not None}
+        return {"scale": self.scale, **given}
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What the head is built with beside the latent dimension; the rest are its own defaults."""
+        return {**self._named, **copy.deepcopy(dict(self.options))}
+
+    def build(self, latent_dim: int) -> LearnedHead:
+        """A new head of this kind, with random weights."""
+        return KINDS[self.head](latent_dim=latent_dim, **self.arguments)
+
+    def losses(self, predicted: Tensor, target: Tensor) -> Tensor:
+        """Loss of each scaled prediction [P] against its scaled label [P]."""
+        if self.loss == "ranking":
+            # Each pair against its neighbour in the batch: the logistic loss of putting the nearer one first.
+            sign = torch.sign(target - target.roll(1))
+            return functional.softplus(-sign * (predicted - predicted.roll(1)))
+        loss = functional.smooth_l1_loss(predicted, target, reduction="none")
+        if self.expectile == 0.5:
+            return loss
+        return loss * torch.where(predicted < target, 2 * self.expectile, 2 * (1 - self.expectile))

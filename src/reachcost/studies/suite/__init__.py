@@ -1,5 +1,0 @@
-"""The suite: worlds of different structure, their floors and ceilings, and whether the audit is right in them."""
-
-from reachcost.studies.suite.tables import STUDY
-
-__all__ = ["STUDY"]

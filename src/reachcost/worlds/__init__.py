@@ -1,6 +1,0 @@
-"""Small worlds of different structure, with all that a planner needs and ways to break it: what audits are tried on."""
-
-from reachcost.worlds.suite import suite
-from reachcost.worlds.world import World
-
-__all__ = ["World", "suite"]

@@ -1,0 +1,69 @@
+"""One world model's part of the table high-distance, in one process and in local workers: time, and the same rows.
+
+`python -m reachcost_tools.benchmarks.cells` writes `results/benchmarks/cells.json`: twenty minutes on two idle cores.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from reachcost.core.machine import cores
+from reachcost.experiments.cells.cell import StudyRef
+from reachcost.experiments.cells.executors import InProcess, LocalPool, Start
+from reachcost.experiments.cells.schedule import TableRequest
+from reachcost.experiments.lines import Line
+from reachcost.experiments.study import Study
+from reachcost.experiments.tables import make_tables, of_lines
+from reachcost.results.records import read_run
+from reachcost_paper.tworoom import STUDY
+from reachcost_paper.tworoom.control import high_distance
+from reachcost_paper.tworoom.settings import LEWM
+from reachcost_tools.benchmarks.machine import publish
+
+TABLE, SEED = "high-distance", LEWM[0].seed
+
+
+def part() -> Study:
+    """The table's lines of one LeWM, one head on each."""
+    plan = STUDY.tables[TABLE]
+    return replace(STUDY, tables={TABLE: replace(plan, rows=of_lines(plan.metrics, lines))})
+
+
+def lines() -> list[Line]:
+    """Those that one world model has in the table."""
+    return [replace(line, seeds=(SEED,), head_seeds=(None,)) for line in high_distance() if line.kind == "lewm"]
+
+
+def main() -> None:
+    """Time both, compare their rows, and print the ratio."""
+    with TemporaryDirectory() as room:
+        found = {name: run(Path(room) / name, start) for name, start in {"here": InProcess, "local": LocalPool}.items()}
+    rows = [one.pop("rows") for one in found.values()]
+    ratio = round(found["local"]["seconds"] / found["here"]["seconds"], 3)
+    print(f"{ratio} of the time of one process; the same rows: {rows[0] == rows[1]}")
+    publish("cells", {**found, "ratio": ratio, "same_rows": rows[0] == rows[1], "cores": cores()})
+
+
+def run(out: Path, start: Start) -> dict:
+    """Seconds of the whole, and of its kinds of cells, beginning with nothing kept."""
+    os.environ["REACHCOST_CACHE"] = str(out / "cache")
+    began, busy = time.perf_counter(), time.process_time()
+    for _ in make_tables([TableRequest(TABLE, StudyRef(part))], out, start, progress=True):
+        pass
+    seconds, busy = time.perf_counter() - began, time.process_time() - busy
+    runs = [read_run(path.parent) for path in sorted(out.glob("runs/*/*/*/manifest.json"))]
+    kinds: dict[str, float] = {}
+    for one in runs:
+        kinds[one.path.parent.name] = kinds.get(one.path.parent.name, 0.0) + one.manifest["elapsed_seconds"]
+    found = {"seconds": round(seconds, 1), "driver_processor_seconds": round(busy, 1), "cells": len(runs)}
+    print(out.name, found, kinds)
+    kinds = {f"{kind}_seconds": round(value, 1) for kind, value in kinds.items()}
+    return {**found, **kinds, "rows": {one.path.name: one.sha256["rows.parquet"] for one in runs}}
+
+
+if __name__ == "__main__":
+    main()

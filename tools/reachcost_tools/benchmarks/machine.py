@@ -1,0 +1,18 @@
+"""Where a script of this folder keeps its record, and what it tells of the machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from reachcost.core.atomic import write_file
+from reachcost.core.machine import processor, versions
+
+RESULTS = Path(__file__).parents[3] / "results" / "benchmarks"
+
+
+def publish(benchmark: str, rates: dict[str, Any]) -> None:
+    """Write the record of a benchmark to `results/benchmarks`."""
+    document = {"benchmark": benchmark, "processor": processor(), "versions": versions(), "rates": rates}
+    write_file(RESULTS / f"{benchmark}.json", json.dumps(document, indent=2) + "\n")

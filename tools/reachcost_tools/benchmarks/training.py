@@ -1,0 +1,36 @@
+"""A whole LeWM by the default plan: its time and quality.
+
+`make bench-training` runs it on two idle cores; it writes `results/benchmarks/training.json`.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from reachcost.tasks.tworoom import TwoRoom
+from reachcost.worldmodels.training.plan import TrainingPlan
+from reachcost.worldmodels.training.train import train_world_model
+from reachcost_tools.benchmarks.machine import publish
+
+LIMIT = 600
+"""Seconds on two idle cores."""
+
+
+def main() -> None:
+    """Train, print and record."""
+    logs = TwoRoom().generate_logs(episodes=10_000, seed=1)
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as out:
+        training = train_world_model(logs, Path(out) / "lewm", TrainingPlan()).card["training"]
+    seconds = round(time.perf_counter() - start)
+    publish("training", {"seconds": seconds, "plan": training["plan"], **training["metrics"]})
+    print(f"a whole LeWM in {seconds} s", training["metrics"])
+    if seconds > LIMIT:
+        sys.exit("slower than promised: ten minutes on two idle cores")
+
+
+if __name__ == "__main__":
+    main()

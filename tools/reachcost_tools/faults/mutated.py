@@ -1,0 +1,82 @@
+"""Damaged files of every format that is read: the undisturbed result, or one sentence.
+
+Where no checksum covers a file (those of others, and those that people edit), other values are right as well, as long
+as they can be used: finite, of the right shape, and read to their end without anything else being raised.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from reachcost.core.seeding import generator
+from reachcost_tools.faults.attempt import Attempt
+from reachcost_tools.faults.formats import FORMATS
+from reachcost_tools.faults.isolated import Here, Isolated, Outcome, isolated
+from reachcost_tools.faults.mutations import ANOTHER, mutate
+
+SECONDS = 60
+"""After which reading a small file hangs."""
+
+
+def tries(count: int, scratch: Path) -> Iterator[Attempt]:
+    """Damage a file and read it, so many times; formats take turns."""
+    with isolated(SECONDS, "reachcost_tools.faults.formats") as process:
+        yield from tried(count, scratch, process)
+
+
+def tried(count: int, scratch: Path, process: Isolated | Here) -> Iterator[Attempt]:
+    """The same, read by a certain process."""
+    whole = {name: Whole(name, scratch / "whole" / str(number), process) for number, name in enumerate(FORMATS)}
+    samples = [(each.place / each.files[0]).read_bytes() for each in whole.values()]
+    for number in range(count):
+        name = [*FORMATS][number % len(FORMATS)]
+        rng = generator(0, "mutated", number)
+        damaged = scratch / "damaged"
+        shutil.copytree(whole[name].place, damaged)
+        file = whole[name].files[rng.integers(len(whole[name].files))]
+        how, data = mutate((damaged / file).read_bytes(), samples, rng)
+        (damaged / file).write_bytes(data)
+        outcome = process.run(read, name, damaged)
+        shutil.rmtree(damaged)
+        sealed = FORMATS[name].sealed and how != ANOTHER  # which may be a whole file that is read as well
+        yield Attempt(f"{name}, {file}: {how} (try {number})", wrong(outcome, whole[name].undisturbed, sealed))
+
+
+class Whole:
+    """The files of a format as they were written, and what reading them gives."""
+
+    def __init__(self, name: str, place: Path, process: Isolated | Here) -> None:
+        self.place = place
+        place.mkdir(parents=True)
+        written = process.run(write, name, place)
+        self.undisturbed = process.run(read, name, place)
+        if written.how != "returned" or self.undisturbed.how != "returned":
+            raise RuntimeError(f"{name} cannot be read as it was written: {written} {self.undisturbed}")
+        found = sorted(path.relative_to(place) for path in place.rglob("*") if path.is_file())
+        self.files = [path for path in found if not any(str(path).endswith(end) for end in FORMATS[name].ignored)]
+
+
+def write(name: str, directory: Path) -> None:
+    """Write what is to be damaged."""
+    FORMATS[name].write(directory)
+
+
+def read(name: str, directory: Path) -> str:
+    """Read what was damaged."""
+    return FORMATS[name].read(directory)
+
+
+def wrong(outcome: Outcome, undisturbed: Outcome, sealed: bool) -> str:
+    """What is wrong about an outcome."""
+    if outcome.how == "refused":
+        return "" if is_sentence(outcome.what) else f"no sentence: {outcome.what!r}"
+    if outcome.how == "returned":
+        return "other values behind a checksum" if sealed and outcome.what != undisturbed.what else ""
+    return f"{outcome.how}: {outcome.what}"
+
+
+def is_sentence(text: str) -> bool:
+    """Whether a refusal is one line that says what is wrong and what to do, of a length that people read."""
+    return "\n" not in text and 20 < len(text) < 1000

@@ -1,0 +1,119 @@
+"""Workers, whole nodes and the driver are killed while a study is computed on a Ray cluster of this machine."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from reachcost.experiments.cells.ray_tasks import quiet
+from reachcost_tools.faults.attempt import Attempt
+from tests.ray.nodes import Nodes
+from tests.small import contents
+
+ROOT = Path(__file__).parents[3]
+NODES = 3
+KILLS = 5
+"""Of one study."""
+PATIENCE = 600.0
+"""Seconds that a study has, and that there is something to be killed."""
+STUDY = """
+task = "tests.toy:Corridor"
+models = ["tests.toy:Sketch"]
+logs = {episodes = 200}
+episodes = 4
+seeds = [0, 1]
+budgets = [6]
+[heads.trm]
+labels = ["temporal", "stitched"]
+pairs = 20000
+validation = 1000
+recipe = {epochs = 6, hidden = 64}
+[planners.quick]
+horizon = 4
+candidates = 32
+iterations = 2
+elites = 4
+"""
+
+
+def tries(count: int, scratch: Path) -> Iterator[Attempt]:
+    """Kill so many workers, nodes and drivers, and compare the rows with the undisturbed ones after every few."""
+    quiet()  # drivers inherit it
+    file = scratch / "keys.toml"
+    file.write_text(STUDY, encoding="utf-8")
+    driver = _driver(file, scratch / "undisturbed")
+    if driver.wait(PATIENCE):
+        yield Attempt("nothing is killed", f"exit code {driver.returncode}: {_told(scratch / 'undisturbed')}")
+        return
+    expected, nodes = contents(scratch / "undisturbed"), Nodes(NODES)
+    try:
+        done = 0
+        while done < count:
+            out = scratch / f"disturbed-{done}"
+            whats, wrong = _disturbed(file, out, nodes, range(done, min(done + KILLS, count)))
+            if not wrong and contents(out) != expected:
+                wrong = "rows differ from the undisturbed ones"
+            yield from (Attempt(what, wrong) for what in whats)
+            done += len(whats)
+            if wrong and not whats:
+                return
+    finally:
+        nodes.close()
+
+
+def _disturbed(file: Path, out: Path, nodes: Nodes, numbers: range) -> tuple[list[str], str]:
+    """Run the study while somebody is killed again and again; whom, and what was wrong about the outcome."""
+    driver, whats = _driver(file, out, nodes.address), []
+    for number in numbers:
+        if what := _kill(random.Random(number), nodes, driver):
+            whats.append(f"kill {number}: {what}")
+        if what.startswith("the driver"):
+            driver = _driver(file, out, nodes.address)
+    while driver.wait(PATIENCE):
+        told = _told(out)
+        if len(told.splitlines()) != 1 or not told.startswith("reachcost: "):
+            return whats, f"exit code {driver.returncode}: {told}"
+        driver = _driver(file, out, nodes.address)  # it failed with a sentence, and the same command goes on
+    return whats, ""
+
+
+def _kill(chance: random.Random, nodes: Nodes, driver: subprocess.Popen[bytes]) -> str:
+    """Wait until there are workers, and for a while, then kill somebody: whom, or nothing if the study is done."""
+    patience = time.monotonic() + PATIENCE
+    while not nodes.workers() and driver.poll() is None and time.monotonic() < patience:
+        time.sleep(0.05)
+    delay, whom = chance.uniform(0, 3), chance.choice(("worker", "worker", "node", "node", "driver"))
+    time.sleep(delay)
+    workers = nodes.workers()
+    if driver.poll() is not None or not workers:
+        return ""
+    victim = chance.choice(workers)
+    if whom == "driver":
+        driver.kill()
+        driver.wait()
+    elif whom == "worker":
+        os.kill(victim, signal.SIGKILL)
+    else:
+        nodes.kill(nodes.number_of(victim))
+    return f"the {whom} after {delay:.2f} s"
+
+
+def _driver(file: Path, out: Path, address: str | None = None) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "reachcost", "sweep", str(file), "--trust", "--out", str(out)]
+    where = ["--on", "ray", "--address", address] if address else []
+    cache = {"REACHCOST_CACHE": str(out) + "-cache", "OMP_NUM_THREADS": "1"}
+    with Path(f"{out}-errors").open("wb") as errors:
+        return subprocess.Popen(
+            [*command, *where], cwd=ROOT, env={**os.environ, **cache}, stdout=subprocess.DEVNULL, stderr=errors
+        )
+
+
+def _told(out: Path) -> str:
+    """What a driver said at its end."""
+    return Path(f"{out}-errors").read_text(encoding="utf-8", errors="replace").strip()

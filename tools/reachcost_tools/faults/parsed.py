@@ -1,0 +1,122 @@
+"""The pure parsers under atheris, which makes up inputs that reach new lines of them. Needs the extra `faults`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from reachcost.errors import ReachcostError
+from reachcost_tools.faults.attempt import Attempt
+
+PATIENCE = 900
+LEAST = "task = 'tworoom'\nmodels = ['m']\n"
+
+
+def parsers() -> dict[str, tuple[Callable[[bytes], object], list[bytes]]]:
+    """By name: what is fed with bytes, and what it begins with."""
+    import json
+
+    from reachcost.core.json_files import parse_json
+    from reachcost.experiments.sweep.file import read_sweep
+    from reachcost.explorer.requests import Asked
+    from reachcost.worldmodels.public_config import read_architecture
+    from reachcost_tools.faults.formats.models import PUBLIC
+    from reachcost_tools.faults.formats.records import SWEEP
+
+    def plain(data: bytes) -> Any:
+        try:
+            return parse_json(data)
+        except ValueError as error:  # who calls it makes a sentence of that
+            raise ReachcostError(str(error)) from error
+
+    def swept(data: bytes) -> object:
+        found = read_sweep("sweep.toml", data.decode(errors="replace"))
+        return found.head_plans(), found.all_planners(None)
+
+    def public(data: bytes) -> object:
+        return read_architecture(Path("config.json"), plain(data))
+
+    asked = {"model": "m", "cost": "raw", "layout": {"door": 0.5}, "start": [1, 2], "goal": [3, 4]}
+    asked |= {"candidates": 20, "iterations": 3, "seed": 0}
+    bare = {name: part for name, part in PUBLIC.items() if name not in ("projector", "pred_proj")}
+    likes = "".join(f"[planners.{like}]\nlike = '{like}'\n" for like in ("replanning", "improved", "mppi"))
+    return {
+        "JSON": (plain, [b'{"a": [1, 2.5e3, "\\u00e9", null, true]}', b"[[[]], -0.0, 1E-7]", b'"\\ud83d\\ude00"']),
+        "explore": (Asked.of, [json.dumps(asked).encode(), json.dumps({**asked, "layout": {}, "seed": -1}).encode()]),
+        "sweep": (swept, [SWEEP.encode(), f"{LEAST}hybrids = [0.5, 1]\n{likes}".encode(), LEAST.encode()]),
+        "public config": (public, [json.dumps(PUBLIC).encode(), json.dumps(bare).encode()]),
+    }
+
+
+def fuzzed(count: int, scratch: Path) -> Iterator[Attempt]:
+    """Feed the parsers with so many inputs in all, each parser in a process of its own."""
+    names = [*parsers()]
+    for name, runs in zip(names, _shares(count, len(names)), strict=True):
+        place = scratch / name.replace(" ", "-")
+        place.mkdir(parents=True)
+        _fed(place).touch()
+        command = [sys.executable, "-m", "reachcost_tools.faults.parsed", name, str(place), str(runs)]
+        ended = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=PATIENCE)
+        lines = f"{ended.stdout}\n{ended.stderr}".strip().splitlines()  # atheris tells of exceptions on the former
+        found = next((line for line in lines if "Error" in line or "Exception" in line), " / ".join(lines[-2:]))
+        yield from counted(name, runs, _fed(place).stat().st_size, found if ended.returncode else "")
+
+
+def counted(name: str, runs: int, fed: int, crash: str) -> Iterator[Attempt]:
+    """An attempt for each input that was to be: where a crash came, it was the last that was fed.
+
+    >>> [attempt.wrong for attempt in counted("JSON", runs=3, fed=2, crash="KeyError")]
+    ['', 'KeyError', 'it was not tried, as an earlier one ended the process: KeyError']
+    """
+    last = min(fed, runs) - 1
+    for number in range(runs):
+        wrong = crash if number == last else ""
+        if number > last:
+            wrong = f"it was not tried, as an earlier one ended the process: {crash}"
+        yield Attempt(f"{name}: input {number} of atheris", wrong[:300])
+
+
+def feed(parse: Callable[[bytes], object], data: bytes) -> None:
+    """Feed a parser; what it may raise is one kind of error, with words, and all else goes on from here."""
+    try:
+        parse(data)
+    except ReachcostError as error:
+        if not str(error):
+            raise AssertionError("a refusal without words") from error
+
+
+def _fed(place: Path) -> Path:
+    """The file that gets a byte for each input; not among them."""
+    return place.with_suffix(".fed")
+
+
+def _shares(count: int, parts: int) -> list[int]:
+    return [count // parts + (number < count % parts) for number in range(parts)]
+
+
+def _fuzz(name: str, place: Path, runs: int) -> None:
+    """Let atheris feed one parser; what that must not raise ends the process."""
+    atheris: Any = import_module("atheris")  # it has no types, and is not always installed
+    with atheris.instrument_imports(include=["reachcost", "json", "tomllib"]):
+        parse, seeds = parsers()[name]
+    for number, seed in enumerate(seeds):
+        (place / str(number)).write_bytes(seed)
+
+    with _fed(place).open("wb", buffering=0) as count:
+
+        def one(data: bytes) -> None:
+            count.write(b".")  # before it is fed, as it may be the last
+            feed(parse, data)
+
+        crashes = f"-artifact_prefix={place}-"  # beside the inputs
+        options = [f"-runs={runs}", "-max_len=4096", "-timeout=20", "-seed=1", crashes]
+        atheris.Setup([sys.argv[0], *options, str(place)], one)
+        atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    _fuzz(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,208 @@
+"""Commands in processes that can be killed, starved and watched.
+
+Most are forks of a process that has imported everything, so that faults fall into the work and not into imports.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing import util
+from pathlib import Path
+
+from reachcost_command import end
+
+PATIENCE = 300.0
+"""Seconds after which a command hangs."""
+USED = (
+    "reachcost.audits.criteria",
+    "reachcost.audits.planner",
+    "reachcost.cli",
+    "reachcost.report.audited",
+    "reachcost.report.report",
+    "reachcost.report.studied",
+    "reachcost.experiments.cells.executors",
+    "reachcost.experiments.registry",
+    "reachcost.experiments.sweep.study",
+    "reachcost.worldmodels.training.train",
+    "torch._dynamo",  # what optimisers import at their first step
+)
+"""What commands import."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int | None
+    """What it returned; negative is the signal that ended it, None that it hung."""
+    error: str
+    """What it said on standard error."""
+
+    @property
+    def sentence(self) -> bool:
+        """Whether it failed, and said why in one sentence; warnings may stand before it."""
+        lines = [line for line in self.error.splitlines() if line and not line.startswith("warning: ")]
+        return self.code == 1 and len(lines) == 1 and lines[0].startswith("reachcost: ")
+
+    def __str__(self) -> str:
+        said = " / ".join(self.error.strip().splitlines()[-3:])
+        return f"{'it hung' if self.code is None else f'exit code {self.code}'}, {said or 'and it said nothing'}"
+
+
+def warm() -> None:
+    """Import what commands use, once, before any of them is forked."""
+    for name in USED:
+        import_module(name)
+
+
+class Process:
+    """A command that runs, at the head of a session of its own; its process group can be signalled from the start.
+
+    Args:
+        arguments: What stands behind `reachcost`.
+        directory: Where it runs; what it prints goes beside that.
+        environment: Variables that it sees, beside ours.
+        prepare: Done in the process before the command.
+        fresh: Start the interpreter anew, as a shell does; otherwise fork this one.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        directory: Path,
+        environment: Mapping[str, str] | None = None,
+        prepare: Callable[[], object] | None = None,
+        fresh: bool = False,
+    ) -> None:
+        self._said = directory.with_name(f"{directory.name}.{time.monotonic_ns()}.err")
+        self._code: int | None = None
+        self._started: subprocess.Popen[bytes] | None = None
+        more = {"OMP_NUM_THREADS": "1", **(environment or {})}
+        if not fresh:
+            warm()
+            reader, writer = os.pipe()
+            self.pid = os.fork()
+            if not self.pid:
+                _become(arguments, directory, more, prepare, self._said, writer)
+            os.close(writer)
+            os.read(reader, 1)  # returns when the fork has closed its end, or is gone
+            os.close(reader)
+            return
+        with self._said.open("wb") as said:
+            command = [sys.executable, "-m", "reachcost", *arguments]
+            self._started = subprocess.Popen(
+                command,
+                cwd=directory,
+                env={**os.environ, **more},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                start_new_session=True,
+                preexec_fn=prepare,
+            )
+            self.pid = self._started.pid
+
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        if self._started is not None:
+            self._code = self._started.poll()
+        elif self._code is None:
+            with suppress(ChildProcessError):
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+                self._code = os.waitstatus_to_exitcode(status) if pid else None
+        return self._code is not None
+
+    def kill(self) -> None:
+        """End the process, and nothing else of its session, at once."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self, patience: float = PATIENCE) -> Ended:
+        """Wait for its end; what hangs is killed."""
+        hung = not until(self.ended, patience)
+        if hung:
+            self.kill()
+            until(self.ended, patience)
+        error = self._said.read_text(errors="replace") if self._said.exists() else ""
+        self._said.unlink(missing_ok=True)
+        return Ended(None if hung else self._code, error)
+
+    def others(self) -> dict[int, int]:
+        """Living processes of its session beside itself, each with its parent."""
+        return {pid: parent for pid, parent in _session(self.pid).items() if pid != self.pid}
+
+    def orphans(self) -> str:
+        """What is wrong about processes that outlive it; they are ended then."""
+        if until(lambda: not self.others(), 30):
+            return ""
+        left = [*self.others()]
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return f"{len(left)} processes of it live on"
+
+
+def until(condition: Callable[[], bool], seconds: float) -> bool:
+    """Wait for something; whether it came in time."""
+    patience = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > patience:
+            return False
+        time.sleep(0.002)
+    return True
+
+
+def _become(
+    arguments: Sequence[str],
+    directory: Path,
+    environment: Mapping[str, str],
+    prepare: Callable[[], object] | None,
+    said: Path,
+    ready: int,
+) -> None:
+    """Turn a fork into a command, and close `ready` once it leads its group and hears signals."""
+    code = 1
+    try:
+        os.setsid()
+        os.chdir(directory)
+        os.environ |= environment
+        time.tzset()
+        for number, place in enumerate((os.devnull, os.devnull, said)):
+            os.dup2(os.open(place, os.O_RDWR | os.O_CREAT), number)
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
+        signal.signal(signal.SIGINT, end)
+        os.close(ready)
+        from reachcost.cli import main
+
+        if prepare is not None:
+            prepare()
+        code = main([*arguments])
+        util._exit_function()  # pyright: ignore[reportAttributeAccessIssue] (what the interpreter does at its end)
+    except SystemExit as exited:
+        code = exited.code if isinstance(exited.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with suppress(BaseException):
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _session(number: int) -> dict[int, int]:
+    """Living processes of a session, each with its parent."""
+    found = {}
+    for place in Path("/proc").iterdir():
+        with suppress(OSError, ValueError):
+            state, parent, _, session = (place / "stat").read_text().rpartition(")")[2].split()[:4]
+            if int(session) == number and state != "Z":
+                found[int(place.name)] = int(parent)
+    return found

@@ -1,0 +1,177 @@
+"""`reachcost bench`: how comparisons are timed, judged and recorded; in small, and what is published."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from reachcost.cli import main
+from reachcost.core.progress import Progress
+from reachcost.planning.cem import CEM
+from reachcost.worldmodels.public_architecture import PublicArchitecture
+from reachcost_tools.bench.audits import together_against_apart
+from reachcost_tools.bench.encoding import against_promise
+from reachcost_tools.bench.entry import Entry, Side, Sides
+from reachcost_tools.bench.fitting import against_loader
+from reachcost_tools.bench.measure import Disagreement, count_operations, measure
+from reachcost_tools.bench.models import official
+from reachcost_tools.bench.plans import our_plans
+from reachcost_tools.bench.record import path_in
+from reachcost_tools.bench.registry import all_entries
+
+PUBLISHED = path_in(Path(__file__).parents[2] / "results")
+LINE = {"says", "unit", "threads", "repeats", "ours_seconds", "peer_seconds", "ratio", "ratio_least", "ratio_most"}
+
+
+def sleeping(ours: float, peer: float, **options: Any) -> Callable[[], Sides]:
+    return lambda: Sides(Side(lambda: time.sleep(ours)), Side(lambda: time.sleep(peer)), **options)
+
+
+def product() -> Sides:
+    matrix = torch.ones(64, 64)
+    return Sides(Side(lambda: matrix @ matrix, amount=2), 1.0, counted=True)
+
+
+FAST = Entry("nap, 1 thread", "short against long", sleeping(0.0, 0.01), "nap", target=0.01)
+SLOW = Entry("doze, 1 thread", "long against short", sleeping(0.01, 0.0), "nap", target=100.0, against="swm")
+PROMISED = Entry("product", "a matrix product against a promise", product, "product", target=1.0, repeats=5)
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three comparisons of milliseconds in place of those of minutes, beside a package that need not be there."""
+    monkeypatch.setattr("reachcost_tools.bench.registry.all_entries", lambda: [FAST, SLOW, PROMISED])
+    monkeypatch.setattr("reachcost.swm.package.import_stable_worldmodel", lambda: None)
+    monkeypatch.setattr("reachcost_tools.bench.record.PACKAGES", {"swm": ()})
+    monkeypatch.setattr("reachcost_tools.bench.measure.SIDE", 64)
+
+
+@pytest.mark.usefixtures("tiny")
+def test_the_record_has_times_ratios_and_the_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--repeats", "2", "--out", str(tmp_path)]) == 0
+    record = json.loads(path_in(tmp_path).read_text())
+    assert {*record["ratios"]} == {*record["entries"]} == {*record["targets"]} == {FAST.name, PROMISED.name}
+    nap, made = record["entries"][FAST.name], record["entries"][PROMISED.name]
+    assert {*nap} == LINE
+    assert {*made} == {*LINE, "share_of_matmul_peak"}
+    assert nap["repeats"] == 2
+    assert nap["ratio_least"] <= nap["ratio"] == record["ratios"][FAST.name] <= nap["ratio_most"]
+    assert nap["peer_seconds"] >= 0.01
+    assert {*record["matmul_peak_gflops"]} == {"1", "2"}
+    assert record["peak_memory_mb"] > 50
+    assert {"machine", "versions", "load_per_core_before"} < {*record}
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "nap, 1 thread: " in shown
+    assert "promised 0.01" in shown
+
+
+@pytest.mark.usefixtures("tiny")
+def test_without_the_package_its_comparisons_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--repeats", "1", "--out", str(tmp_path)]) == 0
+    assert "1 comparisons with stable-worldmodel are left out: add --against swm" in capsys.readouterr().out
+    assert json.loads(path_in(tmp_path).read_text())["left_out"] == [SLOW.name]
+    assert main(["bench", "--only", "doze"]) == 1
+    assert "doze, 1 thread is measured against stable-worldmodel: add --against swm" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("tiny")
+def test_slower_than_promised_fails_and_is_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--against", "swm", "--repeats", "1", "--out", str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert "slower than promised: doze, 1 thread " in error
+    assert "times as fast as its peer, promised 100. Repeat it" in error
+    assert "nap" not in error
+    assert json.loads(path_in(tmp_path).read_text())["ratios"][SLOW.name] < 100
+
+
+@pytest.mark.usefixtures("tiny")
+def test_wrong_names_are_refused_with_the_known_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--only", "nap", "sprint"]) == 1
+    assert "no comparison 'sprint': choose one of nap, 1 thread; doze, 1 thread; product," in capsys.readouterr().err
+    assert main(["bench", "--repeats", "0"]) == 1
+    assert "--repeats 0: give 1 or more" in capsys.readouterr().err
+    part = ["bench", "--only", "nap", "--out", str(tmp_path)]
+    assert main(part) == 0
+    capsys.readouterr()
+    assert main(part) == 1
+    assert "--only measures a part: choose another --out" in capsys.readouterr().err
+
+
+def test_sides_that_disagree_are_not_compared() -> None:
+    def apart(within: float) -> Sides:
+        return Sides(Side(lambda: torch.zeros(3)), Side(lambda: torch.full((3,), 0.5)), within=within)
+
+    entry = Entry("plan", "", lambda: apart(0.4), "plan")
+    with pytest.raises(Disagreement, match=r"plan: the two sides differ by 0\.5, more than 0\.4"):
+        measure(entry, 1, Progress())
+    assert len(measure(replace(entry, prepare=lambda: apart(0.6)), 2, Progress()).ratios) == 2
+
+
+def test_names_tell_comparisons_apart() -> None:
+    names = [entry.name for entry in all_entries()]
+    assert len({*names}) == len(names)
+    for world in ("tworoom", "pusht"):
+        assert {f"{world} transitions", f"{world} frames"} < {*names}
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        lambda: together_against_apart(episodes=2, log_episodes=60, pairs=500, threads=1),
+        lambda: against_promise(episodes=2, threads=1),
+        lambda: against_loader(count=2048, episodes=30),
+    ],
+    ids=["SASC", "encoding", "fitting"],
+)
+def test_comparisons_without_the_package_run_in_small(prepare: Callable[[], Sides]) -> None:
+    assert measure(Entry("small", "", prepare, "unit"), 1, Progress()).ratio > 0
+
+
+def test_a_plan_of_official_size_in_small_and_its_products_counted() -> None:
+    model = official(PublicArchitecture(image_size=28, encoder_depth=1, depth=1, history=1))
+    frames = np.zeros((2, 28, 28, 3), np.uint8)
+    frames[1] = 255
+    planner = CEM(candidates=32, elites=4, iterations=2)
+    plan = our_plans(model, planner, frames)
+    assert plan.shape == (1, 5, 10)
+    assert count_operations(lambda: our_plans(model, planner, frames)) > 32 * 2 * 5 * 2 * 192 * 2048
+
+
+@pytest.mark.published
+def test_the_published_record_is_whole_and_the_page_explains_every_promise_that_is_not_kept() -> None:
+    record = json.loads(PUBLISHED.read_text())
+    assert {*record["ratios"]} == {entry.name for entry in all_entries()}
+    assert record["targets"] == {entry.name: entry.target for entry in all_entries() if entry.target is not None}
+    assert record["failed"] == {}
+    unkept = {name for name, ratio in record["ratios"].items() if ratio < record["targets"].get(name, 0)}
+    page = (Path(__file__).parents[2] / "docs" / "speed.md").read_text()
+    explained = re.findall(
+        r"^\* \*\*(.+?)\*\*", page.partition("promises are not kept")[2].partition("## How")[0], re.M
+    )
+    assert {name.partition(",")[0] for name in unkept} == {*explained}
+
+
+def test_the_page_tells_every_promise() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "speed.md").read_text()
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in page.splitlines() if row.count("|") == 5]
+    told = {name: promised for name, _, _, promised in rows}
+    for entry in all_entries():
+        name = max((name for name in told if _tells(name, entry.name)), key=len)
+        assert entry.target is None or f"{entry.target:g}" in told[name].split(", "), entry.name
+        assert entry.target is not None or not told[name], entry.name
+
+
+def _tells(row: str, name: str) -> bool:
+    """Whether a row of the page is about an entry: it begins alike, and the one about scaling is apart."""
+    if row.endswith("threads") or name.endswith("from 1 to 2 threads"):
+        return row == name
+    return name.startswith(row.partition(" transitions")[0])

@@ -1,0 +1,170 @@
+"""`make faults`: what it counts as right, what it records, and a few tries of every class that is cheap."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from reachcost_tools.faults import clocks, disks, drivers, interrupts, kills, memory
+from reachcost_tools.faults.__main__ import faults
+from reachcost_tools.faults.commands import COMMANDS, Bench, contents
+from reachcost_tools.faults.processes import Ended, Process, until
+from reachcost_tools.faults.registry import CLASSES, FaultClass
+
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+ROOT = Path(__file__).parents[2]
+OURS = {
+    "kills": kills,
+    "disks": disks,
+    "memory": memory,
+    "clocks": clocks,
+    "drivers": drivers,
+    "interrupts": interrupts,
+}
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "right"),
+    [
+        (1, "reachcost: the disk is full: make room\n", True),
+        (1, "warning: few logs\nreachcost: the disk is full: make room\n", True),
+        (0, "reachcost: the disk is full: make room\n", False),
+        (-11, "reachcost: the disk is full: make room\n", False),
+        (1, "Traceback (most recent call last):\nOSError\n", False),
+        (1, "reachcost: one thing\nreachcost: another\n", False),
+        (1, "", False),
+    ],
+)
+def test_one_sentence_and_a_failure_are_right(code: int, error: str, right: bool) -> None:
+    assert Ended(code, error).sentence is right
+
+
+def test_seconds_are_no_difference(tmp_path: Path) -> None:
+    for name, seconds in (("a", 1.25), ("b", 30)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "manifest.json").write_text(json.dumps({"rows": 3, "elapsed_seconds": seconds}))
+        (tmp_path / name / ".lock").touch()
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    (tmp_path / "b" / "manifest.json").write_text(json.dumps({"rows": 4, "elapsed_seconds": 1.25}))
+    assert contents(tmp_path / "a") != contents(tmp_path / "b")
+
+
+def test_processes_that_live_on_are_found(tmp_path: Path) -> None:
+    def leave_one() -> None:
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        os._exit(0)
+
+    (tmp_path / "in").mkdir()
+    process = Process(["--version"], tmp_path / "in", prepare=leave_one)
+    assert process.wait().code == 0
+    assert len(process.others()) == 1
+    (left,) = process.others()
+    os.kill(left, 9)
+    assert until(lambda: not process.others(), 60)
+    assert not process.orphans()
+
+
+def test_a_process_that_starts_slowly_can_be_interrupted_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lead = os.setsid
+
+    def late() -> None:
+        time.sleep(0.5)
+        lead()
+
+    monkeypatch.setattr(os, "setsid", late)
+    (tmp_path / "in").mkdir()
+    process = Process(["--help"], tmp_path / "in")
+    os.killpg(process.pid, signal.SIGINT)
+    ended = process.wait()
+    assert ended.code == 130
+    assert "Traceback" not in ended.error
+
+
+def test_wrong_outcomes_are_listed_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "faults.json").write_text('{"kills": {"tries": 7, "wrong": 0}}')
+    for name in ("whole", "odd", "dying", "late"):
+        monkeypatch.setitem(CLASSES, name, FaultClass("", 4, ""))
+    monkeypatch.setattr("reachcost_tools.faults.__main__.WORKER", ("-c", WORKER))
+    assert faults(only=("whole",), out=tmp_path) == 0
+    assert faults(only=("late",), out=tmp_path) == 1  # all its tries were right, and then it fell over
+    assert faults(only=("odd", "dying"), tries=3, out=tmp_path) == 1
+    shown = capfd.readouterr().out
+    assert "odd, try 1: it went wrong" in shown
+    assert "dying, all from try 1 on: ended with code 1: it fell over" in shown
+    assert json.loads((tmp_path / "faults.json").read_text()) == {
+        "kills": {"tries": 7, "wrong": 0},
+        "dying": {"tries": 2, "wrong": 1},
+        "late": {"tries": 5, "wrong": 1},
+        "odd": {"tries": 3, "wrong": 1},
+        "whole": {"tries": 4, "wrong": 0},
+    }
+    with pytest.raises(SystemExit, match="there is no class 'floods': choose among kills"):
+        faults(only=("floods",), out=tmp_path)
+
+
+WORKER = """
+import json, sys
+name, count, _ = sys.argv[1:]
+for number in range(int(count)):
+    wrong = "it went wrong" if number % 2 and name == "odd" else ""
+    print(json.dumps({"what": f"try {number}", "wrong": wrong}))
+    if name == "dying":
+        sys.exit("it fell over")
+if name == "late":
+    sys.exit("it fell over")
+"""
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """Commands that need no inputs alone: these take seconds."""
+    made = Bench(tmp_path_factory.mktemp("faults"))
+    (made.scratch / "inputs").mkdir()
+    made.__dict__["inputs"] = made.scratch / "inputs"
+    return made
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_one_try_of_every_class_is_right(name: str, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OURS[name], "TURNS", ("logs",))
+    attempt = OURS[name].attempt(bench, 0)
+    assert attempt.what.startswith("try 0: logs, ")
+    assert not attempt.wrong
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OURS)
+def test_several_tries_of_every_class_are_right(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "reachcost_tools.faults", "--only", name, "--tries", "4", "--out", str(tmp_path)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout
+    assert json.loads((tmp_path / "faults.json").read_text()) == {name: {"tries": 4, "wrong": 0}}
+
+
+def test_the_page_shows_what_is_recorded() -> None:
+    recorded = json.loads((ROOT / "results" / "faults.json").read_text())
+    page = (ROOT / "docs" / "faults.md").read_text()
+    shown = dict(re.findall(r"^\| `([\w-]+)` \| (.*) \|$", page, re.MULTILINE))
+    assert {*shown} == {*recorded} == {*CLASSES}
+    for name, found in recorded.items():
+        assert shown[name] == f"{CLASSES[name].what} | {found['tries']:,} | {found['wrong']}"
+        assert found["wrong"] == 0
+        assert found["tries"] >= CLASSES[name].count
+    assert recorded["kills"]["tries"] >= 100
+
+
+def test_every_command_is_tried_by_every_class() -> None:
+    for module in OURS.values():
+        assert {*module.TURNS} == {*COMMANDS}

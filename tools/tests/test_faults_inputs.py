@@ -1,0 +1,62 @@
+"""A small part of `make faults`: damaged and hostile files, each undisturbed or one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reachcost.errors import ReachcostError
+from reachcost_tools.faults import hostile, mutated
+from reachcost_tools.faults.formats import FORMATS
+from reachcost_tools.faults.isolated import Here, isolated
+from reachcost_tools.faults.parsed import counted, feed, parsers
+
+
+def test_damaged_files_of_every_format_are_refused_or_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(FORMATS, "logs (Lance)", raising=False)  # it must not be loaded where others fork
+    found = [*mutated.tried(40, tmp_path, Here())]
+    assert len(found) == 40
+    assert [attempt for attempt in found if attempt.wrong] == []
+
+
+def test_what_hangs_dies_or_raises_is_noticed() -> None:
+    with isolated(1.0) as process:
+        assert process.run(eval, "1 + 1") == ("returned", 2)
+        assert process.run(eval, "1 / 0").how == "raised"
+        assert process.run(eval, "__import__('time').sleep(60)").how == "hung"
+        assert process.run(eval, "__import__('os').abort()") == ("died", "SIGABRT")
+        assert process.run(eval, "2 + 2") == ("returned", 4)
+
+
+def test_hostile_files_run_nothing_and_get_a_sentence(tmp_path: Path) -> None:
+    found = [*hostile.tried(40, tmp_path, Here())]
+    assert [attempt for attempt in found if attempt.wrong] == []
+
+
+def test_every_parser_takes_what_it_begins_with_and_refuses_noise() -> None:
+    for parse, seeds in parsers().values():
+        for data in (*seeds, b"\xff{", b"", b"9" * 5000, b"seeds = [" + b"9" * 5000 + b"]"):
+            feed(parse, data)
+
+
+def test_a_parser_may_raise_one_kind_of_error_with_words() -> None:
+    def refusing(error: Exception) -> None:
+        def parse(data: bytes) -> None:
+            raise error
+
+        feed(parse, b"")
+
+    refusing(ReachcostError("it is no JSON: send an object"))
+    for error in (ReachcostError(), ValueError("invalid literal"), KeyError("seeds")):
+        with pytest.raises((AssertionError, ValueError, KeyError)):
+            refusing(error)
+
+
+def test_a_crash_counts_where_it_came_and_leaves_the_rest_untried() -> None:
+    assert [attempt.wrong for attempt in counted("JSON", 3, fed=3, crash="")] == ["", "", ""]
+    found = [attempt.wrong for attempt in counted("JSON", 4, fed=2, crash="KeyError")]
+    assert found[:2] == ["", "KeyError"]
+    assert all("it was not tried" in wrong for wrong in found[2:])
+    assert all(attempt.wrong for attempt in counted("JSON", 3, fed=0, crash="ImportError"))
+    assert [bool(attempt.wrong) for attempt in counted("JSON", 3, fed=2, crash="")] == [False, False, True]

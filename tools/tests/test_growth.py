@@ -1,0 +1,148 @@
+"""`reachcost bench --growth`: how curves are measured, judged, recorded and drawn; in small, and what is published."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reachcost.cli import main
+from reachcost_tools.bench.growth.curve import Curve, Prepare, exponent
+from reachcost_tools.bench.growth.point import Point, in_new_process, measured
+from reachcost_tools.bench.growth.record import MOST_MEMORY, broken_promises, path_in, picture_in, table
+from reachcost_tools.bench.growth.registry import all_curves, idle
+from tests.processes import dying, holding
+
+ROOT = Path(__file__).parents[2]
+PUBLISHED = path_in(ROOT / "results")
+SIZES = (1, 2, 4, 8)
+
+
+def linear(size: int, _: Path) -> Callable[[], object]:
+    return lambda: time.sleep(0.002 * size)
+
+
+def quadratic(size: int, _: Path) -> Callable[[], object]:
+    return lambda: time.sleep(0.001 * size**2)
+
+
+def failing(size: int, _: Path) -> Callable[[], object]:
+    if size == SIZES[-1]:
+        raise ValueError("too much of it")
+    return lambda: time.sleep(0.002)
+
+
+def curve(name: str, prepare: Prepare) -> Curve:
+    return Curve(name, "small", "naps", SIZES, prepare)
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
+    """Has the command measure some curves in place of its own, in this process: to start one takes seconds."""
+
+    def measure(*curves: Curve, memory: float = 100.0) -> None:
+        def point(prepare: Prepare, size: int) -> Point:
+            return measured(prepare, size, tmp_path)._replace(memory=memory)
+
+        monkeypatch.setattr("reachcost_tools.bench.growth.point.ENOUGH", 0.02)
+        monkeypatch.setattr("reachcost_tools.bench.growth.record.in_new_process", point)
+        monkeypatch.setattr("reachcost_tools.bench.growth.registry.all_curves", lambda: [*curves])
+
+    return measure
+
+
+def test_linear_work_is_recorded_and_drawn(
+    here: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here(replace(curve("sleep by naps", linear), most=1.5))
+    assert main(["bench", "--growth", "--out", str(tmp_path)]) == 0
+    record = json.loads(path_in(tmp_path).read_text())
+    line = record["curves"]["sleep by naps"]
+    assert line["sizes"] == [*SIZES]
+    assert line["seconds"] == sorted(line["seconds"])
+    assert line["slope"] == pytest.approx(1, abs=0.4)
+    assert line["peak_memory_mb"] == [100] * len(SIZES)
+    assert {"machine", "versions", "threads", "idle_memory_mb", "load_per_core_before"} < {*record}
+    assert picture_in(tmp_path).read_bytes().startswith(b"\x89PNG")
+    shown = capsys.readouterr().out
+    assert all(row in shown for row in table(record))
+    assert "| sleep by naps | 1 to 8 naps | " in shown
+
+
+def test_faster_growth_than_promised_fails_and_is_named(
+    here: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here(replace(curve("sleep by naps", linear), most=1.5), curve("sleep by squares", quadratic))
+    assert main(["bench", "--growth", "--out", str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert "not as promised: sleep by squares grows with exponent " in error
+    assert "promised 1.1. Repeat it" in error
+    assert "sleep by naps" not in error
+    assert json.loads(path_in(tmp_path).read_text())["curves"]["sleep by squares"]["slope"] > 1.5
+
+
+def test_more_memory_than_promised_fails(here: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    here(replace(curve("sleep by naps", linear), most=9.0), memory=MOST_MEMORY + 1)
+    assert main(["bench", "--growth"]) == 1
+    assert "sleep by naps holds 2,001 MB, promised 2,000" in capsys.readouterr().err
+
+
+def test_a_size_that_fails_is_told_and_the_others_are_kept(
+    here: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here(curve("sleep by naps", failing))
+    assert main(["bench", "--growth", "--out", str(tmp_path)]) == 1
+    assert "sleep by naps, 8 naps failed (ValueError: too much of it)" in capsys.readouterr().err
+    record = json.loads(path_in(tmp_path).read_text())
+    assert record["failed"] == {"sleep by naps, 8 naps": "ValueError: too much of it"}
+    assert record["curves"]["sleep by naps"]["sizes"] == [1, 2, 4]
+    assert picture_in(tmp_path).exists()
+
+
+@pytest.mark.slow
+def test_a_process_of_its_own_tells_its_peak_of_memory_or_that_it_died() -> None:
+    held = [np.ones(2**29, np.uint8)]  # here, not there
+    assert 300 < in_new_process(holding, 300).memory < 300 + held[0].nbytes / 2**20
+    with pytest.raises(RuntimeError, match="terminated abruptly"):
+        in_new_process(dying, 1)
+
+
+def test_growth_does_not_go_with_options_of_comparisons(capsys: pytest.CaptureFixture[str]) -> None:
+    for option in (["--only", "plan"], ["--repeats", "2"], ["--against", "swm"]):
+        assert main(["bench", "--growth", *option]) == 1
+        assert "--growth measures ours alone, all of it: leave out" in capsys.readouterr().err
+
+
+def test_an_exponent_is_that_of_the_upper_half() -> None:
+    assert exponent([10, 100, 1000, 10_000, 100_000], [7, 1, 10, 100, 1000]) == pytest.approx(1)
+    assert exponent([], []) is exponent([5], [1.0]) is exponent([5, 6], [1.0, 1.0]) is None
+
+
+@pytest.mark.parametrize("measure", [*all_curves(), curve("nothing", idle)], ids=lambda measure: measure.name)
+def test_curves_run_in_small(measure: Curve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reachcost_tools.bench.growth.point.ENOUGH", 0.0)
+    monkeypatch.setattr("reachcost_tools.bench.growth.learning.ROWS", 1000)
+    monkeypatch.setattr("reachcost_tools.bench.growth.learning.PAIRS", 1000)
+    assert measured(measure.prepare, min(measure.sizes[0], 1000), tmp_path).seconds > 0
+
+
+def test_names_and_sizes_tell_curves_and_points_apart() -> None:
+    curves = all_curves()
+    assert len({line.name for line in curves}) == len(curves)
+    assert all([*line.sizes] == sorted({*line.sizes}) for line in curves)
+
+
+@pytest.mark.published
+def test_the_published_record_keeps_every_promise_and_the_page_shows_it() -> None:
+    record = json.loads(PUBLISHED.read_text())
+    assert {name: line["sizes"] for name, line in record["curves"].items()} == {
+        line.name: [*line.sizes] for line in all_curves()
+    }
+    assert broken_promises(record) == []
+    page = (ROOT / "docs" / "speed.md").read_text()
+    assert "\n".join(table(record)) in page

@@ -1,0 +1,68 @@
+"""The bundled PushT models are what the documentation says, on logs that nothing was trained or chosen on."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from reachcost.worldmodels.check import check_world_model
+from reachcost.worldmodels.loading import CHECKOUT, load_world_model, zoo
+
+pytest.importorskip("pymunk")
+
+from reachcost.tasks.pusht import PushT
+from reachcost_tools.benchmarks.pusht_models import measure
+
+ROOT = Path(__file__).parents[2]
+NAMES = [name for name in zoo() if "-pusht-" in name]
+RECORD: dict[str, Any] = json.loads((ROOT / "results" / "benchmarks" / "pusht_models.json").read_text())["rates"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_bundled_model_keeps_the_contract(name: str) -> None:
+    logs = PushT(workers=1).generate_logs(episodes=4, seed=77)
+    check_world_model(load_world_model(name), logs.observations(np.array([0, 40, 300])), torch.randn(3, 6, 5, 10))
+    assert sum(path.stat().st_size for path in (CHECKOUT / name).iterdir()) <= 6_000_000
+
+
+@pytest.mark.slow
+def test_a_bundled_model_has_the_quality_that_is_recorded_of_all() -> None:
+    task, name = PushT(workers=1), NAMES[0]
+    found = measure(load_world_model(name), task, task.generate_logs(episodes=60, seed=77))
+    *positions, sine, cosine = found["r2"].values()
+    assert min(positions) >= 0.98
+    assert min(sine, cosine) >= 0.9
+    assert found["rollouts"][-1]["block px"] <= 1.3 * RECORD[name]["rollouts"][-1]["block px"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_model_card_is_of_the_published_command(name: str) -> None:
+    training = load_world_model(name).card["training"]
+    assert training["metrics"]["probe_r2_least"] >= 0.9
+    assert training["plan"] | {"seed": 0} == training["plan"] | {"seed": 0, "size": "objects", "kind": name[:4]}
+    assert (
+        f"train-model {name[:4]} --task TASK --logs FILE --out DIR --size objects"
+        in (CHECKOUT / name / "README.md").read_text()
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_documentation_gives_the_numbers_of_the_record(name: str) -> None:
+    (row,) = re.findall(rf"^\| `{name}` \|(.*)\|$", (ROOT / "docs" / "world-models.md").read_text(), re.MULTILINE)
+    assert [cell.strip() for cell in row.split("|")] == [f"{value:.3f}" for value in RECORD[name]["r2"].values()]
+
+
+def test_the_documentation_gives_the_mean_errors_of_rollouts() -> None:
+    text = (ROOT / "docs" / "world-models.md").read_text()
+    for kind in ("lewm", "pldm"):
+        rollouts = [RECORD[name]["rollouts"] for name in NAMES if name.startswith(kind)]
+        assert len(rollouts) == 3
+        for row, number in zip(zip(*rollouts, strict=True), range(1, 6), strict=True):
+            means = [np.mean([found[key] for found in row]) for key in row[0] if key != "blocks"]
+            assert f"| {number} | " + " | ".join(f"{mean:.1f}" for mean in means) + " |" in text
