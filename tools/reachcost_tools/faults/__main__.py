@@ -21,6 +21,7 @@ from reachcost.core.json_files import read_json
 from reachcost.core.machine import cores
 from reachcost.core.progress import ConsoleProgress
 from reachcost_tools.faults.attempt import Attempt
+from reachcost_tools.faults.browser import CHROMIUM, MISSING
 from reachcost_tools.faults.registry import CLASSES
 
 WORKER = ("-m", "reachcost_tools.faults.worker")
@@ -47,6 +48,8 @@ def faults(
     console, found = Console(), {name: list[Attempt]() for name in counts}
     progress = ConsoleProgress(console)
     progress.step("faults")
+    if CHROMIUM is None and {"mutated", "hostile"} & counts.keys():
+        progress.say(MISSING)
     with tempfile.TemporaryDirectory(prefix="faults-", ignore_cleanup_errors=True) as scratch:
         steps = iter(progress.track(range(sum(counts.values())), "tries"))
         for name, attempt in _attempts(counts, Path(scratch), jobs or cores()):

@@ -31,7 +31,6 @@ from reachcost.experiments.cells.schedule import TableRequest
 from reachcost.experiments.sweep.file import read_sweep
 from reachcost.explorer.requests import Asked
 from reachcost.heads.storage import load_head
-from reachcost.report.report import Report
 from reachcost.worldmodels.loading import load_world_model
 from reachcost_tools.faults.formats import models, records
 from reachcost_tools.faults.formats.logs import ACTIONS, ENDS, LENGTHS, ROWS, STATES
@@ -78,7 +77,7 @@ def checkpoint(directory: Path) -> Any:
 
 def page(name: str) -> Write:
     """What makes a report of a record."""
-    return lambda directory: len(Report(directory / name).html())
+    return lambda directory: len(records.page(directory / name))
 
 
 def sweep(directory: Path) -> Any:
