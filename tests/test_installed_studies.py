@@ -44,20 +44,24 @@ STUDY = Tables(name="mine", protocol=1, tables={"sums": TablePlan("Sums.", ("sum
 """
 
 
-def package(directory: Path, entry: str) -> None:
+def package(directory: Path, entry: str, group: str = "reachcost.studies") -> None:
     """A package of one module, installed in a directory: the module, and what an installer writes about it."""
     (directory / "my_study.py").write_text(STUDY)
     information = directory / "my_study-1.0.dist-info"
     information.mkdir(parents=True)
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: my-study\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text(f"[reachcost.studies]\nmine = {entry}\n")
+    (information / "entry_points.txt").write_text(f"[{group}]\nmine = {entry}\n")
+
+
+def reachcost(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(directory), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path}
+    command = [sys.executable, "-m", "reachcost", *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
 def reproduce(name: str, directory: Path) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(directory), *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-m", "reachcost", "reproduce", name, "--out", str(directory / "out")]
-    environment = {**os.environ, "PYTHONPATH": path}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return reachcost(directory, "reproduce", name, "--out", str(directory / "out"))
 
 
 def test_a_table_of_an_installed_package_is_reproduced(tmp_path: Path) -> None:
@@ -74,3 +78,10 @@ def test_a_study_that_cannot_be_imported_is_named(entry: str, tmp_path: Path) ->
     ended = reproduce("sums", tmp_path)
     assert ended.returncode == 1
     assert entry in ended.stderr
+
+
+def test_a_command_that_cannot_be_imported_breaks_no_other(tmp_path: Path) -> None:
+    package(tmp_path, "my_commands:run", "reachcost.commands")
+    ended = reachcost(tmp_path, "demo", "--help")
+    assert ended.returncode == 0
+    assert "my_commands" in ended.stderr

@@ -104,7 +104,7 @@ def test_rows_of_all_runs_are_one_table_for_everybody_else(packed: Path) -> None
 
 
 def test_a_packed_run_of_another_configuration_is_refused(packed: Path) -> None:
-    with pytest.raises(ReachcostError, match=r"run-1.*seed is 1 there and 7 here.*--drop"):
+    with pytest.raises(ReachcostError, match=r"run-1.*seed is 1 there and 7 here.*pack"):
         require_config(read_run(path_of(packed, 1)), {"seed": 7})
 
 

@@ -53,7 +53,14 @@ GROUP = "reachcost.commands"
 
 def commands() -> dict[str, Callable[..., int | None]]:
     """Every command by its name: those of the library, then those that installed packages add."""
-    return {**COMMANDS, **{entry.name: entry.load() for entry in entry_points(group=GROUP)}}
+    found = dict(COMMANDS)
+    for entry in entry_points(group=GROUP):
+        try:
+            found[entry.name] = entry.load()
+        except (ImportError, AttributeError) as error:
+            what = f"the command {entry.name} of {entry.value} cannot be imported ({error}): install that package again"
+            warnings.warn(what, ReachcostWarning, stacklevel=2)
+    return found
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -41,7 +41,7 @@ HEAD = HeadPlan(pairs=50_000)
 AUDITED, CANDIDATES = 8, 64
 """Episodes that are audited, and candidates that are ranked, for the report: seconds."""
 OUTCOMES = ("success", "same", "cross", "wrong_room", "stuck")
-PAPER = {"raw": dict(zip(OUTCOMES, (7.0, 10.0, 4.0, 45.3, 10.3), strict=True))}
+PAPER: dict[str, dict[str, float]] = {"raw": dict(zip(OUTCOMES, (7.0, 10.0, 4.0, 45.3, 10.3), strict=True))}
 """Outcomes that the paper prints, means over its three world models with all rollouts."""
 
 

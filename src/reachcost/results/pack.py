@@ -30,7 +30,7 @@ FORMAT = "reachcost-pack/1"
 NAME = "pack.json"
 RUN, RUNS = "run", "runs"
 """The column that names the run, and where a Parquet file lists its runs in the order of its row groups."""
-DROP = "drop the run from its pack, as docs/reproduce.md shows,"
+DROP = "drop the run from its pack (docs/reproduce.md)"
 REMEDY = f"restore the pack from its source, or {DROP} and run the command again"
 OPTIONS: dict[str, Any] = {"compression": "zstd", "write_statistics": False, "store_schema": False}
 """What makes files small whose row groups are."""
