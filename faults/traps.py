@@ -28,7 +28,6 @@ from reachcost.commands.sweep import read_file
 from reachcost.data.logs.hdf5 import open_logs
 from reachcost.explore.asked import Asked
 from reachcost.heads.storage import load_head
-from reachcost.report.report import Report
 from reachcost.studies.sweep.file import read_sweep
 from reachcost.worldmodels.loading import load_world_model
 
@@ -74,7 +73,7 @@ def checkpoint(directory: Path) -> Any:
 
 def page(name: str) -> Write:
     """What makes a report of a record."""
-    return lambda directory: len(Report(directory / name).html())
+    return lambda directory: len(records.page(directory / name))
 
 
 def sweep(directory: Path) -> Any:
