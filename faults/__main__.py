@@ -17,6 +17,7 @@ import tyro
 from rich.console import Console
 
 from faults.attempt import Attempt
+from faults.browser import CHROMIUM, MISSING
 from faults.registry import CLASSES
 from reachcost.base.atomic import write_file
 from reachcost.base.jsons import read_json
@@ -47,6 +48,8 @@ def faults(
     console, found = Console(), {name: list[Attempt]() for name in counts}
     progress = ConsoleProgress(console)
     progress.step("faults")
+    if CHROMIUM is None and {"mutated", "hostile"} & counts.keys():
+        progress.say(MISSING)
     with tempfile.TemporaryDirectory(prefix="faults-", ignore_cleanup_errors=True) as scratch:
         steps = iter(progress.track(range(sum(counts.values())), "tries"))
         for name, attempt in _attempts(counts, Path(scratch), jobs or cores()):

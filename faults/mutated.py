@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from faults.attempt import Attempt
+from faults.browser import Pages, pages
 from faults.formats import FORMATS
 from faults.isolated import Here, Isolated, Outcome, isolated
 from faults.mutations import ANOTHER, mutate
@@ -22,13 +23,13 @@ SECONDS = 60
 
 def tries(count: int, scratch: Path) -> Iterator[Attempt]:
     """Damage a file and read it, so many times; formats take turns."""
-    with isolated(SECONDS, "faults.formats") as process:
-        yield from tried(count, scratch, process)
+    with isolated(SECONDS, "faults.formats") as process, pages() as opened:
+        yield from tried(count, scratch, process, opened)
 
 
-def tried(count: int, scratch: Path, process: Isolated | Here) -> Iterator[Attempt]:
-    """The same, read by a certain process."""
-    whole = {name: Whole(name, scratch / "whole" / str(number), process) for number, name in enumerate(FORMATS)}
+def tried(count: int, scratch: Path, process: Isolated | Here, opened: Pages) -> Iterator[Attempt]:
+    """The same, read by a certain process; pages of damaged records are opened in a browser."""
+    whole = {name: Whole(name, scratch / "whole" / str(number), process, opened) for number, name in enumerate(FORMATS)}
     samples = [(each.place / each.files[0]).read_bytes() for each in whole.values()]
     for number in range(count):
         name = [*FORMATS][number % len(FORMATS)]
@@ -39,22 +40,26 @@ def tried(count: int, scratch: Path, process: Isolated | Here) -> Iterator[Attem
         how, data = mutate((damaged / file).read_bytes(), samples, rng)
         (damaged / file).write_bytes(data)
         outcome = process.run(read, name, damaged)
+        complaint = opened.complaint(damaged)
         shutil.rmtree(damaged)
         sealed = FORMATS[name].sealed and how != ANOTHER  # which may be a whole file that is read as well
-        yield Attempt(f"{name}, {file}: {how} (try {number})", wrong(outcome, whole[name].undisturbed, sealed))
+        wrongly = wrong(outcome, whole[name].undisturbed, sealed) or complaint
+        yield Attempt(f"{name}, {file}: {how} (try {number})", wrongly)
 
 
 class Whole:
     """The files of a format as they were written, and what reading them gives."""
 
-    def __init__(self, name: str, place: Path, process: Isolated | Here) -> None:
+    def __init__(self, name: str, place: Path, process: Isolated | Here, opened: Pages) -> None:
         self.place = place
         place.mkdir(parents=True)
         written = process.run(write, name, place)
+        found = sorted(path.relative_to(place) for path in place.rglob("*") if path.is_file())
         self.undisturbed = process.run(read, name, place)
         if written.how != "returned" or self.undisturbed.how != "returned":
             raise RuntimeError(f"{name} cannot be read as it was written: {written} {self.undisturbed}")
-        found = sorted(path.relative_to(place) for path in place.rglob("*") if path.is_file())
+        if complaint := opened.complaint(place):
+            raise RuntimeError(f"the page of {name} cannot be used as it was written: {complaint}")
         self.files = [path for path in found if not any(str(path).endswith(end) for end in FORMATS[name].ignored)]
 
 

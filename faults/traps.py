@@ -29,7 +29,6 @@ from reachcost.commands.sweep import read_file, study_of_sweep
 from reachcost.data.logs.hdf5 import open_logs
 from reachcost.explore.asked import Asked
 from reachcost.heads.storage import load_head
-from reachcost.report.report import Report
 from reachcost.studies.cells.cell import StudyRef
 from reachcost.studies.cells.plan import plan_of
 from reachcost.studies.cells.schedule import TableRequest
@@ -78,7 +77,7 @@ def checkpoint(directory: Path) -> Any:
 
 def page(name: str) -> Write:
     """What makes a report of a record."""
-    return lambda directory: len(Report(directory / name).html())
+    return lambda directory: len(records.page(directory / name))
 
 
 def sweep(directory: Path) -> Any:

@@ -1,4 +1,4 @@
-"""Odd values behind a valid checksum: any JSON value in any place of a configuration, sealed anew."""
+"""Odd values: any JSON value in any place of a configuration, sealed anew, or of a record that a report is made of."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies
+from numpy.random import Generator
 
-from faults.formats import models
+from faults.formats import models, records
 from faults.formats.format import Wrong
 from faults.traps import resealed
 from reachcost.base.seeding import generator
@@ -38,6 +39,47 @@ def configured(number: int, directory: Path) -> str:
         return read(directory)
     except Wrong as found:
         raise AssertionError(f"{found}: {_changed(directory / name)}") from found
+
+
+RECORDS = {
+    "scene.json": records.scene,
+    "audit.scene.json": records.audit,
+    "audit.json": records.audit,
+    "tables/made.json": records.table,
+}
+"""What reports are made of, and what writes it."""
+
+
+def changed(number: int, directory: Path) -> int:
+    """Change one to three places of a record, and make a report of it; the n-th change is always one."""
+    rng = generator(0, "changed-records", number)
+    name = "scene.json" if number % 2 else str(rng.choice([*RECORDS]))
+    RECORDS[name](directory)
+    document = json.loads((directory / name).read_text())
+    for _ in range(int(rng.integers(1, 4))):
+        places = [*_places(document)]
+        holder, key = places[rng.integers(len(places))]
+        _disagree(holder, key, places, number, rng)
+    (directory / name).write_text(json.dumps(document))
+    return len(records.page(directory / name.replace("audit.scene", "audit")))
+
+
+def _disagree(holder: Any, key: Any, places: list[tuple[Any, Any]], number: int, rng: Generator) -> None:
+    """Change a value so that it often still has its type, and no longer agrees with others."""
+    value, how = holder[key], rng.random()
+    if how < 0.1:
+        holder[key] = _drawn(number)
+    elif how < 0.25:
+        del holder[key]
+    elif how < 0.4 and isinstance(holder, list):
+        holder.insert(key, json.loads(json.dumps(value)))
+    elif isinstance(value, bool):
+        holder[key] = not value
+    elif isinstance(value, int | float):
+        holder[key] = type(value)(rng.choice([value + 1, value - 1, -value, 0, 2 * value, 1e6 * value, 1e18]))
+    else:
+        like = [one[at] for one, at in places if type(one[at]) is type(value)]
+        holder[key] = json.loads(json.dumps(like[rng.integers(len(like))]))
 
 
 def _change(config: dict[str, Any], number: int) -> None:

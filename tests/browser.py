@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,9 +10,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+from faults.browser import CHROMIUM, launched
+
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 AT_HOME = ("127.0.0.1", "localhost", "[::1]", "")
 """Hosts that a page may talk to; files, data and blobs have none."""
@@ -25,13 +25,8 @@ def started() -> Iterator[Browser]:
     if CHROMIUM is None:
         assert not os.environ.get("CI"), "CI installs chromium: see .ci/run"
         pytest.skip("no chromium here: pages were not looked at (Debian: apt-get install chromium)")
-    with sync_playwright() as playwright:
-        quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*quiet, "--disable-sync"])
-        try:
-            yield browser
-        finally:
-            browser.close()
+    with launched() as browser:
+        yield browser
 
 
 @contextmanager

@@ -114,6 +114,16 @@ def test_wrong_outcomes_are_listed_and_counted(
         faults(only=("floods",), out=tmp_path)
 
 
+def test_what_cannot_be_opened_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("faults.__main__.WORKER", ("-c", WORKER))
+    for browser, said in ((None, True), ("chromium", False)):
+        monkeypatch.setattr("faults.__main__.CHROMIUM", browser)
+        assert faults(only=("hostile",), tries=1, out=tmp_path) == 0
+        assert ("no chromium" in capfd.readouterr().out) is said
+
+
 WORKER = """
 import json, sys
 name, count, _ = sys.argv[1:]

@@ -7,15 +7,19 @@ from pathlib import Path
 import pytest
 
 from faults import hostile, mutated
+from faults.browser import Pages, pages
 from faults.formats import FORMATS
 from faults.isolated import Here, isolated
 from faults.parsed import counted, feed, parsers
+from faults.values import changed
 from reachcost.errors import ReachcostError
+from tests.browser import started
 
 
 def test_damaged_files_of_every_format_are_refused_or_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(FORMATS, "logs (Lance)", raising=False)  # it must not be loaded where others fork
-    found = [*mutated.tried(40, tmp_path, Here())]
+    with pages() as opened:
+        found = [*mutated.tried(40, tmp_path, Here(), opened)]
     assert len(found) == 40
     assert [attempt for attempt in found if attempt.wrong] == []
 
@@ -30,8 +34,40 @@ def test_what_hangs_dies_or_raises_is_noticed() -> None:
 
 
 def test_hostile_files_run_nothing_and_get_a_sentence(tmp_path: Path) -> None:
-    found = [*hostile.tried(40, tmp_path, Here())]
+    with pages() as opened:
+        found = [*hostile.tried(40, tmp_path, Here(), opened)]
     assert [attempt for attempt in found if attempt.wrong] == []
+
+
+BROKEN = {
+    "<main>fine</main>": "",
+    "<main></main>": "empty",
+    "<main>broken<script>draw.all()</script></main>": "draw is not defined",
+    "<main>late<select onchange='draw.all()'><option>1</select></main>": "draw is not defined",
+    "<main>code<script>alert(1)</script></main>": "dialog",
+    "<main>flat<canvas width=9 height=0></canvas></main>": "9 x 0",
+}
+
+
+def test_a_page_that_is_broken_is_noticed(tmp_path: Path) -> None:
+    with started() as browser:
+        opened = Pages(browser)
+        for page, told in BROKEN.items():
+            (tmp_path / "page.html").write_text(f"<!doctype html><link rel=icon href=data:,>{page}")
+            complaint = opened.complaint(tmp_path)
+            assert told in complaint
+            assert bool(told) is bool(complaint)
+            assert not [*tmp_path.iterdir()]
+
+
+def test_other_values_in_records_are_refused_or_make_a_page_that_works(tmp_path: Path) -> None:
+    found: list[str] = []
+    with pages() as opened:
+        for number in (15, 60, 151, 198):  # what made broken pages
+            (tmp_path / str(number)).mkdir()
+            outcome = Here().run(changed, number, tmp_path / str(number))
+            found.append(hostile.wrong(outcome, tmp_path, harmless=True) or opened.complaint(tmp_path))
+    assert found == [""] * 4
 
 
 def test_every_parser_takes_what_it_begins_with_and_refuses_noise() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from faults.browser import PAGE
 from faults.formats.format import Format, digest
 from reachcost.audits.planner import Audit
 from reachcost.audits.record import write_audit
@@ -92,12 +93,23 @@ def audit(directory: Path) -> None:
 
 
 def scene(directory: Path, name: str = "scene.json") -> None:
-    """An episode on a plane, with a map and frames."""
+    """Two episodes on a plane under two costs, with maps and frames."""
     frames = np.arange(3 * 8 * 8 * 3, dtype=np.uint8).reshape(3, 8, 8, 3)
-    way = Way("raw", "stuck", False, 2, 0.5, ((0.0, 0.0), (0.5, 0.5), (1.0, 1.0)), strip(frames))
+    places, costs = ((0.0, 0.0), (0.5, 0.5), (1.0, 1.0)), ("raw", "trm")
     field = Field.of(np.linspace(0, 1, 12).reshape(3, 4))
-    episode = Episode(0, "far", (1.0, 1.0), strip(frames[:1]), (way,), {"raw": field})
-    Scene("a plane", ("raw",), {"raw": "steps"}, Map((0.0, 0.0), (1.0, 1.0)), (episode,), 4).write(directory / name)
+    episodes = [
+        Episode(
+            number,
+            "far",
+            (1.0, 1.0),
+            strip(frames[:1]),
+            tuple(Way(cost, "stuck", False, 2, 0.5, places, strip(frames)) for cost in costs),
+            dict.fromkeys(costs, field),
+        )
+        for number in range(2)
+    ]
+    units = dict.fromkeys(costs, "steps")
+    Scene("a plane", costs, units, Map((0.0, 0.0), (1.0, 1.0)), tuple(episodes), 4).write(directory / name)
 
 
 def table(directory: Path) -> None:
@@ -111,10 +123,11 @@ def table(directory: Path) -> None:
 
 
 def page(path: Path) -> str:
-    """What a report makes of a record: all of it is shown, none of it runs."""
+    """What a report makes of a record, kept beside it to be opened: all of it is shown, none of it runs."""
     text = Report(path).html()
     if "<script>alert" in text:
         raise AssertionError("what a record says became part of the page")
+    (path.parent / PAGE).write_text(text)
     return text
 
 

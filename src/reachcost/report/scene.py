@@ -62,13 +62,15 @@ def _bytes(text: str) -> bytes:
 
 
 def _size(image: str) -> tuple[int, int]:
-    """Width and height of a data URI, as its header has them; zeros where it is not an image."""
+    """Width and height of a data URI, zeros where it is not a whole image; nothing is decompressed."""
     found = _IMAGE.fullmatch(image)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            return Image.open(BytesIO(_bytes(found[1] if found else "")), formats=("PNG", "JPEG")).size
-    except (OSError, ValueError, Warning, Image.DecompressionBombError):
+            picture = Image.open(BytesIO(_bytes(found[1] if found else "")), formats=("PNG", "JPEG"))
+            picture.verify()
+            return picture.size
+    except (OSError, SyntaxError, ValueError, Warning, Image.DecompressionBombError):
         return 0, 0
 
 
