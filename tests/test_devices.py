@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -168,6 +169,7 @@ def test_half_precision_that_ends_the_process_is_refused(
     monkeypatch.setattr(half, "half_precision_runs", half.half_precision_runs.__wrapped__)
     with pytest.raises(ReachcostError, match="this CPU"):
         rc.halved(rc.load_world_model("lewm-tworoom-3072"))
+    assert doctest.testmod(half).failed == 0
     assert main(["check", "lewm-tworoom-3072", "--half", "--device", "cpu"]) == 1
     assert "half precision" in capsys.readouterr().err
 

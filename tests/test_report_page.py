@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from playwright.sync_api import Browser, Page, expect
 
 import reachcost as rc
@@ -186,4 +187,15 @@ def test_costs_are_shown_whatever_javascript_calls_so(browser: Browser, world: r
     runs = straight_runs(world, world.evaluation_set("high-distance").spread(2), names)
     with opened(browser, rc.Report(runs, task=world).save(tmp_path / "odd.html").as_uri()) as page:
         assert page.locator(".way code").all_inner_texts() == [*names]
+        assert said(page).startswith("Step 6 of 6")
+
+
+def test_a_map_of_one_huge_cost_is_drawn(
+    browser: Browser, world: rc.TwoRoom, lewm: JepaWorldModel, tmp_path: Path
+) -> None:
+    costs = {"huge": lambda terminal, goal: torch.full(terminal.shape[:2], 1e16)}
+    runs = straight_runs(world, world.evaluation_set("high-distance").spread(2), ("huge",))
+    page_of = rc.Report(runs, task=world, model=lewm, costs=costs).save(tmp_path / "huge.html").as_uri()
+    with opened(browser, page_of) as page:
+        assert page.locator("#fields canvas").count() > 0
         assert said(page).startswith("Step 6 of 6")

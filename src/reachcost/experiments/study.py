@@ -187,7 +187,7 @@ class Study(Tables):
     heads: Mapping[str, HeadPlan] = field(default_factory=dict)
     """Learned costs by name."""
     costs: Mapping[str, CostPlan] = field(default_factory=dict)
-    """Costs of its own, beside the heads and those of `studies.costs`."""
+    """Custom costs, in addition to the heads and those of `experiments/costs.py`."""
     foreign_sets: Mapping[str, Callable[[], tuple[Task, EvaluationSet]]] = field(default_factory=dict)
     """Evaluation sets of other logs or worlds; the heads run on them are those of the study's own set."""
     quick_planner: Planner | None = None

@@ -31,7 +31,7 @@ const draw = (() => {
   function range(values) {
     let low = Infinity, high = -Infinity;
     for (const value of values.flat()) if (value !== null) { low = Math.min(low, value); high = Math.max(high, value); }
-    return low < high ? [low, high] : [low, low + 1];
+    return low < high ? [low, high] : [low, low + Math.max(1, 1e-6 * Math.abs(low))]; // low + 1 may round to low
   }
 
   // A canvas as sharp as the screen, as high as the plane asks for; `at` maps places to it, `place` back.

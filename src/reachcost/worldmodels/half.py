@@ -36,7 +36,8 @@ def halved(model: JepaWorldModel) -> JepaWorldModel:
     end the process.
 
     >>> from reachcost import load_world_model
-    >>> halved(load_world_model("lewm-tworoom-3072")).latent_dim
+    >>> model = load_world_model("lewm-tworoom-3072")
+    >>> (halved(model) if half_precision_runs() else model).latent_dim
     192
     """
     if model.parts.device.type == "cpu" and not half_precision_runs():
