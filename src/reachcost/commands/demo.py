@@ -42,13 +42,14 @@ def demo(
         studied.scene.write(out / SCENE_FILE)
     page = Report(studied.material(), title="reachcost demo").save(out / "report.html")
     success = {row.cost: row.ours["success"] for row in table.rows if not row.setting}
-    console.print(table.terminal(f"{table.rows[0].n} episodes: only the terminal cost changes, last the planner, too"))
+    title = f"{table.rows[0].n} episodes. Only the terminal cost changes; the last row also changes the planner."
+    console.print(table.terminal(title))
     if success["trm"] <= success["raw"]:
         console.print("trm is no better than raw here: give it more --log-episodes, or ask for more --episodes")
     shown = f"{picture}, moving in {picture.with_suffix('.gif').name}" if picture else None
     console.print(
         "raw is plain latent distance; trm learned from logged times alone (reachcost fit --labels temporal).\n"
-        "trm-shuffled learned from permuted times; random is the floor, oracle a yardstick.\n"
+        "trm-shuffled learned from permuted times; random is the floor, oracle the reference.\n"
         f"picture {shown or 'none: no episode was repaired, ask for more --episodes'}\n"
         f"table   {out / 'tables' / 'demo.md'}",
         highlight=False,

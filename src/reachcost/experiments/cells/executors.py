@@ -37,11 +37,11 @@ class Executor(Protocol):
     @property
     def places(self) -> int:
         """How many cells are computed at a time."""
-        raise NotImplementedError
+        ...
 
     def submit(self, cell: Cell) -> Future[Any]:
         """Start a cell whose needs are recorded."""
-        raise NotImplementedError
+        ...
 
     def answer(self, future: Future[Any]) -> Answer | None:
         """What a finished cell came to; None if its worker died."""
