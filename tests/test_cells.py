@@ -247,7 +247,7 @@ def test_ray_is_asked_for_where_it_is_needed(
     error = capsys.readouterr().err
     assert re.fullmatch(r"reachcost: --on ray needs Ray \(.*\): pip install 'reachcost\[ray\]'\n", error)
     assert main(["reproduce", "toponav", "--address", "auto"]) == 1
-    assert "--address is that of a Ray cluster: give --on ray beside it" in capsys.readouterr().err
+    assert "--on ray" in capsys.readouterr().err
 
 
 def test_logs_are_drawn_once_for_all_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -473,7 +473,7 @@ def test_the_command_shows_a_plan(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_workers_are_processes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "toponav", "--workers", "2"]) == 1
-    assert "--workers are processes: give --on local" in capsys.readouterr().err
+    assert "--on local" in capsys.readouterr().err
     assert main(["reproduce", "toponav", "--on", "local", "--workers", "0"]) == 1
     assert "--workers 0: give 1 or more" in capsys.readouterr().err
 

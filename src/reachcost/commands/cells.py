@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 On = Literal["here", "local", "ray"]
 """In this process, in worker processes of this machine, or on a Ray cluster."""
 PUBLISHED = Path("results")
-"""Where records are that tell what cells take, beside those of --out."""
+"""Directory whose records estimate the time of cells, in addition to those of --out."""
 
 
 def require_place(on: On, workers: int | None, address: str | None) -> None:
     """Refuse workers where there are none, and an address of nothing."""
     require_least(1, workers=workers)
     if workers is not None and on == "here":
-        raise ReachcostError("--workers are processes: give --on local beside it")
+        raise ReachcostError("--workers sets a number of processes: add --on local")
     if address is not None and on != "ray":
-        raise ReachcostError("--address is that of a Ray cluster: give --on ray beside it")
+        raise ReachcostError("--address is that of a Ray cluster: add --on ray")
 
 
 def tables_made(

@@ -58,16 +58,15 @@ def fit(
         logs: Dataset of stable-worldmodel (HDF5 or Lance), D4RL, Minari or npz, with frames, or with states alone if
             --task draws them.
         out: Directory for the head.
-        task: The world that draws frames of logged states; its evaluation sets are kept out of training.
-            Your own is module:Class or file.py:Class.
-        recipe: How the head is trained: our way; on logged times, the paper's way, or the best of several on held-out
-            logs, which takes about ten times as long (auto).
-        labels: Where times come from: single episodes (temporal); shortest ways over all of them (stitched); what the
-            world model imagines from logged frames, whose order then does not matter (imagined); both of these
-            (mixed); or what the logs can bear, by what is measured on them (auto), which beside a recipe for logged
-            times are these.
-        pairs: Training pairs of an epoch.
-        seed: Of pairs and head.
+        task: The task that renders frames of logged states; its evaluation sets are kept out of training.
+            A custom task is module:Class or file.py:Class.
+        recipe: Training recipe: ours; the paper's (paper); or the best of several on held-out logs (auto), which takes
+            about ten times as long. The last two use temporal labels.
+        labels: Label source. `auto` (default) picks the best source that the logs support; `temporal` uses time gaps
+            within episodes; `stitched` the shortest paths through all episodes; `imagined` trajectories that the world
+            model predicts from logged frames, in any order; `mixed` both of the last two.
+        pairs: Number of training pairs per epoch.
+        seed: Seed of pairs and head.
         shuffled: Permute the labels: the control that must fail.
         report: HTML file for a report: how the head learned, and what it says about the world.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.

@@ -1,4 +1,4 @@
-"""`reachcost reproduce`: tables and figures with the paper's numbers beside ours."""
+"""`reachcost reproduce`: tables and figures with the paper's numbers next to ours."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def reproduce(
     workers: int | None = None,
     address: str | None = None,
 ) -> None:
-    """Reproduce tables and figures of the paper, with its numbers beside ours. Interrupt and repeat at will.
+    """Reproduce tables and figures of the paper, with its numbers next to ours. It can be interrupted and resumed.
 
     Args:
         name: A table, a figure, a group of them (`figures` for all of these), or `all`; a wrong name lists them.
         out: Directory for records, tables and figures.
         report: HTML file for a report, with maps and episodes; heads that were not kept are trained again for it.
         device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
-        plan: Only show what is done, what remains, and about how long that takes.
-        on: Compute here, in one process, in local worker processes, or on a Ray cluster.
-        workers: How many of these; by default one for each core.
-        address: Of the cluster: auto, host:port or ray://host:port; by default what RAY_ADDRESS says, or a new one of
-            this machine.
+        plan: Only show what is recorded, what is missing, and about how long that takes.
+        on: Where to compute: in this process (here), in local worker processes (local), or on a Ray cluster (ray).
+        workers: Number of worker processes; by default one per core.
+        address: Address of the Ray cluster: auto, host:port or ray://host:port; by default that of RAY_ADDRESS, or a
+            new cluster on this machine.
     """
     from reachcost.core.devices import use_device
     from reachcost.experiments.registry import all_figures, behind, draw, lacking, request_of, require_ready, results_of
