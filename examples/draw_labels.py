@@ -27,18 +27,18 @@ WALL = 112
 BLUE, ORANGE = "#0072B2", "#D55E00"
 
 
-def rooms(axis: Axes, task: rc.TwoRoom, title: str) -> None:
+def rooms(axis: Axes, task: rc.tasks.TwoRoom, title: str) -> None:
     """The empty rooms below what is drawn."""
     axis.imshow(background(task.layout).astype(np.uint8), alpha=0.5)
     axis.set(xlim=(10, 214), ylim=(214, 10), title=title)
 
 
 def draw_graph(
-    task: rc.TwoRoom, whole: rc.Latents, latents: rc.Latents, imagined: rc.ImaginedPairs, path: Path
+    task: rc.tasks.TwoRoom, whole: rc.Latents, latents: rc.Latents, imagined: rc.labels.ImaginedPairs, path: Path
 ) -> None:
     """Logs that leave the door out, trajectories imagined from them, and the edges between imagined places."""
     # Fitted on all logs, to be drawn with: one of the left panel's logs alone does not read the places that they lack.
-    probe = rc.fit_probe(whole.values, task.coordinates(whole.logs.columns["state"]))
+    probe = rc.data.fit_probe(whole.values, task.coordinates(whole.logs.columns["state"]))
     rng = np.random.default_rng(0)
     figure, (left, middle, right) = new_figure(3)
     rooms(left, task, "logs that stay 95 px from the door")
@@ -61,7 +61,9 @@ def draw_graph(
     figure.savefig(path, dpi=100, metadata={"Software": None})
 
 
-def draw_costs(task: rc.TwoRoom, model: rc.WorldModel, heads: dict[str, rc.LearnedHead], path: Path) -> None:
+def draw_costs(
+    task: rc.tasks.TwoRoom, model: rc.WorldModel, heads: dict[str, rc.heads.LearnedHead], path: Path
+) -> None:
     """What each head says of every place, and the truth, for one goal."""
     x, y = np.meshgrid(np.arange(21.0, 204, 3), np.arange(21.0, 204, 3))
     points = np.stack([x, y], axis=-1).reshape(-1, 2).astype(np.float32)
@@ -83,12 +85,12 @@ def draw_costs(task: rc.TwoRoom, model: rc.WorldModel, heads: dict[str, rc.Learn
 
 def main(out: Path) -> None:
     """Train heads on logs without the door, and draw."""
-    task, model = rc.TwoRoom(), rc.load_world_model(MODEL)
+    task, model = rc.tasks.TwoRoom(), rc.load_world_model(MODEL)
     whole = rc.encode_logs(model, task.generate_logs(10_000, seed=0))
     latents = covered_latents(whole, "limited", task, None, task.evaluation_set("high-distance"), seed=0)
-    imagined = rc.ImaginedPairs(model, latents)
+    imagined = rc.labels.ImaginedPairs(model, latents)
     heads = {
-        "logged times, no door in the logs": rc.fit(rc.TemporalPairs(latents, holdout=0.1)),
+        "logged times, no door in the logs": rc.fit(rc.labels.TemporalPairs(latents, holdout=0.1)),
         "imagined ways, from the same logs": rc.fit(imagined),
     }
     out.mkdir(parents=True, exist_ok=True)

@@ -32,7 +32,7 @@ def new_figure(panels: int) -> tuple[Figure, list[Axes]]:
     return figure, axes
 
 
-def draw_world(task: rc.TwoRoom, path: Path) -> None:
+def draw_world(task: rc.tasks.TwoRoom, path: Path) -> None:
     """A frame of the task, and trajectories of the public policy in the same room and across the wall."""
     logs = task.generate_logs(episodes=60, seed=0)
     figure, (left, right) = new_figure(2)
@@ -51,7 +51,7 @@ def draw_world(task: rc.TwoRoom, path: Path) -> None:
     figure.savefig(path, dpi=110, metadata={"Software": None})
 
 
-def draw_distances(task: rc.TwoRoom, path: Path) -> None:
+def draw_distances(task: rc.tasks.TwoRoom, path: Path) -> None:
     """Euclidean and geodesic distance of every place to one goal."""
     x, y = np.meshgrid(np.arange(21.0, 204), np.arange(21.0, 204))
     points = np.stack([x, y], axis=-1)

@@ -13,23 +13,23 @@ from scipy.stats import spearmanr
 import reachcost as rc
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
-from reachcost.fitting.peers.budget import ReachedPairs
+from reachcost.peers.budget import ReachedPairs
 
-QUICK = rc.BudgetRecipe(budgets=8, hidden=32, epochs=3, learning_rate=1e-2)
+QUICK = rc.peers.BudgetRecipe(budgets=8, hidden=32, epochs=3, learning_rate=1e-2)
 
 
 @pytest.fixture(scope="module")
-def logs(task: rc.TopoNav) -> rc.Logs:
+def logs(task: rc.tasks.TopoNav) -> rc.Logs:
     return task.generate_logs(300)
 
 
 @pytest.fixture(scope="module")
-def budget_head(model: rc.ExactTopoNav, logs: rc.Logs, evaluation: rc.EvaluationSet) -> rc.BudgetHead:
-    return rc.fit_budget(model, logs, exclude=evaluation, pairs=6000, recipe=QUICK)
+def budget_head(model: rc.tasks.ExactTopoNav, logs: rc.Logs, evaluation: rc.EvaluationSet) -> rc.heads.BudgetHead:
+    return rc.peers.fit_budget(model, logs, exclude=evaluation, pairs=6000, recipe=QUICK)
 
 
 def test_a_larger_budget_never_makes_arriving_less_probable() -> None:
-    head = rc.BudgetHead(latent_dim=5, budgets=7, hidden=8)
+    head = rc.heads.BudgetHead(latent_dim=5, budgets=7, hidden=8)
     within = head.within(100 * torch.randn(50, 5), torch.randn(5))
     assert within.shape == (50, 7)
     assert ((within >= 0) & (within <= 1)).all()
@@ -37,13 +37,13 @@ def test_a_larger_budget_never_makes_arriving_less_probable() -> None:
 
 
 def test_expected_steps_are_what_is_left_of_each_budget() -> None:
-    head = rc.BudgetHead(latent_dim=5, budgets=7, hidden=8, scale=3.0)
+    head = rc.heads.BudgetHead(latent_dim=5, budgets=7, hidden=8, scale=3.0)
     z, goal = torch.randn(4, 6, 5), torch.randn(4, 1, 5)
     torch.testing.assert_close(head(z, goal), 3 * (1 - head.within(z, goal)).sum(-1))
 
 
 def test_the_loss_is_the_cross_entropy_of_reached_or_not() -> None:
-    head = rc.BudgetHead(latent_dim=5, budgets=3, hidden=8, scale=10.0)
+    head = rc.heads.BudgetHead(latent_dim=5, budgets=3, hidden=8, scale=10.0)
     z, goal, steps = torch.randn(4, 5), torch.randn(4, 5), torch.tensor([1.0, 20.0, 21.0, torch.inf])
     reached = torch.tensor([[1.0, 1, 1], [0, 1, 1], [0, 0, 1], [0, 0, 0]])
     assert torch.equal(head.reached(steps), reached.bool())
@@ -52,7 +52,7 @@ def test_the_loss_is_the_cross_entropy_of_reached_or_not() -> None:
 
 
 def test_losses_of_sure_mistakes_stay_finite() -> None:
-    head = rc.BudgetHead(latent_dim=2, budgets=3, hidden=4)
+    head = rc.heads.BudgetHead(latent_dim=2, budgets=3, hidden=4)
     for certainty in (-1e4, 1e4):
         torch.nn.init.constant_(head.mlp[-1].bias, certainty)  # pyright: ignore[reportArgumentType]
         loss = head.losses(torch.zeros(2, 2), torch.ones(2, 2), torch.tensor([1.0, torch.inf])).sum()
@@ -62,7 +62,7 @@ def test_losses_of_sure_mistakes_stay_finite() -> None:
 
 
 def test_a_trained_head_orders_states_by_their_distance(
-    task: rc.TopoNav, model: rc.ExactTopoNav, logs: rc.Logs, budget_head: rc.BudgetHead
+    task: rc.tasks.TopoNav, model: rc.tasks.ExactTopoNav, logs: rc.Logs, budget_head: rc.heads.BudgetHead
 ) -> None:
     rows = np.random.default_rng(0).integers(logs.rows, size=(2, 500))
     states, goals = (logs.columns["state"][ends] for ends in rows)
@@ -75,9 +75,13 @@ def test_a_trained_head_orders_states_by_their_distance(
 
 
 def test_it_is_deterministic_and_proves_what_it_kept_out(
-    model: rc.ExactTopoNav, logs: rc.Logs, evaluation: rc.EvaluationSet, budget_head: rc.BudgetHead, tmp_path: Path
+    model: rc.tasks.ExactTopoNav,
+    logs: rc.Logs,
+    evaluation: rc.EvaluationSet,
+    budget_head: rc.heads.BudgetHead,
+    tmp_path: Path,
 ) -> None:
-    again = rc.fit_budget(model, logs, exclude=evaluation, pairs=6000, recipe=QUICK)
+    again = rc.peers.fit_budget(model, logs, exclude=evaluation, pairs=6000, recipe=QUICK)
     rc.save_head(budget_head, tmp_path / "head")
     loaded = rc.load_head(tmp_path / "head")
     for other in (again, loaded):
@@ -88,7 +92,7 @@ def test_it_is_deterministic_and_proves_what_it_kept_out(
 
 
 def test_pairs_of_different_episodes_never_arrive_and_keep_out_what_is_kept_out(
-    latents: Latents, pairs: rc.TemporalPairs
+    latents: Latents, pairs: rc.labels.TemporalPairs
 ) -> None:
     mixed = ReachedPairs(latents, pairs, share=0.3)
     for part in (mixed.train, mixed.validation, mixed.epoch(1)):
@@ -108,4 +112,4 @@ def test_impossible_recipes_are_refused() -> None:
     )
     for wrong, message in cases:
         with pytest.raises(ReachcostError, match=message):
-            rc.BudgetRecipe(**wrong)
+            rc.peers.BudgetRecipe(**wrong)

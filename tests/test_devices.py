@@ -23,8 +23,8 @@ from reachcost.data.actions import ActionBlocks
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
 from reachcost.fitting.loop import Optimiser, passed
-from reachcost.fitting.peers.hilp import _Bootstrapped
-from reachcost.fitting.peers.qrl import _Pushed
+from reachcost.peers.hilp import _Bootstrapped
+from reachcost.peers.qrl import _Pushed
 from reachcost.planning.precision import plan_change
 from reachcost.worldmodels import half
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
@@ -70,9 +70,9 @@ def costs() -> dict[str, rc.TerminalCost]:
     probe = LinearProbe(torch.randn(192, 2), torch.zeros(2))
     return {
         "raw": rc.LatentMSE(),
-        "head": rc.HeadCost(rc.EmbeddingHead(192)),
-        "pair": rc.HeadCost(rc.PairHead(192, symmetric=True)),
-        "hybrid": rc.HybridCost(rc.LatentMSE(), rc.HeadCost(rc.EmbeddingHead(192))),
+        "head": rc.HeadCost(rc.heads.EmbeddingHead(192)),
+        "pair": rc.HeadCost(rc.heads.PairHead(192, symmetric=True)),
+        "hybrid": rc.HybridCost(rc.LatentMSE(), rc.HeadCost(rc.heads.EmbeddingHead(192))),
         "standardised": StandardisedL2(torch.ones(192)),
         "rowspace": SubspaceCost(probe),
     }
@@ -144,7 +144,7 @@ def test_frames_are_encoded_on_the_device(parts: str) -> None:
     assert model.step(torch.zeros(700, 192), torch.zeros(700, 10)).device.type == "meta"
 
 
-@pytest.mark.parametrize("head", [rc.EmbeddingHead(12, hidden=8), rc.PairHead(12, hidden=8)])
+@pytest.mark.parametrize("head", [rc.heads.EmbeddingHead(12, hidden=8), rc.heads.PairHead(12, hidden=8)])
 def test_an_epoch_of_fitting_stays_on_the_device_and_looks_at_nothing(head: nn.Module) -> None:
     recipe, trained = rc.Recipe(epochs=1, batch_size=16), head.to("meta")
     batches = [tuple(torch.zeros(16, *shape, device="meta") for shape in ((12,), (12,), ()))] * 3
@@ -168,7 +168,7 @@ def test_half_precision_that_ends_the_process_is_refused(
     monkeypatch.setattr(half, "_TRIAL", "import os, signal; os.kill(os.getpid(), signal.SIGILL)")
     monkeypatch.setattr(half, "half_precision_runs", half.half_precision_runs.__wrapped__)
     with pytest.raises(ReachcostError, match="this CPU"):
-        rc.halved(rc.load_world_model("lewm-tworoom-3072"))
+        rc.worldmodels.halved(rc.load_world_model("lewm-tworoom-3072"))
     assert doctest.testmod(half).failed == 0
     assert main(["check", "lewm-tworoom-3072", "--half", "--device", "cpu"]) == 1
     assert "half precision" in capsys.readouterr().err
@@ -177,7 +177,7 @@ def test_half_precision_that_ends_the_process_is_refused(
 @needs_half_precision
 def test_half_precision_changes_plans_a_little_and_says_how_much() -> None:
     model, rng = rc.load_world_model("lewm-tworoom-3072"), torch.Generator().manual_seed(0)
-    halved, pool = rc.halved(model), torch.randn(2, 40, 5, 10, generator=rng)
+    halved, pool = rc.worldmodels.halved(model), torch.randn(2, 40, 5, 10, generator=rng)
     start, goal = torch.randn(2, 2, 192, generator=rng)
     ends = model.rollout(start[:, None], pool)
     assert halved.rollout(start[:, None], pool).dtype == torch.float32
@@ -233,8 +233,8 @@ def test_objectives_of_every_fit_stay_on_the_device() -> None:
     found = [
         _Pushed(head, recipe, 1, 10.0, 0.1).loss(latents, latents, latents),
         _Bootstrapped(head, recipe, 1, 0.98, 0.05).loss(latents, latents, latents),
-        rc.BudgetHead(12, 4, 8, 5.0).to(there).losses(latents, latents, gaps).mean(),
-        rc.InverseDynamics(12, 10, False, 8, 1).to(there).losses(latents, latents, blocks).mean(),
+        rc.heads.BudgetHead(12, 4, 8, 5.0).to(there).losses(latents, latents, gaps).mean(),
+        rc.heads.InverseDynamics(12, 10, False, 8, 1).to(there).losses(latents, latents, blocks).mean(),
     ]
     assert {loss.device for loss in found} == {there}
     found[0].backward()

@@ -44,11 +44,20 @@ MISTAKES: dict[str, tuple[Callable[[Given], Any], str]] = {
     "latents for logs": (lambda g: rc.repair(g.model, g.latents), r"`logs` is of type Latents: open them first"),
     "name for model": (lambda g: rc.repair(_any("lewm"), g.logs), r"world model is 'lewm': load it, rc.load_world_m"),
     "half a model": (lambda g: rc.encode_logs(_any(7), g.logs), r"world model is 7: it lacks latent_dim, encode, see"),
-    "dict for recipe": (lambda g: rc.repair(g.model, g.logs, recipe=_any({})), r"`recipe` is of type dict: give a Rec"),
+    "dict for recipe": (
+        lambda g: rc.repair(g.model, g.logs, recipe=_any({})),
+        r"`recipe` is of type dict: give rc\.Rec",
+    ),
     "text for pairs": (lambda g: rc.repair(g.model, g.logs, pairs=_any("100")), r"`pairs` is '100': give a whole num"),
-    "half a pair": (lambda g: rc.TemporalPairs(g.latents, count=_any(9.5)), r"`count` is 9.5: give a whole number of"),
+    "half a pair": (
+        lambda g: rc.labels.TemporalPairs(g.latents, count=_any(9.5)),
+        r"`count` is 9.5: give a whole number of",
+    ),
     "text for seed": (lambda g: rc.repair(g.model, g.logs, seed=_any("1")), r"`seed` is '1': give a whole number"),
-    "latents for pairs": (lambda g: rc.fit(g.latents), r"`pairs` is of type Latents: give labelled pairs, say rc.Te"),
+    "latents for pairs": (
+        lambda g: rc.fit(g.latents),
+        r"`pairs` is of type Latents: give labelled pairs, say rc\.labels\.Te",
+    ),
     "name for task": (lambda g: _control(g, task="ring"), r"`task` is 'ring': give a task, rc.make_task\(name\)"),
     "class for task": (lambda g: _control(g, task=TopoNav), r"`task` is the class TopoNav: give a task"),
     "class for model": (lambda g: _control(g, model=ExactTopoNav), r"world model is the class ExactTopoNav: load it"),
@@ -74,7 +83,10 @@ MISTAKES: dict[str, tuple[Callable[[Given], Any], str]] = {
         r"momentum of CategoricalCEM is '0': give a number",
     ),
     "half an epoch": (lambda g: rc.Recipe(epochs=_any(2.5)), r"epochs of Recipe is 2.5: give a whole number"),
-    "training": (lambda g: rc.TrainingPlan(steps=_any("9")), r"steps of TrainingPlan is '9': give a whole number"),
+    "training": (
+        lambda g: rc.worldmodels.TrainingPlan(steps=_any("9")),
+        r"steps of TrainingPlan is '9': give a whole number",
+    ),
     "one length": (lambda g: rc.Logs({"state": np.zeros((8, 2))}, _any(8)), r"lengths are 8: give a list of whole num"),
     "no columns": (
         lambda g: rc.Logs(_any(np.zeros((8, 2))), _any([8])),
@@ -88,11 +100,11 @@ MISTAKES: dict[str, tuple[Callable[[Given], Any], str]] = {
     "hybrid weight": (lambda g: rc.HybridCost(RAW["raw"], RAW["raw"], _any("1")), r"weight of HybridCost is '1': give"),
     "hybrid base": (lambda g: rc.HybridCost(_any("raw"), RAW["raw"]), r"`?base`? is 'raw': give a terminal cost"),
     "hybrid head": (
-        lambda g: rc.HybridCost(RAW["raw"], rc.PairHead(10)),
+        lambda g: rc.HybridCost(RAW["raw"], rc.heads.PairHead(10)),
         r"learned is a head: wrap it, HeadCost\(head\)",
     ),
     "text for blocks": (lambda g: ExactDynamics(g.task, _any("x")), r"`actions` is 'x': give ActionBlocks, say model."),
-    "oracle task": (lambda g: rc.OraclePairs(g.latents, _any("x")), r"`task` is 'x': give a task"),
+    "oracle task": (lambda g: rc.labels.OraclePairs(g.latents, _any("x")), r"`task` is 'x': give a task"),
     "written text": (lambda g: rc.write_logs(_any("l"), "nowhere.h5"), r"`logs` is 'l': open them first"),
     "seed": (lambda g: rc.repair(g.model, g.logs, seed=-1), r"the seed is -1: give 0 or more"),
     "no start": (lambda g: rc.EvaluationSet(np.array([[0.0], [np.nan]]), np.ones((2, 1))), NOT_FINITE),
@@ -297,7 +309,7 @@ def test_actions_that_a_task_does_not_take_are_told_with_what_may_be_missing() -
     with pytest.raises(
         rc.ReachcostError, match=r"`step` failed .* \(IndexError: .*declare `discrete_actions` if actions"
     ):
-        rc.control(task, rc.ExactDynamics(task, blocks), RAW, task.evaluation_set(), planner)
+        rc.control(task, rc.tasks.ExactDynamics(task, blocks), RAW, task.evaluation_set(), planner)
 
 
 def test_a_task_says_its_name_and_budget() -> None:

@@ -24,7 +24,7 @@ def test_twice_the_candidates_or_iterations_cost_twice_as_much(
     world: TwoRoom, lewm: JepaWorldModel, goals: rc.EvaluationSet
 ) -> None:
     once, wide, long = (
-        rc.cost_per_action(world, lewm, rc.LatentMSE(), goals, planner).multiply_adds
+        rc.planning.cost_per_action(world, lewm, rc.LatentMSE(), goals, planner).multiply_adds
         for planner in (
             FEW,
             rc.CEM(candidates=40, iterations=2, elites=4),
@@ -38,15 +38,19 @@ def test_a_plan_that_is_executed_in_part_costs_more_per_action(
     world: TwoRoom, lewm: JepaWorldModel, goals: rc.EvaluationSet
 ) -> None:
     one_block = rc.CEM(candidates=20, iterations=2, elites=4, blocks=1)
-    whole, part = (rc.cost_per_action(world, lewm, rc.LatentMSE(), goals, planner) for planner in (FEW, one_block))
+    whole, part = (
+        rc.planning.cost_per_action(world, lewm, rc.LatentMSE(), goals, planner) for planner in (FEW, one_block)
+    )
     assert part.multiply_adds == 5 * whole.multiply_adds
 
 
 def test_a_policy_without_a_planner_costs_its_own_network_once_a_block(
     world: TwoRoom, lewm: JepaWorldModel, goals: rc.EvaluationSet
 ) -> None:
-    network = rc.InverseDynamics(lewm.latent_dim, lewm.action_dim, discrete=False, hidden=64).requires_grad_(False)
-    found = rc.cost_per_action(world, lewm, rc.LatentMSE(), goals, rc.InversePolicy(network))
+    network = rc.heads.InverseDynamics(lewm.latent_dim, lewm.action_dim, discrete=False, hidden=64).requires_grad_(
+        False
+    )
+    found = rc.planning.cost_per_action(world, lewm, rc.LatentMSE(), goals, rc.planning.InversePolicy(network))
     assert found.parameters == sum(weight.numel() for weight in network.parameters())
     products = sum(weight.numel() for weight in network.parameters() if weight.ndim == 2)
     assert found.multiply_adds == round(products / lewm.actions.length)

@@ -43,8 +43,8 @@ CELLS = Asked("exact", "raw", (), (3.0, 20.0), (6.0, 25.0), candidates=20, itera
 
 
 @pytest.fixture(scope="module")
-def rooms(world: rc.TwoRoom, lewm: JepaWorldModel) -> Engine:
-    costs = {"raw": rc.LatentMSE(), "repaired": rc.HeadCost(rc.PairHead(lewm.latent_dim))}
+def rooms(world: rc.tasks.TwoRoom, lewm: JepaWorldModel) -> Engine:
+    costs = {"raw": rc.LatentMSE(), "repaired": rc.HeadCost(rc.heads.PairHead(lewm.latent_dim))}
     return Engine(world, {"lewm": Planned(lewm, costs), "lewm-layouts-3072": Planned(lewm, costs, everywhere=True)})
 
 
@@ -53,7 +53,7 @@ def cells(model: ExactTopoNav, head: PairHead) -> Engine:
     return Engine(BriefTopoNav(), {"exact": Planned(model, {"raw": rc.LatentMSE(), "repaired": rc.HeadCost(head)})})
 
 
-def test_every_episode_can_be_shown_with_what_the_page_opens_with(task: rc.TopoNav, model: ExactTopoNav) -> None:
+def test_every_episode_can_be_shown_with_what_the_page_opens_with(task: rc.tasks.TopoNav, model: ExactTopoNav) -> None:
     engine = Engine(task, {"exact": Planned(model, {"raw": rc.LatentMSE()})})
     assert task.action_budget * engine.candidates * engine.iterations <= SHOWN  # it plans before every action
 
@@ -100,8 +100,8 @@ def test_an_episode_goes_as_control_leads_it(name: str, cost: str, request: pyte
     ends = rc.EvaluationSet(start, goal)
     model: Any = planned.model
     if cost == "oracle":
-        model = rc.ExactDynamics(world, model.actions)
-    judged = rc.OracleGeodesic(model) if cost == "oracle" else planned.costs[cost]
+        model = rc.tasks.ExactDynamics(world, model.actions)
+    judged = rc.costs.OracleGeodesic(model) if cost == "oracle" else planned.costs[cost]
     planner = sized_planner(world.discrete_actions, asked.candidates, asked.iterations)
     runs = rc.control(world, model, {cost: judged}, ends, planner, seed=asked.seed)
     assert (told["reached"], told["steps"]) == (runs.success[0, 0], runs.steps[0, 0])
@@ -109,7 +109,9 @@ def test_an_episode_goes_as_control_leads_it(name: str, cost: str, request: pyte
     np.testing.assert_allclose(places(engine, told["path"]), expected, atol=plane.cell / 100)
 
 
-def test_dots_lie_where_candidates_really_end_in_the_colour_of_their_cost(rooms: Engine, world: rc.TwoRoom) -> None:
+def test_dots_lie_where_candidates_really_end_in_the_colour_of_their_cost(
+    rooms: Engine, world: rc.tasks.TwoRoom
+) -> None:
     told = rooms.plan(replace(ROOMS, cost="oracle"))
     ends, costs = places(rooms, told["ends"]), array(told["costs"])
     assert ends.shape == (told["plans"], 3, 20, 2)
@@ -128,7 +130,9 @@ def test_where_the_start_is_the_goal_there_is_nothing_to_plan(rooms: Engine, cel
         assert (told["reached"], told["steps"], told["plans"]) == (True, 0, 0)
 
 
-def test_a_map_is_the_field_of_its_cost_and_layout(rooms: Engine, world: rc.TwoRoom, lewm: JepaWorldModel) -> None:
+def test_a_map_is_the_field_of_its_cost_and_layout(
+    rooms: Engine, world: rc.tasks.TwoRoom, lewm: JepaWorldModel
+) -> None:
     moved = world.moved("door", 0.9)
     goal = np.array([ROOMS.goal], np.float32)
     for asked, there in ((ROOMS, world), (replace(ROOMS, layout=(("door", 0.9),)), moved)):
@@ -140,7 +144,7 @@ def test_a_map_is_the_field_of_its_cost_and_layout(rooms: Engine, world: rc.TwoR
     assert np.nanmin(truth) < world.plane().cell
 
 
-def test_a_model_that_does_not_know_a_layout_is_told_with_one_that_does(rooms: Engine, world: rc.TwoRoom) -> None:
+def test_a_model_that_does_not_know_a_layout_is_told_with_one_that_does(rooms: Engine, world: rc.tasks.TwoRoom) -> None:
     moved = world.moved("wall", 1.0)
     assert rooms.note(world, "lewm") == {}
     assert rooms.note(moved, "lewm-layouts-3072") == {}
@@ -157,7 +161,7 @@ def test_a_model_that_does_not_know_a_layout_is_told_with_one_that_does(rooms: E
 
 
 @pytest.mark.parametrize("door", [0.125, 0.7], ids=["with evaluation sets", "without"])
-def test_the_page_begins_with_places_that_are_free(world: rc.TwoRoom, door: float) -> None:
+def test_the_page_begins_with_places_that_are_free(world: rc.tasks.TwoRoom, door: float) -> None:
     there = world.moved("door", door)
     assert bool(there.sets) == (door == 0.125)
     start, goal = first_places(there)
@@ -266,7 +270,7 @@ def test_what_is_wrong_over_http_gets_a_sentence(
     assert told in found[1]["error"]
 
 
-def test_an_unforeseen_failure_is_an_answer_too(task: rc.TopoNav, cells: Engine) -> None:
+def test_an_unforeseen_failure_is_an_answer_too(task: rc.tasks.TopoNav, cells: Engine) -> None:
     def broken(*_: Any) -> Any:
         raise OSError("no disk")
 
@@ -310,7 +314,7 @@ class Slow(Engine):
         return {}
 
 
-def test_a_request_that_nobody_waits_for_is_given_up(task: rc.TopoNav, cells: Engine) -> None:
+def test_a_request_that_nobody_waits_for_is_given_up(task: rc.tasks.TopoNav, cells: Engine) -> None:
     engine = Slow(task, cells.models)
     with served(engine) as there:
         first = knock(there, body(CELLS, seed=0))
@@ -356,9 +360,9 @@ def test_hostile_names_are_text(model: ExactTopoNav) -> None:
 # Heads
 
 
-def test_a_head_is_fitted_once(task: rc.TopoNav, model: ExactTopoNav) -> None:
+def test_a_head_is_fitted_once(task: rc.tasks.TopoNav, model: ExactTopoNav) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reachcost.explorer.heads.RECIPE", rc.LabelledRecipe(rc.Recipe(epochs=1)))
+        patch.setattr("reachcost.explorer.heads.RECIPE", rc.fitting.LabelledRecipe(rc.Recipe(epochs=1)))
         first = repaired_head(task, model, False, Progress(), episodes=60, pairs=500)
         assert first.record["pairs"]["exclusion"]["overlapping_pairs"] == 0
         patch.setattr("reachcost.explorer.heads.repair_latents", lambda *_, **__: pytest.fail("fitted again"))
@@ -368,20 +372,20 @@ def test_a_head_is_fitted_once(task: rc.TopoNav, model: ExactTopoNav) -> None:
             repaired_head(task, model, False, Progress(), episodes=61, pairs=500)
 
 
-def test_a_model_of_many_layouts_has_a_head_of_many(world: rc.TwoRoom, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reachcost.explorer.heads.RECIPE", rc.LabelledRecipe(rc.Recipe(epochs=1)))
+def test_a_model_of_many_layouts_has_a_head_of_many(world: rc.tasks.TwoRoom, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reachcost.explorer.heads.RECIPE", rc.fitting.LabelledRecipe(rc.Recipe(epochs=1)))
     monkeypatch.setattr("reachcost.explorer.heads.TOGETHER", 2)
     known = [name for name in world.models if knows_layouts(world, name)]
     assert known == ["lewm-layouts-3072"]
     assert usual_models(world) == ("lewm-tworoom-3072", "lewm-layouts-3072")
     seen: list[str] = []
-    generate = rc.TwoRoom.generate_logs
+    generate = rc.tasks.TwoRoom.generate_logs
 
-    def watched(task: rc.TwoRoom, *given: Any, **named: Any) -> rc.Logs:
+    def watched(task: rc.tasks.TwoRoom, *given: Any, **named: Any) -> rc.Logs:
         seen.append(task.world)
         return generate(task, *given, **named)
 
-    monkeypatch.setattr(rc.TwoRoom, "generate_logs", watched)
+    monkeypatch.setattr(rc.tasks.TwoRoom, "generate_logs", watched)
     model = rc.load_world_model(known[0])
     head = repaired_head(world, model, True, Progress(), episodes=6, pairs=100)
     assert head.latent_dim == model.latent_dim
@@ -428,7 +432,7 @@ from pathlib import Path
 import reachcost as rc
 
 
-class Slow(rc.TopoNav):
+class Slow(rc.tasks.TopoNav):
     def step(self, states, actions):
         if len(states) == 1:  # in an episode of the page
             Path("planned").touch()
@@ -448,7 +452,7 @@ def test_it_stops_cleanly_in_the_middle_of_a_plan(head: PairHead, tmp_path: Path
         address = process.stdout.readline().strip()
         assert request(address)[0] == 200
         knock(address, body(CELLS), whole=False).close()  # hangs up inside its body
-        waiting = [knock(address, body(CELLS, model="reachcost:ExactTopoNav")) for _ in range(2)]
+        waiting = [knock(address, body(CELLS, model="reachcost.tasks:ExactTopoNav")) for _ in range(2)]
         until((tmp_path / "planned").exists)
         process.send_signal(number)
         _, error = process.communicate(timeout=60)

@@ -36,8 +36,8 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def address(world: rc.TwoRoom, lewm: JepaWorldModel) -> Iterator[str]:
-    costs = {"raw": rc.LatentMSE(), "repaired": rc.HeadCost(rc.PairHead(lewm.latent_dim))}
+def address(world: rc.tasks.TwoRoom, lewm: JepaWorldModel) -> Iterator[str]:
+    costs = {"raw": rc.LatentMSE(), "repaired": rc.HeadCost(rc.heads.PairHead(lewm.latent_dim))}
     names = ("lewm-tworoom-3072", HOSTILE)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("reachcost.tasks.tworoom.task.CELL", 196 / 13)  # a map of few places is quickly encoded

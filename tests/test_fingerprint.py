@@ -71,35 +71,35 @@ PAIRS = {
 @pytest.mark.parametrize("what", PAIRS)
 def test_what_tells_models_apart(what: str) -> None:
     one, other = PAIRS[what]
-    assert rc.fingerprint_of(one()) == rc.fingerprint_of(one()) != rc.fingerprint_of(other())
+    assert rc.data.fingerprint_of(one()) == rc.data.fingerprint_of(one()) != rc.data.fingerprint_of(other())
 
 
 def test_what_does_not_change_a_model_does_not_change_its_fingerprint() -> None:
     model = Own(net=linear().eval())
-    before = rc.fingerprint_of(model)
+    before = rc.data.fingerprint_of(model)
     assert model.remembered == 7
     model.net.train().requires_grad_(False)  # pyright: ignore[reportAttributeAccessIssue]
-    assert rc.fingerprint_of(model) == before
+    assert rc.data.fingerprint_of(model) == before
 
 
 @pytest.mark.parametrize("model", [Own(), Own(scale=3.0, name="x"), Own(kind=Own, call=len)])
 def test_without_weights_nothing_tells(model: Own) -> None:
-    assert rc.fingerprint_of(model) is None
+    assert rc.data.fingerprint_of(model) is None
 
 
 def test_a_fingerprint_of_its_own_comes_first() -> None:
-    assert rc.fingerprint_of(Own(net=linear(), fingerprint="mine-1")) == "mine-1"
-    assert rc.fingerprint_of(Own(net=linear(), fingerprint=None)) is None
+    assert rc.data.fingerprint_of(Own(net=linear(), fingerprint="mine-1")) == "mine-1"
+    assert rc.data.fingerprint_of(Own(net=linear(), fingerprint=None)) is None
     lewm = rc.load_world_model("lewm-tworoom-3072")
-    assert rc.fingerprint_of(lewm) == lewm.fingerprint
+    assert rc.data.fingerprint_of(lewm) == lewm.fingerprint
 
 
 def test_names_are_short_and_without_addresses() -> None:
-    assert [name_of(model) for model in (Own(), Net(), rc.ExactTopoNav())] == ["Own", "Net", "ExactTopoNav()"]
+    assert [name_of(model) for model in (Own(), Net(), rc.tasks.ExactTopoNav())] == ["Own", "Net", "ExactTopoNav()"]
 
 
 def test_exact_dynamics_are_known_by_world_blocks_and_what_a_subclass_adds() -> None:
-    class Scaled(rc.ExactDynamics):
+    class Scaled(rc.tasks.ExactDynamics):
         def __init__(self, task: rc.Task, actions: rc.ActionBlocks, scale: float) -> None:
             super().__init__(task, actions)
             self.scale = scale
@@ -109,14 +109,14 @@ def test_exact_dynamics_are_known_by_world_blocks_and_what_a_subclass_adds() -> 
 
     task, moved = TwoRoom(), TwoRoom(Layout(doors=((150.0, 14.0),)))
     models = [
-        rc.ExactDynamics(task, blocks()),
-        rc.ExactDynamics(moved, blocks()),
-        rc.ExactDynamics(task, blocks(4)),
+        rc.tasks.ExactDynamics(task, blocks()),
+        rc.tasks.ExactDynamics(moved, blocks()),
+        rc.tasks.ExactDynamics(task, blocks(4)),
         Scaled(task, blocks(), 1.0),
         Scaled(task, blocks(), 2.0),
     ]
-    assert len({rc.fingerprint_of(model) for model in models}) == len(models)
-    assert rc.fingerprint_of(rc.ExactDynamics(TwoRoom(), blocks())) == rc.fingerprint_of(models[0])
+    assert len({rc.data.fingerprint_of(model) for model in models}) == len(models)
+    assert rc.data.fingerprint_of(rc.tasks.ExactDynamics(TwoRoom(), blocks())) == rc.data.fingerprint_of(models[0])
 
 
 def test_latents_are_kept_for_models_with_weights_and_others_are_told(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def put(env: Any, state: np.ndarray) -> None:
     env.unwrapped.state = state
 
 
-RAIL = rc.Plane(
+RAIL = rc.tasks.Plane(
     (-SIZE, -1.0), (SIZE, 1.0), 0.5, lambda s: s * (1, 0), lambda p: p * (1, 0), lambda p: abs(p[:, 1]) < 0.5
 )
 
@@ -119,11 +119,11 @@ def test_results_do_not_depend_on_the_number_of_workers(task: rc.GymTask, worker
 def test_a_gymnasium_environment_keeps_the_contract_and_is_planned_in(task: rc.GymTask) -> None:
     assert {*rc.check_task(task)} == {"render", "coordinates", "groups", "category", "bottleneck", "plane", "handles"}
     goals, logs = task.evaluation_set("logged").spread(6), task.generate_logs(40)
-    model = rc.ExactDynamics(task, rc.ActionBlocks.of(logs, 2))
+    model = rc.tasks.ExactDynamics(task, rc.ActionBlocks.of(logs, 2))
     planner = rc.CEM(horizon=4, candidates=30, iterations=3, elites=5)
-    runs = rc.control(task, model, {"oracle": rc.OracleGeodesic(model)}, goals, planner)
+    runs = rc.control(task, model, {"oracle": rc.costs.OracleGeodesic(model)}, goals, planner)
     assert runs.success.mean() > 0.8
-    found = rc.sasc(task, model, {"oracle": rc.OracleGeodesic(model)}, goals)
+    found = rc.sasc(task, model, {"oracle": rc.costs.OracleGeodesic(model)}, goals)
     assert (found.rankings["oracle"].spearman > 0.999).all()
 
 

@@ -9,11 +9,11 @@ import torch
 import reachcost as rc
 from reachcost.data.rollouts import history_of
 from reachcost.errors import ReachcostError
-from reachcost.fitting.peers.inverse import TakenActions
 from reachcost.labels.pairs import PairSet
+from reachcost.peers.inverse import TakenActions
 from reachcost.protocols import Observations
 
-QUICK = rc.InverseRecipe(hidden=32, layers=2, epochs=6, learning_rate=1e-2)
+QUICK = rc.peers.InverseRecipe(hidden=32, layers=2, epochs=6, learning_rate=1e-2)
 
 
 class Plain(rc.Task):
@@ -114,48 +114,48 @@ def far(plain: Plain) -> rc.EvaluationSet:
 
 
 @pytest.fixture(scope="module")
-def network(walks: rc.Logs, far: rc.EvaluationSet) -> rc.InverseDynamics:
-    return rc.fit_inverse(Eyes(walks), walks, exclude=far, pairs=8000, recipe=QUICK)
+def network(walks: rc.Logs, far: rc.EvaluationSet) -> rc.heads.InverseDynamics:
+    return rc.peers.fit_inverse(Eyes(walks), walks, exclude=far, pairs=8000, recipe=QUICK)
 
 
 def test_a_policy_reaches_goals_without_model_or_cost(
-    plain: Plain, walks: rc.Logs, far: rc.EvaluationSet, network: rc.InverseDynamics
+    plain: Plain, walks: rc.Logs, far: rc.EvaluationSet, network: rc.heads.InverseDynamics
 ) -> None:
-    policy = rc.InversePolicy(network)
+    policy = rc.planning.InversePolicy(network)
     runs = rc.control(plain, Eyes(walks), {"gc-idm": rc.LatentMSE()}, far, planner=policy)
-    floor = rc.control(plain, Eyes(walks), {"random": rc.LatentMSE()}, far, planner=rc.RandomPolicy())
+    floor = rc.control(plain, Eyes(walks), {"random": rc.LatentMSE()}, far, planner=rc.planning.RandomPolicy())
     assert runs.success.mean() > 0.8
     assert floor.success.mean() < 0.4
 
 
-def test_it_aims_where_walkers_aimed_although_their_actions_were_cut(network: rc.InverseDynamics) -> None:
+def test_it_aims_where_walkers_aimed_although_their_actions_were_cut(network: rc.heads.InverseDynamics) -> None:
     east = network.act(torch.tensor([-0.5, 0.0]), torch.tensor([0.5, 0.0])).view(2, 2)
     mean_of_cut_ones = 0.38
     assert (east[:, 0] > 1.5 * mean_of_cut_ones).all()
 
 
 def test_of_several_frames_the_newest_counts(
-    plain: Plain, walks: rc.Logs, far: rc.EvaluationSet, network: rc.InverseDynamics
+    plain: Plain, walks: rc.Logs, far: rc.EvaluationSet, network: rc.heads.InverseDynamics
 ) -> None:
-    policy, costs = rc.InversePolicy(network), {"gc-idm": rc.LatentMSE()}
+    policy, costs = rc.planning.InversePolicy(network), {"gc-idm": rc.LatentMSE()}
     one, several = (rc.control(plain, Eyes(walks, history=history), costs, far, planner=policy) for history in (1, 3))
     assert history_of(Eyes(walks, history=3)) == 3
     assert np.array_equal(one.paths, several.paths)
 
 
 def test_episodes_do_not_depend_on_their_batch(
-    plain: Plain, walks: rc.Logs, far: rc.EvaluationSet, network: rc.InverseDynamics
+    plain: Plain, walks: rc.Logs, far: rc.EvaluationSet, network: rc.heads.InverseDynamics
 ) -> None:
-    policy, costs = rc.InversePolicy(network), {"gc-idm": rc.LatentMSE()}
+    policy, costs = rc.planning.InversePolicy(network), {"gc-idm": rc.LatentMSE()}
     every, few = (rc.control(plain, Eyes(walks), costs, part, planner=policy) for part in (far, far.spread(3)))
     kept = np.isin(every.episodes, few.episodes)
     assert np.array_equal(every.paths[:, kept], few.paths)
 
 
 def test_training_proves_what_it_kept_out_and_is_deterministic(
-    walks: rc.Logs, far: rc.EvaluationSet, network: rc.InverseDynamics
+    walks: rc.Logs, far: rc.EvaluationSet, network: rc.heads.InverseDynamics
 ) -> None:
-    again = rc.fit_inverse(Eyes(walks), walks, exclude=far, pairs=8000, recipe=QUICK)
+    again = rc.peers.fit_inverse(Eyes(walks), walks, exclude=far, pairs=8000, recipe=QUICK)
     for name, weight in network.state_dict().items():
         assert torch.equal(weight, again.state_dict()[name])
     record = network.record
@@ -169,7 +169,7 @@ def test_what_a_block_does_after_arriving_does_not_count(walks: rc.Logs) -> None
     pairs = PairSet(torch.tensor([0, 4]), torch.tensor([2, 9]), torch.tensor([2.0, 5.0]))
     blocks = logged.between(pairs).view(2, 3, 2)
     assert blocks.isnan().any(2).tolist() == [[False, False, True], [False, False, False]]
-    network = rc.InverseDynamics(2, 6, discrete=False, hidden=4)
+    network = rc.heads.InverseDynamics(2, 6, discrete=False, hidden=4)
     loss = network.losses(torch.zeros(2, 2), torch.ones(2, 2), blocks.flatten(1)).sum()
     loss.backward()
     assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in network.parameters())
@@ -178,33 +178,33 @@ def test_what_a_block_does_after_arriving_does_not_count(walks: rc.Logs) -> None
 def test_discrete_actions_are_chosen_or_drawn() -> None:
     line = Line()
     logs, goals = line.generate_logs(200), rc.EvaluationSet(np.array([[2], [9]]), np.array([[8], [1]]), world="line")
-    network = rc.fit_inverse(Sight(), logs, exclude=goals, pairs=4000, recipe=QUICK)
+    network = rc.peers.fit_inverse(Sight(), logs, exclude=goals, pairs=4000, recipe=QUICK)
     assert network.discrete
     for sampled in (False, True):
-        policy = rc.InversePolicy(network, sampled)
+        policy = rc.planning.InversePolicy(network, sampled)
         assert rc.control(line, Sight(), {"gc-idm": rc.LatentMSE()}, goals, planner=policy).success.all()
 
 
 def test_draws_meet_actions_as_often_as_they_are_probable() -> None:
-    network = rc.InverseDynamics(2, 3, discrete=True, hidden=4).requires_grad_(False)
+    network = rc.heads.InverseDynamics(2, 3, discrete=True, hidden=4).requires_grad_(False)
     z, goal = torch.zeros(4000, 2), torch.ones(2)
     drawn = network.act(z, goal, torch.arange(4000) / 4000)[:, 0].bincount(minlength=3) / 4000
     torch.testing.assert_close(drawn, network(z[0], goal).softmax(-1), atol=1e-3, rtol=0)
 
 
 def test_what_does_not_fit_is_refused(
-    task: rc.TopoNav, plain: Plain, walks: rc.Logs, far: rc.EvaluationSet, network: rc.InverseDynamics
+    task: rc.tasks.TopoNav, plain: Plain, walks: rc.Logs, far: rc.EvaluationSet, network: rc.heads.InverseDynamics
 ) -> None:
-    policy, costs = rc.InversePolicy(network), {"gc-idm": rc.LatentMSE()}
+    policy, costs = rc.planning.InversePolicy(network), {"gc-idm": rc.LatentMSE()}
     with pytest.raises(ReachcostError, match="samples continuous actions"):
-        rc.control(task, rc.ExactTopoNav(task), costs, task.evaluation_set(), planner=policy)
+        rc.control(task, rc.tasks.ExactTopoNav(task), costs, task.evaluation_set(), planner=policy)
     with pytest.raises(ReachcostError, match="trained on latents of dimension 2 and blocks of 4 numbers"):
         rc.control(plain, Eyes(walks, length=3), costs, far, planner=policy)
     with pytest.raises(ReachcostError, match="no column 'action'"):
-        rc.fit_inverse(Eyes(walks), rc.Logs({"state": walks.columns["state"]}, walks.lengths))
+        rc.peers.fit_inverse(Eyes(walks), rc.Logs({"state": walks.columns["state"]}, walks.lengths))
     with pytest.raises(ReachcostError, match="give logs of its world"):
-        rc.fit_inverse(Eyes(walks), task.generate_logs(5))
+        rc.peers.fit_inverse(Eyes(walks), task.generate_logs(5))
     with pytest.raises(ReachcostError, match="draws discrete actions"):
-        rc.InversePolicy(network, sampled=True)
+        rc.planning.InversePolicy(network, sampled=True)
     with pytest.raises(ReachcostError, match="hidden is 0: make it positive"):
-        rc.InverseRecipe(hidden=0)
+        rc.peers.InverseRecipe(hidden=0)

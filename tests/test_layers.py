@@ -11,7 +11,20 @@ import reachcost
 from reachcost.tasks.registry import TASKS
 
 ORDER = (
-    *("errors", "core", "protocols", "results", "data", "tasks", "heads", "worldmodels", "costs", "labels", "fitting"),
+    *(
+        "errors",
+        "core",
+        "protocols",
+        "results",
+        "data",
+        "tasks",
+        "heads",
+        "worldmodels",
+        "costs",
+        "labels",
+        "fitting",
+        "peers",
+    ),
     *("planning", "audits", "experiments", "report", "hub", "swm", "explorer", "commands", "cli"),
     *("__init__", "__main__"),
 )

@@ -74,7 +74,7 @@ def test_actions_that_were_never_taken_are_no_candidates() -> None:
 
 def test_nothing_is_taken_from_episodes_that_the_evaluation_set_is_of() -> None:
     latents = walks()
-    goals = rc.logged_goals(latents.logs, offset=4, count=2)
+    goals = rc.data.logged_goals(latents.logs, offset=4, count=2)
     assert goals.source_episodes is not None
     found = LoggedActions(latents, BLOCKS, goals).near(torch.zeros(1, 2), horizon=1, count=100)
     episodes = (10 * found[0, :, 0, 0]).round().int().unique().tolist()
@@ -152,7 +152,7 @@ def test_who_names_no_planner_begins_with_the_logs_that_are_given() -> None:
     usual = rc.control(task, model, costs, goals, logs=latents, budget=5)
     named = rc.control(task, model, costs, goals, rc.CEM.experienced(), logs=latents, budget=5)
     assert np.array_equal(usual.paths, named.paths)
-    grid, exact = rc.make_task("toponav"), rc.ExactTopoNav()
+    grid, exact = rc.make_task("toponav"), rc.tasks.ExactTopoNav()
     few, logged = grid.evaluation_set().spread(2), rc.encode_logs(exact, grid.generate_logs(50))
     usual = rc.control(grid, exact, costs, few, logs=logged, budget=3)
     named = rc.control(grid, exact, costs, few, rc.CategoricalCEM.experienced(), logs=logged, budget=3)
@@ -197,7 +197,7 @@ def test_an_episode_from_logs_is_the_same_alone_and_among_others() -> None:
 
 
 def test_a_planner_declares_what_it_needs() -> None:
-    task, model = rc.make_task("toponav"), rc.ExactTopoNav()
+    task, model = rc.make_task("toponav"), rc.tasks.ExactTopoNav()
     few, costs = task.evaluation_set().spread(2), {"raw": rc.LatentMSE()}
     latents = rc.encode_logs(model, task.generate_logs(20))
 
@@ -216,7 +216,7 @@ def test_a_planner_declares_what_it_needs() -> None:
     with pytest.raises(rc.ReachcostError, match="Repeating samples discrete actions"):
         rc.control(rc.make_task("tworoom"), rc.load_world_model("lewm-tworoom-3072"), costs, few, Repeating())
     with pytest.raises(rc.ReachcostError, match="leave logs= out"):
-        rc.control(task, model, costs, few, rc.RandomPolicy(), logs=latents)
+        rc.control(task, model, costs, few, rc.planning.RandomPolicy(), logs=latents)
     unfit: Any = type("Unfit", (), {"executed": 1, "plan": Repeating.plan})()
     with pytest.raises(rc.ReachcostError, match=r"inherit from rc\.Planner"):
         rc.control(task, model, costs, few, unfit)

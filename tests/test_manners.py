@@ -79,7 +79,7 @@ def test_what_cannot_be_written_is_said_in_python_too(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     out = tmp_path / "file" / "out"
     for write in (
-        lambda: rc.save_head(rc.PairHead(2), out),
+        lambda: rc.save_head(rc.heads.PairHead(2), out),
         lambda: write_file(out, ""),
         lambda: reproduce("toponav", out),
     ):
@@ -325,7 +325,7 @@ def test_progress_can_be_true(
     rc.audit_planner(model, latents, task=task, evaluation=goals, planner=planner, progress=True)
     assert "plans" in capfd.readouterr().err
     with pytest.warns(rc.ReachcostWarning):
-        rc.choose_recipe(model, task.generate_logs(100), {"default": quick}, pairs=200, progress=True)
+        rc.audits.choose_recipe(model, task.generate_logs(100), {"default": quick}, pairs=200, progress=True)
     assert "default 2/2            1/1 epoch" in capfd.readouterr().err
 
 
@@ -351,7 +351,7 @@ def test_what_is_printed_is_short(
     rho = audit.rankings["raw"].spearman.mean()
     assert str(audit) == f"SascAudit(3 episodes, 300 candidates; mean rho: raw {rho:.3f}, other {rho:.3f})"
     assert str(audit.rankings["raw"]).startswith(f"Ranking(3 pools; mean rho {rho:.3f}, best candidate at ")
-    assert str(rc.ExactDynamics(task)) == "ExactDynamics(toponav)"
+    assert str(rc.tasks.ExactDynamics(task)) == "ExactDynamics(toponav)"
     rows = latents.logs.rows
     assert str(latents).startswith(f"Latents({rows} rows of 10 numbers, of ExactTopoNav(")
     assert str(latents.logs) == f"Logs(300 episodes, {rows} rows, columns action, state)"

@@ -64,15 +64,15 @@ class Broken(Ring):
 
 
 def exact(task):
-    return rc.ExactDynamics(task)
+    return rc.tasks.ExactDynamics(task)
 
 
 def of_logs(logs):
-    return rc.ExactDynamics(Ring(), example=logs.columns["state"][:1])
+    return rc.tasks.ExactDynamics(Ring(), example=logs.columns["state"][:1])
 
 
 def perhaps(task=None, logs=None):
-    return rc.ExactDynamics(Ring() if task is None else task)
+    return rc.tasks.ExactDynamics(Ring() if task is None else task)
 
 
 def nothing():
@@ -107,7 +107,7 @@ def test_tasks_and_models_of_a_file_belong_together(own: Path, where: str) -> No
     assert (task.name, type(task).__name__) == ("ring", "Ring")
     assert task_option(f"{where}:READY").name == "ring"
     model = model_option(f"{where}:exact", task=task)
-    assert isinstance(model, rc.ExactDynamics)
+    assert isinstance(model, rc.tasks.ExactDynamics)
     assert model.task is task
     assert type(model_option(f"{where}:perhaps").task) is type(task)  # pyright: ignore[reportAttributeAccessIssue]
     assert type(model_option(f"{where}:of_logs", logs=task.generate_logs(2)).task) is type(task)  # pyright: ignore[reportAttributeAccessIssue]
@@ -196,7 +196,7 @@ def test_logs_of_another_world_are_refused_before_anything_is_learned(
     rc.write_logs(rc.Logs(columns, np.array([4, 4])), "wrong.h5")
     given = ["--task", "own_world.py:Ring", "--model", "own_world.py:exact", "--logs", "wrong.h5"]
     for command in (["fit", *given, "--out", "head"], ["audit", *given], ["compare", "head", *given]):
-        rc.save_head(rc.PairHead(1), "head") if command[0] == "compare" else None
+        rc.save_head(rc.heads.PairHead(1), "head") if command[0] == "compare" else None
         assert main(command) == 1
         assert f"wrong.h5: the logs {message}" in capsys.readouterr().err
 
@@ -231,14 +231,14 @@ def test_models_that_stable_worldmodel_cannot_plan_with_are_told_first(
 def test_registered_tasks_have_names(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_REGISTERED", {})
     ring = type(task_option("own_world:Ring"))
-    rc.register_task("ring", ring)
+    rc.tasks.register_task("ring", ring)
     assert rc.make_task("ring", size=5).step(np.array([[4]]), np.array([[2]])).tolist() == [[0]]
     assert task_option("ring").name == "ring"
-    rc.register_task("ring", lambda **options: ring(**options))
+    rc.tasks.register_task("ring", lambda **options: ring(**options))
     assert type(rc.make_task("ring", size=6)) is ring
     with pytest.raises(ReachcostError, match="unknown task 'rang': choose one of tworoom, toponav, pusht, ring"):
         rc.make_task("rang")
     with pytest.raises(ReachcostError, match="the task 'tworoom' comes with reachcost: choose another name"):
-        rc.register_task("tworoom", ring)
+        rc.tasks.register_task("tworoom", ring)
     with pytest.raises(ReachcostError, match="cannot register 7 as 'seven': give a name, and a class or function"):
-        rc.register_task("seven", 7)  # pyright: ignore[reportArgumentType]
+        rc.tasks.register_task("seven", 7)  # pyright: ignore[reportArgumentType]

@@ -66,9 +66,9 @@ def test_it_plans_at_the_first_try(world: TwoRoom, logs: rc.Logs, goals: rc.Eval
 def test_heads_are_matched_with_the_model_within(world: TwoRoom, logs: rc.Logs, goals: rc.EvaluationSet) -> None:
     bare, other = Walk(), Walk()
     other.weight = torch.full((1,), 4.0)
-    pairs = rc.TemporalPairs(rc.encode_logs(bare, logs), count=200, validation=20)
+    pairs = rc.labels.TemporalPairs(rc.encode_logs(bare, logs), count=200, validation=20)
     head = rc.fit(pairs, rc.Recipe(hidden=8, epochs=1))
-    assert head.record["pairs"]["model"] == {"name": "Walk", "sha256": rc.fingerprint_of(bare)}
+    assert head.record["pairs"]["model"] == {"name": "Walk", "sha256": rc.data.fingerprint_of(bare)}
     costs = {"trm": rc.HeadCost(head)}
     rc.control(world, rc.with_actions(bare, logs, 5), costs, goals, SHORT)
     with pytest.raises(ReachcostError, match=r"was trained on latents of Walk \(.*but the planner uses Walk \("):
@@ -124,7 +124,7 @@ def test_a_model_without_blocks_is_refused_at_every_door_with_the_line_to_add(
     line = r"tworoom has continuous actions.* Walk .*: add model = rc.with_actions\(model, logs, length="
     for call in (
         lambda: rc.control(world, Walk(), costs, goals, SHORT),
-        lambda: rc.control(world, Walk(), costs, goals, rc.RandomPolicy()),
+        lambda: rc.control(world, Walk(), costs, goals, rc.planning.RandomPolicy()),
         lambda: rc.sasc(world, Walk(), costs, goals),
         lambda: rc.sasc(world, Walk(), costs, goals, np.zeros((4, 5, 2, 10), np.float32)),
     ):
@@ -160,7 +160,7 @@ def test_the_width_of_actions_is_read_from_logs_where_a_task_does_not_say_it(wor
 
     narrow = rc.ActionBlocks((0.0,), (1.0,), (-1.0,), (1.0,), length=5)
     with pytest.raises(ReachcostError, match="those of tworoom have 2"):
-        require_actions(Silent(), rc.ExactDynamics(world, narrow))
+        require_actions(Silent(), rc.tasks.ExactDynamics(world, narrow))
 
 
 def test_planners_of_the_other_kind_of_action_are_refused_by_name(
@@ -170,10 +170,10 @@ def test_planners_of_the_other_kind_of_action_are_refused_by_name(
         rc.control(task, model, {"raw": rc.LatentMSE()}, evaluation, rc.CEM())
     with pytest.raises(ReachcostError, match=r"CategoricalCEM samples discrete .* tworoom are .*rc.CEM\(\)"):
         require_planner(world, rc.CategoricalCEM())
-    for planner in (rc.CategoricalCEM(actions=3), rc.RandomPolicy(actions=3)):
+    for planner in (rc.CategoricalCEM(actions=3), rc.planning.RandomPolicy(actions=3)):
         with pytest.raises(ReachcostError, match="samples 3 actions, but toponav has 5: give it actions=5"):
             require_planner(task, planner)
-    require_planner(world, rc.RandomPolicy(actions=3))
+    require_planner(world, rc.planning.RandomPolicy(actions=3))
 
 
 WRONG: dict[str, tuple[str, Callable[[Tensor], object], str]] = {

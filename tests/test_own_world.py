@@ -25,7 +25,7 @@ def logs() -> rc.Logs:
 
 
 @pytest.fixture(scope="module")
-def head(logs: rc.Logs) -> rc.LearnedHead:
+def head(logs: rc.Logs) -> rc.heads.LearnedHead:
     return rc.repair(MODEL, logs, exclude=GOALS, pairs=12_000, recipe=RECIPE)
 
 
@@ -35,8 +35,8 @@ def test_the_world_and_its_model_keep_their_contracts(logs: rc.Logs) -> None:
     rc.check_world_model(MODEL, TASK.observe(GOALS.starts[[0, -1]]), actions)
 
 
-def test_the_repair_turns_back_for_the_key(head: rc.LearnedHead) -> None:
-    costs = {"raw": rc.LatentMSE(), "repaired": rc.HeadCost(head), "oracle": rc.OracleGeodesic(MODEL)}
+def test_the_repair_turns_back_for_the_key(head: rc.heads.LearnedHead) -> None:
+    costs = {"raw": rc.LatentMSE(), "repaired": rc.HeadCost(head), "oracle": rc.costs.OracleGeodesic(MODEL)}
     raw, repaired, oracle = rc.control(TASK, MODEL, costs, GOALS, PLANNER).success.mean(1)
     assert raw < 0.1 < 0.8 < repaired <= oracle == 1
     found = rc.sasc(TASK, MODEL, costs, GOALS).rankings
@@ -44,7 +44,7 @@ def test_the_repair_turns_back_for_the_key(head: rc.LearnedHead) -> None:
     assert head.record["pairs"]["exclusion"]["overlapping_pairs"] == 0
 
 
-def test_every_stage_of_its_planner_is_measured(logs: rc.Logs, head: rc.LearnedHead) -> None:
+def test_every_stage_of_its_planner_is_measured(logs: rc.Logs, head: rc.heads.LearnedHead) -> None:
     latents = rc.encode_logs(MODEL, logs)
     before = rc.audit_planner(MODEL, latents, None, TASK, GOALS, PLANNER)
     after = rc.audit_planner(MODEL, latents, rc.HeadCost(head), TASK, GOALS, PLANNER)

@@ -127,7 +127,7 @@ def test_all_threads_are_left_to_the_pieces_and_given_back(two_threads: None) ->
 
 @pytest.mark.parametrize("planner", [rc.CEM(iterations=2), rc.CEM(candidates=75, elites=8, iterations=2)])
 def test_one_plan_is_the_same_with_one_thread_and_with_two(planner: rc.CEM, two_threads: None) -> None:
-    model, head = rc.load_world_model("lewm-tworoom-3072"), rc.EmbeddingHead(192)
+    model, head = rc.load_world_model("lewm-tworoom-3072"), rc.heads.EmbeddingHead(192)
     start, goal = torch.randn(2, 3, 192, generator=torch.Generator().manual_seed(0))
 
     def plan(rows: slice) -> torch.Tensor:

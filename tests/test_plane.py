@@ -16,7 +16,7 @@ from reachcost.worldmodels.jepa import JepaWorldModel
 
 
 def test_a_map_has_its_cells_within_its_corners() -> None:
-    plane = rc.Plane((10, 0), (12, 1), 0.5, np.asarray, np.asarray, lambda places: places[:, 0] > 11)
+    plane = rc.tasks.Plane((10, 0), (12, 1), 0.5, np.asarray, np.asarray, lambda places: places[:, 0] > 11)
     assert plane.grid().shape == (2, 4, 2)
     assert plane.grid()[1, -1].tolist() == [11.75, 0.75]
 
@@ -30,7 +30,7 @@ def test_states_of_free_places_lie_there(name: str) -> None:
     assert np.abs(plane.places(plane.states(free)) - free).max() <= plane.cell / 2
 
 
-def test_a_field_is_the_cost_of_each_place(world: rc.TwoRoom, lewm: JepaWorldModel) -> None:
+def test_a_field_is_the_cost_of_each_place(world: rc.tasks.TwoRoom, lewm: JepaWorldModel) -> None:
     goals = np.array([[40, 40], [180, 60]], np.float32)
     found = cost_fields(world, lewm, {"raw": rc.LatentMSE()}, goals)["raw"]
     column, row = 5, 30
@@ -40,39 +40,41 @@ def test_a_field_is_the_cost_of_each_place(world: rc.TwoRoom, lewm: JepaWorldMod
     assert np.isnan(found[:, row, found.shape[2] // 2]).all()  # in the wall
 
 
-def test_a_field_of_the_true_distance_has_its_least_cost_at_the_goal(task: rc.TopoNav, model: ExactTopoNav) -> None:
+def test_a_field_of_the_true_distance_has_its_least_cost_at_the_goal(
+    task: rc.tasks.TopoNav, model: ExactTopoNav
+) -> None:
     goal = task.evaluation_set().goals[:1]
-    field = cost_fields(task, model, {"oracle": rc.OracleGeodesic(model)}, goal)["oracle"][0]
+    field = cost_fields(task, model, {"oracle": rc.costs.OracleGeodesic(model)}, goal)["oracle"][0]
     assert field[goal[0, 1], goal[0, 0]] == np.nanmin(field) == 0
     assert np.isnan(field).sum() == field.size - len(task.cells)
 
 
-class Slipping(rc.TwoRoom):
+class Slipping(rc.tasks.TwoRoom):
     """A map whose places and states do not belong together."""
 
-    def plane(self) -> rc.Plane:
+    def plane(self) -> rc.tasks.Plane:
         return replace(super().plane(), states=lambda places: np.float32(places[:, ::-1]))
 
 
-class Elsewhere(rc.TwoRoom):
+class Elsewhere(rc.tasks.TwoRoom):
     """A map that states do not lie on."""
 
-    def plane(self) -> rc.Plane:
+    def plane(self) -> rc.tasks.Plane:
         return replace(super().plane(), low=(0, 0), high=(10, 10))
 
 
-class Stuck(rc.TwoRoom):
+class Stuck(rc.tasks.TwoRoom):
     """A door that stays where it is."""
 
-    def moved(self, name: str, value: float) -> rc.TwoRoom:
+    def moved(self, name: str, value: float) -> rc.tasks.TwoRoom:
         return self
 
 
-class OffTheMap(rc.TwoRoom):
+class OffTheMap(rc.tasks.TwoRoom):
     """A door that can be dragged out of the world."""
 
-    def handles(self) -> tuple[rc.Handle, ...]:
-        return (rc.Handle("door", (112, 0), (112, 500), 0.5),)
+    def handles(self) -> tuple[rc.tasks.Handle, ...]:
+        return (rc.tasks.Handle("door", (112, 0), (112, 500), 0.5),)
 
 
 @pytest.mark.parametrize(
@@ -89,11 +91,11 @@ def test_a_wrong_map_is_refused(wrong: type[rc.Task], told: str) -> None:
         rc.check_task(wrong())
 
 
-def test_the_door_and_the_wall_of_tworoom_can_be_moved(world: rc.TwoRoom) -> None:
+def test_the_door_and_the_wall_of_tworoom_can_be_moved(world: rc.tasks.TwoRoom) -> None:
     door, wall = world.handles()
     assert world.moved("door", door.value).world == world.moved("wall", wall.value).world == world.world
     turned = world.moved("wall", 1.0).moved("door", 0.5)
-    assert turned.layout == rc.Layout(wall="horizontal", doors=((112.0, 14.0),))
+    assert turned.layout == rc.tasks.Layout(wall="horizontal", doors=((112.0, 14.0),))
     assert [handle.place for handle in turned.handles()] == [(112.0, 112.0), (200.0, 112.0)]
     assert turned.plane().free(np.array([door.place, turned.handles()[0].place])).all()
     for name, value in (("roof", 0.5), ("door", 1.5), ("door", np.nan)):
@@ -101,8 +103,8 @@ def test_the_door_and_the_wall_of_tworoom_can_be_moved(world: rc.TwoRoom) -> Non
             world.moved(name, value)
 
 
-def test_worlds_name_the_world_models_that_know_them(world: rc.TwoRoom) -> None:
+def test_worlds_name_the_world_models_that_know_them(world: rc.tasks.TwoRoom) -> None:
     named = [name for task in ("tworoom", "toponav", "pusht") for name in rc.make_task(task).models]
-    assert {*named} == {*rc.zoo(), "reachcost:ExactTopoNav"}
+    assert {*named} == {*rc.zoo(), "reachcost.tasks:ExactTopoNav"}
     assert world.moved("door", 0.9).models == ("lewm-layouts-3072",)
-    assert rc.TwoRoom(rc.Layout(thickness=20)).models == ()
+    assert rc.tasks.TwoRoom(rc.tasks.Layout(thickness=20)).models == ()

@@ -28,9 +28,9 @@ TASK = rc.make_task("tworoom")
 FEW: dict[str, Any] = {"count": 500, "validation": 2000}
 
 
-def seen_exactly(task: TwoRoom, logs: rc.Logs) -> tuple[rc.ExactDynamics, rc.Latents]:
+def seen_exactly(task: TwoRoom, logs: rc.Logs) -> tuple[rc.tasks.ExactDynamics, rc.Latents]:
     """The true dynamics of a layout as a world model, whose latents are places."""
-    model = rc.ExactDynamics(task, rc.ActionBlocks.of(logs, length=5))
+    model = rc.tasks.ExactDynamics(task, rc.ActionBlocks.of(logs, length=5))
     return model, rc.encode_logs(model, logs, cache=False)
 
 
@@ -143,17 +143,17 @@ def test_logged_transitions_add_to_imagined_ones() -> None:
 
 @pytest.mark.slow
 def test_labels_that_rank_held_out_logs_worse_than_logged_times_are_refused() -> None:
-    latents = rc.encode_logs(rc.ExactTopoNav(), rc.make_task("toponav").generate_logs(300))
+    latents = rc.encode_logs(rc.tasks.ExactTopoNav(), rc.make_task("toponav").generate_logs(300))
 
-    def judged(way: Callable[..., rc.Pairs], certain: bool = True, few: rc.Latents = latents) -> list[str]:
+    def judged(way: Callable[..., rc.labels.Pairs], certain: bool = True, few: rc.Latents = latents) -> list[str]:
         return behind_logged_times(way, few, 1500, certain, Progress(), exclude=None, seed=0)
 
-    assert judged(rc.TemporalPairs) == []
-    (told,) = judged(lambda *given, **more: rc.TemporalPairs(*given, **more).shuffled())
+    assert judged(rc.labels.TemporalPairs) == []
+    (told,) = judged(lambda *given, **more: rc.labels.TemporalPairs(*given, **more).shuffled())
     assert re.fullmatch(r"heads on logged times rank held-out logs better \(0\.\d+ against -?0\.\d+\)", told)
     few = latents.keep(np.arange(latents.logs.offsets[2]))
-    assert judged(rc.TemporalPairs, certain=True, few=few) == []
-    assert "too few logs" in judged(rc.TemporalPairs, certain=False, few=few)[0]
+    assert judged(rc.labels.TemporalPairs, certain=True, few=few) == []
+    assert "too few logs" in judged(rc.labels.TemporalPairs, certain=False, few=few)[0]
 
 
 @pytest.mark.slow
@@ -163,7 +163,7 @@ def test_places_that_reach_through_a_thin_wall_are_noticed() -> None:
     world: dict[str, Any] = {}
     exec(re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[0], world)
     logs = world["task"].generate_logs(2000)
-    model = rc.ExactDynamics(world["task"], rc.ActionBlocks.of(logs, length=3))
+    model = rc.tasks.ExactDynamics(world["task"], rc.ActionBlocks.of(logs, length=3))
     pairs = automatic_pairs(rc.encode_logs(model, logs, cache=False), 30_000)
     assert pairs.record["labels"] == "temporal"
     assert "rank held-out logs better" in pairs.record["chosen"]["against"]["stitched"][0]

@@ -112,7 +112,7 @@ def through_the_gate_and_back(head: LearnedHead, latents: rc.Latents) -> tuple[f
 
 @pytest.mark.parametrize("kind", DIRECTED)
 def test_directed_labels_teach_that_a_gate_opens_one_way(kind: str, one_way: rc.Latents) -> None:
-    pairs = rc.StitchedPairs(one_way, count=8000, validation=500, directed=True)
+    pairs = rc.labels.StitchedPairs(one_way, count=8000, validation=500, directed=True)
     head = rc.fit(pairs, rc.Recipe(head=kind, hidden=48, epochs=5, expectile=0.5))
     there, back = through_the_gate_and_back(head, one_way)
     assert head.record["references"]["remaining"] < 0.4

@@ -49,7 +49,7 @@ POOL = {"candidates": 8, "candidate_horizon": 2, "candidate_seed": 5}
 
 
 @pytest.fixture(scope="module")
-def scene(world: rc.TwoRoom, lewm: JepaWorldModel) -> Scene:
+def scene(world: rc.tasks.TwoRoom, lewm: JepaWorldModel) -> Scene:
     runs = straight_runs(world, world.evaluation_set("high-distance").spread(4))
     return look(Parts(world, lewm, COSTS, runs))
 
@@ -60,9 +60,9 @@ def words(page: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
 
 
-def test_one_page_has_everything(scene: Scene, head: rc.LearnedHead) -> None:
-    rankings = rc.compare_rankings({"raw": -RANKS, "head": RANKS}, RANKS)
-    sasc = rc.SascAudit(np.arange(1), {}, RANKS, rankings)
+def test_one_page_has_everything(scene: Scene, head: rc.heads.LearnedHead) -> None:
+    rankings = rc.results.compare_rankings({"raw": -RANKS, "head": RANKS}, RANKS)
+    sasc = rc.audits.SascAudit(np.arange(1), {}, RANKS, rankings)
     page = rc.Report(made_audit(), made_table(), sasc, head, scene).html()
     said = words(page)
     assert "The terminal cost buries good candidates." in said
@@ -172,7 +172,7 @@ def test_nothing_is_no_report() -> None:
         rc.Report({})  # pyright: ignore[reportArgumentType] (the mistake)
 
 
-def test_a_head_that_was_audited_on_logs_alone_stands_beside_latent_distance(model: rc.ExactTopoNav) -> None:
+def test_a_head_that_was_audited_on_logs_alone_stands_beside_latent_distance(model: rc.tasks.ExactTopoNav) -> None:
     audit = made_audit(evaluation_set=None, cost="HeadCost", heads=[{}])
     seen = audited(audit, model, ring_latents(Ring()), COSTS["head"], None, None, rc.CEM())
     assert [one.cost for one in seen.neighbourhoods[0].nearest] == ["raw", "head"]
@@ -189,20 +189,22 @@ def test_a_world_that_cannot_draw_itself_loses_nothing_else() -> None:
 
 
 def test_maps_know_the_numbers_of_their_episodes_and_where_no_way_leads(
-    task: rc.TopoNav, model: rc.ExactTopoNav, evaluation: rc.EvaluationSet
+    task: rc.tasks.TopoNav, model: rc.tasks.ExactTopoNav, evaluation: rc.EvaluationSet
 ) -> None:
-    class Parted(rc.TopoNav):
+    class Parted(rc.tasks.TopoNav):
         def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
             found = super().distance(states, goals).astype(float)
             return np.where(found < 9, found, np.inf)
 
     some = evaluation.subset(np.arange(5, 9))
-    seen = look(Parts(Parted(), rc.ExactTopoNav(Parted()), {"raw": rc.LatentMSE()}, evaluation=some))
+    seen = look(Parts(Parted(), rc.tasks.ExactTopoNav(Parted()), {"raw": rc.LatentMSE()}, evaluation=some))
     assert [one.number for one in seen.episodes] == some.episodes.tolist()
     assert all(one.fields["oracle"].high < 9 for one in seen.episodes)
 
 
-def test_runs_of_other_episodes_are_never_set_side_by_side(task: rc.TopoNav, evaluation: rc.EvaluationSet) -> None:
+def test_runs_of_other_episodes_are_never_set_side_by_side(
+    task: rc.tasks.TopoNav, evaluation: rc.EvaluationSet
+) -> None:
     near, far = straight_runs(task, evaluation.subset(np.arange(4))), evaluation.subset(np.arange(4, 8))
     moved = straight_runs(task, replace(far, episodes=np.arange(4)))
     with pytest.raises(ReachcostError, match="run all costs on one evaluation set"):
@@ -263,8 +265,8 @@ def test_an_audit_on_disk_makes_the_page_that_it_made_at_once(scene: Scene, tmp_
 
 
 def test_ranks_of_an_audit_are_on_record_once(tmp_path: Path) -> None:
-    raw = rc.compare_rankings({"raw": -RANKS}, RANKS)
-    both = {**raw, **rc.compare_rankings({"head": RANKS}, RANKS)}
+    raw = rc.results.compare_rankings({"raw": -RANKS}, RANKS)
+    both = {**raw, **rc.results.compare_rankings({"head": RANKS}, RANKS)}
     write_audit(replace(made_audit(), rankings=raw), tmp_path / "raw.json")
     write_audit(replace(made_audit(heads=[{}], cost="HeadCost"), rankings=both), tmp_path / "head.json")
     assert read_audit(tmp_path / "head.json").verdict == "ranking"
@@ -273,7 +275,7 @@ def test_ranks_of_an_audit_are_on_record_once(tmp_path: Path) -> None:
     assert [*numbered([("raw", RANKS), ("raw", RANKS), ("raw", -RANKS)])] == ["raw", "raw (2)"]
 
 
-def recorded(out: Path, head: rc.LearnedHead) -> None:
+def recorded(out: Path, head: rc.heads.LearnedHead) -> None:
     """A directory as a study leaves it: a closed loop, a ranking, a head, an audit and a table."""
     control, ranks = {"cost": "raw", "planner": "CEM", "planner_seed": 3}, {"cost": "raw", **POOL}
     ended = {"success": np.arange(4) > 2, "steps": np.full(4, 6), "category": np.array(["stuck"] * 3 + ["success"])}
@@ -298,7 +300,7 @@ def recorded(out: Path, head: rc.LearnedHead) -> None:
     replace(table, rows=rows).write(out)
 
 
-def test_a_directory_of_a_study_is_read_whole(tmp_path: Path, head: rc.LearnedHead) -> None:
+def test_a_directory_of_a_study_is_read_whole(tmp_path: Path, head: rc.heads.LearnedHead) -> None:
     recorded(tmp_path, head)
     (tmp_path / "runs" / "made" / "heads" / "a-head" / "weights.safetensors").unlink()  # they need not be kept
     said = words(rc.Report(tmp_path).html())
@@ -649,10 +651,10 @@ def test_a_reproduction_shows_episodes_as_they_were_recorded_and_names_its_repor
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: rc.TopoNav) -> list[str]:
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: rc.tasks.TopoNav) -> list[str]:
     """A directory with logs and a model of one's own, and the options that name them."""
     monkeypatch.chdir(tmp_path)
-    Path("own.py").write_text("from reachcost import ExactTopoNav\n\n\ndef model():\n    return ExactTopoNav()\n")
+    Path("own.py").write_text("from reachcost.tasks import ExactTopoNav\n\n\ndef model():\n    return ExactTopoNav()\n")
     rc.write_logs(task.generate_logs(60), "logs.h5")
     return ["--model", "own.py:model", "--logs", "logs.h5", "--task", "toponav"]
 
@@ -674,7 +676,7 @@ def test_an_audit_keeps_what_a_report_draws_and_names_it(own: list[str], capsys:
 
 @pytest.mark.slow
 def test_a_head_and_a_comparison_are_reported(
-    own: list[str], task: rc.TopoNav, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own: list[str], task: rc.tasks.TopoNav, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(ranking_stage, "GOALS", 30)
     with pytest.warns(rc.ReachcostWarning):
@@ -708,9 +710,9 @@ def test_names_are_text_wherever_they_come_from(scene: Scene, tmp_path: Path) ->
     audit = replace(
         made_audit(HOSTILE, versions={HOSTILE: HOSTILE}, planner=HOSTILE), caveats=(HOSTILE,), categories={HOSTILE: 3}
     )
-    rankings = rc.compare_rankings({HOSTILE: RANKS}, RANKS)
+    rankings = rc.results.compare_rankings({HOSTILE: RANKS}, RANKS)
     page = rc.Report(
-        *(audit, made_table(HOSTILE, HOSTILE, HOSTILE), rc.SascAudit(np.arange(1), {}, RANKS, rankings)),
+        *(audit, made_table(HOSTILE, HOSTILE, HOSTILE), rc.audits.SascAudit(np.arange(1), {}, RANKS, rankings)),
         *(tmp_path / "scene.json", Material(heads={HOSTILE: told}, commands=(HOSTILE,), left_out=(HOSTILE,))),
         title=HOSTILE,
     ).html()

@@ -35,10 +35,12 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def address(
-    world: rc.TwoRoom, lewm: JepaWorldModel, head: rc.LearnedHead, tmp_path_factory: pytest.TempPathFactory
+    world: rc.tasks.TwoRoom, lewm: JepaWorldModel, head: rc.heads.LearnedHead, tmp_path_factory: pytest.TempPathFactory
 ) -> str:
     runs = straight_runs(world, world.evaluation_set("high-distance").spread(4))
-    sasc = rc.SascAudit(np.arange(1), {}, RANKS, rc.compare_rankings({"raw": -RANKS, "head": RANKS}, RANKS))
+    sasc = rc.audits.SascAudit(
+        np.arange(1), {}, RANKS, rc.results.compare_rankings({"raw": -RANKS, "head": RANKS}, RANKS)
+    )
     report = rc.Report(made_audit(), runs, sasc, made_table(), head, task=world, model=lewm, costs=COSTS)
     return report.save(tmp_path_factory.mktemp("report") / "report.html").as_uri()
 
@@ -69,7 +71,7 @@ def test_it_loads_without_complaint(browser: Browser, address: str, phone: bool,
 
 
 def test_maps_of_a_phone_never_lie_on_each_other(
-    browser: Browser, world: rc.TwoRoom, lewm: JepaWorldModel, tmp_path: Path
+    browser: Browser, world: rc.tasks.TwoRoom, lewm: JepaWorldModel, tmp_path: Path
 ) -> None:
     runs = straight_runs(
         world, world.evaluation_set("high-distance").spread(1), ("raw", "head", "a-cost-of-a-long-name")
@@ -165,7 +167,7 @@ def test_a_world_with_frames_alone_is_replayed(browser: Browser, tmp_path: Path)
         screenshot(page, "report-frames-alone")
 
 
-def test_hostile_names_are_shown_and_do_nothing(browser: Browser, world: rc.TwoRoom, tmp_path: Path) -> None:
+def test_hostile_names_are_shown_and_do_nothing(browser: Browser, world: rc.tasks.TwoRoom, tmp_path: Path) -> None:
     runs = straight_runs(world, world.evaluation_set("high-distance").spread(2), ("raw", HOSTILE))
     runs = replace(runs, category=np.where(runs.success, "success", HOSTILE))
     scene = look(Parts(world, runs=runs))
@@ -182,7 +184,9 @@ def test_hostile_names_are_shown_and_do_nothing(browser: Browser, world: rc.TwoR
         require_no_sideways_scroll(page)
 
 
-def test_costs_are_shown_whatever_javascript_calls_so(browser: Browser, world: rc.TwoRoom, tmp_path: Path) -> None:
+def test_costs_are_shown_whatever_javascript_calls_so(
+    browser: Browser, world: rc.tasks.TwoRoom, tmp_path: Path
+) -> None:
     names = ("constructor", "__proto__")
     runs = straight_runs(world, world.evaluation_set("high-distance").spread(2), names)
     with opened(browser, rc.Report(runs, task=world).save(tmp_path / "odd.html").as_uri()) as page:
@@ -191,7 +195,7 @@ def test_costs_are_shown_whatever_javascript_calls_so(browser: Browser, world: r
 
 
 def test_a_map_of_one_huge_cost_is_drawn(
-    browser: Browser, world: rc.TwoRoom, lewm: JepaWorldModel, tmp_path: Path
+    browser: Browser, world: rc.tasks.TwoRoom, lewm: JepaWorldModel, tmp_path: Path
 ) -> None:
     costs = {"huge": lambda terminal, goal: torch.full(terminal.shape[:2], 1e16)}
     runs = straight_runs(world, world.evaluation_set("high-distance").spread(2), ("huge",))

@@ -35,7 +35,7 @@ def require_rounds(rounds: list[Round], candidates: int, elites: int) -> None:
 
 @pytest.mark.parametrize("planner", WATCHED)
 def test_watching_changes_no_plan_of_continuous_actions(
-    planner: rc.CEM, world: rc.TwoRoom, lewm: JepaWorldModel
+    planner: rc.CEM, world: rc.tasks.TwoRoom, lewm: JepaWorldModel
 ) -> None:
     goals = world.evaluation_set("high-distance").spread(2)
     seen: list[Round] = []
@@ -52,7 +52,7 @@ def test_watching_changes_no_plan_of_continuous_actions(
 
 
 def test_watching_changes_no_plan_of_discrete_actions(
-    task: rc.TopoNav, model: ExactTopoNav, evaluation: EvaluationSet
+    task: rc.tasks.TopoNav, model: ExactTopoNav, evaluation: EvaluationSet
 ) -> None:
     seen: list[Round] = []
     goals = evaluation.spread(2)
@@ -66,7 +66,7 @@ def test_watching_changes_no_plan_of_discrete_actions(
         assert torch.equal(seen_round.plan, seen_round.pool[rows, seen_round.elites[:, 0]].long())
 
 
-def test_who_cannot_be_watched_is_refused(world: rc.TwoRoom, lewm: JepaWorldModel) -> None:
+def test_who_cannot_be_watched_is_refused(world: rc.tasks.TwoRoom, lewm: JepaWorldModel) -> None:
     goals = world.evaluation_set("high-distance").spread(1)
     with pytest.raises(ReachcostError, match="RandomPolicy cannot be watched"):
-        rc.control(world, lewm, COSTS, goals, rc.RandomPolicy(), watch=print)
+        rc.control(world, lewm, COSTS, goals, rc.planning.RandomPolicy(), watch=print)

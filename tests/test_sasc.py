@@ -114,7 +114,8 @@ def test_pools_are_drawn_in_the_actions_of_the_model_and_belong_to_their_episode
     assert blocks.shape == (20, 300, 5, lewm.action_dim)
     assert (blocks.mean(), blocks.std()) == pytest.approx((0, 1), abs=0.01)
     with pytest.raises(
-        ReachcostError, match=r"tworoom has continuous actions.*add model = rc.with_actions\(model, logs, length=1\)"
+        ReachcostError,
+        match=r"tworoom has continuous actions.*add model = rc.with_actions\(model, logs, length=1\)",
     ):
         draw_pools(world, model, goals)
 

@@ -77,7 +77,7 @@ def test_stitched_times_reach_beyond_single_episodes() -> None:
     first, second = (pairs.latents[rows, 0] for rows in (pairs.train.first, pairs.train.second))
     torch.testing.assert_close(pairs.train.gap, (first - second).abs())
     assert pairs.train.gap.max() > 50
-    temporal = rc.TemporalPairs(latents_of(*halves), count=2000, validation=200)
+    temporal = rc.labels.TemporalPairs(latents_of(*halves), count=2000, validation=200)
     assert temporal.train.gap.max() <= 35
 
 
@@ -100,7 +100,7 @@ def test_held_out_episodes_are_not_in_the_graph() -> None:
 @pytest.mark.filterwarnings("ignore:.*no way between them")
 def test_evaluation_episodes_leave_no_transition() -> None:
     logs = latents_of(*[corridor(0, 30) + 100 * number for number in range(10)])
-    goals = rc.logged_goals(logs.logs, offset=9, count=1)
+    goals = rc.data.logged_goals(logs.logs, offset=9, count=1)
     pairs = StitchedPairs(logs, 500, 100, places=500, exclude=goals, holdout=0.0)
     proof = pairs.record["exclusion"]
     assert proof["excluded_episodes"] == 1
@@ -134,16 +134,16 @@ def test_what_cannot_be_stitched_is_said() -> None:
     with pytest.raises(rc.ReachcostError, match="of 1 episodes 1 can be stitched"):
         StitchedPairs(latents_of(corridor(0, 3)), 10, 10)
     with pytest.raises(rc.ReachcostError, match="leave sampling and max_gap alone"):
-        rc.LabelledRecipe(labels="stitched", max_gap=3)
+        rc.fitting.LabelledRecipe(labels="stitched", max_gap=3)
     with pytest.raises(rc.ReachcostError, match=r"no labels 'stiched': choose one of temporal, stitched, imagined"):
-        rc.LabelledRecipe(labels="stiched")  # pyright: ignore[reportArgumentType]
+        rc.fitting.LabelledRecipe(labels="stiched")  # pyright: ignore[reportArgumentType]
     for name, value in (("places", 0), ("places", 10**6), ("stride", -1), ("least", 0)):
         with pytest.raises(rc.ReachcostError, match=f"{name} is {value}: give a number from 1 to 20,000"):
             StitchedPairs(logs, 10, 10, **{name: value})  # pyright: ignore[reportArgumentType]
     with pytest.raises(rc.ReachcostError, match="a persistence from 0 to 1"):
         Imagination(persistence=1.5)
     with pytest.raises(rc.ReachcostError, match="imagined labels need the world model"):
-        rc.LabelledRecipe(labels="imagined").pairs(logs, 10)
+        rc.fitting.LabelledRecipe(labels="imagined").pairs(logs, 10)
 
 
 @pytest.fixture(scope="module")
@@ -191,9 +191,9 @@ def test_latents_of_another_model_are_refused(frames: rc.Latents) -> None:
 def test_shortest_ways_have_a_recipe_of_their_own() -> None:
     pairs = StitchedPairs(latents_of(*[corridor(0, 30)] * 20), 500, 100)
     assert pairs.usual_recipe.expectile == 0.5
-    assert rc.LabelledRecipe(labels="stitched", directed=True).recipe.head == "iqe"
-    assert rc.LabelledRecipe(labels="imagined").recipe.expectile == 0.5
-    assert rc.LabelledRecipe(rc.Recipe(epochs=3, expectile=0.3), labels="stitched").recipe.expectile == 0.3
+    assert rc.fitting.LabelledRecipe(labels="stitched", directed=True).recipe.head == "iqe"
+    assert rc.fitting.LabelledRecipe(labels="imagined").recipe.expectile == 0.5
+    assert rc.fitting.LabelledRecipe(rc.Recipe(epochs=3, expectile=0.3), labels="stitched").recipe.expectile == 0.3
 
 
 def test_imagined_paths_are_the_models_own(model: JepaWorldModel, frames: rc.Latents) -> None:
@@ -241,7 +241,7 @@ def test_imagination_begins_in_no_evaluation_episode(model: JepaWorldModel) -> N
 
 
 def test_discrete_actions_are_imagined_one_at_a_time() -> None:
-    task, model = rc.make_task("toponav"), rc.ExactTopoNav()
+    task, model = rc.make_task("toponav"), rc.tasks.ExactTopoNav()
     latents = rc.encode_logs(model, task.generate_logs(100))
     pairs = ImaginedPairs(model, latents, 500, 100, Imagination(4000, 8), places=10_000, keep=10_000)
     assert pairs.record["stride"] == 1
@@ -259,7 +259,7 @@ def test_discrete_actions_are_imagined_one_at_a_time() -> None:
 def test_a_repair_takes_labels_of_any_source(model: JepaWorldModel, tmp_path: Path) -> None:
     task = rc.make_task("tworoom")
     logs = task.generate_logs(60, seed=4)
-    head = rc.repair(model, logs, pairs=2000, recipe=rc.LabelledRecipe(labels="stitched"))
+    head = rc.repair(model, logs, pairs=2000, recipe=rc.fitting.LabelledRecipe(labels="stitched"))
     assert head.record["pairs"]["labels"] == "stitched"
     rc.write_logs(logs, tmp_path / "logs.h5")
     given = ["fit", "--model", "lewm-tworoom-3072", "--task", "tworoom", "--logs", str(tmp_path / "logs.h5")]
@@ -275,7 +275,7 @@ def test_without_options_the_logs_choose_labels_and_a_recipe_for_logged_times_ta
 ) -> None:
     judge_labels_briefly(monkeypatch)
     rc.write_logs(rc.make_task("toponav").generate_logs(120, seed=4), tmp_path / "logs.h5")
-    given = ["fit", "--model", "reachcost:ExactTopoNav", "--task", "toponav", "--logs", str(tmp_path / "logs.h5")]
+    given = ["fit", "--model", "reachcost.tasks:ExactTopoNav", "--task", "toponav", "--logs", str(tmp_path / "logs.h5")]
     given += ["--pairs", "2000"]
     assert main([*given, "--out", str(tmp_path / "head")]) == 0
     pairs, shown = rc.load_head(tmp_path / "head").record["pairs"], capsys.readouterr()
@@ -294,17 +294,17 @@ def test_without_options_the_logs_choose_labels_and_a_recipe_for_logged_times_ta
 @pytest.mark.parametrize(
     "labelled",
     [
-        rc.LabelledRecipe(),
-        rc.LabelledRecipe(labels="stitched"),
-        rc.LabelledRecipe(labels="stitched", directed=True),
-        rc.LabelledRecipe(labels="imagined", imagination=Imagination(2000, 3)),
-        rc.LabelledRecipe(labels="mixed", imagination=Imagination(2000, 3)),
+        rc.fitting.LabelledRecipe(),
+        rc.fitting.LabelledRecipe(labels="stitched"),
+        rc.fitting.LabelledRecipe(labels="stitched", directed=True),
+        rc.fitting.LabelledRecipe(labels="imagined", imagination=Imagination(2000, 3)),
+        rc.fitting.LabelledRecipe(labels="mixed", imagination=Imagination(2000, 3)),
     ],
     ids=lambda labelled: labelled.labels,
 )
 @pytest.mark.filterwarnings("ignore::reachcost.errors.ReachcostWarning")
-def test_pairs_can_be_drawn_again_by_what_their_record_says(labelled: rc.LabelledRecipe) -> None:
-    task, model = rc.make_task("toponav"), rc.ExactTopoNav()
+def test_pairs_can_be_drawn_again_by_what_their_record_says(labelled: rc.fitting.LabelledRecipe) -> None:
+    task, model = rc.make_task("toponav"), rc.tasks.ExactTopoNav()
     latents, goals = rc.encode_logs(model, task.generate_logs(100)), task.evaluation_set()
     pairs = labelled.pairs(latents, 500, exclude=goals, holdout=0.1, seed=3, model=model)
     again = pairs_again(pairs.record, latents, model, goals)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from reachcost import make_task
 from reachcost.audits.planner import Audit, audit_planner
 from reachcost.costs.head import HeadCost
 from reachcost.costs.latent import LatentMSE
@@ -26,7 +27,6 @@ from reachcost.labels.temporal import TemporalPairs
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.control import control
 from reachcost.protocols import Observations
-from reachcost.tasks import make_task
 from reachcost.tasks.check import check_task
 from reachcost.tasks.contract import LOST, Task
 from reachcost.tasks.exact import ExactDynamics

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reachcost
+from reachcost import make_task
 from reachcost.core.seeding import EpisodeStreams
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
-from reachcost.tasks import make_task
 from reachcost.tasks.contract import Task
 from reachcost.tasks.toponav.task import MOVES, RouteProposal, TopoNav, sasc_pool
 

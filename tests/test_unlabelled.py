@@ -12,14 +12,14 @@ import pytest
 import torch
 
 import reachcost as rc
-from reachcost.fitting.peers.transitions import Transitions
 from reachcost.heads.base import LearnedHead
+from reachcost.peers.transitions import Transitions
 from reachcost_paper.worlds import suite
 from reachcost_paper.worlds.oneway import GATE, WALL
 from tests.test_stitched import corridor, latents_of
 
 Fit = Callable[..., LearnedHead]
-BOTH = pytest.mark.parametrize(("fit", "kind"), [(rc.fit_qrl, "mrn"), (rc.fit_hilp, "euclidean")])
+BOTH = pytest.mark.parametrize(("fit", "kind"), [(rc.peers.fit_qrl, "mrn"), (rc.peers.fit_hilp, "euclidean")])
 LINE = 30
 
 
@@ -76,7 +76,7 @@ def test_learning_is_deterministic_whatever_the_threads(fit: Fit, kind: str) -> 
 @BOTH
 def test_nothing_is_learned_from_evaluation_episodes(fit: Fit, kind: str) -> None:
     latents = latents_of(*[corridor(0, 20) + 100 * number for number in range(10)])
-    goals = rc.logged_goals(latents.logs, offset=9, count=2)
+    goals = rc.data.logged_goals(latents.logs, offset=9, count=2)
     head = fit(latents, quick(kind), count=300, exclude=goals)
     proof = head.record["pairs"]["exclusion"]
     assert proof["evaluation_sets_sha256"] == [goals.fingerprint]
@@ -118,7 +118,7 @@ def test_quasimetric_learning_finds_that_a_gate_opens_one_way() -> None:
     task = world.task()
     logs = task.generate_logs(300, seed=0)
     latents = rc.encode_logs(world.model(task, logs), logs, cache=False)
-    head = rc.fit_qrl(latents, quick("mrn", epochs=2), count=25_000, exclude=world.evaluation(task, "tune"))
+    head = rc.peers.fit_qrl(latents, quick("mrn", epochs=2), count=25_000, exclude=world.evaluation(task, "tune"))
     rows = [int(np.flatnonzero((logs.columns["state"] == (x, GATE)).all(1))[0]) for x in (WALL - 1, WALL + 1)]
     here, there = latents.values[rows]
     assert head(here, there) < 6
@@ -149,6 +149,6 @@ def test_what_cannot_be_learned_is_said(fit: Fit, kind: str) -> None:
 
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(rc.ReachcostError, match=r"far is -1 and tolerance 0.1: make both positive"):
-        rc.fit_qrl(halves(), far=-1)
+        rc.peers.fit_qrl(halves(), far=-1)
     with pytest.raises(rc.ReachcostError, match=r"discount is 1.0: choose one between 0 and 1"):
-        rc.fit_hilp(halves(), discount=1.0)
+        rc.peers.fit_hilp(halves(), discount=1.0)

@@ -52,7 +52,7 @@ def attribute(head: Head, probe: LinearProbe, terminal: Tensor, goal: Tensor) ->
         terminal: Predicted terminal latents [B, S, D].
         goal: Goal latents [B, D].
 
-    >>> from reachcost import PairHead
+    >>> from reachcost.heads import PairHead
     >>> probe = LinearProbe(torch.eye(3)[:, :1], torch.zeros(1))
     >>> attribute(PairHead(3, hidden=4), probe, torch.randn(2, 5, 3), torch.randn(2, 3)).full.shape
     torch.Size([2, 5])

@@ -26,13 +26,13 @@ from reachcost.experiments.experiment import Recording
 from reachcost.experiments.lines import mean_intervals
 from reachcost.experiments.study import Study
 from reachcost.fitting.choose import LabelledRecipe
-from reachcost.fitting.peers import hilp, qrl
-from reachcost.fitting.peers.budget import BudgetRecipe, fit_budget
-from reachcost.fitting.peers.inverse import InverseRecipe, fit_inverse
 from reachcost.fitting.repair import repair_latents
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.pairs import require_latents
+from reachcost.peers import hilp, qrl
+from reachcost.peers.budget import BudgetRecipe, fit_budget
+from reachcost.peers.inverse import InverseRecipe, fit_inverse
 from reachcost.planning.control import Proposal, control
 from reachcost.planning.effort import cost_per_action
 from reachcost.planning.inverse import InversePolicy

@@ -81,7 +81,8 @@ def choose_recipe(
         seed: Seed of halves, pairs and heads.
         progress: True shows progress.
 
-    >>> from reachcost import ExactTopoNav, make_task
+    >>> from reachcost import make_task
+    >>> from reachcost.tasks import ExactTopoNav
     >>> recipes = {"default": Recipe(epochs=2), "mean": Recipe(epochs=2, expectile=0.5)}
     >>> found = choose_recipe(ExactTopoNav(), make_task("toponav").generate_logs(150), recipes, pairs=5000)
     >>> found.name in recipes, found.best.recipe == recipes[found.name]

@@ -49,7 +49,8 @@ def compare_heads(
         seed: Seed of goals and pairs.
         progress: True shows progress.
 
-    >>> from reachcost import ExactTopoNav, Recipe, make_task, repair
+    >>> from reachcost import Recipe, make_task, repair
+    >>> from reachcost.tasks import ExactTopoNav
     >>> task, model = make_task("toponav"), ExactTopoNav()
     >>> head = repair(model, task.generate_logs(100), pairs=5000, recipe=Recipe(epochs=2))
     >>> table = compare_heads({"mine": head}, model, task.generate_logs(60, seed=1))

@@ -35,7 +35,7 @@ def check(
         task: The world that draws frames to check with, or your own, module:Class; by default the first of ours.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
         device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
-        half: Say how much plans change if rollouts compute in half precision (rc.halved in Python).
+        half: Say how much plans change if rollouts compute in half precision (rc.worldmodels.halved in Python).
     """
     import numpy as np
     import torch

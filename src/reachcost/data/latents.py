@@ -102,7 +102,7 @@ def encode_logs(
             4 R D bytes.
         progress: True shows how far it is.
 
-    >>> from reachcost.tasks import make_task
+    >>> from reachcost import make_task
     >>> from reachcost.tasks.toponav.features import ExactTopoNav
     >>> encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(episodes=10)).values.shape[1]
     10

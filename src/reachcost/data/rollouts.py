@@ -65,7 +65,7 @@ def ends_of(model: WorldModel, context: Tensor, actions: Tensor) -> Tensor:
     """Where candidates end: context [B, T, D], actions [B, S, T - 1 + H, A] -> [B, S, D], and nothing else.
 
     >>> import torch
-    >>> from reachcost import ExactTopoNav
+    >>> from reachcost.tasks import ExactTopoNav
     >>> model = ExactTopoNav()
     >>> ends_of(model, model.latents[:2, None], torch.zeros(2, 3, 4, 1, dtype=torch.long)).shape
     torch.Size([2, 3, 10])

@@ -68,7 +68,8 @@ def automatic_pairs(
         seed: Seed of places, imagination and pairs.
         progress: True shows how far it is.
 
-    >>> from reachcost import ExactTopoNav, encode_logs, make_task
+    >>> from reachcost import encode_logs, make_task
+    >>> from reachcost.tasks import ExactTopoNav
     >>> pairs = automatic_pairs(encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(100)), count=1000)
     >>> pairs.record["labels"], pairs.record["directed"]
     ('stitched', False)
@@ -186,7 +187,8 @@ def _stitched(
 def one_way(pairs: StitchedPairs, seed: int = 0) -> float:
     """How much of a way is the difference between there and back, by two halves of the episodes in the graph.
 
-    >>> from reachcost import ExactTopoNav, encode_logs, make_task
+    >>> from reachcost import encode_logs, make_task
+    >>> from reachcost.tasks import ExactTopoNav
     >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(100))
     >>> one_way(StitchedPairs(latents, count=1000, validation=100)) < 0.15
     True

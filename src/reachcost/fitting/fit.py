@@ -44,14 +44,16 @@ def fit(
         device: Where it is trained; `auto` is a GPU if there is one. The head that is returned is on the processor.
         progress: True shows how far it is.
 
-    >>> from reachcost import ExactTopoNav, TemporalPairs, encode_logs, make_task
+    >>> from reachcost import encode_logs, make_task
+    >>> from reachcost.labels import TemporalPairs
+    >>> from reachcost.tasks import ExactTopoNav
     >>> task = make_task("toponav")
     >>> pairs = TemporalPairs(encode_logs(ExactTopoNav(), task.generate_logs(50)), count=1000, validation=100)
     >>> head = fit(pairs, Recipe(hidden=16, epochs=2))
     >>> head.record["best_epoch"] in (1, 2)
     True
     """
-    require_type(pairs, Pairs, "pairs", "give labelled pairs, say rc.TemporalPairs(latents)")
+    require_type(pairs, Pairs, "pairs", "give labelled pairs, say rc.labels.TemporalPairs(latents)")
     require_type(recipe, Recipe | None, "recipe", "give a Recipe, say rc.Recipe(epochs=4)")
     require_type(seed, int, "seed", "give a whole number")
     recipe = recipe or pairs.usual_recipe

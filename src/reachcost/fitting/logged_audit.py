@@ -50,7 +50,8 @@ def logged_pools(
 ) -> LoggedPools:
     """Collect pools from some episodes, say those that no head was trained on.
 
-    >>> from reachcost import ExactTopoNav, encode_logs, make_task
+    >>> from reachcost import encode_logs, make_task
+    >>> from reachcost.tasks import ExactTopoNav
     >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(episodes=300))
     >>> logged_pools(latents, np.arange(300), goals=2, candidates=50).candidates.shape
     (2, 50)
@@ -88,7 +89,8 @@ def logged_pools(
 def logged_audit(costs: Mapping[str, TerminalCost], latents: Latents, pools: LoggedPools) -> dict[str, Ranking]:
     """How every cost ranks the pools; the fastest logged way, in steps, is the diagnostic cost. As `sasc`, from logs.
 
-    >>> from reachcost import ExactTopoNav, LatentMSE, encode_logs, make_task
+    >>> from reachcost import LatentMSE, encode_logs, make_task
+    >>> from reachcost.tasks import ExactTopoNav
     >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(episodes=300))
     >>> pools = logged_pools(latents, np.arange(300), goals=2, candidates=50)
     >>> logged_audit({"raw": LatentMSE()}, latents, pools)["raw"].spearman.shape

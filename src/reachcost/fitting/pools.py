@@ -17,7 +17,8 @@ ROWS = 10
 def largest_pools(latents: Latents, episodes: np.ndarray, seed: int = 0) -> LoggedPools:
     """The first of these sizes that some episodes have room for.
 
-    >>> from reachcost import ExactTopoNav, encode_logs, make_task
+    >>> from reachcost import encode_logs, make_task
+    >>> from reachcost.tasks import ExactTopoNav
     >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(episodes=50))
     >>> largest_pools(latents, np.arange(50)).candidates.shape[0] in (20, 50, 100, 200)
     True
@@ -36,7 +37,8 @@ def largest_pools(latents: Latents, episodes: np.ndarray, seed: int = 0) -> Logg
 def some_episodes(latents: Latents, episodes: np.ndarray) -> Latents:
     """Some episodes, without their frames: those would be read.
 
-    >>> from reachcost import ExactTopoNav, encode_logs, make_task
+    >>> from reachcost import encode_logs, make_task
+    >>> from reachcost.tasks import ExactTopoNav
     >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(episodes=50))
     >>> len(some_episodes(latents, np.arange(0, 50, 2)).logs)
     25

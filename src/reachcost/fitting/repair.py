@@ -53,7 +53,8 @@ def repair(
         shuffled: Permute the labels: the control that must fail.
         progress: True shows how far it is.
 
-    >>> from reachcost import ExactTopoNav, make_task
+    >>> from reachcost import make_task
+    >>> from reachcost.tasks import ExactTopoNav
     >>> task = make_task("toponav")
     >>> quick = Recipe(epochs=2)
     >>> head = repair(ExactTopoNav(), task.generate_logs(100), exclude=task.evaluation_set(), pairs=5000, recipe=quick)
@@ -81,7 +82,7 @@ def repair(
 
 def require_recipe(recipe: object) -> None:
     """Refuse what is neither a recipe nor None."""
-    remedy = 'give a Recipe, say rc.Recipe(epochs=4), or rc.LabelledRecipe(labels="auto"); rc.choose_recipe finds one'
+    remedy = "give rc.Recipe(...) or rc.fitting.LabelledRecipe(...); rc.audits.choose_recipe compares a few"
     require_type(recipe, Recipe | LabelledRecipe | None, "recipe", remedy)
 
 

@@ -18,7 +18,9 @@ EPOCHS, PAIRS = 2, 20_000
 def shuffled_head(pairs: Pairs, recipe: Recipe | None = None, seed: int = 0) -> LearnedHead:
     """A head trained briefly on permuted labels.
 
-    >>> from reachcost import ExactTopoNav, TemporalPairs, encode_logs, make_task
+    >>> from reachcost import encode_logs, make_task
+    >>> from reachcost.labels import TemporalPairs
+    >>> from reachcost.tasks import ExactTopoNav
     >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(50))
     >>> shuffled_head(TemporalPairs(latents, count=1000, validation=100)).record["pairs"]["labels"]
     'shuffled'

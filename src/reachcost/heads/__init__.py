@@ -1,1 +1,5 @@
 """Heads: learned functions of two latents, one file each."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

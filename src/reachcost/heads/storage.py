@@ -59,7 +59,7 @@ def load_head(directory: str | Path, hub: Hub | None = None) -> LearnedHead:
     if name not in KINDS:
         raise ReachcostError(
             f"the head at {directory} is of kind {name!r}, and only {', '.join(KINDS)} are registered: "
-            "import the module that registers it (reachcost.register_head), then load it again"
+            "import the module that registers it (reachcost.heads.register_head), then load it again"
         )
     kind = KINDS[name]
     if wrong := refusal(kind, arguments):

@@ -15,7 +15,9 @@ AnyPairs = TypeVar("AnyPairs", bound=Pairs)
 def directed(pairs: AnyPairs) -> AnyPairs:
     """The same temporal pairs, the earlier row first: gaps are then from a state to a goal, and not back.
 
-    >>> from reachcost import ExactTopoNav, TemporalPairs, encode_logs, make_task
+    >>> from reachcost import encode_logs, make_task
+    >>> from reachcost.labels import TemporalPairs
+    >>> from reachcost.tasks import ExactTopoNav
     >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(50))
     >>> train = directed(TemporalPairs(latents, count=1000, validation=100)).train
     >>> bool((train.first < train.second).all())

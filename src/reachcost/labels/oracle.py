@@ -30,7 +30,8 @@ class OraclePairs(Pairs):
         groups: Maps the states of pairs [P, ...], [P, ...] to group numbers [P]; equally many of each group are drawn.
         seed: Seed of the pairs.
 
-    >>> from reachcost import ExactTopoNav, encode_logs, make_task
+    >>> from reachcost import encode_logs, make_task
+    >>> from reachcost.tasks import ExactTopoNav
     >>> task = make_task("toponav")
     >>> pairs = OraclePairs(encode_logs(ExactTopoNav(), task.generate_logs(50)), task, count=1000, validation=100)
     >>> pairs.record["labels"]

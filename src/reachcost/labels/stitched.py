@@ -152,7 +152,8 @@ class StitchedPairs(GraphPairs):
     Attributes:
         held_out: Episodes that are held out.
 
-    >>> from reachcost import ExactTopoNav, encode_logs, make_task
+    >>> from reachcost import encode_logs, make_task
+    >>> from reachcost.tasks import ExactTopoNav
     >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(200))
     >>> pairs = StitchedPairs(latents, count=1000, validation=100)
     >>> pairs.record["stride"], bool((pairs.train.gap >= 1).all())

@@ -69,7 +69,8 @@ class TemporalPairs(Pairs):
     Attributes:
         held_out: Episodes that no training pair comes from, if `holdout` keeps any.
 
-    >>> from reachcost import ExactTopoNav, encode_logs, make_task
+    >>> from reachcost import encode_logs, make_task
+    >>> from reachcost.tasks import ExactTopoNav
     >>> task = make_task("toponav")
     >>> pairs = TemporalPairs(encode_logs(ExactTopoNav(), task.generate_logs(50)), count=1000, validation=100)
     >>> len(pairs.train), len(pairs.validation)

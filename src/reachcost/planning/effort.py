@@ -40,7 +40,8 @@ class ActionCost:
 def parameters_of(part: object) -> int:
     """Numbers in the weights of all networks in an object.
 
-    >>> from reachcost import HeadCost, PairHead
+    >>> from reachcost import HeadCost
+    >>> from reachcost.heads import PairHead
     >>> parameters_of(HeadCost(PairHead(latent_dim=10, hidden=16)))
     945
     """
@@ -63,7 +64,9 @@ def cost_per_action(
         planner: What chooses actions.
         seed: Seed of the planner.
 
-    >>> from reachcost import CategoricalCEM, ExactTopoNav, HeadCost, PairHead, make_task
+    >>> from reachcost import CategoricalCEM, HeadCost, make_task
+    >>> from reachcost.heads import PairHead
+    >>> from reachcost.tasks import ExactTopoNav
     >>> task, model = make_task("toponav"), ExactTopoNav()
     >>> cost, few = HeadCost(PairHead(model.latent_dim, hidden=16)), task.evaluation_set().spread(2)
     >>> planner = CategoricalCEM(candidates=10, iterations=3, elites=2)

@@ -23,7 +23,9 @@ class InversePolicy(Planner):
 
     Of a model with a `history` it sees the newest frame.
 
-    >>> from reachcost import ExactTopoNav, InverseRecipe, LatentMSE, control, fit_inverse, make_task
+    >>> from reachcost import LatentMSE, control, make_task
+    >>> from reachcost.peers import InverseRecipe, fit_inverse
+    >>> from reachcost.tasks import ExactTopoNav
     >>> task, model = make_task("toponav"), ExactTopoNav()
     >>> few = task.evaluation_set().spread(5)
     >>> quick = InverseRecipe(hidden=32, epochs=2)
@@ -39,7 +41,7 @@ class InversePolicy(Planner):
     forgets where it has been; chance leaves it, at the price of some detours."""
 
     def __post_init__(self) -> None:
-        require_type(self.network, InverseDynamics, "network", "give what rc.fit_inverse returns")
+        require_type(self.network, InverseDynamics, "network", "give what rc.peers.fit_inverse returns")
         if self.sampled and not self.discrete:
             raise ReachcostError(
                 "InversePolicy(sampled=True) draws discrete actions, but these are blocks: leave it out"

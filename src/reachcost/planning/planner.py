@@ -47,7 +47,8 @@ class PlanContext:
 
     Only the first five are needed to make one. `reachcost.control` fills in all that it knows.
 
-    >>> from reachcost import CategoricalCEM, ExactTopoNav, LatentMSE
+    >>> from reachcost import CategoricalCEM, LatentMSE
+    >>> from reachcost.tasks import ExactTopoNav
     >>> model = ExactTopoNav()
     >>> here, goal, streams = model.latents[:1, None], model.latents[9:10], EpisodeStreams(0, "plan", [0], 0)
     >>> CategoricalCEM().plan(PlanContext(model, LatentMSE(), here, goal, streams)).shape

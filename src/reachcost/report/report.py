@@ -67,7 +67,8 @@ class Report:
         logs: Encoded logs, to show neighbours of goals where the world is no plane.
         title: What the page is called.
 
-    >>> from reachcost import ExactTopoNav, LatentMSE, control, make_task
+    >>> from reachcost import LatentMSE, control, make_task
+    >>> from reachcost.tasks import ExactTopoNav
     >>> task, model, costs = make_task("toponav"), ExactTopoNav(), {"raw": LatentMSE()}
     >>> runs = control(task, model, costs, task.evaluation_set().spread(2), budget=5)
     >>> Report(runs, task=task, model=model, costs=costs).html().startswith("<!doctype html>")

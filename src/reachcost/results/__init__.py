@@ -1,1 +1,5 @@
 """Records of runs, statistics, tables and pictures."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -39,7 +39,7 @@ class ReachObjective(nn.Module):
         pred_key: Where the rollout [B, S, T, D] is.
         goal_key: Where the goal [B, G, D] is.
 
-    >>> from reachcost import PairHead
+    >>> from reachcost.heads import PairHead
     >>> objective = ReachObjective(PairHead(8, hidden=4))
     >>> objective({"predicted_emb": torch.randn(2, 5, 3, 8), "goal_emb": torch.randn(2, 1, 8)}).shape
     torch.Size([2, 5])
@@ -106,7 +106,8 @@ class RepairedModel(nn.Module):
         weight: None replaces latent distance; a number adds that much of the head to it, each standardised within its
             pool of candidates, which must be two or more.
 
-    >>> from reachcost import PairHead, load_world_model
+    >>> from reachcost import load_world_model
+    >>> from reachcost.heads import PairHead
     >>> model = RepairedModel(SwmModel(load_world_model("lewm-tworoom-3072")), PairHead(192, hidden=4))
     >>> frames = torch.zeros(2, 4, 1, 64, 64, 3, dtype=torch.uint8)
     >>> model.get_cost({"pixels": frames, "goal": frames}, torch.zeros(2, 4, 5, 10)).shape

@@ -1,5 +1,5 @@
 """Simulated worlds, a folder each: batched simulator, renderer, oracle distance, evaluation sets, categories."""
 
-from reachcost.tasks.registry import make_task
+import lazy_loader
 
-__all__ = ["make_task"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

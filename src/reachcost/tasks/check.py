@@ -34,7 +34,7 @@ def check_task(task: Task, states: np.ndarray | None = None, actions: np.ndarray
     Returns:
         The optional parts that the task does not offer, and what is lost without each.
 
-    >>> from reachcost.tasks import make_task
+    >>> from reachcost import make_task
     >>> check_task(make_task("tworoom"))
     {'coordinates': 'a probe reads every number of the state, angles and unseen parts too'}
     """

@@ -26,7 +26,7 @@ class ExactDynamics:
         example: States of the task [N, D], to know their size and kind of number; by default logged ones, or starts of
             its first evaluation set.
 
-    >>> from reachcost.tasks import make_task
+    >>> from reachcost import make_task
     >>> blocks = ActionBlocks((0.0, 0.0), (1.0, 1.0), (-1.0, -1.0), (1.0, 1.0), length=5)
     >>> model = ExactDynamics(make_task("tworoom"), blocks)
     >>> start = model.encode({"state": np.array([[60.0, 60.0]], np.float32)})

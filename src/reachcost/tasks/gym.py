@@ -304,7 +304,7 @@ class GymTask(Task):
                 raise ReachcostError(
                     f"{self.name}: goals of the evaluation set {name!r} were {what} steps away in logs, but an episode "
                     f"may execute {self.action_budget} actions: give a larger budget, or, where there are shorter ways "
-                    "than the logged ones, rc.logged_goals(logs, ...)"
+                    "than the logged ones, rc.data.logged_goals(logs, ...)"
                 )
             else:
                 checked[name] = what

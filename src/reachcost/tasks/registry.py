@@ -48,7 +48,7 @@ def register_task(name: str, factory: Callable[..., Task]) -> None:
         name: How commands and studies call it.
         factory: The class of the task, or a function that makes one; keywords of `make_task` go to it.
 
-    >>> from reachcost import TwoRoom
+    >>> from reachcost.tasks import TwoRoom
     >>> register_task("my-room", TwoRoom)
     >>> make_task("my-room", pixels=64).name
     'tworoom'

@@ -28,7 +28,7 @@ def check_world_model(model: WorldModel, observations: Observations, actions: Te
     that rows and candidates do not mix, that actions matter; with a `history`, for a context of one frame and of as
     many as it reads.
 
-    >>> from reachcost.tasks import make_task
+    >>> from reachcost import make_task
     >>> from reachcost.tasks.toponav.features import ExactTopoNav
     >>> observations = make_task("toponav").observe(np.array([[1, 1], [27, 3]]))
     >>> check_world_model(ExactTopoNav(), observations, torch.randint(5, (2, 6, 12, 1)))

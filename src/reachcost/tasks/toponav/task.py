@@ -61,7 +61,7 @@ class TopoNav(Task):
     stops_at_success = True
     discrete_actions = len(MOVES)
     sets = ("detour",)
-    models = ("reachcost:ExactTopoNav",)
+    models = ("reachcost.tasks:ExactTopoNav",)
 
     def __init__(self) -> None:
         self.free = _free_cells()  # [x, y]

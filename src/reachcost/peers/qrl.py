@@ -19,10 +19,10 @@ from reachcost.core.types import require_type
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
-from reachcost.fitting.peers.transitions import Transitions
-from reachcost.fitting.peers.unlabelled import Objective, learn
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
+from reachcost.peers.transitions import Transitions
+from reachcost.peers.unlabelled import Objective, learn
 
 USUAL = Recipe(head="iqe", epochs=5, learning_rate=2e-3, expectile=0.5)
 """How a head is trained, unless told otherwise; nothing of it leans to short times."""
@@ -61,7 +61,8 @@ def fit_qrl(
         device: Where it is trained; `auto` is a GPU if there is one. The head that is returned is on the processor.
         progress: True shows how far it is.
 
-    >>> from reachcost import ExactTopoNav, encode_logs, make_task
+    >>> from reachcost import encode_logs, make_task
+    >>> from reachcost.tasks import ExactTopoNav
     >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(100))
     >>> fit_qrl(latents, Recipe(head="mrn", epochs=2), count=5000).record["validation_rho"] > 0.5
     True

@@ -85,7 +85,8 @@ def fit_inverse(
         device: Where it is trained; `auto` is a GPU if there is one. The network that is returned is on the processor.
         progress: True shows how far it is.
 
-    >>> from reachcost import ExactTopoNav, make_task
+    >>> from reachcost import make_task
+    >>> from reachcost.tasks import ExactTopoNav
     >>> task = make_task("toponav")
     >>> quick = InverseRecipe(hidden=32, epochs=2)
     >>> logs, kept_out = task.generate_logs(100), task.evaluation_set()
@@ -93,7 +94,7 @@ def fit_inverse(
     >>> network.record["pairs"]["exclusion"]["overlapping_pairs"]
     0
     """
-    require_type(recipe, InverseRecipe | None, "recipe", "give an InverseRecipe, say rc.InverseRecipe(epochs=4)")
+    require_type(recipe, InverseRecipe | None, "recipe", "give an InverseRecipe, say rc.peers.InverseRecipe(epochs=4)")
     require_type(seed, int, "seed", "give a whole number")
     recipe, progress = recipe or InverseRecipe(), as_progress(progress)
     logged = TakenActions.of(model, logs)

@@ -19,11 +19,11 @@ from reachcost.core.types import require_type
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
-from reachcost.fitting.peers.transitions import Transitions
-from reachcost.fitting.peers.unlabelled import Objective, learn
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.pairs import require_latents
+from reachcost.peers.transitions import Transitions
+from reachcost.peers.unlabelled import Objective, learn
 
 USUAL = Recipe(head="euclidean", epochs=5, learning_rate=2e-3)
 """How a head is trained, unless told otherwise; its expectile, 0.05, is HILP's 0.95 seen from the other side."""
@@ -61,7 +61,8 @@ def fit_hilp(
         device: Where it is trained; `auto` is a GPU if there is one. The head that is returned is on the processor.
         progress: True shows how far it is.
 
-    >>> from reachcost import ExactTopoNav, encode_logs, make_task
+    >>> from reachcost import encode_logs, make_task
+    >>> from reachcost.tasks import ExactTopoNav
     >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(100))
     >>> fit_hilp(latents, Recipe(head="euclidean", epochs=2), count=5000).record["validation_rho"] > 0.5
     True

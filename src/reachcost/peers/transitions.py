@@ -56,7 +56,8 @@ class Transitions:
         gap: Steps from the beginning of each of these to its goal [N].
         record: How they came about, with the measured overlap with evaluation sets.
 
-    >>> from reachcost import ExactTopoNav, encode_logs, make_task
+    >>> from reachcost import encode_logs, make_task
+    >>> from reachcost.tasks import ExactTopoNav
     >>> transitions = Transitions(encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(50)), stride=2)
     >>> drawn = transitions.epoch(0, count=100)
     >>> (drawn.after - drawn.before).unique().tolist()

@@ -18,9 +18,9 @@ from reachcost.core.seeding import torch_seed
 from reachcost.core.types import require_type
 from reachcost.errors import ReachcostError
 from reachcost.fitting.loop import Optimiser
-from reachcost.fitting.peers.transitions import Transitions
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
+from reachcost.peers.transitions import Transitions
 
 METRICS = ("iqe", "mrn", "euclidean")
 """Heads that are 0 from a latent to itself and obey the triangle inequality: what these objectives build on."""

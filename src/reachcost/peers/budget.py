@@ -81,7 +81,8 @@ class ReachedPairs(Pairs):
         temporal: Pairs of single episodes.
         share: Share of pairs of different episodes.
 
-    >>> from reachcost import ExactTopoNav, encode_logs, make_task
+    >>> from reachcost import encode_logs, make_task
+    >>> from reachcost.tasks import ExactTopoNav
     >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(50))
     >>> pairs = ReachedPairs(latents, TemporalPairs(latents, count=1000, validation=100), share=0.2)
     >>> bool(pairs.train.gap.isinf().float().mean() > 0.15)
@@ -136,7 +137,8 @@ def fit_budget(
         device: Where it is trained; `auto` is a GPU if there is one. The head that is returned is on the processor.
         progress: True shows how far it is.
 
-    >>> from reachcost import ExactTopoNav, make_task
+    >>> from reachcost import make_task
+    >>> from reachcost.tasks import ExactTopoNav
     >>> task = make_task("toponav")
     >>> quick = BudgetRecipe(budgets=5, hidden=32, epochs=2)
     >>> logs, kept_out = task.generate_logs(100), task.evaluation_set()
@@ -144,7 +146,7 @@ def fit_budget(
     >>> head.record["pairs"]["exclusion"]["overlapping_pairs"]
     0
     """
-    require_type(recipe, BudgetRecipe | None, "recipe", "give a BudgetRecipe, say rc.BudgetRecipe(epochs=4)")
+    require_type(recipe, BudgetRecipe | None, "recipe", "give a BudgetRecipe, say rc.peers.BudgetRecipe(epochs=4)")
     require_type(seed, int, "seed", "give a whole number")
     recipe, progress = recipe or BudgetRecipe(), as_progress(progress)
     latents = encode_logs(model, logs, progress=progress)

@@ -1,0 +1,3 @@
+"""What `rc.hub` offers; each name is imported on first use."""
+
+from .sharing import push as push

@@ -1,0 +1,13 @@
+"""What `rc.tasks` offers; each name is imported on first use."""
+
+from .contract import PublicEnvironment as PublicEnvironment
+from .exact import ExactDynamics as ExactDynamics
+from .plane import Handle as Handle
+from .plane import Plane as Plane
+from .registry import register_task as register_task
+from .toponav.features import ExactTopoNav as ExactTopoNav
+from .toponav.task import RouteProposal as RouteProposal
+from .toponav.task import TopoNav as TopoNav
+from .toponav.task import sasc_pool as sasc_pool
+from .tworoom import Layout as Layout
+from .tworoom import TwoRoom as TwoRoom
