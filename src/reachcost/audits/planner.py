@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -50,6 +50,8 @@ class Audit:
         runs: Closed loops of all episodes with the audited cost, the oracle and, if criteria ran it, latent distance.
         rankings: Ranks of the same candidates by latent distance and the audited cost, if criteria were checked.
     """
+
+    __pydantic_config__: ClassVar = {"arbitrary_types_allowed": True}  # arrays are in the rows, never in the JSON file
 
     stages: tuple[Stage, ...]
     criteria: tuple[Criterion, ...] = ()
