@@ -14,14 +14,13 @@ from reachcost.audits.closed_loops import latent_runs
 from reachcost.audits.criteria import _coverage, _judged, _larger_search, _shuffled, check_criteria
 from reachcost.audits.planner import audit_planner
 from reachcost.audits.subject import Subject
-from reachcost.costs.head import HeadCost
-from reachcost.costs.latent import LatentMSE
+from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.fitting.fit import fit
 from reachcost.heads.base import LearnedHead
-from reachcost.heads.pair import PairHead
 from reachcost.heads.recipe import Recipe
+from reachcost.heads.regression import PairHead
 from reachcost.labels.coverage import FAR, NEAR, covered_latents, located_rows, on_the_way
 from reachcost.labels.pairs import Pairs
 from reachcost.labels.temporal import TemporalPairs

@@ -24,15 +24,14 @@ from reachcost.audits.stages.dynamics import logged_moves
 from reachcost.audits.stages.representation import read
 from reachcost.audits.subject import Subject
 from reachcost.cli import main
-from reachcost.costs.head import HeadCost
-from reachcost.costs.latent import LatentMSE
+from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs.hdf5 import write_logs
 from reachcost.errors import ReachcostError
 from reachcost.fitting.fit import fit
-from reachcost.heads.pair import PairHead
 from reachcost.heads.recipe import Recipe
+from reachcost.heads.regression import PairHead
 from reachcost.labels.temporal import TemporalPairs
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from reachcost.audits.stages.coverage import uncovered
 from reachcost.audits.stages.dynamics import Moves, logged_moves
-from reachcost.costs.head import HeadCost
+from reachcost.costs.latent import HeadCost
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
-from reachcost.heads.pair import PairHead
+from reachcost.heads.regression import PairHead
 from reachcost.labels.coverage import covered_latents, covered_rows, near_bottleneck, pair_groups
 from reachcost.labels.exclusion import Exclusion
 from reachcost.labels.oracle import OraclePairs

@@ -13,24 +13,20 @@ from torch import Tensor
 
 from reachcost.audits.sasc import gaussian_pools, sasc
 from reachcost.core.seeding import EpisodeStreams
-from reachcost.costs.head import HeadCost
-from reachcost.costs.hybrid import HybridCost
-from reachcost.costs.latent import LatentMSE
+from reachcost.costs.latent import DecodedDistance, HeadCost, HybridCost, LatentMSE
 from reachcost.costs.oracle import OracleGeodesic
-from reachcost.costs.probe import DecodedDistance
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import encode_logs
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
 from reachcost.fitting.fit import fit
-from reachcost.heads.pair import PairHead
 from reachcost.heads.recipe import Recipe
+from reachcost.heads.regression import PairHead
 from reachcost.labels.temporal import TemporalPairs
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
-from reachcost.planning.planner import PlanContext, Planner
-from reachcost.planning.random_policy import RandomPolicy
+from reachcost.planning.planner import PlanContext, Planner, RandomPolicy
 from reachcost.protocols import Observations
 from reachcost.tasks.exact import ExactDynamics
 from reachcost.tasks.toponav.task import TopoNav

@@ -8,14 +8,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reachcost.costs.checks import score
-from reachcost.costs.grouped import GroupedCost
-from reachcost.costs.head import HeadCost
-from reachcost.costs.hybrid import HybridCost, standardise
-from reachcost.costs.latent import LatentMSE
+from reachcost.costs.checks import GroupedCost, score
+from reachcost.costs.latent import HeadCost, HybridCost, LatentMSE, standardise
 from reachcost.costs.oracle import OracleGeodesic
 from reachcost.errors import ReachcostError
-from reachcost.heads.pair import PairHead
+from reachcost.heads.regression import PairHead
 from reachcost.protocols import TerminalCost
 from reachcost.tasks.toponav.features import ExactTopoNav
 

@@ -18,14 +18,14 @@ from reachcost.cli import main
 from reachcost.core.device_checks import looking_later, refuse_if
 from reachcost.core.devices import choose_device, device_of, use_device
 from reachcost.core.seeding import EpisodeStreams
-from reachcost.costs.probe import StandardisedL2, SubspaceCost
+from reachcost.costs.latent import StandardisedL2, SubspaceCost
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
 from reachcost.fitting.loop import Optimiser, passed
 from reachcost.peers.hilp import _Bootstrapped
 from reachcost.peers.qrl import _Pushed
-from reachcost.planning.precision import plan_change
+from reachcost.planning.measurements import plan_change
 from reachcost.worldmodels import half
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
 from reachcost.worldmodels.jepa import JepaWorldModel

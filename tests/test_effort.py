@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import reachcost as rc
-from reachcost.planning.effort import parameters_of
+from reachcost.planning.measurements import parameters_of
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
 

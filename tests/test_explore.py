@@ -30,8 +30,8 @@ from reachcost.explorer.heads import knows_layouts, repaired_head
 from reachcost.explorer.page import explorer_page, first_places
 from reachcost.explorer.requests import SHOWN, Asked
 from reachcost.explorer.serving import listening
-from reachcost.heads.pair import PairHead
-from reachcost.planning.default import sized_planner
+from reachcost.heads.regression import PairHead
+from reachcost.planning.control import sized_planner
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.worldmodels.jepa import JepaWorldModel
 from tests.serving import request, served

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 import reachcost as rc
-from reachcost.costs.grouped import GroupedCost
+from reachcost.costs.checks import GroupedCost
 from reachcost.data.rollouts import encoded, ends_of
 from reachcost.errors import ReachcostError
-from reachcost.planning.actions import require_actions, require_planner
+from reachcost.planning.control import require_actions, require_planner
 from reachcost.protocols import Observations
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav

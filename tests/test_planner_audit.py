@@ -31,10 +31,8 @@ from reachcost.audits.stages.representation import probe as probe_of
 from reachcost.audits.subject import Subject
 from reachcost.audits.verdict import verdict_of
 from reachcost.cli import main
-from reachcost.costs.head import HeadCost
-from reachcost.costs.latent import LatentMSE
+from reachcost.costs.latent import HeadCost, LatentMSE, SubspaceCost
 from reachcost.costs.oracle import OracleGeodesic
-from reachcost.costs.probe import SubspaceCost
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
@@ -42,8 +40,8 @@ from reachcost.data.logs.hdf5 import write_logs
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
 from reachcost.fitting.fit import fit
-from reachcost.heads.pair import PairHead
 from reachcost.heads.recipe import Recipe
+from reachcost.heads.regression import PairHead
 from reachcost.labels.coverage import covered_latents
 from reachcost.labels.imagined import ImaginedPairs
 from reachcost.labels.oracle import OraclePairs
@@ -51,7 +49,7 @@ from reachcost.labels.temporal import TemporalPairs
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
-from reachcost.planning.random_policy import RandomPolicy
+from reachcost.planning.planner import RandomPolicy
 from reachcost.protocols import Observations
 from reachcost.tasks.exact import ExactDynamics
 from reachcost.tasks.toponav.features import ExactTopoNav

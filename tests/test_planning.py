@@ -15,17 +15,14 @@ from hypothesis.extra import numpy as arrays
 from torch import Tensor
 
 from reachcost.core.seeding import EpisodeStreams, generator
-from reachcost.costs.head import HeadCost
-from reachcost.costs.latent import LatentMSE
+from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.costs.oracle import OracleGeodesic
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
-from reachcost.heads.pair import PairHead
+from reachcost.heads.regression import PairHead
 from reachcost.planning.categorical_cem import CategoricalCEM, sample
 from reachcost.planning.control import ControlRuns, control
-from reachcost.planning.elites import lowest
-from reachcost.planning.planner import PlanContext, Planner
-from reachcost.planning.random_policy import RandomPolicy
+from reachcost.planning.planner import PlanContext, Planner, RandomPolicy, lowest
 from reachcost.planning.tabular import tabulate
 from reachcost.protocols import TerminalCost
 from reachcost.tasks.toponav.features import ExactTopoNav

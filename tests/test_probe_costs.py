@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from reachcost.costs.latent import LatentMSE
-from reachcost.costs.probe import DecodedDistance, StandardisedL2, SubspaceCost
+from reachcost.costs.latent import DecodedDistance, LatentMSE, StandardisedL2, SubspaceCost
 from reachcost.data.probe import LinearProbe, fit_probe, score_probe
 from reachcost.errors import ReachcostError
 from reachcost.tasks.tworoom import Layout

@@ -12,8 +12,7 @@ import torch
 import reachcost as rc
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
-from reachcost.planning.elites import lowest
-from reachcost.planning.planner import Round
+from reachcost.planning.planner import Round, lowest
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.worldmodels.jepa import JepaWorldModel
 

@@ -12,13 +12,11 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from reachcost.audits.sasc import draw_pools, sasc
-from reachcost.costs.head import HeadCost
-from reachcost.costs.hybrid import HybridCost
-from reachcost.costs.latent import LatentMSE
+from reachcost.costs.latent import HeadCost, HybridCost, LatentMSE
 from reachcost.costs.oracle import OracleGeodesic
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
-from reachcost.heads.pair import PairHead
+from reachcost.heads.regression import PairHead
 from reachcost.results.ranking import compare_rankings
 from reachcost.tasks.contract import Task
 from reachcost.tasks.toponav.features import ExactTopoNav

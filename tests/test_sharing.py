@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from reachcost.errors import ReachcostError
-from reachcost.heads.pair import PairHead
+from reachcost.heads.regression import PairHead
 from reachcost.heads.storage import load_head, save_head
 from reachcost.hub.sharing import push
 from reachcost.worldmodels.loading import BUNDLED, CHECKOUT, load_world_model

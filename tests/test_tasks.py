@@ -12,8 +12,7 @@ import torch
 
 from reachcost import make_task
 from reachcost.audits.planner import Audit, audit_planner
-from reachcost.costs.head import HeadCost
-from reachcost.costs.latent import LatentMSE
+from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.costs.oracle import OracleGeodesic
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.evaluation import EvaluationSet

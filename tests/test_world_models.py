@@ -11,14 +11,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from reachcost.costs.head import HeadCost
-from reachcost.costs.hybrid import HybridCost
-from reachcost.costs.latent import LatentMSE
+from reachcost.costs.latent import HeadCost, HybridCost, LatentMSE
 from reachcost.costs.oracle import OracleGeodesic
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
-from reachcost.heads.pair import PairHead
+from reachcost.heads.regression import PairHead
 from reachcost.planning.tabular import tabulate
 from reachcost.protocols import Observations, TerminalCost, WorldModel
 from reachcost.tasks.toponav.features import ExactTopoNav

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reachcost.experiments.experiment import Recording
-from reachcost.heads.euclidean import EuclideanHead
+from reachcost.heads.metrics import EuclideanHead
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 from reachcost.results.records import read_run

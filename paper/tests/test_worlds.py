@@ -21,7 +21,7 @@ from reachcost.heads.recipe import Recipe
 from reachcost.labels.directed import directed
 from reachcost.labels.temporal import TemporalPairs
 from reachcost.planning.control import control
-from reachcost.planning.random_policy import RandomPolicy
+from reachcost.planning.planner import RandomPolicy
 from reachcost.protocols import Observations
 from reachcost.tasks.check import check_task
 from reachcost.worldmodels.check import check_world_model

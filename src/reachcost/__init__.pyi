@@ -21,8 +21,8 @@ from . import worldmodels as worldmodels
 from .audits.planner import Audit as Audit
 from .audits.planner import audit_planner as audit_planner
 from .audits.sasc import sasc as sasc
-from .costs.head import HeadCost as HeadCost
-from .costs.hybrid import HybridCost as HybridCost
+from .costs.latent import HeadCost as HeadCost
+from .costs.latent import HybridCost as HybridCost
 from .costs.latent import LatentMSE as LatentMSE
 from .data.actions import ActionBlocks as ActionBlocks
 from .data.evaluation import EvaluationSet as EvaluationSet

@@ -12,14 +12,13 @@ from stable_worldmodel import solver as solvers
 from stable_worldmodel.policy import PlanConfig
 from torch import Tensor
 
-from reachcost.costs.head import HeadCost
-from reachcost.costs.latent import LatentMSE
+from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.heads.base import LearnedHead
-from reachcost.heads.pair import PairHead
+from reachcost.heads.regression import PairHead
 from reachcost.planning.cem import CEM
 from reachcost.planning.logged_actions import AMONG, LoggedActions
 from reachcost.swm import FromLogs, RepairedModel, SwmModel

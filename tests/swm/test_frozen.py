@@ -19,7 +19,7 @@ from transformers import ViTModel
 
 from reachcost.core.parallel import in_pieces
 from reachcost.heads.base import LearnedHead
-from reachcost.heads.pair import PairHead
+from reachcost.heads.regression import PairHead
 from reachcost.swm import RepairedModel, SwmModel
 from reachcost.swm.frozen import FEW, FoldedModel
 from reachcost.swm.package import silence

@@ -16,17 +16,15 @@ from stable_worldmodel import solver as solvers
 from stable_worldmodel.policy import PlanConfig, WorldModelPolicy
 from torch import Tensor
 
-from reachcost.costs.head import HeadCost
-from reachcost.costs.hybrid import HybridCost
-from reachcost.costs.latent import LatentMSE
+from reachcost.costs.latent import HeadCost, HybridCost, LatentMSE
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.fitting.fit import fit
 from reachcost.heads.base import LearnedHead
-from reachcost.heads.pair import PairHead
 from reachcost.heads.recipe import Recipe
+from reachcost.heads.regression import PairHead
 from reachcost.labels.temporal import TemporalPairs
 from reachcost.planning.cem import CEM
 from reachcost.planning.planner import PlanContext

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from reachcost.errors import ReachcostError
-from reachcost.heads.pair import PairHead
+from reachcost.heads.regression import PairHead
 
 BLOCKS = ("z", "goal", "difference", "absolute")
 """The feature blocks of a pair head, in their order."""

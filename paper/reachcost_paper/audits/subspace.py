@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reachcost.costs.probe import SubspaceCost
+from reachcost.costs.latent import SubspaceCost
 from reachcost.data.probe import LinearProbe
 from reachcost.protocols import Head
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from reachcost.costs.head import HeadCost
+from reachcost.costs.latent import HeadCost
 from reachcost.experiments.cells.cell import Cell, RunSpec
 from reachcost.experiments.experiment import Recording
 from reachcost.experiments.lines import mean_intervals

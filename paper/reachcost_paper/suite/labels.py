@@ -14,8 +14,7 @@ import numpy as np
 
 from reachcost.audits.sasc import sasc
 from reachcost.core.parallel import one_thread
-from reachcost.costs.head import HeadCost
-from reachcost.costs.latent import LatentMSE
+from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.costs.oracle import OracleGeodesic, exact_model
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
@@ -34,10 +33,8 @@ from reachcost.peers import hilp, qrl
 from reachcost.peers.budget import BudgetRecipe, fit_budget
 from reachcost.peers.inverse import InverseRecipe, fit_inverse
 from reachcost.planning.control import Proposal, control
-from reachcost.planning.effort import cost_per_action
-from reachcost.planning.inverse import InversePolicy
-from reachcost.planning.planner import Planner
-from reachcost.planning.random_policy import RandomPolicy
+from reachcost.planning.measurements import cost_per_action
+from reachcost.planning.planner import InversePolicy, Planner, RandomPolicy
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.records import Evaluated, require_rows
 from reachcost.results.tables import TableRow

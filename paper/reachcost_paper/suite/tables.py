@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from reachcost.costs.head import HeadCost
-from reachcost.costs.latent import LatentMSE
+from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.costs.oracle import OracleGeodesic, exact_model
 from reachcost.experiments.cells.cell import RunSpec
 from reachcost.experiments.experiment import Recording
@@ -17,7 +16,7 @@ from reachcost.experiments.lines import mean_intervals
 from reachcost.experiments.study import Tables
 from reachcost.experiments.tables import TablePlan, TableRows
 from reachcost.planning.control import control
-from reachcost.planning.random_policy import RandomPolicy
+from reachcost.planning.planner import RandomPolicy
 from reachcost.results.records import Evaluated, require_rows
 from reachcost.results.tables import TableRow
 from reachcost_paper.suite import budget

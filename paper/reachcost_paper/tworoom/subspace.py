@@ -9,13 +9,13 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from reachcost.costs.head import HeadCost
+from reachcost.costs.latent import HeadCost
 from reachcost.experiments.cells.cell import RunSpec
 from reachcost.experiments.experiment import WEIGHTS, Experiment, HeadRun
 from reachcost.experiments.lines import Line, bounds, line_runs, metric_row, table_row
 from reachcost.experiments.study import Member
 from reachcost.experiments.tables import TableRows
-from reachcost.heads.pair import PairHead
+from reachcost.heads.regression import PairHead
 from reachcost.results.ranking import compare_rankings
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.tables import TableRow

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.costs.head import HeadCost
+from reachcost.costs.latent import HeadCost
 from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.fingerprint import fingerprint_of

@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from reachcost.costs.head import HeadCost
-from reachcost.costs.latent import LatentMSE
+from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs

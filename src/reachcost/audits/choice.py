@@ -15,8 +15,7 @@ from torch import Tensor
 
 from reachcost.core.progress import Progress, as_progress
 from reachcost.core.seeding import generator
-from reachcost.costs.head import HeadCost
-from reachcost.costs.latent import LatentMSE
+from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs

@@ -9,8 +9,7 @@ import torch
 
 from reachcost.core.progress import Progress
 from reachcost.costs.checks import require_one_model
-from reachcost.costs.head import HeadCost
-from reachcost.costs.latent import LatentMSE
+from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError

@@ -20,14 +20,11 @@ from reachcost.audits.sasc import SascAudit, sasc
 from reachcost.audits.stages import execution
 from reachcost.audits.stages.representation import probe
 from reachcost.audits.subject import Subject, once
-from reachcost.costs.head import HeadCost
-from reachcost.costs.latent import LatentMSE
-from reachcost.costs.probe import DecodedDistance, SubspaceCost
+from reachcost.costs.latent import DecodedDistance, HeadCost, LatentMSE, SubspaceCost
 from reachcost.fitting.choose import Labels, pairs_again
 from reachcost.fitting.fit import evaluate, fit
 from reachcost.heads.base import LearnedHead
-from reachcost.heads.kinds import KINDS, is_same_class
-from reachcost.heads.recipe import Recipe
+from reachcost.heads.recipe import KINDS, Recipe, is_same_class
 from reachcost.labels.coverage import FAR, NEAR, TooFewStates, covered_latents, located_rows, pair_groups
 from reachcost.labels.oracle import OraclePairs
 from reachcost.results.stats import paired_bootstrap

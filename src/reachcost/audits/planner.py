@@ -29,8 +29,7 @@ from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, model_identity
 from reachcost.errors import ReachcostError
-from reachcost.planning.control import ControlRuns, Proposal
-from reachcost.planning.default import default_planner
+from reachcost.planning.control import ControlRuns, Proposal, default_planner
 from reachcost.planning.planner import SamplingPlanner
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.ranking import Ranking

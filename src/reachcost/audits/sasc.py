@@ -15,12 +15,12 @@ from torch import Tensor
 from reachcost.core.seeding import EpisodeStreams
 from reachcost.core.types import require_type
 from reachcost.costs.checks import require_one_model, score
-from reachcost.costs.shared import asked_once
+from reachcost.costs.latent import asked_once
 from reachcost.data.evaluation import EvaluationSet, require_one_world, require_set
 from reachcost.data.latents import require_finite
 from reachcost.data.rollouts import encoded, ends_of
 from reachcost.errors import ReachcostError
-from reachcost.planning.actions import require_actions, some_action
+from reachcost.planning.control import require_actions, some_action
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.ranking import Ranking, compare_rankings
 from reachcost.tasks.contract import Task

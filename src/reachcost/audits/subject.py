@@ -20,9 +20,8 @@ from reachcost.data.latents import Latents, require_latents_of
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.labels.pairs import require_latents
-from reachcost.planning.actions import require_actions, require_planner
 from reachcost.planning.cem import CEM
-from reachcost.planning.control import Proposal
+from reachcost.planning.control import Proposal, require_actions, require_planner
 from reachcost.planning.planner import SamplingPlanner
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.contract import Task

@@ -72,7 +72,7 @@ def name_page(path: Path) -> None:
 
 def cem(candidates: int, iterations: int) -> CEM:
     """The planner of so many candidates and rounds."""
-    from reachcost.planning.default import sized_planner
+    from reachcost.planning.control import sized_planner
 
     require_least(2, candidates=candidates)
     require_least(1, iterations=iterations)

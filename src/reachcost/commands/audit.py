@@ -76,8 +76,7 @@ def audit(
     from reachcost.core.devices import use_device
     from reachcost.core.progress import ConsoleProgress
     from reachcost.costs.checks import require_one_model
-    from reachcost.costs.head import HeadCost
-    from reachcost.costs.latent import LatentMSE
+    from reachcost.costs.latent import HeadCost, LatentMSE
     from reachcost.data.latents import encode_logs
     from reachcost.heads.storage import load_head
     from reachcost.report.audited import audited
@@ -151,7 +150,7 @@ def _require_left(file: Path, read: Callable[[Path], object]) -> None:
 
 def _planner(task: Task | None, candidates: int, iterations: int, horizon: int | None) -> SamplingPlanner:
     """The planner with this number of candidates and iterations, for the actions of the task."""
-    from reachcost.planning.default import sized_planner
+    from reachcost.planning.control import sized_planner
 
     planner = cem(candidates, iterations)
     if task is not None:

@@ -84,7 +84,7 @@ def _half(model: WorldModel, logs: Logs) -> str:
     from reachcost.costs.latent import LatentMSE
     from reachcost.data.rollouts import encoded
     from reachcost.planning.cem import CEM
-    from reachcost.planning.precision import plan_change
+    from reachcost.planning.measurements import plan_change
     from reachcost.worldmodels.half import halved
     from reachcost.worldmodels.jepa import JepaWorldModel
 

@@ -48,8 +48,7 @@ def compare(
     from reachcost.audits.comparison import compare_heads
     from reachcost.core.devices import use_device
     from reachcost.core.progress import ConsoleProgress
-    from reachcost.costs.head import HeadCost
-    from reachcost.costs.latent import LatentMSE
+    from reachcost.costs.latent import HeadCost, LatentMSE
     from reachcost.data.latents import encode_logs
     from reachcost.heads.storage import load_head
     from reachcost.report.material import Material

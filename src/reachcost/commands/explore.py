@@ -91,8 +91,7 @@ def _planned(task: Task, name: str, head: str | None, trust_pickle: bool, progre
     """A world model with its costs; without logs to learn from, latent distance is the only one."""
     from reachcost.core.terminal import visible
     from reachcost.costs.checks import require_one_model
-    from reachcost.costs.head import HeadCost
-    from reachcost.costs.latent import LatentMSE
+    from reachcost.costs.latent import HeadCost, LatentMSE
     from reachcost.explorer.engine import Planned
     from reachcost.explorer.heads import knows_layouts, repaired_head
     from reachcost.heads.storage import load_head

@@ -74,8 +74,7 @@ def fit(
     """
     from reachcost.core.devices import use_device
     from reachcost.core.progress import ConsoleProgress
-    from reachcost.costs.head import HeadCost
-    from reachcost.costs.latent import LatentMSE
+    from reachcost.costs.latent import HeadCost, LatentMSE
     from reachcost.data.latents import encode_logs
     from reachcost.fitting.references import warn_if_in_doubt
     from reachcost.fitting.repair import repair_latents

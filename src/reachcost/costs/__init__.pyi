@@ -1,6 +1,6 @@
 """What `rc.costs` offers; each name is imported on first use."""
 
+from .latent import DecodedDistance as DecodedDistance
+from .latent import StandardisedL2 as StandardisedL2
+from .latent import SubspaceCost as SubspaceCost
 from .oracle import OracleGeodesic as OracleGeodesic
-from .probe import DecodedDistance as DecodedDistance
-from .probe import StandardisedL2 as StandardisedL2
-from .probe import SubspaceCost as SubspaceCost

@@ -1,8 +1,9 @@
-"""What every terminal cost is asked before and after it ranks candidates."""
+"""Checks of terminal costs before and after they rank candidates, and several costs over one batch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
@@ -79,3 +80,18 @@ def score(name: str, cost: TerminalCost, terminal: Tensor, goal: Tensor, episode
 
     refuse_if(~torch.isfinite(costs).all(), refusal)
     return costs.float()
+
+
+@dataclass(frozen=True)
+class GroupedCost:
+    """Several costs over one batch: consecutive groups of rows, `episodes[k]` (their numbers) for the k-th cost."""
+
+    costs: Mapping[str, TerminalCost]
+    episodes: Sequence[np.ndarray]
+
+    def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
+        """Score terminal [B, S, D] against goal [B, D], each group of rows with its own cost."""
+        require_terminal(terminal, goal)
+        sizes = [len(group) for group in self.episodes]
+        groups = zip(self.costs.items(), terminal.split(sizes), goal.split(sizes), self.episodes, strict=True)
+        return torch.cat([score(*named, end, target, group) for named, end, target, group in groups if len(group)])

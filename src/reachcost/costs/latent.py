@@ -1,12 +1,25 @@
-"""Plain latent distance, the default terminal cost."""
+"""Terminal costs of latents: distance, a head, their sum, and distances through a linear probe.
+
+Shape of all of them: terminal [B, S, D], goal [B, D] -> costs [B, S].
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
+from reachcost.core.devices import Copies, bring
+from reachcost.core.parallel import cut, each, whole
+from reachcost.core.types import require_numbers, require_type
+from reachcost.costs.checks import require_cost
+from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
+from reachcost.protocols import Head, TerminalCost
+from reachcost.tasks.contract import Distance, Task
 
 RAW = "raw"
 """Name of latent distance in audits and reports."""
@@ -29,3 +42,185 @@ class LatentMSE:
                 f"[{goal.shape[-1]}]: encode both with one model, and tabulate model and costs together"
             )
         return (terminal - goal[:, None]).square().mean(-1)
+
+
+@dataclass(frozen=True)
+class HeadCost:
+    """Replacement cost: what the head predicts between terminal and goal latent."""
+
+    head: Head
+
+    def __post_init__(self) -> None:
+        require_type(self.head, Head, "head", "give a head, rc.load_head(directory) or what rc.repair returns")
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """The heads behind the cost."""
+        return (self.head,)
+
+    def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
+        """Score terminal [B, S, D] against goal [B, D] where they are; the head comes along.
+
+        On a processor each pool by itself, in pieces of equal shape: no pool depends on the others.
+        """
+        if isinstance(self.head, nn.Module):
+            bring(self.head, terminal.device)
+        if terminal.device.type != "cpu":
+            return self.head(terminal, goal[:, None])
+        pieces = [(piece, goal[episode, None]) for episode, piece in cut(terminal)]
+        return whole(each(lambda piece: self.head(*piece), pieces), terminal)
+
+
+@dataclass(frozen=True)
+class HybridCost:
+    """Sum of two costs, each standardised within the candidate pool: std(base) + weight * std(learned)."""
+
+    base: TerminalCost
+    learned: TerminalCost
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_cost(self.base, "base")
+        require_cost(self.learned, "learned")
+        require_numbers(self)
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """The heads behind the cost."""
+        return tuple(head for cost in (self.base, self.learned) for head in getattr(cost, "heads", ()))
+
+    def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
+        """Score terminal [B, S, D] against goal [B, D]."""
+        return standardise(self.base(terminal, goal)) + self.weight * standardise(self.learned(terminal, goal))
+
+
+def standardise(costs: Tensor, epsilon: float = 1e-6) -> Tensor:
+    """Zero mean and unit standard deviation over the candidates of each pool [B, S].
+
+    Mean and deviation carry no gradient: a planner that descends it moves each candidate by its own cost alone.
+    """
+    centred = costs - costs.detach().mean(-1, keepdim=True)
+    return centred / (centred.detach().square().mean(-1, keepdim=True).sqrt() + epsilon)
+
+
+@dataclass(frozen=True)
+class DecodedDistance:
+    """Straight distance between the decoded states, or another one if it is given (a task's oracle distance, say)."""
+
+    probe: LinearProbe
+    distance: Distance | None = None
+
+    def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
+        """Score terminal [B, S, D] against goal [B, D]."""
+        ends, goals = self.probe(terminal), self.probe(goal)[:, None].expand(*terminal.shape[:2], -1)
+        if self.distance is None:
+            return (ends - goals).norm(dim=-1)
+        return torch.from_numpy(self.distance(ends.cpu().numpy(), goals.cpu().numpy())).float().to(terminal.device)
+
+
+@dataclass(frozen=True)
+class SubspaceCost:
+    """Squared latent distance within the probe's rowspace, or within the rest of the latent space.
+
+    With the probe W z + b the rowspace projector is P = W^T (W W^T)^+ W; the residual one is I - P.
+
+    >>> probe = LinearProbe(torch.tensor([[1.0], [0.0]]), torch.zeros(1))  # reads the first of two numbers
+    >>> SubspaceCost(probe)(torch.tensor([[[3.0, 4.0]]]), torch.zeros(1, 2))
+    tensor([[9.]])
+    >>> SubspaceCost(probe, residual=True)(torch.tensor([[[3.0, 4.0]]]), torch.zeros(1, 2))
+    tensor([[16.]])
+    """
+
+    probe: LinearProbe
+    residual: bool = False
+
+    @cached_property
+    def projector(self) -> Tensor:
+        """The matrix [D, D] that keeps the subspace."""
+        weight = self.probe.weight.double()
+        rowspace = weight @ torch.linalg.pinv(weight)
+        return (torch.eye(len(weight), dtype=weight.dtype) - rowspace if self.residual else rowspace).float()
+
+    def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
+        """Score terminal [B, S, D] against goal [B, D]."""
+        return ((terminal - goal[:, None]) @ self._copies.on(terminal.device)).square().sum(-1)
+
+    @cached_property
+    def _copies(self) -> Copies:
+        return Copies(self.projector)
+
+
+@dataclass(frozen=True)
+class StandardisedL2:
+    """Squared latent distance with every component divided by its standard deviation in the logs."""
+
+    std: Tensor
+
+    def __post_init__(self) -> None:
+        if self.std.ndim != 1 or not (self.std > 0).all():
+            raise ReachcostError("standardised L2: give one positive standard deviation per latent component")
+
+    @classmethod
+    def of(cls, latents: Tensor) -> StandardisedL2:
+        """Measure the standard deviations on latents [N, D]."""
+        return cls(latents.std(0))
+
+    def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
+        """Score terminal [B, S, D] against goal [B, D]."""
+        return ((terminal - goal[:, None]) / self._copies.on(terminal.device)).square().mean(-1)
+
+    @cached_property
+    def _copies(self) -> Copies:
+        return Copies(self.std)
+
+
+ORACLE = "oracle"
+
+
+def true_distance(task: Task | None) -> str:
+    """What the oracle distance is called, with what it counts where the task says so."""
+    unit = "" if task is None else task.distance_unit
+    return f"{unit} of true distance" if unit else "true distance"
+
+
+def unit_of(name: str, cost: TerminalCost | None, task: Task | None = None) -> str:
+    """What a cost of that name counts, as far as that is known.
+
+    >>> unit_of("raw", LatentMSE()), unit_of("mine", None)
+    ('mean squared latent difference', '')
+    """
+    if name == ORACLE:
+        return true_distance(task)
+    if isinstance(cost, LatentMSE):
+        return "mean squared latent difference"
+    records = [getattr(head, "record", {}).get("pairs", {}) for head in getattr(cost, "heads", ())]
+    return "" if len(records) != 1 else true_distance(task) if records[0].get("labels") == ORACLE else "steps"
+
+
+class Once:
+    """A cost that remembers what it said of the one set of candidates that it is ever shown."""
+
+    def __init__(self, cost: TerminalCost) -> None:
+        self._cost = cost
+        self._said: Tensor | None = None
+
+    def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
+        """Score terminal [B, S, D] against goal [B, D]."""
+        if self._said is None:
+            self._said = self._cost(terminal, goal)
+        return self._said
+
+
+def asked_once(costs: Mapping[str, TerminalCost]) -> dict[str, TerminalCost]:
+    """The same costs, for one set of candidates: a head alone and in hybrids is computed once, to the same bit."""
+    known: dict[int, Once] = {}
+
+    def once(cost: TerminalCost) -> TerminalCost:
+        return known.setdefault(id(cost.head), Once(cost)) if type(cost) is HeadCost else cost
+
+    return {
+        name: replace(cost, base=once(cost.base), learned=once(cost.learned))
+        if type(cost) is HybridCost
+        else once(cost)
+        for name, cost in costs.items()
+    }

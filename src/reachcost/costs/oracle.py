@@ -1,4 +1,4 @@
-"""Oracle costs: they read the true state, so they are ceilings for diagnosis and never a repair."""
+"""Oracle costs read the true state: they are references for diagnosis, never a repair."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from reachcost.data.actions import blocks_of
+from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 from reachcost.tasks.exact import ExactDynamics
 
@@ -57,3 +58,21 @@ class OracleGeodesic:
         distance = self.model.task.distance(ends.reshape(-1, size), goals.reshape(-1, size))
         finite = np.nan_to_num(np.asarray(distance, np.float32), nan=np.nan, posinf=NO_WAY)
         return torch.from_numpy(finite).view(terminal.shape[:2])
+
+
+@dataclass(frozen=True)
+class EncodedCost:
+    """Shows the states behind exact latents to a world model, and scores what it makes of them."""
+
+    exact: ExactDynamics
+    model: WorldModel
+    cost: TerminalCost
+
+    def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
+        """Score terminal states [B, S, D] against goal states [B, D]."""
+        return self.cost(self._seen(terminal), self._seen(goal))
+
+    def _seen(self, latents: Tensor) -> Tensor:
+        states = self.exact.states(latents.reshape(-1, latents.shape[-1]))
+        seen = self.model.encode(self.exact.task.observe(states))
+        return seen.view(*latents.shape[:-1], seen.shape[-1])

@@ -15,8 +15,7 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.experiments.experiment import ORACLE, RANDOM, Experiment, SettingRun
 from reachcost.experiments.study import Setting
 from reachcost.planning.control import ControlRuns, budget_of, control
-from reachcost.planning.planner import Planner
-from reachcost.planning.random_policy import RandomPolicy
+from reachcost.planning.planner import Planner, RandomPolicy
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.records import Columns, require_rows
 from reachcost.tasks.contract import Task

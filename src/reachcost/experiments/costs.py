@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reachcost.costs.head import HeadCost
-from reachcost.costs.hybrid import HybridCost
-from reachcost.costs.latent import LatentMSE
-from reachcost.costs.probe import DecodedDistance, StandardisedL2, SubspaceCost
+from reachcost.costs.latent import DecodedDistance, HeadCost, HybridCost, LatentMSE, StandardisedL2, SubspaceCost
 from reachcost.errors import ReachcostError
 from reachcost.experiments.study import CostPlan, Study
 from reachcost.heads.base import LearnedHead
-from reachcost.heads.pair import PairHead
+from reachcost.heads.regression import PairHead
 
 COSTS = {
     "raw": CostPlan(lambda experiment, model, heads: LatentMSE()),

@@ -15,16 +15,15 @@ import numpy as np
 
 from reachcost.core.terminal import visible
 from reachcost.costs.field import Places
+from reachcost.costs.latent import ORACLE
 from reachcost.costs.oracle import OracleGeodesic, exact_model
-from reachcost.costs.unit import ORACLE
 from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
 from reachcost.explorer.arrays import packed_costs
 from reachcost.explorer.requests import SHOWN, Asked, Place
 from reachcost.explorer.responses import handles_of, outcome_of, rounds_of
-from reachcost.planning.control import control
-from reachcost.planning.default import default_planner, sized_planner
+from reachcost.planning.control import control, default_planner, sized_planner
 from reachcost.planning.planner import Round
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.contract import Task

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.costs.unit import unit_of
+from reachcost.costs.latent import unit_of
 from reachcost.explorer.engine import Engine
 from reachcost.explorer.requests import CANDIDATES, ITERATIONS, SEEDS
 from reachcost.explorer.responses import handles_of

@@ -17,7 +17,7 @@ import numpy as np
 
 from reachcost.core.progress import Progress, as_progress
 from reachcost.core.seeding import generator
-from reachcost.costs.head import HeadCost
+from reachcost.costs.latent import HeadCost
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError, ReachcostWarning

@@ -15,7 +15,7 @@ from reachcost.core.modules import FILES, StoredModule, write_module
 from reachcost.core.types import ask, require_type
 from reachcost.errors import ReachcostError
 from reachcost.heads.base import LearnedHead
-from reachcost.heads.kinds import KINDS, is_same_class, refusal
+from reachcost.heads.recipe import KINDS, is_same_class, refusal
 
 FORMAT = "reachcost-head/1"
 VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)

@@ -1,7 +1,7 @@
 """What `rc.planning` offers; each name is imported on first use."""
 
-from .effort import ActionCost as ActionCost
-from .effort import cost_per_action as cost_per_action
-from .inverse import InversePolicy as InversePolicy
-from .random_policy import RandomPolicy as RandomPolicy
+from .measurements import ActionCost as ActionCost
+from .measurements import cost_per_action as cost_per_action
+from .planner import InversePolicy as InversePolicy
+from .planner import RandomPolicy as RandomPolicy
 from .tabular import tabulate as tabulate

@@ -13,9 +13,8 @@ from torch import Tensor
 from reachcost.core.device_checks import looking_later
 from reachcost.core.types import require_numbers
 from reachcost.errors import ReachcostError
-from reachcost.planning.elites import lowest
 from reachcost.planning.logged_actions import AMONG
-from reachcost.planning.planner import PlanContext, Round, SamplingPlanner, require_logged
+from reachcost.planning.planner import PlanContext, Round, SamplingPlanner, lowest, require_logged
 
 
 @dataclass(frozen=True)

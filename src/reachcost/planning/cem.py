@@ -14,9 +14,8 @@ from reachcost.core.parallel import in_pieces
 from reachcost.core.types import require_numbers
 from reachcost.data.actions import ActionBlocks, blocks_of
 from reachcost.errors import ReachcostError
-from reachcost.planning.elites import lowest
 from reachcost.planning.logged_actions import AMONG
-from reachcost.planning.planner import PlanContext, Round, SamplingPlanner, require_logged
+from reachcost.planning.planner import PlanContext, Round, SamplingPlanner, lowest, require_logged
 from reachcost.protocols import WorldModel
 
 Bound = float | tuple[float, ...]

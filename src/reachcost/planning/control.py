@@ -1,9 +1,10 @@
-"""The receding-horizon control loop: plan, execute, look again."""
+"""The receding-horizon control loop: plan, execute, observe."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -13,20 +14,123 @@ from reachcost.core.devices import device_of
 from reachcost.core.progress import Progress, as_progress
 from reachcost.core.seeding import EpisodeStreams
 from reachcost.core.types import require_type
-from reachcost.costs.checks import require_one_model
-from reachcost.costs.grouped import GroupedCost
-from reachcost.data.actions import ActionBlocks
+from reachcost.costs.checks import GroupedCost, require_one_model
+from reachcost.data.actions import ActionBlocks, blocks_of
 from reachcost.data.evaluation import EvaluationSet, require_one_world, require_set
+from reachcost.data.fingerprint import name_of
 from reachcost.data.latents import Latents, require_finite, require_latents_of
-from reachcost.data.rollouts import encoded, history_of
+from reachcost.data.rollouts import encoded, history_of, require_model
 from reachcost.errors import ReachcostError
-from reachcost.planning.actions import require_actions, require_planner, some_action
-from reachcost.planning.default import default_planner
+from reachcost.planning.categorical_cem import CategoricalCEM
+from reachcost.planning.cem import CEM
 from reachcost.planning.logged_actions import LoggedActions
-from reachcost.planning.planner import PlanContext, Planner, Watch, require_logged
+from reachcost.planning.planner import PlanContext, Planner, SamplingPlanner, Watch, require_logged
 from reachcost.protocols import TerminalCost, WorldModel
-from reachcost.tasks.contract import Task
+from reachcost.tasks.contract import Task, require_task
 from reachcost.tasks.trial import stepped, try_task
+
+
+def default_planner(discrete_actions: int | None, with_logs: bool = False) -> CEM | CategoricalCEM:
+    """The planner that begins with logged actions where there are logs, else the paper's.
+
+    Args:
+        discrete_actions: Number of discrete actions; None where actions are continuous.
+        with_logs: Whether there are encoded logs.
+
+    >>> default_planner(None) == CEM(), default_planner(3, with_logs=True).actions
+    (True, 3)
+    """
+    if discrete_actions is None:
+        return CEM.experienced() if with_logs else CEM()
+    return CategoricalCEM.experienced(discrete_actions) if with_logs else CategoricalCEM(discrete_actions)
+
+
+@overload
+def sized_planner(discrete_actions: None, candidates: int, iterations: int) -> CEM: ...
+@overload
+def sized_planner(discrete_actions: int | None, candidates: int, iterations: int) -> CEM | CategoricalCEM: ...
+def sized_planner(discrete_actions: int | None, candidates: int, iterations: int) -> CEM | CategoricalCEM:
+    """The paper's planner with another number of candidates, a tenth of them elites, and of rounds.
+
+    >>> sized_planner(None, candidates=100, iterations=5).elites
+    10
+    """
+    size: dict[str, Any] = {"candidates": candidates, "iterations": iterations, "elites": max(2, candidates // 10)}
+    return CEM(**size) if discrete_actions is None else CategoricalCEM(discrete_actions, **size)
+
+
+def require_actions(task: Task, model: WorldModel) -> ActionBlocks | None:
+    """The action blocks of a world model, None where actions are discrete; refuses those the task cannot execute.
+
+    >>> from reachcost import load_world_model, make_task
+    >>> require_actions(make_task("tworoom"), load_world_model("lewm-tworoom-3072")).length
+    5
+    """
+    require_task(task)
+    require_model(model)
+    blocks, name = blocks_of(model), name_of(model)
+    if task.discrete_actions is not None:
+        if blocks is not None or model.action_dim != 1:
+            found = "action blocks" if blocks is not None else f"action_dim {model.action_dim}"
+            raise ReachcostError(
+                f"{task.name} has {task.discrete_actions} discrete actions, but the world model {name} has {found}: "
+                "give it action_dim 1, the index of an action, and no `actions`"
+            )
+        return None
+    width = _width(task)
+    if blocks is None:
+        length = model.action_dim // width if width and model.action_dim % width == 0 else 1
+        raise ReachcostError(
+            f"{task.name} has continuous actions, and the world model {name} does not say how its action blocks stand "
+            f"for them: add model = rc.with_actions(model, logs, length={length}), length being the steps of a block"
+        )
+    if blocks.size != model.action_dim:
+        raise ReachcostError(
+            f"the world model {name} takes blocks of {model.action_dim} numbers, but its `actions` make blocks of "
+            f"{blocks.size}, {blocks.length} steps of {len(blocks.mean)}: make them agree"
+        )
+    if width is not None and width != len(blocks.mean):
+        raise ReachcostError(
+            f"the action blocks of the world model {name} stand for actions of {len(blocks.mean)} numbers, but those "
+            f"of {task.name} have {width}: measure them on logs of this world, rc.with_actions(model, logs, length=...)"
+        )
+    return blocks
+
+
+def require_planner(task: Task, planner: Planner, watched: bool = False) -> None:
+    """Refuse a planner of other actions than the task has, and one that is to be `watched` and has no rounds."""
+    require_type(planner, Planner, "planner", "make one, rc.CEM() or rc.CategoricalCEM(), or inherit from rc.Planner")
+    name, count = type(planner).__name__, task.discrete_actions
+    if planner.discrete is False and count is not None:
+        raise ReachcostError(
+            f"{name} samples continuous actions, but {task.name} has {count} discrete ones: plan with "
+            f"rc.CategoricalCEM(actions={count})"
+        )
+    if planner.discrete is True and count is None:
+        raise ReachcostError(
+            f"{name} samples discrete actions, but those of {task.name} are continuous: plan with rc.CEM()"
+        )
+    if watched and not isinstance(planner, SamplingPlanner):
+        raise ReachcostError(f"{name} cannot be watched, it samples no candidates in rounds: leave watch= out")
+    if None not in (count, planner.actions) and planner.actions != count:
+        raise ReachcostError(
+            f"{name} samples {planner.actions} actions, but {task.name} has {count}: give it actions={count}"
+        )
+
+
+def some_action(model: WorldModel) -> np.ndarray:
+    """An action of the task [a] that is nothing special: the mean of the logs, or the first of discrete ones."""
+    blocks = blocks_of(model)
+    return np.zeros(1, np.int64) if blocks is None else np.array(blocks.mean, np.float32)
+
+
+def _width(task: Task) -> int | None:
+    """Numbers in an action of a task: as it says, or as it logs."""
+    if task.action_dim is not None or not task.offers("generate_logs"):
+        return task.action_dim
+    logged = task.generate_logs(1).columns
+    return logged["action"].shape[-1] if "action" in logged else None
+
 
 Proposal = Callable[[np.ndarray, np.ndarray, EpisodeStreams], np.ndarray]
 """Candidates [B, iterations, K, H] to inject, from states [B, ...], goals [B, ...] and the episodes' streams."""

@@ -16,7 +16,7 @@ from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.labels.pairs import exclude_from, require_latents
-from reachcost.planning.elites import lowest
+from reachcost.planning.planner import lowest
 from reachcost.protocols import TerminalCost
 
 TOGETHER = 8192

@@ -1,4 +1,4 @@
-"""What a planner is: a class with a `plan`, what it can do, and the context that every plan is made from.
+"""Planners: the context of a plan, the base classes, and two policies that do not search.
 
 Shapes are those of `reachcost.protocols`.
 """
@@ -13,13 +13,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reachcost.core.devices import bring
+from reachcost.core.parallel import each
 from reachcost.core.seeding import EpisodeStreams
+from reachcost.core.types import require_type
+from reachcost.data.actions import blocks_of
+from reachcost.data.fingerprint import name_of
 from reachcost.data.rollouts import ends_of
 from reachcost.errors import ReachcostError
+from reachcost.heads.inverse import InverseDynamics
 from reachcost.protocols import TerminalCost, WorldModel
 
 if TYPE_CHECKING:
     from reachcost.planning.logged_actions import LoggedActions
+
 
 Logged = TypeVar("Logged")
 
@@ -177,3 +184,97 @@ class SamplingPlanner(Planner):
             refuse(f"keep no more elites than there are, 0 to {self.elites}", "elites", "keep_elites")
         if self.keep_elites == self.candidates:
             refuse("keep fewer elites, or no new candidate is ever drawn", "candidates", "keep_elites")
+
+
+def lowest(costs: Tensor, count: int) -> Tensor:
+    """Indices [B, count] of the lowest costs [B, S], lowest first; of equal costs the lower index comes first.
+
+    A float32 and its index make one integer key: no device settles ties between different keys.
+
+    >>> lowest(torch.tensor([[3.0, 1.0, 1.0, 2.0]]), 3).tolist()
+    [[1, 2, 3]]
+    """
+    bits = (costs.float() + 0.0).view(torch.int32).long()
+    ordered = torch.where(bits < 0, -(2**31) - bits, bits)  # IEEE floats in the order of their values
+    size = costs.shape[1]
+    keys = ordered * size + torch.arange(size, device=costs.device)
+    return keys.topk(count, largest=False).values % size
+
+
+@dataclass(frozen=True)
+class RandomPolicy(Planner):
+    """Draws every action uniformly: from the discrete ones, or within the range of the logs.
+
+    A world model with action blocks (`model.actions`) has continuous actions.
+    """
+
+    actions: int = 5  # pyright: ignore[reportIncompatibleVariableOverride] (planners are frozen)
+    """Number of discrete actions, where actions are discrete."""
+
+    def plan(self, context: PlanContext) -> Tensor:
+        """Return one random block per episode [B, 1, A]."""
+        model, streams = context.model, context.streams
+        blocks = blocks_of(model)
+        if blocks is None:
+            if model.action_dim != 1:
+                raise ReachcostError(
+                    f"{name_of(model)} has continuous actions but no `actions` that tell their range: add "
+                    "model = rc.with_actions(model, logs, length=...)"
+                )
+            return torch.from_numpy(streams.integers(self.actions, 1, 1))
+        low, high = blocks.bounds()
+        share = torch.from_numpy(streams.uniform16(1, blocks.size).astype(np.float32)) / 65535
+        return low + share * (high - low)
+
+
+@dataclass(frozen=True)
+class InversePolicy(Planner):
+    """Executes what inverse dynamics says, one block after the other: in place of a planner, it plans nothing.
+
+    Of a model with a `history` it sees the newest frame.
+
+    >>> from reachcost import LatentMSE, control, make_task
+    >>> from reachcost.peers import InverseRecipe, fit_inverse
+    >>> from reachcost.tasks import ExactTopoNav
+    >>> task, model = make_task("toponav"), ExactTopoNav()
+    >>> few = task.evaluation_set().spread(5)
+    >>> quick = InverseRecipe(hidden=32, epochs=2)
+    >>> policy = InversePolicy(fit_inverse(model, task.generate_logs(100), exclude=few, pairs=2000, recipe=quick))
+    >>> control(task, model, {"gc-idm": LatentMSE()}, few, planner=policy).success.shape
+    (1, 5)
+    """
+
+    network: InverseDynamics
+    """What `fit_inverse` returns."""
+    sampled: bool = False
+    """Draw discrete actions by their probabilities. The most probable ones may lead in a circle for ever, as the policy
+    forgets where it has been; chance leaves it, at the price of some detours."""
+
+    def __post_init__(self) -> None:
+        require_type(self.network, InverseDynamics, "network", "give what rc.peers.fit_inverse returns")
+        if self.sampled and not self.discrete:
+            raise ReachcostError(
+                "InversePolicy(sampled=True) draws discrete actions, but these are blocks: leave it out"
+            )
+
+    @property
+    def discrete(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] (planners are frozen)
+        """Whether its actions are discrete."""
+        return self.network.discrete
+
+    @torch.no_grad()
+    def plan(self, context: PlanContext) -> Tensor:
+        """Return one block per episode [B, 1, A]; each episode is planned by itself."""
+        model, goal = context.model, context.goal
+        known = self.network.latent_dim, self.network.action_dim
+        if known != (model.latent_dim, model.action_dim):
+            raise ReachcostError(
+                f"this policy was trained on latents of dimension {known[0]} and blocks of {known[1]} numbers, but "
+                f"{name_of(model)} has {model.latent_dim} and {model.action_dim}: train one with this world model"
+            )
+        bring(self.network, goal.device)
+        episodes: list[tuple[Tensor, ...]] = list(zip(context.latents[:, -1:], goal, strict=True))
+        if self.sampled:
+            draws = torch.from_numpy(context.streams.uniform16(1).astype(np.float32) / 65536).to(goal.device)
+            episodes = [(*episode, draw) for episode, draw in zip(episodes, draws, strict=True)]
+        return torch.stack(each(lambda episode: self.network.act(*episode), episodes))

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.costs.hybrid import HybridCost
+from reachcost.costs.latent import HybridCost
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations, TerminalCost
 from reachcost.tasks.finite import FiniteModel, follow

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from reachcost.costs.field import cost_fields
+from reachcost.costs.latent import ORACLE, unit_of
 from reachcost.costs.oracle import NO_WAY, OracleGeodesic, exact_model
-from reachcost.costs.unit import ORACLE, unit_of
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError, reason_of

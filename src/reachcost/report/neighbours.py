@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from reachcost.costs.checks import score
-from reachcost.costs.unit import true_distance
+from reachcost.costs.latent import true_distance
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
 from reachcost.fitting.logged_audit import logged_pools

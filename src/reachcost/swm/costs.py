@@ -15,9 +15,7 @@ from torch import Tensor, nn
 from reachcost.core.devices import bring
 from reachcost.core.parallel import in_pieces
 from reachcost.costs.checks import require_one_model
-from reachcost.costs.head import HeadCost
-from reachcost.costs.hybrid import standardise
-from reachcost.costs.latent import LatentMSE
+from reachcost.costs.latent import HeadCost, LatentMSE, standardise
 from reachcost.errors import ReachcostError
 from reachcost.heads.base import LearnedHead
 from reachcost.swm.frozen import FoldedModel

@@ -9,10 +9,7 @@ import torch
 from torch import Tensor
 
 from reachcost.audits.sasc import sasc
-from reachcost.costs.head import HeadCost
-from reachcost.costs.hybrid import HybridCost
-from reachcost.costs.latent import LatentMSE
-from reachcost.costs.probe import DecodedDistance, StandardisedL2, SubspaceCost
+from reachcost.costs.latent import DecodedDistance, HeadCost, HybridCost, LatentMSE, StandardisedL2, SubspaceCost
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.probe import fit_probe
 from reachcost.fitting.fit import fit

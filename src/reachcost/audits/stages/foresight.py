@@ -8,7 +8,7 @@ from reachcost.audits.closed_loops import exact_dynamics, run
 from reachcost.audits.stage import Rule, Stage, judge, unknown
 from reachcost.audits.stages import execution, goals, ranking, sampling
 from reachcost.audits.subject import Subject
-from reachcost.costs.encoded import EncodedCost
+from reachcost.costs.oracle import EncodedCost
 
 NAME = "foresight"
 RULE = Rule(

@@ -12,8 +12,7 @@ from reachcost.audits.candidates import executed
 from reachcost.audits.stage import Rule, Stage, compare, judge_ratio, unknown
 from reachcost.audits.subject import Subject, once
 from reachcost.costs.checks import score
-from reachcost.costs.head import HeadCost
-from reachcost.costs.latent import LatentMSE
+from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.errors import ReachcostError
 from reachcost.fitting.logged_audit import TooFewGoals, logged_audit, logged_pools
 from reachcost.fitting.pools import some_episodes

@@ -14,7 +14,7 @@ from reachcost.data.actions import ActionBlocks
 from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs
 from reachcost.data.rollouts import ends_of
-from reachcost.heads.pair import PairHead
+from reachcost.heads.regression import PairHead
 from reachcost.heads.storage import load_head, save_head
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts

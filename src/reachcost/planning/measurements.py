@@ -1,4 +1,4 @@
-"""What an action costs: multiply-adds and seconds of one plan, shared among the actions that are executed of it."""
+"""Measurements of planners: the cost of an action, and how plans change with numeric precision."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from reachcost.core.parallel import one_thread
 from reachcost.core.seeding import EpisodeStreams
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.fingerprint import parts_of
-from reachcost.data.rollouts import encoded
+from reachcost.data.rollouts import encoded, ends_of
 from reachcost.errors import ReachcostError
-from reachcost.planning.actions import require_actions, require_planner
-from reachcost.planning.planner import PlanContext, Planner
+from reachcost.planning.cem import CEM
+from reachcost.planning.control import require_actions, require_planner
+from reachcost.planning.planner import PlanContext, Planner, lowest
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 
@@ -98,3 +99,45 @@ def cost_per_action(
         multiply_adds=round(operations / 2 / actions),
         seconds=seconds / actions,
     )
+
+
+@dataclass(frozen=True)
+class PlanChange:
+    """What another precision changes, for the same starts, goals and random numbers.
+
+    Attributes:
+        elites: Share of the first elites that both choose.
+        plans: Mean absolute difference of the plans, in standard deviations of the logged actions.
+        largest: The largest difference among all numbers of all plans.
+    """
+
+    elites: float
+    plans: float
+    largest: float
+
+    def __str__(self) -> str:
+        return (
+            f"{100 * self.elites:.0f} % of the first elites are the same, plans differ by {self.plans:.2g} deviations "
+            f"of the logged actions on average, by {self.largest:.2g} at most"
+        )
+
+
+@torch.no_grad()
+def plan_change(
+    model: WorldModel, other: WorldModel, cost: TerminalCost, start: Tensor, goal: Tensor, planner: CEM | None = None
+) -> PlanChange:
+    """Plan from starts [B, D] to goals [B, D] with both models, by the same random numbers."""
+    planner = planner or CEM()
+
+    def streams() -> EpisodeStreams:
+        return EpisodeStreams(0, "precision", range(len(goal)), 0)
+
+    noise = torch.from_numpy(streams().normal(planner.candidates, planner.horizon, model.action_dim))
+    chosen, plans = [], []
+    for one in (model, other):
+        best = lowest(cost(ends_of(one, start[:, None], noise), goal), planner.elites)
+        chosen.append([set(row) for row in best.tolist()])
+        plans.append(planner.plan(PlanContext(one, cost, start[:, None], goal, streams())))
+    shared = [len(mine & theirs) / planner.elites for mine, theirs in zip(*chosen, strict=True)]
+    difference = (plans[0] - plans[1]).abs()
+    return PlanChange(sum(shared) / len(shared), difference.mean().item(), difference.max().item())

@@ -1,0 +1,147 @@
+"""Heads that regress the steps between two latents, without constraints on the distance."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from reachcost.heads.base import LearnedHead, two_hidden_layers
+
+
+class PairHead(LearnedHead):
+    """Predicts how many steps separate two latents.
+
+    Args:
+        latent_dim: D.
+        hidden: Width of the two hidden layers.
+        scale: Steps per unit of the network's output; conditions the regression loss.
+        symmetric: Average both input orders, so that `head(z, g) == head(g, z)`.
+
+    Shape:
+        z [..., D] and goal [..., D], broadcast against each other, to steps [...].
+
+    >>> head = PairHead(latent_dim=10, hidden=16)
+    >>> head(torch.zeros(4, 256, 10), torch.zeros(4, 1, 10)).shape
+    torch.Size([4, 256])
+    """
+
+    kind = "pair"
+
+    def __init__(self, latent_dim: int, hidden: int = 256, scale: float = 224.0, symmetric: bool = False) -> None:
+        super().__init__(latent_dim, scale)
+        self.hidden, self.symmetric = hidden, symmetric
+        self.mlp = two_hidden_layers(4 * latent_dim, hidden)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The arguments that build this head."""
+        return {**super().config, "hidden": self.hidden, "symmetric": self.symmetric}
+
+    def compare(self, z: Tensor, goal: Tensor) -> Tensor:
+        """The MLP's softplus on the features of the pair, or its mean over both orders."""
+        if self.symmetric:
+            return self.read(torch.stack([self.features(z, goal), self.features(goal, z)])).mean(0)
+        return self.read(self.features(z, goal))
+
+    def features(self, z: Tensor, goal: Tensor) -> Tensor:
+        """What the MLP sees of a pair: z, goal, difference and absolute difference, one after the other [..., 4 D]."""
+        z, goal = torch.broadcast_tensors(z, goal)
+        difference = z - goal
+        return torch.cat([z, goal, difference, difference.abs()], dim=-1)
+
+    def read(self, features: Tensor) -> Tensor:
+        """What the MLP makes of features [..., 4 D] -> [...]."""
+        return functional.softplus(self.mlp(features).squeeze(-1))
+
+    def symmetrised(self) -> PairHead:
+        """The same weights with both input orders averaged."""
+        head = copy.deepcopy(self)
+        head.symmetric = True
+        return head
+
+
+class EmbeddingHead(LearnedHead):
+    """Predicts how many steps separate two latents, from [e + f, |e - f|] of their embeddings e and f.
+
+    Symmetric by construction. The map to a few numbers leaves the MLP the geometry and little else to fit, with fewer
+    operations than a symmetric `PairHead`.
+
+    Args:
+        latent_dim: D.
+        embedding: Numbers each latent is mapped to.
+        hidden: Width of the two hidden layers.
+        scale: Steps per unit of the network's output; conditions the regression loss.
+
+    Shape:
+        z [..., D] and goal [..., D], broadcast against each other, to steps [...].
+
+    >>> head = EmbeddingHead(latent_dim=10, hidden=16)
+    >>> z, goal = torch.randn(4, 256, 10), torch.randn(4, 1, 10)
+    >>> torch.equal(head(z, goal), head(goal, z))
+    True
+    """
+
+    kind = "embedding"
+
+    def __init__(self, latent_dim: int, embedding: int = 64, hidden: int = 256, scale: float = 10.0) -> None:
+        super().__init__(latent_dim, scale)
+        self.embedding, self.hidden = embedding, hidden
+        self.embed = nn.Linear(latent_dim, embedding)
+        self.mlp = two_hidden_layers(2 * embedding, hidden)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The arguments that build this head."""
+        return {**super().config, "embedding": self.embedding, "hidden": self.hidden}
+
+    def compare(self, z: Tensor, goal: Tensor) -> Tensor:
+        """The MLP's softplus on sum and absolute difference of the embeddings."""
+        one, other = self.embed(z), self.embed(goal)
+        hidden = torch.cat([one + other, (one - other).abs()], dim=-1)
+        for layer in list(self.mlp)[:-1]:
+            # In place where no gradient needs the input: a pool then stays in the processor's cache.
+            frozen = isinstance(layer, nn.SiLU) and not torch.is_grad_enabled()
+            hidden = functional.silu(hidden, inplace=True) if frozen else layer(hidden)
+        return functional.softplus(self.mlp[-1](hidden).squeeze(-1))
+
+
+class LinearHead(LearnedHead):
+    """An affine function of the absolute difference |z - g|.
+
+    >>> LinearHead(latent_dim=10)(torch.zeros(4, 256, 10), torch.zeros(4, 1, 10)).shape
+    torch.Size([4, 256])
+    """
+
+    kind = "linear"
+
+    def __init__(self, latent_dim: int, scale: float = 224.0) -> None:
+        super().__init__(latent_dim, scale)
+        self.weights = nn.Linear(latent_dim, 1)
+
+    def compare(self, z: Tensor, goal: Tensor) -> Tensor:
+        """Weigh the absolute differences."""
+        return self.weights((z - goal).abs()).squeeze(-1)
+
+
+class MahalanobisHead(LearnedHead):
+    """A diagonal Mahalanobis distance: the root of positively weighted squared differences.
+
+    >>> head = MahalanobisHead(latent_dim=10)
+    >>> head(torch.ones(3, 10), torch.ones(10)).max().item() < 1
+    True
+    """
+
+    kind = "mahalanobis"
+
+    def __init__(self, latent_dim: int, scale: float = 224.0) -> None:
+        super().__init__(latent_dim, scale)
+        self.weights = nn.Parameter(torch.full((latent_dim,), math.log(math.expm1(1 / latent_dim))))
+
+    def compare(self, z: Tensor, goal: Tensor) -> Tensor:
+        """Weigh the squared differences; the weights start at 1 / D each."""
+        return ((z - goal).square() @ functional.softplus(self.weights) + 1e-8).sqrt()
