@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from reachcost.cli import main
-from reachcost.core.atomic import alone_in, new_directory, new_file, replaced_file, sweep, write_file
+from reachcost.core.atomic import lock_directory, new_directory, new_file, remove_leftovers, replaced_file, write_file
 from reachcost.data.logs import Logs
 from reachcost.data.logs.hdf5 import open_logs, write_logs
 from reachcost.errors import ReachcostError
@@ -56,7 +56,7 @@ def test_the_sweep_removes_what_the_killed_left(tmp_path: Path) -> None:
     other.kill()
     other.join()
     assert len([*tmp_path.rglob(".*.partial")]) == 2
-    sweep(tmp_path)
+    remove_leftovers(tmp_path)
     assert [path.name for path in tmp_path.rglob("*")] == ["deep"]
 
 
@@ -77,7 +77,7 @@ def test_who_writes_again_removes_what_its_killed_forerunner_left(tmp_path: Path
 
 def test_files_that_belong_together_are_of_one_writer(tmp_path: Path) -> None:
     def write(name: str) -> None:
-        with alone_in(tmp_path):
+        with lock_directory(tmp_path):
             for file in ("rows", "record"):
                 write_file(tmp_path / file, name)
                 time.sleep(0.02)

@@ -25,7 +25,7 @@ import pytest
 from rich.console import Console
 
 from reachcost.cli import main
-from reachcost.core.atomic import new_directory, private_directory, shared_directory, sweep
+from reachcost.core.atomic import new_directory, private_directory, remove_leftovers, shared_directory
 from reachcost.core.progress import ConsoleProgress, Progress
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.experiments.cells.cell import Cell, StudyRef, missing_of
@@ -218,7 +218,7 @@ def test_a_directory_of_several_processes_goes_with_the_last(tmp_path: Path) -> 
     (first, leave), (second, leave_too) = (shared_directory(tmp_path / "node", "0" * 32) for _ in range(2))
     assert first == second
     leave()
-    sweep(tmp_path)
+    remove_leftovers(tmp_path)
     assert first.exists()
     leave_too()
     assert not first.exists()

@@ -15,8 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import reachcost as rc
 from reachcost.cli import main
-from reachcost.core.device_checks import looking_later, refuse_if
-from reachcost.core.devices import choose_device, device_of, use_device
+from reachcost.core.devices import choose_device, defer_device_checks, device_of, refuse_if, use_device
 from reachcost.core.seeding import EpisodeStreams
 from reachcost.costs.latent import StandardisedL2, SubspaceCost
 from reachcost.data.actions import ActionBlocks
@@ -218,7 +217,7 @@ def test_on_a_processor_what_is_wrong_is_refused_at_once() -> None:
     def refusal() -> Any:
         raise ReachcostError("wrong")
 
-    with looking_later():
+    with defer_device_checks():
         refuse_if(torch.tensor(False), refusal)
         with pytest.raises(ReachcostError, match="wrong"):
             refuse_if(torch.tensor(True), refusal)

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import reachcost as rc
-from reachcost.core.types import require_type
 from reachcost.costs.checks import require_one_model
+from reachcost.errors import require_type
 from reachcost.tasks.exact import ExactDynamics
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav

@@ -16,7 +16,7 @@ import pytest
 
 import reachcost as rc
 from reachcost.cli import main
-from reachcost.core.terminal import PlainConsole
+from reachcost.core.progress import PlainConsole
 from reachcost_tools.faults.interrupts import interrupted
 
 COMMAND = [sys.executable, "-m", "reachcost"]

@@ -18,9 +18,9 @@ import h5py
 import numpy as np
 import pytest
 
-from reachcost.core import memory
-from reachcost.core.hdf5.heaps import require_heaps_that_end
-from reachcost.core.interrupts import interrupts_later
+from reachcost.core import machine
+from reachcost.core.hdf5 import require_heaps_that_end
+from reachcost.core.machine import defer_interrupts
 from reachcost.data.logs import Logs
 from reachcost.data.logs.hdf5 import open_logs, write_logs
 from reachcost.errors import ReachcostError
@@ -104,7 +104,7 @@ def test_a_shape_without_rows_behind_it_is_refused_before_memory_is_taken(
         if text:
             file.create_dataset("note", (rows,), h5py.string_dtype(), chunks=(1000,))[0] = "long" * 10
         file["ep_len"], file["ep_offset"] = np.array([rows]), np.array([0])
-    monkeypatch.setattr(memory, "available", lambda: 2**26)
+    monkeypatch.setattr(machine, "available_memory", lambda: 2**26)
     with pytest.raises(ReachcostError, match=r": \w+ needs 0\.[12] GB of memory, more than there is: cut it"):
         open_logs(tmp_path / "logs.h5")
 
@@ -223,7 +223,7 @@ def test_interrupts_wait_for_the_end_of_a_block_and_mean_what_they_did() -> None
     done, before = [], signal.getsignal(signal.SIGINT)
 
     def work() -> None:
-        with interrupts_later():
+        with defer_interrupts():
             signal.raise_signal(signal.SIGINT)
             done.append("all of it")
         done.append("more")

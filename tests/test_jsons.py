@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from reachcost.core import json_files as jsons
-from reachcost.core.json_files import parse_json, read_json
-from reachcost.core.json_values import read_record
+from reachcost.core.json_files import parse_json, read_json, read_record
 from reachcost.data.frozen_sets import read_frozen
 from reachcost.errors import ReachcostError
 from reachcost.results.tables import read_table

@@ -23,7 +23,7 @@ from reachcost import cli
 from reachcost.cli import main
 from reachcost.commands import require_writable
 from reachcost.core.atomic import write_file
-from reachcost.core.interrupts import Terminated
+from reachcost.core.machine import Terminated
 from reachcost.core.progress import ConsoleProgress, Progress, as_progress
 from reachcost.experiments.registry import reproduce
 from reachcost.labels.pairs import Pairs

@@ -13,9 +13,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from reachcost.core import chunks as module
-from reachcost.core.chunks import open_map, pieces, reader
-from reachcost.core.hashing import fingerprint_arrays
+from reachcost.core import arrays as module
+from reachcost.core.arrays import fingerprint_arrays, open_memory_map, read_chunks, row_reader
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
@@ -88,7 +87,7 @@ def test_wide_rows_are_hashed_a_few_at_a_time() -> None:
     tracemalloc.start()
     try:
         fingerprint_arrays(frames)
-        assert tracemalloc.get_traced_memory()[1] < 3 * module.PIECE < frames.nbytes / 5
+        assert tracemalloc.get_traced_memory()[1] < 3 * module.CHUNK_BYTES < frames.nbytes / 5
     finally:
         tracemalloc.stop()
 
@@ -108,19 +107,19 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_rows_of_a_file_are_those_of_its_map(stored: Path) -> None:
-    values, rows = torch.from_numpy(open_map(stored)), torch.tensor([29_999, 0, 17, 17])
-    assert torch.equal(reader(values)(rows), torch.from_numpy(np.load(stored))[rows])
-    assert torch.equal(reader(values[10:, :])(rows[1:]), values[rows[1:] + 10])
-    assert torch.equal(reader(values[:, 3:])(rows), values[rows, 3:])  # not contiguous
-    assert reader(values)(rows[:0]).shape == (0, 80)
-    assert np.array_equal(np.concatenate([*pieces(values.numpy())]), np.load(stored))
+    values, rows = torch.from_numpy(open_memory_map(stored)), torch.tensor([29_999, 0, 17, 17])
+    assert torch.equal(row_reader(values)(rows), torch.from_numpy(np.load(stored))[rows])
+    assert torch.equal(row_reader(values[10:, :])(rows[1:]), values[rows[1:] + 10])
+    assert torch.equal(row_reader(values[:, 3:])(rows), values[rows, 3:])  # not contiguous
+    assert row_reader(values)(rows[:0]).shape == (0, 80)
+    assert np.array_equal(np.concatenate([*read_chunks(values.numpy())]), np.load(stored))
 
 
 def test_what_was_written_into_a_map_counts(stored: Path) -> None:
-    values, untouched = (torch.from_numpy(open_map(stored)) for _ in range(2))
+    values, untouched = (torch.from_numpy(open_memory_map(stored)) for _ in range(2))
     rows = torch.tensor([5, 20_000])
     values.numpy()[20_000] = 3
-    assert torch.equal(reader(values)(rows)[1], torch.full((80,), 3.0))
+    assert torch.equal(row_reader(values)(rows)[1], torch.full((80,), 3.0))
     assert fingerprint_arrays(values.numpy()) == fingerprint_arrays(values.clone().numpy())
     assert fingerprint_arrays(untouched.numpy()) == fingerprint_arrays(np.load(stored))
     values[20_000, 7] = torch.nan
@@ -129,7 +128,7 @@ def test_what_was_written_into_a_map_counts(stored: Path) -> None:
 
 
 def test_a_file_that_was_cut_is_an_error(stored: Path) -> None:
-    read = reader(torch.from_numpy(open_map(stored)))
+    read = row_reader(torch.from_numpy(open_memory_map(stored)))
     with stored.open("r+b") as file:
         file.truncate(1000)
     with pytest.raises(ReachcostError, match="cut"):

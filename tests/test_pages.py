@@ -12,7 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reachcost.report.html import Markup, asset, embedded, escaped, joined, page, tag, visible
+from reachcost.core.progress import escape_hidden
+from reachcost.report.html import Markup, asset, embedded, escaped, joined, page, tag
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -57,7 +58,7 @@ def hostile(test: Any) -> Any:
 @hostile
 def test_text_stays_text(text: str) -> None:
     seen = _Seen(tag("p", text, title=text))
-    assert (seen.tags, seen.attributes, seen.text) == (["p"], [("title", visible(text))], visible(text))
+    assert (seen.tags, seen.attributes, seen.text) == (["p"], [("title", escape_hidden(text))], escape_hidden(text))
     tag("p", text).encode()  # halves of characters cannot be written
 
 
@@ -66,7 +67,7 @@ def test_embedded_data_cannot_leave_its_element(text: str) -> None:
     found = embedded({text: [text, 1]}, "data")
     seen = _Seen(found)
     assert seen.tags == ["script"]
-    assert json.loads(seen.text) == {visible(text): [visible(text), 1]}
+    assert json.loads(seen.text) == {escape_hidden(text): [escape_hidden(text), 1]}
     inside = re.fullmatch(r"<script [^>]*>(.*)</script>", found)
     assert inside is not None
     assert inside[1].isascii()
@@ -75,7 +76,7 @@ def test_embedded_data_cannot_leave_its_element(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["\x1b", "\u202e", "\u2066", "\u200b", "\x00", "\ud800", "\x9b"])
 def test_what_hides_or_turns_text_is_shown(text: str) -> None:
-    assert visible(text) == f"⟨{ord(text):02X}⟩"
+    assert escape_hidden(text) == f"⟨{ord(text):02X}⟩"
 
 
 def test_what_is_html_already_is_not_escaped_again() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reachcost as rc
-from reachcost.core.parallel import LARGEST, each, in_pieces, one_thread, piece_of
+from reachcost.core.parallel import LARGEST, one_thread, parallel_map, piece_size, reserve_threads
 from reachcost.core.seeding import EpisodeStreams
 from reachcost.protocols import Observations
 
@@ -28,7 +28,7 @@ def two_threads() -> Iterator[None]:
 
 @given(st.integers(1, 5000))
 def test_a_pool_is_cut_into_pieces_of_one_size_that_waste_little(count: int) -> None:
-    size = piece_of(count)
+    size = piece_size(count)
     assert 1 <= size <= LARGEST
     assert -count % size < -(-count // size)  # less than a candidate a piece is filled up
 
@@ -43,15 +43,15 @@ def test_results_come_in_order_from_several_threads(two_threads: None) -> None:
         return number**2
 
     with torch.no_grad():
-        assert each(work, range(7)) == [number**2 for number in range(7)]
+        assert parallel_map(work, range(7)) == [number**2 for number in range(7)]
     assert len(seen) == 2
     assert torch.get_num_threads() == 2
 
 
 def test_what_fails_in_a_piece_fails_the_whole(two_threads: None) -> None:
     with pytest.raises(ZeroDivisionError):
-        each(lambda number: 1 // number, [1, 0, 1])
-    assert each(lambda number: number, []) == []
+        parallel_map(lambda number: 1 // number, [1, 0, 1])
+    assert parallel_map(lambda number: number, []) == []
     assert torch.get_num_threads() == 2
 
 
@@ -65,7 +65,7 @@ def test_nothing_works_on_after_a_failure(two_threads: None) -> None:
         done.append(number)
 
     with pytest.raises(ZeroDivisionError):
-        each(work, range(40))
+        parallel_map(work, range(40))
     ended = len(done)
     time.sleep(0.1)
     assert len(done) == ended < 20
@@ -76,14 +76,14 @@ def test_every_thread_has_the_modes_of_the_one_that_asks(two_threads: None) -> N
         return torch.is_autocast_enabled("cpu"), torch.ones(2).is_inference()
 
     with torch.autocast("cpu", torch.bfloat16), torch.inference_mode():
-        assert each(modes, range(4)) == [(True, True)] * 4
-    assert each(modes, range(4)) == [(False, False)] * 4
+        assert parallel_map(modes, range(4)) == [(True, True)] * 4
+    assert parallel_map(modes, range(4)) == [(False, False)] * 4
 
 
 def test_threads_that_are_born_later_have_as_many_of_torch(two_threads: None) -> None:
-    with in_pieces():
-        each(lambda number: number, range(4))
-    each(lambda number: number, range(4))
+    with reserve_threads():
+        parallel_map(lambda number: number, range(4))
+    parallel_map(lambda number: number, range(4))
     found: list[int] = []
     born = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
     born.start()
@@ -112,12 +112,12 @@ def test_a_model_of_ones_own_is_given_every_thread(two_threads: None) -> None:
 
 def test_all_threads_are_left_to_the_pieces_and_given_back(two_threads: None) -> None:
     def share() -> int:
-        return len(set(each(lambda _: threading.get_ident(), range(8))))
+        return len(set(parallel_map(lambda _: threading.get_ident(), range(8))))
 
-    with in_pieces():
+    with reserve_threads():
         assert torch.get_num_threads() == 1
         assert share() == 2
-        with in_pieces():
+        with reserve_threads():
             assert share() == 2
         with one_thread():
             assert share() == 1

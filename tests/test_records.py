@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from reachcost.core.atomic import new_directory, write_file
-from reachcost.core.hashing import sha256_of
+from reachcost.core.files import sha256_of
 from reachcost.errors import ReachcostError
 from reachcost.experiments.cells.cell import RunSpec
 from reachcost.experiments.experiment import Recording

@@ -20,8 +20,8 @@ from reachcost.audits.stage import judge
 from reachcost.audits.stages import STAGES
 from reachcost.audits.stages import ranking as ranking_stage
 from reachcost.cli import main
-from reachcost.core.hashing import sha256_of
-from reachcost.core.json_values import read_as
+from reachcost.core.files import sha256_of
+from reachcost.core.json_files import read_as
 from reachcost.errors import ReachcostError
 from reachcost.experiments.cells.cell import StudyRef
 from reachcost.experiments.cells.schedule import TableRequest

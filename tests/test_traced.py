@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import reachcost as rc
-from reachcost.core.tracing import MOST, Traced
+from reachcost.core.parallel import MOST, Traced
 from reachcost.worldmodels import jepa
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
 from reachcost.worldmodels.jepa import predicted_path, rolled_out

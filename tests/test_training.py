@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from reachcost.cli import main
-from reachcost.core.checksums import read_sealed, write_sealed
+from reachcost.core.atomic import read_with_checksum, write_with_checksum
 from reachcost.core.modules import _checksum
 from reachcost.core.progress import Progress
 from reachcost.core.seeding import generator
@@ -82,7 +82,7 @@ def test_a_refined_predictor_of_public_size_learns_in_all_of_its_weights(logs: L
 
 def state_in(directory: Path) -> dict[str, Any]:
     """What an unfinished training continues from."""
-    return torch.load(io.BytesIO(read_sealed(directory / "training.pt")), weights_only=True)
+    return torch.load(io.BytesIO(read_with_checksum(directory / "training.pt")), weights_only=True)
 
 
 def weights(directory: Path) -> bytes:
@@ -166,7 +166,7 @@ def test_the_state_of_a_training_that_lacks_something_is_refused(
 ) -> None:
     content = io.BytesIO()
     torch.save(STATES[case](state_in(unfinished)), content)
-    write_sealed(tmp_path / "training.pt", content.getvalue())
+    write_with_checksum(tmp_path / "training.pt", content.getvalue())
     with pytest.raises(ReachcostError, match=r"training\.pt (is no whole state|was trained with)"):
         train_world_model(logs, tmp_path, TINY)
 
@@ -360,7 +360,7 @@ def test_the_task_that_is_named_draws_the_frames(tmp_path: Path, monkeypatch: py
 
 CHILD = """
 import os, signal, sys
-from reachcost.core import checksums as sealed
+from reachcost.core import atomic as sealed
 from reachcost.data.logs.hdf5 import open_logs
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.training import phases

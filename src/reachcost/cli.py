@@ -27,8 +27,8 @@ from reachcost.commands.report import report
 from reachcost.commands.reproduce import reproduce
 from reachcost.commands.sweep import sweep
 from reachcost.commands.train_model import train_model
-from reachcost.core.interrupts import Terminated
-from reachcost.core.terminal import PlainConsole, visible
+from reachcost.core.machine import Terminated
+from reachcost.core.progress import PlainConsole, escape_hidden
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost_command import INTERRUPTED, end, ran_out
 
@@ -161,7 +161,7 @@ def _plain_warnings() -> Iterator[None]:
 
     def plain(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:
         return (
-            f"warning: {visible(message)}\n"
+            f"warning: {escape_hidden(message)}\n"
             if issubclass(category, ReachcostWarning)
             else usual(message, category, *where, **more)
         )

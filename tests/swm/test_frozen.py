@@ -17,7 +17,7 @@ from stable_worldmodel.wm.lewm.lewm import LeWM
 from torch import Tensor, nn
 from transformers import ViTModel
 
-from reachcost.core.parallel import in_pieces
+from reachcost.core.parallel import reserve_threads
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.regression import PairHead
 from reachcost.swm import RepairedModel, SwmModel
@@ -103,7 +103,7 @@ def test_costs_are_those_of_their_own_rollout(name: str, episodes: int, folded: 
     expected = wanted(theirs, given, candidates)
     assert expected.std(1).min() > 1e-3  # candidates differ
     torch.testing.assert_close(model.get_cost(given, candidates), expected, rtol=0, atol=1e-4)
-    with torch.inference_mode(), in_pieces():
+    with torch.inference_mode(), reserve_threads():
         torch.testing.assert_close(model.get_cost(given, candidates), expected, rtol=0, atol=1e-4)
     assert folded
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import AdamW
 
-from reachcost.core.hashing import fingerprint_arrays
+from reachcost.core.arrays import fingerprint_arrays
 from reachcost.core.parallel import one_thread
 from reachcost.core.seeding import torch_seed
 from reachcost.data.actions import ActionBlocks

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.core.hashing import fingerprint_arrays
+from reachcost.core.arrays import fingerprint_arrays
 from reachcost.core.seeding import generator
 from reachcost.data.actions import ActionBlocks, blocks_of
 from reachcost.data.rollouts import history_of

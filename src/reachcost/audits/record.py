@@ -14,7 +14,7 @@ import pyarrow as pa
 from reachcost.audits.planner import Audit
 from reachcost.core.atomic import replaced_file, write_file
 from reachcost.core.files import require_regular
-from reachcost.core.json_values import read_as, read_record
+from reachcost.core.json_files import read_as, read_record
 from reachcost.errors import ReachcostError
 from reachcost.results.records import read_table, write_rows
 

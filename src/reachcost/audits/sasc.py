@@ -13,13 +13,12 @@ import torch
 from torch import Tensor
 
 from reachcost.core.seeding import EpisodeStreams
-from reachcost.core.types import require_type
 from reachcost.costs.checks import require_one_model, score
 from reachcost.costs.latent import asked_once
 from reachcost.data.evaluation import EvaluationSet, require_one_world, require_set
 from reachcost.data.latents import require_finite
 from reachcost.data.rollouts import encoded, ends_of
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, require_type
 from reachcost.planning.control import require_actions, some_action
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.ranking import Ranking, compare_rankings

@@ -14,7 +14,7 @@ from reachcost.audits.planner import Audit
 from reachcost.audits.stage import Stage
 from reachcost.audits.stages import STAGES, execution
 from reachcost.audits.verdict import verdict_of
-from reachcost.core.terminal import PlainConsole
+from reachcost.core.progress import PlainConsole
 
 STYLES = {"pass": "green", "survives": "green", "fail": "bold red", "refuted": "bold red"}
 

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reachcost.core.terminal import PlainConsole
+from reachcost.core.progress import PlainConsole
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:

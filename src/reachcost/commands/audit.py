@@ -72,7 +72,7 @@ def audit(
     from reachcost.audits.record import read_rows, rows_beside, write_audit
     from reachcost.audits.show import show_audit
     from reachcost.audits.verdict import CANNOT_TELL, NOTHING
-    from reachcost.core.atomic import alone_in, make_directory
+    from reachcost.core.atomic import lock_directory, make_directory
     from reachcost.core.devices import use_device
     from reachcost.core.progress import ConsoleProgress
     from reachcost.costs.checks import require_one_model
@@ -127,7 +127,7 @@ def audit(
         scene = audited(found, loaded, latents, cost, simulator, goals, planner)
     if out is not None and scene is not None:
         make_directory(out.parent, out)
-        with alone_in(out.parent):
+        with lock_directory(out.parent):
             require_new(out)  # another audit may have finished first
             scene.write(beside(out))
             write_audit(found, out, command=command_line())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from reachcost.commands import console
 from reachcost.commands.options import model_option, task_option
-from reachcost.core.interrupts import Terminated
+from reachcost.core.machine import Terminated
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def usual_models(task: Task) -> tuple[str, ...]:
 
 def _planned(task: Task, name: str, head: str | None, trust_pickle: bool, progress: Progress) -> Planned:
     """A world model with its costs; without logs to learn from, latent distance is the only one."""
-    from reachcost.core.terminal import visible
+    from reachcost.core.progress import escape_hidden
     from reachcost.costs.checks import require_one_model
     from reachcost.costs.latent import HeadCost, LatentMSE
     from reachcost.explorer.engine import Planned
@@ -100,7 +100,7 @@ def _planned(task: Task, name: str, head: str | None, trust_pickle: bool, progre
     model = model_option(name, task=task, logs=logs, trust_pickle=trust_pickle)
     everywhere = head is None and knows_layouts(task, name)
     if head is None and logs is None:
-        told = f"{visible(task.name)} logs nothing to fit a head on: give --head to see a repaired cost"
+        told = f"{escape_hidden(task.name)} logs nothing to fit a head on: give --head to see a repaired cost"
         console.print(told, markup=False, highlight=False)
         return Planned(model, {"raw": LatentMSE()})
     fitted = load_head(head) if head is not None else repaired_head(task, model, everywhere, progress)

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from reachcost.commands import console, require_least, require_writable
 from reachcost.commands.options import task_option
-from reachcost.core.memory import require_memory
+from reachcost.core.machine import require_memory
 
 if TYPE_CHECKING:
     from reachcost.tasks.contract import Task

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from reachcost.core.paths import expanded
+from reachcost.core.files import expand_path
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def logs_option(path: Path, task: Task | None, named: bool = True) -> Logs:
     from reachcost.data.logs.hdf5 import open_logs
     from reachcost.tasks.logged import require_logs_of
 
-    logs = open_logs(expanded(path), observe=None if task is None else task.observe)
+    logs = open_logs(expand_path(path), observe=None if task is None else task.observe)
     if task is not None and (named or logs.observe is not None):
         try:
             require_logs_of(task, logs)
@@ -130,7 +130,7 @@ def is_own(text: str) -> bool:
     (True, True, False, False)
     """
     where, colon, name = text.rpartition(":")
-    return bool(colon and where) and name.isidentifier() and not expanded(text).exists()
+    return bool(colon and where) and name.isidentifier() and not expand_path(text).exists()
 
 
 def needs_trust(text: str) -> bool:
@@ -150,7 +150,7 @@ def own_object(text: str) -> Any:
     here = str(Path.cwd())
     if needs_trust(text) and here not in sys.path:  # no file here replaces a package that reachcost imports
         sys.path.insert(0, here)
-    module = _file(expanded(where)) if _is_file(where) else _module(where)
+    module = _file(expand_path(where)) if _is_file(where) else _module(where)
     if not hasattr(module, name):
         offered = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
         raise ReachcostError(f"{where} has no {name!r}: it defines {', '.join(offered) or 'nothing'}")

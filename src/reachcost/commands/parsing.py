@@ -13,7 +13,7 @@ from typing import Any
 
 import tyro
 
-from reachcost.core.types import NUMBERS
+from reachcost.errors import NUMBER_KINDS
 
 Command = Callable[..., int | None]
 
@@ -62,7 +62,7 @@ def _waiting(command: Command) -> Callable[..., Any]:
 def _sentence(arguments: Sequence[str], command: Command, option: str) -> str | None:
     """What is wrong with an option that takes a number; nothing about others."""
     annotation = str(signature(command).parameters[option.replace("-", "_")].annotation)
-    wanted = next((words for kind, (_, words) in NUMBERS.items() if kind in annotation), None)
+    wanted = next((words for kind, (_, words) in NUMBER_KINDS.items() if kind in annotation), None)
     if wanted is None:
         return None
     several = "one or more numbers, as in: 0 1" if "tuple" in annotation else wanted

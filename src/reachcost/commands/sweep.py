@@ -11,9 +11,8 @@ import tyro
 from reachcost.commands import console, require_writable
 from reachcost.commands.cells import On, reported, require_place, show_plan, tables_made
 from reachcost.commands.options import is_own, logs_option, model_option, needs_trust, task_option
-from reachcost.core.files import require_regular
-from reachcost.core.paths import expanded
-from reachcost.core.terminal import PlainConsole
+from reachcost.core.files import expand_path, require_regular
+from reachcost.core.progress import PlainConsole
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def _reads(sweep: Sweep) -> tuple[str, ...]:
     """What of the names in a sweep are files and directories of the user's."""
     names = [name.rpartition(":")[0] if is_own(name) else name for name in (sweep.task, *sweep.models)]
     names += [sweep.logs] if isinstance(sweep.logs, str) else []
-    return tuple(name for name in dict.fromkeys(names) if expanded(name).exists())
+    return tuple(name for name in dict.fromkeys(names) if expand_path(name).exists())
 
 
 def _user_agrees(sweep: Sweep) -> bool:

@@ -1,4 +1,4 @@
-"""What everything else stands on: files in one step, seeds, threads, progress, hashes, devices."""
+"""Foundations: files, arrays, random streams, threads, progress, devices, trained modules."""
 
 import lazy_loader
 

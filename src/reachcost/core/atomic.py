@@ -1,11 +1,12 @@
-"""Nothing half-written is ever read as complete: write aside, fsync, rename.
+"""Files and directories that appear complete or not at all: written under a temporary name, fsynced, renamed.
 
-What is written aside is locked by its writer as long as that lives, so that leftovers of the dead can be told apart.
+A writer locks what it writes as long as it lives, so that leftovers of dead writers can be removed.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import re
 import shutil
@@ -17,9 +18,10 @@ from pathlib import Path
 from typing import NoReturn
 from uuid import uuid4
 
+from reachcost.core.files import require_regular
 from reachcost.errors import ReachcostError
 
-ASIDE = re.compile(r"\..+\.[0-9a-f]{32}\.partial", re.DOTALL)
+PARTIAL_NAME = re.compile(r"\..+\.[0-9a-f]{32}\.partial", re.DOTALL)
 """Names of what is written aside."""
 
 
@@ -159,7 +161,7 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 
 @contextmanager
-def alone_in(directory: Path) -> Iterator[None]:
+def lock_directory(directory: Path) -> Iterator[None]:
     """Wait until nobody else is here who asked for it: for several files that belong together. It leaves nothing."""
     handle = os.open(directory, os.O_RDONLY)
     try:
@@ -170,14 +172,14 @@ def alone_in(directory: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def sweep(directory: Path) -> None:
+def remove_leftovers(directory: Path) -> None:
     """Remove what writers that are dead left aside below a directory: nothing of others, and nothing of the living."""
     for partial in directory.rglob(".*.partial"):
         _remove_if_dead(partial)
 
 
 def _remove_if_dead(partial: Path) -> None:
-    if ASIDE.fullmatch(partial.name) and not partial.is_symlink():
+    if PARTIAL_NAME.fullmatch(partial.name) and not partial.is_symlink():
         with suppress(OSError):  # its writer lives, or removed it meanwhile
             handle = os.open(partial, os.O_RDONLY)
             try:
@@ -235,3 +237,20 @@ def _fsync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+MARK = b"reachcost-sealed "
+
+
+def write_with_checksum(path: Path, content: bytes) -> None:
+    """Replace the file at `path` in one step."""
+    write_file(path, b"%b%b\n%b" % (MARK, hashlib.sha256(content).hexdigest().encode(), content))
+
+
+def read_with_checksum(path: Path) -> bytes:
+    """What was written, bit for bit; ValueError for anything else."""
+    require_regular(path)
+    seal, _, content = path.read_bytes().partition(b"\n")
+    if seal != MARK + hashlib.sha256(content).hexdigest().encode():
+        raise ValueError("its checksum does not fit")
+    return content

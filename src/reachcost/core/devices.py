@@ -1,8 +1,14 @@
-"""Where networks compute."""
+"""Where networks compute, and checks of their results that do not interrupt a GPU."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
 import torch
+from torch import Tensor
 
 from reachcost.errors import ReachcostError
 
@@ -41,17 +47,17 @@ def device_of(thing: object) -> torch.device:
     return torch.device(getattr(thing, "device", "cpu"))
 
 
-def bring(module: torch.nn.Module, device: torch.device) -> None:
+def move_to_device(module: torch.nn.Module, device: torch.device) -> None:
     """Move a network to a device, once: where everything else is that it computes with."""
     if any(weight.device != device for weight in module.parameters()):
         with torch.inference_mode(False):  # a planner may run in that mode, and gradients come after it
             module.to(device)
 
 
-class Copies:
+class DeviceCopies:
     """A tensor, copied once to each device that asks for it.
 
-    >>> Copies(torch.ones(2)).on(torch.device("meta")).device
+    >>> DeviceCopies(torch.ones(2)).on(torch.device("meta")).device
     device(type='meta')
     """
 
@@ -63,3 +69,30 @@ class Copies:
         if device not in self._copies:
             self._copies[device] = next(iter(self._copies.values())).to(device)
         return self._copies[device]
+
+
+_OPEN = threading.local()
+
+
+def refuse_if(wrong: Tensor, refusal: Callable[[], NoReturn]) -> None:
+    """Call a refusal if a tensor [] is true: at once on a processor, else when the plan that asked is made."""
+    if wrong.is_meta:  # shapes alone, and nothing to see
+        return
+    questions = getattr(_OPEN, "questions", None)
+    if questions is not None and wrong.device.type != "cpu":
+        questions.append((wrong, refusal))
+    elif wrong:
+        refusal()
+
+
+@contextmanager
+def defer_device_checks() -> Iterator[None]:
+    """Ask at the end what `refuse_if` was asked meanwhile."""
+    outer, _OPEN.questions = getattr(_OPEN, "questions", None), []
+    try:
+        yield
+        for wrong, refusal in _OPEN.questions:
+            if wrong:
+                refusal()
+    finally:
+        _OPEN.questions = outer

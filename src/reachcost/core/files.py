@@ -1,10 +1,18 @@
-"""Files, and not what only looks like one: a pipe that nobody writes to, a device without end."""
+"""Paths and files: names that users give, the cache directory, checks and checksums of regular files."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
+import os
 import stat
+import sys
+import sysconfig
+from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
+
+from reachcost.errors import ReachcostError
 
 LONGEST_NAME = 200
 """Bytes of a file name: file systems allow 255, and a file has a longer name while it is written."""
@@ -36,3 +44,64 @@ def require_regular(path: Path) -> None:
         raise IsADirectoryError(errno.EISDIR, "it is a directory", str(path))
     if not stat.S_ISREG(kind):
         raise OSError(errno.EINVAL, "it is no file", str(path))
+
+
+def sha256_of(path: Path) -> str:
+    """sha256 of a file."""
+    require_regular(path)
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+_BROUGHT: dict[str, Path] = {}
+"""Places by what people write for them, where that is on another machine."""
+
+
+def expand_path(path: str | Path) -> Path:
+    """A path with the home directory for `~`; as it is, where nobody knows of one. What was brought here is here.
+
+    >>> expand_path("runs/model").name
+    'model'
+    """
+    if (brought := _BROUGHT.get(str(Path(path)))) is not None:
+        return brought
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
+def redirect_paths(places: Mapping[str, Path]) -> None:
+    """From now on, take what people write for a place for another one: a copy of it on this machine.
+
+    >>> redirect_paths({"nowhere/maze.py": Path("/tmp/maze.py")})
+    >>> expand_path("nowhere/maze.py").name
+    'maze.py'
+    """
+    _BROUGHT.update({str(Path(written)): place for written, place in places.items()})
+
+
+def user_files(reads: Iterable[str]) -> Iterable[Path]:
+    """Files that a study reads, and loaded modules of no installed package."""
+    for path in map(expand_path, reads):
+        yield from (file for file in (sorted(path.rglob("*")) if path.is_dir() else [path]) if file.is_file())
+    modules = [getattr(module, "__file__", None) for module in [*sys.modules.values()]]
+    yield from (Path(file) for file in modules if file and _is_own(file))
+
+
+@cache  # there are thousands of modules
+def _is_own(module: str) -> bool:
+    installed = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    installed.append(Path(__file__).resolve().parents[2])
+    path = Path(module)
+    return path.suffix == ".py" and path.is_file() and not any(path.resolve().is_relative_to(one) for one in installed)
+
+
+def cache_directory(given: str | Path | None = None) -> Path:
+    """The directory that is given, or that of the environment variable `REACHCOST_CACHE`, or `~/.cache/reachcost`."""
+    try:
+        return Path(given or os.environ.get("REACHCOST_CACHE") or "~/.cache/reachcost").expanduser()
+    except RuntimeError as error:
+        raise ReachcostError(
+            "there is no home directory to keep latents in: name another in REACHCOST_CACHE, or pass cache=False"
+        ) from error

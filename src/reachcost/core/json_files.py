@@ -1,13 +1,17 @@
-"""JSON from strangers: read in one place, within bounds."""
+"""Untrusted JSON: parsed within bounds, then validated by pydantic into typed objects."""
 
 from __future__ import annotations
 
 import json
 import math
+from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from reachcost.core.files import require_regular
+from reachcost.errors import ReachcostError
 
 LARGEST = 64 * 2**20
 """Bytes of a file that are read."""
@@ -82,3 +86,85 @@ def _parts(whole: object) -> list[Any]:
     if isinstance(whole, dict):
         return [*whole.values()]
     return whole if isinstance(whole, list) else []
+
+
+Read = TypeVar("Read")
+LONGEST = 20_000
+"""Maximum number of characters of a text that is not a picture."""
+REMEDY = "give a record as reachcost writes it"
+
+
+def read_record(path: Path) -> Any:
+    """Return the values of a JSON file, or raise one sentence."""
+    try:
+        return read_json(path)
+    except OSError as error:
+        raise ReachcostError(f"{path} cannot be read ({error.strerror or error}): check the path") from error
+    except ValueError as error:
+        raise ReachcostError(f"{path} is not valid JSON ({error}): {REMEDY}") from error
+
+
+def read_as(kind: type[Read], value: Any, where: str, remedy: str = REMEDY) -> Read:
+    """Return a JSON value as a dataclass or pydantic model; raise one sentence if it does not fit.
+
+    A dataclass ignores unknown keys. Nothing is converted, except lists to tuples and whole numbers to floats.
+
+    Args:
+        kind: The type to return.
+        value: A JSON value, already parsed.
+        where: Name of the file or request, for the error message.
+        remedy: What the user should do about a value that does not fit.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Place:
+    ...     x: float
+    ...     names: tuple[str, ...] = ()
+    >>> read_as(Place, {"x": 1, "names": ["door"], "seen": True}, "map.json")
+    Place(x=1.0, names=('door',))
+    >>> read_as(Place, {"x": "far"}, "map.json", "give a map")
+    Traceback (most recent call last):
+    reachcost.errors.ReachcostError: map.json: x is 'far', should be a valid number: give a map
+    """
+    try:
+        _require_short(value)
+        return _adapter(kind).validate_json(json.dumps(value, allow_nan=False), strict=True)
+    except ValidationError as error:
+        raise ReachcostError(f"{where}: {first_problem(error, remedy)}") from error
+    except ReachcostError as error:
+        raise ReachcostError(f"{where}: {error}") from error
+    except ValueError as error:
+        raise ReachcostError(f"{where}: {error}: {remedy}") from error
+
+
+def first_problem(error: ValidationError, remedy: str) -> str:
+    """Return the first problem that pydantic found, with its place and what to do about it.
+
+    A ReachcostError raised by the object's own checks keeps its own remedy.
+
+    >>> try:
+    ...     TypeAdapter(dict[str, int]).validate_python({"epochs": "ten"}, strict=True)
+    ... except ValidationError as error:
+    ...     first_problem(error, "give a number")
+    "epochs is 'ten', should be a valid integer: give a number"
+    """
+    found = error.errors(include_url=False)[0]
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part[:80]}" for part in found["loc"]).lstrip(".")
+    if isinstance(cause := found.get("ctx", {}).get("error"), ReachcostError):
+        return f"{place}: {cause}" if place else str(cause)
+    if found["type"] == "missing":
+        return f"`{place}` is missing: {remedy}"
+    message = found["msg"].removeprefix("Input ").removeprefix("Value error, ")
+    return f"{place or 'the value'} is {repr(found['input'])[:60]}, {message}: {remedy}"
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _require_short(value: Any) -> None:
+    if isinstance(value, str) and len(value) > LONGEST and not value.startswith("data:"):
+        raise ReachcostError(f"{value[:60]!r}... has more than {LONGEST:,} characters: {REMEDY}")
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _require_short(inner)

@@ -1,18 +1,19 @@
-"""Work in pieces of equal shape, each on one thread, several at a time.
+"""Work on several threads, in pieces of equal shape, and recorded functions that run without Python's lock.
 
 The last bits of a matrix product depend on its shape and on how many threads share it. Pieces of equal shape on one
-thread each give the same bits whatever the batch and the number of cores, and stay in the processor's cache.
+thread each give the same bits for any batch size and number of cores, and stay in the processor's cache.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -25,10 +26,10 @@ SMALLEST, LARGEST = 32, 150
 """Candidates of a piece."""
 
 
-def each(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result]:
+def parallel_map(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result]:
     """Do some work on every piece, on as many threads as torch may use, and return the results in order.
 
-    >>> each(lambda row: row.sum().item(), torch.ones(3, 4))
+    >>> parallel_map(lambda row: row.sum().item(), torch.ones(3, 4))
     [4.0, 4.0, 4.0]
     """
     pieces = list(pieces)
@@ -85,38 +86,38 @@ def _helpers(count: int) -> ThreadPoolExecutor:
 os.register_at_fork(after_in_child=_helpers.cache_clear)  # a fork has the pool, but not its threads
 
 
-def piece_of(count: int) -> int:
+def piece_size(count: int) -> int:
     """How many of a pool's candidates make a piece: a pool is cut in two, or in more pieces if it is large.
 
     That depends on the pool alone, so that its bits depend on nothing else; small pieces would waste matrix products.
 
-    >>> [piece_of(count) for count in (2, 37, 75, 300, 1000)]
+    >>> [piece_size(count) for count in (2, 37, 75, 300, 1000)]
     [2, 37, 38, 150, 143]
     """
     number = max(1, min(2, count // SMALLEST), -(-count // LARGEST))
     return -(-count // number)
 
 
-def cut(pools: Tensor) -> list[tuple[int, Tensor]]:
+def split_pools(pools: Tensor) -> list[tuple[int, Tensor]]:
     """Pools [B, S, ...] in pieces of equal shape [size, ...], the last of a pool filled up, each with its number in B.
 
-    >>> [(number, len(piece)) for number, piece in cut(torch.zeros(2, 301, 4))][:3]
+    >>> [(number, len(piece)) for number, piece in split_pools(torch.zeros(2, 301, 4))][:3]
     [(0, 101), (0, 101), (0, 101)]
     """
     count = pools.shape[1]
-    size = piece_of(count)
+    size = piece_size(count)
     filled = functional.pad(pools, (0, 0) * (pools.ndim - 2) + (0, -count % size)).unflatten(1, (-1, size))
     return [(number, piece) for number, pool in enumerate(filled) for piece in pool]
 
 
-def whole(found: list[Tensor], pools: Tensor) -> Tensor:
+def join_pools(found: list[Tensor], pools: Tensor) -> Tensor:
     """What was found for the pieces of pools [B, S, ...], each [size, ...], as one tensor [B, S, ...]."""
     return torch.cat(found).unflatten(0, (len(pools), -1))[:, : pools.shape[1]]
 
 
 @contextmanager
-def in_pieces() -> Iterator[None]:
-    """Leave all threads to `each`: what torch would share among threads of its own is too small to be worth it.
+def reserve_threads() -> Iterator[None]:
+    """Leave all threads to `parallel_map`: what torch would share among threads of its own is too small to be worth it.
 
     Its threads wait for their next task by spinning, on a core that a piece could use.
     """
@@ -131,8 +132,8 @@ def in_pieces() -> Iterator[None]:
 
 
 @contextmanager
-def every_thread() -> Iterator[None]:
-    """Give torch back, inside `in_pieces`, what it had before: for work that does not cut itself into pieces."""
+def all_threads() -> Iterator[None]:
+    """Give torch back, inside `reserve_threads`, what it had before: for work that does not cut itself into pieces."""
     threads = torch.get_num_threads()
     torch.set_num_threads(_allowed())
     try:
@@ -155,8 +156,65 @@ def one_thread() -> Iterator[None]:
 
 
 _THREADS = threading.local()
-"""How many threads `each` may use, where torch itself was told to use one."""
+"""How many threads `parallel_map` may use, where torch itself was told to use one."""
 
 
 def _allowed() -> int:
     return getattr(_THREADS, "allowed", None) or torch.get_num_threads()
+
+
+Function = Callable[..., Tensor]
+CHECKED = 3
+"""Times that a new recording is replayed and compared: torch rearranges it while it is replayed first."""
+MOST = 64
+"""Recordings of a function that are kept."""
+
+
+class Traced:
+    """A function whose weights do not change, recorded once for each `key` and shape of its arguments.
+
+    Where it cannot be recorded, or a recording does not give the same bits, and wherever gradients are asked for, it is
+    called as it is.
+
+    >>> double = Traced()
+    >>> with torch.no_grad():
+    ...     found = double.recorded("x 2", lambda x: 2 * x, torch.ones(3))(torch.ones(3))
+    >>> found
+    tensor([2., 2., 2.])
+    """
+
+    def __init__(self) -> None:
+        self._recordings: dict[Hashable, Function | None] = {}
+
+    def __reduce__(self) -> tuple[type[Traced], tuple[()]]:
+        return Traced, ()  # recordings cannot be copied, and a copy makes its own
+
+    def recorded(self, key: Hashable, function: Function, *example: Tensor) -> Function:
+        """What to call in place of the function, with arguments of the shapes of the example."""
+        if not _replayable(example):
+            return function
+        of_shape = key, tuple((tensor.shape, tensor.dtype) for tensor in example)
+        if of_shape not in self._recordings:
+            if len(self._recordings) >= MOST:
+                self._recordings.clear()
+            self._recordings[of_shape] = _record(function, example)
+        return self._recordings[of_shape] or function
+
+
+def _replayable(example: tuple[Tensor, ...]) -> bool:
+    """On a processor, without gradients, and with nothing else that looks at single operations."""
+    watched = torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or torch._C._len_torch_dispatch_stack()
+    return not watched and all(tensor.device.type == "cpu" for tensor in example)
+
+
+def _record(function: Function, example: tuple[Tensor, ...]) -> Function | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it is deprecated, and shapes become constants, which are those of the key
+        try:
+            recording: Any = torch.jit.trace(function, example, check_trace=False)
+        except (RuntimeError, AttributeError):  # no such thing in this version, or with these weights
+            return None
+    vars(recording).clear()  # the function itself, and with it the module, would never be given up
+    expected = function(*example)
+    same = all(torch.equal(recording(*example), expected) for _ in range(CHECKED))
+    return recording if same else None

@@ -1,17 +1,54 @@
-"""Progress of long work: silent for library calls, bars (rich) on a terminal, plain lines where it is piped."""
+"""Consoles that show text as it is, and progress: silent by default, bars on a terminal, plain lines in a pipe."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
+from rich.segment import Segment
+from rich.text import Text
 
-from reachcost.core.terminal import PlainConsole
-from reachcost.core.types import refuse
+from reachcost.errors import refuse
+
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+"""Control characters, marks that turn or hide text, and halves of characters: what a reader must see, or cannot."""
+
+
+def escape_hidden(text: object) -> str:
+    r"""Text in which everything shows: control characters and marks of direction as their code points.
+
+    >>> escape_hidden("a\x1b[1m\u202eb")
+    'a⟨1B⟩[1m⟨202E⟩b'
+    """
+    return _UNSEEN.sub(lambda found: f"⟨{ord(found[0]):02X}⟩", str(text))
+
+
+class PlainConsole(Console):
+    """A terminal on which text is text: brackets are no styles, colons no pictures, and nothing moves the cursor.
+
+    >>> PlainConsole(width=40).print("[red] [/nothing] :smile: \\x1b[2J")
+    [red] [/nothing] :smile: ⟨1B⟩[2J
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """What is printed, piece by piece; what moves the cursor is only what progress asks for."""
+        for piece in super().render(renderable, options):
+            yield piece if piece.control else piece._replace(text=escape_hidden(piece.text))
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Text as it is shown: what is printed, and cells and titles of tables."""
+        return super().render_str(escape_hidden(text), **options)
+
 
 Item = TypeVar("Item")
 EVERY = 30.0

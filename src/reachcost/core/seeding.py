@@ -66,10 +66,11 @@ class EpisodeStreams:
 
     def normal(self, *shape: int) -> np.ndarray:
         """Draw standard normal float32 numbers of shape [rows, *shape]."""
-        from reachcost.core.parallel import each  # which needs torch: simulators do not
+        from reachcost.core.parallel import parallel_map  # which needs torch: simulators do not
 
         draws = np.empty((len(self._streams), *shape), np.float32)
-        each(_fill_normal, list(zip(self._streams, draws, strict=True)))  # numpy draws outside the interpreter's lock
+        # numpy samples outside the interpreter's lock
+        parallel_map(_fill_normal, list(zip(self._streams, draws, strict=True)))
         return draws[self.row_to_stream]
 
     def integers(self, high: int, *shape: int) -> np.ndarray:

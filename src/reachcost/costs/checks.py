@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from reachcost.core.device_checks import refuse_if
-from reachcost.core.types import require_callable
+from reachcost.core.devices import refuse_if
 from reachcost.data.latents import model_identity
 from reachcost.data.rollouts import require_model
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, require_callable
 from reachcost.protocols import TerminalCost, WorldModel
 
 

@@ -12,12 +12,11 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from reachcost.core.devices import Copies, bring
-from reachcost.core.parallel import cut, each, whole
-from reachcost.core.types import require_numbers, require_type
+from reachcost.core.devices import DeviceCopies, move_to_device
+from reachcost.core.parallel import join_pools, parallel_map, split_pools
 from reachcost.costs.checks import require_cost
 from reachcost.data.probe import LinearProbe
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, require_numbers, require_type
 from reachcost.protocols import Head, TerminalCost
 from reachcost.tasks.contract import Distance, Task
 
@@ -64,11 +63,11 @@ class HeadCost:
         On a processor each pool by itself, in pieces of equal shape: no pool depends on the others.
         """
         if isinstance(self.head, nn.Module):
-            bring(self.head, terminal.device)
+            move_to_device(self.head, terminal.device)
         if terminal.device.type != "cpu":
             return self.head(terminal, goal[:, None])
-        pieces = [(piece, goal[episode, None]) for episode, piece in cut(terminal)]
-        return whole(each(lambda piece: self.head(*piece), pieces), terminal)
+        pieces = [(piece, goal[episode, None]) for episode, piece in split_pools(terminal)]
+        return join_pools(parallel_map(lambda piece: self.head(*piece), pieces), terminal)
 
 
 @dataclass(frozen=True)
@@ -146,8 +145,8 @@ class SubspaceCost:
         return ((terminal - goal[:, None]) @ self._copies.on(terminal.device)).square().sum(-1)
 
     @cached_property
-    def _copies(self) -> Copies:
-        return Copies(self.projector)
+    def _copies(self) -> DeviceCopies:
+        return DeviceCopies(self.projector)
 
 
 @dataclass(frozen=True)
@@ -170,8 +169,8 @@ class StandardisedL2:
         return ((terminal - goal[:, None]) / self._copies.on(terminal.device)).square().mean(-1)
 
     @cached_property
-    def _copies(self) -> Copies:
-        return Copies(self.std)
+    def _copies(self) -> DeviceCopies:
+        return DeviceCopies(self.std)
 
 
 ORACLE = "oracle"

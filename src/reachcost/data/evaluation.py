@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from reachcost.core.hashing import fingerprint_arrays
-from reachcost.core.types import require_type
-from reachcost.errors import ReachcostError
+from reachcost.core.arrays import fingerprint_arrays
+from reachcost.errors import ReachcostError, require_type
 
 COUNTED = np.empty(0, np.int64)
 """Stands for episode numbers that are not given."""

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from reachcost.core.json_files import read_json
-from reachcost.core.types import UNFIT
 from reachcost.data.evaluation import EvaluationSet
-from reachcost.errors import ReachcostError
+from reachcost.errors import FOREIGN_ERRORS, ReachcostError
 
 ARRAYS = ("episodes", "source_rows", "source_episodes")
 
@@ -27,7 +26,7 @@ def read_frozen(path: Path, states: type[np.floating], **known: Any) -> Evaluati
         return thawed(read_json(path), states, **known)
     except ReachcostError:
         raise
-    except (OSError, *UNFIT) as error:
+    except (OSError, *FOREIGN_ERRORS) as error:
         raise ReachcostError(f"the evaluation set {path} is damaged ({error}): reinstall reachcost") from error
 
 

@@ -19,13 +19,13 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from filelock import FileLock
 
+from reachcost.core.arrays import CHUNK_BYTES, open_memory_map
 from reachcost.core.atomic import write_file
-from reachcost.core.chunks import PIECE, open_map
 from reachcost.core.json_files import read_json
-from reachcost.core.parallel import each
+from reachcost.core.parallel import parallel_map
 from reachcost.errors import ReachcostError, ReachcostWarning
 
-CHECKED = 4 * PIECE
+CHECKED = 4 * CHUNK_BYTES
 """Bytes after which another piece begins."""
 
 
@@ -74,7 +74,7 @@ class KeptLatents:
 
     def read(self) -> np.memmap:
         """The latents, as far as they are there; what is written into them stays in memory."""
-        values = open_map(self._array)
+        values = open_memory_map(self._array)
         if values.shape != tuple(self.origin["shape"]) or values.dtype != np.float32 or not values.flags.c_contiguous:
             raise ValueError(f"{self._array} is {values.dtype} {values.shape}")
         return values
@@ -120,7 +120,7 @@ class KeptLatents:
         noted = self._noted()
         try:
             begin = self.read().offset
-            sound = each(lambda piece: self._is_sound(piece, begin), noted or [])
+            sound = parallel_map(lambda piece: self._is_sound(piece, begin), noted or [])
             self._sound = [piece for piece, good in zip(noted or [], sound, strict=True) if good]
         except (OSError, ValueError):  # it is not there, cut short, or another array
             self._sound = []
@@ -131,7 +131,7 @@ class KeptLatents:
         digest, left = hashlib.sha256(), (piece.stop - piece.first) * self._row_bytes
         with self._array.open("rb") as file:
             file.seek(begin + piece.first * self._row_bytes)
-            while left and (some := file.read(min(left, PIECE))):
+            while left and (some := file.read(min(left, CHUNK_BYTES))):
                 digest.update(some)
                 left -= len(some)
         return not left and digest.hexdigest() == piece.sha256

@@ -19,16 +19,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.core.cache import cache_directory
-from reachcost.core.chunks import pieces, reader
+from reachcost.core.arrays import read_chunks, row_reader
+from reachcost.core.files import cache_directory
 from reachcost.core.progress import Progress, as_progress
-from reachcost.core.types import require_type
 from reachcost.data.fingerprint import fingerprint_of, name_of
 from reachcost.data.latent_cache import KeptLatents
 from reachcost.data.logs import Logs
 from reachcost.data.logs.episodes import require_logs
 from reachcost.data.rollouts import encoded, require_model
-from reachcost.errors import ReachcostError, ReachcostWarning
+from reachcost.errors import ReachcostError, ReachcostWarning, require_type
 from reachcost.protocols import WorldModel
 
 FORMAT = "reachcost-latents/1"
@@ -69,7 +68,7 @@ class Latents:
 
     def keep(self, rows: np.ndarray) -> Latents:
         """Some rows, ascending, with their part of the logs."""
-        return Latents(reader(self.values)(torch.from_numpy(rows)), self.logs.keep(rows), self.model)
+        return Latents(row_reader(self.values)(torch.from_numpy(rows)), self.logs.keep(rows), self.model)
 
 
 def require_latents_of(model: WorldModel, latents: Latents) -> None:
@@ -175,9 +174,9 @@ def _encode(model: WorldModel, logs: Logs, rows: slice | np.ndarray) -> np.ndarr
 def require_finite(latents: Tensor, row_name: str, numbers: np.ndarray | None = None) -> None:
     """Refuse latents [N, D] with NaN or infinity, and say which row (by its number, if rows have any) is the first."""
     values = latents.detach().cpu().numpy()
-    if all(np.isfinite(piece).all() for piece in pieces(values)):
+    if all(np.isfinite(piece).all() for piece in read_chunks(values)):
         return
-    finite = np.concatenate([np.isfinite(piece.reshape(len(piece), -1)).all(1) for piece in pieces(values)])
+    finite = np.concatenate([np.isfinite(piece.reshape(len(piece), -1)).all(1) for piece in read_chunks(values)])
     row = int(np.flatnonzero(~finite)[0])
     row = row if numbers is None else int(numbers[row])
     raise ReachcostError(

@@ -10,12 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.core.device_checks import refuse_if
-from reachcost.core.devices import device_of
-from reachcost.core.parallel import every_thread
-from reachcost.core.types import UNFIT, refuse
+from reachcost.core.devices import device_of, refuse_if
+from reachcost.core.parallel import all_threads
 from reachcost.data.fingerprint import name_of
-from reachcost.errors import ReachcostError
+from reachcost.errors import FOREIGN_ERRORS, ReachcostError, refuse
 from reachcost.protocols import Observations, WorldModel
 
 
@@ -51,7 +49,7 @@ def encoded(
         latents = model.encode(observations)
     except ReachcostError:
         raise
-    except UNFIT as error:
+    except FOREIGN_ERRORS as error:
         raise ReachcostError(
             f"`encode` of the world model {name_of(model)} failed on {rows} observations with "
             f"{', '.join(observations)} ({type(error).__name__}: {error}): {remedy}, or mend it; "
@@ -71,7 +69,7 @@ def ends_of(model: WorldModel, context: Tensor, actions: Tensor) -> Tensor:
     torch.Size([2, 3, 10])
     """
     device = device_of(model)
-    with nullcontext() if getattr(model, "in_pieces", False) else every_thread():
+    with nullcontext() if getattr(model, "in_pieces", False) else all_threads():
         ends = model.rollout(context.to(device), actions.to(device))
     require_shape(model, "rollout", ends, (*actions.shape[:2], model.latent_dim))
 

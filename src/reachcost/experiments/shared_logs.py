@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from filelock import FileLock
 
+from reachcost.core.arrays import open_memory_map
 from reachcost.core.atomic import new_directory
-from reachcost.core.chunks import open_map
 from reachcost.data.logs import Logs
 from reachcost.tasks.contract import Task
 
@@ -34,7 +34,7 @@ def shared_logs(directory: Path, task: Task, settings: Mapping[str, Any]) -> Log
                 return logs  # nobody else could make its further columns
             _write(logs, path)
     names = json.loads((path / "columns.json").read_text(encoding="utf-8"))
-    columns = {name: open_map(path / f"{number}.npy") for number, name in enumerate(names["columns"])}
+    columns = {name: open_memory_map(path / f"{number}.npy") for number, name in enumerate(names["columns"])}
     return Logs(columns, np.load(path / "lengths.npy"), task.observe if names["observed"] else None)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.core.terminal import visible
+from reachcost.core.progress import escape_hidden
 from reachcost.costs.field import Places
 from reachcost.costs.latent import ORACLE
 from reachcost.costs.oracle import OracleGeodesic, exact_model
@@ -63,7 +63,7 @@ class Engine:
         task.plane()  # refuses a world without one
         default = default_planner(task.discrete_actions)
         self.candidates, self.iterations = candidates or default.candidates, iterations or default.iterations
-        self.task, self.models = task, {visible(name): planned for name, planned in models.items()}
+        self.task, self.models = task, {escape_hidden(name): planned for name, planned in models.items()}
         self.costs = tuple(dict.fromkeys(name for planned in models.values() for name in planned.costs))
         self.costs += (ORACLE,) if task.offers("distance") else ()
         self._world = lru_cache(LAYOUTS)(self._moved)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from reachcost.core.cache import cache_directory
+from reachcost.core.files import cache_directory
 from reachcost.core.progress import Progress
 from reachcost.core.seeding import generator
 from reachcost.data.fingerprint import fingerprint_of

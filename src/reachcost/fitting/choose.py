@@ -9,10 +9,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from reachcost.core.progress import Progress
-from reachcost.core.types import require_type
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, require_type
 from reachcost.fitting.automatic import automatic_pairs
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.directed import directed

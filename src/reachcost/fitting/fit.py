@@ -10,13 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from reachcost.core.chunks import reader
+from reachcost.core.arrays import row_reader
 from reachcost.core.devices import choose_device, device_of
 from reachcost.core.parallel import one_thread
 from reachcost.core.progress import Progress, as_progress
 from reachcost.core.seeding import torch_seed
-from reachcost.core.types import require_type
-from reachcost.errors import ReachcostWarning
+from reachcost.errors import ReachcostWarning, require_type
 from reachcost.fitting.loop import chosen, train
 from reachcost.fitting.prebuilt import record_of_copy, trainable_copy
 from reachcost.fitting.references import beside_constant
@@ -77,7 +76,7 @@ def fit(
 
 
 def _train(head: LearnedHead, pairs: Pairs, recipe: Recipe, progress: Progress) -> list[dict[str, float]]:
-    latents, read, device = pairs.latents, reader(pairs.latents), device_of(head)
+    latents, read, device = pairs.latents, row_reader(pairs.latents), device_of(head)
 
     def draw(epoch: int) -> tuple[Tensor, Tensor, Tensor]:
         drawn = pairs.epoch(epoch) if recipe.fresh and epoch else pairs.train
@@ -98,7 +97,7 @@ def _train(head: LearnedHead, pairs: Pairs, recipe: Recipe, progress: Progress) 
 def _warn_if_constant(head: LearnedHead, pairs: Pairs) -> None:
     """A softplus pushed far below zero learns no more; a planner must not rank by such a head."""
     few = slice(0, 1000)
-    read = reader(pairs.latents)
+    read = row_reader(pairs.latents)
     predicted = head(read(pairs.validation.first[few]), read(pairs.validation.second[few]))
     if len(predicted) > 1 and predicted.std() < 1e-3 * pairs.validation.gap[few].std():
         warnings.warn(
@@ -117,7 +116,7 @@ def evaluate(
     losses: Callable[[Tensor, Tensor], Tensor] = functional.smooth_l1_loss,
 ) -> tuple[float, float]:
     """Return the mean loss on scaled labels (by default Smooth L1) and the RMSE in steps."""
-    read, device = reader(latents), device_of(head)
+    read, device = row_reader(latents), device_of(head)
     predicted = head.scaled(read(pairs.first).to(device), read(pairs.second).to(device))
     target = (pairs.gap / head.scale).to(device)
     rmse = head.scale * functional.mse_loss(predicted, target).sqrt()

@@ -15,7 +15,7 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-from reachcost.core.chunks import reader
+from reachcost.core.arrays import row_reader
 from reachcost.errors import ReachcostWarning
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
@@ -34,7 +34,7 @@ def beside_constant(head: LearnedHead, pairs: Pairs, recipe: Recipe) -> dict[str
 
     `remaining` is the share of the constant's loss that the head leaves, with its interval over `episodes`.
     """
-    judged, read = pairs.validation, reader(pairs.latents)
+    judged, read = pairs.validation, row_reader(pairs.latents)
     target = judged.gap / head.scale
     predicted = head.scaled(read(judged.first), read(judged.second))
     value = best_constant(judged, recipe, head.scale)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reachcost.core.progress import Progress, as_progress
-from reachcost.core.types import require_type
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
+from reachcost.errors import require_type
 from reachcost.fitting.choose import LabelledRecipe
 from reachcost.fitting.fit import fit
 from reachcost.fitting.references import warn_if_in_doubt

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from reachcost.core.types import require_numbers
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, require_numbers
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.budget import BudgetHead
 from reachcost.heads.metrics import EuclideanHead, IntervalHead, ResidualHead

@@ -12,8 +12,7 @@ from torch import Tensor
 from reachcost.core.atomic import new_directory
 from reachcost.core.hub import Hub, Repository, is_name
 from reachcost.core.modules import FILES, StoredModule, write_module
-from reachcost.core.types import ask, require_type
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, call_foreign, require_type
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import KINDS, is_same_class, refusal
 
@@ -74,7 +73,7 @@ def load_head(directory: str | Path, hub: Hub | None = None) -> LearnedHead:
 def _require_finite(stored: StoredModule, head: LearnedHead) -> None:
     """Refuse weights or a scale so large that predictions overflow, on latents of usual sizes."""
     usual = torch.tensor([0.0, 1.0, -1.0, 10.0])[:, None].expand(-1, head.latent_dim)
-    predicted = ask(lambda: head(usual[:, None], usual[None]), "the head cannot be used", "fit it again")
+    predicted = call_foreign(lambda: head(usual[:, None], usual[None]), "the head cannot be used", "fit it again")
     if not torch.isfinite(torch.as_tensor(predicted)).all():
         stored.refuse(f"its weights or its scale ({head.scale:.3g}) are so large that it predicts no finite numbers")
 

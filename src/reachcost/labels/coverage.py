@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.random import Generator
 
-from reachcost.core.chunks import reader
+from reachcost.core.arrays import row_reader
 from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
@@ -64,7 +64,7 @@ def unordered(latents: Latents, rows: np.ndarray) -> Latents:
     """
     states = {"state": np.asarray(latents.logs.columns["state"])[rows]}
     logs = Logs(states, np.ones(len(rows), np.int64), latents.logs.observe)
-    return Latents(reader(latents.values)(torch.from_numpy(rows)), logs, latents.model)
+    return Latents(row_reader(latents.values)(torch.from_numpy(rows)), logs, latents.model)
 
 
 def usable_rows(latents: Latents, exclude: EvaluationSet | None) -> np.ndarray:

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.core.chunks import reader
-from reachcost.core.parallel import each
+from reachcost.core.arrays import row_reader
+from reachcost.core.parallel import parallel_map
 from reachcost.core.progress import Progress, Rate, as_progress
 
 TOGETHER = 1024
@@ -87,7 +87,7 @@ def nearest(latents: Tensor, places: Tensor, rows: np.ndarray | None = None) -> 
     >>> nearest(torch.tensor([[0.1], [0.9]]), torch.tensor([[0.0], [1.0]])).tolist()
     [0, 1]
     """
-    half, read = places.square().sum(1) / 2, reader(latents)
+    half, read = places.square().sum(1) / 2, row_reader(latents)
     wanted = torch.arange(len(latents)) if rows is None else torch.from_numpy(rows)
     found = torch.empty(len(wanted), dtype=torch.int32)
 
@@ -96,7 +96,7 @@ def nearest(latents: Tensor, places: Tensor, rows: np.ndarray | None = None) -> 
         products = read(members) @ places.T
         part.copy_(torch.sub(half, products, out=products).argmin(1))
 
-    each(find, zip(found.split(TOGETHER), wanted.split(TOGETHER), strict=True))
+    parallel_map(find, zip(found.split(TOGETHER), wanted.split(TOGETHER), strict=True))
     return found.numpy()
 
 

@@ -12,16 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.core.chunks import reader
+from reachcost.core.arrays import row_reader
 from reachcost.core.progress import Progress, Rate, as_progress
 from reachcost.core.seeding import generator
-from reachcost.core.types import require_numbers
 from reachcost.data.actions import blocks_of, discrete_actions
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, model_identity, require_latents_of
 from reachcost.data.logs import Logs
 from reachcost.data.rollouts import ends_of, history_of, require_model
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, require_numbers
 from reachcost.labels.graph import Graph, TransitionCounts, nearest, sharpness, shortest_times
 from reachcost.labels.pairs import exclude_from, require_counts, require_latents
 from reachcost.labels.premises import shortcuts
@@ -172,7 +171,7 @@ class ImaginedPairs(GraphPairs):
         span = imagined.blocks + 1
         places = places or max(2, min(PLACES, imagined.trajectories * imagined.blocks // TRANSITIONS))
         pilots = min(max(-(-keep // span), -(-places // span)), imagined.trajectories // 2)
-        begin, rest = (reader(latents.values)(torch.from_numpy(part)) for part in (start[:pilots], start[pilots:]))
+        begin, rest = (row_reader(latents.values)(torch.from_numpy(part)) for part in (start[:pilots], start[pilots:]))
         known = torch.cat([*imagined.groups(model, begin, actions, seed)])
         flat = known.flatten(0, 1)
         chosen = generator(seed, "places").choice(len(flat), min(places, len(flat)), replace=False)

@@ -12,13 +12,12 @@ import torch
 from numpy.random import Generator
 from torch import Tensor
 
-from reachcost.core.hashing import fingerprint_arrays
+from reachcost.core.arrays import fingerprint_arrays
 from reachcost.core.seeding import generator
-from reachcost.core.types import require_type
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, require_type
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.exclusion import Exclusion
 

@@ -10,14 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.core.chunks import reader
+from reachcost.core.arrays import row_reader
 from reachcost.core.progress import Progress, Rate, as_progress
 from reachcost.core.seeding import generator
-from reachcost.core.types import require_type
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError, ReachcostWarning
+from reachcost.errors import ReachcostError, ReachcostWarning, require_type
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.exclusion import Exclusion
 from reachcost.labels.graph import TOGETHER, Graph, TransitionCounts, nearest, sharpness
@@ -214,11 +213,11 @@ def require_graph(**given: int | None) -> None:
 def _places(latents: Latents, training: np.ndarray, wanted: int | None, seed: int) -> Tensor:
     """Different latents of some rows, at most as many as wanted; by default all where rows repeat the same ones."""
     drawn = generator(seed, "places").choice(training, min(wanted or PLACES, len(training)), replace=False)
-    different = reader(latents.values)(torch.from_numpy(drawn)).unique(dim=0)
+    different = row_reader(latents.values)(torch.from_numpy(drawn)).unique(dim=0)
     if wanted or 2 * len(different) <= len(drawn):
         return different
     few = drawn[: max(2, len(training) // ROWS)]
-    return reader(latents.values)(torch.from_numpy(few)).unique(dim=0)
+    return row_reader(latents.values)(torch.from_numpy(few)).unique(dim=0)
 
 
 def _places_of(latents: Latents, rows: np.ndarray, places: Tensor, progress: Progress) -> np.ndarray:
@@ -264,7 +263,7 @@ def _steps(
         if not len(starts):
             break
         sample = generator(seed, "transitions").choice(starts, min(SAMPLE, len(starts)), replace=False)
-        before, after = (reader(latents.values)(torch.from_numpy(rows)) for rows in (sample, sample + steps))
+        before, after = (row_reader(latents.values)(torch.from_numpy(rows)) for rows in (sample, sample + steps))
         found.append((sharpness(before, after, centres), steps))
         if found[-1][0] >= SHARP:
             return steps, found[-1][0]

@@ -10,16 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.core.chunks import reader
+from reachcost.core.arrays import row_reader
 from reachcost.core.devices import choose_device, device_of
 from reachcost.core.parallel import one_thread
 from reachcost.core.progress import Progress, as_progress
 from reachcost.core.seeding import generator, torch_seed
-from reachcost.core.types import require_numbers, require_type
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, require_numbers, require_type
 from reachcost.fitting.loop import chosen, train
 from reachcost.fitting.repair import HOLDOUT
 from reachcost.heads.budget import BudgetHead
@@ -152,7 +151,7 @@ def fit_budget(
     latents = encode_logs(model, logs, progress=progress)
     temporal = TemporalPairs(latents, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed)
     drawn = ReachedPairs(latents, directed(temporal) if recipe.directed else temporal, recipe.unrelated)
-    read = reader(latents.values)
+    read = row_reader(latents.values)
 
     def losses(first: Tensor, second: Tensor, gap: Tensor) -> Tensor:
         device = device_of(head)

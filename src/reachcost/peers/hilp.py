@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 
 from reachcost.core.progress import Progress
-from reachcost.core.types import require_type
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, require_type
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.pairs import require_latents

@@ -10,12 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.core.chunks import reader
+from reachcost.core.arrays import row_reader
 from reachcost.core.devices import choose_device, device_of
 from reachcost.core.parallel import one_thread
 from reachcost.core.progress import Progress, as_progress
 from reachcost.core.seeding import torch_seed
-from reachcost.core.types import require_numbers, require_type
 from reachcost.data.actions import ActionBlocks, blocks_of, discrete_actions
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.fingerprint import name_of
@@ -23,7 +22,7 @@ from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs
 from reachcost.data.logs.episodes import require_logs
 from reachcost.data.rollouts import require_model
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, require_numbers, require_type
 from reachcost.fitting.loop import chosen, train
 from reachcost.fitting.repair import HOLDOUT
 from reachcost.heads.inverse import InverseDynamics
@@ -100,7 +99,7 @@ def fit_inverse(
     logged = TakenActions.of(model, logs)
     latents = encode_logs(model, logs, progress=progress)
     drawn = directed(TemporalPairs(latents, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed))
-    read = reader(latents.values)
+    read = row_reader(latents.values)
 
     def losses(first: Tensor, second: Tensor, taken: Tensor) -> Tensor:
         device = device_of(network)

@@ -10,13 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reachcost.core.chunks import reader
+from reachcost.core.arrays import row_reader
 from reachcost.core.devices import choose_device, device_of
 from reachcost.core.parallel import one_thread
 from reachcost.core.progress import Progress, as_progress
 from reachcost.core.seeding import torch_seed
-from reachcost.core.types import require_type
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, require_type
 from reachcost.fitting.loop import Optimiser
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
@@ -101,7 +100,7 @@ def _require_settings(recipe: Recipe, count: int) -> None:
 def _train(objective: Objective, transitions: Transitions, count: int, progress: Progress) -> list[dict[str, float]]:
     recipe, head = objective.recipe, objective.head
     optimiser = Optimiser(head, recipe, count)
-    read, device, curve = reader(transitions.latents), device_of(head), list[dict[str, float]]()
+    read, device, curve = row_reader(transitions.latents), device_of(head), list[dict[str, float]]()
     for epoch in progress.track(range(1, recipe.epochs + 1), "epoch"):
         drawn, total = transitions.epoch(epoch - 1, count), 0.0
         columns = (rows.split(recipe.batch_size) for rows in (drawn.before, drawn.after, drawn.goal))
@@ -121,7 +120,7 @@ def _train(objective: Objective, transitions: Transitions, count: int, progress:
 def _judge(objective: Objective, transitions: Transitions) -> dict[str, float]:
     from scipy.stats import spearmanr  # which takes as long to import as half of torch
 
-    judged, read, device = transitions.judged, reader(transitions.latents), device_of(objective.head)
+    judged, read, device = transitions.judged, row_reader(transitions.latents), device_of(objective.head)
     before, after, goal = (read(rows).to(device) for rows in (judged.before, judged.after, judged.goal))
     order: Any = spearmanr(objective.head(before, goal).cpu().numpy(), transitions.gap.numpy())
     return {"validation_rho": float(order.statistic), **objective.judge(before, after, goal)}

@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.core.device_checks import looking_later
-from reachcost.core.types import require_numbers
-from reachcost.errors import ReachcostError
+from reachcost.core.devices import defer_device_checks
+from reachcost.errors import ReachcostError, require_numbers
 from reachcost.planning.logged_actions import AMONG
 from reachcost.planning.planner import PlanContext, Round, SamplingPlanner, lowest, require_logged
 
@@ -77,7 +76,7 @@ class CategoricalCEM(SamplingPlanner):
         best = {"candidates": 16, "elites": elites, "keep_elites": elites // 2, "from_logs": True}
         return cls(actions, **{**best, "warm_start": True, "tie_break": 1e-3, **changes})
 
-    @looking_later()
+    @defer_device_checks()
     def plan(self, context: PlanContext) -> Tensor:
         """The best candidate of the last pool [B, H, 1]; among equal costs, the one of lowest index."""
         if context.model.action_dim != 1:

@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.core.device_checks import looking_later
-from reachcost.core.parallel import in_pieces
-from reachcost.core.types import require_numbers
+from reachcost.core.devices import defer_device_checks
+from reachcost.core.parallel import reserve_threads
 from reachcost.data.actions import ActionBlocks, blocks_of
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, require_numbers
 from reachcost.planning.logged_actions import AMONG
 from reachcost.planning.planner import PlanContext, Round, SamplingPlanner, lowest, require_logged
 from reachcost.protocols import WorldModel
@@ -171,8 +170,8 @@ class CEM(SamplingPlanner):
         rows = torch.arange(len(found.pool), device=found.pool.device)[:, None]
         return found.pool[rows, lowest(found.costs, 1)][:, 0]
 
-    @in_pieces()
-    @looking_later()
+    @reserve_threads()
+    @defer_device_checks()
     def search(self, context: PlanContext) -> Search:
         """The mean that `plan` finds, with the last candidates and their costs."""
         if context.injected is not None:

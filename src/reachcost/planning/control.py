@@ -13,14 +13,13 @@ from torch import Tensor
 from reachcost.core.devices import device_of
 from reachcost.core.progress import Progress, as_progress
 from reachcost.core.seeding import EpisodeStreams
-from reachcost.core.types import require_type
 from reachcost.costs.checks import GroupedCost, require_one_model
 from reachcost.data.actions import ActionBlocks, blocks_of
 from reachcost.data.evaluation import EvaluationSet, require_one_world, require_set
 from reachcost.data.fingerprint import name_of
 from reachcost.data.latents import Latents, require_finite, require_latents_of
 from reachcost.data.rollouts import encoded, history_of, require_model
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, require_type
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 from reachcost.planning.logged_actions import LoggedActions

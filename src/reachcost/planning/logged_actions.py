@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.core.chunks import reader
-from reachcost.core.parallel import each
+from reachcost.core.arrays import row_reader
+from reachcost.core.parallel import parallel_map
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
@@ -62,7 +62,7 @@ class LoggedActions:
         self._left = (logs.lengths[episode] - 1 - step)[self._rows] // self._length
         known = (actions >= 0) & (actions < blocks) if discrete else np.isfinite(actions)
         self._wrong = np.flatnonzero(~known.all(1))
-        self._values, self._read = latents.values, reader(latents.values)
+        self._values, self._read = latents.values, row_reader(latents.values)
         units = actions if discrete else replace(blocks, length=1).standardise(actions[:, None])
         self._actions = torch.from_numpy(units)
         self._indices: dict[tuple[int, bool, torch.device], _Index] = {}
@@ -146,4 +146,4 @@ class _Index:
             distance = self._squares - 2 * products
             return distance.topk(min(count, len(distance)), largest=False).indices
 
-        return torch.stack(each(find, latents))
+        return torch.stack(parallel_map(find, latents))

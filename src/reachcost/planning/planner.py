@@ -13,14 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.core.devices import bring
-from reachcost.core.parallel import each
+from reachcost.core.devices import move_to_device
+from reachcost.core.parallel import parallel_map
 from reachcost.core.seeding import EpisodeStreams
-from reachcost.core.types import require_type
 from reachcost.data.actions import blocks_of
 from reachcost.data.fingerprint import name_of
 from reachcost.data.rollouts import ends_of
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, require_type
 from reachcost.heads.inverse import InverseDynamics
 from reachcost.protocols import TerminalCost, WorldModel
 
@@ -272,9 +271,9 @@ class InversePolicy(Planner):
                 f"this policy was trained on latents of dimension {known[0]} and blocks of {known[1]} numbers, but "
                 f"{name_of(model)} has {model.latent_dim} and {model.action_dim}: train one with this world model"
             )
-        bring(self.network, goal.device)
+        move_to_device(self.network, goal.device)
         episodes: list[tuple[Tensor, ...]] = list(zip(context.latents[:, -1:], goal, strict=True))
         if self.sampled:
             draws = torch.from_numpy(context.streams.uniform16(1).astype(np.float32) / 65536).to(goal.device)
             episodes = [(*episode, draw) for episode, draw in zip(episodes, draws, strict=True)]
-        return torch.stack(each(lambda episode: self.network.act(*episode), episodes))
+        return torch.stack(parallel_map(lambda episode: self.network.act(*episode), episodes))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.core.terminal import visible
+from reachcost.core.progress import escape_hidden
 
 VOID = ("br", "hr", "img", "input", "link", "meta")
 _IN_SCRIPT = {ord("<"): r"\u003c", ord(">"): r"\u003e", ord("&"): r"\u0026"}
@@ -29,7 +29,7 @@ def escaped(text: object) -> Markup:
     >>> escaped("<b> & 'c'"), escaped(Markup("<b>"))
     ('&lt;b&gt; &amp; &#x27;c&#x27;', '<b>')
     """
-    return text if isinstance(text, Markup) else Markup(html.escape(visible(text)))
+    return text if isinstance(text, Markup) else Markup(html.escape(escape_hidden(text)))
 
 
 def joined(*parts: object) -> Markup:
@@ -115,9 +115,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return _plain(value.tolist())
     if isinstance(value, Mapping):
-        return {visible(key): _plain(item) for key, item in value.items()}
+        return {escape_hidden(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, bool | int) else visible(value)
+    return value if value is None or isinstance(value, bool | int) else escape_hidden(value)

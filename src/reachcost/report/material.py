@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from reachcost.audits.planner import Audit
-from reachcost.core.hashing import fingerprint_arrays
+from reachcost.core.arrays import fingerprint_arrays
 from reachcost.planning.control import ControlRuns
 from reachcost.report.scene import Scene
 from reachcost.report.training import Training

@@ -10,10 +10,9 @@ from pathlib import Path
 from reachcost.audits.planner import Audit
 from reachcost.audits.sasc import SascAudit
 from reachcost.core.atomic import write_file
-from reachcost.core.types import refuse
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, refuse
 from reachcost.heads.base import LearnedHead
 from reachcost.planning.control import ControlRuns
 from reachcost.protocols import TerminalCost, WorldModel

@@ -20,8 +20,8 @@ import numpy as np
 from PIL import Image
 
 from reachcost.core.atomic import write_file
-from reachcost.core.json_values import read_as, read_record
-from reachcost.core.terminal import visible
+from reachcost.core.json_files import read_as, read_record
+from reachcost.core.progress import escape_hidden
 from reachcost.errors import ReachcostError
 
 FORMAT = "reachcost-scene/1"
@@ -249,7 +249,7 @@ class Scene:
     format: str = FORMAT
 
     def __post_init__(self) -> None:
-        _require_unique([visible(name) for name in self.costs], "the cost")
+        _require_unique([escape_hidden(name) for name in self.costs], "the cost")
         _require_unique([one.number for one in self.episodes], "the episode")
         shown = {name for one in self.episodes for name in (*(way.cost for way in one.ways), *one.fields)}
         shown |= {near.cost for goal in self.neighbourhoods for near in goal.nearest}

@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 from reachcost.audits.planner import Audit
 from reachcost.audits.record import audit_of, is_audit, read_audit, read_ranks, rows_of
 from reachcost.core.files import require_regular
-from reachcost.core.json_files import parse_json
-from reachcost.core.json_values import read_record
+from reachcost.core.json_files import parse_json, read_record
 from reachcost.errors import ReachcostError
 from reachcost.experiments.registry import all_tables
 from reachcost.heads.storage import FORMAT as HEAD

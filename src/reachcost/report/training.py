@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from reachcost.core.json_values import read_as
+from reachcost.core.json_files import read_as
 
 
 @dataclass(frozen=True)

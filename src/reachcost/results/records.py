@@ -27,12 +27,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
-from reachcost.core.atomic import ASIDE, make_directory, new_directory, sweep, write_file
-from reachcost.core.files import is_file_name
-from reachcost.core.hashing import sha256_of
+from reachcost.core.atomic import PARTIAL_NAME, make_directory, new_directory, remove_leftovers, write_file
+from reachcost.core.files import is_file_name, sha256_of
 from reachcost.core.json_files import read_json
-from reachcost.core.machine import machine, versions
-from reachcost.core.memory import try_memory
+from reachcost.core.machine import machine, try_memory, versions
 from reachcost.errors import ReachcostError
 from reachcost.results.pack import DROP, REMEDY, Pack, find_pack, name_of, open_pack
 from reachcost.results.pack import NAME as PACK
@@ -167,7 +165,7 @@ def exclusive(out: Path) -> Iterator[None]:
     make_directory(out, out)
     try:
         with FileLock(out / ".lock", timeout=0):
-            sweep(out)
+            remove_leftovers(out)
             yield
     except Timeout as error:
         raise ReachcostError(
@@ -262,7 +260,7 @@ def run_paths(directory: Path) -> list[Path]:
     for pack in (path for path in packs if path.is_file()):
         packed = (pack.parent / name for name in open_pack(pack).names)
         found |= {path for path in packed if path.is_relative_to(directory)}
-    return sorted(path for path in found if not ASIDE.fullmatch(path.name))  # such directories are being written
+    return sorted(path for path in found if not PARTIAL_NAME.fullmatch(path.name))  # such directories are being written
 
 
 def read_run(path: Path) -> Run:
@@ -308,7 +306,9 @@ def _is_file_of_run(name: str, sha256: object) -> bool:
 
 def require_intact_runs(out: Path) -> None:
     """Check every finished run below `out`, so that damage is found before anything is computed or written."""
-    without_manifest = {file.parent for file in (out / "runs").rglob(ROWS) if not ASIDE.fullmatch(file.parent.name)}
+    without_manifest = {
+        file.parent for file in (out / "runs").rglob(ROWS) if not PARTIAL_NAME.fullmatch(file.parent.name)
+    }
     for path in sorted({*run_paths(out / "runs"), *without_manifest}):
         read_run(path).require_intact()
 

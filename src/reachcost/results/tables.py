@@ -14,8 +14,7 @@ from rich import box
 from rich.table import Table
 
 from reachcost.core.atomic import write_file
-from reachcost.core.json_files import LARGEST
-from reachcost.core.json_values import LONGEST, read_as, read_record
+from reachcost.core.json_files import LARGEST, LONGEST, read_as, read_record
 from reachcost.errors import ReachcostError
 
 SIMULATOR = "simulator"

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from reachcost.core.devices import bring
-from reachcost.core.parallel import in_pieces
+from reachcost.core.devices import move_to_device
+from reachcost.core.parallel import reserve_threads
 from reachcost.costs.checks import require_one_model
 from reachcost.costs.latent import HeadCost, LatentMSE, standardise
 from reachcost.errors import ReachcostError
@@ -80,7 +80,7 @@ class ReachObjective(nn.Module):
                 f"{self.pred_key} is {found}: roll candidates out with the world model of this head, to "
                 f"[B, S, T, D = {self.head.latent_dim}]"
             )
-        bring(self.head, predicted.device)
+        move_to_device(self.head, predicted.device)
         return predicted[:, :, -1].to(next(self.head.parameters()).dtype)
 
 
@@ -148,7 +148,7 @@ class RepairedModel(nn.Module):
         rolled = self._folded.rollout(self.model, fresh, action_candidates)
         if rolled is None:
             return self.objective(self._rollout(fresh, action_candidates))
-        with in_pieces():  # the next rollout then finds every core free
+        with reserve_threads():  # the next rollout then finds every core free
             return self.objective(rolled)
 
     def _rollout(self, info: dict[str, Any], candidates: Tensor) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from reachcost.core.parallel import in_pieces
+from reachcost.core.parallel import reserve_threads
 from reachcost.core.progress import Progress, as_progress
 from reachcost.core.seeding import generator
 from reachcost.data.actions import ActionBlocks
@@ -92,7 +92,7 @@ def evaluate_in_world(
     if cost is not None and logs is not None:
         cost = FromLogs(cost, logs, blocks, exclude=goals)
     success = np.zeros(len(goals), bool)
-    with tempfile.TemporaryDirectory() as folder, in_pieces():
+    with tempfile.TemporaryDirectory() as folder, reserve_threads():
         dataset = goals_dataset(task, goals, Path(folder) / "goals.h5", len(blocks.mean))
         with silence():
             world = swm.World(public.name, num_envs=1, image_shape=(public.pixels, public.pixels))

@@ -8,10 +8,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from reachcost.core.types import ask
 from reachcost.data.evaluation import EvaluationSet, require_one_world
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, call_foreign
 from reachcost.tasks.contract import LOST, Distance, Task
 from reachcost.tasks.logged import require_logs_of
 from reachcost.tasks.plane import Handle, Plane
@@ -309,7 +308,7 @@ def _some(found: np.ndarray) -> str:
 
 def _quietly(name: str, call: Callable[..., Any], *arguments: Any) -> Any:
     failed = f"task: {name} failed on a batch of the documented shapes"
-    return ask(lambda: call(*arguments), failed, "see reachcost.Task for the shapes of its parts")
+    return call_foreign(lambda: call(*arguments), failed, "see reachcost.Task for the shapes of its parts")
 
 
 def _fail(what: str, remedy: str) -> NoReturn:

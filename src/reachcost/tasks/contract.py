@@ -12,10 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from reachcost.core.types import require_type
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, require_type
 from reachcost.protocols import Observations
 from reachcost.tasks.plane import Handle, Plane
 

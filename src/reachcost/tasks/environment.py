@@ -9,8 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from reachcost.core.types import ask
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, call_foreign
 from reachcost.tasks.actions import Actions
 
 Environment = gymnasium.Env[Any, Any]
@@ -134,7 +133,7 @@ class RowByRow:
         return state
 
     def _try(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
-        return ask(lambda: call(*arguments), f"{self.name}: {what} failed", ADVICE[what])
+        return call_foreign(lambda: call(*arguments), f"{self.name}: {what} failed", ADVICE[what])
 
 
 def _name_of(env: Environment) -> str:

@@ -6,10 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.core.types import require_type
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.fingerprint import digest, parts_of
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, require_type
 from reachcost.protocols import Observations
 from reachcost.tasks.contract import Task, require_task
 from reachcost.tasks.logged import some_states

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from reachcost.core.seeding import generator
-from reachcost.core.types import require_type
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.data.logs.goals import logged_goals
 from reachcost.data.observations import LazyColumns
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, require_type
 from reachcost.protocols import Observations
 from reachcost.tasks.check import check_parts
 from reachcost.tasks.contract import Distance, Task

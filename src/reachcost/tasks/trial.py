@@ -7,9 +7,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from reachcost.core.types import UNFIT
 from reachcost.data.evaluation import EvaluationSet
-from reachcost.errors import ReachcostError
+from reachcost.errors import FOREIGN_ERRORS, ReachcostError
 from reachcost.tasks.contract import Task
 
 
@@ -27,7 +26,7 @@ def try_task(task: Task, evaluation: EvaluationSet, action: np.ndarray) -> None:
             return call(*arguments)
         except ReachcostError:
             raise
-        except UNFIT as error:
+        except FOREIGN_ERRORS as error:
             refuse(
                 name,
                 f"failed on states {_some(start)}, the first of evaluation set {evaluation.name!r} "
@@ -64,7 +63,7 @@ def stepped(task: Task, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         return task.step(states, actions)
     except ReachcostError:
         raise
-    except UNFIT as error:
+    except FOREIGN_ERRORS as error:
         given = f"actions {_some(actions)} from {np.min(actions):.4g} to {np.max(actions):.4g}"
         indices = "" if task.discrete_actions is not None else ", declare `discrete_actions` if actions are indices"
         raise ReachcostError(

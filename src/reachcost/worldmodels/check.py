@@ -8,11 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from reachcost.core.types import ask
 from reachcost.data.actions import blocks_of
 from reachcost.data.fingerprint import parts_of
 from reachcost.data.rollouts import history_of
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, call_foreign
 from reachcost.protocols import Observations, WorldModel
 
 
@@ -121,7 +120,7 @@ def _check_frozen(model: object) -> None:
 
 
 def _quietly(call: Callable[[], Tensor], remedy: str = "see reachcost.WorldModel for the shapes") -> Tensor:
-    return ask(call, "world model: it failed on a batch of the documented shapes", remedy)
+    return call_foreign(call, "world model: it failed on a batch of the documented shapes", remedy)
 
 
 def _close(left: Tensor, right: Tensor) -> bool:

@@ -17,11 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from reachcost.core.files import require_regular
-from reachcost.core.hashing import sha256_of
+from reachcost.core.files import expand_path, require_regular, sha256_of
 from reachcost.core.hub import is_name
 from reachcost.core.json_files import read_json
-from reachcost.core.paths import expanded
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
 from reachcost.worldmodels.jepa import JepaWorldModel
@@ -82,9 +80,9 @@ class _Files(NamedTuple):
 
 def _find(source: str | Path) -> _Files:
     """The files of a checkpoint: on disk, or in stable-worldmodel's cache. A mistyped path asks no server."""
-    here, name = expanded(source), str(source)
+    here, name = expand_path(source), str(source)
     # The rule of stable-worldmodel: its environment variable, or a directory in the home.
-    cache = expanded(os.environ.get("STABLEWM_HOME", "~/.stable_worldmodel")) / "checkpoints"
+    cache = expand_path(os.environ.get("STABLEWM_HOME", "~/.stable_worldmodel")) / "checkpoints"
     for path in (here, cache / name):
         if path.is_file():
             return _from_file(path)

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from reachcost.core.parallel import cut, each, whole
-from reachcost.core.tracing import Traced
+from reachcost.core.parallel import Traced, join_pools, parallel_map, split_pools
 from reachcost.data.actions import ActionBlocks
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
@@ -109,12 +108,12 @@ def rolled_out(parts: Parts, context: Tensor, blocks: Tensor, whole_path: bool =
     if blocks.device.type != "cpu":
         starts = context[:, None].expand(-1, blocks.shape[1], -1, -1)
         return follow(starts.flatten(0, 1), blocks.flatten(0, 1)).unflatten(0, blocks.shape[:2])
-    pieces = [(context[episode].repeat(len(piece), 1, 1), piece) for episode, piece in cut(blocks)]
+    pieces = [(context[episode].repeat(len(piece), 1, 1), piece) for episode, piece in split_pools(blocks)]
     if isinstance(parts, nn.Module):
         weights = tuple(tensor.data_ptr() for tensor in (*parts.parameters(), *parts.buffers()))
         traced = _TRACED.setdefault(parts, Traced())
         follow = traced.recorded((whole_path, parts.training, weights), follow, *pieces[0])
-    return whole(each(lambda piece: follow(*piece), pieces), blocks)
+    return join_pools(parallel_map(lambda piece: follow(*piece), pieces), blocks)
 
 
 _TRACED: WeakKeyDictionary[nn.Module, Traced] = WeakKeyDictionary()
@@ -175,7 +174,7 @@ class JepaWorldModel:
         if self.device.type != "cpu":
             return torch.cat([self._embed(group) for group in inputs.split(GROUP)])
         groups = functional.pad(inputs, (0, 0) * (inputs.ndim - 1) + (0, -len(inputs) % together))
-        latents = each(self._embed, groups.split(together))
+        latents = parallel_map(self._embed, groups.split(together))
         return torch.cat(latents)[: len(inputs)]
 
     def _embed(self, group: Tensor) -> Tensor:
@@ -202,7 +201,7 @@ class JepaWorldModel:
         latents, blocks = latents.to(self.device), blocks.to(self.device)
         if self.clamp:
             blocks = torch.minimum(torch.maximum(blocks, self._low), self._high)
-        return torch.cat(each(self._follow, list(zip(latents.split(GROUP), blocks.split(GROUP), strict=True))))
+        return torch.cat(parallel_map(self._follow, list(zip(latents.split(GROUP), blocks.split(GROUP), strict=True))))
 
     def _follow(self, group: tuple[Tensor, Tensor]) -> Tensor:
         latents, blocks = (part[:, None] for part in group)

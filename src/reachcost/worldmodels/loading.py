@@ -6,13 +6,12 @@ import os
 from pathlib import Path
 
 from reachcost.core.devices import choose_device
+from reachcost.core.files import expand_path
 from reachcost.core.hub import SCHEME, Hub, Repository
 from reachcost.core.modules import FILES, stored_format
-from reachcost.core.paths import expanded
-from reachcost.core.types import require_type
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, require_type
 from reachcost.heads.storage import FORMAT as HEAD
 from reachcost.worldmodels.checkpoints import load_checkpoint
 from reachcost.worldmodels.jepa import JepaWorldModel
@@ -37,7 +36,7 @@ def zoo() -> dict[str, Path | None]:
     'lewm-tworoom-3072'
     """
     named = os.environ.get(PLACE, "")
-    places = [CHECKOUT, *([expanded(named)] if named and not named.startswith(SCHEME) else ()), BUNDLED]
+    places = [CHECKOUT, *([expand_path(named)] if named and not named.startswith(SCHEME) else ()), BUNDLED]
     found = {config.parent.name: config.parent for place in places for config in place.glob("*/config.json")}
     return {name: found.get(name) for name in sorted({*NAMES.read_text(encoding="utf-8").split(), *found})}
 
@@ -90,7 +89,7 @@ def load_world_model(
         return read_world_model(published(str(source), hub), clamp is not False, device, name=str(source))
     if (repo := Repository.of(source)) is not None:
         return _from_hub(repo, clamp, device, logs, actions, hub)
-    directory = expanded(source)
+    directory = expand_path(source)
     _require_no_head(directory, stored_format(directory))
     if is_world_model(directory):
         return read_world_model(directory, clamp is not False, device)

@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 import torch
 
 from reachcost.commands.sweep import read_file, study_of_sweep
-from reachcost.core.checksums import write_sealed
-from reachcost.core.memory import available
+from reachcost.core.atomic import write_with_checksum
+from reachcost.core.machine import available_memory
 from reachcost.core.modules import _checksum
 from reachcost.data.logs.hdf5 import open_logs
 from reachcost.experiments.cells.cell import StudyRef
@@ -232,10 +232,10 @@ def lattice(file: h5py.File, directory: Path) -> None:
 
 def unfilled(file: h5py.File, directory: Path) -> None:
     """A column without rows behind it, larger than memory."""
-    rows = available() // 80 + 2**24
+    rows = available_memory() // 80 + 2**24
     for name in [*file]:
         del file[name]
-    file["unused"] = np.zeros(available() // 5000, np.uint8)  # so that the file is large enough to be believed
+    file["unused"] = np.zeros(available_memory() // 5000, np.uint8)  # so that the file is large enough to be believed
     file.create_dataset("state", (rows, 20), "f4", chunks=(1000, 20))
     file["ep_len"], file["ep_offset"] = np.array([rows]), np.array([0])
 
@@ -396,7 +396,7 @@ TRAPS: dict[str, Trap] = {
         lambda directory: load_world_model(directory / "public_object.ckpt", actions=models.BLOCKS),
     ),
     "state of a training: a pickle behind a checksum": Trap(
-        lambda directory: write_sealed(directory / "training.pt", pickle.dumps(Pickled(directory))),
+        lambda directory: write_with_checksum(directory / "training.pt", pickle.dumps(Pickled(directory))),
         models.read_state,
     ),
     "npz: Python objects": Trap(lambda place: zipped("state.npy", objects)(place / "logs.npz"), logs),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.core.hdf5.reading import Column, Group
+from reachcost.core.hdf5 import Column, Group
 from reachcost.data.logs.checks import add_column
 from reachcost.data.logs.episodes import Logs
 from reachcost.data.logs.flat import ENDS, LENGTHS, NUMBERS, logs_of_rows

@@ -12,15 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from reachcost.core.arrays import fingerprint_arrays
 from reachcost.core.atomic import new_file, replaced_file, require_file
-from reachcost.core.hashing import fingerprint_arrays
-from reachcost.core.hdf5.reading import Column, Group, OnDisk, reading
-from reachcost.core.hdf5.writing import NewFile, writing
+from reachcost.core.hdf5 import Column, Group, NewFile, OnDisk, reading, writing
 from reachcost.core.progress import Progress, as_progress
-from reachcost.core.types import require_type
 from reachcost.data.logs.checks import require_columns
 from reachcost.data.logs.episodes import Logs, require_logs
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, require_type
 from reachcost.protocols import Observations
 
 BOOKKEEPING = ("ep_len", "ep_offset")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.core.hdf5.reading import Column, Group, OnDisk
+from reachcost.core.hdf5 import Column, Group, OnDisk
 from reachcost.core.json_files import read_json
 from reachcost.data.logs.checks import add_column
 from reachcost.data.logs.episodes import Logs

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.lib import format as npy
 
-from reachcost.core.memory import require_memory
+from reachcost.core.machine import require_memory
 from reachcost.data.logs.checks import add_column
 from reachcost.data.logs.episodes import Logs
 from reachcost.data.logs.flat import ENDS, LENGTHS, NUMBERS, logs_of_rows, only_one

@@ -17,8 +17,8 @@ from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any, Protocol
 
-from reachcost.core.cache import cache_directory
 from reachcost.core.devices import choose_device
+from reachcost.core.files import cache_directory
 from reachcost.core.machine import cores
 from reachcost.errors import ReachcostError, reason_of
 from reachcost.experiments.cells.cell import Cell

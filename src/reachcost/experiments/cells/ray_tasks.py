@@ -26,10 +26,10 @@ from uuid import uuid4
 
 import numpy as np
 
-from reachcost.core.atomic import private_directory, shared_directory, sweep
+from reachcost.core.atomic import private_directory, remove_leftovers, shared_directory
 from reachcost.core.devices import choose_device
+from reachcost.core.files import expand_path, redirect_paths, user_files
 from reachcost.core.machine import code_sha256, cores, versions
-from reachcost.core.paths import bring, expanded, user_files
 from reachcost.errors import ReachcostError, reason_of
 from reachcost.experiments.cells.cell import Cell
 from reachcost.experiments.cells.executors import DIED, pickled
@@ -90,7 +90,7 @@ class RayTasks:
         reads = cell.recording.reference.reads
         files = {f"out/{path.relative_to(self._out)}": self._put(path) for path in files_of_needs(cell)}
         files |= {sent_path(path): self._put(path) for path in user_files(reads)}
-        places = {text: sent_path(expanded(text)) for text in reads}
+        places = {text: sent_path(expand_path(text)) for text in reads}
         shipment = pickled(cell), files, places, [sent_path(Path(path)) for path in sys.path]
         expected = {**versions(), "code": code_sha256()}
         return self._compute.remote(shipment, expected, self._driver, self._device).future()
@@ -114,7 +114,7 @@ class RayTasks:
         self._directory.cleanup()
         patience = time.monotonic() + 2
         while any(nodes_directory().iterdir()) and time.monotonic() < patience:  # workers of this machine are ending
-            sweep(nodes_directory())
+            remove_leftovers(nodes_directory())
             time.sleep(0.05)
 
     def _put(self, path: Path) -> Any:
@@ -225,7 +225,7 @@ class NodeWorker:
     """
 
     def __init__(self, common: str, device: str) -> None:
-        sweep(nodes_directory())
+        remove_leftovers(nodes_directory())
         scratch, leave = shared_directory(nodes_directory() / "node", hashlib.sha256(common.encode()).hexdigest()[:32])
         atexit.register(leave)
         self._scratch, self._worker = scratch, Worker(scratch / "out", scratch, 1, device)
@@ -236,7 +236,7 @@ class NodeWorker:
         try:
             for name, reference in files.items():
                 write_file(self._scratch / name, get, reference)
-            bring({text: self._scratch / name for text, name in places.items()})
+            redirect_paths({text: self._scratch / name for text, name in places.items()})
             found = [str(self._scratch / name) for name in search if (self._scratch / name).is_dir()]
             sys.path[:0] = [path for path in found if path not in sys.path]
             return self._worker.compute(pickle.loads(job))

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from reachcost.audits.sasc import draw_pools
-from reachcost.core.types import ask
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, call_foreign
 from reachcost.experiments.costs import COSTS, hybrid
 from reachcost.experiments.experiment import ORACLE, RANDOM
 from reachcost.experiments.lines import BOUNDS, Line
@@ -167,7 +166,9 @@ def _logs(sweep: Sweep, find: Finders, task: Task) -> Logs:
         with told(where):
             return find.logs(Path(sweep.logs), task)
     given = dict(sweep.logs)
-    return ask(lambda: task.generate_logs(**given), f"{where} failed", "give what the task generates logs with")
+    return call_foreign(
+        lambda: task.generate_logs(**given), f"{where} failed", "give what the task generates logs with"
+    )
 
 
 def _model(sweep: Sweep, find: Finders, text: str, logs: Callable[[Task], Logs]) -> Callable[[Task, bool], WorldModel]:

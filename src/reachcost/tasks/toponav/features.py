@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.core.hashing import fingerprint_arrays
+from reachcost.core.arrays import fingerprint_arrays
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 from reachcost.tasks.finite import follow

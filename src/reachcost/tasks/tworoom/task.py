@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from reachcost.core.memory import require_memory
+from reachcost.core.machine import require_memory
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.data.observations import LazyColumns

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from reachcost.core.types import require_numbers
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, require_numbers
 
 Size = Literal["compact", "wide", "objects", "paper"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from reachcost.core.checksums import read_sealed, write_sealed
+from reachcost.core.atomic import read_with_checksum, write_with_checksum
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def save(training: Training, path: Path, curve: Curve, best: dict[str, Tensor]) 
     }
     content = io.BytesIO()
     torch.save(state, content)
-    write_sealed(path, content.getvalue())
+    write_with_checksum(path, content.getvalue())
 
 
 def resume(training: Training, path: Path) -> tuple[Curve, dict[str, Tensor]]:
@@ -42,7 +42,7 @@ def resume(training: Training, path: Path) -> tuple[Curve, dict[str, Tensor]]:
     if not path.exists():
         return [], {}
     try:
-        state = torch.load(io.BytesIO(read_sealed(path)), weights_only=True, map_location=training.plan.device)
+        state = torch.load(io.BytesIO(read_with_checksum(path)), weights_only=True, map_location=training.plan.device)
         require_origin(path, state["origin"], training.origin)
         _restore(training, state)
     except ReachcostError:

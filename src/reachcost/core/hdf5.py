@@ -1,7 +1,7 @@
-"""Reading HDF5 from strangers.
+"""Reading and writing HDF5 files, without trusting their content.
 
-Its library follows a file into others, believes any shape, says what is wrong in exceptions of many kinds, and its
-objects lose interrupts. Whoever reads HDF5 does so by what is here.
+The HDF5 library follows links to other files, believes any shape, crashes on full disks, and never returns from some
+damaged files. No option of h5py prevents that, so all access to HDF5 goes through this module.
 """
 
 from __future__ import annotations
@@ -9,20 +9,98 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import mmap
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
 
 import h5py
 import numpy as np
 
-from reachcost.core.chunks import PIECE
-from reachcost.core.hdf5.heaps import require_heaps_that_end, require_rows_that_fit
-from reachcost.core.interrupts import interrupts_later
-from reachcost.core.memory import require_memory
+from reachcost.core.arrays import CHUNK_BYTES
+from reachcost.core.machine import defer_interrupts, require_memory
 from reachcost.errors import ReachcostError
+
+HEAP = b"GCOL\x01\0\0\0"
+"""How one begins: its name, its version and room; its size follows."""
+HEADER = 16
+"""Bytes before the first object, and of an object before its content: number [2], references [2], room [4], size."""
+
+
+def require_heaps_that_end(path: Path, sizes: int) -> None:
+    """Refuse a file with a heap that does not end, or with heaps that hold more than lies in it.
+
+    Args:
+        path: The file.
+        sizes: Bytes of a size in it.
+    """
+    found = path.stat()
+    if (place := _endless(path, sizes, (found.st_size, found.st_mtime_ns, found.st_ino))) is not None:
+        raise ReachcostError(f"{path}: its heap at byte {place} is damaged: copy or generate the file again")
+
+
+def require_rows_that_fit(path: Path, dataset: h5py.h5d.DatasetID) -> None:
+    """Refuse rows of several lengths of which one is longer than the file, as far as they lie there uncompressed."""
+    width, most = dataset.get_type().get_size(), path.stat().st_size
+    length = np.dtype({"names": ["length"], "formats": ["<u4"], "offsets": [0], "itemsize": width})
+    with path.open("rb") as file:
+        for begin, size in _stretches(dataset):
+            file.seek(begin)
+            rows = np.frombuffer(file.read(size // width * width), length)["length"]
+            if len(rows) and rows.max() > most:
+                raise ReachcostError(f"{path}: a row claims {rows.max():,} bytes: copy or generate the file again")
+
+
+def _stretches(dataset: h5py.h5d.DatasetID) -> Iterator[tuple[int, int]]:
+    """Where the rows of a column lie in its file: first byte, and how many."""
+    layout = dataset.get_create_plist()
+    if layout.get_layout() == h5py.h5d.CHUNKED and not layout.get_nfilters():
+        chunks = (dataset.get_chunk_info(number) for number in range(dataset.get_num_chunks()))
+        yield from ((chunk.byte_offset, chunk.size) for chunk in chunks if chunk.byte_offset is not None)
+    elif (begin := dataset.get_offset()) is not None:
+        yield begin, dataset.get_storage_size()
+
+
+@lru_cache(maxsize=64)
+def _endless(path: Path, sizes: int, seen: tuple[int, ...]) -> int | None:
+    """Where a heap begins without end or within others; asked once of a file as long as it stays as it was seen."""
+    with path.open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return None
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            left = len(data) // HEADER  # of heaps and objects, as none is smaller
+            for place in _heaps(data):
+                left -= 1 + _objects(data, place, sizes, left)
+                if left < 0:
+                    return place
+            return None
+
+
+def _heaps(data: mmap.mmap) -> Iterator[int]:
+    place = data.find(HEAP)
+    while place >= 0:
+        yield place
+        place = data.find(HEAP, place + 1)
+
+
+def _objects(data: mmap.mmap, place: int, sizes: int, most: int) -> int:
+    """How many objects a heap has; if it has no end, or more than `most`, then one more than these."""
+
+    def number(at: int, width: int) -> int:
+        return int.from_bytes(data[at : at + width], "little")
+
+    at, stop, count = place + HEADER, min(len(data), place + number(place + 8, sizes)), 0
+    while at + HEADER <= stop and count <= most:
+        size = number(at + 8, sizes)
+        step = size if number(at, 2) == 0 else HEADER + (size + 7) // 8 * 8  # the first is what is free behind it
+        if step % 2**64 == 0:
+            return most + 1
+        at, count = at + step, count + 1
+    return count
+
 
 logging.getLogger("hdf5plugin").setLevel(logging.CRITICAL)  # of a filter that is missing, those hear who need it
 with contextlib.suppress(ImportError):  # its filters read the compressed files that some projects release
@@ -49,7 +127,7 @@ class Column:
         return self.shape[0]
 
     def __getitem__(self, rows: Any) -> np.ndarray:
-        with _sentences(self.where, self.name), interrupts_later():
+        with _sentences(self.where, self.name), defer_interrupts():
             self._require_readable(self._dataset.id)
             self._require_room(self._count(rows) * math.prod(self.shape[1:]) * self.dtype.itemsize)
             if not isinstance(rows, np.ndarray):
@@ -69,7 +147,7 @@ class Column:
 
     def text(self) -> np.ndarray:
         """All rows as text."""
-        with _sentences(self.where, self.name), interrupts_later():
+        with _sentences(self.where, self.name), defer_interrupts():
             self._require_readable(self._dataset.id)
             self._require_room(math.prod(self.shape) * self.dtype.itemsize)
             found = np.asarray(self._dataset.asstr()[:])
@@ -94,7 +172,7 @@ class Column:
 
     def _require_room(self, needed: int) -> None:
         """Refuse what memory has no room for: a shape is believed before there is anything behind it."""
-        if needed > PIECE:  # asking takes longer than to read a few rows
+        if needed > CHUNK_BYTES:  # asking takes longer than to read a few rows
             require_memory(needed, f"{self.where}: {self.name}", "cut it into parts")
 
     def _require_readable(self, stored: h5py.h5d.DatasetID | h5py.h5a.AttrID) -> None:
@@ -137,7 +215,7 @@ class Group(Mapping[str, "Group | Column"]):
     def __getitem__(self, name: str) -> Group | Column:
         found: Any = self._group
         for part in name.split("/"):  # each step of the way is looked at before it is taken
-            with _sentences(self.where, name), interrupts_later():
+            with _sentences(self.where, name), defer_interrupts():
                 link = found.get(part, getlink=True)
                 if isinstance(link, h5py.ExternalLink | h5py.SoftLink):
                     _refuse(self.where, name, "is a link to somewhere else", "write what it leads to into the file")
@@ -176,7 +254,7 @@ class OnDisk:
 
     def read(self, name: str, rows: Any) -> np.ndarray:
         """Some rows of a column, by its full name."""
-        with interrupts_later():  # what is opened for it is given up before its end, too
+        with defer_interrupts():  # what is opened for it is given up before its end, too
             return self._column(name)[rows]
 
     def _column(self, name: str) -> Column:
@@ -207,7 +285,7 @@ class OnDisk:
 def reading(path: Path, otherwise: str) -> Iterator[Group]:
     """What a file holds, while the block lasts; with what to give otherwise, if it is no such file."""
     with _sentences(path, remedy=f"copy or generate it again, or {otherwise}"):
-        with interrupts_later():
+        with defer_interrupts():
             file = h5py.File(path, "r")
         with contextlib.closing(file):
             yield Group(path, file)
@@ -242,3 +320,145 @@ def _refuse(where: Path, name: str, problem: str, remedy: str) -> NoReturn:
 
 def _name(part: h5py.Group | h5py.Dataset) -> str:
     return str(part.name).strip("/")
+
+
+FORMAT = ("v110", "v110")
+"""The oldest in which HDF5 keeps a checksum of all that it notes beside the numbers; version 1.10 and later read it."""
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[NewFile]:
+    """A new file, whole once the block has ended; in place of what is at the path."""
+    disk, new = _Disk(path), None
+    try:
+        with defer_interrupts():
+            new = NewFile(h5py.File(disk, "w", libver=FORMAT), disk)
+        yield new
+    finally:
+        with defer_interrupts():
+            if new is not None:
+                new.close()
+            disk.close()
+    disk.require_written()
+
+
+class NewFile:
+    """A file of columns that is being written; a disk that takes no more is an error at once.
+
+    It holds on to its columns: one that is given up is written to the disk, which no interrupt may disturb.
+    """
+
+    def __init__(self, file: h5py.File, disk: _Disk) -> None:
+        self._file, self._disk = file, disk
+        self._columns: list[h5py.Dataset] = []
+
+    def close(self) -> None:
+        """Write what is not written yet."""
+        self._file.close()
+
+    def add(self, name: str, values: np.ndarray, **remarks: int | str) -> None:
+        """Write a column, to which rows can be added later, with attributes beside it.
+
+        All text is of fixed length: what is not lies in a heap, which has no checksum.
+        """
+        if values.dtype.kind == "U":
+            encoded = np.char.encode(values, "utf-8")
+            values = encoded.astype(h5py.string_dtype(length=max(1, encoded.dtype.itemsize)))
+        with defer_interrupts():
+            dataset = self._file.create_dataset(name, data=values, maxshape=(None, *values.shape[1:]), chunks=True)
+            self._columns.append(dataset)
+            for (
+                key,
+                remark,
+            ) in remarks.items():  # text of one length, which lies under the checksum of the column's head
+                dataset.attrs[key] = np.bytes_(remark) if isinstance(remark, str) else remark
+        self._disk.require_written()
+
+    def add_frames(self, name: str, rows: int, shape: tuple[int, ...]) -> Callable[[slice, np.ndarray], None]:
+        """Make a column of frames uint8 [R, *shape], and return what writes some of them.
+
+        Each is compressed by itself, with a checksum that is compared whenever it is read.
+        """
+        with defer_interrupts():
+            dataset = self._file.create_dataset(
+                name,
+                (rows, *shape),
+                np.uint8,
+                maxshape=(None, *shape),
+                chunks=(1, *shape),
+                compression="lzf",
+                fletcher32=True,
+            )
+            self._columns.append(dataset)
+
+        def write(some: slice, frames: np.ndarray) -> None:
+            with defer_interrupts():
+                dataset[some] = frames
+            self._disk.require_written()
+
+        return write
+
+
+class _Disk:
+    """A file that keeps to itself what the system refuses: told of it, the library of HDF5 crashes at its end."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
+        self._at = 0
+        self._refused: OSError | None = None
+
+    def require_written(self) -> None:
+        """Raise what was refused."""
+        if self._refused is not None:
+            raise self._refused
+
+    def close(self) -> None:
+        """Give the file back."""
+        os.close(self._file)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to a place, which may lie behind the end."""
+        self._at = offset + (0, self._at, os.fstat(self._file).st_size)[whence]
+        return self._at
+
+    def tell(self) -> int:
+        """Where the next byte comes from or goes to."""
+        return self._at
+
+    def readinto(self, room: memoryview) -> int:
+        """Fill some room; with zeros, where there is nothing."""
+        found = os.preadv(self._file, [room], self._at)
+        memoryview(room).cast("B")[found:] = bytes(len(room) - found)
+        self._at += len(room)
+        return len(room)
+
+    def read(self, size: int) -> bytes:
+        """So many bytes."""
+        room = bytearray(size)
+        self.readinto(memoryview(room))
+        return bytes(room)
+
+    def write(self, data: memoryview) -> int:
+        """Write all bytes, unless something was refused before."""
+        left = memoryview(data).cast("B")
+        self._at += len(left)
+        while len(left) and self._refused is None:
+            try:
+                written = os.pwrite(self._file, left, self._at - len(left))
+            except OSError as error:
+                self._refused = error
+            else:
+                left = left[written:]
+        return len(data)
+
+    def truncate(self, size: int) -> int:
+        """Make the file so long."""
+        if self._refused is None:
+            try:
+                os.ftruncate(self._file, size)
+            except OSError as error:
+                self._refused = error
+        return size
+
+    def flush(self) -> None:
+        """Nothing is kept back."""

@@ -1,12 +1,12 @@
-"""Arrays of any length, worked on piece by piece, so that temporaries are as large as a piece and not as the array.
+"""Large arrays: read in chunks, so that temporaries stay small, and fingerprints of their content.
 
-An array in a file is a memory map. Pages of it that were touched count as memory of the process until the kernel needs
-them elsewhere, and few random rows touch them all. What is here reads the file instead, which leaves nothing behind,
-unless somebody wrote into the map: that is in no file.
+Touched pages of a memory map count as memory of the process until the kernel needs them elsewhere, and a few random
+rows touch them all. `read_chunks` and `row_reader` read the file instead, unless the map was written to.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import mmap
 import os
@@ -22,9 +22,9 @@ from reachcost.errors import ReachcostError
 if TYPE_CHECKING:
     from torch import Tensor
 
-PIECE = 2**22
+CHUNK_BYTES = 2**22
 """Bytes of an array that are worked on together."""
-SMALL = 128 * PIECE
+SMALL = 128 * CHUNK_BYTES
 """Bytes of a memory map that may as well come to lie in memory: random rows of it are read faster."""
 PAGES = Path("/proc/self/pagemap")
 """What Linux says of each page of this process, eight bytes each."""
@@ -33,7 +33,7 @@ _opened = WeakKeyDictionary[mmap.mmap, tuple[int, int]]()
 """Address of each map and the descriptor of its file."""
 
 
-def open_map(path: Path) -> np.memmap:
+def open_memory_map(path: Path) -> np.memmap:
     """The array of an `.npy` file as a memory map; what is written into it stays in memory."""
     array = np.lib.format.open_memmap(path, mode="c")
     if isinstance(array.base, mmap.mmap) and os.access(PAGES, os.R_OK):
@@ -43,13 +43,13 @@ def open_map(path: Path) -> np.memmap:
     return array
 
 
-def pieces(array: np.ndarray) -> Iterator[np.ndarray]:
-    """An array [R, ...] as consecutive rows, about PIECE bytes at a time; to be read, not to be written.
+def read_chunks(array: np.ndarray) -> Iterator[np.ndarray]:
+    """An array [R, ...] as consecutive rows, about CHUNK_BYTES bytes at a time; to be read, not to be written.
 
-    >>> [len(piece) for piece in pieces(np.zeros((5, PIECE // 4), np.int16))]
+    >>> [len(piece) for piece in read_chunks(np.zeros((5, CHUNK_BYTES // 4), np.int16))]
     [2, 2, 1]
     """
-    rows = max(1, PIECE // max(1, array.dtype.itemsize * math.prod(array.shape[1:])))
+    rows = max(1, CHUNK_BYTES // max(1, array.dtype.itemsize * math.prod(array.shape[1:])))
     for first in range(0, len(array), rows):
         piece = array[first : first + rows]
         if found := _in_file(piece):
@@ -58,11 +58,11 @@ def pieces(array: np.ndarray) -> Iterator[np.ndarray]:
         yield piece
 
 
-def reader(array: Tensor) -> Callable[[Tensor], Tensor]:
+def row_reader(array: Tensor) -> Callable[[Tensor], Tensor]:
     """What reads rows [N] of an array [R, ...] as it is now -> [N, ...].
 
     >>> import torch
-    >>> reader(torch.arange(10)[:, None])(torch.tensor([7, 2])).tolist()
+    >>> row_reader(torch.arange(10)[:, None])(torch.tensor([7, 2])).tolist()
     [[7], [2]]
     """
     plain = array.device.type == "cpu" and not array.requires_grad
@@ -109,3 +109,13 @@ def _written(address: int, size: int) -> bool:
         file.seek(8 * first)
         kinds = np.frombuffer(file.read(8 * (stop - first)), np.uint8)[7::8] >> 5  # there, swapped out, of a file
     return len(kinds) < stop - first or bool((kinds % 5).any())  # neither absent nor both there and of a file
+
+
+def fingerprint_arrays(*arrays: np.ndarray) -> str:
+    """sha256 over dtype, shape and bytes of the arrays, in order, read piece by piece."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        for piece in read_chunks(array):
+            digest.update(np.ascontiguousarray(piece).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
