@@ -25,7 +25,7 @@ from reachcost.fitting.loop import Optimiser, passed
 from reachcost.peers.hilp import _Bootstrapped
 from reachcost.peers.qrl import _Pushed
 from reachcost.planning.measurements import plan_change
-from reachcost.worldmodels import half
+from reachcost.worldmodels import jepa
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
@@ -157,18 +157,18 @@ def test_an_epoch_of_fitting_stays_on_the_device_and_looks_at_nothing(head: nn.M
     assert all(shape.numel() <= 1 for shape in transfers.copied)
 
 
-needs_half_precision = pytest.mark.skipif("not half.half_precision_runs()", reason="this CPU has no half precision")
+needs_half_precision = pytest.mark.skipif("not jepa.half_precision_runs()", reason="this CPU has no half precision")
 
 
 def test_half_precision_that_ends_the_process_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some virtual machines advertise AMX and forbid it: the first product is an illegal instruction."""
-    monkeypatch.setattr(half, "_TRIAL", "import os, signal; os.kill(os.getpid(), signal.SIGILL)")
-    monkeypatch.setattr(half, "half_precision_runs", half.half_precision_runs.__wrapped__)
+    monkeypatch.setattr(jepa, "_TRIAL", "import os, signal; os.kill(os.getpid(), signal.SIGILL)")
+    monkeypatch.setattr(jepa, "half_precision_runs", jepa.half_precision_runs.__wrapped__)
     with pytest.raises(ReachcostError, match="this CPU"):
         rc.worldmodels.halved(rc.load_world_model("lewm-tworoom-3072"))
-    assert doctest.testmod(half).failed == 0
+    assert doctest.testmod(jepa).failed == 0
     assert main(["check", "lewm-tworoom-3072", "--half", "--device", "cpu"]) == 1
     assert "half precision" in capsys.readouterr().err
 

@@ -12,8 +12,8 @@ import torch
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.worldmodels.check import check_world_model
+from reachcost.worldmodels.compact import ObjectArchitecture, ObjectParts, moving_colours
 from reachcost.worldmodels.loading import load_world_model
-from reachcost.worldmodels.objects import ObjectArchitecture, ObjectParts, moving_colours
 from reachcost.worldmodels.training.plan import TrainingPlan
 from reachcost.worldmodels.training.train import train_world_model
 

@@ -10,7 +10,7 @@ import pytest
 from reachcost.core.progress import Progress
 from reachcost.planning.cem import CEM
 from reachcost.tasks.registry import make_task
-from reachcost.worldmodels.public_architecture import PublicArchitecture
+from reachcost.worldmodels.public import PublicArchitecture
 from reachcost_tools.bench.encoding import against_transformers
 from reachcost_tools.bench.entry import Entry, Sides
 from reachcost_tools.bench.inside import repaired_against_plain

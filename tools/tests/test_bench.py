@@ -17,7 +17,7 @@ import torch
 from reachcost.cli import main
 from reachcost.core.progress import Progress
 from reachcost.planning.cem import CEM
-from reachcost.worldmodels.public_architecture import PublicArchitecture
+from reachcost.worldmodels.public import PublicArchitecture
 from reachcost_tools.bench.audits import together_against_apart
 from reachcost_tools.bench.encoding import against_promise
 from reachcost_tools.bench.entry import Entry, Side, Sides

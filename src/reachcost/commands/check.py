@@ -85,8 +85,7 @@ def _half(model: WorldModel, logs: Logs) -> str:
     from reachcost.data.rollouts import encoded
     from reachcost.planning.cem import CEM
     from reachcost.planning.measurements import plan_change
-    from reachcost.worldmodels.half import halved
-    from reachcost.worldmodels.jepa import JepaWorldModel
+    from reachcost.worldmodels.jepa import JepaWorldModel, halved
 
     if not isinstance(model, JepaWorldModel):
         raise ReachcostError(f"--half is for JEPA models, not for {type(model).__name__}: leave it out")

@@ -1,14 +1,17 @@
 """A joint-embedding predictive world model: frames to latents, latents and action blocks to the next latent.
 
-LeWM and PLDM share this shape and differ in the objective they are trained with (`objectives.py`). The parts come in
-two sizes: `compact.py` trains on a laptop, `public.py` is the architecture of the released checkpoints.
+LeWM and PLDM share this shape and differ in their training objective (`objectives.py`). There are three kinds of parts:
+`CompactParts` and `ObjectParts` train on a laptop, `PublicParts` is the architecture of the public checkpoints.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import subprocess
+import sys
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -23,56 +26,58 @@ from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 
 GROUP = 500
-"""Latents that `step` follows at once, and frames that are encoded at once on another device than a processor."""
+"""Latents that `step` predicts together, and frames that a GPU encodes together."""
 
 
 class Parts(Protocol):
-    """What a size provides; N any batch, T frames of a window, D latent size, E size of an action embedding."""
+    """Encoder and predictor of a world model.
+
+    Shapes: N any batch, T frames of a window, D latent size, E size of an action embedding.
+    """
 
     pixels: int
-    """Side of the frames the encoder reads."""
+    """Side of the frames that the encoder reads."""
     latent_dim: int
-    """D."""
     together: int
-    """Frames that are encoded at once."""
+    """Frames that a CPU encodes together."""
     history: int
-    """The longest window, in frames, that the predictor reads."""
+    """Maximum number of frames that the predictor reads."""
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         ...
 
     def inputs(self, observations: Observations) -> Tensor:
-        """What the encoder reads of N observations [N, ...], on the CPU: their frames, or what it makes of them."""
+        """What the encoder reads of N observations [N, ...], on the CPU: frames, or features of them."""
         ...
 
     def embed(self, inputs: Tensor) -> Tensor:
-        """What `inputs` made of N observations -> latents [N, D]."""
+        """Result of `inputs` for N observations -> latents [N, D]."""
         ...
 
     def embed_actions(self, blocks: Tensor) -> Sequence[Tensor]:
-        """What each layer of the predictor takes of standardised action blocks [..., A] -> [..., E]."""
+        """Standardised action blocks [..., A] -> embeddings [..., E], one tensor for each layer of the predictor."""
         ...
 
     def predict(
         self, window: Sequence[Tensor], actions: Sequence[Tensor], kept: Any = None
     ) -> tuple[Tensor, Any | None]:
-        """What follows a window of up to `history` latents, each [N, D], the newest last -> [N, D].
+        """Predict the latent [N, D] that follows a window.
 
         Args:
-            window: The latents.
-            actions: What `embed_actions` made of the block after each of them, [T, N, E] a layer.
-            kept: What this method returned beside its prediction for this window without its newest latent.
+            window: Up to `history` latents [N, D], the newest last.
+            actions: Embeddings of the block after each of them, [T, N, E] per layer.
+            kept: Second result for this window without its newest latent.
 
         Returns:
-            The prediction, and what of this window need not be computed again as long as it grows.
+            The prediction, and what need not be computed again while the window grows.
         """
         ...
 
 
 def predicted_path(parts: Parts, context: Tensor, blocks: Tensor) -> list[Tensor]:
-    """Latents [N, D] of the context [N, T, D] and of what follows it, one after each of the last H of T - 1 + H blocks.
+    """Return T + H latents [N, D]: the context [N, T, D], and one after each of the last H of T - 1 + H blocks.
 
     The first T - 1 of the blocks [N, T - 1 + H, A] lie between the frames of the context.
     """
@@ -86,19 +91,19 @@ def predicted_path(parts: Parts, context: Tensor, blocks: Tensor) -> list[Tensor
 
 
 def rolled_out(parts: Parts, context: Tensor, blocks: Tensor, whole_path: bool = False) -> Tensor:
-    """Roll out a pool of S candidates for each of B episodes, on the device where everything given is.
+    """Roll out a pool of S candidates for each of B episodes, on the device of the arguments.
 
-    On a processor each pool is rolled out by itself, in pieces of equal shape: it never depends on the other episodes
-    of the batch, nor on the number of threads.
+    On a CPU each pool is rolled out separately, in pieces of equal shape. So a pool depends neither on the other
+    episodes of the batch nor on the number of threads.
 
     Args:
-        parts: What predicts.
+        parts: The predicting parts.
         context: Latents [B, T, D].
         blocks: Candidates [B, S, T - 1 + H, A].
-        whole_path: Return all T + H latents of each candidate, not its last alone.
+        whole_path: Return all T + H latents of each candidate, not only the last one.
 
     Returns:
-        Where each candidate ends [B, S, D], or its path [B, S, T + H, D].
+        The last latent of each candidate [B, S, D], or its path [B, S, T + H, D].
     """
 
     def follow(context: Tensor, blocks: Tensor) -> Tensor:
@@ -117,23 +122,23 @@ def rolled_out(parts: Parts, context: Tensor, blocks: Tensor, whole_path: bool =
 
 
 _TRACED: WeakKeyDictionary[nn.Module, Traced] = WeakKeyDictionary()
-"""Rollouts that were recorded, by their parts."""
+"""Traced rollouts of each model's parts."""
 
 
 class JepaWorldModel:
-    """The parts as a frozen `WorldModel`.
+    """A frozen `WorldModel` made of parts.
 
     Args:
         parts: Encoder and predictor; put in eval mode, without gradients.
         actions: Statistics of the logs' actions and the length of a block.
-        clamp: Let the predictor see actions within the range of the logs only. Exact where the environment clips to
-            that range; the planner still samples and executes what it likes.
-        card: Where the model comes from, for people and records.
-        device: Where it computes, and where latents are that it returns.
+        clamp: Clamp the actions that the predictor reads to the range of the logs. This is exact where the environment
+            clips to that range. The planner samples and executes unclamped actions.
+        card: Name, source and training record of the model.
+        device: Device of the weights and of the returned latents.
     """
 
     in_pieces = True
-    """Whether rollouts share their pieces among threads by themselves; else torch is given all threads for them."""
+    """Whether rollouts distribute their pieces among threads; otherwise torch uses all threads for them."""
 
     def __init__(
         self,
@@ -150,7 +155,7 @@ class JepaWorldModel:
         self.action_dim = actions.size
         self.history: int = self.parts.history
         self.predicting: Any = self.parts
-        """What rolls out: the parts, or the same in half precision."""
+        """What rolls out: the parts, or the parts in half precision."""
         self._low, self._high = (bound.to(device) for bound in actions.bounds())
 
     def __repr__(self) -> str:
@@ -158,7 +163,7 @@ class JepaWorldModel:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 over architecture and weights: two models with the same one encode alike."""
+        """sha256 of architecture and weights. Models with equal fingerprints encode alike."""
         digest = hashlib.sha256(repr(self.parts.architecture).encode())
         for name, tensor in sorted(self.parts.state_dict().items()):
             digest.update(name.encode() + tensor.cpu().numpy().tobytes())
@@ -168,7 +173,7 @@ class JepaWorldModel:
     def encode(self, observations: Observations) -> Tensor:
         """Encode the `pixels` of N observations -> latents [N, D].
 
-        On a processor in groups of one size, the last filled up: a latent never depends on its batch.
+        A CPU encodes groups of equal size, the last one padded, so a latent never depends on its batch.
         """
         inputs, together = self.parts.inputs(observations), self.parts.together
         if self.device.type != "cpu":
@@ -182,30 +187,23 @@ class JepaWorldModel:
 
     @torch.no_grad()
     def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
-        """Predict where candidates end: context [B, T, D], actions [B, S, T - 1 + H, A] -> [B, S, D].
-
-        See `rolled_out`: a pool never depends on the other episodes of the batch, nor on the number of threads.
-        """
+        """Roll out candidates: context [B, T, D], actions [B, S, T - 1 + H, A] -> [B, S, D]; see `rolled_out`."""
         self._require_shapes(context, actions)
-        context, actions = context.to(self.device), actions.to(self.device)
-        if self.clamp:
-            actions = torch.minimum(torch.maximum(actions, self._low), self._high)
-        return rolled_out(self.predicting, context, actions)
+        return rolled_out(self.predicting, context.to(self.device), self._clamped(actions))
 
     @torch.no_grad()
     def step(self, latents: Tensor, blocks: Tensor) -> Tensor:
-        """Predict what follows N latents [N, D], each under an action block of its own [N, A] -> [N, D].
-
-        `rollout` of one candidate each, without the past, in groups: what imagining many trajectories needs.
-        """
-        latents, blocks = latents.to(self.device), blocks.to(self.device)
-        if self.clamp:
-            blocks = torch.minimum(torch.maximum(blocks, self._low), self._high)
-        return torch.cat(parallel_map(self._follow, list(zip(latents.split(GROUP), blocks.split(GROUP), strict=True))))
+        """Predict the latents that follow N latents [N, D] after one action block each [N, A] -> [N, D]."""
+        groups = zip(latents.to(self.device).split(GROUP), self._clamped(blocks).split(GROUP), strict=True)
+        return torch.cat(parallel_map(self._follow, list(groups)))
 
     def _follow(self, group: tuple[Tensor, Tensor]) -> Tensor:
         latents, blocks = (part[:, None] for part in group)
         return predicted_path(self.predicting, latents, blocks)[-1]
+
+    def _clamped(self, actions: Tensor) -> Tensor:
+        actions = actions.to(self.device)
+        return torch.minimum(torch.maximum(actions, self._low), self._high) if self.clamp else actions
 
     def _require_shapes(self, context: Tensor, actions: Tensor) -> None:
         for name, given in (("context", context), ("actions", actions)):
@@ -226,15 +224,76 @@ class JepaWorldModel:
             )
 
     def blocks(self, actions: np.ndarray) -> Tensor:
-        """Environment actions [..., length, a] as this model's action blocks [..., A]."""
+        """Environment actions [..., length, a] as action blocks [..., A] of this model."""
         return torch.from_numpy(self.actions.standardise(actions))
 
 
 def lay_out(parts: nn.Module) -> None:
-    """Store the weights that rollouts use column by column: products with few rows are a sixth faster.
+    """Store the weights that rollouts use column by column, which makes products with few rows a sixth faster.
 
-    Not those of the encoder: it has rows enough, and latents that were kept stay what they are to the last bit.
+    The encoder's weights keep their layout: it has enough rows, and cached latents must stay equal bit for bit.
     """
     for name, part in parts.named_modules():
         if isinstance(part, nn.Linear) and not name.startswith(("encoder", "projector")):
             part.weight.data = part.weight.data.t().contiguous().t()
+
+
+def halved(model: JepaWorldModel) -> JepaWorldModel:
+    """Return the same model with rollouts in half precision. The encoder stays in single precision.
+
+    Half precision is faster on most GPUs and slower on most CPUs. `reachcost check --half` reports how much plans
+    change. On a CPU, a separate process tries half precision first, because some CPUs advertise instructions that
+    end the process.
+
+    >>> from reachcost import load_world_model
+    >>> model = load_world_model("lewm-tworoom-3072")
+    >>> (halved(model) if half_precision_runs() else model).latent_dim
+    192
+    """
+    if model.parts.device.type == "cpu" and not half_precision_runs():
+        raise ReachcostError("half precision fails on this CPU: use the model in single precision, or a GPU")
+    half = copy.copy(model)
+    half.predicting = HalfParts(model.parts)
+    return half
+
+
+_TRIAL = """
+import torch
+
+with torch.autocast("cpu", torch.bfloat16):
+    for rows in (1, 64, 3000):
+        torch.nn.functional.linear(torch.ones(rows, 192), torch.ones(768, 192))
+    heads = torch.ones(64, 16, 3, 64)
+    torch.nn.functional.scaled_dot_product_attention(heads, heads, heads)
+    torch.ones(64, 192, 10) @ torch.ones(64, 10, 192)
+"""
+"""Products of the shapes that world models use."""
+
+
+@cache
+def half_precision_runs() -> bool:
+    """Whether a process on this CPU survives products in half precision. The first call takes seconds."""
+    return subprocess.run([sys.executable, "-c", _TRIAL], capture_output=True, check=False).returncode == 0
+
+
+class HalfParts:
+    """The predicting parts of a frozen model with matrix products in bfloat16; see `Parts`."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts, self.history = parts, parts.history
+
+    def embed_actions(self, blocks: Tensor) -> Sequence[Tensor]:
+        """Action blocks [..., A] -> embeddings [..., E] of every layer."""
+        with self._half():
+            return self.parts.embed_actions(blocks)
+
+    def predict(
+        self, window: Sequence[Tensor], actions: Sequence[Tensor], kept: Any = None
+    ) -> tuple[Tensor, Any | None]:
+        """Next latent after a window of latents [N, D], in single precision."""
+        with self._half():
+            following, kept = self.parts.predict(window, actions, kept)
+        return following.float(), kept
+
+    def _half(self) -> torch.autocast:
+        return torch.autocast(self.parts.device.type, torch.bfloat16)

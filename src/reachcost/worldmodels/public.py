@@ -1,13 +1,15 @@
-"""The parts of the public LeWM and PLDM checkpoints, in plain torch.
+"""The architecture of the public LeWM and PLDM checkpoints, in plain torch.
 
-A vision transformer reads a 224 px frame, a projector turns its CLS token into the latent, and a causal transformer
-whose blocks the actions modulate (AdaLN-zero) predicts the next one. Modules and parameters carry the public names
-(those of the ViT as in transformers 5), so a public state dict loads as it is; see `checkpoints.py`.
+A vision transformer reads a 224 px frame. A projector turns its CLS token into the latent. A causal transformer, whose
+blocks the actions modulate (AdaLN-zero), predicts the next latent. Modules and parameters have the public names (in the
+ViT those of transformers 5), so a public state dict loads unchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,12 +17,54 @@ from torch.nn import functional
 
 from reachcost.data.observations import frames
 from reachcost.protocols import Observations
-from reachcost.worldmodels.public_architecture import Norm, PublicArchitecture
 from reachcost.worldmodels.public_predictor import Kept, Predictor
-from reachcost.worldmodels.vit import VisionTransformer
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
+Norm = Literal["batch", "layer", "none"]
+
+
+@dataclass(frozen=True)
+class PublicArchitecture:
+    """Sizes of the public parts. The defaults are those of the public `lewm.yaml` (ViT-tiny)."""
+
+    image_size: int = 224
+    patch: int = 14
+    encoder_width: int = 192
+    encoder_depth: int = 12
+    encoder_heads: int = 3
+    encoder_mlp: int = 768
+    encoder_eps: float = 1e-12
+    """Epsilon of the encoder's layer norms."""
+    encoder_qkv_bias: bool = True
+    encoder_dropout: float = 0.0
+    """Dropout after the embeddings, attention and MLPs of the encoder."""
+    encoder_attention_dropout: float = 0.0
+    """Dropout of the encoder's attention weights."""
+    latent_dim: int = 192
+    projector_hidden: int | None = 2048
+    """Hidden layer between CLS token and latent; None means that the CLS token is the latent."""
+    projector_norm: Norm = "batch"
+    pred_proj_hidden: int | None = 2048
+    """Hidden layer between the predictor's output and the next latent; None means that they are the same."""
+    pred_proj_norm: Norm = "batch"
+    action_dim: int = 10
+    """Numbers in an action block."""
+    action_smoothed_dim: int = 10
+    """Numbers in a block after its first, linear layer."""
+    action_mlp_scale: int = 4
+    """Hidden layer of the action encoder, in multiples of `latent_dim`."""
+    history: int = 3
+    """Maximum number of frames that the predictor reads."""
+    predictor_width: int = 192
+    depth: int = 6
+    heads: int = 16
+    dim_head: int = 64
+    mlp: int = 2048
+    dropout: float = 0.1
+    """Dropout in the predictor's attention and MLPs."""
+    embedding_dropout: float = 0.0
+    """Dropout of the predictor's inputs."""
 
 
 class PublicParts(nn.Module):
@@ -37,22 +81,22 @@ class PublicParts(nn.Module):
         self.pixels, self.latent_dim = architecture.image_size, architecture.latent_dim
         self.history = architecture.history
         self.together = 1  # a frame is 257 tokens, enough for a matrix product
-        # On the CPU even when the parts are built on the meta device: no state dict brings these two.
+        # On the CPU even when the parts are built on the meta device, because no state dict holds these two.
         self.register_buffer("mean", torch.tensor(IMAGENET_MEAN, device="cpu"), persistent=False)
         self.register_buffer("std", torch.tensor(IMAGENET_STD, device="cpu"), persistent=False)
         width = architecture.latent_dim
-        self.encoder = VisionTransformer(architecture)
+        self.encoder = _VisionTransformer(architecture)
         self.projector = _projector(
             architecture.encoder_width, architecture.projector_hidden, width, architecture.projector_norm
         )
-        self.action_encoder = ActionEncoder(architecture)
+        self.action_encoder = _ActionEncoder(architecture)
         self.predictor = Predictor(architecture)
         self.pred_proj = _projector(width, architecture.pred_proj_hidden, width, architecture.pred_proj_norm)
         self.register_load_state_dict_post_hook(_fold_again)
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return next(self.parameters()).device
 
     def inputs(self, observations: Observations) -> Tensor:
@@ -60,7 +104,7 @@ class PublicParts(nn.Module):
         return torch.from_numpy(frames(observations, self.pixels))
 
     def embed(self, inputs: Tensor) -> Tensor:
-        """What `inputs` made of N observations -> latents [N, D]."""
+        """Frames from `inputs` -> latents [N, D]."""
         scaled = (inputs.float() / 255 - self.get_buffer("mean")) / self.get_buffer("std")
         return self.projector(self.encoder(scaled.permute(0, 3, 1, 2).contiguous()))
 
@@ -71,13 +115,18 @@ class PublicParts(nn.Module):
     def predict(
         self, window: Sequence[Tensor], actions: Sequence[Tensor], kept: Kept | None = None
     ) -> tuple[Tensor, Kept | None]:
-        """What follows a window of latents [N, D]; see `reachcost.worldmodels.jepa.Parts`."""
+        """Next latent after a window of latents [N, D]; see `reachcost.worldmodels.jepa.Parts`."""
         following, kept = self.predictor(window, actions, kept)
         return self.pred_proj(following), kept
 
 
-class Projector(nn.Module):
-    """Two layers around a norm and a GELU."""
+def _fold_again(parts: nn.Module, _: object) -> None:
+    """Fold attention again, after other weights were loaded; `train` does that."""
+    parts.train(parts.training)
+
+
+class _Projector(nn.Module):
+    """Two linear layers with a norm and a GELU between them: [N, inputs] -> [N, outputs]."""
 
     def __init__(self, inputs: int, hidden: int, outputs: int, norm: Norm) -> None:
         super().__init__()
@@ -85,12 +134,15 @@ class Projector(nn.Module):
         self.net = nn.Sequential(nn.Linear(inputs, hidden), between, nn.GELU(), nn.Linear(hidden, outputs))
 
     def forward(self, x: Tensor) -> Tensor:
-        """[N, inputs] -> [N, outputs]."""
         return self.net(x)
 
 
-class ActionEncoder(nn.Module):
-    """Action blocks [..., A] -> [..., D], each by itself."""
+def _projector(inputs: int, hidden: int | None, outputs: int, norm: Norm) -> nn.Module:
+    return nn.Identity() if hidden is None else _Projector(inputs, hidden, outputs, norm)
+
+
+class _ActionEncoder(nn.Module):
+    """Action blocks [..., A] -> [..., D], each block separately."""
 
     def __init__(self, architecture: PublicArchitecture) -> None:
         super().__init__()
@@ -100,14 +152,95 @@ class ActionEncoder(nn.Module):
         self.embed = nn.Sequential(nn.Linear(smoothed, hidden), nn.SiLU(), nn.Linear(hidden, width))
 
     def forward(self, blocks: Tensor) -> Tensor:
-        """Action blocks [..., A] -> [..., D]."""
         return self.embed(functional.linear(blocks, self.patch_embed.weight[..., 0], self.patch_embed.bias))
 
 
-def _fold_again(parts: nn.Module, _: object) -> None:
-    """After other weights were loaded."""
-    parts.train(parts.training)
+class _VisionTransformer(nn.Module):
+    """The ViT of Hugging Face without pooling: frames [N, 3, height, width] -> CLS tokens [N, encoder_width]."""
+
+    def __init__(self, architecture: PublicArchitecture) -> None:
+        super().__init__()
+        self.embeddings = _Embeddings(architecture)
+        self.layers = nn.ModuleList(_EncoderLayer(architecture) for _ in range(architecture.encoder_depth))
+        self.layernorm = nn.LayerNorm(architecture.encoder_width, eps=architecture.encoder_eps)
+        self.apply(_initialise)
+
+    def forward(self, frames: Tensor) -> Tensor:
+        x = self.embeddings(frames)
+        for layer in self.layers[:-1]:
+            x = layer(x, x)
+        return self.layernorm(self.layers[-1](x[:, :1], x)[:, 0])  # the last layer computes the CLS token only
 
 
-def _projector(inputs: int, hidden: int | None, outputs: int, norm: Norm) -> nn.Module:
-    return nn.Identity() if hidden is None else Projector(inputs, hidden, outputs, norm)
+class _Embeddings(nn.Module):
+    """Frames [N, 3, image_size, image_size] -> the CLS token and the patches [N, 1 + patches, encoder_width]."""
+
+    def __init__(self, architecture: PublicArchitecture) -> None:
+        super().__init__()
+        width, patch = architecture.encoder_width, architecture.patch
+        positions = (architecture.image_size // patch) ** 2 + 1
+        self.cls_token = nn.Parameter(nn.init.trunc_normal_(torch.empty(1, 1, width), std=0.02))
+        self.position_embeddings = nn.Parameter(nn.init.trunc_normal_(torch.empty(1, positions, width), std=0.02))
+        self.patch_embeddings = nn.ModuleDict({"projection": nn.Conv2d(3, width, patch, stride=patch)})
+        self.dropout = nn.Dropout(architecture.encoder_dropout)
+
+    def forward(self, frames: Tensor) -> Tensor:
+        patches = self.patch_embeddings["projection"](frames).flatten(2).transpose(1, 2)
+        tokens = torch.cat([self.cls_token.expand(len(frames), -1, -1), patches], dim=1)
+        return self.dropout(tokens + self.position_embeddings)
+
+
+class _EncoderLayer(nn.Module):
+    """Attention and MLP with layer norms and residual connections, for K of L tokens [N, K, encoder_width]."""
+
+    def __init__(self, architecture: PublicArchitecture) -> None:
+        super().__init__()
+        width, eps = architecture.encoder_width, architecture.encoder_eps
+        self.layernorm_before = nn.LayerNorm(width, eps=eps)
+        self.attention = _EncoderAttention(architecture)
+        self.layernorm_after = nn.LayerNorm(width, eps=eps)
+        self.mlp = _EncoderMLP(architecture)
+        self.dropout = nn.Dropout(architecture.encoder_dropout)
+
+    def forward(self, x: Tensor, context: Tensor) -> Tensor:
+        context = self.layernorm_before(context)
+        x = x + self.dropout(self.attention(context[:, : x.shape[1]], context))
+        return x + self.dropout(self.mlp(self.layernorm_after(x)))
+
+
+class _EncoderAttention(nn.Module):
+    """Attention of tokens [N, K, encoder_width] to context [N, L, encoder_width] -> [N, K, encoder_width]."""
+
+    def __init__(self, architecture: PublicArchitecture) -> None:
+        super().__init__()
+        width, bias = architecture.encoder_width, architecture.encoder_qkv_bias
+        self.heads, self.dropout = architecture.encoder_heads, architecture.encoder_attention_dropout
+        self.q_proj = nn.Linear(width, width, bias=bias)
+        self.k_proj = nn.Linear(width, width, bias=bias)
+        self.v_proj = nn.Linear(width, width, bias=bias)
+        self.o_proj = nn.Linear(width, width)
+
+    def forward(self, x: Tensor, context: Tensor) -> Tensor:
+        projected = (self.q_proj(x), self.k_proj(context), self.v_proj(context))
+        parts = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in projected)
+        dropout = self.dropout if self.training else 0.0
+        attended = functional.scaled_dot_product_attention(*parts, dropout_p=dropout)
+        return self.o_proj(attended.transpose(1, 2).flatten(2))
+
+
+class _EncoderMLP(nn.Module):
+    def __init__(self, architecture: PublicArchitecture) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(architecture.encoder_width, architecture.encoder_mlp)
+        self.fc2 = nn.Linear(architecture.encoder_mlp, architecture.encoder_width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc2(functional.gelu(self.fc1(x)))
+
+
+def _initialise(module: nn.Module) -> None:
+    """Initialise linear layers as Hugging Face's ViT does."""
+    if isinstance(module, nn.Linear | nn.Conv2d):
+        nn.init.trunc_normal_(module.weight, std=0.02)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)

@@ -13,9 +13,8 @@ from reachcost.core.atomic import write_file
 from reachcost.core.modules import StoredModule, write_module
 from reachcost.data.actions import ActionBlocks
 from reachcost.errors import ReachcostError
-from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
+from reachcost.worldmodels.compact import CompactArchitecture, CompactParts, ObjectArchitecture, ObjectParts
 from reachcost.worldmodels.jepa import JepaWorldModel
-from reachcost.worldmodels.objects import ObjectArchitecture, ObjectParts
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 from reachcost.worldmodels.training.plan import TrainingPlan
 

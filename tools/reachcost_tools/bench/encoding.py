@@ -11,7 +11,7 @@ from torch import Tensor
 
 from reachcost.data.latents import encode_logs
 from reachcost.tasks.registry import make_task
-from reachcost.worldmodels.public_architecture import PublicArchitecture
+from reachcost.worldmodels.public import PublicArchitecture
 from reachcost_tools.bench.entry import Entry, Side, Sides, in_threads
 from reachcost_tools.bench.models import compact, official, random_frames
 from reachcost_tools.bench.peers import normalised, public_model

@@ -13,7 +13,7 @@ import torch
 from reachcost.heads.recipe import Recipe
 from reachcost.planning.cem import CEM
 from reachcost.swm.costs import RepairedModel
-from reachcost.worldmodels.public_architecture import PublicArchitecture
+from reachcost.worldmodels.public import PublicArchitecture
 from reachcost_tools.bench.entry import Entry, Side, Sides
 from reachcost_tools.bench.models import official, random_frames
 from reachcost_tools.bench.peers import Family, information, normalised, public_model, solve

@@ -11,8 +11,7 @@ from reachcost.data.actions import ActionBlocks
 from reachcost.tasks.registry import make_task
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model, zoo
-from reachcost.worldmodels.public import PublicParts
-from reachcost.worldmodels.public_architecture import PublicArchitecture
+from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 
 BLOCKS = ActionBlocks(mean=(0.0, 0.0), std=(1.0, 1.0), low=(-1.0, -1.0), high=(1.0, 1.0), length=5)
 

@@ -21,8 +21,7 @@ from reachcost.core.seeding import EpisodeStreams
 from reachcost.planning.cem import CEM
 from reachcost.swm.package import import_stable_worldmodel, silence
 from reachcost.worldmodels.jepa import JepaWorldModel
-from reachcost.worldmodels.public import IMAGENET_MEAN, IMAGENET_STD
-from reachcost.worldmodels.public_architecture import PublicArchitecture
+from reachcost.worldmodels.public import IMAGENET_MEAN, IMAGENET_STD, PublicArchitecture
 
 Family = Literal["LeWM", "PLDM"]
 

@@ -20,7 +20,7 @@ from reachcost.planning.logged_actions import LoggedActions
 from reachcost.planning.planner import PlanContext
 from reachcost.tasks.registry import make_task
 from reachcost.worldmodels.jepa import JepaWorldModel
-from reachcost.worldmodels.public_architecture import PublicArchitecture
+from reachcost.worldmodels.public import PublicArchitecture
 from reachcost_tools.bench.entry import Entry, Side, Sides, in_threads
 from reachcost_tools.bench.models import compact, official, random_frames
 from reachcost_tools.bench.peers import SolverStreams, information, normalised, public_compact, public_model, solve

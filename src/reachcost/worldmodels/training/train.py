@@ -28,9 +28,8 @@ from reachcost.data.logs.episodes import require_logs
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 from reachcost.results.records import exclusive
-from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
+from reachcost.worldmodels.compact import CompactArchitecture, CompactParts, ObjectArchitecture, ObjectParts
 from reachcost.worldmodels.jepa import JepaWorldModel
-from reachcost.worldmodels.objects import ObjectArchitecture, ObjectParts
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 from reachcost.worldmodels.storage import read_world_model, write_world_model
 from reachcost.worldmodels.training.phases import Joint, Phase, Refinement
