@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from reachcost.costs.field import cost_fields
-from reachcost.experiments.closed_loop import outcomes
 from reachcost.experiments.experiment import Experiment
+from reachcost.experiments.runs import outcomes
 from reachcost.experiments.study import Setting
 from reachcost.planning.control import control
-from reachcost.results.figures.cost_fields import Panel, draw_cost_fields
+from reachcost.results.episode_figures import Panel, draw_cost_fields
 from reachcost.results.records import exclusive
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import SIZE, RouteProposal

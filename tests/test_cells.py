@@ -29,15 +29,12 @@ from reachcost.core.atomic import new_directory, private_directory, remove_lefto
 from reachcost.core.progress import ConsoleProgress, Progress
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.experiments.cells.cell import Cell, StudyRef, missing_of
-from reachcost.experiments.cells.executors import InProcess, LocalPool, Start
-from reachcost.experiments.cells.plan import plan_of
+from reachcost.experiments.cells.executors import InProcess, LocalPool, Recordings, Start, Worker
 from reachcost.experiments.cells.progress import Lines, Titles, Watch
 from reachcost.experiments.cells.ray_tasks import write_file
-from reachcost.experiments.cells.schedule import TableRequest
-from reachcost.experiments.cells.worker import Recordings, Worker
-from reachcost.experiments.experiment import Recording
+from reachcost.experiments.cells.schedule import TableRequest, plan_of
+from reachcost.experiments.experiment import Recording, shared_logs
 from reachcost.experiments.registry import request_of
-from reachcost.experiments.shared_logs import shared_logs
 from reachcost.experiments.study import Tables
 from reachcost.experiments.tables import TablePlan, TableRows, make_tables
 from reachcost.results.durations import Durations

@@ -25,8 +25,8 @@ from reachcost.core.json_files import read_as
 from reachcost.errors import ReachcostError
 from reachcost.experiments.cells.cell import StudyRef
 from reachcost.experiments.cells.schedule import TableRequest
-from reachcost.experiments.lines import Line
-from reachcost.experiments.tables import TablePlan, of_lines
+from reachcost.experiments.rows import RowPlan
+from reachcost.experiments.tables import TablePlan, plain_rows
 from reachcost.heads.storage import write_head
 from reachcost.report.audited import audited
 from reachcost.report.look import Parts, _coarse, look
@@ -623,8 +623,8 @@ def test_the_command_writes_a_page_and_names_it(tmp_path: Path, capsys: pytest.C
 def test_a_reproduction_shows_episodes_as_they_were_recorded_and_names_its_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = [Line("toponav-exact", cost, seeds=(3072,), single=True) for cost in ("raw", "trm", "random")]
-    brief = TablePlan("Brief.", ("success",), of_lines(("success",), lambda: lines))
+    lines = [RowPlan("toponav-exact", cost, seeds=(3072,), single=True) for cost in ("raw", "trm", "random")]
+    brief = TablePlan("Brief.", ("success",), plain_rows(("success",), lambda: lines))
     study, found = replace(STUDIES["toponav"], tables={"toponav": brief}), list[Scene]()
 
     def noted(experiment: Any, table: ResultTable) -> Scene:

@@ -17,11 +17,10 @@ import numpy as np
 import pytest
 
 from reachcost.errors import ReachcostError
-from reachcost.experiments.costs import cost_plan
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.lines import Line, mean_intervals, per_seed, table_row
 from reachcost.experiments.registry import all_figures, all_tables, groups, results_of, study_of
-from reachcost.experiments.study import Setting
+from reachcost.experiments.rows import RowPlan, mean_intervals, per_seed, table_row
+from reachcost.experiments.study import Setting, cost_plan
 from reachcost.experiments.tables import make_table
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
@@ -289,14 +288,14 @@ def test_intervals_contain_the_mean_and_are_never_points() -> None:
 
 def test_heads_on_one_world_model_add_no_certainty(finished: Path) -> None:
     experiment = Experiment(STUDY, finished, episodes=EPISODES["toponav"])
-    one = table_row(experiment, Line(KIND, "raw"), ("success", "final_geo"))
-    thrice = table_row(experiment, Line(KIND, "raw", head_seeds=(None, None, None)), ("success", "final_geo"))
+    one = table_row(experiment, RowPlan(KIND, "raw"), ("success", "final_geo"))
+    thrice = table_row(experiment, RowPlan(KIND, "raw", head_seeds=(None, None, None)), ("success", "final_geo"))
     assert thrice.n == 3 * one.n
     assert thrice.interval == one.interval
 
 
 def test_paper_values_stand_beside_their_own_seed() -> None:
     seeds = tuple(member.seed for member in STUDY.members[KIND])
-    singles = per_seed(Line(KIND, "raw"), seeds, [{"success": float(seed)} for seed in seeds])
+    singles = per_seed(RowPlan(KIND, "raw"), seeds, [{"success": float(seed)} for seed in seeds])
     assert [single.paper for single in singles] == [{"success": float(seed)} for seed in seeds]
     assert [single.seeds for single in singles] == [(seed,) for seed in seeds]

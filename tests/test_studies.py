@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 import reachcost as rc
-from reachcost.experiments.audited import AuditRun
-from reachcost.experiments.closed_loop import ControlRun, outcomes
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.lines import Line, difference_row
-from reachcost.experiments.ranking import SascRun
+from reachcost.experiments.rows import RowPlan, difference_row
+from reachcost.experiments.runs import AuditRun, ControlRun, SascRun, outcomes
 from reachcost.experiments.study import CostPlan, HeadPlan, Member, Setting
 from reachcost.experiments.tables import make_table
 from reachcost.tasks.exact import ExactDynamics
@@ -110,6 +108,6 @@ def test_the_last_bin_is_closed(tmp_path: Path) -> None:
 
 def test_a_difference_is_never_certain(tmp_path: Path) -> None:
     experiment = Experiment(STUDY, tmp_path, episodes=4)
-    row = difference_row(experiment, Line("sketch", "raw"), Line("sketch", "raw"))
+    row = difference_row(experiment, RowPlan("sketch", "raw"), RowPlan("sketch", "raw"))
     low, high = row.interval["success"]
     assert low < row.ours["success"] == 0 < high

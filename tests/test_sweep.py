@@ -14,10 +14,10 @@ from reachcost.commands.sweep import read_file, study_of_sweep
 from reachcost.core.progress import Progress
 from reachcost.errors import ReachcostError
 from reachcost.experiments.cells.cell import StudyRef, missing_of
+from reachcost.experiments.cells.executors import Recordings
 from reachcost.experiments.cells.schedule import TableRequest
-from reachcost.experiments.cells.worker import Recordings
 from reachcost.experiments.study import Study
-from reachcost.experiments.sweep.file import LONGEST
+from reachcost.experiments.sweep_file import LONGEST
 from reachcost.planning.cem import CEM
 
 from .small import contents

@@ -18,7 +18,7 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.experiments.cells.cell import Cell
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.lines import Line, audit_cell, audit_row, difference_row, line_runs, table_row
+from reachcost.experiments.rows import RowPlan, audit_cell, audit_row, difference_row, row_runs, table_row
 from reachcost.experiments.study import HeadPlan, Member, PoolPlan, Study
 from reachcost.experiments.tables import TablePlan, TableRows
 from reachcost.heads.recipe import Recipe
@@ -101,11 +101,11 @@ def draw(task: Task, model: WorldModel, goals: EvaluationSet, seed: int) -> np.n
     return draw_pools(task, model, goals, PLANNER.horizon, PLANNER.candidates, seed)
 
 
-LINES = [Line("sketch", cost) for cost in ("raw", "trm", "oracle", "random")]
+LINES = [RowPlan("sketch", cost) for cost in ("raw", "trm", "oracle", "random")]
 
 
 def keys_runs(experiment: Experiment) -> list[Cell]:
-    return [*line_runs(experiment, LINES, METRICS), audit_cell(experiment, LINES[1])]
+    return [*row_runs(experiment, LINES, METRICS), audit_cell(experiment, LINES[1])]
 
 
 def keys_rows(experiment: Experiment) -> list[TableRow]:

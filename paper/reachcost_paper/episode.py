@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from reachcost.experiments.closed_loop import closed_loop, loop_config
 from reachcost.experiments.experiment import Experiment, SettingRun
+from reachcost.experiments.runs import closed_loop, loop_config
 from reachcost.experiments.study import Setting
 from reachcost.planning.control import budget_of
 from reachcost.results.records import Columns, require_rows

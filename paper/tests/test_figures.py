@@ -18,12 +18,10 @@ from reachcost.cli import main
 from reachcost.errors import ReachcostError
 from reachcost.experiments import registry
 from reachcost.experiments.registry import all_figures, all_tables, draw, results_of
-from reachcost.results.figures.animation import HOLD, STEP, draw_replay
-from reachcost.results.figures.cost_fields import Panel
-from reachcost.results.figures.panels import PanelPlan, draw_panels, write_figure
-from reachcost.results.figures.styles import LOOKS
-from reachcost.results.published import Records
+from reachcost.results.episode_figures import HOLD, STEP, Panel, draw_replay
+from reachcost.results.figures import LOOKS, PanelPlan, draw_panels, write_figure
 from reachcost.results.records import is_recorded
+from reachcost.results.tables import Records
 from reachcost_paper.figures.bars import Bar, draw_bars
 from reachcost_paper.pusht import paper as pusht
 from reachcost_paper.toponav import paper as toponav

@@ -17,10 +17,9 @@ import pytest
 import torch
 
 from reachcost.data.latents import Latents
-from reachcost.experiments.closed_loop import ControlRun, outcomes
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.ranking import rankings
 from reachcost.experiments.registry import all_tables, studies
+from reachcost.experiments.runs import ControlRun, outcomes, rankings
 from reachcost.experiments.study import Setting, Study
 from reachcost.experiments.tables import make_table
 from reachcost.heads.recipe import Recipe
@@ -179,7 +178,7 @@ LONG = {"budget", "pusht-fresh", "temporal-geodesic", "tworoom-solved"}
 def test_a_table_comes_out_of_its_rows_byte_for_byte(
     name: str, tmp_path: Path, drawn_once: Callable[[str], Study], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reachcost.experiments.recorder.record_run", refuse)
+    monkeypatch.setattr("reachcost.experiments.cells.cell.record_run", refuse)
     monkeypatch.setattr("reachcost.experiments.cells.executors.computed", refuse)
     monkeypatch.setattr("reachcost.experiments.experiment.encode_logs", None)
     rows_alone(name, tmp_path)

@@ -11,10 +11,9 @@ import torch
 
 import reachcost as rc
 from reachcost.core.seeding import EpisodeStreams
-from reachcost.experiments.closed_loop import ControlRun, outcomes
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.lines import Line, line_values, table_row
-from reachcost.experiments.selection import execute_watched, selections
+from reachcost.experiments.rows import RowPlan, row_values, table_row
+from reachcost.experiments.runs import ControlRun, execute_watched, outcomes, selections
 from reachcost.experiments.study import Setting
 from reachcost.experiments.tables import make_table
 from reachcost.planning.control import control
@@ -58,10 +57,10 @@ def test_final_success_is_that_of_the_last_state(experiment: Experiment) -> None
 
 
 def test_a_line_counts_the_episodes_of_several_sets_together(experiment: Experiment) -> None:
-    whole = Line(MODEL, "raw", sets=sets(50))
-    parts = [line_values(experiment, part)["distance"] for part in whole.parts()]
+    whole = RowPlan(MODEL, "raw", sets=sets(50))
+    parts = [row_values(experiment, part)["distance"] for part in whole.parts()]
     assert [part.shape for part in parts] == [(1, 2)] * 3
-    np.testing.assert_array_equal(line_values(experiment, whole)["distance"], np.concatenate(parts, axis=1))
+    np.testing.assert_array_equal(row_values(experiment, whole)["distance"], np.concatenate(parts, axis=1))
     row = table_row(experiment, whole, ("success", "distance"))
     assert row.n == 6
     assert row.ours["distance"] == pytest.approx(np.mean(parts))

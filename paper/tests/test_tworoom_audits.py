@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reachcost.results.figures.dot_plot import Dot, draw_dots
+from reachcost.results.figures import Dot, draw_dots
 from reachcost_paper.figures.distributions import draw_distributions
 from reachcost_paper.tworoom import STUDY
 from tests.small import contents, small_table

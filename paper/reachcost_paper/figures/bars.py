@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.patheffects import Normal, Stroke
 
-from reachcost.results.figures.panels import PanelPlan
-from reachcost.results.figures.styles import INTERVAL, LOOKS, PAPER, Look
-from reachcost.results.published import Records
-from reachcost.results.tables import TableRow
+from reachcost.results.figures import INTERVAL, LOOKS, PAPER, Look, PanelPlan
+from reachcost.results.tables import Records, TableRow
 
 GAP = 0.6
 """Between groups, in bars."""

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from reachcost.results.figures.canvas import new_figure, write_picture
-from reachcost.results.figures.styles import COLOURS
+from reachcost.results.figures import COLOURS, new_figure, write_picture
 
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)))
 TICKS = (0, 1, 3, 10, 30, 100)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reachcost.results.figures.canvas import TITLE_SIZE, new_figure, write_picture
+from reachcost.results.figures import TITLE_SIZE, new_figure, write_picture
 
 
 def draw_film(strips: Mapping[str, np.ndarray], captions: Sequence[str], path: Path, heading: str) -> None:

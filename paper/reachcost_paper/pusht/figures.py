@@ -8,9 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle, Polygon
 
-from reachcost.results.figures.panels import PanelPlan
-from reachcost.results.figures.styles import BLUE
-from reachcost.results.published import Records
+from reachcost.results.figures import BLUE, PanelPlan
+from reachcost.results.tables import Records
 from reachcost.tasks.pusht.geometry import AGENT_RADIUS, WINDOW, corners
 from reachcost.tasks.pusht.task import PushT, angle_error
 from reachcost_paper.figures.bars import Wanted, bar_of, bar_panel, draw_bars

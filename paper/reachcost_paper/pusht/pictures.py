@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from reachcost.experiments.cells.cell import Cell
-from reachcost.experiments.closed_loop import outcomes
 from reachcost.experiments.experiment import Experiment
+from reachcost.experiments.runs import outcomes
 from reachcost.experiments.study import Setting
 from reachcost_paper.episode import EpisodeRun, visited
 from reachcost_paper.figures.film import draw_film

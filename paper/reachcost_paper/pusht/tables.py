@@ -11,23 +11,22 @@ import numpy as np
 from reachcost.core.seeding import generator
 from reachcost.experiments.cells.cell import Cell
 from reachcost.experiments.experiment import ORACLE, RANDOM, Experiment
-from reachcost.experiments.lines import (
-    Line,
+from reachcost.experiments.rows import (
+    RowPlan,
     audit_cell,
     audit_row,
     difference_row,
-    line_runs,
-    line_values,
     mean_intervals,
     metric_row,
     ranked,
+    row_runs,
+    row_values,
     table_row,
     together,
 )
-from reachcost.experiments.ranking import SascRun
-from reachcost.experiments.selection import SelectionRun, selections
+from reachcost.experiments.runs import SascRun, SelectionRun, selections
 from reachcost.experiments.study import Setting, Study
-from reachcost.experiments.tables import TablePlan, TableRows, of_lines
+from reachcost.experiments.tables import TablePlan, TableRows, plain_rows
 from reachcost.planning.cem import CEM
 from reachcost.results.tables import TableRow
 from reachcost.tasks.pusht.evaluation_sets import BUDGETS
@@ -81,13 +80,13 @@ FEWER = replace(FROM_LOGS, candidates=37, iterations=5, elites=8, keep_elites=4)
 Rows = list[TableRow]
 
 
-def line(cost: str, names: Sequence[str], reading: str = WHOLE, setting: str = "") -> Line:
+def line(cost: str, names: Sequence[str], reading: str = WHOLE, setting: str = "") -> RowPlan:
     """A cost on the episodes of some evaluation sets."""
     changes = {} if cost == RANDOM else READINGS[reading]
-    return Line(MODEL, cost, changes=changes, sets=tuple(names), setting=setting)
+    return RowPlan(MODEL, cost, changes=changes, sets=tuple(names), setting=setting)
 
 
-def offset_lines(offset: int, costs: Sequence[str], blockwise: Sequence[str] = ()) -> list[Line]:
+def offset_lines(offset: int, costs: Sequence[str], blockwise: Sequence[str] = ()) -> list[RowPlan]:
     """Costs over all evaluation seeds, floor and ceiling, in both readings, then single evaluation seeds."""
     names, means, by_seed = sets(offset), paper.means(offset), paper.by_seed(offset)
     lines = [replace(line(cost, names), paper=means.get(cost)) for cost in costs] + bounds(offset)
@@ -100,7 +99,7 @@ def offset_lines(offset: int, costs: Sequence[str], blockwise: Sequence[str] = (
     return lines
 
 
-def bounds(offset: int, setting: str = "") -> list[Line]:
+def bounds(offset: int, setting: str = "") -> list[RowPlan]:
     """Floor, and ceiling on the pairs of the first evaluation seed."""
     few = f"{setting}, {_pairs(SEEDS[0])}" if setting else _pairs(SEEDS[0])
     return [line(RANDOM, sets(offset), setting=setting), line(ORACLE, sets(offset)[:1], setting=few)]
@@ -110,7 +109,7 @@ def _pairs(seed: int) -> str:
     return f"pairs of seed {seed}"
 
 
-def sweep_lines() -> list[Line]:
+def sweep_lines() -> list[RowPlan]:
     """Hybrids by weight, then with heads of another seed."""
     lines = [replace(line(cost, sets(50)), paper={"success": value}) for cost, value in paper.SWEEP.items()]
     for cost, value in paper.SECOND_HEAD.items():
@@ -122,7 +121,7 @@ def sweep_lines() -> list[Line]:
 def difference_runs(experiment: Experiment) -> list[Cell]:
     """The closed loops that are compared."""
     lines = [line(cost, sets(offset), reading) for cost in COMPARED for offset in OFFSETS for reading in READINGS]
-    return line_runs(experiment, lines)
+    return row_runs(experiment, lines)
 
 
 def difference_rows(experiment: Experiment) -> Rows:
@@ -136,9 +135,9 @@ def difference_rows(experiment: Experiment) -> Rows:
     return rows
 
 
-def _difference(experiment: Experiment, offset: int, one: Line, against: Line) -> TableRow:
+def _difference(experiment: Experiment, offset: int, one: RowPlan, against: RowPlan) -> TableRow:
     row = difference_row(experiment, one, against, paper.difference(offset, one.cost, against.cost))
-    gains = line_values(experiment, one)["distance"] - line_values(experiment, against)["distance"]
+    gains = row_values(experiment, one)["distance"] - row_values(experiment, against)["distance"]
     ours = {"success": row.ours["success"], "distance": float(gains.mean())}
     return replace(row, ours=ours, interval={**row.interval, **mean_intervals({"distance": gains})}, extra=None)
 
@@ -174,7 +173,7 @@ def _selection_row(experiment: Experiment, offset: int, cost: str) -> TableRow:
     return metric_row(experiment, MODEL, cost, None, values, known, f"offset {offset}")
 
 
-def final_lines() -> list[Line]:
+def final_lines() -> list[RowPlan]:
     """Where episodes end, at the paper's offset and evaluation seed, then at every offset over all pairs."""
     lines = [
         replace(line(cost, sets(50)[:1], reading, f"offset 50, {_pairs(SEEDS[0])}, {reading}"), paper=printed)
@@ -192,8 +191,8 @@ def final_rows(experiment: Experiment) -> Rows:
     return [_final_row(experiment, one) for one in final_lines()]
 
 
-def _final_row(experiment: Experiment, one: Line) -> TableRow:
-    row, distances = table_row(experiment, one, OUTCOMES), line_values(experiment, one)["distance"][0]
+def _final_row(experiment: Experiment, one: RowPlan) -> TableRow:
+    row, distances = table_row(experiment, one, OUTCOMES), row_values(experiment, one)["distance"][0]
     ours = {**row.ours, "median": float(np.median(distances))}
     return replace(row, ours=ours, interval={**row.interval, "median": _median_interval(distances)})
 
@@ -212,7 +211,7 @@ def _median_interval(values: np.ndarray, resamples: int = 20_000) -> list[float]
     return np.quantile(np.median(drawn, axis=1), (0.025, 0.975)).tolist()
 
 
-def fresh_lines() -> list[Line]:
+def fresh_lines() -> list[RowPlan]:
     """The paper's protocol and ours on pairs that nothing was chosen on."""
     lines = []
     for offset in FAR_OFFSETS:
@@ -233,7 +232,7 @@ def fresh_lines() -> list[Line]:
     return lines
 
 
-def _fresh_line(cost: str, offset: int, seeds: tuple[int, ...], planner: CEM | None, setting: str) -> Line:
+def _fresh_line(cost: str, offset: int, seeds: tuple[int, ...], planner: CEM | None, setting: str) -> RowPlan:
     one = line(cost, sets(offset, seeds), setting=f"offset {offset}{setting}")
     return one if planner is None else replace(one, changes={"planner": planner})
 
@@ -244,7 +243,7 @@ def _offset(offset: int, costs: Sequence[str], blockwise: Sequence[str] = ()) ->
         "pairs for each of the evaluation seeds 3072 to 3074. Success is that at any time, final success that of the "
         "last state, distance the final task distance."
     )
-    rows = of_lines(OUTCOMES, lambda: offset_lines(offset, costs, blockwise))
+    rows = plain_rows(OUTCOMES, lambda: offset_lines(offset, costs, blockwise))
     return TablePlan(
         f"{note} {PROTOCOL}",
         OUTCOMES,
@@ -286,7 +285,7 @@ TABLES = {
     "pusht-sweep": TablePlan(
         f"The hybrid by the weight of its head, goal offset 50, 150 pairs, and with heads of another seed. {PROTOCOL}",
         OUTCOMES,
-        of_lines(OUTCOMES, sweep_lines),
+        plain_rows(OUTCOMES, sweep_lines),
     ),
     "pusht-differences": TablePlan(
         "Paired differences over the 150 pairs of an offset: success in points, final task distance in its own unit. "
@@ -317,7 +316,7 @@ TABLES = {
     "pusht-final-distance": TablePlan(
         f"Where episodes end. The median's interval resamples episodes, too. {PROTOCOL}",
         ("success", "distance", "median", "final_success"),
-        TableRows(lambda experiment: line_runs(experiment, final_lines()), final_rows),
+        TableRows(lambda experiment: row_runs(experiment, final_lines()), final_rows),
     ),
     "pusht-audit": TablePlan(
         "Which stage limits latent distance in the paper's protocol, by `reachcost audit`: 50 pairs of seed 3072 of "
@@ -343,7 +342,7 @@ TABLES = {
         "a plan, for five times as many actions. (Pairs of seeds 6001 to 6003 were given up after 50 of each offset, "
         "on which the paper's `hybrid` did as `raw`.)",
         OUTCOMES,
-        of_lines(OUTCOMES, fresh_lines),
+        plain_rows(OUTCOMES, fresh_lines),
         title="PushT, fresh pairs: the paper's planner, and one that plans to the end of the budget",
         drawn=("success", "distance"),
     ),

@@ -11,7 +11,7 @@ import numpy as np
 from reachcost.costs.latent import HeadCost
 from reachcost.experiments.cells.cell import Cell, RunSpec
 from reachcost.experiments.experiment import Recording
-from reachcost.experiments.lines import mean_intervals
+from reachcost.experiments.rows import mean_intervals
 from reachcost.experiments.tables import TableRows
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM

@@ -22,7 +22,7 @@ from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostWarning
 from reachcost.experiments.cells.cell import Cell, RunSpec
 from reachcost.experiments.experiment import Recording
-from reachcost.experiments.lines import mean_intervals
+from reachcost.experiments.rows import mean_intervals
 from reachcost.experiments.study import Study
 from reachcost.fitting.choose import LabelledRecipe
 from reachcost.fitting.repair import repair_latents

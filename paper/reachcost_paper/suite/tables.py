@@ -12,7 +12,7 @@ from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.costs.oracle import OracleGeodesic, exact_model
 from reachcost.experiments.cells.cell import RunSpec
 from reachcost.experiments.experiment import Recording
-from reachcost.experiments.lines import mean_intervals
+from reachcost.experiments.rows import mean_intervals
 from reachcost.experiments.study import Tables
 from reachcost.experiments.tables import TablePlan, TableRows
 from reachcost.planning.control import control

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 
-from reachcost.results.figures.maps import BLOCKED, GOAL, OPEN, START, draw_mark, draw_walls, draw_way
-from reachcost.results.figures.panels import PanelPlan
-from reachcost.results.published import Records
+from reachcost.results.episode_figures import BLOCKED, GOAL, OPEN, START, draw_mark, draw_walls, draw_way
+from reachcost.results.figures import PanelPlan
+from reachcost.results.tables import Records
 from reachcost.tasks.toponav.task import SIZE, TopoNav
 from reachcost_paper.figures.bars import bar_panel
 

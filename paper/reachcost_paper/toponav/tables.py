@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import cast
 
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.lines import Line, difference_row, line_runs, per_seed, table_row
+from reachcost.experiments.rows import RowPlan, difference_row, per_seed, row_runs, table_row
 from reachcost.experiments.study import Study
-from reachcost.experiments.tables import TablePlan, TableRows, of_lines
+from reachcost.experiments.tables import TablePlan, TableRows, plain_rows
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.tabular import tabulate
 from reachcost.results.tables import TableRow
@@ -36,10 +36,10 @@ READINGS_LEGEND = (
 TIE_BREAK = {"planner": CategoricalCEM(tie_break=1e-3)}
 
 
-def lines(*costs: str) -> list[Line]:
+def lines(*costs: str) -> list[RowPlan]:
     """A line for each cost; `+tie-break` after its name stands for the other planner."""
     return [
-        Line(
+        RowPlan(
             KIND,
             cost.removesuffix("+tie-break"),
             paper.RESULTS.get(cost),
@@ -56,7 +56,7 @@ READINGS = lines(
 )
 
 
-def with_seeds(means: list[Line]) -> list[Line]:
+def with_seeds(means: list[RowPlan]) -> list[RowPlan]:
     """Means, then single seeds."""
     singles = zip(*(per_seed(line, SEEDS) for line in means), strict=True)
     return [*means, *(line for one_seed in singles for line in one_seed)]
@@ -89,10 +89,10 @@ STUDY = Study(
         "toponav": TablePlan(
             f"{NOTE}\n\n{LEGEND}",
             METRICS,
-            TableRows(lambda experiment: line_runs(experiment, with_seeds(MEANS), METRICS), toponav_rows),
+            TableRows(lambda experiment: row_runs(experiment, with_seeds(MEANS), METRICS), toponav_rows),
         ),
         "toponav-readings": TablePlan(
-            f"{NOTE}\n\n{READINGS_LEGEND}", paper.METRICS, of_lines(paper.METRICS, lambda: with_seeds(READINGS))
+            f"{NOTE}\n\n{READINGS_LEGEND}", paper.METRICS, plain_rows(paper.METRICS, lambda: with_seeds(READINGS))
         ),
         "toponav-recipes": recipes.TABLE,
     },

@@ -15,10 +15,9 @@ from reachcost.core.seeding import generator
 from reachcost.data.logs import Logs
 from reachcost.data.probe import PROBE_ROWS, episode_split, fit_probe, score_readings
 from reachcost.experiments.cells.cell import Cell, RunSpec
-from reachcost.experiments.closed_loop import ControlRun
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.lines import Line, Values, difference_row, line_runs, measured, metric_row, ranked
-from reachcost.experiments.ranking import LoggedRun, SascRun
+from reachcost.experiments.rows import RowPlan, Values, difference_row, measured, metric_row, ranked, row_runs
+from reachcost.experiments.runs import ControlRun, LoggedRun, SascRun
 from reachcost.experiments.study import Member, Setting
 from reachcost.results.ranking import correlation, ranks
 from reachcost.results.records import Columns, require_rows
@@ -98,10 +97,10 @@ def statistics_rows(experiment: Experiment) -> Rows:
 
 def statistics_runs(experiment: Experiment) -> list[Cell]:
     """Rankings of the first world model, closed loops of all."""
-    lines = [Line("lewm", cost) for cost in ("raw", *REPAIRED)]
+    lines = [RowPlan("lewm", cost) for cost in ("raw", *REPAIRED)]
     return [
         *experiment.cells(map(SascRun, settings_of(DIFFERENCES, LEWM[:1]))),
-        *line_runs(experiment, lines),
+        *row_runs(experiment, lines),
     ]
 
 
@@ -121,9 +120,9 @@ def _ranking_differences(experiment: Experiment) -> Rows:
 
 
 def _success_differences(experiment: Experiment) -> Rows:
-    raw, printed, rows = Line("lewm", "raw"), paper.SUCCESS_DIFFERENCES, []
+    raw, printed, rows = RowPlan("lewm", "raw"), paper.SUCCESS_DIFFERENCES, []
     for cost in REPAIRED:
-        line, known = Line("lewm", cost), cost == "trm-paper"
+        line, known = RowPlan("lewm", cost), cost == "trm-paper"
         whole = {"success": float(np.mean(printed)), "p_value": paper.SIGN_FLIP}
         rows.append(difference_row(experiment, line, raw, whole if known else None))
         for number, seed in enumerate(SEEDS):
@@ -132,7 +131,7 @@ def _success_differences(experiment: Experiment) -> Rows:
     return rows
 
 
-def _without_test(experiment: Experiment, one: Line, base: Line, printed: Mapping[str, float] | None) -> TableRow:
+def _without_test(experiment: Experiment, one: RowPlan, base: RowPlan, printed: Mapping[str, float] | None) -> TableRow:
     row = difference_row(experiment, one, base, printed)
     return replace(row, ours={"success": row.ours["success"]})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from reachcost.experiments.lines import Line, bounds
+from reachcost.experiments.rows import RowPlan, bounds
 from reachcost_paper.tworoom.settings import FRESH_LOGS, KINDS, REPAIRED, REPLANNING, SEEDS, SET
 
 SETS = (SET, *FRESH_LOGS)
@@ -36,13 +36,13 @@ REPAIRED_NOTE = (
 )
 
 
-def solved() -> list[Line]:
+def solved() -> list[RowPlan]:
     """All sets together by what is executed, then one by one."""
     first = KINDS[0]
-    lines = [Line(first, cost, sets=SETS) for cost in ("raw", "trm", "oracle", "random")]
+    lines = [RowPlan(first, cost, sets=SETS) for cost in ("raw", "trm", "oracle", "random")]
     lines += [_default(kind, sets=SETS) for kind in KINDS]
     replanning = {"changes": {"planner": REPLANNING}, "setting": "replanning"}
-    lines.append(Line(first, "oracle", sets=SETS, **replanning))
+    lines.append(RowPlan(first, "oracle", sets=SETS, **replanning))
     lines += [_default(kind, sets=SETS, **replanning) for kind in KINDS]
     for name in SETS:
         here = {"changes": {"planner": REPLANNING, "evaluation": name}, "setting": f"replanning, {name}"}
@@ -50,11 +50,11 @@ def solved() -> list[Line]:
     return lines
 
 
-def _default(kind: str, **given: Any) -> Line:
-    return Line(kind, "trm-auto", head_seeds=(None, SECOND_HEAD), **given)
+def _default(kind: str, **given: Any) -> RowPlan:
+    return RowPlan(kind, "trm-auto", head_seeds=(None, SECOND_HEAD), **given)
 
 
-def repaired() -> list[Line]:
+def repaired() -> list[RowPlan]:
     """What is left of the logs, and what each source of labels makes of it."""
     lines = []
     for kind in KINDS:
@@ -62,10 +62,10 @@ def repaired() -> list[Line]:
             cost, _, part = name.rpartition("-")
             if kind != KINDS[0] and cost not in BESIDE:
                 continue
-            line = Line(kind, name, seeds=SEEDS[:1], setting=SETTINGS[part], shown=cost, single=True)
+            line = RowPlan(kind, name, seeds=SEEDS[:1], setting=SETTINGS[part], shown=cost, single=True)
             lines.append(line)
             if cost == "trm-auto":
                 again = {"setting": f"{line.setting}, replanning", "changes": {"planner": REPLANNING}}
                 lines.append(replace(line, **again))
-        lines.append(Line(kind, "raw", seeds=SEEDS[:1], single=True))
-    return [*lines, *bounds([Line(KINDS[0], "raw", seeds=SEEDS[:1], single=True)])]
+        lines.append(RowPlan(kind, "raw", seeds=SEEDS[:1], single=True))
+    return [*lines, *bounds([RowPlan(KINDS[0], "raw", seeds=SEEDS[:1], single=True)])]

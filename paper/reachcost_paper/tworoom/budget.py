@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reachcost.experiments.lines import BOUNDS, Line
+from reachcost.experiments.rows import BOUNDS, RowPlan
 from reachcost.planning.cem import CEM
 from reachcost_paper.tworoom.settings import FRESH_LOGS, KINDS, SET
 
@@ -46,19 +46,21 @@ def planned(name: str, candidates: int, iterations: int) -> CEM:
     )
 
 
-def lines() -> list[Line]:
+def lines() -> list[RowPlan]:
     """The paper's planner, then all of them with fewer rollouts; last what planners do with costs that mislead."""
-    found = [Line(kind, "trm-auto", sets=SETS, setting="CEM 300 x 10") for kind in KINDS]
+    found = [RowPlan(kind, "trm-auto", sets=SETS, setting="CEM 300 x 10") for kind in KINDS]
     for candidates, iterations in FEWER:
         for name in PLANNERS:
             planner = planned(name, candidates, iterations)
             setting = f"{name} {candidates} x {iterations}"
             found += [
-                Line(kind, "trm-auto", sets=SETS, changes={"planner": planner}, setting=setting) for kind in KINDS
+                RowPlan(kind, "trm-auto", sets=SETS, changes={"planner": planner}, setting=setting) for kind in KINDS
             ]
-    found.append(Line(KINDS[0], "raw", sets=SETS, setting="CEM 300 x 10"))
+    found.append(RowPlan(KINDS[0], "raw", sets=SETS, setting="CEM 300 x 10"))
     candidates, iterations = FEWER[-1]
     for name in ALONE:
         changes, setting = {"planner": planned(name, candidates, iterations)}, f"{name} {candidates} x {iterations}"
-        found += [Line(KINDS[0], cost, sets=SETS, changes=changes, setting=setting) for cost in ("raw", "trm-shuffled")]
-    return [*found, *(Line(KINDS[0], cost, sets=SETS) for cost in BOUNDS)]
+        found += [
+            RowPlan(KINDS[0], cost, sets=SETS, changes=changes, setting=setting) for cost in ("raw", "trm-shuffled")
+        ]
+    return [*found, *(RowPlan(KINDS[0], cost, sets=SETS) for cost in BOUNDS)]

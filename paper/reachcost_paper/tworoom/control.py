@@ -10,8 +10,8 @@ import numpy as np
 
 from reachcost.experiments.cells.cell import Cell
 from reachcost.experiments.experiment import Experiment, HeadRun
-from reachcost.experiments.lines import Line, bounds, line_runs, per_seed, table_row
-from reachcost.experiments.tables import TablePlan, TableRows, of_lines
+from reachcost.experiments.rows import RowPlan, bounds, per_seed, row_runs, table_row
+from reachcost.experiments.tables import TablePlan, TableRows, plain_rows
 from reachcost.planning.cem import CEM
 from reachcost.results.tables import TableRow
 from reachcost_paper.tworoom import paper
@@ -42,85 +42,87 @@ LEGEND = (
 )
 
 
-def high_distance() -> list[Line]:
+def high_distance() -> list[RowPlan]:
     """The headline: every cost on both kinds of models, then unclamped models and fresh evaluation sets."""
     printed = paper.HIGH_DISTANCE
     lines = [
-        Line("lewm", "raw", printed["lewm", "raw"]),
-        Line("lewm", "trm-complete", printed["lewm", "trm-complete"]),
-        Line("lewm", "trm-paper", printed["lewm", "trm-paper"], head_seeds=SEEDS),
-        Line("lewm", "trm", head_seeds=SEEDS),
-        Line("lewm", "shuffled", printed["lewm", "shuffled"]),
-        Line("lewm", "trm-shuffled"),
-        Line("lewm", "oracle", {"success": 100.0}),
-        Line("lewm", "oracle", {"success": 100.0}, **BEST),
-        Line("lewm", "trm", **BEST),
-        Line("lewm", "random"),
-        Line("pldm", "raw", printed["pldm", "raw"]),
-        Line("pldm", "trm-complete", printed["pldm", "trm-complete"]),
-        Line("pldm", "trm-paper"),
-        Line("pldm", "trm", head_seeds=SEEDS),
-        Line("pldm", "shuffled", printed["pldm", "shuffled"]),
+        RowPlan("lewm", "raw", printed["lewm", "raw"]),
+        RowPlan("lewm", "trm-complete", printed["lewm", "trm-complete"]),
+        RowPlan("lewm", "trm-paper", printed["lewm", "trm-paper"], head_seeds=SEEDS),
+        RowPlan("lewm", "trm", head_seeds=SEEDS),
+        RowPlan("lewm", "shuffled", printed["lewm", "shuffled"]),
+        RowPlan("lewm", "trm-shuffled"),
+        RowPlan("lewm", "oracle", {"success": 100.0}),
+        RowPlan("lewm", "oracle", {"success": 100.0}, **BEST),
+        RowPlan("lewm", "trm", **BEST),
+        RowPlan("lewm", "random"),
+        RowPlan("pldm", "raw", printed["pldm", "raw"]),
+        RowPlan("pldm", "trm-complete", printed["pldm", "trm-complete"]),
+        RowPlan("pldm", "trm-paper"),
+        RowPlan("pldm", "trm", head_seeds=SEEDS),
+        RowPlan("pldm", "shuffled", printed["pldm", "shuffled"]),
     ]
     unclamped = {"changes": {"clamp": False}, "setting": "unclamped"}
     lines += [
-        Line("lewm", "raw", printed["lewm", "raw"], **unclamped),
-        Line("lewm", "trm-paper", printed["lewm", "trm-paper"], **unclamped),
-        Line("lewm", "trm", **unclamped),
-        Line("pldm", "raw", printed["pldm", "raw"], **unclamped),
-        Line("pldm", "trm", **unclamped),
+        RowPlan("lewm", "raw", printed["lewm", "raw"], **unclamped),
+        RowPlan("lewm", "trm-paper", printed["lewm", "trm-paper"], **unclamped),
+        RowPlan("lewm", "trm", **unclamped),
+        RowPlan("pldm", "raw", printed["pldm", "raw"], **unclamped),
+        RowPlan("pldm", "trm", **unclamped),
     ]
     return lines + fresh_sets()
 
 
-def fresh_sets() -> list[Line]:
+def fresh_sets() -> list[RowPlan]:
     """The default head on two further high-distance sets."""
     return [
-        Line("lewm", cost, head_seeds=heads, changes={"evaluation": f"fresh-{number}"}, setting=f"fresh set {number}")
+        RowPlan(
+            "lewm", cost, head_seeds=heads, changes={"evaluation": f"fresh-{number}"}, setting=f"fresh set {number}"
+        )
         for number in (1, 2)
         for cost, heads in (("raw", (None,)), ("trm", SEEDS), ("oracle", (None,)), ("random", (None,)))
     ]
 
 
-def seeds_apart() -> list[Line]:
+def seeds_apart() -> list[RowPlan]:
     """Every world model by itself."""
     lines = [
         line
         for kind in ("lewm", "pldm")
         for cost in ("raw", "trm-complete", "trm-paper", "trm", "shuffled")
-        for line in per_seed(Line(kind, cost), SEEDS, paper.PER_SEED.get((kind, cost)))
+        for line in per_seed(RowPlan(kind, cost), SEEDS, paper.PER_SEED.get((kind, cost)))
     ]
-    return [*lines, *(line for bound in bounds([Line("lewm", "raw")]) for line in per_seed(bound, SEEDS))]
+    return [*lines, *(line for bound in bounds([RowPlan("lewm", "raw")]) for line in per_seed(bound, SEEDS))]
 
 
-def exclusion() -> list[Line]:
+def exclusion() -> list[RowPlan]:
     """What keeping the evaluation's episodes out of training changes."""
-    lines = [Line("lewm", cost, paper.EXCLUSION.get(cost)) for cost in ("raw", "trm-paper", "trm", "shuffled")]
+    lines = [RowPlan("lewm", cost, paper.EXCLUSION.get(cost)) for cost in ("raw", "trm-paper", "trm", "shuffled")]
     return [*lines, *bounds(lines)]
 
 
-def horizon() -> list[Line]:
+def horizon() -> list[RowPlan]:
     """Whole episodes against short gaps, on both distance-controlled sets and on the high-distance set."""
     costs = ("raw", "trm-paper", "trm-gap50", "trm")
     lines, raws = [], []
     for name, label in CONTROLLED.items():
         setting = ", ".join(filter(None, ("distance-controlled set", label)))
-        here = [Line("lewm", cost, changes={"evaluation": name}, setting=setting) for cost in costs]
+        here = [RowPlan("lewm", cost, changes={"evaluation": name}, setting=setting) for cost in costs]
         for line in here:
             printed = paper.HORIZON.get(line.cost)
             mean = None if printed is None else {"success": round(float(np.mean(printed)), 1)}
             singles = per_seed(line, SEEDS, printed and [{"success": value} for value in printed])
             lines += [replace(line, paper=mean), *singles]
         raws.append(here[0])
-    far = [Line("lewm", cost, setting="high-distance set") for cost in costs]
+    far = [RowPlan("lewm", cost, setting="high-distance set") for cost in costs]
     return [*lines, *far, *bounds([*raws, far[0]])]
 
 
-def temporal_ablation() -> list[Line]:
+def temporal_ablation() -> list[RowPlan]:
     """How many rows and pairs, which gaps: one world model, both distance-controlled sets."""
     lines = []
     for name, label in CONTROLLED.items():
-        one = Line("lewm", "trm", None, SEEDS[:1], changes={"evaluation": name}, setting=label, single=True)
+        one = RowPlan("lewm", "trm", None, SEEDS[:1], changes={"evaluation": name}, setting=label, single=True)
         heads = [
             replace(one, cost=head, shown="trm-paper", setting=_joined(label, drawn), paper={"success": value})
             for head, (drawn, value) in zip(ABLATION, paper.TEMPORAL_ABLATION.items(), strict=True)
@@ -133,13 +135,13 @@ def _joined(label: str, text: str) -> str:
     return f"{label}: {text}" if label else text
 
 
-def baselines() -> list[Line]:
+def baselines() -> list[RowPlan]:
     """Other costs, some with oracle labels, on the same candidates."""
     costs = [*paper.BASELINES, "decoded-xy", "trm-paper", "trm-symmetric", "hybrid", "trm", "random"]
-    return [Line("lewm", cost, paper.BASELINES.get(cost)) for cost in costs]
+    return [RowPlan("lewm", cost, paper.BASELINES.get(cost)) for cost in costs]
 
 
-def balanced_and_controlled() -> list[Line]:
+def balanced_and_controlled() -> list[RowPlan]:
     """Latent MSE on the smaller sets with budgets of 50 and 150 actions, and our head with 50."""
     lines = []
     sets = (("B", "", "balanced"), ("D", "", NEAR_SET), ("D", ", far set", FAR_SET))
@@ -150,18 +152,18 @@ def balanced_and_controlled() -> list[Line]:
                 printed = paper.BALANCED_AND_CONTROLLED[kind, f"{letter}{budget}"]
                 mean = {"success": round(float(np.mean(printed)), 1)}
                 changes = {"evaluation": name, **({"budget": budget} if budget != 50 else {})}
-                raw = Line(kind, "raw", mean, changes=changes, setting=setting)
+                raw = RowPlan(kind, "raw", mean, changes=changes, setting=setting)
                 lines += [raw, *per_seed(raw, SEEDS, [{"success": value} for value in printed])]
                 lines += [replace(raw, cost="trm", paper=None)] if budget == 50 else []
     return [*lines, *bounds([line for line in lines if line.kind == "lewm" and line.cost == "raw" and not line.single])]
 
 
-def solver_budget() -> list[Line]:
+def solver_budget() -> list[RowPlan]:
     """Whether more search helps latent MSE."""
     planners = {"300 x 10, 30 elites": {}, "1000 x 20, 100 elites": {"planner": CEM(5, 1000, 20, 100)}}
     lines = []
     for name, label in CONTROLLED.items():
-        one = Line("lewm", "raw", None, SEEDS[:1], changes={"evaluation": name}, setting=label, single=True)
+        one = RowPlan("lewm", "raw", None, SEEDS[:1], changes={"evaluation": name}, setting=label, single=True)
         for size, planner in planners.items():
             printed = dict(zip(("success", "same", "cross"), paper.SOLVER_BUDGET[size], strict=True))
             larger = {**one.changes, **planner}
@@ -170,21 +172,21 @@ def solver_budget() -> list[Line]:
     return lines
 
 
-def geodesic_bins() -> list[Line]:
+def geodesic_bins() -> list[RowPlan]:
     """How success depends on the length of the way, on the published and the fresh sets."""
-    published = [Line("lewm", cost, head_seeds=SEEDS) for cost in ("trm-paper", "trm")]
-    raw = Line("lewm", "raw")
+    published = [RowPlan("lewm", cost, head_seeds=SEEDS) for cost in ("trm-paper", "trm")]
+    raw = RowPlan("lewm", "raw")
     return [raw, *published, *bounds([raw]), *fresh_sets()]
 
 
-def _plan(note: str, metrics: tuple[str, ...], lines: Callable[[], list[Line]]) -> TablePlan:
-    return TablePlan(note, metrics, of_lines(metrics, lines))
+def _plan(note: str, metrics: tuple[str, ...], lines: Callable[[], list[RowPlan]]) -> TablePlan:
+    return TablePlan(note, metrics, plain_rows(metrics, lines))
 
 
 def exclusion_runs(experiment: Experiment) -> list[Cell]:
     """The runs behind the lines, and the heads that are checked."""
     heads = [HeadRun(member, cost) for cost in CHECKED_HEADS for member in LEWM]
-    return [*line_runs(experiment, exclusion(), RANKING), *experiment.cells(heads)]
+    return [*row_runs(experiment, exclusion(), RANKING), *experiment.cells(heads)]
 
 
 def exclusion_rows(experiment: Experiment) -> list[TableRow]:

@@ -8,8 +8,7 @@ from functools import partial
 
 from reachcost.audits.sasc import gaussian_pools
 from reachcost.data.evaluation import EvaluationSet
-from reachcost.experiments.costs import hybrid, symmetrised
-from reachcost.experiments.study import HeadPlan, Member, PoolPlan
+from reachcost.experiments.study import HeadPlan, Member, PoolPlan, hybrid, symmetrised
 from reachcost.heads.recipe import Recipe
 from reachcost.planning.cem import CEM
 from reachcost.protocols import WorldModel

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from reachcost.experiments.cells.cell import Cell, RunSpec
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.lines import Line, bounds, line_runs, table_row
+from reachcost.experiments.rows import RowPlan, bounds, row_runs, table_row
 from reachcost.labels.coverage import near_bottleneck
 from reachcost.results.records import Columns
 from reachcost.results.tables import TableRow
@@ -21,9 +21,9 @@ LAYOUT_METRICS = ("success", "rho_geo", "rank", "distance")
 MOVED = ("raw", "geodesic-mlp", "geodesic-hybrid", "trm-paper", "trm")
 
 
-def coverage_lines() -> list[Line]:
+def coverage_lines() -> list[RowPlan]:
     """Heads by the part of the logs that their pairs are of; one world model."""
-    one = Line("lewm", "trm", None, SEEDS[:1], single=True)
+    one = RowPlan("lewm", "trm", None, SEEDS[:1], single=True)
     lines = [
         replace(one, cost=f"geodesic-{name}", shown="geodesic-mlp", setting=name, paper=printed)
         for name, printed in paper.COVERAGE.items()
@@ -64,7 +64,7 @@ def coverage_runs(experiment: Experiment) -> list[Cell]:
     """The runs behind the lines, and the pairs of their heads."""
     lines = coverage_lines()
     pairs = [CoverageRun(line.cost) for line in lines if line.cost in experiment.study.heads]
-    return [*line_runs(experiment, lines, COVERAGE_METRICS), *experiment.cells(pairs)]
+    return [*row_runs(experiment, lines, COVERAGE_METRICS), *experiment.cells(pairs)]
 
 
 def coverage_rows(experiment: Experiment) -> list[TableRow]:
@@ -79,13 +79,13 @@ def coverage_rows(experiment: Experiment) -> list[TableRow]:
     return rows
 
 
-def layout_lines() -> list[Line]:
+def layout_lines() -> list[RowPlan]:
     """Costs of the public layout in other worlds: starts and goals drawn anew, world model and heads untouched."""
-    lines: list[Line] = []
+    lines: list[RowPlan] = []
     for evaluation in (SET, *LAYOUTS):
         setting = "public layout" if evaluation == SET else evaluation.replace("-", " ")
         here = [
-            Line(
+            RowPlan(
                 "lewm",
                 cost,
                 paper.LAYOUT.get((setting, cost)),

@@ -12,7 +12,7 @@ import numpy as np
 from reachcost.costs.latent import HeadCost
 from reachcost.experiments.cells.cell import RunSpec
 from reachcost.experiments.experiment import WEIGHTS, Experiment, HeadRun
-from reachcost.experiments.lines import Line, bounds, line_runs, metric_row, table_row
+from reachcost.experiments.rows import RowPlan, bounds, metric_row, row_runs, table_row
 from reachcost.experiments.study import Member
 from reachcost.experiments.tables import TableRows
 from reachcost.heads.regression import PairHead
@@ -31,19 +31,19 @@ PLACES = {None: "high-distance set", NEAR_SET: "near set", FAR_SET: "far set"}
 POOL = {"candidate_seed": 123}
 
 
-def subspace_lines() -> list[Line]:
+def subspace_lines() -> list[RowPlan]:
     """Planning with the rowspace or the residual alone."""
     lines, raws = [], []
     for name, label in CONTROLLED.items():
         setting = ", ".join(filter(None, ("distance-controlled set", label)))
         changes = {"changes": {"evaluation": name}, "setting": setting}
         lines += [
-            Line("lewm", cost, {"success": printed[number]}, (seed,), single=True, **changes)
+            RowPlan("lewm", cost, {"success": printed[number]}, (seed,), single=True, **changes)
             for cost, printed in paper.SUBSPACE.items()
             for number, seed in enumerate(SEEDS)
         ]
-        raws.append(Line("lewm", "raw", **changes))
-    far = [Line("lewm", cost, setting="high-distance set") for cost in paper.SUBSPACE]
+        raws.append(RowPlan("lewm", "raw", **changes))
+    far = [RowPlan("lewm", cost, setting="high-distance set") for cost in paper.SUBSPACE]
     return [*lines, *far, *bounds([*raws, far[0]])]
 
 
@@ -209,5 +209,5 @@ def features_rows(experiment: Experiment) -> list[TableRow]:
 
 
 SUBSPACE = TableRows(
-    lambda experiment: [*line_runs(experiment, subspace_lines()), *experiment.cells(SHARES)], subspace_rows
+    lambda experiment: [*row_runs(experiment, subspace_lines()), *experiment.cells(SHARES)], subspace_rows
 )

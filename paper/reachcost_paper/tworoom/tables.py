@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reachcost.experiments.study import Study
-from reachcost.experiments.tables import INTERVALS, TablePlan, TableRows, of_lines
+from reachcost.experiments.tables import INTERVALS, TablePlan, TableRows, plain_rows
 from reachcost.planning.cem import CEM
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost_paper.trace import METRICS
@@ -140,7 +140,7 @@ AUDITS = {
         "of the high-distance set; `hybrid` adds latent MSE to `geodesic-mlp`. The paper does not test temporal "
         "heads here.",
         stress.LAYOUT_METRICS,
-        of_lines(stress.LAYOUT_METRICS, stress.layout_lines),
+        plain_rows(stress.LAYOUT_METRICS, stress.layout_lines),
         "The public layout, and worlds that nothing was trained on",
         ("success", "rho_geo"),
     ),
@@ -167,21 +167,21 @@ BEYOND = {
     "tworoom-solved": _plan(
         beyond.SOLVED_NOTE,
         beyond.METRICS,
-        of_lines(beyond.METRICS, beyond.solved),
+        plain_rows(beyond.METRICS, beyond.solved),
         "The default repair on the published set and three more",
         ("success", "rho_geo"),
     ),
     "coverage-repair": _plan(
         beyond.REPAIRED_NOTE,
         beyond.METRICS,
-        of_lines(beyond.METRICS, beyond.repaired),
+        plain_rows(beyond.METRICS, beyond.repaired),
         "Heads by what is left of the logs",
         ("success", "rho_geo"),
     ),
     "budget": _plan(
         budget.NOTE,
         budget.METRICS,
-        of_lines(budget.METRICS, budget.lines),
+        plain_rows(budget.METRICS, budget.lines),
         "Planners by the rollouts that a plan may score",
         ("success", "steps"),
     ),

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from reachcost.experiments.cells.cell import Cell, RunSpec
-from reachcost.experiments.closed_loop import ControlRun, outcomes
 from reachcost.experiments.experiment import Experiment
+from reachcost.experiments.runs import ControlRun, outcomes
 from reachcost.experiments.study import Setting
 from reachcost.experiments.tables import TableRows
 from reachcost.results.records import Columns, require_rows

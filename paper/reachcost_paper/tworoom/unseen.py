@@ -11,9 +11,9 @@ import numpy as np
 
 from reachcost.errors import ReachcostError
 from reachcost.experiments.cells.cell import Cell, RunSpec
-from reachcost.experiments.closed_loop import ControlRun
 from reachcost.experiments.experiment import ORACLE, RANDOM, Experiment
-from reachcost.experiments.lines import measured, metric_row, together
+from reachcost.experiments.rows import measured, metric_row, together
+from reachcost.experiments.runs import ControlRun
 from reachcost.experiments.study import HeadPlan, Member, Setting
 from reachcost.labels.imagined import Imagination
 from reachcost.results.records import Columns, Run

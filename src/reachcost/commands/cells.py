@@ -81,7 +81,7 @@ def show_plan(requests: Sequence[TableRequest], out: Path, workers: int | None) 
 
     from reachcost.core.machine import cores
     from reachcost.core.progress import duration
-    from reachcost.experiments.cells.plan import plan_of
+    from reachcost.experiments.cells.schedule import plan_of
 
     parts = [*plan_of(requests, out, [PUBLISHED])]
     shown = Table("table", "cells", "done", "remain", "about", box=box.SIMPLE)

@@ -11,19 +11,16 @@ from reachcost.audits.sasc import gaussian_pools
 from reachcost.core.progress import Progress
 from reachcost.costs.field import cost_fields
 from reachcost.data.evaluation import EvaluationSet
-from reachcost.experiments.audited import AuditRun
 from reachcost.experiments.cells.cell import Cell
-from reachcost.experiments.closed_loop import outcomes
 from reachcost.experiments.experiment import Experiment
-from reachcost.experiments.lines import Line, line_runs, table_row
-from reachcost.experiments.ranking import SascRun
+from reachcost.experiments.rows import RowPlan, row_runs, table_row
+from reachcost.experiments.runs import AuditRun, SascRun, outcomes
 from reachcost.experiments.study import HeadPlan, Member, PoolPlan, Setting, Study
 from reachcost.experiments.tables import TablePlan, TableRows, Then, make_table
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
 from reachcost.protocols import WorldModel
-from reachcost.results.figures.animation import draw_replay
-from reachcost.results.figures.cost_fields import Panel, draw_cost_fields
+from reachcost.results.episode_figures import Panel, draw_cost_fields, draw_replay
 from reachcost.results.tables import ResultTable
 from reachcost.tasks.contract import Task
 from reachcost.tasks.tworoom import TwoRoom
@@ -64,15 +61,15 @@ NOTE = (
 )
 
 
-def lines() -> list[Line]:
+def lines() -> list[RowPlan]:
     """Every cost on one world model, then the repaired one with the planner that begins with logs."""
-    found = [Line("lewm", cost, PAPER.get(cost), (MEMBER.seed,), single=True) for cost in COSTS]
+    found = [RowPlan("lewm", cost, PAPER.get(cost), (MEMBER.seed,), single=True) for cost in COSTS]
     return [*found, replace(found[1], changes={"planner": CEM.experienced()}, setting="from logs, 37 x 5")]
 
 
 def runs(experiment: Experiment) -> list[Cell]:
     """Closed loops, and what tells why latent distance fails and TRM does not."""
-    return [*line_runs(experiment, lines(), OUTCOMES), *closer_look(experiment)]
+    return [*row_runs(experiment, lines(), OUTCOMES), *closer_look(experiment)]
 
 
 def closer_look(experiment: Experiment) -> list[Cell]:

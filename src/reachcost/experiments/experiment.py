@@ -1,9 +1,10 @@
-"""The one engine: what every run of a study shares, and its heads, each recorded once and then read back."""
+"""The engine of a study: what its runs share, and its heads, each recorded once and then read back."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -11,9 +12,12 @@ from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import torch
+from filelock import FileLock
 from torch import Tensor
 
 from reachcost.audits.sasc import execute, roll_out, to_goals
+from reachcost.core.arrays import open_memory_map
+from reachcost.core.atomic import new_directory
 from reachcost.core.progress import Progress, as_progress
 from reachcost.core.seeding import generator
 from reachcost.data.actions import blocks_of
@@ -23,11 +27,8 @@ from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.data.probe import PROBE_ROWS, LinearProbe, fit_probe
 from reachcost.errors import ReachcostError
-from reachcost.experiments.cells.cell import PENDING, Cell, RunSpec, StudyRef
-from reachcost.experiments.costs import cost_plan
-from reachcost.experiments.recorder import Recorder
-from reachcost.experiments.shared_logs import shared_logs
-from reachcost.experiments.study import HeadPlan, Member, Setting, Study, Tables
+from reachcost.experiments.cells.cell import PENDING, Cell, Recorder, RunSpec, StudyRef
+from reachcost.experiments.study import HeadPlan, Member, Setting, Study, Tables, cost_plan
 from reachcost.fitting.choose import LabelledRecipe, Labels
 from reachcost.fitting.fit import fit
 from reachcost.fitting.logged_audit import LoggedPools, logged_pools
@@ -368,3 +369,33 @@ class SettingRun(RunSpec):
     def needs(self, recording: Experiment) -> list[RunSpec]:
         """The heads behind its cost."""
         return [*recording.heads_of(self.setting).values()]
+
+
+def shared_logs(directory: Path, task: Task, settings: Mapping[str, Any]) -> Logs:
+    """What a task generates with these settings, drawn by whoever comes first and read as memory maps.
+
+    Args:
+        directory: Where the files are; it must not outlive the code that draws.
+        task: The world.
+        settings: What its logs are generated with.
+    """
+    said = json.dumps([type(task).__module__, type(task).__qualname__, task.world, settings], default=repr)
+    path = directory / f"logs-{hashlib.sha256(said.encode()).hexdigest()[:32]}"
+    with FileLock(path.with_suffix(".lock")):
+        if not path.exists():
+            logs = task.generate_logs(**settings)
+            if logs.observe not in (None, task.observe):
+                return logs  # nobody else could make its further columns
+            _write(logs, path)
+    names = json.loads((path / "columns.json").read_text(encoding="utf-8"))
+    columns = {name: open_memory_map(path / f"{number}.npy") for number, name in enumerate(names["columns"])}
+    return Logs(columns, np.load(path / "lengths.npy"), task.observe if names["observed"] else None)
+
+
+def _write(logs: Logs, path: Path) -> None:
+    with new_directory(path) as partial:
+        for number, column in enumerate(logs.columns.values()):
+            np.save(partial / f"{number}.npy", column)
+        np.save(partial / "lengths.npy", logs.lengths)
+        names = {"columns": [*logs.columns], "observed": logs.observe is not None}
+        (partial / "columns.json").write_text(json.dumps(names), encoding="utf-8")

@@ -16,7 +16,7 @@ from reachcost.experiments.cells.cell import StudyRef
 from reachcost.experiments.cells.schedule import TableRequest
 from reachcost.experiments.study import Tables
 from reachcost.experiments.tables import make_tables
-from reachcost.results.figures.panels import PanelPlan, write_figure
+from reachcost.results.figures import PanelPlan, write_figure
 from reachcost.results.records import exclusive
 from reachcost.results.tables import ResultTable
 

@@ -1,7 +1,4 @@
-"""A study, declared: what runs in one world, from which seeds, and which tables are made of it.
-
-Everything here is data. `Experiment` runs and records it, `lines.py` makes lines of tables from the records.
-"""
+"""A study, declared as data: what runs in one world, from which seeds, and which tables are made of it."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from reachcost.core.files import LONGEST_NAME, is_file_name
+from reachcost.costs.latent import DecodedDistance, HeadCost, HybridCost, LatentMSE, StandardisedL2, SubspaceCost
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
@@ -19,6 +17,7 @@ from reachcost.fitting.choose import Labels
 from reachcost.fitting.repair import HOLDOUT
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
+from reachcost.heads.regression import PairHead
 from reachcost.labels.imagined import Imagination
 from reachcost.planning.control import Proposal
 from reachcost.planning.planner import Planner
@@ -28,7 +27,7 @@ from reachcost.tasks.contract import Task
 if TYPE_CHECKING:
     from reachcost.experiments.experiment import Experiment
     from reachcost.experiments.tables import TablePlan
-    from reachcost.results.figures.panels import PanelPlan
+    from reachcost.results.figures import PanelPlan
 
 
 @dataclass(frozen=True)
@@ -187,7 +186,7 @@ class Study(Tables):
     heads: Mapping[str, HeadPlan] = field(default_factory=dict)
     """Learned costs by name."""
     costs: Mapping[str, CostPlan] = field(default_factory=dict)
-    """Custom costs, in addition to the heads and those of `experiments/costs.py`."""
+    """Custom costs, in addition to the heads and those of `experiments/study.py`."""
     foreign_sets: Mapping[str, Callable[[], tuple[Task, EvaluationSet]]] = field(default_factory=dict)
     """Evaluation sets of other logs or worlds; the heads run on them are those of the study's own set."""
     quick_planner: Planner | None = None
@@ -254,3 +253,47 @@ class Study(Tables):
 def _settings(planner: Any) -> dict[str, Any]:
     """The fields of a planner, which is a dataclass."""
     return {part.name: getattr(planner, part.name) for part in fields(planner)}
+
+
+COSTS = {
+    "raw": CostPlan(lambda experiment, model, heads: LatentMSE()),
+    "standardized-l2": CostPlan(lambda experiment, model, heads: StandardisedL2.of(experiment.latents(model).values)),
+    "decoded-xy": CostPlan(lambda experiment, model, heads: DecodedDistance(experiment.probe(model))),
+    "decoded-geodesic": CostPlan(
+        lambda experiment, model, heads: DecodedDistance(experiment.probe(model), experiment.task.distance)
+    ),
+    "rowspace": CostPlan(lambda experiment, model, heads: SubspaceCost(experiment.probe(model))),
+    "residual": CostPlan(lambda experiment, model, heads: SubspaceCost(experiment.probe(model), residual=True)),
+}
+
+
+def replacement(name: str) -> CostPlan:
+    """The head of that name in place of latent distance."""
+    return CostPlan(lambda experiment, model, heads: HeadCost(heads[name]), (name,))
+
+
+def hybrid(name: str, weight: float = 1.0) -> CostPlan:
+    """Latent distance plus the head of that name, so many times."""
+    return CostPlan(lambda experiment, model, heads: HybridCost(LatentMSE(), HeadCost(heads[name]), weight), (name,))
+
+
+def symmetrised(name: str) -> CostPlan:
+    """The pair head of that name with both input orders averaged."""
+
+    def build(experiment: object, model: str, heads: Mapping[str, LearnedHead]) -> HeadCost:
+        head = heads[name]
+        if not isinstance(head, PairHead):
+            raise ReachcostError(f"only a pair head has two input orders to average: {name!r} is a {head.kind} head")
+        return HeadCost(head.symmetrised())
+
+    return CostPlan(build, (name,))
+
+
+def cost_plan(study: Study, name: str) -> CostPlan:
+    """How a study builds the cost of that name."""
+    if name in study.heads:
+        return replacement(name)
+    plans = {**COSTS, **study.costs}
+    if name not in plans:
+        raise ReachcostError(f"there is no cost {name!r}: choose one of {', '.join((*study.heads, *plans))}")
+    return plans[name]

@@ -12,15 +12,14 @@ from typing import Any
 from reachcost.core.atomic import scratch_directory
 from reachcost.core.progress import Progress, as_progress
 from reachcost.experiments.cells.cell import Cell, RunSpec, StudyRef, missing_of, with_needs
-from reachcost.experiments.cells.executors import InProcess, Start
+from reachcost.experiments.cells.executors import InProcess, Recordings, Start
 from reachcost.experiments.cells.progress import Titles, Watch
 from reachcost.experiments.cells.schedule import TableRequest, completed
-from reachcost.experiments.cells.worker import Recordings
 from reachcost.experiments.experiment import Recording
-from reachcost.experiments.lines import Line, line_runs, table_row
+from reachcost.experiments.rows import RowPlan, row_runs, table_row
 from reachcost.experiments.study import Tables
 from reachcost.results.durations import Durations
-from reachcost.results.figures.dot_plot import Dot, draw_dots
+from reachcost.results.figures import Dot, draw_dots
 from reachcost.results.records import exclusive, require_intact_runs
 from reachcost.results.tables import SIMULATOR, ResultTable, TableRow
 
@@ -80,10 +79,10 @@ class TablePlan:
     """Draws another picture than dots with intervals."""
 
 
-def of_lines(metrics: tuple[str, ...], lines: Callable[[], Sequence[Line]]) -> TableRows:
+def plain_rows(metrics: tuple[str, ...], lines: Callable[[], Sequence[RowPlan]]) -> TableRows:
     """The rows of a table that is nothing but lines."""
     return TableRows(
-        lambda experiment: line_runs(experiment, lines(), metrics),
+        lambda experiment: row_runs(experiment, lines(), metrics),
         lambda experiment: [table_row(experiment, line, metrics) for line in lines()],
     )
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from reachcost.core.machine import machine
 from reachcost.errors import ReachcostError
-from reachcost.experiments.closed_loop import ControlRun, closed_loop
 from reachcost.experiments.experiment import Experiment, Recording
+from reachcost.experiments.runs import ControlRun, closed_loop
 from reachcost.experiments.study import Member, Setting
 from reachcost.report.look import Outcomes, Parts, choose, groups_of, look
 from reachcost.report.material import Material

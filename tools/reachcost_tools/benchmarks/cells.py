@@ -15,9 +15,9 @@ from reachcost.core.machine import cores
 from reachcost.experiments.cells.cell import StudyRef
 from reachcost.experiments.cells.executors import InProcess, LocalPool, Start
 from reachcost.experiments.cells.schedule import TableRequest
-from reachcost.experiments.lines import Line
+from reachcost.experiments.rows import RowPlan
 from reachcost.experiments.study import Study
-from reachcost.experiments.tables import make_tables, of_lines
+from reachcost.experiments.tables import make_tables, plain_rows
 from reachcost.results.records import read_run
 from reachcost_paper.tworoom import STUDY
 from reachcost_paper.tworoom.control import high_distance
@@ -30,10 +30,10 @@ TABLE, SEED = "high-distance", LEWM[0].seed
 def part() -> Study:
     """The table's lines of one LeWM, one head on each."""
     plan = STUDY.tables[TABLE]
-    return replace(STUDY, tables={TABLE: replace(plan, rows=of_lines(plan.metrics, lines))})
+    return replace(STUDY, tables={TABLE: replace(plan, rows=plain_rows(plan.metrics, lines))})
 
 
-def lines() -> list[Line]:
+def lines() -> list[RowPlan]:
     """Those that one world model has in the table."""
     return [replace(line, seeds=(SEED,), head_seeds=(None,)) for line in high_distance() if line.kind == "lewm"]
 

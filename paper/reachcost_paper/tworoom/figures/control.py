@@ -7,10 +7,8 @@ from functools import partial
 
 from matplotlib.axes import Axes
 
-from reachcost.results.figures.dot_plot import Dot, draw_metric
-from reachcost.results.figures.panels import PanelPlan
-from reachcost.results.figures.styles import LOOKS
-from reachcost.results.published import Records
+from reachcost.results.figures import LOOKS, Dot, PanelPlan, draw_metric
+from reachcost.results.tables import Records
 from reachcost_paper.figures.bars import Wanted, bar_panel
 from reachcost_paper.figures.distributions import draw_share, finish
 from reachcost_paper.tworoom.figures.diagrams import draw_method

@@ -5,8 +5,8 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 
 from reachcost.planning.cem import CEM
-from reachcost.results.figures.panels import PanelPlan
-from reachcost.results.published import Records
+from reachcost.results.figures import PanelPlan
+from reachcost.results.tables import Records
 from reachcost_paper.figures.diagram import FROZEN, LEARNED, Box, draw_diagram
 from reachcost_paper.tworoom.settings import PAPER_HEAD, POOLS
 

@@ -6,9 +6,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Arc
 
-from reachcost.results.figures.panels import PanelPlan
-from reachcost.results.figures.styles import BLUE, LOOKS, PAPER, SKY, VERMILLION, Look
-from reachcost.results.published import Records
+from reachcost.results.figures import BLUE, LOOKS, PAPER, SKY, VERMILLION, Look, PanelPlan
+from reachcost.results.tables import Records
 from reachcost_paper.figures.bars import bar_of, draw_bars, tidy
 from reachcost_paper.tworoom.settings import ABLATION, LEWM
 from reachcost_paper.tworoom.trace import GAPS, SAMPLED

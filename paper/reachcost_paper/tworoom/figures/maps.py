@@ -6,10 +6,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 
-from reachcost.results.figures.maps import BLOCKED, END, GOAL, OPEN, START, draw_mark, draw_walls, draw_way
-from reachcost.results.figures.panels import PanelPlan
-from reachcost.results.figures.styles import LOOKS
-from reachcost.results.published import Records
+from reachcost.results.episode_figures import BLOCKED, END, GOAL, OPEN, START, draw_mark, draw_walls, draw_way
+from reachcost.results.figures import LOOKS, PanelPlan
+from reachcost.results.tables import Records
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, SUCCESS_DISTANCE, Layout
 from reachcost.tasks.tworoom.renderer import BORDER_LINE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reachcost.results.figures.styles import LOOKS
+from reachcost.results.figures import LOOKS
 from reachcost_paper.figures.bars import Wanted, bar_panel
 from reachcost_paper.tworoom.figures.control import BARS, SUCCESS, by_seed, each
 from reachcost_paper.tworoom.settings import SEEDS

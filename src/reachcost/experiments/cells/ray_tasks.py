@@ -32,8 +32,7 @@ from reachcost.core.files import expand_path, redirect_paths, user_files
 from reachcost.core.machine import code_sha256, cores, versions
 from reachcost.errors import ReachcostError, reason_of
 from reachcost.experiments.cells.cell import Cell
-from reachcost.experiments.cells.executors import DIED, pickled
-from reachcost.experiments.cells.worker import Answer, Worker
+from reachcost.experiments.cells.executors import DIED, Answer, Worker, pickled
 from reachcost.results.records import read_run
 
 RETRIES = 5

@@ -1,4 +1,4 @@
-"""Cells are computed as soon as their needs are recorded, and recorded by this one process."""
+"""The schedule: cells are computed once their needs are recorded, and recorded by this process."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from reachcost.core.progress import Progress
 from reachcost.errors import ReachcostError
 from reachcost.experiments.cells.cell import Cell, StudyRef, missing_of
-from reachcost.experiments.cells.executors import DIED, Executor
+from reachcost.experiments.cells.executors import DIED, Executor, Recordings
 from reachcost.experiments.cells.progress import Watch
-from reachcost.experiments.cells.worker import Recordings
 from reachcost.experiments.experiment import Recording
+from reachcost.results.durations import Durations
+from reachcost.results.records import require_intact_runs
 
 
 class TableRequest(NamedTuple):
@@ -152,3 +154,37 @@ class Schedule:
             f"{told}{f'; {others} more need that' if others else ''}: all else is recorded; fix it, and the same "
             "command goes on"
         )
+
+
+class Part(NamedTuple):
+    """The cells of one kind in a table: how many are recorded, which are not, and how long these will take."""
+
+    table: str
+    kind: str
+    done: int
+    remaining: tuple[Cell, ...]
+    seconds: float
+    unknown: int
+    """Number of cells to which nothing comparable is on record."""
+
+
+def plan_of(requests: Sequence[TableRequest], out: Path, elsewhere: Sequence[Path] = ()) -> Iterator[Part]:
+    """What of every table is done and what remains, by kind of cell; nothing is computed or written.
+
+    Args:
+        requests: The tables; what several of them share remains in the first alone.
+        out: Their output directory, which need not exist.
+        elsewhere: Further output directories whose records tell what cells take.
+    """
+    require_intact_runs(out)
+    recordings, durations, counted = Recordings(out, Progress()), Durations([out, *elsewhere]), set[Path]()
+    for request in requests:
+        cells = request.cells(recordings)
+        missing = missing_of(cells)
+        done = Counter(cell.spec.kind for path, cell in cells.items() if path not in missing)
+        new = [cell for path, cell in missing.items() if path not in counted]
+        counted |= {*missing}
+        for kind in dict.fromkeys([*done, *(cell.spec.kind for cell in new)]):
+            remaining = tuple(cell for cell in new if cell.spec.kind == kind)
+            known = [seconds for cell in remaining if (seconds := cell.seconds(durations)) is not None]
+            yield Part(request.table, kind, done[kind], remaining, sum(known), len(remaining) - len(known))

@@ -9,7 +9,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from reachcost.results.figures.canvas import TITLE_SIZE, new_figure, write_picture
+from reachcost.results.figures import TITLE_SIZE, new_figure, write_picture
 
 LINE, GREY = "#1b3a57", "0.45"
 COLUMNS = 3

@@ -1,4 +1,4 @@
-"""A sweep as a study: its lists become members, heads, costs and lines, with floor and ceiling in its table."""
+"""A sweep as a study: its lists become members, heads, costs and rows, with floor and reference in its table."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from reachcost.audits.sasc import draw_pools
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, call_foreign
-from reachcost.experiments.costs import COSTS, hybrid
 from reachcost.experiments.experiment import ORACLE, RANDOM
-from reachcost.experiments.lines import BOUNDS, Line
-from reachcost.experiments.study import CostPlan, Member, PoolPlan, Study
-from reachcost.experiments.sweep.file import MOST, MOST_RUNS, Sweep
-from reachcost.experiments.sweep.placeholders import told
-from reachcost.experiments.tables import TablePlan, of_lines
+from reachcost.experiments.rows import BOUNDS, RowPlan
+from reachcost.experiments.study import COSTS, CostPlan, Member, PoolPlan, Study, hybrid
+from reachcost.experiments.sweep_file import MOST, MOST_RUNS, Sweep, told
+from reachcost.experiments.tables import TablePlan, plain_rows
 from reachcost.planning.planner import Planner
 from reachcost.protocols import WorldModel
 from reachcost.tasks.contract import Task
@@ -78,7 +76,7 @@ def sweep_study(sweep: Sweep, find: Finders) -> Study:
             costs=hybrids,
             groups=groups,
             headings={metric: (f"{name} %", 1) for metric, name in groups.items()},
-            tables={sweep.name: TablePlan(note, metrics, of_lines(metrics, lambda: lines))},
+            tables={sweep.name: TablePlan(note, metrics, plain_rows(metrics, lambda: lines))},
         )
 
 
@@ -89,12 +87,12 @@ def _lines(
     planners: Mapping[str, Planner],
     costs: Sequence[str],
     bounds: Sequence[str],
-) -> list[Line]:
+) -> list[RowPlan]:
     """Every combination, set by set and budget by budget, each of these with floor and ceiling."""
     parts = sets, sweep.budgets or (None,), planners, models, costs, sweep.seeds
     if (count := math.prod(map(len, parts))) > MOST_RUNS:
         raise ReachcostError(f"{sweep.file} asks for {count:,} closed loops: ask for at most {MOST_RUNS:,}")
-    lines: list[Line] = []
+    lines: list[RowPlan] = []
     for name, budget in product(sets, sweep.budgets or (None,)):
         protocol = {"evaluation": name, **({} if budget is None else {"budget": budget})}
         said = [name] * (len(sets) > 1) + [f"{budget} actions"] * (len(sweep.budgets) > 1)
@@ -102,8 +100,8 @@ def _lines(
             changes: dict[str, Any] = {**protocol, **({} if sweep.clamp else {"clamp": False})}
             changes |= {"planner": planner} if number else {}  # the first is the study's own
             setting = ", ".join([*said, *([called] * (len(planners) > 1))])
-            lines += [Line(model, cost, changes=changes, setting=setting) for model in models for cost in costs]
-        lines += [Line(models[0], bound, changes=protocol, setting=", ".join(said)) for bound in bounds]
+            lines += [RowPlan(model, cost, changes=changes, setting=setting) for model in models for cost in costs]
+        lines += [RowPlan(models[0], bound, changes=protocol, setting=", ".join(said)) for bound in bounds]
     return lines
 
 

@@ -9,12 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.experiments.audited import AuditRun
 from reachcost.experiments.cells.cell import Cell
-from reachcost.experiments.closed_loop import ControlRun, outcomes
 from reachcost.experiments.experiment import ORACLE, RANDOM, Experiment
-from reachcost.experiments.ranking import SascRun, rankings
-from reachcost.experiments.selection import SHARES as SELECTED_SHARES
+from reachcost.experiments.runs import SHARES as SELECTED_SHARES
+from reachcost.experiments.runs import AuditRun, ControlRun, SascRun, outcomes, rankings
 from reachcost.experiments.study import Setting
 from reachcost.results.stats import hierarchical_bootstrap, mean_std, newcombe, sign_flip_test, wilson
 from reachcost.results.tables import SIMULATOR, TableRow
@@ -30,7 +28,7 @@ Values = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Line:
+class RowPlan:
     """A line of a table: one cost on some members of a kind."""
 
     kind: str
@@ -54,7 +52,7 @@ class Line:
     single: bool = False
     """Whether the line stands for its one seed, not for a mean."""
 
-    def parts(self) -> list[Line]:
+    def parts(self) -> list[RowPlan]:
         """The line on each of its evaluation sets."""
         return [replace(self, sets=(), changes={**self.changes, "evaluation": name}) for name in self.sets] or [self]
 
@@ -70,7 +68,7 @@ class Line:
         return bool(set(RANKED) & set(metrics)) and self.cost != RANDOM and "planner" not in self.changes
 
 
-def line_runs(experiment: Experiment, lines: Iterable[Line], metrics: Sequence[str] = ("success",)) -> list[Cell]:
+def row_runs(experiment: Experiment, lines: Iterable[RowPlan], metrics: Sequence[str] = ("success",)) -> list[Cell]:
     """The runs behind some lines: closed loops, and rankings where metrics need them."""
     runs: list[Cell] = []
     for line in lines:
@@ -81,7 +79,7 @@ def line_runs(experiment: Experiment, lines: Iterable[Line], metrics: Sequence[s
     return runs
 
 
-def table_row(experiment: Experiment, line: Line, metrics: Sequence[str]) -> TableRow:
+def table_row(experiment: Experiment, line: RowPlan, metrics: Sequence[str]) -> TableRow:
     """Measure a line."""
     parts = [part.settings(experiment) for part in line.parts()]
     values = together([_part_values(experiment, line, settings, metrics) for settings in parts])
@@ -108,7 +106,7 @@ def table_row(experiment: Experiment, line: Line, metrics: Sequence[str]) -> Tab
     )
 
 
-def _part_values(experiment: Experiment, line: Line, settings: Sequence[Setting], metrics: Sequence[str]) -> Values:
+def _part_values(experiment: Experiment, line: RowPlan, settings: Sequence[Setting], metrics: Sequence[str]) -> Values:
     values = measured(experiment, settings)
     if line.is_ranked(metrics):
         values |= ranked(experiment, settings[:: len(line.head_seeds)])
@@ -128,7 +126,7 @@ def together(parts: Sequence[Values]) -> Values:
     return {metric: np.concatenate([part[metric] for part in parts if metric in part], axis=1) for metric in metrics}
 
 
-def line_values(experiment: Experiment, line: Line) -> Values:
+def row_values(experiment: Experiment, line: RowPlan) -> Values:
     """Outcome metrics of the closed-loop runs behind a line."""
     return together([measured(experiment, part.settings(experiment)) for part in line.parts()])
 
@@ -146,10 +144,10 @@ def ranked(experiment: Experiment, settings: Sequence[Setting]) -> Values:
 
 
 def difference_row(
-    experiment: Experiment, line: Line, against: Line, paper: Mapping[str, float] | None = None
+    experiment: Experiment, line: RowPlan, against: RowPlan, paper: Mapping[str, float] | None = None
 ) -> TableRow:
     """How much more success one line has than another on the same episodes, and the sign-flip test over members."""
-    mine, base = (line_values(experiment, one)["success"] for one in (line, against))
+    mine, base = (row_values(experiment, one)["success"] for one in (line, against))
     mine = mine.reshape(len(base), -1, base.shape[1]).mean(1)
     gains = mine - base
     low, high = hierarchical_bootstrap(gains[..., None], shared=True)[:, 0].tolist()
@@ -167,12 +165,12 @@ def difference_row(
     )
 
 
-def audit_cell(experiment: Experiment, line: Line) -> Cell:
+def audit_cell(experiment: Experiment, line: RowPlan) -> Cell:
     """The audit of the planner of the first member of a line."""
     return experiment.cell(AuditRun(line.settings(experiment)[0]))
 
 
-def audit_row(experiment: Experiment, line: Line) -> TableRow:
+def audit_row(experiment: Experiment, line: RowPlan) -> TableRow:
     """The stages of a planner and its verdict, for the first member of a line."""
     setting, run = line.settings(experiment)[0], experiment.recorder.read(audit_cell(experiment, line))
     found = json.loads(run.text("audit.json"))
@@ -212,7 +210,7 @@ def metric_row(
     )
 
 
-def per_seed(line: Line, seeds: Sequence[int], papers: Sequence[Mapping[str, float]] | None = None) -> list[Line]:
+def per_seed(line: RowPlan, seeds: Sequence[int], papers: Sequence[Mapping[str, float]] | None = None) -> list[RowPlan]:
     """One line for each member of a line."""
     return [
         replace(line, seeds=(seed,), paper=papers[number] if papers else None, single=True)
@@ -220,11 +218,11 @@ def per_seed(line: Line, seeds: Sequence[int], papers: Sequence[Mapping[str, flo
     ]
 
 
-def bounds(lines: Sequence[Line]) -> list[Line]:
+def bounds(lines: Sequence[RowPlan]) -> list[RowPlan]:
     """Floor and ceiling of every protocol among some lines, on the members of the first of them."""
     protocols = {tuple(line.changes.get(key) for key in PROTOCOL): line for line in reversed(lines)}
     return [
-        Line(
+        RowPlan(
             lines[0].kind,
             cost,
             seeds=line.seeds,

@@ -1,8 +1,9 @@
-"""One episode as a moving picture: the same start and goal under several costs, step by step over what they say."""
+"""Pictures of one episode: what a cost says about every place, and the executed path; as PNG and as GIF."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,100 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle
+from matplotlib.patches import Circle, Rectangle
+from matplotlib.ticker import MaxNLocator
 from PIL import Image
 from scipy.ndimage import distance_transform_edt
 
 from reachcost.core.atomic import write_file
-from reachcost.results.figures.cost_fields import Panel
-from reachcost.results.figures.maps import GOAL, START, WALL, draw_mark
+from reachcost.results.figures import BLUE, TITLE_SIZE, VERMILLION, Look, new_figure, write_picture
+
+START, GOAL, END = ("start", "o", "white", 9), ("goal", "*", "gold", 16), ("end", "X", "crimson", 9)
+"""Name, marker, colour and size of marks."""
+WALL = "0.25"
+BLOCKED, OPEN = Look("straight line, blocked", VERMILLION, dash="--"), Look("shortest way", BLUE)
+
+
+def draw_walls(axes: Axes, walls: Sequence[tuple[float, float, float, float]], low: float, high: float) -> None:
+    """Walls, each (x, y, width, height), in a square from `low` to `high`; y grows downwards."""
+    for x, y, width, height in walls:
+        axes.add_patch(Rectangle((x, y), width, height, facecolor=WALL, edgecolor="none"))
+    axes.set(xlim=(low, high), ylim=(high, low), aspect="equal")
+
+
+def draw_way(axes: Axes, places: np.ndarray, look: Look) -> None:
+    """A way through places [N, 2]."""
+    axes.plot(*places.T, color=look.colour, linestyle=look.dash, linewidth=2.2, label=look.name)
+
+
+def draw_mark(axes: Axes, mark: tuple[str, str, str, float], place: np.ndarray) -> None:
+    """A mark at a place [2]."""
+    label, marker, colour, size = mark
+    style = {"color": colour, "markeredgecolor": "black", "markersize": size, "linestyle": ""}
+    axes.plot(*place, marker, **style, label=label, zorder=6)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What one cost made of the episode.
+
+    Attributes:
+        title: Name of the cost.
+        outcome: How the episode came out.
+        unit: What the cost counts.
+        field: Cost of ending at places on a regular grid [rows, columns]; NaN where nobody can be.
+        path: Visited places [steps + 1, 2], as (x, y).
+        reached: Whether the goal was reached.
+        within: How near to the goal is there, if that is a matter of distance.
+    """
+
+    title: str
+    outcome: str
+    unit: str
+    field: np.ndarray
+    path: np.ndarray
+    reached: bool
+    within: float = 0.0
+
+
+def draw_cost_fields(
+    goal: np.ndarray, panels: Sequence[Panel], extent: tuple[float, float], path: Path, heading: str
+) -> None:
+    """Write a PNG with one panel per cost, side by side.
+
+    Args:
+        goal: The goal [2], as (x, y).
+        panels: What to draw.
+        extent: Lower and upper edge of the fields, the same for x and y; y grows downwards.
+        path: The file to write.
+        heading: A line above the panels.
+    """
+    figure = new_figure(5.2 * len(panels), 5.9, heading)
+    for number, panel in enumerate(panels, start=1):
+        _draw(figure.add_subplot(1, len(panels), number), goal, panel, extent)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    write_picture(figure, path)
+
+
+def _draw(axes: Axes, goal: np.ndarray, panel: Panel, extent: tuple[float, float]) -> None:
+    low, high = extent
+    colours = mpl.colormaps["cividis"].with_extremes(bad="0.25")
+    image = axes.imshow(panel.field, cmap=colours, vmin=0, extent=(low, high, high, low))
+    label, ticks = f"cost of ending at a place: {panel.unit}", MaxNLocator(5)
+    axes.figure.colorbar(image, ax=axes, location="bottom", shrink=0.8, ticks=ticks, label=label)
+    cell = (high - low) / len(panel.field)
+    centres = low + cell * (np.arange(len(panel.field)) + 0.5)
+    levels = np.linspace(np.nanmin(panel.field), np.nanmax(panel.field), 14)[1:-1]
+    axes.contour(centres, centres, panel.field, levels=levels, colors="white", linewidths=0.5, alpha=0.6)
+    axes.plot(*panel.path.T, color="crimson", linewidth=2.2, label="executed path")
+    draw_mark(axes, START, panel.path[0])
+    draw_mark(axes, GOAL, goal)
+    if not panel.reached:
+        draw_mark(axes, END, panel.path[-1])
+    axes.set_title(f"{panel.title}: {panel.outcome}", fontsize=TITLE_SIZE)
+    axes.set(xticks=[], yticks=[], xlim=(low, high), ylim=(high, low))
+
 
 DOTS = 130
 """Per inch."""

@@ -1,1 +1,0 @@
-"""Sweeps of one's own: a file of lists becomes a study with one table."""

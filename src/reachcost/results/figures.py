@@ -1,0 +1,264 @@
+"""Figures drawn from tables: panels, dots with intervals, and the looks of terminal costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from itertools import count, groupby
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure, SubFigure
+
+from reachcost.core.atomic import write_file
+from reachcost.results.tables import Records
+
+COLOURS = BLACK, BLUE, VERMILLION, SKY, GREEN, PINK, ORANGE = (
+    *("#000000", "#0072b2", "#d55e00", "#56b4e9", "#009e73", "#cc79a7", "#e69f00"),
+)
+"""Okabe and Ito's."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """A name for readers, and how it is drawn."""
+
+    name: str
+    colour: str
+    hatch: str = ""
+    dash: str | tuple[float, tuple[float, ...]] = "-"
+
+
+LOOKS = {
+    "raw": Look("raw latent distance", ORANGE, "///", "--"),
+    "trm-complete": Look("TRM, paper's recipe, all logs", BLUE),
+    "trm-paper": Look("TRM, paper's recipe", BLUE),
+    "trm-gap50": Look("the same, gaps up to 50 steps", SKY, "xxx", "-."),
+    "trm": Look("TRM, our recipe", GREEN, "\\\\\\", (0, (8, 2))),
+    "shuffled": Look("shuffled labels", "#b8b8b8", "...", ":"),
+    "oracle": Look("oracle", "#ffffff", "", (0, (1, 1))),
+    "decoded-xy": Look("decoded position", PINK, "++", (0, (5, 1, 1, 1))),
+    "rowspace": Look("position's 2 directions alone", SKY, "xxx", "-."),
+    "residual": Look("the other 190 alone", "#b8b8b8", "...", ":"),
+    "geodesic-mlp": Look("head on true distances", BLUE),
+    "task-state": Look("head on true distances", BLUE),
+    "hybrid": Look("hybrid: head and raw", PINK, "++", (0, (5, 1, 1, 1))),
+    "shuffled-hybrid": Look("hybrid, shuffled labels", "#b8b8b8", "...", ":"),
+}
+"""By name of the cost in tables."""
+INTERVAL = "ours, 95 % interval"
+PAPER: dict[str, Any] = {"marker": "D", "markerfacecolor": "white", "markeredgecolor": BLACK, "linestyle": ""}
+"""The paper's values: open marks, whatever they are beside of."""
+
+
+TITLE_SIZE = 11
+"""Of the title of a panel."""
+SVG: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "reachcost"}
+"""Text stays text, to be found, read aloud and edited, in the DejaVu Sans that matplotlib brings or what is like it;
+names of parts do not change from one time to the next."""
+
+
+def new_figure(width: float, height: float, heading: str = "") -> Figure:
+    """A figure of that many inches, with a line above it if there is a heading."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    if heading:
+        figure.suptitle(heading)
+    return figure
+
+
+def write_picture(figure: Figure, path: Path) -> None:
+    """Write a PNG in one step."""
+    picture = BytesIO()
+    figure.set_dpi(120)
+    _lay_out(figure)
+    FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})
+    write_file(path, picture.getvalue())
+
+
+def write_pictures(figure: Figure, path: Path, dpi: int, title: str, sources: str) -> list[Path]:
+    """Write a figure as SVG and as PNG, each in one step; the SVG says what it shows and what it was drawn from."""
+    _lay_out(figure)  # once for both
+    drawing, picture = BytesIO(), BytesIO()
+    with mpl.rc_context(SVG):
+        metadata = {"Title": title, "Source": sources, "Creator": "reachcost", "Date": None}
+        FigureCanvasSVG(figure).print_svg(drawing, metadata=metadata)
+    figure.set_dpi(dpi)
+    FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})
+    paths = [path.with_suffix(".svg"), path.with_suffix(".png")]
+    for file, content in zip(paths, (drawing, picture), strict=True):
+        write_file(file, content.getvalue())
+    return paths
+
+
+def _lay_out(figure: Figure) -> None:
+    """Give everything its place, once and for all: `savefig` would draw the whole figure for that, unseen."""
+    if engine := figure.get_layout_engine():
+        engine.execute(figure)
+        figure.set_layout_engine("none")
+
+
+OURS_COLOUR, PAPER_COLOUR = "#1b3a57", "#d1495b"
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One line of a picture.
+
+    Attributes:
+        label: What the line is about.
+        group: Lines of one group that follow each other share a background.
+        ours: Our value by metric.
+        interval: Its interval by metric.
+        paper: The paper's value by metric.
+    """
+
+    label: str
+    group: str
+    ours: Mapping[str, float]
+    interval: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    paper: Mapping[str, float] = field(default_factory=dict)
+
+
+def draw_dots(
+    dots: Sequence[Dot],
+    metrics: Mapping[str, str],
+    path: Path,
+    heading: str,
+    references: Mapping[str, tuple[float, str]] | None = None,
+) -> None:
+    """Write a PNG with one panel per metric, lines from top to bottom.
+
+    Args:
+        dots: The lines.
+        metrics: Heading of each metric.
+        path: The file to write.
+        heading: A line above the panels.
+        references: A value of a metric that deserves a line, and its name.
+    """
+    figure = new_figure(max(8.0, 2.6 + 2.9 * len(metrics)), 1.3 + 0.27 * len(dots), heading)
+    panels = [figure.add_subplot(1, len(metrics), place) for place in range(1, len(metrics) + 1)]
+    for axes, (metric, title) in zip(panels, metrics.items(), strict=True):
+        draw_metric(axes, dots, metric, labelled=axes is panels[0])
+        axes.set_title(title, fontsize=TITLE_SIZE)
+        if references and metric in references:
+            value, name = references[metric]
+            axes.axvline(value, color="0.35", linestyle="--", linewidth=1.2, label=name)
+    handles = {name: handle for axes in panels for handle, name in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=3, frameon=False)
+    write_picture(figure, path)
+
+
+def draw_metric(axes: Axes, dots: Sequence[Dot], metric: str, labelled: bool = True) -> None:
+    """One metric of every line, from top to bottom, with their labels or without."""
+    places = range(len(dots))
+    for number, (_, members) in enumerate(groupby(enumerate(dots), key=lambda dot: dot[1].group)):
+        first, *others = [place for place, _ in members]
+        if number % 2:
+            axes.axhspan(first - 0.5, [first, *others][-1] + 0.5, color="0.95", zorder=0)
+    axes.hlines(places, *_ends(dots, metric), color=OURS_COLOUR, linewidth=2.2)
+    ours = [(dot.ours[metric], place) for place, dot in enumerate(dots) if metric in dot.ours]
+    paper = [(dot.paper[metric], place) for place, dot in enumerate(dots) if metric in dot.paper]
+    if ours:
+        axes.plot(*zip(*ours, strict=True), "o", color=OURS_COLOUR, markersize=6, label="ours, 95 % interval")
+    if paper:
+        axes.plot(
+            *zip(*paper, strict=True), "D", markerfacecolor="none", color=PAPER_COLOUR, markersize=7, label="paper"
+        )
+    axes.grid(axis="x", color="0.88")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.set_yticks(places, [dot.label if labelled else "" for dot in dots])
+    axes.set_ylim(len(dots) - 0.5, -0.5)
+
+
+def _ends(dots: Sequence[Dot], metric: str) -> tuple[list[float], list[float]]:
+    nothing = (float("nan"), float("nan"))
+    bounds = [tuple(dot.interval.get(metric, nothing)) for dot in dots]
+    return [low for low, _ in bounds], [high for _, high in bounds]
+
+
+WIDEST = 9.5
+"""Inches of a row of panels; what does not fit goes below."""
+DOTS = 150
+"""Per inch, of PNGs."""
+LAST = (INTERVAL, "paper")
+"""What comes at the end of explanations."""
+STYLE: dict[Any, Any] = {"font.size": 9, "axes.titlesize": 9.5, "hatch.linewidth": 0.6, "legend.fontsize": 9}
+
+
+@dataclass(frozen=True)
+class PanelPlan:
+    """A panel of a figure, declared."""
+
+    title: str
+    """What it shows."""
+    draw: Callable[[Axes, Records], None]
+    """Draws it."""
+    tables: tuple[str, ...] = ()
+    """Tables that it is drawn from, with their runs."""
+    width: float = 4.6
+    """Inches, before a row is stretched to its figure."""
+    height: float = 3.0
+    """Inches."""
+
+
+def write_figure(name: str, panels: Sequence[PanelPlan], out: Path) -> list[Path]:
+    """Draw panels from the records below `out`, and write them as `out/figures/<name>.svg` and `.png`."""
+    records = Records(out)
+    with mpl.rc_context(STYLE):
+        figure = draw_panels(panels, records)
+        return write_pictures(figure, out / "figures" / name, DOTS, name, " ".join(records.used))
+
+
+def draw_panels(panels: Sequence[PanelPlan], records: Records) -> Figure:
+    """Panels in rows, lettered if there are several; below them what their marks mean, once for all."""
+    rows = _rows(panels)
+    heights = [max(panel.height for panel in row) for row in rows]
+    figure = new_figure(max(sum(panel.width for panel in row) for row in rows), sum(heights) + 0.4)
+    letters = (f"{letter}   " if len(panels) > 1 else "" for letter in ascii_uppercase)
+    below = figure.subfigures(len(rows), 1, height_ratios=heights, squeeze=False)[:, 0].tolist()
+    for row, part in zip(rows, below, strict=True):
+        grid = part.add_gridspec(1, len(row), width_ratios=[panel.width for panel in row])
+        for number, panel, letter in zip(count(), row, letters, strict=False):
+            axes = part.add_subplot(grid[0, number])
+            panel.draw(axes, records)
+            axes.set_title(f"{letter}{panel.title}", loc="left", fontweight="bold")
+    _explain(figure, below)
+    return figure
+
+
+def _rows(panels: Sequence[PanelPlan]) -> list[list[PanelPlan]]:
+    """Panels that fit side by side."""
+    rows: list[list[PanelPlan]] = []
+    for panel in panels:
+        if rows and sum(one.width for one in rows[-1]) + panel.width <= WIDEST:
+            rows[-1].append(panel)
+        else:
+            rows.append([panel])
+    return rows
+
+
+def _explain(figure: Figure, parts: Sequence[SubFigure]) -> None:
+    shared = [axes for part in parts for axes in part.axes if axes.get_legend() is None]
+    shown = [axes.get_legend_handles_labels() for axes in shared]
+    marks = {name: handle for handles, names in shown for handle, name in zip(handles, names, strict=True)}
+    if marks:
+        order = [*(name for name in marks if name not in LAST), *(name for name in LAST if name in marks)]
+        widest = 0.7 + 0.078 * max(map(len, marks))  # inches of a mark, its name and the gap behind it
+        columns = max(1, min(len(marks), int(figure.get_figwidth() / widest)))
+        figure.legend(
+            [marks[name] for name in order],
+            order,
+            loc="outside lower center",
+            ncols=columns,
+            frameon=False,
+            handlelength=2.8,
+        )
