@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import reachcost as rc
-from reachcost.data.fingerprint import name_of
+from reachcost.data.models import name_of
 from reachcost.errors import ReachcostWarning
 from reachcost.protocols import Observations
 from reachcost.tasks.tworoom import Layout, TwoRoom

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import reachcost as rc
-from reachcost.data.rollouts import history_of
+from reachcost.data.models import history_of
 from reachcost.errors import ReachcostError
 from reachcost.labels.pairs import PairSet
 from reachcost.peers.inverse import TakenActions

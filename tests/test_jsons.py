@@ -9,7 +9,7 @@ import pytest
 
 from reachcost.core import json_files as jsons
 from reachcost.core.json_files import parse_json, read_json, read_record
-from reachcost.data.frozen_sets import read_frozen
+from reachcost.data.evaluation import read_evaluation_set
 from reachcost.errors import ReachcostError
 from reachcost.results.tables import read_table
 from reachcost.tasks.tworoom.evaluation_sets import FROZEN
@@ -57,10 +57,10 @@ def test_files_are_read_up_to_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_damaged_evaluation_set_is_one_sentence(old: str, new: str, tmp_path: Path) -> None:
     text = (FROZEN / "balanced.json").read_text()
     (tmp_path / "set.json").write_text(text)
-    assert len(read_frozen(tmp_path / "set.json", np.float32)) == 40
+    assert len(read_evaluation_set(tmp_path / "set.json", np.float32)) == 40
     (tmp_path / "set.json").write_text(text.replace(old, new, 1))
     with pytest.raises(ReachcostError, match=r"set\.json is damaged .*: reinstall reachcost"):
-        read_frozen(tmp_path / "set.json", np.float32)
+        read_evaluation_set(tmp_path / "set.json", np.float32)
 
 
 def test_an_interval_has_two_ends(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_another_model_or_other_frames_are_encoded_anew(
 def kept(logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache in which these latents are kept in several pieces, of 100 rows each."""
     monkeypatch.setattr(module, "SAVE_EVERY", 1)
-    monkeypatch.setattr("reachcost.data.latent_cache.CHECKED", 1)
+    monkeypatch.setattr("reachcost.data.latents.CHECKED", 1)
     encode_logs(Counting(), logs, batch=100, cache=tmp_path)
     return tmp_path
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from reachcost.data.logs import Logs
-from reachcost.data.logs.hdf5 import ColumnOnDisk, open_logs, write_logs
+from reachcost.data.logs_hdf5 import ColumnOnDisk, open_logs, write_logs
 from reachcost.errors import ReachcostError
 from reachcost.tasks.tworoom import TwoRoom
 

@@ -16,9 +16,9 @@ import pytest
 
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
-from reachcost.data.logs.flat import episode_lengths
-from reachcost.data.logs.hdf5 import ColumnOnDisk, open_logs, write_logs
-from reachcost.data.logs.minari import FramesOfEpisodes
+from reachcost.data.logs_columns import episode_lengths
+from reachcost.data.logs_hdf5 import ColumnOnDisk, open_logs, write_logs
+from reachcost.data.logs_minari import FramesOfEpisodes
 from reachcost.errors import ReachcostError
 
 LENGTHS = np.array([3, 5])

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import reachcost as rc
 from reachcost.costs.checks import GroupedCost
-from reachcost.data.rollouts import encoded, ends_of
+from reachcost.data.models import encode_rows, predict_ends
 from reachcost.errors import ReachcostError
 from reachcost.planning.control import require_actions, require_planner
 from reachcost.protocols import Observations
@@ -216,5 +216,5 @@ def test_costs_are_not_blamed_for_what_a_foreign_planner_passes_on() -> None:
 
 
 def test_right_shapes_pass(model: ExactTopoNav, task: TopoNav) -> None:
-    latents = encoded(model, task.observe(task.cells[:3]), 3)
-    assert ends_of(model, latents[:, None], torch.zeros(3, 4, 2, 1, dtype=torch.long)).shape == (3, 4, 10)
+    latents = encode_rows(model, task.observe(task.cells[:3]), 3)
+    assert predict_ends(model, latents[:, None], torch.zeros(3, 4, 2, 1, dtype=torch.long)).shape == (3, 4, 10)

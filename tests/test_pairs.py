@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reachcost.core.seeding import generator
-from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.evaluation import EvaluationSet, logged_goals
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
-from reachcost.data.logs.goals import logged_goals
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.fitting.fit import fit
 from reachcost.heads.recipe import Recipe

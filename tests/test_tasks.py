@@ -15,10 +15,9 @@ from reachcost.audits.planner import Audit, audit_planner
 from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.costs.oracle import OracleGeodesic
 from reachcost.data.actions import ActionBlocks
-from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.evaluation import EvaluationSet, logged_goals
 from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs
-from reachcost.data.logs.goals import logged_goals
 from reachcost.errors import ReachcostError
 from reachcost.fitting.fit import fit
 from reachcost.heads.recipe import Recipe

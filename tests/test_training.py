@@ -23,7 +23,7 @@ from reachcost.core.progress import Progress
 from reachcost.core.seeding import generator
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
-from reachcost.data.logs.hdf5 import open_logs, write_logs
+from reachcost.data.logs_hdf5 import open_logs, write_logs
 from reachcost.errors import ReachcostError
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import TwoRoom
@@ -361,7 +361,7 @@ def test_the_task_that_is_named_draws_the_frames(tmp_path: Path, monkeypatch: py
 CHILD = """
 import os, signal, sys
 from reachcost.core import atomic as sealed
-from reachcost.data.logs.hdf5 import open_logs
+from reachcost.data.logs_hdf5 import open_logs
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.training import phases
 from reachcost.worldmodels.training.train import train_world_model

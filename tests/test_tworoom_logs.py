@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import reachcost
-from reachcost.data.frozen_sets import thawed
+from reachcost.data.evaluation import set_from_manifest
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
@@ -155,11 +155,11 @@ def test_a_changed_manifest_is_refused() -> None:
         changed = copy.deepcopy(manifest)
         changed[field][3][0] += 1
         with pytest.raises(ReachcostError, match="was changed since it was frozen"):
-            thawed(changed, np.float32)
+            set_from_manifest(changed, np.float32)
     with pytest.raises(ReachcostError, match="was changed since it was frozen"):
-        thawed({**manifest, "logs_sha256": "other"}, np.float32)
+        set_from_manifest({**manifest, "logs_sha256": "other"}, np.float32)
     subset = TASK.evaluation_set("balanced").subset(slice(3, 9))
-    assert thawed(to_manifest(subset), np.float32).fingerprint == subset.fingerprint
+    assert set_from_manifest(to_manifest(subset), np.float32).fingerprint == subset.fingerprint
 
 
 def test_frozen_sets_belong_to_the_public_layout() -> None:

@@ -13,8 +13,8 @@ import torch
 from reachcost.cli import main
 from reachcost.core.seeding import generator
 from reachcost.data.logs import Logs
-from reachcost.data.logs.hdf5 import open_logs, write_logs
-from reachcost.data.logs.names import WORLD
+from reachcost.data.logs_columns import WORLD_COLUMN
+from reachcost.data.logs_hdf5 import open_logs, write_logs
 from reachcost.errors import ReachcostError
 from reachcost.tasks.check import check_task
 from reachcost.tasks.tworoom import Layout, TwoRoom, VariedTwoRoom
@@ -97,7 +97,7 @@ def test_windows_of_an_update_are_of_a_few_worlds(logs: Logs) -> None:
     read: list[np.ndarray] = []
     training.train.read = lambda starts: read.append(starts)  # pyright: ignore[reportAttributeAccessIssue]
     training.train.draw(8, generator(0, "windows"), worlds=2)
-    worlds = logs.columns[WORLD][read[0]]
+    worlds = logs.columns[WORLD_COLUMN][read[0]]
     assert len(set(worlds[:4])) == len(set(worlds[4:])) == 1
     assert worlds[0] != worlds[4]
 

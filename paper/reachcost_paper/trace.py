@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from reachcost.costs.latent import LatentMSE
-from reachcost.data.rollouts import encoded
+from reachcost.data.models import encode_rows
 from reachcost.experiments.cells.cell import RunSpec
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.study import Setting
@@ -71,7 +71,7 @@ class TraceRun(RunSpec):
             paths[setting.cost] = path[: reached[0] + 1] if len(reached) else path
         states = np.concatenate([*paths.values()])
         model = recording.model(first.member.model)
-        latents, aim = (encoded(model, task.observe(some), len(some)) for some in (states, goal))
+        latents, aim = (encode_rows(model, task.observe(some), len(some)) for some in (states, goal))
         deviation = latents - latents.mean(0)
         places, components = task.plane().places(states), (deviation @ principal_directions(latents)).numpy()
         return {

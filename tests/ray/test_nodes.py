@@ -68,7 +68,7 @@ with Path({seen!r}).open("a") as seen:
 def test_a_world_of_ones_own_travels_with_its_logs(
     nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reachcost.data.logs.hdf5 import write_logs
+    from reachcost.data.logs_hdf5 import write_logs
 
     from ..toy import Corridor
 

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from reachcost.cli import main
-from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.evaluation import EvaluationSet, logged_goals
 from reachcost.data.logs import Logs
-from reachcost.data.logs.goals import logged_goals
-from reachcost.data.logs.hdf5 import open_logs, write_logs
+from reachcost.data.logs_hdf5 import open_logs, write_logs
 from reachcost.heads.regression import PairHead
 from reachcost.heads.storage import load_head, save_head
 from reachcost.swm.comparison import change_of, doubt_of, row_of

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from reachcost.data.logs.hdf5 import open_logs, write_logs
+from reachcost.data.logs_hdf5 import open_logs, write_logs
 from reachcost.swm.package import import_stable_worldmodel
 from reachcost.tasks.tworoom import Layout, TwoRoom
 from reachcost.tasks.tworoom.policy import expert_direction

@@ -13,10 +13,9 @@ from torch import Tensor
 from reachcost.costs.latent import HeadCost
 from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet
-from reachcost.data.fingerprint import fingerprint_of
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
-from reachcost.data.rollouts import history_of
+from reachcost.data.models import fingerprint_of, history_of
 from reachcost.planning.planner import SamplingPlanner
 from reachcost.protocols import Observations, TerminalCost, WorldModel
 from reachcost.tasks.contract import Task

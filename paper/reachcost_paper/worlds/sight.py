@@ -13,7 +13,7 @@ from torch import Tensor
 from reachcost.core.arrays import fingerprint_arrays
 from reachcost.core.seeding import generator
 from reachcost.data.actions import ActionBlocks, blocks_of
-from reachcost.data.rollouts import history_of
+from reachcost.data.models import history_of
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations, WorldModel
 from reachcost.tasks.contract import Task

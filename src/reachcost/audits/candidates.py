@@ -13,7 +13,7 @@ from reachcost.audits.sasc import draw_pools, execute, roll_out, to_goals
 from reachcost.audits.subject import Subject, once
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import require_finite
-from reachcost.data.rollouts import encoded
+from reachcost.data.models import encode_rows
 from reachcost.planning.control import budget_of
 
 EXECUTED = 64
@@ -81,7 +81,7 @@ def _execute(subject: Subject, places: EvaluationSet) -> Executed:
     start, predicted, goal = roll_out(task, subject.model, places, pools)
     ends = execute(task, places, pools if subject.blocks is None else subject.blocks.unroll(pools))
     reached = ends.reshape(-1, *places.goals.shape[1:])
-    true = encoded(subject.model, task.observe(reached), len(reached))
+    true = encode_rows(subject.model, task.observe(reached), len(reached))
     require_finite(true, "the end of a candidate in episode", np.repeat(places.episodes, EXECUTED))
     distance = to_goals(task.distance, ends, places) if task.offers("distance") else None
     return Executed(places.episodes, start, predicted, true.view(predicted.shape), goal, distance)

@@ -17,7 +17,7 @@ from reachcost.costs.checks import require_one_model, score
 from reachcost.costs.latent import asked_once
 from reachcost.data.evaluation import EvaluationSet, require_one_world, require_set
 from reachcost.data.latents import require_finite
-from reachcost.data.rollouts import encoded, ends_of
+from reachcost.data.models import encode_rows, predict_ends
 from reachcost.errors import ReachcostError, require_type
 from reachcost.planning.control import require_actions, some_action
 from reachcost.protocols import TerminalCost, WorldModel
@@ -126,11 +126,11 @@ def roll_out(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Latents of starts [E, D], of predicted ends of candidates [E, S, H, A] as [E, S, D], and of goals [E, D]."""
     start, goal = (
-        encoded(model, task.observe(states), len(states)) for states in (evaluation.starts, evaluation.goals)
+        encode_rows(model, task.observe(states), len(states)) for states in (evaluation.starts, evaluation.goals)
     )
     require_finite(start, "the start of episode", evaluation.episodes)
     require_finite(goal, "the goal of episode", evaluation.episodes)
-    return start, ends_of(model, start[:, None], torch.from_numpy(pools)), goal
+    return start, predict_ends(model, start[:, None], torch.from_numpy(pools)), goal
 
 
 def execute(task: Task, evaluation: EvaluationSet, pools: np.ndarray) -> np.ndarray:

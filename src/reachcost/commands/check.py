@@ -82,7 +82,7 @@ def _half(model: WorldModel, logs: Logs) -> str:
     import numpy as np
 
     from reachcost.costs.latent import LatentMSE
-    from reachcost.data.rollouts import encoded
+    from reachcost.data.models import encode_rows
     from reachcost.planning.cem import CEM
     from reachcost.planning.measurements import plan_change
     from reachcost.worldmodels.jepa import JepaWorldModel, halved
@@ -90,5 +90,5 @@ def _half(model: WorldModel, logs: Logs) -> str:
     if not isinstance(model, JepaWorldModel):
         raise ReachcostError(f"--half is for JEPA models, not for {type(model).__name__}: leave it out")
     rows = np.linspace(0, logs.rows - 1, 8).astype(np.int64)
-    latents = encoded(model, logs.observations(rows), len(rows))
+    latents = encode_rows(model, logs.observations(rows), len(rows))
     return str(plan_change(model, halved(model), LatentMSE(), latents, latents.flip(0), CEM(iterations=3)))

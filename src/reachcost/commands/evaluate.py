@@ -99,7 +99,7 @@ def _goals(
     world: Task, evaluation: str | None, held_out: Path | None, offset: int | None, episodes: int, seed: int
 ) -> tuple[EvaluationSet, EvaluationSet]:
     """The whole set that starts and goals come from, and those of it that are wanted."""
-    from reachcost.data.logs.goals import logged_goals
+    from reachcost.data.evaluation import logged_goals
 
     if held_out is None:
         if offset is not None:
@@ -118,14 +118,16 @@ def _require_public_frames(world: Task, logs: Logs, path: Path) -> None:
     """Refuse a dataset of another world, where starts and goals would not be what they were."""
     import numpy as np
 
-    from reachcost.data.observations import frames
+    from reachcost.data.observations import frames_of_size
 
     if "pixels" not in logs.columns or "state" not in logs.columns:
         return
     rows = np.linspace(0, logs.rows - 1, 8).astype(int)
     stored = np.stack([logs.columns["pixels"][row] for row in rows])
     # Means over areas as wide as a wall: what compressing and shrinking change is small there.
-    coarse = [frames({"pixels": some}, 16).astype(int) for some in (stored, world.render(logs.columns["state"][rows]))]
+    coarse = [
+        frames_of_size({"pixels": some}, 16).astype(int) for some in (stored, world.render(logs.columns["state"][rows]))
+    ]
     if (difference := np.abs(coarse[0] - coarse[1]).max()) > 40:
         raise ReachcostError(
             f"{path}: its frames differ from those of {world.world} by {difference} of 255: give logs of that world"

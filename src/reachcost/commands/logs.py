@@ -41,7 +41,7 @@ def generate_logs(
     """
     from reachcost.core.atomic import require_file
     from reachcost.core.progress import ConsoleProgress
-    from reachcost.data.logs.hdf5 import write_logs
+    from reachcost.data.logs_hdf5 import write_logs
 
     require_least(1, episodes=episodes)
     require_least(0, seed=seed)

@@ -57,7 +57,7 @@ def logs_option(path: Path, task: Task | None, named: bool = True) -> Logs:
         task: The world that they must be of.
         named: Whether the user named the task; one that is taken by default is only asked for frames.
     """
-    from reachcost.data.logs.hdf5 import open_logs
+    from reachcost.data.logs_hdf5 import open_logs
     from reachcost.tasks.logged import require_logs_of
 
     logs = open_logs(expand_path(path), observe=None if task is None else task.observe)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from reachcost.core.devices import refuse_if
 from reachcost.data.latents import model_identity
-from reachcost.data.rollouts import require_model
+from reachcost.data.models import require_model
 from reachcost.errors import ReachcostError, require_callable
 from reachcost.protocols import TerminalCost, WorldModel
 

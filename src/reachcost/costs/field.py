@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from reachcost.data.rollouts import encoded
+from reachcost.data.models import encode_rows
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 
@@ -22,7 +22,7 @@ class Places:
         places = grid.reshape(-1, 2)
         self._task, self._model, self._shape, self._free = task, model, grid.shape[:2], plane.free(places)
         states = plane.states(places[self._free])
-        self._latents = encoded(model, task.observe(states), len(states))
+        self._latents = encode_rows(model, task.observe(states), len(states))
 
     @torch.no_grad()
     def field(self, cost: TerminalCost, goals: np.ndarray) -> np.ndarray:
@@ -30,7 +30,7 @@ class Places:
 
         NaN is where nobody can be.
         """
-        goal = encoded(self._model, self._task.observe(goals), len(goals))
+        goal = encode_rows(self._model, self._task.observe(goals), len(goals))
         field = np.full((len(goals), len(self._free)), np.nan)
         field[:, self._free] = cost(self._latents.expand(len(goals), -1, -1), goal).cpu().numpy()
         return field.reshape(len(goals), *self._shape)

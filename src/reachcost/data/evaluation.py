@@ -1,13 +1,18 @@
-"""An evaluation set: fixed start and goal states, with the fingerprint by which records refer to it."""
+"""Evaluation sets: fixed start and goal states, read from frozen JSON files or sampled from logs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from reachcost.core.arrays import fingerprint_arrays
-from reachcost.errors import ReachcostError, require_type
+from reachcost.core.json_files import read_json
+from reachcost.core.seeding import generator
+from reachcost.data.logs import Logs
+from reachcost.errors import FOREIGN_ERRORS, ReachcostError, require_type
 
 COUNTED = np.empty(0, np.int64)
 """Stands for episode numbers that are not given."""
@@ -139,3 +144,90 @@ def require_one_world(world: str, evaluation: EvaluationSet) -> None:
             f"evaluation set {evaluation.name!r} belongs to {evaluation.world}, but the task is {world}: "
             "draw the set in this world"
         )
+
+
+ARRAYS = ("episodes", "source_rows", "source_episodes")
+
+
+def read_evaluation_set(path: Path, states: type[np.floating], **known: Any) -> EvaluationSet:
+    """The set in a file, which must be the one that was frozen.
+
+    Args:
+        path: The file.
+        states: The type of its states.
+        known: What the fingerprint does not cover: its name, world, budget.
+    """
+    try:
+        return set_from_manifest(read_json(path), states, **known)
+    except ReachcostError:
+        raise
+    except (OSError, *FOREIGN_ERRORS) as error:
+        raise ReachcostError(f"the evaluation set {path} is damaged ({error}): reinstall reachcost") from error
+
+
+def set_from_manifest(manifest: Any, states: type[np.floating], **known: Any) -> EvaluationSet:
+    """Rebuild a set and check its hash."""
+    evaluation = EvaluationSet(
+        starts=np.array(manifest["starts"], states),
+        goals=np.array(manifest["goals"], states),
+        seed=manifest["seed"],
+        logs_sha256=manifest["logs_sha256"],
+        **{name: np.array(manifest[name], np.int64) for name in ARRAYS},
+        **known,
+    )
+    if evaluation.fingerprint != manifest["sha256"]:
+        raise ReachcostError(f"evaluation set {evaluation.name!r} was changed since it was frozen: reinstall reachcost")
+    return evaluation
+
+
+def logged_goals(
+    logs: Logs,
+    offset: int,
+    count: int,
+    seed: int = 0,
+    *,
+    name: str | None = None,
+    world: str = "",
+    budget: int | None = None,
+) -> EvaluationSet:
+    """Draw a random start from each of some episodes; its goal is `offset` steps later in the same episode.
+
+    One from each, so that outcomes are independent.
+
+    Args:
+        logs: Episodes with the column `state`.
+        offset: Steps from start to goal.
+        count: How many to draw.
+        seed: Of the draw.
+        name: What to call the set; by default after the offset.
+        world: The world that the logs are of, `task.world`.
+        budget: Actions that an episode may execute; by default those of the task.
+
+    >>> from reachcost import make_task
+    >>> logged_goals(make_task("tworoom").generate_logs(20), offset=25, count=10)
+    EvaluationSet('offset-25', 10 episodes, seed 0)
+    """
+    if "state" not in logs.columns:
+        raise ReachcostError("these logs have no column 'state' to put the world into: goals need one")
+    if offset < 1 or count < 1:
+        raise ReachcostError(f"{count} goals {offset} steps later: ask for one or more of each")
+    long_enough = np.flatnonzero(logs.lengths > offset)
+    if len(long_enough) < count:
+        raise ReachcostError(
+            f"only {len(long_enough)} episodes last longer than {offset} steps, not {count}: ask for fewer or nearer"
+        )
+    rng = generator(seed, "logged-goals")
+    episodes = np.sort(rng.choice(long_enough, count, replace=False))
+    chosen = logs.offsets[episodes] + rng.integers(0, logs.lengths[episodes] - offset)
+    source = np.stack([chosen, chosen + offset], axis=1)
+    return EvaluationSet(
+        name=f"offset-{offset}" if name is None else name,
+        starts=logs.columns["state"][source[:, 0]],
+        goals=logs.columns["state"][source[:, 1]],
+        seed=seed,
+        source_rows=source,
+        source_episodes=logs.episode_of(source),
+        logs_sha256=logs.fingerprint,
+        world=world,
+        budget=budget,
+    )

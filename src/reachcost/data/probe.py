@@ -68,19 +68,19 @@ def fit_probe(latents: Tensor, targets: np.ndarray, alpha: float = 1.0, scaled: 
         raise ReachcostError(f"{len(latents)} latents and {len(targets)} targets: a probe needs two or more of both")
     x, y = latents.double(), torch.as_tensor(np.asarray(targets, np.float64))
     x_mean, y_mean = x.mean(0), y.mean(0)
-    unit = deviation(x) if scaled else torch.ones_like(x_mean)
+    unit = column_deviation(x) if scaled else torch.ones_like(x_mean)
     x, y = (x - x_mean) / unit, y - y_mean
     weight = torch.linalg.solve(x.T @ x + alpha * torch.eye(x.shape[1], dtype=x.dtype), x.T @ y) / unit[:, None]
     return LinearProbe(weight.float(), (y_mean - x_mean @ weight).float())
 
 
-def deviation(values: Tensor) -> Tensor:
+def column_deviation(values: Tensor) -> Tensor:
     """Standard deviation of each column [N, D] -> [D]; 1 where it does not vary."""
     found = values.std(0, correction=0)
     return torch.where(found > 0, found, 1.0)
 
 
-def lift(latents: Tensor, features: int = 256) -> Tensor:
+def add_random_features(latents: Tensor, features: int = 256) -> Tensor:
     """Latents [N, D] with fixed random features beside them [N, D + features]: what is bent can be read linearly, too.
 
     >>> lift(torch.zeros(3, 5), features=8).shape

@@ -22,9 +22,9 @@ from reachcost.core.progress import Progress, as_progress
 from reachcost.core.seeding import generator
 from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet
-from reachcost.data.fingerprint import fingerprint_of
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
+from reachcost.data.models import fingerprint_of
 from reachcost.data.probe import PROBE_ROWS, LinearProbe, fit_probe
 from reachcost.errors import ReachcostError
 from reachcost.experiments.cells.cell import PENDING, Cell, Recorder, RunSpec, StudyRef

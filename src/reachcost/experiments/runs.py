@@ -19,7 +19,7 @@ from reachcost.costs.latent import LatentMSE
 from reachcost.costs.oracle import OracleGeodesic, exact_model
 from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet
-from reachcost.data.rollouts import encoded
+from reachcost.data.models import encode_rows
 from reachcost.errors import ReachcostError
 from reachcost.experiments.experiment import ORACLE, RANDOM, Experiment, SettingRun
 from reachcost.experiments.study import Setting, cost_plan
@@ -248,7 +248,7 @@ class SelectionRun(SettingRun):
         model = recording.model(member.model, setting.clamp)
         if (blocks := blocks_of(model)) is None:
             raise ReachcostError(f"{member.model} does not say how its blocks stand for actions: nothing to execute")
-        context, goal = (encoded(model, task.observe(states), len(goals)) for states in (goals.starts, goals.goals))
+        context, goal = (encode_rows(model, task.observe(states), len(goals)) for states in (goals.starts, goals.goals))
         streams = EpisodeStreams(member.seed, "plan", goals.episodes, 0)
         found = self.planner.search(PlanContext(model, recording.cost(setting), context[:, None], goal, streams))
         plans = torch.cat([found.pool, found.mean[:, None]], dim=1)

@@ -12,9 +12,9 @@ import torch
 from reachcost.core.files import cache_directory
 from reachcost.core.progress import Progress
 from reachcost.core.seeding import generator
-from reachcost.data.fingerprint import fingerprint_of
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
+from reachcost.data.models import fingerprint_of
 from reachcost.fitting.choose import LabelledRecipe
 from reachcost.fitting.repair import repair_latents
 from reachcost.heads.base import LearnedHead

@@ -19,7 +19,7 @@ from reachcost.data.actions import blocks_of, discrete_actions
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, model_identity, require_latents_of
 from reachcost.data.logs import Logs
-from reachcost.data.rollouts import ends_of, history_of, require_model
+from reachcost.data.models import history_of, predict_ends, require_model
 from reachcost.errors import ReachcostError, require_numbers
 from reachcost.labels.graph import Graph, TransitionCounts, nearest, sharpness, shortest_times
 from reachcost.labels.pairs import exclude_from, require_counts, require_latents
@@ -107,7 +107,7 @@ def _next(model: WorldModel, path: list[Tensor], taken: list[Tensor]) -> Tensor:
         return model.step(path[-1], taken[-1]).cpu()  # the same as a rollout of one block, for many latents at once
     frames = min(len(path), history_of(model))
     context, blocks = torch.stack(path[-frames:], dim=1), torch.stack(taken[-frames:], dim=1)
-    return ends_of(model, context, blocks[:, None])[:, 0].cpu()
+    return predict_ends(model, context, blocks[:, None])[:, 0].cpu()
 
 
 class ImaginedPairs(GraphPairs):

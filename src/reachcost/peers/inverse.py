@@ -17,11 +17,9 @@ from reachcost.core.progress import Progress, as_progress
 from reachcost.core.seeding import torch_seed
 from reachcost.data.actions import ActionBlocks, blocks_of, discrete_actions
 from reachcost.data.evaluation import EvaluationSet
-from reachcost.data.fingerprint import name_of
 from reachcost.data.latents import encode_logs
-from reachcost.data.logs import Logs
-from reachcost.data.logs.episodes import require_logs
-from reachcost.data.rollouts import require_model
+from reachcost.data.logs import Logs, require_logs
+from reachcost.data.models import name_of, require_model
 from reachcost.errors import ReachcostError, require_numbers, require_type
 from reachcost.fitting.loop import chosen, train
 from reachcost.fitting.repair import HOLDOUT

@@ -16,9 +16,8 @@ from reachcost.core.seeding import EpisodeStreams
 from reachcost.costs.checks import GroupedCost, require_one_model
 from reachcost.data.actions import ActionBlocks, blocks_of
 from reachcost.data.evaluation import EvaluationSet, require_one_world, require_set
-from reachcost.data.fingerprint import name_of
 from reachcost.data.latents import Latents, require_finite, require_latents_of
-from reachcost.data.rollouts import encoded, history_of, require_model
+from reachcost.data.models import encode_rows, history_of, name_of, require_model
 from reachcost.errors import ReachcostError, require_type
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
@@ -325,7 +324,7 @@ class _Episodes:
         self.number = np.tile(evaluation.episodes, len(costs))
         self.states = np.concatenate([evaluation.starts] * len(costs))
         self.goals = np.concatenate([evaluation.goals] * len(costs))
-        self.goal_latents = encoded(model, task.observe(self.goals), len(self.goals))
+        self.goal_latents = encode_rows(model, task.observe(self.goals), len(self.goals))
         require_finite(self.goal_latents, "the goal of episode", self.number)
         self._reached = np.array(task.success(self.states, self.goals))
         self._steps = np.where(self._reached, 0, budget)
@@ -337,7 +336,7 @@ class _Episodes:
 
     def latents(self, rows: np.ndarray, ago: int = 0) -> Tensor:
         """What the model makes of the states that some rows had so many actions ago [N, D]."""
-        latents = encoded(self._model, self._task.observe(self._path[-1 - ago][rows]), len(rows))
+        latents = encode_rows(self._model, self._task.observe(self._path[-1 - ago][rows]), len(rows))
         require_finite(latents, "episode", self.number[rows])
         return latents
 

@@ -12,8 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from reachcost.core.parallel import one_thread
 from reachcost.core.seeding import EpisodeStreams
 from reachcost.data.evaluation import EvaluationSet
-from reachcost.data.fingerprint import parts_of
-from reachcost.data.rollouts import encoded, ends_of
+from reachcost.data.models import encode_rows, parts_of, predict_ends
 from reachcost.errors import ReachcostError
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import require_actions, require_planner
@@ -80,7 +79,7 @@ def cost_per_action(
         raise ReachcostError(
             "the first plan of one that shrinks, or begins with logs, is not like its others: measure without"
         )
-    start, goal = (encoded(model, task.observe(ends), len(ends)) for ends in (evaluation.starts, evaluation.goals))
+    start, goal = (encode_rows(model, task.observe(ends), len(ends)) for ends in (evaluation.starts, evaluation.goals))
 
     def plan() -> Tensor:
         streams = EpisodeStreams(seed, "plan", evaluation.episodes, 0)
@@ -135,7 +134,7 @@ def plan_change(
     noise = torch.from_numpy(streams().normal(planner.candidates, planner.horizon, model.action_dim))
     chosen, plans = [], []
     for one in (model, other):
-        best = lowest(cost(ends_of(one, start[:, None], noise), goal), planner.elites)
+        best = lowest(cost(predict_ends(one, start[:, None], noise), goal), planner.elites)
         chosen.append([set(row) for row in best.tolist()])
         plans.append(planner.plan(PlanContext(one, cost, start[:, None], goal, streams())))
     shared = [len(mine & theirs) / planner.elites for mine, theirs in zip(*chosen, strict=True)]

@@ -17,8 +17,7 @@ from reachcost.core.devices import move_to_device
 from reachcost.core.parallel import parallel_map
 from reachcost.core.seeding import EpisodeStreams
 from reachcost.data.actions import blocks_of
-from reachcost.data.fingerprint import name_of
-from reachcost.data.rollouts import ends_of
+from reachcost.data.models import name_of, predict_ends
 from reachcost.errors import ReachcostError, require_type
 from reachcost.heads.inverse import InverseDynamics
 from reachcost.protocols import TerminalCost, WorldModel
@@ -89,7 +88,7 @@ class PlanContext:
         if self.past is not None:
             past = self.past[:, None].expand(-1, actions.shape[1], -1, -1)
             actions = torch.cat([past.to(actions), actions], dim=2)
-        return ends_of(self.model, self.latents, actions)
+        return predict_ends(self.model, self.latents, actions)
 
     def costs(self, actions: Tensor) -> Tensor:
         """Costs [B, S] of candidates [B, S, H, A]; lower is better."""

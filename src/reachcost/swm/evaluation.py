@@ -21,7 +21,7 @@ from reachcost.data.actions import ActionBlocks
 from reachcost.data.evaluation import EvaluationSet, require_one_world
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
-from reachcost.data.logs.hdf5 import write_logs
+from reachcost.data.logs_hdf5 import write_logs
 from reachcost.errors import ReachcostError
 from reachcost.planning.cem import CEM
 from reachcost.swm.experience import FromLogs

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from reachcost.data.actions import ActionBlocks
-from reachcost.data.fingerprint import digest, parts_of
+from reachcost.data.models import digest, parts_of
 from reachcost.errors import ReachcostError, require_type
 from reachcost.protocols import Observations
 from reachcost.tasks.contract import Task, require_task

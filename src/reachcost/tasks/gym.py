@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from reachcost.core.seeding import generator
-from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.evaluation import EvaluationSet, logged_goals
 from reachcost.data.logs import Logs
-from reachcost.data.logs.goals import logged_goals
 from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError, require_type
 from reachcost.protocols import Observations

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from reachcost.core.devices import device_of
 from reachcost.data.actions import ActionBlocks, blocks_of
-from reachcost.data.fingerprint import fingerprint_of, name_of
 from reachcost.data.logs import Logs
-from reachcost.data.rollouts import history_of
+from reachcost.data.models import fingerprint_of, history_of, name_of
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations, WorldModel
 from reachcost.worldmodels.check import require_contract

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from reachcost.data.actions import blocks_of
-from reachcost.data.fingerprint import parts_of
-from reachcost.data.rollouts import history_of
+from reachcost.data.models import history_of, parts_of
 from reachcost.errors import ReachcostError, call_foreign
 from reachcost.protocols import Observations, WorldModel
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from reachcost.data.observations import frames
+from reachcost.data.observations import frames_of_size
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 
@@ -92,7 +92,7 @@ class CompactParts(nn.Module):
 
     def inputs(self, observations: Observations) -> Tensor:
         """Frames uint8 [N, pixels, pixels, 3]."""
-        return torch.from_numpy(frames(observations, self.pixels))
+        return torch.from_numpy(frames_of_size(observations, self.pixels))
 
     def embed(self, inputs: Tensor) -> Tensor:
         """Result of `inputs` for N observations -> latents [N, D]."""
@@ -191,7 +191,7 @@ class ObjectParts(CompactParts):
 
     def inputs(self, observations: Observations) -> Tensor:
         """Crops, centroids, areas and proprioception, float32 [N, features]."""
-        pixels = torch.from_numpy(frames(observations, self.pixels))
+        pixels = torch.from_numpy(frames_of_size(observations, self.pixels))
         padded = functional.pad(pixels, (0, 0) * 3 + (0, -len(pixels) % AT_ONCE))  # sums round alike in every batch
         objects = torch.cat([self.encoder.objects(part.to(self.device)) for part in padded.split(AT_ONCE)])
         if self.architecture.proprio is None:
@@ -210,7 +210,7 @@ class ObjectParts(CompactParts):
 
     def measure(self, observations: Observations) -> None:
         """Measure background, moving colours and the spread of proprioception on logged rows."""
-        self.encoder.measure(frames(observations, self.pixels))
+        self.encoder.measure(frames_of_size(observations, self.pixels))
         if self.architecture.proprio is not None:
             proprio = np.asarray(observations["proprio"], np.float64)
             self.encoder.proprio_mean.copy_(torch.from_numpy(proprio.mean(0)))

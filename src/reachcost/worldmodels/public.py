@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from reachcost.data.observations import frames
+from reachcost.data.observations import frames_of_size
 from reachcost.protocols import Observations
 from reachcost.worldmodels.public_predictor import Kept, Predictor
 
@@ -101,7 +101,7 @@ class PublicParts(nn.Module):
 
     def inputs(self, observations: Observations) -> Tensor:
         """Frames uint8 [N, image_size, image_size, 3]."""
-        return torch.from_numpy(frames(observations, self.pixels))
+        return torch.from_numpy(frames_of_size(observations, self.pixels))
 
     def embed(self, inputs: Tensor) -> Tensor:
         """Frames from `inputs` -> latents [N, D]."""
@@ -165,8 +165,8 @@ class _VisionTransformer(nn.Module):
         self.layernorm = nn.LayerNorm(architecture.encoder_width, eps=architecture.encoder_eps)
         self.apply(_initialise)
 
-    def forward(self, frames: Tensor) -> Tensor:
-        x = self.embeddings(frames)
+    def forward(self, frames_of_size: Tensor) -> Tensor:
+        x = self.embeddings(frames_of_size)
         for layer in self.layers[:-1]:
             x = layer(x, x)
         return self.layernorm(self.layers[-1](x[:, :1], x)[:, 0])  # the last layer computes the CLS token only
@@ -184,9 +184,9 @@ class _Embeddings(nn.Module):
         self.patch_embeddings = nn.ModuleDict({"projection": nn.Conv2d(3, width, patch, stride=patch)})
         self.dropout = nn.Dropout(architecture.encoder_dropout)
 
-    def forward(self, frames: Tensor) -> Tensor:
-        patches = self.patch_embeddings["projection"](frames).flatten(2).transpose(1, 2)
-        tokens = torch.cat([self.cls_token.expand(len(frames), -1, -1), patches], dim=1)
+    def forward(self, frames_of_size: Tensor) -> Tensor:
+        patches = self.patch_embeddings["projection"](frames_of_size).flatten(2).transpose(1, 2)
+        tokens = torch.cat([self.cls_token.expand(len(frames_of_size), -1, -1), patches], dim=1)
         return self.dropout(tokens + self.position_embeddings)
 
 

@@ -12,7 +12,7 @@ from reachcost.audits.overlap import evaluated_episodes
 from reachcost.audits.stage import Rule, Stage, judge, judge_grouped, unknown
 from reachcost.audits.subject import Subject
 from reachcost.core.seeding import generator
-from reachcost.data.rollouts import encoded
+from reachcost.data.models import encode_rows
 from reachcost.errors import ReachcostError
 from reachcost.planning.control import ControlRuns
 
@@ -68,7 +68,7 @@ def _gaps(subject: Subject, oracle: ControlRuns) -> tuple[np.ndarray, np.ndarray
     counted = np.flatnonzero(failed if failed.any() else np.ones_like(failed))
     paths, steps = oracle.paths[0][counted], oracle.steps[0][counted]
     states = paths.reshape(-1, *paths.shape[2:])
-    latents = encoded(subject.model, task.observe(states), len(states)).cpu()
+    latents = encode_rows(subject.model, task.observe(states), len(states)).cpu()
     missed = uncovered(latents, _learned_from(subject)).numpy().reshape(paths.shape[:2])
     missed &= np.arange(paths.shape[1]) <= steps[:, None]  # tasks that stop at success repeat the last state
     in_a_row = [missed[:, shift : max(0, missed.shape[1] - GAP + 1) + shift] for shift in range(GAP)]

@@ -16,9 +16,8 @@ from reachcost.audits.stages.representation import read
 from reachcost.audits.subject import Subject
 from reachcost.core.seeding import generator
 from reachcost.data.actions import blocks_of
-from reachcost.data.fingerprint import name_of
 from reachcost.data.latents import Latents
-from reachcost.data.rollouts import ends_of, history_of
+from reachcost.data.models import history_of, name_of, predict_ends
 from reachcost.errors import ReachcostError
 from reachcost.protocols import WorldModel
 
@@ -124,6 +123,6 @@ def logged_moves(model: WorldModel, latents: Latents, horizon: int = 5, count: i
             f"{plans.shape[-1]}: add model = rc.with_actions(model, logs, length=...), the steps of a block"
         )
     frames = latents.values[torch.from_numpy(windows[:, None] + length * np.arange(history))]
-    predicted = ends_of(model, frames, torch.from_numpy(plans)[:, None])[:, 0].cpu()
+    predicted = predict_ends(model, frames, torch.from_numpy(plans)[:, None])[:, 0].cpu()
     true = latents.values[torch.from_numpy(windows + steps)]
     return Moves(logs.episode_of(windows), frames[:, -1], predicted, true)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from reachcost.audits.stage import Rule, Stage, judge, unknown
 from reachcost.audits.subject import Subject, once
-from reachcost.data.probe import LinearProbe, deviation, episode_split, fit_probe, lift
+from reachcost.data.probe import LinearProbe, add_random_features, column_deviation, episode_split, fit_probe
 
 NAME = "representation"
 RULE = Rule(
@@ -33,8 +33,8 @@ def measure(subject: Subject) -> Stage:
     varies = known.std(0) > 1e-6 * np.abs(known).max(initial=1e-12)
     if not varies.any():
         return unknown(NAME, rule, "no coordinate varies in the logs: look at their column `state`")
-    middle, unit = latents.mean(0), deviation(latents)
-    latents, unseen = (lift((part - middle) / unit) for part in (latents, unseen))
+    middle, unit = latents.mean(0), column_deviation(latents)
+    latents, unseen = (add_random_features((part - middle) / unit) for part in (latents, unseen))
     read = fit_probe(latents, targets)(unseen).double().numpy()
     r2 = 1 - ((read - known) ** 2).sum(0)[varies] / ((known - known.mean(0)) ** 2).sum(0)[varies]
     worst = float(r2.min())
@@ -73,4 +73,4 @@ def read(subject: Subject, latents: Tensor) -> Tensor:
     parts, fitted = split(subject), probe(subject)
     if parts is None or fitted is None:
         return latents
-    return fitted(latents) / deviation(torch.as_tensor(parts[0][1], dtype=torch.float32))
+    return fitted(latents) / column_deviation(torch.as_tensor(parts[0][1], dtype=torch.float32))

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 
 from reachcost.core.atomic import write_file
-from reachcost.data.evaluation import EvaluationSet
-from reachcost.data.frozen_sets import read_frozen
+from reachcost.data.evaluation import EvaluationSet, logged_goals, read_evaluation_set
 from reachcost.data.logs import Logs
-from reachcost.data.logs.goals import logged_goals
 from reachcost.errors import ReachcostError
 from reachcost.tasks.pusht.logs import make_logs
 from reachcost.tasks.pusht.policies import KINDS
@@ -32,7 +30,7 @@ def load(name: str, world: str) -> EvaluationSet:
     """The frozen set of that name; one of another seed, or to tune on, is drawn."""
     if name not in NAMES:
         return draw(name, world)
-    return read_frozen(
+    return read_evaluation_set(
         FROZEN / f"{name}.json", np.float64, name=name, world=world, budget=BUDGETS[int(name.split("-")[1])]
     )
 

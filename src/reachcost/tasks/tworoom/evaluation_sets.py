@@ -11,8 +11,7 @@ import numpy as np
 
 from reachcost.core.atomic import write_file
 from reachcost.core.seeding import generator
-from reachcost.data.evaluation import EvaluationSet
-from reachcost.data.frozen_sets import read_frozen
+from reachcost.data.evaluation import EvaluationSet, read_evaluation_set
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.tasks.tworoom.layout import SUCCESS_DISTANCE, Layout
@@ -107,4 +106,4 @@ def load(name: str) -> EvaluationSet:
     """Load the frozen set of that name."""
     if name not in RULES:
         raise ReachcostError(f"TwoRoom has no evaluation set {name!r}: choose one of {', '.join(RULES)}")
-    return read_frozen(FROZEN / f"{name}.json", np.float32, name=name)
+    return read_evaluation_set(FROZEN / f"{name}.json", np.float32, name=name)

@@ -10,7 +10,7 @@ import numpy as np
 
 from reachcost.core.seeding import generator
 from reachcost.data.logs import Logs
-from reachcost.data.logs.names import WORLD
+from reachcost.data.logs_columns import WORLD_COLUMN
 from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
@@ -105,7 +105,7 @@ class VariedTwoRoom(Task):
             "state": np.concatenate([states for states, _ in parts]),
             **{name: np.concatenate([logs.columns[name] for _, logs in parts]) for name in kept},
             "episode_idx": np.repeat(np.arange(episodes), lengths),
-            WORLD: np.repeat(np.arange(episodes) // EPISODES, lengths),
+            WORLD_COLUMN: np.repeat(np.arange(episodes) // EPISODES, lengths),
         }
         return Logs(columns, lengths, self.observe)
 

@@ -23,8 +23,7 @@ from reachcost.core.machine import versions
 from reachcost.core.progress import Progress, as_progress
 from reachcost.core.seeding import generator, torch_seed
 from reachcost.data.actions import ActionBlocks
-from reachcost.data.logs import Logs
-from reachcost.data.logs.episodes import require_logs
+from reachcost.data.logs import Logs, require_logs
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 from reachcost.results.records import exclusive

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
-from reachcost.data.logs.names import WORLD
+from reachcost.data.logs_columns import WORLD_COLUMN
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 
@@ -73,11 +73,11 @@ class Windows:
     @cached_property
     def _worlds(self) -> list[np.ndarray]:
         """First rows of the windows of each world."""
-        if WORLD not in self.logs.columns:
+        if WORLD_COLUMN not in self.logs.columns:
             raise ReachcostError(
-                f"the logs have no column `{WORLD}`, so their worlds are not known: train with --worlds 0"
+                f"the logs have no column `{WORLD_COLUMN}`, so their worlds are not known: train with --worlds 0"
             )
-        world = np.asarray(self.logs.columns[WORLD])[self.starts]
+        world = np.asarray(self.logs.columns[WORLD_COLUMN])[self.starts]
         order = np.argsort(world, kind="stable")
         return np.split(self.starts[order], np.flatnonzero(np.diff(world[order])) + 1)
 

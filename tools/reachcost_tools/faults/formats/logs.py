@@ -15,7 +15,7 @@ from PIL import Image
 
 from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs
-from reachcost.data.logs.hdf5 import open_logs, write_logs
+from reachcost.data.logs_hdf5 import open_logs, write_logs
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost_tools.faults.formats.format import Format, Wrong, digest, require_finite

@@ -13,7 +13,7 @@ import torch
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs
-from reachcost.data.rollouts import ends_of
+from reachcost.data.models import predict_ends
 from reachcost.heads.regression import PairHead
 from reachcost.heads.storage import load_head, save_head
 from reachcost.tasks.tworoom import TwoRoom
@@ -124,7 +124,7 @@ def read_checkpoint(directory: Path) -> str:
 def _used(model: JepaWorldModel) -> str:
     logs = Logs({"pixels": FRAMES}, np.array([4]))
     latents = encode_logs(model, logs, cache=False).values
-    ends = ends_of(model, latents[:1, None], torch.linspace(-1, 1, 40).reshape(1, 2, 2, 10))
+    ends = predict_ends(model, latents[:1, None], torch.linspace(-1, 1, 40).reshape(1, 2, 2, 10))
     content = {"latents": latents.numpy(), "ends": ends.numpy(), "card": {**model.card, "source": ""}}
     return digest({**content, **_arrays(model.parts)})
 

@@ -14,7 +14,7 @@ from reachcost.audits.stage import judge, unknown
 from reachcost.audits.stages import STAGES
 from reachcost.commands.sweep import read_file, study_of_sweep
 from reachcost.core.atomic import write_file
-from reachcost.data.frozen_sets import read_frozen
+from reachcost.data.evaluation import read_evaluation_set
 from reachcost.experiments.sweep_file import read_sweep
 from reachcost.report.frames import strip
 from reachcost.report.report import Report
@@ -158,7 +158,7 @@ def frozen(directory: Path) -> None:
 
 def read_set(directory: Path) -> str:
     """Its states and where they came from."""
-    found = read_frozen(directory / "balanced.json", np.float32)
+    found = read_evaluation_set(directory / "balanced.json", np.float32)
     return digest({name: part for name, part in vars(found).items() if isinstance(part, np.ndarray | str | int)})
 
 

@@ -1,4 +1,4 @@
-"""Logs of Minari: a group of HDF5 for each episode, whose observations have one row more than its actions."""
+"""Logs in the HDF5 layouts of Minari (a group per episode) and D4RL (flat columns)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,21 @@ import numpy as np
 
 from reachcost.core.hdf5 import Column, Group, OnDisk
 from reachcost.core.json_files import read_json
-from reachcost.data.logs.checks import add_column
-from reachcost.data.logs.episodes import Logs
-from reachcost.data.logs.frames import LazyFrames, decode_frame
-from reachcost.data.logs.hdf5 import read_column
-from reachcost.data.logs.joining import join_episodes, require_same
-from reachcost.data.logs.names import column_name
+from reachcost.data.logs import Logs
+from reachcost.data.logs_columns import (
+    ENDS,
+    EPISODE_NUMBERS,
+    LENGTHS,
+    STATES,
+    add_column,
+    as_column,
+    column_name,
+    join_episodes,
+    require_rows,
+    require_same,
+)
+from reachcost.data.logs_hdf5 import ColumnOnDisk, read_column
+from reachcost.data.observations import LazyFrames, decode_frame
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 
@@ -190,3 +199,39 @@ def _require_new(where: str, group: Group, seen: set[object]) -> None:
     if group.identity in seen:
         raise ReachcostError(f"{where} is the same group as another: write each of them by itself")
     seen.add(group.identity)
+
+
+IGNORED = ("next_observations", "next_states")
+"""What the next row says again."""
+
+
+def is_d4rl(file: Group) -> bool:
+    """Whether a file has observations at its root."""
+    return any(name in file for name in STATES)
+
+
+def read_d4rl(path: Path, file: Group, observe: Callable[[np.ndarray], Observations] | None) -> Logs:
+    """Read columns, but for frames, which stay on disk."""
+    where = f"{path} (D4RL)"
+    if "actions" not in file and "action" not in file:
+        raise ReachcostError(f"{where} has no `actions` beside its observations: write both, one row per step")
+    bookkeeping: dict[str, np.ndarray] = {}
+    columns: dict[str, Any] = {}
+    for stored, column in _d4rl_columns(file):
+        if stored in (*LENGTHS, *ENDS, *EPISODE_NUMBERS):
+            bookkeeping[stored] = read_column(column)
+            continue
+        name = column_name(stored, column)
+        values = ColumnOnDisk(path, column) if name == "pixels" else as_column(name, read_column(column))
+        add_column(where, columns, name, values, stored)
+    lengths = require_rows(where, columns, bookkeeping)
+    return Logs(columns, lengths, None if "pixels" in columns else observe)
+
+
+def _d4rl_columns(file: Group) -> Iterator[tuple[str, Column]]:
+    """Columns at the root, then those of `infos` as `info.name`; what has no rows is a remark."""
+    infos = file.get("infos")
+    inside = infos.items() if isinstance(infos, Group) else ()
+    for name, found in (*file.items(), *((f"info.{name}", found) for name, found in inside)):
+        if isinstance(found, Column) and found.ndim and name not in IGNORED:
+            yield name, found

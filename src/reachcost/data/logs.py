@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from reachcost.core.arrays import fingerprint_arrays
-from reachcost.data.logs.checks import require_width
-from reachcost.data.logs.joining import join_episodes
+from reachcost.data.logs_columns import join_episodes, require_width
 from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError, require_type
 from reachcost.protocols import Observations

@@ -1,4 +1,4 @@
-"""Logs in the Lance tables of stable-worldmodel: rows of all episodes, frames as JPEG. Needs the extra `swm`."""
+"""Logs in the Lance tables of stable-worldmodel, with frames as JPEG. Needs the extra `swm`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from pyarrow import types
 
-from reachcost.data.logs.checks import require_columns
-from reachcost.data.logs.episodes import Logs
-from reachcost.data.logs.frames import LazyFrames, decode_frame
-from reachcost.data.logs.hdf5 import RENAMED
+from reachcost.data.logs import Logs
+from reachcost.data.logs_columns import require_columns
+from reachcost.data.logs_hdf5 import RENAMED
+from reachcost.data.observations import LazyFrames, decode_frame
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 

@@ -1,4 +1,4 @@
-"""Logs in an `.npz` file: rows of all episodes in one array a column, or an axis or a name for each episode."""
+"""Logs in `.npz` files: all episodes in one array per column, padded episodes, or one array per episode."""
 
 from __future__ import annotations
 
@@ -12,11 +12,18 @@ import numpy as np
 from numpy.lib import format as npy
 
 from reachcost.core.machine import require_memory
-from reachcost.data.logs.checks import add_column
-from reachcost.data.logs.episodes import Logs
-from reachcost.data.logs.flat import ENDS, LENGTHS, NUMBERS, logs_of_rows, only_one
-from reachcost.data.logs.joining import join_episodes
-from reachcost.data.logs.names import as_column, column_name
+from reachcost.data.logs import Logs
+from reachcost.data.logs_columns import (
+    ENDS,
+    EPISODE_NUMBERS,
+    LENGTHS,
+    add_column,
+    as_column,
+    column_name,
+    join_episodes,
+    only_one,
+    require_rows,
+)
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 
@@ -33,18 +40,18 @@ def open_npz(path: Path, observe: Callable[[np.ndarray], Observations] | None = 
     if any(OF_EPISODE.fullmatch(name) for name in arrays):
         columns, lengths = join_episodes(where, _by_name(where, arrays))
         return Logs(columns, lengths, None if "pixels" in columns else observe)
-    bookkeeping = {name: values for name, values in arrays.items() if name in (*LENGTHS, *ENDS, *NUMBERS)}
+    bookkeeping = {name: values for name, values in arrays.items() if name in (*LENGTHS, *ENDS, *EPISODE_NUMBERS)}
     columns: dict[str, np.ndarray] = {}
     for stored, values in arrays.items():
-        if stored not in (*LENGTHS, *ENDS, *NUMBERS) and values.ndim:  # others are remarks
+        if stored not in (*LENGTHS, *ENDS, *EPISODE_NUMBERS) and values.ndim:  # others are remarks
             name = "pixels" if stored in ("observations", "obs") and values.ndim == 5 else column_name(stored, values)
             add_column(where, columns, name, values, stored)
     if any(name in columns and columns[name].ndim == axes for name, axes in PADDED.items()):
         joined, lengths = join_episodes(where, _by_axis(where, columns, bookkeeping))
         return Logs(joined, lengths, None if "pixels" in joined else observe)
-    return logs_of_rows(
-        where, {name: as_column(name, values) for name, values in columns.items()}, bookkeeping, observe
-    )
+    columns = {name: as_column(name, values) for name, values in columns.items()}
+    lengths = require_rows(where, columns, bookkeeping)
+    return Logs(columns, lengths, None if "pixels" in columns else observe)
 
 
 def _load(path: Path, where: str) -> dict[str, np.ndarray]:

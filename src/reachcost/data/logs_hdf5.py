@@ -1,7 +1,6 @@
-"""Logs on disk: flat HDF5 columns with `ep_len` and `ep_offset`, the layout of stable-worldmodel.
+"""Opening and writing logs. HDF5 with `ep_len` and `ep_offset` is the layout of stable-worldmodel and of this module.
 
-Files hold states alone (pixels are drawn when read) or pixels too (streamed, never all in memory). `open_logs` knows
-the layouts of others by their content, and leaves each to a file of its own.
+Files hold states alone (pixels are rendered when read) or pixels too (read from disk by slices).
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from reachcost.core.arrays import fingerprint_arrays
 from reachcost.core.atomic import new_file, replaced_file, require_file
 from reachcost.core.hdf5 import Column, Group, NewFile, OnDisk, reading, writing
 from reachcost.core.progress import Progress, as_progress
-from reachcost.data.logs.checks import require_columns
-from reachcost.data.logs.episodes import Logs, require_logs
+from reachcost.data.logs import Logs, require_logs
+from reachcost.data.logs_columns import require_columns
 from reachcost.errors import ReachcostError, require_type
 from reachcost.protocols import Observations
 
@@ -117,11 +116,11 @@ def open_logs(path: str | Path, observe: Callable[[np.ndarray], Observations] | 
     require_type(path, str | Path, "path", "give a file, or the directory of a table or dataset")
     path = Path(path)
     if path.is_dir():
-        from reachcost.data.logs.minari import minari_file
+        from reachcost.data.logs_minari import minari_file
 
         inside = minari_file(path)
         if inside is None:
-            from reachcost.data.logs.lance import open_lance
+            from reachcost.data.logs_lance import open_lance
 
             return open_lance(path, observe)
         path = inside
@@ -130,7 +129,7 @@ def open_logs(path: str | Path, observe: Callable[[np.ndarray], Observations] | 
             f"there are no logs at {path}: check the name, or make some with `reachcost logs generate`"
         )
     if _is_zip(path):
-        from reachcost.data.logs.npz import open_npz
+        from reachcost.data.logs_npz import open_npz
 
         return open_npz(path, observe)
     with reading(path, f"give one of {LAYOUTS}") as file:
@@ -147,8 +146,7 @@ def _is_zip(path: Path) -> bool:
 
 def _reader(path: Path, file: Group) -> Callable[..., Logs]:
     """What reads a file of this layout."""
-    from reachcost.data.logs.d4rl import is_d4rl, read_d4rl
-    from reachcost.data.logs.minari import is_minari, read_minari
+    from reachcost.data.logs_minari import is_d4rl, is_minari, read_d4rl, read_minari
 
     if any(name in file for name in BOOKKEEPING):
         return _read

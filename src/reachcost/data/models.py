@@ -1,0 +1,187 @@
+"""World models: their fingerprint, and checked calls of `encode` and `rollout` that name the model in errors."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from functools import cached_property
+from pathlib import PurePath
+from types import FunctionType, ModuleType
+from typing import NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from reachcost.core.devices import device_of, refuse_if
+from reachcost.core.parallel import all_threads
+from reachcost.errors import FOREIGN_ERRORS, ReachcostError, refuse
+from reachcost.protocols import Observations, WorldModel
+
+WEIGHTS = nn.Module | Tensor | np.ndarray
+SETTINGS = bool | int | float | str | np.generic
+DEPTH = 3
+"""Objects within objects whose settings count; deeper ones are those of foreign libraries. Weights count anywhere."""
+
+
+def fingerprint_of(model: object) -> str | None:
+    """The `fingerprint` of a world model; without one, sha256 over its class, simple settings and weights.
+
+    None where it holds no weights: a class and its settings alone would not tell two models apart.
+
+    >>> class Model:
+    ...     def __init__(self, scale):
+    ...         self.weight = scale * torch.eye(2)
+    >>> fingerprint_of(Model(1)) == fingerprint_of(Model(1)), fingerprint_of(Model(1)) == fingerprint_of(Model(2))
+    (True, False)
+    >>> fingerprint_of(object()) is None
+    True
+    """
+    if hasattr(model, "fingerprint"):
+        return model.fingerprint  # pyright: ignore[reportAttributeAccessIssue] (asked for above)
+    parts = list(parts_of(model))
+    holds_weights = any(isinstance(part, WEIGHTS) for _, part in parts)
+    return digest(type(model).__qualname__, parts) if holds_weights else None
+
+
+def name_of(model: object) -> str:
+    """How a world model is called in messages and records: its own `repr`, or the name of its class."""
+    plain = type(model).__repr__ in (object.__repr__, nn.Module.__repr__)  # an address, or many lines
+    return type(model).__name__ if plain else repr(model)
+
+
+def parts_of(
+    part: object, name: str = "", depth: int = DEPTH, seen: set[tuple[int, bool]] | None = None
+) -> Iterator[tuple[str, object]]:
+    """Modules, tensors, arrays and simple settings in the attributes and containers of an object, by path."""
+    if isinstance(part, WEIGHTS) or (isinstance(part, SETTINGS) and depth >= 0):
+        yield name, part
+    seen, here = set() if seen is None else seen, (id(part), depth > 0)
+    if here not in seen and not isinstance(part, Tensor | np.ndarray | SETTINGS):
+        seen.add(here)
+        for key, value in (*_items(part), *_attributes(part)):
+            yield from parts_of(value, f"{name}.{key}", depth - 1, seen)
+
+
+def digest(kind: str, parts: list[tuple[str, object]]) -> str:
+    """sha256 over a name and named parts."""
+    found = hashlib.sha256(kind.encode())
+    for name, part in parts:
+        found.update(f"|{name}=".encode())
+        if isinstance(part, nn.Module):
+            # Buffers that no state dict holds are weights, too.
+            tensors = {**dict(part.named_buffers()), **part.state_dict(keep_vars=True)}
+            for key in sorted(tensors):
+                found.update(f"|{key}=".encode() + _content(tensors[key]))
+        else:
+            found.update(_content(part))
+    return found.hexdigest()
+
+
+def _items(part: object) -> list[tuple[object, object]]:
+    if isinstance(part, Mapping):
+        return list(part.items())
+    return list(enumerate(part)) if isinstance(part, list | tuple) else []
+
+
+def _attributes(part: object) -> list[tuple[str, object]]:
+    """Attributes by name, without what is remembered, and without what every module has, its mode among it."""
+    if isinstance(part, type | FunctionType | ModuleType):
+        return []
+    hidden = {*vars(nn.Module())} if isinstance(part, nn.Module) else set()
+    names = sorted(name for name in getattr(part, "__dict__", {}) if name not in hidden)
+    kept = (name for name in names if not isinstance(getattr(type(part), name, None), cached_property))
+    return [(name, vars(part)[name]) for name in kept]
+
+
+def _content(part: object) -> bytes:
+    if isinstance(part, Tensor):
+        flat = part.detach().cpu().contiguous().reshape(-1)
+        return f"{part.dtype}{tuple(part.shape)}".encode() + flat.view(torch.uint8).numpy().tobytes()
+    if isinstance(part, np.ndarray):
+        return f"{part.dtype.str}{part.shape}".encode() + np.ascontiguousarray(part).tobytes()
+    return repr(part).encode()
+
+
+def require_model(model: object, *parts: str) -> None:
+    """Refuse what is no world model, or one without these parts; by default all that planning needs."""
+    wanted = parts or ("latent_dim", "action_dim", "encode", "rollout")
+    if model is None or isinstance(model, str | PurePath | type):
+        refuse(model, "the world model", "load it, rc.load_world_model(name), or make one of your own")
+    if missing := [part for part in wanted if not hasattr(model, part)]:
+        refuse(model, "the world model", f"it lacks {', '.join(missing)}, see reachcost.WorldModel")
+
+
+def history_of(model: object) -> int:
+    """Frames of context, one action block apart, that a world model reads at most: its `history`, by default 1."""
+    history = getattr(model, "history", 1)
+    if isinstance(history, bool) or not isinstance(history, int | np.integer) or history < 1:
+        raise ReachcostError(f"`history` of the world model is {history!r}: make it a positive int, or leave it out")
+    return int(history)
+
+
+def encode_rows(
+    model: WorldModel, observations: Observations, rows: int, remedy: str = "give states as they are logged"
+) -> Tensor:
+    """The latents of `rows` observations [rows, D] in single precision, and nothing else.
+
+    Args:
+        model: The world model.
+        observations: What it encodes.
+        rows: How many they are.
+        remedy: What to do about observations that it cannot encode.
+    """
+    try:
+        latents = model.encode(observations)
+    except ReachcostError:
+        raise
+    except FOREIGN_ERRORS as error:
+        raise ReachcostError(
+            f"`encode` of the world model {name_of(model)} failed on {rows} observations with "
+            f"{', '.join(observations)} ({type(error).__name__}: {error}): {remedy}, or mend it; "
+            "reachcost.check_world_model tests it"
+        ) from error
+    require_shape(model, "encode", latents, (rows, model.latent_dim))
+    return _single(latents)
+
+
+def predict_ends(model: WorldModel, context: Tensor, actions: Tensor) -> Tensor:
+    """Where candidates end: context [B, T, D], actions [B, S, T - 1 + H, A] -> [B, S, D], and nothing else.
+
+    >>> import torch
+    >>> from reachcost.tasks import ExactTopoNav
+    >>> model = ExactTopoNav()
+    >>> ends_of(model, model.latents[:2, None], torch.zeros(2, 3, 4, 1, dtype=torch.long)).shape
+    torch.Size([2, 3, 10])
+    """
+    device = device_of(model)
+    with nullcontext() if getattr(model, "in_pieces", False) else all_threads():
+        ends = model.rollout(context.to(device), actions.to(device))
+    require_shape(model, "rollout", ends, (*actions.shape[:2], model.latent_dim))
+
+    def refusal() -> NoReturn:
+        wrong = ~torch.isfinite(ends).all(2)
+        raise ReachcostError(
+            f"`rollout` of the world model {name_of(model)} predicts {int(wrong.sum())} of {wrong.numel()} "
+            "candidates to end in numbers that are not finite: check its predictor and what it makes of large "
+            "actions; reachcost.check_world_model tests it"
+        )
+
+    refuse_if(~torch.isfinite(ends).all(), refusal)
+    return _single(ends)
+
+
+def _single(latents: Tensor) -> Tensor:
+    """Single precision, which heads and costs are in; numbers of states stay whole."""
+    return latents.float() if latents.is_floating_point() else latents
+
+
+def require_shape(model: object, method: str, found: object, shape: tuple[int, ...]) -> None:
+    """Refuse what a method of a world model returned if it is no tensor of that shape."""
+    if not isinstance(found, Tensor) or found.shape != shape:
+        returned = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        raise ReachcostError(
+            f"`{method}` of the world model {name_of(model)} returned {returned}: return a torch.Tensor {shape}; "
+            "reachcost.check_world_model tests it"
+        )
