@@ -14,8 +14,8 @@ from reachcost.errors import ReachcostError
 from reachcost.worldmodels.check import check_world_model
 from reachcost.worldmodels.compact import ObjectArchitecture, ObjectParts, moving_colours
 from reachcost.worldmodels.loading import load_world_model
-from reachcost.worldmodels.training.plan import TrainingPlan
-from reachcost.worldmodels.training.train import train_world_model
+from reachcost.worldmodels.objectives import TrainingPlan
+from reachcost.worldmodels.training import train_world_model
 
 WHITE, GREEN, BLUE, RED = (255, 255, 255), (144, 238, 144), (20, 40, 200), (200, 30, 30)
 TINY = replace(

@@ -15,7 +15,7 @@ import torch
 from reachcost.errors import ReachcostError
 from reachcost.heads.regression import PairHead
 from reachcost.heads.storage import load_head, save_head
-from reachcost.hub.sharing import push
+from reachcost.hub import push
 from reachcost.worldmodels.loading import BUNDLED, CHECKOUT, load_world_model
 
 from .hubs import Folder, serve
@@ -34,7 +34,7 @@ def test_a_head_comes_back_bit_for_bit_with_a_card(head: PairHead, tmp_path: Pat
     assert card.startswith("---\nlibrary_name: reachcost\ntags:")
     assert 'rc.load_head("hf://me/toponav-head")' in card
     assert f"| {head.record['validation_rmse']} |" in card
-    assert "| pairs an epoch | 6000 |\n| epochs | 3 |\n| seed | 1 |" in card
+    assert "| pairs per epoch | 6000 |\n| epochs | 3 |\n| seed | 1 |" in card
     assert "unknown" not in card
     push(tmp_path / "saved", "me/toponav-head", license="mit", hub=hub)  # a second time is an update
     assert "\nlicense: mit\n" in (hub.root / "me" / "toponav-head" / "README.md").read_text()

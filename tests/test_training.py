@@ -27,15 +27,15 @@ from reachcost.data.logs_hdf5 import open_logs, write_logs
 from reachcost.errors import ReachcostError
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import TwoRoom
+from reachcost.worldmodels import objectives, training
 from reachcost.worldmodels.check import check_world_model
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model
+from reachcost.worldmodels.objectives import TrainingPlan
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
-from reachcost.worldmodels.training import phases
-from reachcost.worldmodels.training import train as training
-from reachcost.worldmodels.training.train import Training, TrainingPlan, train_world_model
-from reachcost.worldmodels.training.windows import Windows
+from reachcost.worldmodels.training import Training, train_world_model
+from reachcost.worldmodels.windows import Windows
 
 TINY = TrainingPlan(
     seed=5, steps=4, refinement=4, windows=8, transitions=32, validate_every=2, holdout=0.2, threads=1, projections=16
@@ -46,7 +46,7 @@ TINY = TrainingPlan(
 def quickly_settled() -> Iterator[None]:
     """Two batches have to do for BatchNorm."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(phases, "BATCH_NORM_BATCHES", 2)
+        patch.setattr(objectives, "BATCH_NORM_BATCHES", 2)
         yield
 
 
@@ -73,7 +73,7 @@ def test_a_refined_predictor_of_public_size_learns_in_all_of_its_weights(logs: L
         if "adaLN" in name:  # zeros at first, behind which nothing learns
             torch.nn.init.normal_(weight, std=0.1)
     windows = Windows(logs, ActionBlocks.of(logs, 5), parts.inputs, count=2, first=0, stop=2)
-    phase = phases.Refinement(parts, TINY, windows)
+    phase = objectives.Refinement(parts, TINY, windows)
     phase.train()
     phase.losses(0, "test")["loss"].backward()
     without = [name for name, weight in parts.predictor.named_parameters() if weight.grad is None]
@@ -137,7 +137,7 @@ def test_a_flipped_bit_in_the_state_of_a_training_is_refused(
     data = bytearray((unfinished / "training.pt").read_bytes())
     data[int(share * len(data))] ^= 1
     (tmp_path / "training.pt").write_bytes(data)
-    with pytest.raises(ReachcostError, match=r"no whole state of a training .*: remove it to start again"):
+    with pytest.raises(ReachcostError, match="not a complete training state"):
         train_world_model(logs, tmp_path, TINY)
 
 
@@ -167,7 +167,7 @@ def test_the_state_of_a_training_that_lacks_something_is_refused(
     content = io.BytesIO()
     torch.save(STATES[case](state_in(unfinished)), content)
     write_with_checksum(tmp_path / "training.pt", content.getvalue())
-    with pytest.raises(ReachcostError, match=r"training\.pt (is no whole state|was trained with)"):
+    with pytest.raises(ReachcostError, match=r"training\.pt (is not a complete|was trained with)"):
         train_world_model(logs, tmp_path, TINY)
 
 
@@ -223,8 +223,8 @@ def test_settled_batch_norm_statistics_are_those_of_the_data(logs: Logs) -> None
         made.update(step)
     made.phase.settle()
     seen = [
-        made.train.draw(TINY.windows, generator(TINY.seed, "batch-norm", batch))[0]
-        for batch in range(phases.BATCH_NORM_BATCHES)
+        made.train.sample(TINY.windows, generator(TINY.seed, "batch-norm", batch))[0]
+        for batch in range(objectives.BATCH_NORM_BATCHES)
     ]
     first, norm, *_ = made.parts.projector.children()
     features = first(made.parts.encoder(torch.cat(seen)))
@@ -363,11 +363,11 @@ import os, signal, sys
 from reachcost.core import atomic as sealed
 from reachcost.data.logs_hdf5 import open_logs
 from reachcost.tasks.tworoom import TwoRoom
-from reachcost.worldmodels.training import phases
-from reachcost.worldmodels.training.train import train_world_model
+from reachcost.worldmodels import objectives
+from reachcost.worldmodels.training import train_world_model
 from tests.test_training import TINY
 
-phases.BATCH_NORM_BATCHES = 2
+objectives.BATCH_NORM_BATCHES = 2
 write, written = sealed.write_file, []
 
 def killed_while_it_writes(path, content):

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from reachcost.swm.package import import_stable_worldmodel
-from reachcost.worldmodels.training.objectives import lewm_loss, pldm_loss, sigreg
+from reachcost.worldmodels.objectives import lewm_loss, pldm_loss, sigreg
 
 
 @pytest.fixture(scope="module")

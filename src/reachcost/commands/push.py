@@ -23,7 +23,7 @@ def push(
         private: Make a new repository visible to its owner only.
         license: What the card says of it, such as mit; by default nothing.
     """
-    from reachcost.hub.sharing import push as push_to_hub
+    from reachcost.hub import push as push_to_hub
 
     loading = push_to_hub(source, repo, private=private, license=license)
     console.print(f"published as {repo}; load it with {loading}", highlight=False, soft_wrap=True)

@@ -51,7 +51,8 @@ def train_model(
     """
     from reachcost.core.devices import choose_device
     from reachcost.core.progress import ConsoleProgress
-    from reachcost.worldmodels.training.train import TrainingPlan, train_world_model
+    from reachcost.worldmodels.objectives import TrainingPlan
+    from reachcost.worldmodels.training import train_world_model
 
     require_least(0, seed=seed)
     require_writable(out)

@@ -1,36 +1,49 @@
-"""`load_world_model`: one function for published models by name, models trained here, and public checkpoints."""
+"""Find and load world models: published ones by name, models trained here, public checkpoints, and the Hub."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from reachcost.core.devices import choose_device
 from reachcost.core.files import expand_path
 from reachcost.core.hub import SCHEME, Hub, Repository
-from reachcost.core.modules import FILES, stored_format
+from reachcost.core.modules import FILES, StoredModule, stored_format
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, require_type
 from reachcost.heads.storage import FORMAT as HEAD
 from reachcost.worldmodels.checkpoints import load_checkpoint
+from reachcost.worldmodels.compact import CompactArchitecture, CompactParts, ObjectArchitecture, ObjectParts
 from reachcost.worldmodels.jepa import JepaWorldModel
-from reachcost.worldmodels.storage import FORMAT, is_world_model, read_world_model
+from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 
 BUNDLED = Path(__file__).parent / "zoo"
-"""The model that every installation has."""
+"""The model in the wheel, and the names of all published models."""
 CHECKOUT = Path(__file__).parents[3] / "zoo"
-"""The others, in a checkout of the repository."""
+"""The other published models, in a checkout of the repository."""
 PLACE = "REACHCOST_ZOO"
-"""Environment variable: another directory with the others, or `hf://user` where they are repositories on the Hub."""
-NAMES = BUNDLED / "names.txt"
-"""The names of all published models."""
+"""Environment variable: another directory with the others, or `hf://user` for repositories on the Hub."""
+FORMAT = "reachcost-world-model/1"
+STATE = "training.pt"
+"""File of an unfinished training."""
+LARGEST = 4096
+"""Maximum of every size in a config."""
+SIZES = {
+    "compact": (CompactArchitecture, CompactParts),
+    "wide": (CompactArchitecture, CompactParts),
+    "objects": (ObjectArchitecture, ObjectParts),
+    "paper": (PublicArchitecture, PublicParts),
+}
 
 
 def zoo() -> dict[str, Path | None]:
-    """Names of the published world models, with the directory of each; None if it is not on this machine.
+    """Return the directory of each published world model by name, None for those not on this machine.
 
-    Further models in the directory that the environment variable `REACHCOST_ZOO` names are listed, too.
+    Further models in the directory of the environment variable `REACHCOST_ZOO` are listed, too.
 
     >>> zoo()["lewm-tworoom-3072"].name
     'lewm-tworoom-3072'
@@ -38,11 +51,12 @@ def zoo() -> dict[str, Path | None]:
     named = os.environ.get(PLACE, "")
     places = [CHECKOUT, *([expand_path(named)] if named and not named.startswith(SCHEME) else ()), BUNDLED]
     found = {config.parent.name: config.parent for place in places for config in place.glob("*/config.json")}
-    return {name: found.get(name) for name in sorted({*NAMES.read_text(encoding="utf-8").split(), *found})}
+    names = (BUNDLED / "names.txt").read_text(encoding="utf-8").split()
+    return {name: found.get(name) for name in sorted({*names, *found})}
 
 
 def published(name: str, hub: Hub | None = None) -> Path:
-    """The directory of a model of the zoo, downloaded if `REACHCOST_ZOO` is on the Hub."""
+    """Return the directory of a published model, downloaded if `REACHCOST_ZOO` is on the Hub."""
     if (directory := zoo()[name]) is not None:
         return directory
     place = os.environ.get(PLACE, "").rstrip("/")
@@ -69,16 +83,15 @@ def load_world_model(
     Args:
         source: A name that `zoo` lists, a directory that `reachcost train-model` wrote, or a checkpoint of
             stable-worldmodel: its directory, its file or its id in the cache of that package. A name of `zoo` goes
-            before a directory of that name; write `./name` for the directory. `hf://user/name` is one on the Hugging
-            Face Hub, also of ours; nothing else is looked for there.
-        clamp: Let the predictor see actions within the range of the logs only. By default our own models do and public
-            checkpoints do not.
-        device: Where it computes; `auto` is a GPU if there is one.
-        logs: The logs a public checkpoint was trained on, for the statistics of their actions, which it lacks.
+            before a directory of that name; write `./name` for the directory. `hf://user/name` is a model of either
+            kind on the Hugging Face Hub; no other source is downloaded.
+        clamp: Clamp the actions that the predictor reads to the range of the logs. The default is True for models
+            trained by reachcost and False for public checkpoints.
+        device: Device to compute on; `auto` is a GPU if there is one.
+        logs: Training logs of a public checkpoint, which does not hold the statistics of their actions.
         actions: These statistics, if they are known.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
-        hub: Where `hf://` leads, in `source` or in the environment variable `REACHCOST_ZOO`; by default to the Hugging
-            Face Hub.
+        hub: Client of the Hub for `hf://`, in `source` or in the environment variable `REACHCOST_ZOO`.
 
     >>> load_world_model("lewm-tworoom-3072").latent_dim
     192
@@ -91,7 +104,7 @@ def load_world_model(
         return _from_hub(repo, clamp, device, logs, actions, hub)
     directory = expand_path(source)
     _require_no_head(directory, stored_format(directory))
-    if is_world_model(directory):
+    if _is_trained_here(directory):
         return read_world_model(directory, clamp is not False, device)
     try:
         return load_checkpoint(
@@ -106,7 +119,6 @@ def load_world_model(
 def _from_hub(
     repo: Repository, clamp: bool | None, device: str, logs: Logs | None, actions: ActionBlocks | None, hub: Hub | None
 ) -> JepaWorldModel:
-    """A model of ours or a public checkpoint, whatever the repository holds."""
     config = FILES[:1]
     kind = stored_format(repo.download(config, hub))
     _require_no_head(repo, kind)
@@ -122,3 +134,43 @@ def _from_hub(
 def _require_no_head(where: object, kind: str | None) -> None:
     if kind == HEAD:
         raise ReachcostError(f"{where} is a head, not a world model: rc.load_head loads it, --head takes it")
+
+
+def _is_trained_here(directory: Path) -> bool:
+    """Whether `train_world_model` wrote this directory, finished or not."""
+    files = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
+    return "weights.safetensors" in files or {name for name in files if name.endswith(".pt")} == {STATE}
+
+
+def read_world_model(
+    directory: str | Path, clamp: bool = True, device: str = "cpu", name: str | None = None
+) -> JepaWorldModel:
+    """Load a model that `train_world_model` wrote, after checking its files."""
+    directory = Path(directory)
+    if (directory / STATE).exists() and not (directory / "config.json").exists():
+        raise ReachcostError(f"the training in {directory} is not finished: run the same command again to continue it")
+    stored = StoredModule(directory, "the world model", "train it again, or restore the directory from its source")
+    config = stored.config(FORMAT)
+    plan = config["training"].get("plan") if isinstance(config.get("training"), dict) else None
+    if config.get("size") not in SIZES or not isinstance(config.get("kind"), str) or not isinstance(plan, dict):
+        stored.refuse(f"config.json needs a `kind`, a `size` ({' or '.join(SIZES)}) and a `training` with its `plan`")
+    architecture_class, parts_class = SIZES[config["size"]]
+    actions = _build(stored, config, "actions", ActionBlocks)
+    architecture = _build(stored, config, "architecture", architecture_class)
+    for field in fields(architecture):
+        value = getattr(architecture, field.name)
+        wrong_type = value is not None and type(value) is not type(field.default)
+        if wrong_type or (type(value) is int and not 0 < value <= LARGEST):
+            stored.refuse(f"config.json has {field.name} {value!r} in its architecture")
+    if actions.size != architecture.action_dim:
+        stored.refuse(f"its action blocks have {actions.size} numbers, its architecture {architecture.action_dim}")
+    parts = stored.fill(lambda: parts_class(architecture), config)
+    card = {"name": name or f"{config['kind']}-{plan.get('seed')}", "source": str(directory), **config}
+    return JepaWorldModel(parts, actions, clamp, card, device)
+
+
+def _build(stored: StoredModule, config: dict[str, Any], key: str, kind: Callable[..., Any]) -> Any:
+    try:
+        return kind(**config[key])
+    except (KeyError, TypeError, ValueError) as error:
+        stored.refuse(f"config.json has no valid `{key}` ({error})", error)

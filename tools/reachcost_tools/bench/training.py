@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from reachcost.swm.package import import_stable_worldmodel
-from reachcost.worldmodels.training.objectives import sigreg
+from reachcost.worldmodels.objectives import sigreg
 from reachcost_tools.bench.entry import Entry, Side, Sides
 
 

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 from reachcost.tasks.tworoom import TwoRoom
-from reachcost.worldmodels.training.plan import TrainingPlan
-from reachcost.worldmodels.training.train import train_world_model
+from reachcost.worldmodels.objectives import TrainingPlan
+from reachcost.worldmodels.training import train_world_model
 from reachcost_tools.benchmarks.machine import publish
 
 LIMIT = 600

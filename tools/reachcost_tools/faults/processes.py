@@ -32,7 +32,7 @@ USED = (
     "reachcost.experiments.cells.executors",
     "reachcost.experiments.registry",
     "reachcost.experiments.sweep_study",
-    "reachcost.worldmodels.training.train",
+    "reachcost.worldmodels.training",
     "torch._dynamo",  # what optimisers import at their first step
 )
 """What commands import."""

@@ -19,13 +19,11 @@ from reachcost.heads.storage import load_head, save_head
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
 from reachcost.worldmodels.jepa import JepaWorldModel
-from reachcost.worldmodels.loading import load_world_model
+from reachcost.worldmodels.loading import STATE, load_world_model
+from reachcost.worldmodels.objectives import TrainingPlan
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 from reachcost.worldmodels.public_config import read_architecture
-from reachcost.worldmodels.storage import write_world_model
-from reachcost.worldmodels.training.plan import TrainingPlan
-from reachcost.worldmodels.training.resume import STATE, resume, save
-from reachcost.worldmodels.training.train import Training
+from reachcost.worldmodels.training import Training, restore_state, save_state, write_world_model
 from reachcost_tools.faults.formats.format import Format, digest, require_finite
 
 BLOCKS = ActionBlocks(mean=(0.0, 0.1), std=(1.0, 0.5), low=(-1.0, -1.0), high=(1.0, 1.0), length=5)
@@ -145,13 +143,13 @@ def state(directory: Path) -> None:
         training.enter(step)
         training.update(step)
     point = {"step": 2, "loss": 1.0, "one_step": 1.0, "rollout": 1.0, "seconds": 1.0}
-    save(training, directory / STATE, [point], training.parts.state_dict())
+    save_state(training, directory / STATE, [point], training.parts.state_dict())
 
 
 def read_state(directory: Path) -> str:
     """What the training goes on from."""
     training = Training(_logs(), PLAN)
-    curve, best = resume(training, directory / STATE)
+    curve, best = restore_state(training, directory / STATE)
     moments = [value for kept in training.phase.optimizer.state_dict()["state"].values() for value in kept.values()]
     arrays = {f"moment {number}": value.numpy() for number, value in enumerate(moments)}
     arrays |= {f"best {name}": tensor.numpy() for name, tensor in best.items()}

@@ -12,8 +12,9 @@ from reachcost.core.modules import FILES, stored_format
 from reachcost.errors import ReachcostError
 from reachcost.heads import storage as heads
 from reachcost.heads.base import LearnedHead
-from reachcost.worldmodels import storage as worldmodels
-from reachcost.worldmodels.loading import published, zoo
+from reachcost.worldmodels import loading as worldmodels
+
+__all__ = ["push"]
 
 
 def push(
@@ -21,39 +22,41 @@ def push(
 ) -> str:
     """Publish a saved head or world model as `user/name` and return the line that loads it.
 
-    It is loaded and checked first. Its two files go up with a card as README.md.
+    It is loaded and checked first. Its two files are uploaded with a card as README.md.
 
     Args:
         source: What `save_head`, `reachcost fit` or `reachcost train-model` wrote, or a name that `zoo` lists.
-        repo: `user/name`; a second time updates it.
+        repo: `user/name`; an existing repository is updated.
         private: Make a new repository visible to its owner only.
-        license: What the card says of it, such as `mit`; by default nothing.
-        hub: Where to; by default the Hugging Face Hub.
+        license: License named on the card, such as `mit`; by default none.
+        hub: Client of the Hub; by default the Hugging Face Hub.
     """
     repo = require_name(repo.removeprefix(SCHEME))
     place = Repository(repo, None)
-    directory = published(str(source)) if source in zoo() else Path(source)
+    directory = worldmodels.published(str(source)) if source in worldmodels.zoo() else Path(source)
     kind = stored_format(directory)
     if kind == heads.FORMAT:
         loading = f'rc.load_head("{place}")'
-        card = head_card(heads.load_head(directory), repo, loading)
+        card = _head_card(heads.load_head(directory), repo, loading)
     elif kind == worldmodels.FORMAT:
         worldmodels.read_world_model(directory)
         loading = f'rc.load_world_model("{place}")'
-        card = world_model_card(directory, loading)
+        card = _world_model_card(directory, loading)
     else:
         raise ReachcostError(f"{directory} holds no head or world model of reachcost: name one of their directories")
+    licensed = f"license: {license}\n" if license else ""
+    front_matter = f"---\nlibrary_name: reachcost\n{licensed}tags:\n- world-model\n- planning\n---\n"
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for name in FILES:
             shutil.copyfile(directory / name, folder / name)
-        (folder / "README.md").write_text(front_matter(license) + card, encoding="utf-8")
+        (folder / "README.md").write_text(front_matter + card, encoding="utf-8")
         place.upload(folder, private, hub)
     return loading
 
 
-def head_card(head: LearnedHead, repo: str, loading: str) -> str:
-    """The README of a head on the hub; what its record does not tell is left out."""
+def _head_card(head: LearnedHead, repo: str, loading: str) -> str:
+    """The README of a head on the Hub, with the facts that its record holds."""
     record = head.record
     pairs, recipe = record.get("pairs", {}), record.get("recipe", {})
     model, exclusion = pairs.get("model", {}), pairs.get("exclusion", {})
@@ -64,18 +67,18 @@ def head_card(head: LearnedHead, repo: str, loading: str) -> str:
         "sha256 of the world model": model.get("sha256"),
         "labels": pairs.get("labels"),
         "sampling of pairs": pairs.get("sampling"),
-        "pairs an epoch": pairs.get("train_pairs"),
+        "pairs per epoch": pairs.get("train_pairs"),
         "epochs": recipe.get("epochs"),
         "seed": record.get("seed"),
         "sha256 of the logs": pairs.get("logs_sha256"),
-        "evaluation episodes kept out": exclusion.get("excluded_episodes"),
+        "excluded evaluation episodes": exclusion.get("excluded_episodes"),
         "validation RMSE, in units of the labels": record.get("validation_rmse"),
     }
     rows = "\n".join(f"| {name} | {fact} |" for name, fact in facts.items() if fact is not None)
     return f"""# {repo.rpartition("/")[2]}
 
-A terminal cost for latent planners: a small head of reachcost that estimates how far one latent is from another. It
-belongs to one world model.
+A terminal cost for latent planners: a small head of reachcost that estimates the distance from one latent to another.
+It belongs to one world model.
 
     import reachcost as rc
     cost = rc.HeadCost({loading})
@@ -84,22 +87,16 @@ belongs to one world model.
 | --- | --- |
 {rows}
 
-Labels `temporal` are logged steps between two states, `stitched` the fewest over the transitions of all episodes,
-`imagined` over those that the world model imagines, `mixed` over both; `shuffled` are permuted (a control that must
-fail), `oracle` true distances. Loading runs no code: the weights are safetensors, `config.json` is data, and both
-carry one checksum.
+Labels `temporal` are logged steps between two states. `stitched` labels are the fewest steps over the transitions of
+all episodes, `imagined` over those that the world model imagines, `mixed` over both. `shuffled` labels are permuted (a
+control that must fail), `oracle` labels are true distances. Loading runs no code: the weights are safetensors,
+`config.json` is data, and both carry one checksum.
 """
 
 
-def world_model_card(directory: Path, loading: str) -> str:
-    """The card that training wrote, if it is there, and how to load the model."""
+def _world_model_card(directory: Path, loading: str) -> str:
+    """The card that training wrote, without its front matter, and the line that loads the model."""
     path = directory / "README.md"
     written = path.read_text(encoding="utf-8") if path.is_file() else "# A world model of reachcost\n"
-    own = re.sub(r"\A---\n.*?\n---\n", "", written, flags=re.DOTALL)
-    return f"{own}\n    import reachcost as rc\n    model = {loading}\n"
-
-
-def front_matter(license: str | None) -> str:
-    """What the hub itself reads of a card."""
-    licensed = f"license: {license}\n" if license else ""
-    return f"---\nlibrary_name: reachcost\n{licensed}tags:\n- world-model\n- planning\n---\n"
+    card = re.sub(r"\A---\n.*?\n---\n", "", written, flags=re.DOTALL)
+    return f"{card}\n    import reachcost as rc\n    model = {loading}\n"

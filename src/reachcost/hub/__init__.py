@@ -1,5 +1,0 @@
-"""Heads and world models on the Hugging Face Hub."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

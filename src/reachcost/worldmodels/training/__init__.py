@@ -1,1 +1,0 @@
-"""Training a world model on logs."""
