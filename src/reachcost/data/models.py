@@ -152,7 +152,7 @@ def predict_ends(model: WorldModel, context: Tensor, actions: Tensor) -> Tensor:
     >>> import torch
     >>> from reachcost.tasks import ExactTopoNav
     >>> model = ExactTopoNav()
-    >>> ends_of(model, model.latents[:2, None], torch.zeros(2, 3, 4, 1, dtype=torch.long)).shape
+    >>> predict_ends(model, model.latents[:2, None], torch.zeros(2, 3, 4, 1, dtype=torch.long)).shape
     torch.Size([2, 3, 10])
     """
     device = device_of(model)

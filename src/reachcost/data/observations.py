@@ -49,7 +49,7 @@ def frames_of_size(observations: Mapping[str, np.ndarray], size: int) -> np.ndar
     A task that can draw at that size offers a column `pixels_<size>`. Otherwise `pixels` are shrunk, each new pixel the
     mean of the area it covers.
 
-    >>> frames({"pixels": np.zeros((2, 224, 224, 3), np.uint8)}, 64).shape
+    >>> frames_of_size({"pixels": np.zeros((2, 224, 224, 3), np.uint8)}, 64).shape
     (2, 64, 64, 3)
     """
     drawn = f"pixels_{size}"

@@ -83,7 +83,7 @@ def column_deviation(values: Tensor) -> Tensor:
 def add_random_features(latents: Tensor, features: int = 256) -> Tensor:
     """Latents [N, D] with fixed random features beside them [N, D + features]: what is bent can be read linearly, too.
 
-    >>> lift(torch.zeros(3, 5), features=8).shape
+    >>> add_random_features(torch.zeros(3, 5), features=8).shape
     torch.Size([3, 13])
     """
     random = torch.Generator().manual_seed(0)
