@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -130,6 +131,10 @@ class EvaluationSet:
         if not 1 <= count <= len(self):
             raise ReachcostError(f"{self.name!r} has {len(self)} episodes, not {count}: choose 1 to {len(self)}")
         return self.subset(np.linspace(0, len(self) - 1, count).astype(int))
+
+
+EvaluationSets: TypeAlias = EvaluationSet | Sequence[EvaluationSet] | None
+"""Type of arguments that take one evaluation set, several or none."""
 
 
 def require_set(evaluation: object) -> None:
