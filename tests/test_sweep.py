@@ -17,7 +17,7 @@ from reachcost.experiments.cells.cell import StudyRef, missing_of
 from reachcost.experiments.cells.executors import Recordings
 from reachcost.experiments.cells.schedule import TableRequest
 from reachcost.experiments.study import Study
-from reachcost.experiments.sweep_file import LONGEST
+from reachcost.experiments.sweep import LONGEST
 from reachcost.planning.cem import CEM
 
 from .small import contents
@@ -151,13 +151,12 @@ UNSAFE = ("..", ".", "", "a/b", "../a", "/a", "a\\b", ".a", " ")
     ("text", "sentence"),
     [
         ("task = ", "sweep.toml is not TOML (Invalid value"),
-        ("models = ['a']", "sweep.toml: task is missing: give a text"),
-        ("task = 'tworoom'", "sweep.toml: models is missing: give a list of names, one or more"),
+        ("models = ['a']", "sweep.toml: `task` is missing"),
+        ("task = 'tworoom'", "sweep.toml: `models` is missing"),
         (CORRIDOR + "modls = ['a']", "there is no `modls`: did you mean `models`? It may hold task, models, logs"),
-        (CORRIDOR + "seeds = 'a'", "sweep.toml: seeds is 'a': give a list of whole numbers, one or more"),
-        (CORRIDOR + "seeds = [0.5]", "sweep.toml: seeds is [0.5]: give a list of whole numbers"),
-        (CORRIDOR + "seeds = []", "sweep.toml: seeds is empty: give a list of whole numbers, one or more"),
-        (CORRIDOR + "seeds = [1, 1]", "sweep.toml: seeds holds 1 twice: leave one of them out"),
+        (CORRIDOR + "seeds = 'a'", "sweep.toml: seeds is 'a', should be"),
+        (CORRIDOR + "seeds = [0.5]", "sweep.toml: seeds[0] is 0.5"),
+        (CORRIDOR + "seeds = []", "sweep.toml: seeds is [], Tuple should have at least 1 item"),
         (CORRIDOR + "seeds = [0, 0]", "sweep.toml: seeds holds 0 twice: leave one of them out"),
         (CORRIDOR + "hybrids = [0.0, 0.0]", "sweep.toml: hybrids holds 0.0 twice: leave one of them out"),
         (CORRIDOR + f"seeds = [{'1' * 5000}]", "sweep.toml is not TOML (Exceeds the limit (4300 digits)"),
@@ -169,23 +168,25 @@ UNSAFE = ("..", ".", "", "a/b", "../a", "/a", "a\\b", ".a", " ")
         (CORRIDOR + HEAD + "recipe = {epochs = [1, 1_000_001]}", "heads.trm.recipe.epochs holds 1000001: give"),
         (CORRIDOR + "[planners.a]\niterations = 1_000_001", "planners.a.iterations holds 1000001: give"),
         (CORRIDOR.replace("episodes = 100", "episodes = inf"), "sweep.toml: logs.episodes holds inf: give"),
-        (CORRIDOR + "seeds = [0, -1]", "sweep.toml: seeds holds -1: give 0 or more"),
-        (CORRIDOR + "budgets = [0]", "sweep.toml: budgets holds 0: give 1 or more"),
-        (CORRIDOR.replace("episodes = 2", "episodes = 0"), "sweep.toml: episodes holds 0: give 1 or more"),
-        (CORRIDOR + "clamp = 1", "sweep.toml: clamp is 1: give true or false"),
+        (CORRIDOR + "seeds = [0, -1]", "sweep.toml: seeds[1] is -1"),
+        (CORRIDOR + "budgets = [0]", "sweep.toml: budgets[0] is 0"),
+        (CORRIDOR.replace("episodes = 2", "episodes = 0"), "sweep.toml: episodes is 0"),
+        (CORRIDOR + "sets = 1979-05-27", "sweep.toml: sets holds 1979-05-27, a date or time"),
+        (CORRIDOR + HEAD + "imagination = {block = 2}", "heads.trm.imagination: there is no `block`"),
+        (CORRIDOR + "clamp = 1", "sweep.toml: clamp is 1"),
         (CORRIDOR.replace("Corridor", "Corridors"), "sweep.toml: task: tests.toy has no 'Corridors'"),
-        (CORRIDOR + "sets = ['before']", "sets holds 'before', which corridor has not: choose among beyond"),
+        (CORRIDOR + "sets = ['before']", "corridor has no set 'before': choose among beyond"),
         (CORRIDOR + "costs = ['gps']", "costs holds 'gps': choose among raw, standardized-l2"),
         (CORRIDOR + "costs = ['oracle']", "costs holds 'oracle': leave it out, it is always there"),
-        (CORRIDOR + "[heads.raw]", "heads.raw is called as a cost that is there: give it another name"),
-        (CORRIDOR + "[heads]\ntrm = 3", "sweep.toml: heads.trm is 3: give a table of settings"),
+        (CORRIDOR + "[heads.raw]", "heads.raw has the name of a built-in cost"),
+        (CORRIDOR + "[heads]\ntrm = 3", "sweep.toml: heads.trm is 3"),
         (
             CORRIDOR + HEAD + "labels = ['temporal', 'stitched']\n[heads.trm-temporal]",
-            "heads.trm-temporal makes 'trm-temporal', as trm did: name one of them otherwise",
+            "heads.trm-temporal makes 'trm-temporal', as trm did",
         ),
         (
             CORRIDOR + HEAD + "labels = ['temporal', 'temporal']",
-            "heads.trm makes 'trm-temporal', as trm did: name one of them otherwise, or leave out",
+            "heads.trm makes 'trm-temporal', as trm did",
         ),
         (
             CORRIDOR + "hybrids = [0.5, 0.50000001]\n" + HEAD,
@@ -197,7 +198,7 @@ UNSAFE = ("..", ".", "", "a/b", "../a", "/a", "a\\b", ".a", " ")
         ),
         (CORRIDOR + "[planners.a]\ncandidates = [64, 64]", "planners.a makes 'a-64', as a did"),
         (CORRIDOR + HEAD + "lables = 'auto'", "sweep.toml: heads.trm: there is no `lables`: did you mean `labels`?"),
-        (CORRIDOR + HEAD + "pairs = 'many'", "sweep.toml: heads.trm: pairs is 'many': give a whole number"),
+        (CORRIDOR + HEAD + "pairs = 'many'", "sweep.toml: heads.trm: pairs is 'many'"),
         (CORRIDOR + HEAD + "pairs = []", "sweep.toml: heads.trm: pairs is empty: give one or more, or leave it out"),
         (CORRIDOR + HEAD + "sampling = 'odd'", "heads.trm: sampling is 'odd': give one of balanced"),
         (CORRIDOR + HEAD + "coverage = 'odd'", "heads.trm: coverage is 'odd': give one of limited"),
@@ -205,8 +206,11 @@ UNSAFE = ("..", ".", "", "a/b", "../a", "/a", "a\\b", ".a", " ")
         (CORRIDOR + HEAD + "recipe = 3", "sweep.toml: heads.trm.recipe is 3: give one of ours, paper, or a table"),
         (CORRIDOR + HEAD + "recipe = 'theirs'", "heads.trm.recipe: like is 'theirs': give one of ours, paper"),
         (CORRIDOR + HEAD + "recipe = {epochs = -1}", "heads.trm.recipe: recipe: epochs is -1: make it positive"),
-        (CORRIDOR + HEAD + "recipe = {schedule = 'odd'}", "schedule is 'odd': give one of constant, one-cycle"),
-        (CORRIDOR + HEAD + "imagination = {blocks = 'x'}", "heads.trm.imagination: blocks is 'x': give"),
+        (
+            CORRIDOR + HEAD + "recipe = {schedule = 'odd'}",
+            "heads.trm.recipe: schedule is 'odd', should be 'constant' or 'one-cycle'",
+        ),
+        (CORRIDOR + HEAD + "imagination = {blocks = 'x'}", "heads.trm: imagination.blocks is 'x'"),
         (CORRIDOR + "[planners.a]\nlike = 'mppi'", "sweep.toml: planners.a: like is 'mppi': give one of paper, exp"),
         (CORRIDOR + "[planners.a]\ncandidates = 1", "sweep.toml: planners.a: CategoricalCEM"),
         *((CORRIDOR + f"name = '{name}'", f"sweep.toml: {name!r} cannot be the name of a file") for name in UNSAFE),

@@ -18,7 +18,7 @@ from reachcost.errors import ReachcostError
 if TYPE_CHECKING:
     from reachcost.data.logs import Logs
     from reachcost.experiments.study import Study
-    from reachcost.experiments.sweep_file import Sweep
+    from reachcost.experiments.sweep import Sweep
     from reachcost.protocols import WorldModel
     from reachcost.tasks.contract import Task
 
@@ -52,7 +52,7 @@ def sweep(
     from reachcost.core.devices import use_device
     from reachcost.experiments.cells.cell import StudyRef
     from reachcost.experiments.cells.schedule import TableRequest
-    from reachcost.experiments.sweep_file import read_sweep
+    from reachcost.experiments.sweep import read_sweep
 
     use_device(device)
     require_place(on, workers, address)
@@ -113,12 +113,11 @@ def study_of_sweep(file: str, text: str, trust: bool = False) -> Study:
         text: Its content.
         trust: Import the code that it names outside reachcost, which can run anything.
     """
-    from reachcost.experiments.sweep_file import read_sweep
-    from reachcost.experiments.sweep_study import Finders, sweep_study
+    from reachcost.experiments.sweep import read_sweep, sweep_study
 
     declared = read_sweep(file, text)
     _require_trust(declared, trust)
-    return sweep_study(declared, Finders(task_option, logs_option, _model))
+    return sweep_study(declared, task_option, logs_option, _model)
 
 
 def _model(text: str, task: Task, logs: Logs, clamp: bool) -> WorldModel:
@@ -131,7 +130,7 @@ def _model(text: str, task: Task, logs: Logs, clamp: bool) -> WorldModel:
 
 def read_file(file: Path) -> str:
     """The text of a sweep, and of what is far too long for one only as much as shows that."""
-    from reachcost.experiments.sweep_file import LONGEST
+    from reachcost.experiments.sweep import LONGEST
 
     try:
         require_regular(file)

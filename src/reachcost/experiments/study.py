@@ -48,7 +48,7 @@ class HeadPlan:
 
     recipe: Recipe = field(default_factory=Recipe)
     """How it is trained."""
-    labels: Labels | Literal["oracle"] = "temporal"
+    labels: Literal[Labels, "oracle"] = "temporal"
     """Where labels come from (see `fitting.choose`), or the true distance for diagnostic heads."""
     pairs: int = 100_000
     """Training pairs (of an epoch)."""

@@ -21,7 +21,7 @@ def parsers() -> dict[str, tuple[Callable[[bytes], object], list[bytes]]]:
     import json
 
     from reachcost.core.json_files import parse_json
-    from reachcost.experiments.sweep_file import read_sweep
+    from reachcost.experiments.sweep import read_sweep
     from reachcost.explorer.requests import Asked
     from reachcost.worldmodels.public_config import read_architecture
     from reachcost_tools.faults.formats.models import PUBLIC

@@ -31,7 +31,7 @@ USED = (
     "reachcost.report.studied",
     "reachcost.experiments.cells.executors",
     "reachcost.experiments.registry",
-    "reachcost.experiments.sweep_study",
+    "reachcost.experiments.sweep",
     "reachcost.worldmodels.training",
     "torch._dynamo",  # what optimisers import at their first step
 )

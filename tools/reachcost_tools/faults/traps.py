@@ -27,7 +27,7 @@ from reachcost.core.modules import _checksum
 from reachcost.data.logs_hdf5 import open_logs
 from reachcost.experiments.cells.cell import StudyRef
 from reachcost.experiments.cells.schedule import TableRequest, plan_of
-from reachcost.experiments.sweep_file import read_sweep
+from reachcost.experiments.sweep import read_sweep
 from reachcost.explorer.requests import Asked
 from reachcost.heads.storage import load_head
 from reachcost.worldmodels.loading import load_world_model

@@ -15,7 +15,7 @@ from reachcost.audits.stages import STAGES
 from reachcost.commands.sweep import read_file, study_of_sweep
 from reachcost.core.atomic import write_file
 from reachcost.data.evaluation import read_evaluation_set
-from reachcost.experiments.sweep_file import read_sweep
+from reachcost.experiments.sweep import read_sweep
 from reachcost.report.frames import strip
 from reachcost.report.report import Report
 from reachcost.report.scene import Episode, Field, Map, Scene, Way, beside
