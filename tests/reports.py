@@ -10,7 +10,7 @@ import torch
 import reachcost as rc
 from reachcost.audits.planner import Audit
 from reachcost.audits.stage import judge, unknown
-from reachcost.audits.stages import STAGES
+from reachcost.audits.stages import RULES, STAGES
 from reachcost.planning.control import ControlRuns
 from reachcost.results.tables import ResultTable, TableRow
 
@@ -41,10 +41,10 @@ def made_audit(name: str = "high-distance", **settings: Any) -> Audit:
     """An audit that blames the cost."""
     episodes = np.arange(4)
     stages = [
-        judge(stage, part.RULE, np.full(4, VALUES[stage]), episodes)
+        judge(RULES[stage], np.full(4, VALUES[stage]), episodes)
         if stage in VALUES
-        else unknown(stage, part.RULE, "not asked")
-        for stage, part in STAGES.items()
+        else unknown(RULES[stage], "not asked")
+        for stage in STAGES
     ]
     told = {"evaluation_set": name, "episodes": 4, "cost": "LatentMSE", "planner": {"candidates": 8}, **settings}
     return Audit(tuple(stages), caveats=("few episodes",), categories={"stuck": 3, "success": 1}, settings=told)

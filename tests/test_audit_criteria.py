@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from reachcost.audits import criteria
-from reachcost.audits.closed_loops import latent_runs
 from reachcost.audits.criteria import _coverage, _judged, _larger_search, _shuffled, check_criteria
+from reachcost.audits.measurements import latent_runs
 from reachcost.audits.planner import audit_planner
 from reachcost.audits.subject import Subject
 from reachcost.costs.latent import HeadCost, LatentMSE

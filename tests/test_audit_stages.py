@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from reachcost.audits.planner import audit_planner
 from reachcost.audits.sasc import roll_out
 from reachcost.audits.stage import NO_EPISODE, Rule, Stage, judge, judge_grouped, judge_ratio
-from reachcost.audits.stages import STAGES
+from reachcost.audits.stages import RULES, STAGES
 from reachcost.audits.stages import ranking as ranking_stage
 from reachcost.audits.stages.coverage import PLACES
 from reachcost.audits.stages.dynamics import logged_moves
@@ -58,23 +58,19 @@ def stages(*parts: object) -> dict[str, Stage]:
 
 def test_only_declared_shares_have_the_interval_of_a_share() -> None:
     """A constant cost gains nothing in any episode, which is no share of episodes."""
-    shares = {name for name, stage in STAGES.items() if stage.RULE.share}
+    shares = {name for name in STAGES if RULES[name].share}
     assert shares == {"goals", "sampling", "coverage", "foresight", "execution"}
     nothing = np.zeros(30)
-    assert judge("ranking", STAGES["ranking"].RULE, nothing).interval == (0, 0)
-    assert judge_ratio("ranking", STAGES["ranking"].RULE, nothing, nothing + 1, np.arange(30)).interval == (0, 0)
-    assert judge("execution", STAGES["execution"].RULE, nothing).interval == pytest.approx(
-        [100 * bound for bound in wilson(0, 30)]
-    )
+    assert judge(RULES["ranking"], nothing).interval == (0, 0)
+    assert judge_ratio(RULES["ranking"], nothing, nothing + 1, np.arange(30)).interval == (0, 0)
+    assert judge(RULES["execution"], nothing).interval == pytest.approx([100 * bound for bound in wilson(0, 30)])
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=40))
 def test_places_of_one_episode_add_no_certainty(places: list[tuple[int, bool]]) -> None:
-    rule = Rule("% lost", 10.0, False, "log more", share=True)
+    rule = Rule("coverage", "% lost", 10.0, False, "log more", share=True)
     episodes, lost = (np.array(column) for column in zip(*places, strict=True))
-    once, twice = (
-        judge_grouped("coverage", rule, np.repeat(100.0 * lost, times), np.repeat(episodes, times)) for times in (1, 2)
-    )
+    once, twice = (judge_grouped(rule, np.repeat(100.0 * lost, times), np.repeat(episodes, times)) for times in (1, 2))
     assert once.value == pytest.approx(100 * lost.mean())
     assert once.n == len(set(episodes.tolist()))
     assert twice.value == pytest.approx(once.value)
@@ -86,25 +82,25 @@ def test_places_of_one_episode_add_no_certainty(places: list[tuple[int, bool]]) 
 
 @given(st.integers(0, 1000))
 def test_episodes_add_up_to_the_ratio(seed: int) -> None:
-    random, rule = np.random.default_rng(seed), STAGES["dynamics"].RULE
+    random, rule = np.random.default_rng(seed), RULES["dynamics"]
     parts, wholes, episodes = random.normal(size=30), random.uniform(1, 2, 30), random.integers(0, 6, 30)
-    found = judge_ratio("dynamics", rule, parts, wholes, episodes)
+    found = judge_ratio(rule, parts, wholes, episodes)
     assert found.episodes.tolist() == sorted({*episodes.tolist()})
     assert found.value == pytest.approx(parts.sum() / wholes.sum())
     assert found.value is not None
     assert found.rows.mean() == pytest.approx(found.value)
     assert found.interval is not None
     assert found.interval[0] - 1e-9 <= found.value <= found.interval[1] + 1e-9
-    repeated = judge_ratio("dynamics", rule, *(np.tile(part, 4) for part in (parts, wholes, episodes)))
+    repeated = judge_ratio(rule, *(np.tile(part, 4) for part in (parts, wholes, episodes)))
     assert repeated.interval == pytest.approx(found.interval)  # what is of one episode adds no certainty
 
 
 def test_a_ratio_without_a_whole_is_unknown_and_of_one_episode_has_no_interval() -> None:
-    rule, nothing = STAGES["dynamics"].RULE, np.zeros(4)
-    still = judge_ratio("dynamics", rule, nothing, nothing, np.arange(4))
+    rule, nothing = RULES["dynamics"], np.zeros(4)
+    still = judge_ratio(rule, nothing, nothing, np.arange(4))
     assert (still.outcome, still.interval) == ("unknown", None)
     assert "states that never vary" in still.advice
-    once = judge_ratio("dynamics", rule, nothing, np.ones(4), np.zeros(4, int))
+    once = judge_ratio(rule, nothing, np.ones(4), np.zeros(4, int))
     assert (once.outcome, once.value, once.interval) == ("fail", 0, None)
 
 
@@ -129,7 +125,7 @@ def test_coverage_asks_for_all_ways_where_no_episode_fails(
     task: TopoNav, model: ExactTopoNav, latents: Latents, head: PairHead, cells: EvaluationSet
 ) -> None:
     there = replace(cells, goals=cells.starts)
-    found = STAGES["coverage"].measure(Subject(model, latents, HeadCost(head), task, there, GRID))
+    found = STAGES["coverage"](Subject(model, latents, HeadCost(head), task, there, GRID))
     np.testing.assert_array_equal(found.episodes, cells.episodes)
     assert found.value == 0  # nobody has to go anywhere
 
@@ -199,7 +195,7 @@ def test_a_model_that_predicts_no_numbers_is_an_error(
 
 
 def test_advice_names_no_part_of_a_world() -> None:
-    assert "door" not in STAGES["coverage"].RULE.advice
+    assert "door" not in RULES["coverage"].advice
 
 
 def flattered(subject: Subject) -> str:

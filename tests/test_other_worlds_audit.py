@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from torch import Tensor
 import reachcost as rc
 from reachcost.audits import verdict
 from reachcost.audits.stage import Rule, Stage, judge
-from reachcost.audits.stages import STAGES
+from reachcost.audits.stages import RULES, STAGES
 from reachcost.audits.subject import Subject
 from reachcost.audits.verdict import verdict_of
 from reachcost.errors import ReachcostError
@@ -90,11 +89,11 @@ def test_goals_are_within_reach_by_the_fastest_moves_whatever_distance_counts(
 ) -> None:
     """Eight to twelve units at half a unit a step."""
     crippled = rc.CEM(horizon=1, candidates=2, iterations=1, elites=2)
-    assert STAGES["goals"].measure(subject(task, far(budget), planner=crippled)).outcome == outcome
+    assert STAGES["goals"](subject(task, far(budget), planner=crippled)).outcome == outcome
 
 
 def test_a_distance_that_does_not_add_up_says_nothing_about_reach() -> None:
-    found = STAGES["goals"].measure(subject(Squared(), far(14), planner=SEARCH))
+    found = STAGES["goals"](subject(Squared(), far(14), planner=SEARCH))
     assert found.outcome == "unknown"
     assert "adds up along a path" in found.advice
 
@@ -111,7 +110,7 @@ class Scaled(ExactDynamics):
 def test_the_representation_does_not_depend_on_the_unit_of_latents() -> None:
     task, logs = Plane(), Plane().generate_logs(60)
     model = Scaled(task, rc.ActionBlocks.of(logs, 1))
-    found = STAGES["representation"].measure(Subject(model, rc.encode_logs(model, logs, cache=False)))
+    found = STAGES["representation"](Subject(model, rc.encode_logs(model, logs, cache=False)))
     assert found.value is not None
     assert found.value > 0.99
 
@@ -141,11 +140,11 @@ def test_every_coordinate_counts_in_the_skill_of_predicting() -> None:
     for kind, outcome in ((ExactDynamics, "pass"), (Backwards, "fail")):
         model = kind(task, rc.ActionBlocks.of(logs, 1), np.zeros((1, 2), np.float32))
         latents = rc.Latents(torch.from_numpy(np.asarray(logs.columns["state"])), logs)
-        assert STAGES["dynamics"].measure(Subject(model, latents)).outcome == outcome
+        assert STAGES["dynamics"](Subject(model, latents)).outcome == outcome
 
 
 def stages(**rows: list[float]) -> list[Stage]:
-    return [judge(name, STAGES[name].RULE, np.array(values), np.arange(len(values))) for name, values in rows.items()]
+    return [judge(RULES[name], np.array(values), np.arange(len(values))) for name, values in rows.items()]
 
 
 def test_what_foresight_tells_is_compared_on_the_same_episodes() -> None:
@@ -187,7 +186,7 @@ def test_thresholds_of_what_is_measured_otherwise_have_names_of_their_own() -> N
     model = ExactDynamics(Plane(), rc.ActionBlocks.of(logs, 1))
     latents = rc.encode_logs(model, logs, cache=False)
     for asked in ({"ranking": 0.6}, {"ranking-logs": -0.5}):
-        ranking = STAGES["ranking"].measure(Subject(model, latents, thresholds=asked))
+        ranking = STAGES["ranking"](Subject(model, latents, thresholds=asked))
         assert ranking.threshold == asked.get("ranking-logs", -0.1)
 
 
@@ -201,10 +200,9 @@ def test_states_of_whole_numbers_are_refused_where_a_step_is_none() -> None:
 
 def test_a_stage_is_added_by_one_entry_and_blamed_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here a further cause of a bad order of candidates."""
-    rule = Rule("% of goals among the logs", 50.0, True, "log episodes to these goals", share=True)
-    support = SimpleNamespace(NAME="support", RULE=rule, measure=lambda _: judge("support", rule, np.zeros(4)))
-    monkeypatch.setitem(STAGES, "support", support)
-    monkeypatch.setattr(verdict, "COST", (support, *verdict.COST))
+    rule = Rule("support", "% of goals among the logs", 50.0, True, "log episodes to these goals", share=True)
+    monkeypatch.setitem(STAGES, "support", lambda _: judge(rule, np.zeros(4)))
+    monkeypatch.setattr(verdict, "COST", ("support", *verdict.COST))
     task = Plane()
     broken = subject(task, far(30))
     audit = rc.audit_planner(broken.model, broken.latents, None, planner=SEARCH)

@@ -17,7 +17,7 @@ import pytest
 import reachcost as rc
 from reachcost.audits.record import read_audit, write_audit
 from reachcost.audits.stage import judge
-from reachcost.audits.stages import STAGES
+from reachcost.audits.stages import RULES
 from reachcost.audits.stages import ranking as ranking_stage
 from reachcost.cli import main
 from reachcost.core.files import sha256_of
@@ -352,9 +352,7 @@ def test_a_cost_that_another_audit_repairs_is_said_to_be_repaired(tmp_path: Path
     write_audit(made_audit(), tmp_path / "raw.json")
     head = made_audit(heads=[{}], cost="HeadCost")
     stages = [
-        judge(stage.name, STAGES[stage.name].RULE, np.full(4, 100.0), np.arange(4))
-        if stage.name == "execution"
-        else stage
+        judge(RULES[stage.name], np.full(4, 100.0), np.arange(4)) if stage.name == "execution" else stage
         for stage in head.stages
     ]
     write_audit(replace(head, stages=tuple(stages)), tmp_path / "head.json")

@@ -14,11 +14,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from reachcost.audits.candidates import planned_pools
-from reachcost.audits.closed_loops import audited_runs, latent_runs, oracle_runs, run
+from reachcost.audits.measurements import audited_runs, latent_runs, oracle_runs, planned_pools, run
 from reachcost.audits.sasc import SascAudit, sasc
-from reachcost.audits.stages import execution
 from reachcost.audits.stages.representation import probe
+from reachcost.audits.stages.success import EXECUTION
 from reachcost.audits.subject import Subject, once
 from reachcost.costs.latent import DecodedDistance, HeadCost, LatentMSE, SubspaceCost
 from reachcost.fitting.choose import Labels, pairs_again
@@ -84,7 +83,7 @@ def shared_candidates(subject: Subject) -> SascAudit | None:
         return None
     task, evaluation = subject.place
     costs = {"raw": LatentMSE(), "audited": subject.cost}
-    return sasc(task, subject.model, costs, evaluation, planned_pools(subject, subject.planner.candidates))
+    return sasc(task, subject.model, costs, evaluation, planned_pools(subject))
 
 
 def _untested(missing: str) -> Criterion:
@@ -94,7 +93,7 @@ def _untested(missing: str) -> Criterion:
 def _unexplained(subject: Subject, refuted: Criterion) -> Criterion:
     """A refuted claim becomes undecided if latent distance does not fail."""
     success = 100 * latent_runs(subject).success.mean()
-    if success < execution.RULE.threshold:
+    if success < EXECUTION.threshold:
         return refuted
     why = f"latent distance reaches {success:.0f} % of the goals here, so there is no failure to explain"
     return replace(refuted, outcome="undecided", evidence=f"{why}: {refuted.evidence}")
@@ -157,7 +156,7 @@ def _larger_search(subject: Subject) -> Criterion:
     few, small = evaluation.spread(min(LARGER, len(evaluation))), subject.planner
     # Injected candidates fit the size of the small search, so both searches run without them.
     alone = subject if subject.proposal is None else replace(subject, evaluation=few, proposal=None)
-    best = audited_runs(alone) if subject.learned else oracle_runs(alone)
+    best = audited_runs(alone) if subject.heads else oracle_runs(alone)
     if best is None:
         return _untested("needs a head (--head), or a task with an oracle distance")
     sizes = {"candidates": 10 * small.candidates // 3, "elites": 10 * small.elites // 3}
@@ -166,7 +165,7 @@ def _larger_search(subject: Subject) -> Criterion:
     target = 100.0 * best.success[0][np.isin(best.episodes, few.episodes)]
     text = (
         f"success: {small.candidates} x {small.iterations} {before.mean():.0f} %, {larger.candidates} x "
-        f"{larger.iterations} {after.mean():.0f} %, {'head' if subject.learned else 'oracle'} {target.mean():.0f} %"
+        f"{larger.iterations} {after.mean():.0f} %, {'head' if subject.heads else 'oracle'} {target.mean():.0f} %"
         f"{'' if subject.proposal is None else ', all without injected candidates'}; "
         "remaining gap minus half of the old one"
     )
@@ -207,7 +206,7 @@ def _coverage(subject: Subject) -> Criterion:
     if errors["balanced"] >= errors["limited"]:
         why = "coverage of the bottleneck did not lower the error here, so the criterion cannot be tested"
         return Criterion("", "undecided", why)
-    pools = planned_pools(subject, subject.planner.candidates)
+    pools = planned_pools(subject)
     found = sasc(task, subject.model, costs, evaluation, pools)
     limited, balanced = (found.rankings[name].oracle_best_rank for name in ("limited", "balanced"))
     text = (

@@ -14,13 +14,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from reachcost.audits.candidates import executed, from_starts
-from reachcost.audits.closed_loops import audited_runs, latent_runs, oracle_runs
 from reachcost.audits.criteria import Criterion, check_criteria, shared_candidates
-from reachcost.audits.overlap import kept_out
+from reachcost.audits.measurements import audited_runs, executed, from_starts, latent_runs, oracle_runs
 from reachcost.audits.stage import Stage
 from reachcost.audits.stages import RULES, STAGES
-from reachcost.audits.subject import Subject
+from reachcost.audits.subject import Subject, kept_out
 from reachcost.audits.verdict import verdict_of
 from reachcost.core.machine import versions
 from reachcost.core.progress import Progress, as_progress
@@ -154,13 +152,11 @@ def audit_planner(
         as_progress(progress),
     )
     if subject.place is not None:
-        from_starts(
-            subject
-        )  # predictions that are not finite are an error, before closed loops blame the cost for them
+        from_starts(subject)  # so that predictions that are not finite are not blamed on the cost by closed loops
     stages = []
-    for name, stage in STAGES.items():
+    for name, measure in STAGES.items():
         subject.progress.step(name)
-        stages.append(stage.measure(subject))
+        stages.append(measure(subject))
     checked = check_criteria(subject) if criteria else ()
     runs, settings = audited_runs(subject), _settings(subject)
     ended = Counter([] if runs is None else runs.category[0].tolist())

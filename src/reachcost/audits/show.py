@@ -12,7 +12,7 @@ from rich.text import Text
 from reachcost.audits.criteria import Criterion
 from reachcost.audits.planner import Audit
 from reachcost.audits.stage import Stage
-from reachcost.audits.stages import STAGES, execution
+from reachcost.audits.stages import STAGES
 from reachcost.audits.verdict import verdict_of
 from reachcost.core.progress import PlainConsole
 
@@ -74,7 +74,7 @@ def notes(audit: Audit) -> list[str]:
     found = []
     if audit.verdict in STAGES and (others := ", ".join(name for name in failing if name != audit.verdict)):
         found.append(f"{others} may fail because of it: audit again after fixing {audit.verdict}")
-    if execution.NAME in failing:
+    if "execution" in failing:
         ended = ", ".join(f"{count} {name}" for name, count in audit.categories.items())
         found.append(f"episodes: {ended}".replace("_", " "))
     return [*found, *audit.caveats]

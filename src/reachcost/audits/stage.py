@@ -15,16 +15,25 @@ NO_EPISODE = -1
 
 @dataclass(frozen=True)
 class Rule:
-    """When a stage passes: what is measured, the threshold, whether larger values are better, advice for a failure.
+    """When a stage passes.
 
-    A `share` is a percentage of episodes, or of something within each episode.
+    Attributes:
+        stage: Name of the stage.
+        measured: What is measured.
+        threshold: Value at which the stage just passes.
+        higher: Whether larger values are better.
+        advice: What to do if the stage fails.
+        share: Whether the value is a percentage of episodes, or of something within each episode.
+        name: Name of the threshold, if it is not that of the stage.
     """
 
+    stage: str
     measured: str
     threshold: float
     higher: bool
     advice: str
     share: bool = False
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,51 +73,49 @@ class Stage:
 
     def document(self) -> dict[str, Any]:
         """The stage as JSON values, without rows."""
-        kept = ("name", "outcome", "measured", "value", "interval", "n", "threshold", "higher", "advice")
-        return {name: getattr(self, name) for name in kept}
+        return {name: value for name, value in vars(self).items() if name not in ("rows", "episodes")}
 
 
-def unknown(name: str, rule: Rule, why: str) -> Stage:
+def unknown(rule: Rule, why: str) -> Stage:
     """A stage that could not be measured."""
-    return Stage(name, "unknown", rule.measured, None, None, 0, rule.threshold, rule.higher, why)
+    return Stage(rule.stage, "unknown", rule.measured, None, None, 0, rule.threshold, rule.higher, why)
 
 
-def judge(name: str, rule: Rule, values: np.ndarray | float, episodes: np.ndarray | None = None) -> Stage:
+def judge(rule: Rule, values: np.ndarray | float, episodes: np.ndarray | None = None) -> Stage:
     """Compare a value, or the mean of values [N], with the rule of its stage.
 
-    >>> rule = Rule("skill", 0.5, True, "train the predictor")
-    >>> judge("dynamics", rule, 0.98).outcome, judge("dynamics", rule, -0.2).advice
+    >>> rule = Rule("dynamics", "skill", 0.5, True, "train the predictor")
+    >>> judge(rule, 0.98).outcome, judge(rule, -0.2).advice
     ('pass', 'train the predictor')
     """
-    each = np.atleast_1d(values)
-    value = float(np.mean(each))
-    interval = _interval(value, each, rule) if len(each) > 1 and np.isfinite(value) else None
-    numbers = np.full(len(each), NO_EPISODE) if episodes is None else episodes
-    return compare(name, rule, value, interval, each, numbers)
+    rows = np.atleast_1d(values)
+    value = float(np.mean(rows))
+    interval = _interval(value, rows, rule) if np.isfinite(value) else None
+    return compare(rule, value, interval, rows, np.full(len(rows), NO_EPISODE) if episodes is None else episodes)
 
 
-def judge_grouped(name: str, rule: Rule, values: np.ndarray, episodes: np.ndarray) -> Stage:
+def judge_grouped(rule: Rule, values: np.ndarray, episodes: np.ndarray) -> Stage:
     """Compare the mean of values [N] with the rule of a share. An episode may have several values.
 
     Values of one episode are not independent, so the interval counts episodes.
 
-    >>> rule = Rule("% lost", 10.0, False, "log more", share=True)
-    >>> judge_grouped("coverage", rule, np.array([0.0, 100.0, 0.0]), np.array([7, 7, 8])).rows.tolist()
+    >>> rule = Rule("coverage", "% lost", 10.0, False, "log more", share=True)
+    >>> judge_grouped(rule, np.array([0.0, 100.0, 0.0]), np.array([7, 7, 8])).rows.tolist()
     [50.0, 0.0]
     """
     numbers, group, counts = np.unique(episodes, return_inverse=True, return_counts=True)
     rows = np.bincount(group, weights=values) / counts
     value = float(np.mean(values))
-    return compare(name, rule, value, _interval(value, rows, rule) if len(rows) > 1 else None, rows, numbers)
+    return compare(rule, value, _interval(value, rows, rule), rows, numbers)
 
 
-def judge_ratio(name: str, rule: Rule, parts: np.ndarray, wholes: np.ndarray, episodes: np.ndarray) -> Stage:
+def judge_ratio(rule: Rule, parts: np.ndarray, wholes: np.ndarray, episodes: np.ndarray) -> Stage:
     """Compare sum(parts) / sum(wholes) with the rule of a stage. An episode may have several parts and wholes [N].
 
     A row is the sum of parts of an episode / the mean sum of wholes, so that the mean of the rows is the value.
 
-    >>> rule = Rule("skill", 0.5, True, "train the predictor")
-    >>> judge_ratio("dynamics", rule, np.array([1.0, 1.0, 0.0]), np.ones(3), np.array([3, 3, 5])).rows.tolist()
+    >>> rule = Rule("dynamics", "skill", 0.5, True, "train the predictor")
+    >>> judge_ratio(rule, np.array([1.0, 1.0, 0.0]), np.ones(3), np.array([3, 3, 5])).rows.tolist()
     [1.3333333333333333, 0.0]
     """
     numbers, group = np.unique(episodes, return_inverse=True)
@@ -120,25 +127,36 @@ def judge_ratio(name: str, rule: Rule, parts: np.ndarray, wholes: np.ndarray, ep
         rows = part / whole.mean()
         value = float(part.sum() / whole.sum())
     known = len(numbers) > 1 and np.isfinite([low, high]).all()
-    return compare(name, rule, value, (float(low), float(high)) if known else None, rows, numbers)
+    return compare(rule, value, (float(low), float(high)) if known else None, rows, numbers)
 
 
 def compare(
-    name: str, rule: Rule, value: float, interval: tuple[float, float] | None, rows: np.ndarray, episodes: np.ndarray
+    rule: Rule, value: float, interval: tuple[float, float] | None, rows: np.ndarray, episodes: np.ndarray
 ) -> Stage:
     """Compare a value with the rule of its stage; the value is computed from rows [N] of episodes [N]."""
-    # All inputs are finite, so a value that is not finite is 0/0.
-    if not np.isfinite(value):
-        return unknown(name, rule, "the measurement is not finite: look for states that never vary")
+    if not np.isfinite(value):  # all inputs are finite, so it is 0 / 0
+        return unknown(rule, "the measurement is not finite: look for states that never vary")
     passes = value >= rule.threshold if rule.higher else value <= rule.threshold
     outcome, advice = ("pass", "") if passes else ("fail", rule.advice)
     return Stage(
-        name, outcome, rule.measured, value, interval, len(rows), rule.threshold, rule.higher, advice, rows, episodes
+        rule.stage,
+        outcome,
+        rule.measured,
+        value,
+        interval,
+        len(rows),
+        rule.threshold,
+        rule.higher,
+        advice,
+        rows,
+        episodes,
     )
 
 
-def _interval(value: float, rows: np.ndarray, rule: Rule) -> tuple[float, float]:
-    """95 % interval of the mean of rows [N], which is `value`."""
+def _interval(value: float, rows: np.ndarray, rule: Rule) -> tuple[float, float] | None:
+    """95 % interval of the mean of rows [N], which is `value`; None for one row."""
+    if len(rows) < 2:
+        return None
     if rule.share:
         # Shares within an episode vary less than 0 and 100 would, so Wilson's interval is wide enough.
         low, high = wilson(value / 100 * len(rows), len(rows))

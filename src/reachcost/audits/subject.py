@@ -15,10 +15,11 @@ from reachcost.core.progress import Progress
 from reachcost.costs.checks import require_one_model
 from reachcost.costs.latent import LatentMSE
 from reachcost.data.actions import ActionBlocks, blocks_of
-from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.evaluation import EvaluationSet, require_set
 from reachcost.data.latents import Latents, require_latents_of
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
+from reachcost.labels.exclusion import Exclusion
 from reachcost.labels.pairs import require_latents
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import Proposal, require_actions, require_planner
@@ -53,8 +54,8 @@ class Subject:
 
     def __post_init__(self) -> None:
         require_latents(self.latents)
-        if self.evaluation is not None and not isinstance(self.evaluation, EvaluationSet):
-            raise ReachcostError(f"evaluation is {self.evaluation!r}: give a set, task.evaluation_set(name)")
+        if self.evaluation is not None:
+            require_set(self.evaluation)
         if (self.task is None) != (self.evaluation is None):
             raise ReachcostError("a task goes with an evaluation set: give both, or neither for an audit from logs")
         if self.task is not None:
@@ -71,7 +72,6 @@ class Subject:
         require_one_model({"audited": self.cost}, self.model)
         for latents in filter(None, (self.latents, self.held_out)):
             require_latents_of(self.model, latents)
-        logged = self.latents.logs.fingerprint
         if self.held_out is not None:
             shared, chance = _shared_episodes(self.latents.logs, self.held_out.logs)
             if shared.mean() > chance + OVERLAP:
@@ -79,7 +79,7 @@ class Subject:
                     f"{shared.sum()} of the {len(shared)} held-out episodes are in the logs that heads learn from: "
                     "give others"
                 )
-        if any(pairs["logs_sha256"] != logged for pairs in self.records):
+        if any(pairs["logs_sha256"] != self.latents.logs.fingerprint for pairs in self.records):
             raise ReachcostError(
                 "the head was fitted on other logs than these, so their coverage tells nothing about it: "
                 "give the logs it was fitted on"
@@ -96,19 +96,14 @@ class Subject:
                 f"choose from 0 to {width - 1}"
             )
 
-    def rule(self, name: str, rule: Rule) -> Rule:
-        """The rule of a stage, with the threshold of that name if one was given."""
-        return replace(rule, threshold=self.thresholds.get(name, rule.threshold))
+    def rule(self, rule: Rule) -> Rule:
+        """The rule with the threshold that was given for it, if one was."""
+        return replace(rule, threshold=self.thresholds.get(rule.name or rule.stage, rule.threshold))
 
     @property
     def heads(self) -> list[Any]:
-        """The heads behind the cost."""
+        """The heads behind the cost; empty for a cost that was not fitted on logs."""
         return list(getattr(self.cost, "heads", ()))
-
-    @property
-    def learned(self) -> bool:
-        """Whether the cost was fitted on logs."""
-        return bool(self.heads)
 
     @property
     def records(self) -> list[dict[str, Any]]:
@@ -145,6 +140,36 @@ def once(measure: Callable[[Subject], Measured]) -> Callable[[Subject], Measured
     return shared
 
 
+@once
+def evaluated_episodes(subject: Subject) -> np.ndarray:
+    """Logged episodes that hold a start or goal of the evaluation set [N]."""
+    logs = subject.latents.logs
+    if subject.evaluation is None or "state" not in logs.columns:
+        return np.empty(0, np.int64)
+    return Exclusion(logs, [subject.evaluation]).episodes
+
+
+def kept_out(subject: Subject) -> bool | None:
+    """Whether the heads' records prove that they were not fitted on the evaluation set; None if they name other sets.
+
+    A record names sets by fingerprint. A larger set may contain this one. If the task has the larger set, the logged
+    episodes that it excludes decide.
+    """
+    if subject.evaluation is None or not evaluated_episodes(subject).size:
+        return True
+    proofs = [record.get("exclusion", {}).get("evaluation_sets_sha256", []) for record in subject.records]
+    if not all(proofs):
+        return False
+    return all(subject.evaluation.fingerprint in proof or _excluded(subject, proof) for proof in proofs) or None
+
+
+def _excluded(subject: Subject, proof: list[str]) -> bool:
+    """Whether sets of the task with these fingerprints exclude every logged episode of the evaluation set."""
+    sets = [] if subject.task is None else [subject.task.evaluation_set(name) for name in subject.task.sets]
+    named = [chosen for chosen in sets if chosen.fingerprint in proof]
+    return bool(np.isin(evaluated_episodes(subject), Exclusion(subject.latents.logs, named).episodes).all())
+
+
 def _shared_episodes(logs: Logs, others: Logs) -> tuple[np.ndarray, float]:
     """Which episodes of `others` equal an episode of `logs`, bool [E], and the share that is expected by chance.
 
@@ -154,11 +179,10 @@ def _shared_episodes(logs: Logs, others: Logs) -> tuple[np.ndarray, float]:
         return np.full(len(others), logs.fingerprint == others.fingerprint), 0.0
 
     def contents(one: Logs) -> list[bytes]:
-        states = np.asarray(one.columns["state"])
-        spans = zip(one.offsets.tolist(), one.lengths.tolist(), strict=True)
-        return [states[first : first + length].tobytes() for first, length in spans]
+        states = np.split(np.asarray(one.columns["state"]), one.offsets[1:])
+        return [episode.tobytes() for episode in states]
 
     known, found = contents(logs), contents(others)
     repeated = [1 - sum(count == 1 for count in Counter(one).values()) / len(one) for one in (known, found)]
-    here = set(known)
-    return np.array([episode in here for episode in found]), max(repeated)
+    known_set = set(known)
+    return np.array([episode in known_set for episode in found]), max(repeated)

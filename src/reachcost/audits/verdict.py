@@ -8,18 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reachcost.audits.stage import Stage
-from reachcost.audits.stages import (
-    COST,
-    MODEL,
-    STAGES,
-    TASK,
-    dynamics,
-    execution,
-    foresight,
-    ranking,
-    representation,
-    sampling,
-)
+from reachcost.audits.stages import COST, MODEL, RULES, STAGES, TASK
 
 NOTHING, CANNOT_TELL = "none", "cannot tell"
 
@@ -36,8 +25,7 @@ def verdict_of(stages: Sequence[Stage]) -> Verdict:
     """The stage to blame, with the reason and the advice.
 
     >>> from reachcost.audits.stage import judge
-    >>> found = [judge(name, STAGES[name].RULE, value) for name, value in (("ranking", 0.1), ("execution", 14.0))]
-    >>> verdict_of(found).blamed
+    >>> verdict_of([judge(RULES["ranking"], 0.1), judge(RULES["execution"], 14.0)]).blamed
     'ranking'
     """
     found = {stage.name: stage for stage in stages}
@@ -51,24 +39,22 @@ def verdict_of(stages: Sequence[Stage]) -> Verdict:
         return Verdict(blamed, reason, "provide what the unknown stages need")
     if blamed in failing:
         return Verdict(blamed, advice=found[blamed].advice)
-    if blamed == dynamics.NAME:
-        return Verdict(blamed, "by elimination: knowing true ends would fix most failures", dynamics.RULE.advice)
-    return Verdict(blamed, "by elimination: knowing true ends would fix few failures", foresight.RULE.advice)
+    if blamed == "dynamics":
+        return Verdict(blamed, "by elimination: knowing true ends would fix most failures", RULES["dynamics"].advice)
+    return Verdict(blamed, "by elimination: knowing true ends would fix few failures", RULES["foresight"].advice)
 
 
 def _blame(found: dict[str, Stage], failing: list[str]) -> str:
-    """The rule: the first line that applies."""
-    task, cost, model = (
-        next((stage.NAME for stage in group if stage.NAME in failing), None) for group in (TASK, COST, MODEL)
-    )
+    """The first rule that applies."""
+    task, cost, model = (next((name for name in group if name in failing), None) for group in (TASK, COST, MODEL))
     measured = {name for name, stage in found.items() if stage.value is not None}
-    if execution.NAME in measured and execution.NAME not in failing:
+    if "execution" in measured and "execution" not in failing:
         return NOTHING
     if task:
         return task
-    if {foresight.NAME, execution.NAME} <= measured:
+    if {"foresight", "execution"} <= measured:
         return _by_foresight(found, cost, model)
-    if cost and (ranking.NAME in failing or execution.NAME not in failing):
+    if cost and ("ranking" in failing or "execution" not in failing):
         return cost
     return model or cost or CANNOT_TELL
 
@@ -78,15 +64,15 @@ def _by_foresight(found: dict[str, Stage], cost: str | None, model: str | None) 
 
     True ends against predicted ends measure the loss to the model, the oracle against true ends the loss to the cost.
     """
-    if cost == representation.NAME and found[foresight.NAME].outcome == "fail":
+    if cost == "representation" and found["foresight"].outcome == "fail":
         return cost  # no model predicts what the latent does not hold
-    episodes = found[foresight.NAME].episodes
+    episodes = found["foresight"].episodes
 
     def success(stage: str) -> float:
         return float(found[stage].rows[np.isin(found[stage].episodes, episodes)].mean())
 
-    oracle = sampling.NAME in found and found[sampling.NAME].value is not None
-    known = success(sampling.NAME) if oracle else 100.0
-    if success(foresight.NAME) - success(execution.NAME) >= known - success(foresight.NAME):
-        return model or dynamics.NAME
-    return (cost or ranking.NAME) if oracle else CANNOT_TELL  # without an oracle, the search may be to blame as well
+    oracle = "sampling" in found and found["sampling"].value is not None
+    best, foreseen, reached = success("sampling") if oracle else 100.0, success("foresight"), success("execution")
+    if foreseen - reached >= best - foreseen:
+        return model or "dynamics"
+    return (cost or "ranking") if oracle else CANNOT_TELL  # without an oracle, the search may be to blame as well

@@ -6,28 +6,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.audits.candidates import executed
-from reachcost.audits.closed_loops import audited_runs, oracle_runs
-from reachcost.audits.overlap import evaluated_episodes
+from reachcost.audits.measurements import audited_runs, executed, oracle_runs
 from reachcost.audits.stage import Rule, Stage, judge, judge_grouped, unknown
-from reachcost.audits.subject import Subject
+from reachcost.audits.subject import Subject, evaluated_episodes
 from reachcost.core.seeding import generator
 from reachcost.data.models import encode_rows
 from reachcost.errors import ReachcostError
 from reachcost.planning.control import ControlRuns
 
-NAME = "coverage"
 RULE = Rule(
-    "% of ways through a gap",
+    "coverage",
+    "% of paths through a gap",
     30.0,
     False,
     "log episodes on the paths to such goals (bottlenecks, passages) and fit the head again, or let the world model "
     "imagine them (reachcost fit --labels imagined)",
     share=True,
 )
-PLACES_RULE = Rule("% of places not in the logs", 10.0, False, RULE.advice, share=True)
-FROM_PLACES = "coverage-places"
-"""Name of the threshold without an oracle path: for ends of candidates or, without a simulator, for held-out rows."""
+PLACES_RULE = Rule(
+    "coverage", "% of places not in the logs", 10.0, False, RULE.advice, share=True, name="coverage-places"
+)
+"""Rule without an oracle path: for ends of candidates or, without a simulator, for held-out rows."""
 SAMPLE = 20_000
 """Logged latents that others are compared with."""
 QUANTILE = 0.99
@@ -44,21 +43,21 @@ def measure(subject: Subject) -> Stage:
     Only failed episodes count, if any failed. The paths are those of the oracle planner. The logs do not hold a state
     if its latent is farther from logged latents than 99 % of these are from each other.
     """
-    rule = subject.rule(NAME, RULE)
-    if not subject.learned:
-        return unknown(NAME, rule, "no logs were learned from")
+    rule = subject.rule(RULE)
+    if not subject.heads:
+        return unknown(rule, "no logs were learned from")
     if (oracle := oracle_runs(subject)) is not None:
         episodes, gaps = _gaps(subject, oracle)
-        return judge(NAME, rule, 100.0 * gaps, episodes)
-    rule = subject.rule(FROM_PLACES, PLACES_RULE)
+        return judge(rule, 100.0 * gaps, episodes)
+    rule = subject.rule(PLACES_RULE)
     if (ends := executed(subject)) is not None:
         places, episodes = ends.true.flatten(0, 1), ends.episodes.repeat(ends.true.shape[1])
     elif subject.held_out is not None:
         chosen = generator(0, "coverage").permutation(len(subject.held_out.values))[:PLACES]
         places, episodes = subject.held_out.values[torch.from_numpy(chosen)], subject.held_out.logs.episode_of(chosen)
     else:
-        return unknown(NAME, rule, "needs --held-out, or --task without --logs-only")
-    return judge_grouped(NAME, rule, 100.0 * uncovered(places, _learned_from(subject)).numpy(), episodes)
+        return unknown(rule, "needs --held-out, or --task without --logs-only")
+    return judge_grouped(rule, 100.0 * uncovered(places, _learned_from(subject)).numpy(), episodes)
 
 
 def _gaps(subject: Subject, oracle: ControlRuns) -> tuple[np.ndarray, np.ndarray]:
@@ -75,7 +74,7 @@ def _gaps(subject: Subject, oracle: ControlRuns) -> tuple[np.ndarray, np.ndarray
     return oracle.episodes[counted], np.all(in_a_row, axis=0).any(1)
 
 
-def _learned_from(subject: Subject) -> torch.Tensor:
+def _learned_from(subject: Subject) -> Tensor:
     """Latents of the logs without the episodes that hold a start or goal [R, D]."""
     logs = subject.latents.logs
     learned = ~logs.in_episodes(evaluated_episodes(subject))

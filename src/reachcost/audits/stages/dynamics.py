@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.audits.candidates import executed
+from reachcost.audits.measurements import executed
 from reachcost.audits.stage import Rule, Stage, judge_ratio, unknown
 from reachcost.audits.stages.representation import read
 from reachcost.audits.subject import Subject
@@ -21,8 +21,8 @@ from reachcost.data.models import history_of, name_of, predict_ends
 from reachcost.errors import ReachcostError
 from reachcost.protocols import WorldModel
 
-NAME = "dynamics"
 RULE = Rule(
+    "dynamics",
     "skill of predicting states",
     0.5,
     True,
@@ -38,7 +38,7 @@ def measure(subject: Subject) -> Stage:
     If there is a probe, the skill is that of the probed state: most latent dimensions do not encode the state. A model
     with a history is measured on logged windows, which provide that history.
     """
-    rule = subject.rule(NAME, RULE)
+    rule = subject.rule(RULE)
     ends = executed(subject) if history_of(subject.model) == 1 else None
     if ends is not None:
         samples = ends.true.shape[1]
@@ -47,12 +47,12 @@ def measure(subject: Subject) -> Stage:
     else:
         latents = subject.held_out or subject.latents
         if "action" not in latents.logs.columns:
-            return unknown(NAME, rule, "needs logs with a column 'action'")
+            return unknown(rule, "needs logs with a column 'action'")
         try:
             moves = logged_moves(subject.model, latents, subject.planner.horizon)
         except TooShort as error:
-            return unknown(NAME, rule, str(error))
-    return judge_ratio(NAME, rule, *moves.through(partial(read, subject)).skill(), moves.episodes)
+            return unknown(rule, str(error))
+    return judge_ratio(rule, *moves.through(partial(read, subject)).skill(), moves.episodes)
 
 
 class TooShort(ReachcostError):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from reachcost.audits.candidates import executed
+from reachcost.audits.measurements import executed
 from reachcost.audits.stage import Rule, Stage, compare, judge_ratio, unknown
 from reachcost.audits.subject import Subject, once
 from reachcost.costs.checks import score
@@ -21,8 +21,8 @@ from reachcost.heads.recipe import Recipe
 from reachcost.results.ranking import rank_bounds
 from reachcost.results.stats import clustered_mean
 
-NAME = "ranking"
 RULE = Rule(
+    "ranking",
     "share of the possible gain",
     0.6,
     True,
@@ -35,8 +35,8 @@ LEARNED = (
 """Advice if the cost is a head already."""
 MARGIN = 0.1
 """Difference between rank correlations on logs that counts as clear."""
-FROM_LOGS, LOGS_RULE = "ranking-logs", replace(RULE, measured="correlation, logged times", threshold=-MARGIN)
-"""Name and rule of the threshold without an oracle distance."""
+LOGS_RULE = replace(RULE, measured="correlation, logged times", threshold=-MARGIN, name="ranking-logs")
+"""Rule without an oracle distance."""
 GOALS = 100
 """Logged goals to rank states for."""
 QUICK, PAIRS = Recipe(epochs=3, hidden=128), 30_000
@@ -49,15 +49,15 @@ def measure(subject: Subject) -> Stage:
 
     The cost scores true ends, so the dynamics have no effect. Without an oracle distance it ranks logged states.
     """
-    advice = LEARNED if subject.learned else RULE.advice
+    advice = LEARNED if subject.heads else RULE.advice
     ends = executed(subject)
     if ends is None or ends.distance is None:
-        return _from_logs(subject, replace(subject.rule(FROM_LOGS, LOGS_RULE), advice=advice))
+        return _from_logs(subject, replace(subject.rule(LOGS_RULE), advice=advice))
     with torch.no_grad():
         scores = score("audited", subject.cost, ends.true, ends.goal, ends.episodes).cpu().numpy()
     elites = max(1, round(scores.shape[1] * subject.planner.elites / subject.planner.candidates))
-    rule = replace(subject.rule(NAME, RULE), advice=advice)
-    return judge_ratio(NAME, rule, *ranking_gain(scores, ends.distance, elites), ends.episodes)
+    rule = replace(subject.rule(RULE), advice=advice)
+    return judge_ratio(rule, *ranking_gain(scores, ends.distance, elites), ends.episodes)
 
 
 def ranking_gain(scores: np.ndarray, distances: np.ndarray, elites: int) -> tuple[np.ndarray, np.ndarray]:
@@ -98,16 +98,16 @@ def _from_logs(subject: Subject, rule: Rule) -> Stage:
     passes if none clearly is. It is unknown if the best reference is hardly better than chance or equals the cost, or
     if the interval contains the threshold.
     """
-    unseen = subject.held_out if subject.learned else subject.held_out or subject.latents
+    unseen = subject.held_out if subject.heads else subject.held_out or subject.latents
     if unseen is None:
-        return unknown(NAME, rule, "needs --held-out, or a --task with an oracle distance")
+        return unknown(rule, "needs --held-out, or a --task with an oracle distance")
     learned, ranked = np.arange(len(subject.latents.logs)), np.arange(len(unseen.logs))
     if unseen is subject.latents:  # the reference must not be evaluated on the episodes that it was fitted on
         learned, ranked = learned[::2], ranked[1::2]
     try:
         pools = logged_pools(unseen, ranked, GOALS)
     except TooFewGoals as error:
-        return unknown(NAME, rule, str(error))
+        return unknown(rule, str(error))
     costs = {"audited": subject.cost, "raw": LatentMSE()}
     with suppress(ReachcostError):  # logs too short for pairs: latent distance remains
         costs["reference"] = HeadCost(
@@ -119,7 +119,7 @@ def _from_logs(subject: Subject, rule: Rule) -> Stage:
     episodes = unseen.logs.episode_of(pools.goals)
     low, high = clustered_mean(behind, episodes)
     rule = replace(rule, measured=f"logged correlation {found['audited'].mean():.2f}, minus that of {best}")
-    stage = compare(NAME, rule, float(behind.mean()), (low, high), behind, episodes)
+    stage = compare(rule, float(behind.mean()), (low, high), behind, episodes)
     known = clustered_mean(found[best], episodes)[0] > MARGIN and behind.any()
     if not known or low < rule.threshold <= high:
         why = "logged times do not tell costs apart here: log more episodes, or longer ones that start far from goals"

@@ -12,8 +12,8 @@ from reachcost.audits.stage import Rule, Stage, judge, unknown
 from reachcost.audits.subject import Subject, once
 from reachcost.data.probe import LinearProbe, add_random_features, column_deviation, episode_split, fit_probe
 
-NAME = "representation"
 RULE = Rule(
+    "representation",
     "R2 of the worst coordinate",
     0.9,
     True,
@@ -25,24 +25,23 @@ LOST = 0.5
 
 def measure(subject: Subject) -> Stage:
     """R2 of a probe on episodes that it was not fitted on; the worst coordinate counts."""
-    rule = subject.rule(NAME, RULE)
+    rule = subject.rule(RULE)
     parts = split(subject)
     if parts is None:
-        return unknown(NAME, rule, "needs logs with a column `state`, of five or more episodes")
+        return unknown(rule, "needs logs with a column `state`, of five or more episodes")
     (latents, targets), (unseen, known) = parts
     varies = known.std(0) > 1e-6 * np.abs(known).max(initial=1e-12)
     if not varies.any():
-        return unknown(NAME, rule, "no coordinate varies in the logs: look at their column `state`")
+        return unknown(rule, "no coordinate varies in the logs: look at their column `state`")
     middle, unit = latents.mean(0), column_deviation(latents)
     latents, unseen = (add_random_features((part - middle) / unit) for part in (latents, unseen))
     read = fit_probe(latents, targets)(unseen).double().numpy()
     r2 = 1 - ((read - known) ** 2).sum(0)[varies] / ((known - known.mean(0)) ** 2).sum(0)[varies]
     worst = float(r2.min())
+    stage = judge(rule, worst)
     if subject.place is None and LOST <= worst < rule.threshold:
-        return replace(
-            judge(NAME, rule, worst), outcome="unknown", advice="a coordinate is read poorly: " + rule.advice
-        )
-    return judge(NAME, rule, worst)
+        return replace(stage, outcome="unknown", advice=f"a coordinate is read poorly: {rule.advice}")
+    return stage
 
 
 @once

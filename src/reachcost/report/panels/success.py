@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reachcost.audits.planner import Audit
-from reachcost.audits.stages import execution, foresight, sampling
 from reachcost.report.charts import bullet, linear
 from reachcost.report.html import Markup, joined, tag
 from reachcost.report.material import Loop, Material
@@ -107,9 +106,9 @@ def _of_loop(loop: Loop) -> Line:
 
 def _of_audits(audits: Mapping[str, Audit]) -> list[Line]:
     """Closed loops of audits on the same episodes; their oracle is the same, too."""
-    reached = [_of_stage(audit, execution.NAME, audit.cost, name) for name, audit in audits.items()]
-    told = [_of_stage(audit, foresight.NAME, f"{audit.cost}, told true ends", name) for name, audit in audits.items()]
-    oracle = [_of_stage(audit, sampling.NAME, ORACLE) for audit in audits.values()]
+    reached = [_of_stage(audit, "execution", audit.cost, name) for name, audit in audits.items()]
+    told = [_of_stage(audit, "foresight", f"{audit.cost}, told true ends", name) for name, audit in audits.items()]
+    oracle = [_of_stage(audit, "sampling", ORACLE) for audit in audits.values()]
     return [line for line in (*reached, *told, *[line for line in oracle if line][:1]) if line is not None]
 
 

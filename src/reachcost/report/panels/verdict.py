@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 
 from reachcost.audits.planner import Audit
-from reachcost.audits.stages import ranking
 from reachcost.audits.verdict import CANNOT_TELL, NOTHING, verdict_of
 from reachcost.costs.latent import RAW
 from reachcost.report.html import Markup, joined, tag
@@ -158,7 +157,7 @@ def _next(audit: Audit, name: str = "", mended: tuple[Line, Line] | None = None)
     ]
     parts += [tag("span", f" on {episodes} episodes", class_="soft small")] if episodes else []
     parts += [f" {_sentence(reason)}"] if reason else []
-    if mended and blamed == ranking.NAME:
+    if mended and blamed == "ranking":
         parts += [
             " ",
             tag("strong", "Repaired here: "),

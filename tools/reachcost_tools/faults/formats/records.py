@@ -11,7 +11,7 @@ import numpy as np
 from reachcost.audits.planner import Audit
 from reachcost.audits.record import write_audit
 from reachcost.audits.stage import judge, unknown
-from reachcost.audits.stages import STAGES
+from reachcost.audits.stages import RULES, STAGES
 from reachcost.commands.sweep import read_file, study_of_sweep
 from reachcost.core.atomic import write_file
 from reachcost.data.evaluation import read_evaluation_set
@@ -81,10 +81,10 @@ def audit(directory: Path) -> None:
     """An audit with its rows and its scene."""
     values = {"goals": 100.0, "sampling": 100.0, "ranking": 0.2, "dynamics": 0.9, "execution": 25.0}
     stages = tuple(
-        judge(name, part.RULE, np.full(4, values[name]), np.arange(4))
+        judge(RULES[name], np.full(4, values[name]), np.arange(4))
         if name in values
-        else unknown(name, part.RULE, "not asked")
-        for name, part in STAGES.items()
+        else unknown(RULES[name], "not asked")
+        for name in STAGES
     )
     told = {"evaluation_set": "far", "episodes": 4, "cost": "LatentMSE", "planner": {"candidates": 8}}
     path = directory / "audit.json"

@@ -1,23 +1,79 @@
-"""Executed candidates: where the world model predicts that they end, and where they really end."""
+"""Measurements that stages share: closed loops of the planner, and candidates executed in the simulator."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.audits.closed_loops import audited_runs
 from reachcost.audits.sasc import draw_pools, execute, roll_out, to_goals
 from reachcost.audits.subject import Subject, once
+from reachcost.costs.latent import LatentMSE
+from reachcost.costs.oracle import OracleGeodesic
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import require_finite
 from reachcost.data.models import encode_rows
-from reachcost.planning.control import budget_of
+from reachcost.planning.control import ControlRuns, budget_of, control
+from reachcost.planning.planner import SamplingPlanner
+from reachcost.protocols import TerminalCost, WorldModel
+from reachcost.tasks.exact import ExactDynamics
 
 EXECUTED = 64
 """Candidates that are executed from each state."""
+
+
+@once
+def audited_runs(subject: Subject) -> ControlRuns | None:
+    """The planner with the audited cost; None without a simulator."""
+    return None if subject.place is None else run(subject, {"audited": subject.cost})
+
+
+@once
+def latent_runs(subject: Subject) -> ControlRuns:
+    """The planner with latent distance."""
+    audited = audited_runs(subject) if type(subject.cost) is LatentMSE else None
+    return run(subject, {"raw": LatentMSE()}) if audited is None else audited
+
+
+@once
+def oracle_runs(subject: Subject) -> ControlRuns | None:
+    """The planner with true dynamics and true distance; None if the distance is unknown or states are not vectors."""
+    if subject.place is None or not subject.place[0].offers("distance") or (exact := exact_dynamics(subject)) is None:
+        return None
+    return run(subject, {"oracle": OracleGeodesic(exact)}, model=exact)
+
+
+def exact_dynamics(subject: Subject) -> ExactDynamics | None:
+    """The simulator as a world model; None without one, or if states are not vectors."""
+    if subject.place is None or subject.place[1].starts.ndim != 2:
+        return None
+    task, evaluation = subject.place
+    # A world model that claims to be exact is not trusted here: it may be broken.
+    return ExactDynamics(task, subject.blocks, evaluation.starts)
+
+
+def run(
+    subject: Subject,
+    costs: Mapping[str, TerminalCost],
+    evaluation: EvaluationSet | None = None,
+    planner: SamplingPlanner | None = None,
+    model: WorldModel | None = None,
+) -> ControlRuns:
+    """Run the planner in closed loop with these costs, or with other episodes, another planner or another model."""
+    task, every = subject.require_place()
+    return control(
+        task,
+        subject.model if model is None else model,
+        costs,
+        every if evaluation is None else evaluation,
+        subject.planner if planner is None else planner,
+        seed=subject.seed,
+        proposal=subject.proposal,
+        progress=subject.progress,
+    )
 
 
 @dataclass(frozen=True)
@@ -62,22 +118,20 @@ def from_starts(subject: Subject) -> Executed:
     return _execute(subject, subject.require_place()[1])
 
 
-def planned_pools(subject: Subject, candidates: int) -> np.ndarray:
-    """Random candidates of the planner's horizon from every start [E, S, H, A]."""
+def planned_pools(subject: Subject, places: EvaluationSet | None = None, candidates: int | None = None) -> np.ndarray:
+    """Random candidates of the planner's number and horizon from every start [E, S, H, A]."""
     task, evaluation = subject.require_place()
-    return draw_pools(task, subject.model, evaluation, _horizon(subject), candidates)
-
-
-def _horizon(subject: Subject) -> int:
-    """Blocks of a candidate; at most those that fit into the budget, if the planner shrinks its horizon to that."""
-    budget, length = budget_of(*subject.require_place()), 1 if subject.blocks is None else subject.blocks.length
-    horizon = subject.planner.horizon
-    return min(horizon, -(-budget // length)) if subject.planner.shrink else horizon
+    planner, horizon = subject.planner, subject.planner.horizon
+    if planner.shrink:  # the planner plans no further than the budget
+        budget, length = budget_of(task, evaluation), 1 if subject.blocks is None else subject.blocks.length
+        horizon = min(horizon, -(-budget // length))
+    places = evaluation if places is None else places
+    return draw_pools(task, subject.model, places, horizon, candidates or planner.candidates)
 
 
 def _execute(subject: Subject, places: EvaluationSet) -> Executed:
     task, _ = subject.require_place()
-    pools = draw_pools(task, subject.model, places, _horizon(subject), EXECUTED)
+    pools = planned_pools(subject, places, EXECUTED)
     start, predicted, goal = roll_out(task, subject.model, places, pools)
     ends = execute(task, places, pools if subject.blocks is None else subject.blocks.unroll(pools))
     reached = ends.reshape(-1, *places.goals.shape[1:])
