@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from reachcost.worldmodels.jepa import lay_out, predicted_path, rolled_out
 from reachcost.worldmodels.public import PublicParts
-from reachcost.worldmodels.public_config import FAMILIES, describe, read_architecture
+from reachcost.worldmodels.public_config import FAMILIES, describe, path_of, read_architecture
 
 FEW = 4
 """Frames that are kept, each of a whole batch: starts and goals of two batches."""
@@ -96,7 +96,7 @@ class FoldedModel(EncodedFrames):
 
         None for a model that is not built like the public ones.
         """
-        if _class_of(model) not in FAMILIES:
+        if path_of(model) not in FAMILIES:
             return None
         frames = [info[key][:, 0, -1:] for key in ("pixels", "goal")]
         self.renew(model, *frames)
@@ -169,17 +169,13 @@ def _kind(tensor: Tensor) -> tuple[object, ...]:
     return tensor.shape, tensor.dtype, tensor.device
 
 
-def _class_of(model: object) -> str:
-    return f"{type(model).__module__}.{type(model).__qualname__}"
-
-
 def _fold(model: Any) -> PublicParts | None:
     """The predicting parts of a model, frozen; None unless they predict what the model does."""
     if {tensor.dtype for tensor in model.parameters()} != {torch.float32}:
         return None
     weights = {name: tensor.clone() for name, tensor in model.state_dict().items() if name.startswith(PREDICTING)}
     try:
-        _, architecture = read_architecture(Path(_class_of(model)), describe(model))
+        _, architecture = read_architecture(Path(path_of(model)), describe(model))
         with torch.device("meta"):
             parts = PublicParts(architecture)
         del parts.encoder, parts.projector  # the model's own are used

@@ -1,13 +1,20 @@
-"""The `config.json` of a public checkpoint, read as data: which architecture it describes, or why it is refused."""
+"""The `config.json` of a public checkpoint, validated as data: which architecture it describes.
+
+It is a tree of constructors (`_target_`) and their arguments. Only the constructors and arguments listed here are
+accepted; nothing is imported or called by name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from torch import nn
 
+from reachcost.core.json_files import first_problem
 from reachcost.errors import ReachcostError
 from reachcost.worldmodels.public import Norm, PublicArchitecture
 
@@ -33,180 +40,22 @@ VIT_ATTRIBUTES = (
 )
 NORMS: dict[str, Norm] = {"torch.nn.BatchNorm1d": "batch", "torch.nn.LayerNorm": "layer"}
 GELU = ("torch.nn.GELU", "torch.nn.modules.activation.GELU")
-IDENTITY = ("torch.nn.Identity", "torch.nn.modules.linear.Identity")
+SIZES = {field.name for field in fields(PublicArchitecture)}
+IDENTITIES = [{"_target_": f"torch.nn.{name}"} for name in ("Identity", "modules.linear.Identity")]
 
-WIDEST, DEEPEST = 65536, 256
-"""Limits on what a config may ask for, far above any real model."""
-
-
-def refuse(where: object, what: str, cause: Exception | None = None) -> NoReturn:
-    """Stop, naming the checkpoint and what is wrong with it."""
-    raise ReachcostError(f"cannot load the world model {where}: {what}") from cause
+# The upper limits are far above any real model.
+Count = Annotated[int, Field(ge=1, le=65536)]
+Depth = Annotated[int, Field(ge=1, le=256)]
+Share = Annotated[float, Field(ge=0, lt=1)]
 
 
-class _Section:
-    """The arguments of one constructor in the tree. Each is taken once; `close` refuses what is left."""
-
-    def __init__(self, where: Path, path: str, node: object, targets: Collection[str]) -> None:
-        self.where, self.path = where, path
-        if not isinstance(node, dict):
-            self.refuse(f"is {_short(node)}: expected an object with a `_target_`")
-        self.left = dict(node)
-        self.target = self.left.pop("_target_", None)
-        if not isinstance(self.target, str) or self.target not in targets:
-            self.refuse(f"has `_target_` {_short(self.target)}: reachcost runs {' or '.join(targets)} only")
-
-    def refuse(self, what: str, key: str | None = None) -> NoReturn:
-        path = ".".join(part for part in (self.path, key) if part) or "the model"
-        refuse(self.where, f"in its config, {path} {what}")
-
-    def take(self, key: str, default: Any = None) -> Any:
-        value = self.left.pop(key, None)
-        if value is None and default is None:
-            self.refuse("is missing", key)
-        return default if value is None else value
-
-    def count(self, key: str, default: int | None = None, most: int = WIDEST) -> int:
-        value = self.take(key, default)
-        if type(value) is not int or not 1 <= value <= most:
-            self.refuse(f"is {_short(value)}: expected a whole number from 1 to {most}", key)
+def _one_of(names: Collection[str]) -> AfterValidator:
+    def check(value: str) -> str:
+        if value not in names:
+            raise ValueError(f"reachcost supports {' or '.join(names)} only")
         return value
 
-    def fraction(self, key: str, default: float) -> float:
-        value = self.take(key, default)
-        if type(value) not in (int, float) or not 0 <= value < 1:
-            self.refuse(f"is {_short(value)}: expected a number from 0 to below 1", key)
-        return float(value)
-
-    def flag(self, key: str, default: bool) -> bool:
-        value = self.take(key, default)
-        if type(value) is not bool:
-            self.refuse(f"is {_short(value)}: expected true or false", key)
-        return value
-
-    def only(self, key: str, accepted: object, default: object) -> None:
-        value = self.take(key, default)
-        if type(value) is not type(accepted) or value != accepted:
-            self.refuse(f"is {_short(value)}: reachcost has {_short(accepted)} only", key)
-
-    def close(self) -> None:
-        for key, value in self.left.items():
-            self.refuse(f"is {_short(value)}: reachcost does not know this argument", key)
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def read_architecture(where: Path, config: object) -> tuple[str, PublicArchitecture]:
-    """Family and sizes of the model that a config tree describes."""
-    model = _Section(where, "", config, FAMILIES)
-    encoder = _encoder(where, model.take("encoder"))
-    predictor = _predictor(where, model.take("predictor"))
-    latent = predictor["latent_dim"]
-    actions = _Section(where, "action_encoder", model.take("action_encoder"), _modules("Embedder"))
-    sizes = {
-        "action_dim": actions.count("input_dim", 10),
-        "action_smoothed_dim": actions.count("smoothed_dim", 10),
-        "action_mlp_scale": actions.count("mlp_scale", 4),
-    }
-    _agree(actions, "emb_dim", actions.count("emb_dim", 10), "predictor.input_dim", latent)
-    actions.close()
-    projector = _projector(where, "projector", model.left.pop("projector", None), encoder["encoder_width"], latent)
-    pred_proj = _projector(where, "pred_proj", model.left.pop("pred_proj", None), latent, latent)
-    model.close()
-    return FAMILIES[model.target], PublicArchitecture(**encoder, **predictor, **sizes, **projector, **pred_proj)
-
-
-def _encoder(where: Path, node: object) -> dict[str, Any]:
-    section = _Section(where, "encoder", node, VIT)
-    size = section.take("size", "tiny")
-    if not isinstance(size, str) or size not in VIT_SIZES:
-        section.refuse(f"is {_short(size)}: expected one of {', '.join(VIT_SIZES)}", "size")
-    width, depth, heads = VIT_SIZES[size]
-    sizes = {
-        "image_size": section.count("image_size", 224),
-        "patch": section.count("patch_size", 16),
-        "encoder_width": section.count("hidden_size", width),
-        "encoder_depth": section.count("num_hidden_layers", depth, most=DEEPEST),
-        "encoder_heads": section.count("num_attention_heads", heads),
-        "encoder_mlp": section.count("intermediate_size", 4 * width),
-        "encoder_eps": section.fraction("layer_norm_eps", 1e-12),
-        "encoder_qkv_bias": section.flag("qkv_bias", True),
-        "encoder_dropout": section.fraction("hidden_dropout_prob", 0.0),
-        "encoder_attention_dropout": section.fraction("attention_probs_dropout_prob", 0.0),
-    }
-    section.only("hidden_act", "gelu", "gelu")
-    section.only("num_channels", 3, 3)
-    section.only("pretrained", False, False)  # its sizes would be those of a model on the hub
-    section.flag("use_mask_token", True)
-    section.fraction("initializer_range", 0.02)
-    section.close()
-    if sizes["encoder_width"] % sizes["encoder_heads"]:
-        section.refuse(f"is {sizes['encoder_heads']}: it must divide the width", "num_attention_heads")
-    if sizes["patch"] > sizes["image_size"]:
-        section.refuse(f"is {sizes['patch']}: a patch must fit into the image", "patch_size")
-    return sizes
-
-
-def _predictor(where: Path, node: object) -> dict[str, Any]:
-    section = _Section(where, "predictor", node, _modules("Predictor"))
-    latent = section.count("input_dim")
-    sizes = {
-        "latent_dim": latent,
-        "history": section.count("num_frames"),
-        "predictor_width": section.count("hidden_dim"),
-        "depth": section.count("depth", most=DEEPEST),
-        "heads": section.count("heads"),
-        "dim_head": section.count("dim_head", 64),
-        "mlp": section.count("mlp_dim"),
-        "dropout": section.fraction("dropout", 0.0),
-        "embedding_dropout": section.fraction("emb_dropout", 0.0),
-    }
-    _agree(section, "output_dim", section.count("output_dim", latent), "predictor.input_dim", latent)
-    section.close()
-    return sizes
-
-
-def _projector(where: Path, path: str, node: object, inputs: int, outputs: int) -> dict[str, Any]:
-    """Hidden size and norm of `projector` or `pred_proj`, under the names `PublicArchitecture` has for them."""
-    if node is None or (isinstance(node, dict) and node.get("_target_") in IDENTITY):
-        section = _Section(where, path, node or {"_target_": IDENTITY[0]}, IDENTITY)
-        _agree(section, None, inputs, "the latent", outputs)
-        section.close()
-        return {f"{path}_hidden": None}
-    section = _Section(where, path, node, _modules("MLP"))
-    hidden, entering = section.count("hidden_dim"), section.count("input_dim")
-    _agree(section, "input_dim", entering, "what enters it", inputs)
-    _agree(section, "output_dim", section.count("output_dim", entering), "predictor.input_dim", outputs)
-    norm: Norm = "layer"  # what the public MLP does unless told otherwise
-    if "norm_fn" in section.left:
-        norm = _norm(where, f"{path}.norm_fn", section.left.pop("norm_fn"))
-    activation = section.left.pop("act_fn", None)
-    if activation is not None:
-        _partial(where, f"{path}.act_fn", activation, GELU)
-    section.close()
-    return {f"{path}_hidden": hidden, f"{path}_norm": norm}
-
-
-def _norm(where: Path, path: str, node: object) -> Norm:
-    if node is None:
-        return "none"
-    return NORMS[_partial(where, path, node, NORMS)]
-
-
-def _partial(where: Path, path: str, node: object, targets: Collection[str]) -> str:
-    """The target of a constructor that is given to be called later, without arguments."""
-    section = _Section(where, path, node, targets)
-    section.only("_partial_", True, False)
-    section.close()
-    return section.target
-
-
-def _agree(section: _Section, key: str | None, found: int, other: str, wanted: int) -> None:
-    if found != wanted:
-        section.refuse(f"has size {found}, but {other} has {wanted}: reachcost needs them equal", key)
+    return AfterValidator(check)
 
 
 def _modules(name: str) -> tuple[str, ...]:
@@ -214,8 +63,157 @@ def _modules(name: str) -> tuple[str, ...]:
     return tuple(f"stable_worldmodel.wm.{family}.module.{name}" for family in ("lewm", "pldm"))
 
 
+class Section(BaseModel):
+    """The arguments of one constructor; null stands for the default.
+
+    An argument that is a size of `PublicArchitecture` has its name there, and its name in the config as alias.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, node: Any) -> Any:
+        if not isinstance(node, dict):
+            return node
+        return {key: value for key, value in node.items() if value is not None or key == "norm_fn"}
+
+    def sizes(self) -> dict[str, Any]:
+        """Sizes by their name in `PublicArchitecture`, without those that are not given."""
+        return {name: value for name, value in self if name in SIZES and value is not None}
+
+
+class EncoderSection(Section):
+    """The vision transformer."""
+
+    target: Annotated[str, _one_of(VIT)] = Field(alias="_target_")
+    size: Annotated[str, _one_of(VIT_SIZES)] = "tiny"
+    image_size: Count = 224
+    patch: Count = Field(16, alias="patch_size")
+    encoder_width: Count | None = Field(None, alias="hidden_size")
+    encoder_depth: Depth | None = Field(None, alias="num_hidden_layers")
+    encoder_heads: Count | None = Field(None, alias="num_attention_heads")
+    encoder_mlp: Count | None = Field(None, alias="intermediate_size")
+    encoder_eps: Share = Field(1e-12, alias="layer_norm_eps")
+    encoder_qkv_bias: bool = Field(True, alias="qkv_bias")
+    encoder_dropout: Share = Field(0.0, alias="hidden_dropout_prob")
+    encoder_attention_dropout: Share = Field(0.0, alias="attention_probs_dropout_prob")
+    hidden_act: Literal["gelu"] = "gelu"
+    num_channels: Literal[3] = 3
+    pretrained: Literal[False] = False  # a config does not hold the sizes of a pretrained model
+    use_mask_token: bool = True
+    initializer_range: Share = 0.02
+
+
+class PredictorSection(Section):
+    """The causal transformer."""
+
+    target: Annotated[str, _one_of(_modules("Predictor"))] = Field(alias="_target_")
+    latent_dim: Count = Field(alias="input_dim")
+    output_dim: Count | None = None
+    history: Count = Field(alias="num_frames")
+    predictor_width: Count = Field(alias="hidden_dim")
+    depth: Depth
+    heads: Count
+    dim_head: Count = 64
+    mlp: Count = Field(alias="mlp_dim")
+    dropout: Share = 0.0
+    embedding_dropout: Share = Field(0.0, alias="emb_dropout")
+
+
+class ActionSection(Section):
+    """The action encoder."""
+
+    target: Annotated[str, _one_of(_modules("Embedder"))] = Field(alias="_target_")
+    action_dim: Count = Field(10, alias="input_dim")
+    action_smoothed_dim: Count = Field(10, alias="smoothed_dim")
+    action_mlp_scale: Count = Field(4, alias="mlp_scale")
+    emb_dim: Count = 10
+
+
+class NormSection(Section):
+    """Class of a norm."""
+
+    target: Annotated[str, _one_of(NORMS)] = Field(alias="_target_")
+    partial: Literal[True] = Field(alias="_partial_")
+
+
+class ActivationSection(Section):
+    """Class of an activation."""
+
+    target: Annotated[str, _one_of(GELU)] = Field(alias="_target_")
+    partial: Literal[True] = Field(alias="_partial_")
+
+
+class ProjectorSection(Section):
+    """Two linear layers with a norm between them: a layer norm by default, and none if it is null."""
+
+    target: Annotated[str, _one_of(_modules("MLP"))] = Field(alias="_target_")
+    input_dim: Count
+    hidden_dim: Count
+    output_dim: Count | None = None
+    norm_fn: NormSection | None = NormSection(_target_="torch.nn.LayerNorm", _partial_=True)
+    act_fn: ActivationSection | None = None
+
+
+class ModelSection(Section):
+    """The whole tree; a projector of None is the identity."""
+
+    target: Annotated[str, _one_of(FAMILIES)] = Field(alias="_target_")
+    encoder: EncoderSection
+    predictor: PredictorSection
+    action_encoder: ActionSection
+    projector: ProjectorSection | None = None
+    pred_proj: ProjectorSection | None = None
+
+    @field_validator("projector", "pred_proj", mode="before")
+    @classmethod
+    def _identity(cls, node: Any) -> Any:
+        return None if node in IDENTITIES else node
+
+
+def refuse(where: object, what: str, cause: Exception | None = None) -> NoReturn:
+    """Raise an error that names the checkpoint and what is wrong with it."""
+    raise ReachcostError(f"cannot load the world model {where}: {what}") from cause
+
+
+def read_architecture(where: Path, config: object) -> tuple[str, PublicArchitecture]:
+    """Return family and sizes of the model that a config tree describes."""
+    try:
+        model = ModelSection.model_validate(config)
+    except ValidationError as error:
+        refuse(where, f"in its config, {first_problem(error, 'use a public LeWM or PLDM')}", error)
+    predictor, actions = model.predictor, model.action_encoder
+    width, depth, heads = VIT_SIZES[model.encoder.size]
+    encoder = {"encoder_width": width, "encoder_depth": depth, "encoder_heads": heads, "encoder_mlp": 4 * width}
+    sizes = {**encoder, **model.encoder.sizes(), **predictor.sizes(), **actions.sizes()}
+    width, latent = sizes["encoder_width"], sizes["latent_dim"]
+    if width % sizes["encoder_heads"]:
+        refuse(where, f"in its config, encoder.num_attention_heads does not divide the width of {width}: use a divisor")
+    if sizes["patch"] > sizes["image_size"]:
+        refuse(where, f"in its config, encoder.patch_size is {sizes['patch']}: a patch must fit into the image")
+    _require_equal(where, "predictor.output_dim", predictor.output_dim or latent, "predictor.input_dim", latent)
+    _require_equal(where, "action_encoder.emb_dim", actions.emb_dim, "predictor.input_dim", latent)
+    for name, section, inputs in (("projector", model.projector, width), ("pred_proj", model.pred_proj, latent)):
+        if section is None:
+            _require_equal(where, name, inputs, "predictor.input_dim", latent)
+            sizes[f"{name}_hidden"] = None
+            continue
+        _require_equal(where, f"{name}.input_dim", section.input_dim, "its input", inputs)
+        outputs = section.output_dim or section.input_dim
+        _require_equal(where, f"{name}.output_dim", outputs, "predictor.input_dim", latent)
+        sizes[f"{name}_hidden"] = section.hidden_dim
+        sizes[f"{name}_norm"] = "none" if section.norm_fn is None else NORMS[section.norm_fn.target]
+    return FAMILIES[model.target], PublicArchitecture(**sizes)
+
+
+def _require_equal(where: Path, name: str, found: int, other: str, wanted: int) -> None:
+    if found != wanted:
+        refuse(where, f"in its config, {name} has size {found}, but {other} has {wanted}: reachcost needs them equal")
+
+
 def describe(model: Any) -> dict[str, Any]:
-    """The config tree of a model object, so that pickles pass the same checks as files."""
+    """Return the config tree of a model object, so that pickles pass the same checks as files."""
     families = {"LeWM": "stable_worldmodel.wm.lewm.LeWM", "PLDM": "stable_worldmodel.wm.pldm.PLDM"}
     families["JEPA"] = families["LeWM"]  # its name in the repository of the paper
     predictor, actions = model.predictor, model.action_encoder
@@ -225,8 +223,11 @@ def describe(model: Any) -> dict[str, Any]:
     embedding = actions.embed[2].out_features
     vit = {name: getattr(model.encoder.config, name) for name in VIT_ATTRIBUTES}
     return {
-        "_target_": families.get(type(model).__name__, _path(model)),
-        "encoder": {"_target_": VIT[0] if type(model.encoder).__name__ == "ViTModel" else _path(model.encoder), **vit},
+        "_target_": families.get(type(model).__name__, path_of(model)),
+        "encoder": {
+            "_target_": VIT[0] if type(model.encoder).__name__ == "ViTModel" else path_of(model.encoder),
+            **vit,
+        },
         "predictor": {
             "_target_": _modules("Predictor")[0],
             "num_frames": history,
@@ -256,16 +257,17 @@ def _describe_projector(projector: Any) -> dict[str, Any] | None:
     first, norm, activation, last = projector.net
     other = {} if isinstance(norm, nn.Identity) or norm.eps == 1e-5 else {"eps": norm.eps}
     names = {nn.BatchNorm1d: "torch.nn.BatchNorm1d", nn.LayerNorm: "torch.nn.LayerNorm", nn.GELU: GELU[0]}
-    norm_fn = {"_target_": names.get(type(norm), _path(norm)), "_partial_": True, **other}
+    norm_fn = {"_target_": names.get(type(norm), path_of(norm)), "_partial_": True, **other}
     return {
         "_target_": _modules("MLP")[0],
         "input_dim": first.in_features,
         "hidden_dim": first.out_features,
         "output_dim": last.out_features,
         "norm_fn": None if isinstance(norm, nn.Identity) else norm_fn,
-        "act_fn": {"_target_": names.get(type(activation), _path(activation)), "_partial_": True},
+        "act_fn": {"_target_": names.get(type(activation), path_of(activation)), "_partial_": True},
     }
 
 
-def _path(thing: object) -> str:
+def path_of(thing: object) -> str:
+    """Return module and class of an object, as a `_target_` names them."""
     return f"{type(thing).__module__}.{type(thing).__qualname__}"
