@@ -9,15 +9,19 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from reachcost_tools.faults import clocks, disks, drivers, interrupts, kills, memory
 from reachcost_tools.faults.__main__ import faults
+from reachcost_tools.faults.classes import CLASSES, FaultClass
 from reachcost_tools.faults.commands import COMMANDS, Bench, contents
+from reachcost_tools.faults.drivers import drivers
+from reachcost_tools.faults.interrupts import interrupts
+from reachcost_tools.faults.kills import clocks, kills
 from reachcost_tools.faults.processes import Ended, Process, until
-from reachcost_tools.faults.registry import CLASSES, FaultClass
+from reachcost_tools.faults.shortages import disks, memory
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 ROOT = Path(__file__).parents[2]
@@ -147,9 +151,8 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_one_try_of_every_class_is_right(name: str, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(OURS[name], "TURNS", ("logs",))
-    attempt = OURS[name].attempt(bench, 0)
+def test_one_try_of_every_class_is_right(name: str, bench: Bench) -> None:
+    attempt = replace(OURS[name], turns=("logs",)).attempt(bench, 0)
     assert attempt.what.startswith("try 0: logs, ")
     assert not attempt.wrong
 
@@ -176,5 +179,5 @@ def test_the_page_shows_what_is_recorded() -> None:
 
 
 def test_every_command_is_tried_by_every_class() -> None:
-    for module in OURS.values():
-        assert {*module.TURNS} == {*COMMANDS}
+    for disturbance in OURS.values():
+        assert {*disturbance.turns} == {*COMMANDS}

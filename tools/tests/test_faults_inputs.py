@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from reachcost.errors import ReachcostError
-from reachcost_tools.faults import hostile, mutated
+from reachcost_tools.faults import damage, hostile
 from reachcost_tools.faults.browser import Pages, pages
-from reachcost_tools.faults.formats import FORMATS
-from reachcost_tools.faults.isolated import Here, isolated
-from reachcost_tools.faults.parsed import counted, feed, parsers
-from reachcost_tools.faults.values import changed
+from reachcost_tools.faults.damage import FORMATS
+from reachcost_tools.faults.isolated import Here, Isolated
+from reachcost_tools.faults.parsers import counted, feed, parsers
 from tests.browser import started
 
 
 def test_damaged_files_of_every_format_are_refused_or_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(FORMATS, "logs (Lance)", raising=False)  # it must not be loaded where others fork
     with pages() as opened:
-        found = [*mutated.tried(40, tmp_path, Here(), opened)]
+        found = [*damage.attempts(40, tmp_path, Here(), opened)]
     assert len(found) == 40
     assert [attempt for attempt in found if attempt.wrong] == []
 
 
 def test_what_hangs_dies_or_raises_is_noticed() -> None:
-    with isolated(1.0) as process:
+    with closing(Isolated(1.0)) as process:
         assert process.run(eval, "1 + 1") == ("returned", 2)
         assert process.run(eval, "1 / 0").how == "raised"
         assert process.run(eval, "__import__('time').sleep(60)").how == "hung"
@@ -35,7 +35,7 @@ def test_what_hangs_dies_or_raises_is_noticed() -> None:
 
 def test_hostile_files_run_nothing_and_get_a_sentence(tmp_path: Path) -> None:
     with pages() as opened:
-        found = [*hostile.tried(40, tmp_path, Here(), opened)]
+        found = [*hostile.attempts(40, tmp_path, Here(), opened)]
     assert [attempt for attempt in found if attempt.wrong] == []
 
 
@@ -65,8 +65,8 @@ def test_other_values_in_records_are_refused_or_make_a_page_that_works(tmp_path:
     with pages() as opened:
         for number in (15, 60, 151, 198):  # what made broken pages
             (tmp_path / str(number)).mkdir()
-            outcome = Here().run(changed, number, tmp_path / str(number))
-            found.append(hostile.wrong(outcome, tmp_path, harmless=True) or opened.complaint(tmp_path))
+            outcome = Here().run(hostile.read_changed_record, number, tmp_path / str(number))
+            found.append(hostile.problem(outcome, tmp_path, harmless=True) or opened.complaint(tmp_path))
     assert found == [""] * 4
 
 

@@ -1,4 +1,4 @@
-"""Try faults on purpose, and count what came out wrong: `python -m reachcost_tools.faults`, or `make faults`."""
+"""Cause faults on purpose and count wrong outcomes: `python -m reachcost_tools.faults`, or `make faults`."""
 
 from __future__ import annotations
 
@@ -20,27 +20,26 @@ from reachcost.core.atomic import write_file
 from reachcost.core.json_files import read_json
 from reachcost.core.machine import cores
 from reachcost.core.progress import ConsoleProgress
-from reachcost_tools.faults.attempt import Attempt
 from reachcost_tools.faults.browser import CHROMIUM, MISSING
-from reachcost_tools.faults.registry import CLASSES
+from reachcost_tools.faults.classes import CLASSES, Attempt
 
-WORKER = ("-m", "reachcost_tools.faults.worker")
-LONGEST = 3600.0
-"""Seconds after which the tries of a class are ended."""
+WORKER = ("-m", "reachcost_tools.faults.classes")
+TIMEOUT = 3600.0
+"""Seconds after which the attempts of a class are ended."""
 
 
 def faults(
     only: tuple[str, ...] = (), tries: int | None = None, out: Path = Path("results"), jobs: int | None = None
 ) -> int:
-    """Try faults, and record for each class how many were tried and how many came out wrong.
+    """Cause faults, and record for each class the number of attempts and of wrong outcomes.
 
     Right are the undisturbed bytes, or one clear sentence and a non-zero exit. Ends with 1 if anything is wrong.
 
     Args:
         only: Classes to try; by default all.
-        tries: How often each is tried; by default what its class says.
+        tries: Number of attempts of each class; by default set by the class.
         out: Directory whose faults.json is updated.
-        jobs: Classes that are tried at a time; by default one for each core.
+        jobs: Number of classes that run at a time; by default one for each core.
     """
     if unknown := [name for name in only if name not in CLASSES]:
         sys.exit(f"there is no class {unknown[0]!r}: choose among {', '.join(CLASSES)}")
@@ -61,22 +60,22 @@ def faults(
             if attempt.wrong:
                 progress.say(f"wrong: {name}, {attempt.what}: {attempt.wrong}")
     wrong = [f"{name}, {one.what}: {one.wrong}" for name, tried in found.items() for one in tried if one.wrong]
-    told = ", ".join(f"{name} {sum(not one.wrong for one in tried)} of {len(tried)}" for name, tried in found.items())
-    console.print("right:", told, *wrong, sep="\n", markup=False, highlight=False, soft_wrap=True)
+    right = ", ".join(f"{name} {sum(not one.wrong for one in tried)} of {len(tried)}" for name, tried in found.items())
+    console.print("right:", right, *wrong, sep="\n", markup=False, highlight=False, soft_wrap=True)
     return 1 if wrong or any(len(tried) != counts[name] for name, tried in found.items()) else 0
 
 
 def _attempts(counts: Mapping[str, int], scratch: Path, jobs: int) -> Iterator[tuple[str, Attempt | None]]:
-    """What comes of every try, of several classes at a time, each in a process of its own; None at the end of one."""
-    came: Queue[tuple[str, Attempt | None]] = Queue()
+    """Every attempt with its class, each class in its own process; None at the end of a class."""
+    results: Queue[tuple[str, Attempt | None]] = Queue()
     running: list[subprocess.Popen[str]] = []
     pool = ThreadPoolExecutor(jobs)
     for name, count in counts.items():
-        pool.submit(_try_class, name, count, scratch / name, came, running)
+        pool.submit(_try_class, name, count, scratch / name, results, running)
     left = len(counts)
     try:
         while left:
-            name, attempt = came.get()
+            name, attempt = results.get()
             left -= attempt is None
             yield name, attempt
     finally:
@@ -89,28 +88,28 @@ def _try_class(
     name: str,
     count: int,
     scratch: Path,
-    came: Queue[tuple[str, Attempt | None]],
+    results: Queue[tuple[str, Attempt | None]],
     running: list[subprocess.Popen[str]],
 ) -> None:
-    """Hand on what comes of the tries of a class; that its process ends before all are done is wrong, too."""
+    """Pass on the attempts of a class; a process that ends before all are made is wrong, too."""
     command = [sys.executable, *WORKER, name, str(count), str(scratch)]
     with (
-        tempfile.TemporaryFile("w+") as said,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True) as process,
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
     ):
         running.append(process)
-        late = Timer(LONGEST, process.kill)
-        late.start()
+        timer = Timer(TIMEOUT, process.kill)
+        timer.start()
         done = 0
         for line in process.stdout or ():
-            came.put((name, Attempt(**json.loads(line))))
+            results.put((name, Attempt(**json.loads(line))))
             done += 1
-        late.cancel()
+        timer.cancel()
         if process.wait() or done != count:
-            said.seek(0)
-            last = (said.read().strip().splitlines() or [""])[-1]
-            came.put((name, Attempt(f"all from try {done} on", f"ended with code {process.returncode}: {last}")))
-    came.put((name, None))
+            errors.seek(0)
+            last = (errors.read().strip().splitlines() or [""])[-1]
+            results.put((name, Attempt(f"all from try {done} on", f"ended with code {process.returncode}: {last}")))
+    results.put((name, None))
 
 
 def _record(path: Path, name: str, tried: list[Attempt]) -> None:
@@ -126,5 +125,5 @@ if __name__ == "__main__":
     try:
         sys.exit(tyro.cli(faults, prog="python -m reachcost_tools.faults"))
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted; classes that were tried to their end are recorded\n")
+        sys.stderr.write("interrupted; classes that were complete are recorded\n")
         sys.exit(130)

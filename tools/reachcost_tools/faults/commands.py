@@ -1,4 +1,4 @@
-"""Small commands that write, on small inputs: what each comes to undisturbed is what it must come to at last."""
+"""Small commands that write files, on small inputs: disturbed and repeated, each must give the undisturbed bytes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from reachcost_tools.faults.processes import Ended, Process
+from numpy.random import Generator
+
+from reachcost.core.seeding import generator
+from reachcost_tools.faults.classes import Attempt
+from reachcost_tools.faults.processes import Process
 from reachcost_tools.pack import drop
 
 ROOT = Path(__file__).parents[3]
@@ -101,9 +105,19 @@ COMMANDS = {
 }
 
 
+@dataclass(frozen=True)
+class Undisturbed:
+    """Outcome of a command without a fault."""
+
+    contents: dict[str, bytes]
+    seconds: float
+    size: int
+    """Bytes on disk, its cache included."""
+
+
 @dataclass
 class Bench:
-    """A directory with the inputs of commands and what each comes to undisturbed, made when it is first needed."""
+    """A directory with the inputs of commands and their undisturbed outcomes, each made when it is first needed."""
 
     scratch: Path
     _undisturbed: dict[str, Undisturbed] = field(default_factory=dict)
@@ -111,7 +125,7 @@ class Bench:
 
     @cached_property
     def inputs(self) -> Path:
-        """What commands read."""
+        """Directory of the files that commands read."""
         made = self.scratch / "inputs"
         made.mkdir(parents=True)
         (made / "keys.toml").write_text(SWEEP)
@@ -123,41 +137,44 @@ class Bench:
 
     def new(self, command: Command) -> Trial:
         """A new directory for a command."""
+        if command.name not in self._undisturbed:
+            self._undisturbed[command.name] = self._run(command)
+        return self._trial(command)
+
+    def undisturbed(self, command: Command) -> Undisturbed:
+        """The undisturbed outcome of a command that has a trial."""
+        return self._undisturbed[command.name]
+
+    def _trial(self, command: Command) -> Trial:
         assert self.inputs.exists()
         self._number += 1
-        trial = Trial(command, self.scratch / f"{command.name}-{self._number}")
+        trial = Trial(command, self.scratch / f"{command.name}-{self._number}", self)
         trial.prepare()
         return trial
 
-    def undisturbed(self, command: Command) -> Undisturbed:
-        """What a command comes to, and how long it takes."""
-        if command.name not in self._undisturbed:
-            trial, began = self.new(command), time.monotonic()
-            ended = trial.start().wait()
-            assert ended.code in command.fine, f"{command.name}: {ended}"
-            took = time.monotonic() - began
-            size = sum(file.stat().st_blocks * 512 for file in trial.directory.rglob("*") if file.is_file())
-            self._undisturbed[command.name] = Undisturbed(contents(trial.directory), took, size)
-            trial.remove()
-        return self._undisturbed[command.name]
-
-
-@dataclass(frozen=True)
-class Undisturbed:
-    """What a command comes to if nothing goes wrong."""
-
-    contents: dict[str, bytes]
-    seconds: float
-    size: int
-    """Bytes on disk, with those of its cache."""
+    def _run(self, command: Command) -> Undisturbed:
+        trial, began = self._trial(command), time.monotonic()
+        ended = trial.start().wait()
+        assert ended.code in command.fine, f"{command.name}: {ended}"
+        seconds = time.monotonic() - began
+        size = sum(file.stat().st_blocks * 512 for file in trial.directory.rglob("*") if file.is_file())
+        outcome = Undisturbed(contents(trial.directory), seconds, size)
+        trial.remove()
+        return outcome
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A command in a directory of its own."""
+    """A command in a new directory."""
 
     command: Command
     directory: Path
+    bench: Bench
+
+    @property
+    def undisturbed(self) -> Undisturbed:
+        """What the command must come to."""
+        return self.bench.undisturbed(self.command)
 
     def prepare(self) -> None:
         """Put into the directory what is there before the command."""
@@ -172,7 +189,7 @@ class Trial:
         fresh: bool = False,
         environment: dict[str, str] | None = None,
     ) -> Process:
-        """Begin the command; latents and temporary files are kept here, too."""
+        """Start the command, with its latents and temporary files in the directory."""
         places = {"REACHCOST_CACHE": str(self.directory / "cache"), "TMPDIR": str(self.directory / "tmp")}
         return Process(self.command.arguments, self.directory, {**places, **(environment or {})}, prepare, fresh)
 
@@ -180,38 +197,64 @@ class Trial:
         """Remove the directory."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def renew_if_done(self, undisturbed: Undisturbed) -> None:
-        """Begin again where the command has come to its end."""
-        if contents(self.directory) == undisturbed.contents:
+    def renew_if_done(self) -> None:
+        """Begin again if the command has come to its end."""
+        if contents(self.directory) == self.undisturbed.contents:
             self.remove()
             self.prepare()
 
-    def half_written(self, undisturbed: Undisturbed) -> str:
-        """What is wrong about files that are there before the end: each must be whole, or known to be unfinished."""
-        wrong = [name for name, data in contents(self.directory).items() if undisturbed.contents.get(name) != data]
+    def half_written(self) -> str:
+        """What is wrong about files before the end: each must be complete, or known to be unfinished."""
+        expected = self.undisturbed.contents
+        wrong = [name for name, data in contents(self.directory).items() if expected.get(name) != data]
         return f"{', '.join(wrong[:3])} should not be there, or not like that" if wrong else ""
 
-    def finished(self, undisturbed: Undisturbed, ended: Ended | None = None) -> str:
-        """What is wrong about the end of the command, repeated if need be, that nothing disturbs any more."""
-        if contents(self.directory) != undisturbed.contents or (self.command.resumes and self.leftovers()):
+    def differences(self) -> str:
+        """What differs from the undisturbed bytes."""
+        found, expected = contents(self.directory), self.undisturbed.contents
+        wrong = [name for name in sorted({*found, *expected}) if found.get(name) != expected.get(name)]
+        return f"other bytes in {', '.join(wrong[:3])}" if wrong else ""
+
+    def finished(self) -> str:
+        """What is wrong about the end of the command, repeated without a fault if it is not there yet."""
+        if self.differences() or (self.command.resumes and self.leftovers()):
             ended = self.start().wait()
-        if ended is not None and ended.code not in self.command.fine:
-            return f"repeated, it failed: {ended}"
-        found = contents(self.directory)
-        wrong = [
-            name
-            for name in sorted({*found, *undisturbed.contents})
-            if found.get(name) != undisturbed.contents.get(name)
-        ]
-        if wrong:
-            return f"other bytes in {', '.join(wrong[:3])}"
-        return self.leftovers()
+            if ended.code not in self.command.fine:
+                return f"repeated, it failed: {ended}"
+        return self.differences() or self.leftovers()
 
     def leftovers(self) -> str:
         """What is wrong about files that nobody will use again."""
         left = [path for path in self.directory.rglob("*") if LEFT.fullmatch(path.name) and not _is_link(path)]
         left += [path for path in (self.directory / "tmp").iterdir() if not path.name.startswith(NOT_OURS)]
         return f"{len(left)} leftovers, {left[0].relative_to(self.directory)}" if left else ""
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """A class of faults that disturbs small commands, each in a new directory."""
+
+    purpose: str
+    """Name of its random stream."""
+    turns: tuple[str, ...]
+    """Commands in the order of attempts."""
+    disturb: Callable[[Trial, Generator, int], tuple[str, str]]
+    """Disturbs a trial with the n-th fault; returns what was done, and what is wrong about the outcome."""
+
+    def __call__(self, count: int, scratch: Path) -> Iterator[Attempt]:
+        """Make attempts in a directory."""
+        bench = Bench(scratch)
+        for number in range(count):
+            yield self.attempt(bench, number)
+
+    def attempt(self, bench: Bench, number: int) -> Attempt:
+        """Make the n-th attempt."""
+        trial = bench.new(COMMANDS[self.turns[number % len(self.turns)]])
+        try:
+            what, wrong = self.disturb(trial, generator(number, self.purpose), number)
+        finally:
+            trial.remove()
+        return Attempt(f"try {number}: {trial.command.name}, {what}", wrong)
 
 
 def _is_link(path: Path) -> bool:

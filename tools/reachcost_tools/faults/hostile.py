@@ -1,75 +1,92 @@
-"""Files written to harm: pickles, bombs, links, traps of every parser. Nothing in them runs, and each gets a sentence.
+"""Files written to harm: pickles, bombs, links, traps of every parser. No code in them runs, and each gets a sentence.
 
-A canary tells of code that ran. What atheris makes up for the pure parsers (`parsed.py`) is counted here, too.
+A canary file shows that code ran. After the traps come odd values behind valid checksums and in records, and inputs
+that atheris makes up for the parsers (`parsers.py`).
 """
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
-from reachcost_tools.faults.attempt import Attempt
+from hypothesis import strategies
+from numpy.random import Generator
+
+from reachcost.core.seeding import generator
 from reachcost_tools.faults.browser import Pages, pages
-from reachcost_tools.faults.isolated import Here, Isolated, Outcome, isolated
-from reachcost_tools.faults.mutated import is_sentence
-from reachcost_tools.faults.traps import TRAPS
-from reachcost_tools.faults.values import changed, configured
+from reachcost_tools.faults.classes import Attempt
+from reachcost_tools.faults.damage import is_sentence
+from reachcost_tools.faults.formats import Wrong, models, records
+from reachcost_tools.faults.isolated import Here, Isolated, Outcome
+from reachcost_tools.faults.traps import TRAPS, resealed
 
 SECONDS = 30
+"""After which reading a trap counts as hanging."""
 CANARY = "canary"
-"""The file that a pickle would write."""
+"""The file that code in a trap would write."""
 
 
 def tries(count: int, scratch: Path) -> Iterator[Attempt]:
-    """Every trap once, then odd values behind valid checksums, and for the rest of the tries what atheris makes up."""
-    with (
-        isolated(SECONDS, "reachcost_tools.faults.traps", "reachcost_tools.faults.values") as process,
-        pages() as opened,
-    ):
-        yield from tried(count // 2, scratch, process, opened)
+    """Half of the attempts are traps, then odd values; the rest are inputs of atheris, or odd values without it."""
     rest = count - count // 2
-    if importlib.util.find_spec("atheris"):
-        from reachcost_tools.faults.parsed import fuzzed
+    with closing(Isolated(SECONDS, __name__)) as process, pages() as opened:
+        yield from attempts(count // 2, scratch, process, opened)
+        if not importlib.util.find_spec("atheris"):
+            yield from _odd_values(count // 2, rest, scratch, process, opened)
+            return
+    from reachcost_tools.faults.parsers import fuzzed
 
-        yield from fuzzed(rest, scratch / "fuzzed")
-    else:
-        with isolated(SECONDS, "reachcost_tools.faults.values") as process, pages() as opened:
-            yield from odd_values(count // 2, rest, scratch, process, opened)
+    yield from fuzzed(rest, scratch / "fuzzed")
 
 
-def tried(count: int, scratch: Path, process: Isolated | Here, opened: Pages) -> Iterator[Attempt]:
-    """Traps, then odd values, read by a certain process; pages of records are opened in a browser."""
+def attempts(count: int, scratch: Path, process: Isolated | Here, opened: Pages) -> Iterator[Attempt]:
+    """Traps, then odd values, read by a given process; pages of records are opened in a browser."""
     for number, name in enumerate([*TRAPS][:count]):
         place = scratch / f"trap-{number}"
-        place.mkdir(parents=True)
-        outcome = process.run(spring, name, place)
-        wrongly = wrong(outcome, place, TRAPS[name].harmless) or opened.complaint(place)
-        yield Attempt(f"{name} (try {number})", wrongly)
-        shutil.rmtree(place, ignore_errors=True)
-    yield from odd_values(0, count - len(TRAPS), scratch, process, opened)
+        yield _attempt(f"{name} (try {number})", place, TRAPS[name].harmless, process, opened, _spring, name)
+    yield from _odd_values(0, count - len(TRAPS), scratch, process, opened)
 
 
-def odd_values(first: int, count: int, scratch: Path, process: Isolated | Here, opened: Pages) -> Iterator[Attempt]:
-    """Heads and world models whose configuration was changed and sealed anew, and records with other values."""
+def _odd_values(first: int, count: int, scratch: Path, process: Isolated | Here, opened: Pages) -> Iterator[Attempt]:
+    """Records with other values, and models whose configuration was changed and given a valid checksum, in turn."""
     for number in range(first, first + max(0, count)):
+        read, what = (
+            (read_changed_record, "other value in a record")
+            if number % 2
+            else (_read_changed_model, "odd value behind a checksum")
+        )
         place = scratch / f"odd-{number}"
-        place.mkdir(parents=True)
-        work, what = (changed, "other value in a record") if number % 2 else (configured, "odd value behind a checksum")
-        outcome = process.run(work, number // 2, place)
-        yield Attempt(f"{what} (try {number})", wrong(outcome, place, harmless=True) or opened.complaint(place))
-        shutil.rmtree(place, ignore_errors=True)
+        yield _attempt(f"{what} (try {number})", place, True, process, opened, read, number // 2)
 
 
-def spring(name: str, directory: Path) -> object:
+def _attempt(
+    what: str,
+    place: Path,
+    harmless: bool,
+    process: Isolated | Here,
+    opened: Pages,
+    read: Callable[..., object],
+    given: object,
+) -> Attempt:
+    place.mkdir(parents=True)
+    outcome = process.run(read, given, place)
+    wrong = problem(outcome, place, harmless) or opened.complaint(place)
+    shutil.rmtree(place, ignore_errors=True)
+    return Attempt(what, wrong)
+
+
+def _spring(name: str, directory: Path) -> object:
     """Write a trap and read it."""
     TRAPS[name].write(directory)
-    read: Callable[[Path], object] = TRAPS[name].read
-    return repr(read(directory))[:200]
+    return repr(TRAPS[name].read(directory))[:200]
 
 
-def wrong(outcome: Outcome, place: Path, harmless: bool) -> str:
+def problem(outcome: Outcome, place: Path, harmless: bool) -> str:
     """What is wrong about an outcome."""
     if [*place.rglob(CANARY)]:
         return "it ran code"
@@ -78,3 +95,105 @@ def wrong(outcome: Outcome, place: Path, harmless: bool) -> str:
     if outcome.how == "returned" and harmless:
         return ""
     return f"{outcome.how}: {outcome.what}"
+
+
+ODD = strategies.one_of(
+    strategies.none(),
+    strategies.booleans(),
+    strategies.integers(-(10**19), 10**19),
+    strategies.floats(allow_nan=False, allow_infinity=False),
+    strategies.sampled_from([0, -1, 10**18, 1e308, 5e-324, "", "[/x]", "\x1b[2J", [], {}, [[]], {"": None}]),
+    strategies.text(max_size=20),
+    strategies.recursive(strategies.none() | strategies.integers(), lambda part: strategies.lists(part), max_leaves=5),
+)
+"""Values that a configuration rarely expects."""
+
+
+def _read_changed_model(number: int, directory: Path) -> str:
+    """Make the n-th change of the configuration of a head or a world model, fix its checksum, and use it."""
+    write, read, name = (
+        (models.head, models.read_head, "head"),
+        (models.world_model, models.read_world_model, "model"),
+    )[number % 2]
+    write(directory)
+    resealed(lambda config: _change(config, number))(directory / name)
+    try:
+        return read(directory)
+    except Wrong as found:
+        raise AssertionError(f"{found}: {(directory / name / 'config.json').read_text()[:300]}") from found
+
+
+def _change(config: dict[str, Any], number: int) -> None:
+    rng = generator(0, "odd-values", number)
+    places = [*_places(config)]
+    holder, key = places[rng.integers(len(places))]
+    if rng.random() < 0.15:
+        del holder[key]
+    else:
+        holder[key] = _odd_value(number)
+
+
+RECORDS = {
+    "scene.json": records.scene,
+    "audit.scene.json": records.audit,
+    "audit.json": records.audit,
+    "tables/made.json": records.table,
+}
+"""Files that reports are made of, with their writers."""
+
+
+def read_changed_record(number: int, directory: Path) -> int:
+    """Make the n-th change of one to three places of a record, and make a report of it."""
+    rng = generator(0, "changed-records", number)
+    name = "scene.json" if number % 2 else str(rng.choice([*RECORDS]))
+    RECORDS[name](directory)
+    document = json.loads((directory / name).read_text())
+    for _ in range(int(rng.integers(1, 4))):
+        places = [*_places(document)]
+        holder, key = places[rng.integers(len(places))]
+        _disagree(holder, key, places, number, rng)
+    (directory / name).write_text(json.dumps(document))
+    return len(records.page(directory / name.replace("audit.scene", "audit")))
+
+
+def _disagree(holder: Any, key: Any, places: list[tuple[Any, Any]], number: int, rng: Generator) -> None:
+    """Change a value so that it often keeps its type, and no longer agrees with others."""
+    value, how = holder[key], rng.random()
+    if how < 0.1:
+        holder[key] = _odd_value(number)
+    elif how < 0.25:
+        del holder[key]
+    elif how < 0.4 and isinstance(holder, list):
+        holder.insert(key, json.loads(json.dumps(value)))
+    elif isinstance(value, bool):
+        holder[key] = not value
+    elif isinstance(value, int | float):
+        holder[key] = type(value)(rng.choice([value + 1, value - 1, -value, 0, 2 * value, 1e6 * value, 1e18]))
+    else:
+        like = [one[at] for one, at in places if type(one[at]) is type(value)]
+        holder[key] = json.loads(json.dumps(like[rng.integers(len(like))]))
+
+
+def _odd_value(number: int) -> Any:
+    """The value that belongs to a number."""
+    from hypothesis import HealthCheck, Phase, given, seed, settings
+
+    found: list[Any] = []
+    checks: Any = [*HealthCheck]
+
+    @seed(number)
+    @settings(database=None, max_examples=8, phases=[Phase.generate], suppress_health_check=checks)
+    @given(ODD)
+    def draw(value: Any) -> None:
+        found.append(value)
+
+    draw()
+    return json.loads(json.dumps(found[-1]))
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every place that holds a value: container and key."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in list(items):
+        yield value, key
+        yield from _places(part)

@@ -1,7 +1,7 @@
-"""Ctrl-C at any moment: exit 130, no traceback, nothing half written, nobody left behind, and the same command goes on.
+"""Ctrl-C at any moment: exit 130, no traceback, no half-written file, no process left; the same command resumes.
 
-Every other try begins with the interpreter, as from a shell; the others fall into the work of small commands, which are
-repeated and must come to the bytes of an undisturbed run.
+Every other attempt begins with the interpreter, as from a shell; the others interrupt the work of small commands, which
+are repeated and must give the undisturbed bytes.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from numpy.random import Generator
+
 from reachcost.core.seeding import generator
-from reachcost_tools.faults.attempt import Attempt
-from reachcost_tools.faults.commands import COMMANDS as SMALL
-from reachcost_tools.faults.commands import Bench, Trial, Undisturbed
+from reachcost_tools.faults.classes import Attempt
+from reachcost_tools.faults.commands import Bench, Disturbance, Trial
 from reachcost_tools.faults.processes import until
 
 FIRST = "reachcost_command"
-"""The module whose import is the first moment of the command: what comes before is the interpreter's own."""
+"""Module whose import starts the command: all before it belongs to the interpreter."""
 PATIENCE = 120.0
 """Seconds after which a command does not end."""
 LOGS = ("logs", "generate", "tworoom", "--episodes", "300", "--overwrite")
@@ -45,17 +46,15 @@ COMMANDS: dict[str, tuple[tuple[str, ...], float]] = {
 """Arguments, and the seconds within which the interrupt comes."""
 DONE = (0, 3, 4)
 """How commands end that are not interrupted: 3 and 4 are verdicts of an audit."""
-TURNS = ("sweep", "workers", "frames", "audit", "sweep", "train-model", "workers", "fit", "reproduce", "logs", "report")
-"""Small commands in the order of tries."""
 
 
 def tries(count: int, scratch: Path) -> Iterator[Attempt]:
-    """Interrupt one command after the other, each at a random moment; of fresh ones the first half second as often."""
+    """Interrupt a fresh command and a small one in turn; half of the fresh ones within their first half second."""
     logs, bench = scratch / "logs.h5", Bench(scratch / "small")
     subprocess.run([*_command(), *LOGS, "--out", str(logs)], check=True, capture_output=True, env=_environment(scratch))
     for number in range(count):
         if number % 2:
-            yield attempt(bench, number // 2)
+            yield interrupts.attempt(bench, number // 2)
             continue
         rng = generator(0, "interrupts", number)
         name = [*COMMANDS][number // 2 % len(COMMANDS)]
@@ -66,39 +65,37 @@ def tries(count: int, scratch: Path) -> Iterator[Attempt]:
         yield Attempt(f"{name}: Ctrl-C after {delay:.3f} s (try {number})", interrupted(given, delay, out))
 
 
-def attempt(bench: Bench, number: int) -> Attempt:
-    """Interrupt a small command in its work, then repeat it to its end."""
-    command, share = SMALL[TURNS[number % len(TURNS)]], float(generator(number, "interrupt").random())
-    undisturbed, trial = bench.undisturbed(command), bench.new(command)
-    try:
-        wrong = _stopped(trial, undisturbed, share) or trial.half_written(undisturbed) or trial.finished(undisturbed)
-    finally:
-        trial.remove()
-    return Attempt(f"try {number}: {command.name}, Ctrl-C at {share:.3f} of its time", wrong)
-
-
-def _stopped(trial: Trial, undisturbed: Undisturbed, share: float) -> str:
-    """What is wrong about the end of a command that is interrupted after a share of the time that it takes."""
-    seconds = share * undisturbed.seconds
+def _interrupt(trial: Trial, rng: Generator, number: int) -> tuple[str, str]:
+    """Interrupt a small command after a share of the time that it takes, then repeat it to its end."""
+    share = float(rng.random())
+    delay = share * trial.undisturbed.seconds
     while True:
-        trial.renew_if_done(undisturbed)
+        trial.renew_if_done()
         process = trial.start()
-        if not until(process.ended, seconds):
+        if not until(process.ended, delay):
             break
         process.wait()
-        seconds /= 2  # it was done before
+        delay /= 2  # it had ended before
     os.killpg(process.pid, signal.SIGINT)
     ended = process.wait()
+    what = f"Ctrl-C at {share:.3f} of its time"
     if ended.code not in (130, *trial.command.fine) or "Traceback" in ended.error or "ignored" in ended.error:
-        return f"it ended with {ended}"
-    return process.orphans() or trial.leftovers()
+        return what, f"it ended with {ended}"
+    return what, process.orphans() or trial.leftovers() or trial.half_written() or trial.finished()
+
+
+interrupts = Disturbance(
+    "interrupt",
+    ("sweep", "workers", "frames", "audit", "sweep", "train-model", "workers", "fit", "reproduce", "logs", "report"),
+    _interrupt,
+)
 
 
 def interrupted(arguments: Sequence[str], delay: float, out: Path) -> str:
-    """Run a command, interrupt it some seconds after its first moment, and say what is wrong about its end."""
+    """Run a command, interrupt it some seconds after its start, and return what is wrong about its end."""
     out.mkdir(parents=True)
-    told = out / "stderr.txt"
-    with told.open("wb") as file:
+    errors = out / "stderr.txt"
+    with errors.open("wb") as file:
         process = subprocess.Popen(
             [*_command("-X", "importtime"), *arguments],
             cwd=out,
@@ -108,34 +105,34 @@ def interrupted(arguments: Sequence[str], delay: float, out: Path) -> str:
             start_new_session=True,
         )
     try:
-        while not _begun(told) and process.poll() is None:
+        while not _has_begun(errors) and process.poll() is None:
             time.sleep(0.002)
         time.sleep(delay)
         running = process.poll() is None
         if running:
-            os.killpg(process.pid, signal.SIGINT)  # as a terminal does: everybody hears it
+            os.killpg(process.pid, signal.SIGINT)  # a terminal signals the whole group, too
         code = process.wait(PATIENCE)
     except subprocess.TimeoutExpired:
         return "it did not end"
     finally:
         left = _end_group(process.pid)
-    said = [line for line in told.read_text(errors="replace").splitlines() if not line.startswith("import time:")]
+    said = [line for line in errors.read_text(errors="replace").splitlines() if not line.startswith("import time:")]
     if any("Traceback" in line or "Exception ignored" in line for line in said):
         return f"it said {' / '.join(said[-3:])}"
-    if code != 130 and not (code in DONE and not said):  # it may have been done
+    if code != 130 and not (code in DONE and not said):  # it may have ended
         return f"exit {code} after {' / '.join(said[-3:])}"
     if partial := [*out.rglob(".*.partial")]:
         return f"it left {partial[0].name}"
     return "a process was left behind" if left else ""
 
 
-def _begun(told: Path) -> bool:
-    """Whether something was imported after the first module, so that the command is there to hear."""
-    return "import time:" in told.read_text(errors="replace").partition(FIRST)[2]
+def _has_begun(errors: Path) -> bool:
+    """Whether something was imported after the first module, so that the command handles signals."""
+    return "import time:" in errors.read_text(errors="replace").partition(FIRST)[2]
 
 
 def _end_group(group: int) -> bool:
-    """End what is left of a group of processes after a while; whether there was anything."""
+    """End what is left of a group of processes after ten seconds; return whether there was anything."""
     for _ in range(200):
         try:
             os.killpg(group, 0)

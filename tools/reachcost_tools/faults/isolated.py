@@ -1,4 +1,4 @@
-"""Work in a process of its own, which may hang, crash or fill memory without harm to who asked for it."""
+"""Work in a separate process, which may hang, crash or fill memory without harm to its caller."""
 
 from __future__ import annotations
 
@@ -7,31 +7,30 @@ import multiprocessing
 import resource
 import signal
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 from reachcost.errors import ReachcostError
 
 GROWTH = 2**30
-"""Bytes that one piece of work may need beside what the process has."""
+"""Bytes of memory that one piece of work may add to its process."""
 
 
 class Outcome(NamedTuple):
-    """What came of a piece of work."""
+    """Outcome of a piece of work."""
 
     how: str
     """`returned`, `refused` (by one sentence), `raised` something else, `died` or `hung`."""
     what: Any
-    """What was returned, or words about the rest."""
+    """The returned value, or a description of the rest."""
 
 
 class Isolated:
     """A process that does one piece of work after the other, and is replaced when it dies or hangs.
 
     Args:
-        seconds: After which a piece of work hangs.
+        seconds: After which a piece of work counts as hanging.
         modules: What the process imports before the first one.
     """
 
@@ -41,7 +40,7 @@ class Isolated:
         self._process: Any = None
 
     def run(self, work: Callable[..., Any], *given: Any) -> Outcome:
-        """Let the process do a piece of work; what goes there and comes back is pickled."""
+        """Let the process do a piece of work; arguments and result are pickled."""
         if self._process is None:
             self._start()
         self._pipe.send((work, given))
@@ -51,7 +50,6 @@ class Isolated:
         try:
             return self._pipe.recv()
         except EOFError:
-            assert self._process is not None
             self._process.join()
             code = self._process.exitcode or 0
             self.close()
@@ -83,18 +81,8 @@ class Here:
             return _tried(work, given)
 
 
-@contextmanager
-def isolated(seconds: float, *modules: str) -> Iterator[Isolated]:
-    """A process of its own, ended with the block."""
-    process = Isolated(seconds, *modules)
-    try:
-        yield process
-    finally:
-        process.close()
-
-
 def _serve(pipe: Connection, modules: tuple[str, ...]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who asked hears it, and ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller handles it, and ends this process
     warnings.simplefilter("ignore")
     for module in modules:
         importlib.import_module(module)
@@ -113,7 +101,7 @@ def _tried(work: Callable[..., Any], given: tuple[Any, ...]) -> Outcome:
         outcome = Outcome("returned", work(*given))
     except ReachcostError as error:
         outcome = Outcome("refused", str(error))
-    except BaseException as error:  # panics of other languages are no Exception
+    except BaseException as error:  # panics of other languages are not an Exception
         outcome = Outcome("raised", f"{type(error).__module__}.{type(error).__name__}: {str(error)[:200]}")
     grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     return Outcome("raised", f"it took {grown / 2**20:.0f} MB of memory") if grown > GROWTH else outcome

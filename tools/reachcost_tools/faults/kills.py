@@ -1,4 +1,4 @@
-"""Random SIGKILLs of commands and of their workers: repeated, each comes to the bytes of an undisturbed run."""
+"""SIGKILL of commands and of their workers, also under wrong clocks: repeated, each comes to the undisturbed bytes."""
 
 from __future__ import annotations
 
@@ -6,76 +6,73 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from reachcost.core.seeding import generator
-from reachcost_tools.faults.attempt import Attempt
-from reachcost_tools.faults.commands import COMMANDS, Bench, Trial, Undisturbed
+from numpy.random import Generator
+
+from reachcost_tools.faults.commands import Disturbance, Trial, contents
 from reachcost_tools.faults.processes import Process, until
 
-TOUCHES = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.truncate", "shutil.rmtree"}
-"""What Python tells of before it touches files."""
-TURNS = (
-    *("sweep", "logs", "workers", "report", "sweep", "audit", "frames", "sweep", "reproduce", "report"),
-    *("sweep", "logs", "workers", "report", "sweep", "fit", "logs", "sweep", "train-model", "audit"),
-)
-"""Commands in the order of tries."""
+FILE_EVENTS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.truncate", "shutil.rmtree"}
+"""Audit events that Python raises before it touches a file."""
+LONG = 60 * 365 * 86400
+"""Seconds by which files and clocks are wrong at most."""
+ZONES = ("Pacific/Kiritimati", "Etc/GMT+12", "Asia/Kathmandu")
+JUMPING_CLOCK = """
+import random, time
+_true, _random = time.time, random.Random({seed})
+_shift = [_random.uniform(-1, 1) * {long}]
+def _time():
+    if _random.random() < 0.1:
+        _shift[0] = _random.uniform(-1, 1) * {long}
+    return max(0.0, _true() + _shift[0])
+time.time = _time
+time.time_ns = lambda: int(_time() * 1e9)
+"""
+"""Module `sitecustomize` of a process whose clock jumps."""
 
 
-def tries(count: int, scratch: Path) -> Iterator[Attempt]:
-    """Kill each command at moments all over its run, one to three times in a row, and repeat it to its end."""
-    bench = Bench(scratch)
-    for number in range(count):
-        yield attempt(bench, number)
+def _kill_repeatedly(trial: Trial, rng: Generator, number: int) -> tuple[str, str]:
+    """Kill a command at moments all over its run, one to three times in a row, and repeat it to its end."""
+    killed, wrong = [], ""
+    for _ in range(int(rng.choice([1, 1, 2, 3]))):
+        own = ["worker"] * 4 if trial.command.name == "workers" else ["touch"] * 4
+        kill = KILLS[str(rng.choice(["moment", "moment", "fresh", *own]))]
+        how, wrong = kill(trial, float(rng.random()))
+        killed.append(how)
+        wrong = wrong or trial.half_written()
+        if wrong:
+            break
+    return f"killed {', then '.join(killed)}", wrong or trial.finished()
 
 
-def attempt(bench: Bench, number: int) -> Attempt:
-    """The n-th try."""
-    command, rng = COMMANDS[TURNS[number % len(TURNS)]], generator(number, "kill")
-    undisturbed, trial = bench.undisturbed(command), bench.new(command)
-    told, wrong = [], ""
-    try:
-        for _ in range(int(rng.choice([1, 1, 2, 3]))):
-            own = ["worker"] * 4 if command.name == "workers" else ["touch"] * 4
-            way = str(rng.choice(["moment", "moment", "fresh", *own]))
-            how, wrong = WAYS[way](trial, undisturbed, float(rng.random()))
-            told.append(how)
-            wrong = wrong or trial.half_written(undisturbed)
-            if wrong:
-                break
-        wrong = wrong or trial.finished(undisturbed)
-    finally:
-        trial.remove()
-    return Attempt(f"try {number}: {command.name}, killed {', then '.join(told)}", wrong)
-
-
-def _at_a_moment(trial: Trial, undisturbed: Undisturbed, share: float, fresh: bool = False) -> tuple[str, str]:
+def _at_a_moment(trial: Trial, share: float, fresh: bool = False) -> tuple[str, str]:
     """Kill the command after a share of the time that it takes, earlier if it has ended by then."""
-    started = share * undisturbed.seconds + (2.0 if fresh else 0.0)
+    delay = share * trial.undisturbed.seconds + (2.0 if fresh else 0.0)
     while True:
-        trial.renew_if_done(undisturbed)
+        trial.renew_if_done()
         process = trial.start(fresh=fresh)
-        until(process.ended, started)
+        until(process.ended, delay)
         process.kill()
         if process.wait().code == -signal.SIGKILL:
             return f"at {share:.3f} of its time{' by a shell' if fresh else ''}", process.orphans()
-        started /= 2
+        delay /= 2
 
 
-def _fresh(trial: Trial, undisturbed: Undisturbed, share: float) -> tuple[str, str]:
-    """The same of a process that began with the interpreter."""
-    return _at_a_moment(trial, undisturbed, share, fresh=True)
+def _fresh(trial: Trial, share: float) -> tuple[str, str]:
+    """The same with a process that began with the interpreter."""
+    return _at_a_moment(trial, share, fresh=True)
 
 
-def killed_at_a_touch(trial: Trial, undisturbed: Undisturbed, share: float) -> tuple[str, str]:
+def _at_a_touch(trial: Trial, share: float) -> tuple[str, str]:
     """Let the command kill itself just before it touches a file of its directory for the n-th time."""
-    most = 40 if len(undisturbed.contents) < 8 else 160
+    most = 40 if len(trial.undisturbed.contents) < 8 else 160
     while True:
-        trial.renew_if_done(undisturbed)
+        trial.renew_if_done()
         last = 1 + int(share * most)
-        process = trial.start(prepare=_killing(last, trial.directory))
+        process = trial.start(prepare=_kill_before_touch(last, trial.directory))
         ended = process.wait()
         if ended.code == -signal.SIGKILL:
             return f"before touch {last} of a file", process.orphans()
@@ -84,18 +81,16 @@ def killed_at_a_touch(trial: Trial, undisturbed: Undisturbed, share: float) -> t
         most = max(1, most // 2)
 
 
-def _killing(last: int, directory: Path) -> Callable[[], None]:
-    """What makes a process kill itself at the n-th touch of something in a directory, from now on."""
-    inside, driver = str(directory), []
+def _kill_before_touch(last: int, directory: Path) -> Callable[[], None]:
+    """Function that makes its process kill itself before it touches something in a directory for the n-th time."""
+    left, driver = [last], []
 
     def prepare() -> None:
         driver.append(os.getpid())
         sys.addaudithook(look)
 
-    left = [last]
-
     def look(event: str, given: tuple[object, ...]) -> None:
-        if event in TOUCHES and given and driver == [os.getpid()] and _below(given[0], inside):
+        if event in FILE_EVENTS and given and driver == [os.getpid()] and _is_below(given[0], str(directory)):
             left[0] -= 1
             if not left[0]:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -103,18 +98,18 @@ def _killing(last: int, directory: Path) -> Callable[[], None]:
     return prepare
 
 
-def _below(place: object, directory: str) -> bool:
+def _is_below(place: object, directory: str) -> bool:
     if not isinstance(place, str | bytes | os.PathLike):
         return False
     text = os.fsdecode(place)
     return text.startswith(directory) or not text.startswith("/")
 
 
-def _worker(trial: Trial, undisturbed: Undisturbed, share: float) -> tuple[str, str]:
-    """Kill one of its workers after a share of the time, or the first that comes; the driver goes on."""
-    trial.renew_if_done(undisturbed)
+def _worker(trial: Trial, share: float) -> tuple[str, str]:
+    """Kill one of its workers after a share of the time, or the first that appears; the driver goes on."""
+    trial.renew_if_done()
     began, process = time.monotonic(), trial.start()
-    until(lambda: process.ended() or time.monotonic() - began > share * undisturbed.seconds, 60)
+    until(lambda: process.ended() or time.monotonic() - began > share * trial.undisturbed.seconds, 60)
     until(lambda: process.ended() or bool(_workers(process)), 60)
     killed = [*_workers(process)][:1]
     for pid in killed:
@@ -134,4 +129,52 @@ def _workers(process: Process) -> list[int]:
     return [pid for pid, parent in others.items() if others.get(parent) == process.pid]
 
 
-WAYS = {"moment": _at_a_moment, "fresh": _fresh, "touch": killed_at_a_touch, "worker": _worker}
+KILLS = {"moment": _at_a_moment, "fresh": _fresh, "touch": _at_a_touch, "worker": _worker}
+
+
+def _change_time(trial: Trial, rng: Generator, number: int) -> tuple[str, str]:
+    """Kill a command half-way, change its files' times and its clock, and repeat it.
+
+    Every third clock jumps, which needs a new interpreter.
+    """
+    jumps = number % 3 == 2
+    how, wrong = _at_a_touch(trial, float(rng.random()))
+    shift = int(rng.uniform(-1, 1) * LONG)
+    _age(trial.directory, shift)
+    environment = {"TZ": str(rng.choice(ZONES))}
+    what = f"killed {how}; files {shift} s old, in {environment['TZ']}{', by a clock that jumps' if jumps else ''}"
+    if jumps:
+        place = trial.directory.with_name(f"clock-{number}")
+        place.mkdir()
+        (place / "sitecustomize.py").write_text(JUMPING_CLOCK.format(seed=number, long=LONG))
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(place), os.environ.get("PYTHONPATH"))))
+    if wrong:
+        return what, wrong
+    ended = trial.start(fresh=jumps, environment=environment).wait()
+    complete = contents(trial.directory) == trial.undisturbed.contents  # before the kill, and then it is refused
+    if ended.code not in trial.command.fine and not (complete and ended.sentence):
+        return what, f"it failed: {ended}"
+    _age(trial.directory, -LONG // 2)
+    return what, trial.finished()
+
+
+def _age(directory: Path, shift: int) -> None:
+    """Make all files older by some seconds."""
+    for path in (directory, *directory.rglob("*")):
+        then = max(0.0, path.lstat().st_mtime - shift)
+        os.utime(path, (then, then), follow_symlinks=False)
+
+
+kills = Disturbance(
+    "kill",
+    (
+        *("sweep", "logs", "workers", "report", "sweep", "audit", "frames", "sweep", "reproduce", "report"),
+        *("sweep", "logs", "workers", "report", "sweep", "fit", "logs", "sweep", "train-model", "audit"),
+    ),
+    _kill_repeatedly,
+)
+clocks = Disturbance(
+    "clock",
+    ("sweep", "logs", "reproduce", "report", "audit", "frames", "fit", "sweep", "train-model", "workers"),
+    _change_time,
+)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from reachcost.experiments.cells.ray_tasks import quiet
-from reachcost_tools.faults.attempt import Attempt
+from reachcost_tools.faults.classes import Attempt
 from tests.ray.nodes import Nodes
 from tests.small import contents
 

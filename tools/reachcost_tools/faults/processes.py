@@ -1,6 +1,6 @@
-"""Commands in processes that can be killed, starved and watched.
+"""Commands in processes that can be killed, limited and watched.
 
-Most are forks of a process that has imported everything, so that faults fall into the work and not into imports.
+Most are forks of a process that has imported everything, so that faults happen during the work and not during imports.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 from reachcost_command import end
 
 PATIENCE = 300.0
-"""Seconds after which a command hangs."""
-USED = (
+"""Seconds after which a command counts as hanging."""
+IMPORTED = (
     "reachcost.audits.criteria",
     "reachcost.audits.planner",
     "reachcost.cli",
@@ -43,36 +43,30 @@ class Ended:
     """How a command ended."""
 
     code: int | None
-    """What it returned; negative is the signal that ended it, None that it hung."""
+    """Exit code; minus the signal that ended it, or None if it hung."""
     error: str
-    """What it said on standard error."""
+    """Its standard error."""
 
     @property
     def sentence(self) -> bool:
-        """Whether it failed, and said why in one sentence; warnings may stand before it."""
+        """Whether it failed with one sentence, warnings before it aside."""
         lines = [line for line in self.error.splitlines() if line and not line.startswith("warning: ")]
         return self.code == 1 and len(lines) == 1 and lines[0].startswith("reachcost: ")
 
     def __str__(self) -> str:
         said = " / ".join(self.error.strip().splitlines()[-3:])
-        return f"{'it hung' if self.code is None else f'exit code {self.code}'}, {said or 'and it said nothing'}"
-
-
-def warm() -> None:
-    """Import what commands use, once, before any of them is forked."""
-    for name in USED:
-        import_module(name)
+        return f"{'it hung' if self.code is None else f'exit code {self.code}'}, {said or 'no message'}"
 
 
 class Process:
-    """A command that runs, at the head of a session of its own; its process group can be signalled from the start.
+    """A running command that leads its own session; its process group can be signalled from the start.
 
     Args:
-        arguments: What stands behind `reachcost`.
-        directory: Where it runs; what it prints goes beside that.
-        environment: Variables that it sees, beside ours.
-        prepare: Done in the process before the command.
-        fresh: Start the interpreter anew, as a shell does; otherwise fork this one.
+        arguments: Arguments of `reachcost`.
+        directory: Where it runs; its standard error is kept next to it.
+        environment: Variables in addition to those of this process.
+        prepare: Called in the process before the command.
+        fresh: Start a new interpreter, as a shell does; otherwise fork this one.
     """
 
     def __init__(
@@ -83,21 +77,22 @@ class Process:
         prepare: Callable[[], object] | None = None,
         fresh: bool = False,
     ) -> None:
-        self._said = directory.with_name(f"{directory.name}.{time.monotonic_ns()}.err")
+        self._errors = directory.with_name(f"{directory.name}.{time.monotonic_ns()}.err")
         self._code: int | None = None
         self._started: subprocess.Popen[bytes] | None = None
         more = {"OMP_NUM_THREADS": "1", **(environment or {})}
         if not fresh:
-            warm()
+            for name in IMPORTED:
+                import_module(name)
             reader, writer = os.pipe()
             self.pid = os.fork()
             if not self.pid:
-                _become(arguments, directory, more, prepare, self._said, writer)
+                _become(arguments, directory, more, prepare, self._errors, writer)
             os.close(writer)
             os.read(reader, 1)  # returns when the fork has closed its end, or is gone
             os.close(reader)
             return
-        with self._said.open("wb") as said:
+        with self._errors.open("wb") as errors:
             command = [sys.executable, "-m", "reachcost", *arguments]
             self._started = subprocess.Popen(
                 command,
@@ -105,7 +100,7 @@ class Process:
                 env={**os.environ, **more},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=errors,
                 start_new_session=True,
                 preexec_fn=prepare,
             )
@@ -122,26 +117,26 @@ class Process:
         return self._code is not None
 
     def kill(self) -> None:
-        """End the process, and nothing else of its session, at once."""
+        """End this process alone at once."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
     def wait(self, patience: float = PATIENCE) -> Ended:
-        """Wait for its end; what hangs is killed."""
+        """Wait for its end; kill it if it hangs."""
         hung = not until(self.ended, patience)
         if hung:
             self.kill()
             until(self.ended, patience)
-        error = self._said.read_text(errors="replace") if self._said.exists() else ""
-        self._said.unlink(missing_ok=True)
+        error = self._errors.read_text(errors="replace") if self._errors.exists() else ""
+        self._errors.unlink(missing_ok=True)
         return Ended(None if hung else self._code, error)
 
     def others(self) -> dict[int, int]:
-        """Living processes of its session beside itself, each with its parent."""
+        """Other living processes of its session, each with its parent."""
         return {pid: parent for pid, parent in _session(self.pid).items() if pid != self.pid}
 
     def orphans(self) -> str:
-        """What is wrong about processes that outlive it; they are ended then."""
+        """What is wrong about processes that outlive it, which are ended."""
         if until(lambda: not self.others(), 30):
             return ""
         left = [*self.others()]
@@ -152,10 +147,10 @@ class Process:
 
 
 def until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Wait for something; whether it came in time."""
-    patience = time.monotonic() + seconds
+    """Wait for a condition; return whether it came true in time."""
+    deadline = time.monotonic() + seconds
     while not condition():
-        if time.monotonic() > patience:
+        if time.monotonic() > deadline:
             return False
         time.sleep(0.002)
     return True
@@ -166,17 +161,17 @@ def _become(
     directory: Path,
     environment: Mapping[str, str],
     prepare: Callable[[], object] | None,
-    said: Path,
+    errors: Path,
     ready: int,
 ) -> None:
-    """Turn a fork into a command, and close `ready` once it leads its group and hears signals."""
+    """Turn a fork into a command, and close `ready` once it leads its group and handles signals."""
     code = 1
     try:
         os.setsid()
         os.chdir(directory)
         os.environ |= environment
         time.tzset()
-        for number, place in enumerate((os.devnull, os.devnull, said)):
+        for number, place in enumerate((os.devnull, os.devnull, errors)):
             os.dup2(os.open(place, os.O_RDWR | os.O_CREAT), number)
         sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
         signal.signal(signal.SIGINT, end)
@@ -186,7 +181,7 @@ def _become(
         if prepare is not None:
             prepare()
         code = main([*arguments])
-        util._exit_function()  # pyright: ignore[reportAttributeAccessIssue] (what the interpreter does at its end)
+        util._exit_function()  # pyright: ignore[reportAttributeAccessIssue] (the interpreter calls it at its end)
     except SystemExit as exited:
         code = exited.code if isinstance(exited.code, int) else 1
     except BaseException:

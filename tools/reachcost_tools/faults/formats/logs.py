@@ -18,7 +18,7 @@ from reachcost.data.logs import Logs
 from reachcost.data.logs_hdf5 import open_logs, write_logs
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
-from reachcost_tools.faults.formats.format import Format, Wrong, digest, require_finite
+from reachcost_tools.faults.formats import Format, Wrong, digest, require_finite
 
 LENGTHS = np.array([5, 9, 7])
 ROWS = int(LENGTHS.sum())

@@ -24,7 +24,7 @@ from reachcost.worldmodels.objectives import TrainingPlan
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 from reachcost.worldmodels.public_config import read_architecture
 from reachcost.worldmodels.training import Training, restore_state, save_state, write_world_model
-from reachcost_tools.faults.formats.format import Format, digest, require_finite
+from reachcost_tools.faults.formats import Format, digest, require_finite
 
 BLOCKS = ActionBlocks(mean=(0.0, 0.1), std=(1.0, 0.5), low=(-1.0, -1.0), high=(1.0, 1.0), length=5)
 PLAN = TrainingPlan(

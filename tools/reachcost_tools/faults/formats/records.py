@@ -23,7 +23,7 @@ from reachcost.results.records import read_run, record_run
 from reachcost.results.tables import ResultTable, TableRow
 from reachcost.tasks.tworoom.evaluation_sets import FROZEN
 from reachcost_tools.faults.browser import PAGE
-from reachcost_tools.faults.formats.format import Format, digest
+from reachcost_tools.faults.formats import Format, digest
 from reachcost_tools.pack import pack
 
 SWEEP = """

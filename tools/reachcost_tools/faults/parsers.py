@@ -1,7 +1,8 @@
-"""The pure parsers under atheris, which makes up inputs that reach new lines of them. Needs the extra `faults`."""
+"""The parsers under atheris, which makes up inputs that reach new lines of them. Needs the extra `faults`."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from reachcost.errors import ReachcostError
-from reachcost_tools.faults.attempt import Attempt
+from reachcost_tools.faults.classes import Attempt
 
-PATIENCE = 900
+TIMEOUT = 900
+"""Seconds of one parser."""
 LEAST = "task = 'tworoom'\nmodels = ['m']\n"
+"""The shortest sweep."""
 
 
 def parsers() -> dict[str, tuple[Callable[[bytes], object], list[bytes]]]:
-    """By name: what is fed with bytes, and what it begins with."""
-    import json
-
+    """Parsers by name, each with its first inputs; imported here, as atheris has to see their imports."""
     from reachcost.core.json_files import parse_json
     from reachcost.experiments.sweep import read_sweep
     from reachcost.explorer.requests import Asked
@@ -30,7 +31,7 @@ def parsers() -> dict[str, tuple[Callable[[bytes], object], list[bytes]]]:
     def plain(data: bytes) -> Any:
         try:
             return parse_json(data)
-        except ValueError as error:  # who calls it makes a sentence of that
+        except ValueError as error:  # callers make it a sentence
             raise ReachcostError(str(error)) from error
 
     def swept(data: bytes) -> object:
@@ -53,21 +54,22 @@ def parsers() -> dict[str, tuple[Callable[[bytes], object], list[bytes]]]:
 
 
 def fuzzed(count: int, scratch: Path) -> Iterator[Attempt]:
-    """Feed the parsers with so many inputs in all, each parser in a process of its own."""
+    """Feed the parsers this number of inputs in total, each parser in its own process."""
     names = [*parsers()]
-    for name, runs in zip(names, _shares(count, len(names)), strict=True):
+    for number, name in enumerate(names):
+        runs = count // len(names) + (number < count % len(names))
         place = scratch / name.replace(" ", "-")
         place.mkdir(parents=True)
-        _fed(place).touch()
-        command = [sys.executable, "-m", "reachcost_tools.faults.parsed", name, str(place), str(runs)]
-        ended = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=PATIENCE)
-        lines = f"{ended.stdout}\n{ended.stderr}".strip().splitlines()  # atheris tells of exceptions on the former
+        _counter(place).touch()
+        command = [sys.executable, "-m", "reachcost_tools.faults.parsers", name, str(place), str(runs)]
+        ended = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT)
+        lines = f"{ended.stdout}\n{ended.stderr}".strip().splitlines()  # atheris prints exceptions to the former
         found = next((line for line in lines if "Error" in line or "Exception" in line), " / ".join(lines[-2:]))
-        yield from counted(name, runs, _fed(place).stat().st_size, found if ended.returncode else "")
+        yield from counted(name, runs, _counter(place).stat().st_size, found if ended.returncode else "")
 
 
 def counted(name: str, runs: int, fed: int, crash: str) -> Iterator[Attempt]:
-    """An attempt for each input that was to be: where a crash came, it was the last that was fed.
+    """An attempt for each planned input; a crash belongs to the last one that was fed.
 
     >>> [attempt.wrong for attempt in counted("JSON", runs=3, fed=2, crash="KeyError")]
     ['', 'KeyError', 'it was not tried, as an earlier one ended the process: KeyError']
@@ -81,38 +83,34 @@ def counted(name: str, runs: int, fed: int, crash: str) -> Iterator[Attempt]:
 
 
 def feed(parse: Callable[[bytes], object], data: bytes) -> None:
-    """Feed a parser; what it may raise is one kind of error, with words, and all else goes on from here."""
+    """Feed a parser, which may raise a `ReachcostError` with a message and nothing else."""
     try:
         parse(data)
     except ReachcostError as error:
         if not str(error):
-            raise AssertionError("a refusal without words") from error
+            raise AssertionError("a refusal without a message") from error
 
 
-def _fed(place: Path) -> Path:
-    """The file that gets a byte for each input; not among them."""
+def _counter(place: Path) -> Path:
+    """The file that gets a byte for each input."""
     return place.with_suffix(".fed")
 
 
-def _shares(count: int, parts: int) -> list[int]:
-    return [count // parts + (number < count % parts) for number in range(parts)]
-
-
 def _fuzz(name: str, place: Path, runs: int) -> None:
-    """Let atheris feed one parser; what that must not raise ends the process."""
+    """Let atheris feed one parser; an unexpected exception ends the process."""
     atheris: Any = import_module("atheris")  # it has no types, and is not always installed
     with atheris.instrument_imports(include=["reachcost", "json", "tomllib"]):
         parse, seeds = parsers()[name]
     for number, seed in enumerate(seeds):
         (place / str(number)).write_bytes(seed)
 
-    with _fed(place).open("wb", buffering=0) as count:
+    with _counter(place).open("wb", buffering=0) as count:
 
         def one(data: bytes) -> None:
             count.write(b".")  # before it is fed, as it may be the last
             feed(parse, data)
 
-        crashes = f"-artifact_prefix={place}-"  # beside the inputs
+        crashes = f"-artifact_prefix={place}-"  # next to the inputs
         options = [f"-runs={runs}", "-max_len=4096", "-timeout=20", "-seed=1", crashes]
         atheris.Setup([sys.argv[0], *options, str(place)], one)
         atheris.Fuzz()
