@@ -230,7 +230,7 @@ def test_a_page_is_served_with_its_guards(address: str) -> None:
     assert headers["Cache-Control"] == "no-store"
     assert headers["Referrer-Policy"] == "no-referrer"
     assert headers["Content-Security-Policy"] == "frame-ancestors 'none'"
-    assert b"default-src &#x27;none&#x27;" in content
+    assert b"default-src &#39;none&#39;" in content
     assert not [name for name in headers if name.lower().startswith("access-control")]
 
 

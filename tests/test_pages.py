@@ -1,4 +1,4 @@
-"""Whatever a name holds, a page shows it as text."""
+"""Pages show every value as text, whatever it holds."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from jinja2 import UndefinedError
 
 from reachcost.core.progress import escape_hidden
-from reachcost.report.html import Markup, asset, embedded, escaped, joined, page, tag
+from reachcost.report.page import asset, embedded_json, environment, render
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -23,13 +24,15 @@ HOSTILE = [
     "\x1b[31mred\x1b[0m",
     "\u202eevil\u2066",
     "[bold red]rich[/]",
+    "{{ 1 + 1 }}",
     "\u2028\u2029\ufeff",
     "\" onload='x'",
     "\ud800",
 ]
+PAGE = "report/templates/page.html.j2"
 
 
-class _Seen(HTMLParser):
+class _Parsed(HTMLParser):
     """The elements, attributes and text that a reader of HTML finds."""
 
     def __init__(self, text: str) -> None:
@@ -49,53 +52,51 @@ class _Seen(HTMLParser):
 
 
 def hostile(test: Any) -> Any:
-    """Any text, and each of those that are known to do harm."""
+    """Run a test on any text, and on each of the known harmful ones."""
     for text in HOSTILE:
         test = example(text)(test)
     return given(st.text())(test)
 
 
 @hostile
-def test_text_stays_text(text: str) -> None:
-    seen = _Seen(tag("p", text, title=text))
-    assert (seen.tags, seen.attributes, seen.text) == (["p"], [("title", escape_hidden(text))], escape_hidden(text))
-    tag("p", text).encode()  # halves of characters cannot be written
+def test_templates_escape_text(text: str) -> None:
+    found = environment().from_string('<p title="{{ text }}">{{ text }}</p>').render(text=text)
+    parsed = _Parsed(found)
+    assert (parsed.tags, parsed.attributes) == (["p"], [("title", escape_hidden(text))])
+    assert parsed.text == escape_hidden(text)
+    found.encode()  # halves of surrogate pairs could not be written
 
 
 @hostile
-def test_embedded_data_cannot_leave_its_element(text: str) -> None:
-    found = embedded({text: [text, 1]}, "data")
-    seen = _Seen(found)
-    assert seen.tags == ["script"]
-    assert json.loads(seen.text) == {escape_hidden(text): [escape_hidden(text), 1]}
-    inside = re.fullmatch(r"<script [^>]*>(.*)</script>", found)
-    assert inside is not None
-    assert inside[1].isascii()
-    assert not set("<>&") & set(inside[1])
+def test_embedded_data_stays_inside_its_element(text: str) -> None:
+    found = embedded_json({text: [text, 1]})
+    assert json.loads(found) == {escape_hidden(text): [escape_hidden(text), 1]}
+    assert found.isascii()
+    assert not set("<>&") & set(found)
 
 
 @pytest.mark.parametrize("text", ["\x1b", "\u202e", "\u2066", "\u200b", "\x00", "\ud800", "\x9b"])
-def test_what_hides_or_turns_text_is_shown(text: str) -> None:
+def test_hidden_characters_are_shown(text: str) -> None:
     assert escape_hidden(text) == f"⟨{ord(text):02X}⟩"
 
 
-def test_what_is_html_already_is_not_escaped_again() -> None:
-    assert joined(tag("b", "<"), None, "<", Markup("<br>")) == "<b>&lt;</b>&lt;<br>"
-    assert escaped(tag("i", "&")) == "<i>&amp;</i>"
+def test_a_name_that_a_template_misspells_is_an_error() -> None:
+    with pytest.raises(UndefinedError, match="headnig"):
+        environment().from_string("{{ headnig }}").render(heading="Costs")
 
 
-def test_arrays_and_numbers_that_are_none_can_be_embedded() -> None:
+def test_arrays_and_infinite_numbers_can_be_embedded() -> None:
     data = {"field": np.array([[1.5, np.nan]]), "n": np.int64(3), "yes": np.True_, "none": None, "far": float("inf")}
-    assert '{"field":[[1.5,null]],"n":3,"yes":true,"none":null,"far":null}' in embedded(data, "data")
+    assert embedded_json(data) == '{"field":[[1.5,null]],"n":3,"yes":true,"none":null,"far":null}'
 
 
-def test_a_page_needs_nothing_else_and_lets_nothing_else_in() -> None:
-    text = page("a <title>", tag("main", "hello"), ["'use strict';"], data={"a": 1})
+def test_a_page_is_self_contained_and_its_policy_blocks_the_rest() -> None:
+    text = render(PAGE, "a <title>", data={"a": 1})
     assert "<title>a &lt;title&gt;</title>" in text
     assert not re.search(r'(?:src|href)="(?!data:,)', text)
-    assert "url(" not in asset("style.css")
+    assert "url(" not in asset("report/style.css")
     policy = re.search(r'content="(default-src[^"]*)"', text)
     assert policy is not None
     assert "unsafe" not in policy[1]
-    assert "connect-src &#x27;none&#x27;" in policy[1]
-    assert "connect-src &#x27;self&#x27;" in page("", Markup(""), talks=True)
+    assert "connect-src &#39;none&#39;" in policy[1]
+    assert "connect-src &#39;self&#39;" in render(PAGE, "", requests=True)

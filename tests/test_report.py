@@ -31,11 +31,9 @@ from reachcost.heads.storage import write_head
 from reachcost.report.audited import audited
 from reachcost.report.look import Parts, _coarse, look
 from reachcost.report.material import Loop, Material, loops_of, numbered
-from reachcost.report.panels.success import Line as Told
-from reachcost.report.panels.success import success
-from reachcost.report.panels.verdict import repair
 from reachcost.report.scene import Episode, Field, Scene, beside, read_scene
 from reachcost.report.studied import scene_of
+from reachcost.report.success import SuccessRate, best_repair
 from reachcost.report.training import Training
 from reachcost.results.records import read_run, record_run
 from reachcost.results.tables import ResultTable
@@ -210,7 +208,10 @@ def test_runs_of_other_episodes_are_never_set_side_by_side(
     with pytest.raises(ReachcostError, match="run all costs on one evaluation set"):
         near.beside(moved)
     assert near.beside(near).costs == near.costs
-    assert repair([Told("raw", 1.0, None, 4, protocol="a"), Told("head", 9.0, None, 4, protocol="b")]) is None
+    assert (
+        best_repair([SuccessRate("raw", 1.0, None, 4, protocol="a"), SuccessRate("head", 9.0, None, 4, protocol="b")])
+        is None
+    )
     protocols = {loop.protocol for runs in (near, moved) for loop in loops_of(runs)}
     assert len(protocols) == 2
 
@@ -220,13 +221,13 @@ def test_a_run_counts_for_every_line_that_names_it_and_once_in_each() -> None:
     rows = [replace(row, extra={"runs": ["one", "two"]}) for row in table.rows if row.cost == "raw"]
     rows += [replace(rows[0], setting="seed 1", extra={"runs": ["one"]}), rows[0]]
     ended = [Loop("raw", np.zeros(2, bool), np.ones(2), np.array(["stuck", "lost"]), run=run) for run in ("one", "two")]
-    page = success(Material(tables=(replace(table, rows=rows),), loops=tuple(ended)))
-    assert "cost lost stuck episodes raw 2 2 4 raw seed 1 1 1 2" in words(f"<body>{page}")
+    page = rc.Report(Material(tables=(replace(table, rows=rows),), loops=tuple(ended))).html()
+    assert "cost lost stuck episodes raw 2 2 4 raw seed 1 1 1 2" in words(page)
 
 
 def test_lines_without_a_table_are_all_there() -> None:
     loops = [Loop(f"cost {number}", np.ones(2, bool), np.ones(2), np.array(["success"] * 2)) for number in range(50)]
-    said = words(f"<body>{success(Material(loops=tuple(loops)))}")
+    said = words(rc.Report(Material(loops=tuple(loops))).html())
     assert "cost 49" in said
     assert "in the table below" not in said
 
@@ -369,14 +370,18 @@ def test_a_stage_that_cannot_be_judged_says_why_though_it_has_a_value() -> None:
 
 
 def test_only_what_ran_alike_is_compared() -> None:
-    learned = [Told("raw", 20.0, None, 9), Told("shuffled", 90.0, None, 9), Told("trm+tie-break", 80.0, None, 9)]
-    learned += [Told("trm", 99.0, None, 9, protocol="another planner"), Told("hybrid", 60.0, None, 9)]
-    learned += [Told("geodesic-mlp", 95.0, None, 9), Told("raw", 70.0, None, 9)]
-    learned += [Told("raw, told true ends", 97.0, None, 9)]
-    pair = repair(learned)
+    learned = [
+        SuccessRate("raw", 20.0, None, 9),
+        SuccessRate("shuffled", 90.0, None, 9),
+        SuccessRate("trm+tie-break", 80.0, None, 9),
+    ]
+    learned += [SuccessRate("trm", 99.0, None, 9, protocol="another planner"), SuccessRate("hybrid", 60.0, None, 9)]
+    learned += [SuccessRate("geodesic-mlp", 95.0, None, 9), SuccessRate("raw", 70.0, None, 9)]
+    learned += [SuccessRate("raw, told true ends", 97.0, None, 9)]
+    pair = best_repair(learned)
     assert pair is not None
     assert (pair[0].value, pair[1].cost) == (20.0, "hybrid")
-    assert repair(learned[:3]) is None
+    assert best_repair(learned[:3]) is None
 
 
 def _write(path: Path, value: Any) -> Path:

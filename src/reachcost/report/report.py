@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import reduce
 from pathlib import Path
@@ -16,39 +16,19 @@ from reachcost.errors import ReachcostError, refuse
 from reachcost.heads.base import LearnedHead
 from reachcost.planning.control import ControlRuns
 from reachcost.protocols import TerminalCost, WorldModel
-from reachcost.report.html import Markup, asset, joined, page, tag
+from reachcost.report.headline import headline
 from reachcost.report.look import Parts, look
 from reachcost.report.material import Material, loops_of, ranks_of
-from reachcost.report.panels.fields import fields
-from reachcost.report.panels.learning import learning
-from reachcost.report.panels.provenance import provenance
-from reachcost.report.panels.ranking import ranking
-from reachcost.report.panels.replay import replay
-from reachcost.report.panels.stages import stages
-from reachcost.report.panels.success import success
-from reachcost.report.panels.tables import tables
-from reachcost.report.panels.verdict import headline
+from reachcost.report.page import render
+from reachcost.report.panels import panels
 from reachcost.report.scene import Scene
 from reachcost.report.sources import read_source
 from reachcost.report.training import Training
 from reachcost.results.tables import ResultTable
 from reachcost.tasks.contract import Task
 
-HERE = "reachcost.report"
 LIMIT = 5 * 10**6
-"""Bytes of a page, at most."""
-PANELS: dict[str, Callable[[Material], Markup | None]] = {
-    "Episodes": replay,
-    "Success": success,
-    "Stages": stages,
-    "Ranking": ranking,
-    "Costs": fields,
-    "Learning": learning,
-    "Tables": tables,
-    "Provenance": provenance,
-}
-"""In the order of the page, and what its list of contents calls them."""
-
+"""Maximum number of bytes of a page."""
 
 Part = Audit | ControlRuns | SascAudit | ResultTable | LearnedHead | Scene | Material | str | Path
 """What a report can be made of; a path is one of their records."""
@@ -116,27 +96,16 @@ class Report:
         return place
 
     def _page(self, material: Material) -> str:
-        drawn = {name: part for name, panel in PANELS.items() if (part := panel(material)) is not None}
-        links = [tag("li", tag("a", name, href=f"#{_anchor(part)}")) for name, part in drawn.items()]
-        body = joined(
-            tag("a", "Skip to what was found", class_="skip", href="#main"),
-            tag("nav", tag("ul", *links), aria_label="on this page"),
-            tag("header", headline(material)),
-            tag(
-                "noscript",
-                tag("p", "Replays and maps need JavaScript; all numbers are here without it.", class_="soft"),
-            ),
-            tag("main", *drawn.values(), id="main"),
-            tag("footer", tag("p", "Made by reachcost. This page asks nothing of any network.", class_="soft small")),
-        )
         scene = material.scene
-        data = {"scene": None if scene is None else asdict(replace(scene, neighbourhoods=()))}
-        scripts, styles = [asset("report.js", HERE)], [asset("report.css", HERE)]
-        return page(self.title, body, scripts, data, styles=styles)
-
-
-def _anchor(part: Markup) -> str:
-    return part.partition('id="')[2].partition('"')[0]
+        return render(
+            "report/templates/report.html.j2",
+            self.title,
+            data={"scene": None if scene is None else asdict(replace(scene, neighbourhoods=()))},
+            scripts=["report/report.js"],
+            styles=["report/report.css"],
+            headline=headline(material),
+            panels=panels(material),
+        )
 
 
 def _material(part: Part) -> Material:

@@ -15,10 +15,9 @@ from reachcost.experiments.runs import ControlRun, closed_loop
 from reachcost.experiments.study import Member, Setting
 from reachcost.report.look import Outcomes, Parts, choose, groups_of, look
 from reachcost.report.material import Material
-from reachcost.report.panels.success import Line, lines_of
-from reachcost.report.panels.verdict import repairs
 from reachcost.report.scene import Scene
 from reachcost.report.sources import read_runs
+from reachcost.report.success import SuccessRate, rates_of_table, repairs
 from reachcost.results.records import Run, read_run
 from reachcost.results.tables import ResultTable, TableRow
 
@@ -81,7 +80,7 @@ def _looked_at(experiment: Recording, table: ResultTable) -> Scene:
 def _settings(experiment: Experiment, table: ResultTable) -> tuple[Setting, Setting] | None:
     """Latent distance and the best cost beside it that can be planned with here, as the study does it."""
     refused = None
-    for pair in repairs(lines_of(table)):
+    for pair in repairs(rates_of_table(table)):
         settings = _on_one_member(experiment, table, pair)
         if settings is not None:
             try:
@@ -96,7 +95,7 @@ def _settings(experiment: Experiment, table: ResultTable) -> tuple[Setting, Sett
 
 
 def _on_one_member(
-    experiment: Experiment, table: ResultTable, pair: tuple[Line, Line]
+    experiment: Experiment, table: ResultTable, pair: tuple[SuccessRate, SuccessRate]
 ) -> tuple[Setting, Setting] | None:
     """The settings of two lines on the first member of the study that ran both under one protocol."""
     loops = [run for run in experiment.recorder.used() if run.path.parent.name == "control"]
@@ -115,7 +114,7 @@ def _on_one_member(
     return None
 
 
-def _is_of(row: TableRow, line: Line) -> bool:
+def _is_of(row: TableRow, line: SuccessRate) -> bool:
     return all(getattr(row, name) == getattr(line, name) for name in KEY)
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reachcost.core.json_files import read_as
+from reachcost.report.charts import linear, polyline
+from reachcost.report.page import number
 
 
 @dataclass(frozen=True)
@@ -79,3 +81,63 @@ class Training:
         (Epoch(validation_loss=0.5),)
         """
         return read_as(cls, dict(record), where)
+
+
+# The panel
+
+HEADS, EPOCHS = 6, 400
+"""Maximum number of heads, and of epochs in a learning curve."""
+
+
+def learning(heads: Mapping[str, Training]) -> dict[str, Any] | None:
+    """Learning curves, labels, and the proof that no head saw the evaluation set; None without heads."""
+    if not heads:
+        return None
+    shown = [*heads.items()][:HEADS]
+    constant = any(record.references.constant.loss is not None for _, record in shown)
+    lead = "Error on pairs of held-out episodes, by epoch, on a scale from 0"
+    return {
+        "lead": lead + ("; the dashed line is the best constant, which knows nothing." if constant else "."),
+        "heads": [_head(name, record) for name, record in shown],
+        "more": max(0, len(heads) - HEADS),
+    }
+
+
+def _head(name: str, record: Training) -> dict[str, Any]:
+    pairs, exclusion = record.pairs, record.pairs.exclusion
+    errors = {
+        "this head": Errors(record.validation_loss, record.validation_rmse),
+        "best constant": record.references.constant,
+        "shuffled labels": record.references.shuffled or Errors(),
+    }
+    facts = {
+        "labels": pairs.labels,
+        "head seed": record.seed,
+        "pairs of an epoch": pairs.train_pairs,
+        "validation pairs": pairs.validation_pairs,
+        "held-out episodes": pairs.held_out_episodes,
+        "evaluation episodes kept out": exclusion.excluded_episodes,
+        "pairs that touch them": exclusion.overlapping_pairs,
+        "world model": pairs.model and pairs.model.name,
+        "sha256 of the logs": pairs.logs_sha256 and f"{pairs.logs_sha256[:16]}…",
+    }
+    losses = [epoch.validation_loss for epoch in record.curve[:EPOCHS] if epoch.validation_loss is not None]
+    panel = {
+        "name": name,
+        "errors": {name: one for name, one in errors.items() if one.loss is not None and one.rmse is not None},
+        "facts": facts,
+        "curve": None,
+    }
+    if len(losses) > 1:
+        reference = record.references.constant.loss
+        values = [*losses, *([] if reference is None else [reference])]
+        height = linear(max(values), min(0.0, *values))  # y grows downwards
+        panel["curve"] = {
+            "points": polyline(losses, height),
+            "reference": None if reference is None else height(reference),
+            "text": (
+                f"validation loss, {number(losses[0])} after the first of {len(losses)} epochs, "
+                f"{number(min(losses))} at best"
+            ),
+        }
+    return panel

@@ -1,0 +1,220 @@
+"""Success rates of a report: one for each cost, from tables, closed loops or audits, and which of them compare."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reachcost.audits.planner import Audit
+from reachcost.costs.latent import ORACLE, RAW
+from reachcost.report.charts import linear
+from reachcost.report.material import Loop, Material
+from reachcost.report.page import plain, share_interval
+from reachcost.results.stats import wilson
+from reachcost.results.tables import SIMULATOR, ResultTable
+
+BOUNDS = {ORACLE: "yardstick: plans with simulator and true distance", "random": "floor: acts at random"}
+"""Costs that bound the others, and their role."""
+CONTROLS = {"shuffled", "geodesic", "oracle", "task", "told"}
+"""Words in the names of costs that learned from nothing, or from what no log contains: they repair nothing."""
+
+
+@dataclass(frozen=True)
+class SuccessRate:
+    """Success in percent under one cost."""
+
+    cost: str
+    value: float
+    interval: tuple[float, float] | None
+    n: int
+    model: str = ""
+    setting: str = ""
+    seed: int | None = None
+    paper: float | None = None
+    remark: str = ""
+    protocol: str = ""
+    """Only rates of one protocol compare."""
+
+
+def success_rates(material: Material) -> dict[str, list[SuccessRate]]:
+    """Success rates by source: tables; without any, closed loops; without any, audits."""
+    groups = {table.name: rates for table in material.tables if (rates := rates_of_table(table))}
+    if not groups and material.loops:
+        groups["closed loops"] = [_of_loop(loop) for loop in material.loops]
+    if not groups:
+        for audits in same_episodes(material.audits):
+            if rates := _of_audits(audits):
+                groups[", ".join(audits)] = rates
+    return groups
+
+
+def same_episodes(audits: Mapping[str, Audit]) -> list[dict[str, Audit]]:
+    """Audits in groups of one world model on the same episodes."""
+    groups: dict[tuple[str, ...], dict[str, Audit]] = {}
+    for name, audit in audits.items():
+        key = [str(audit.settings.get(setting)) for setting in ("model", "evaluation_set_sha256", "episodes")]
+        groups.setdefault(tuple(key), {})[name] = audit
+    return list(groups.values())
+
+
+def rates_of_table(table: ResultTable) -> list[SuccessRate]:
+    """Success rates of a table: means over seeds, or rows of single seeds if there are no means."""
+    rows = [row for row in table.rows if "success" in row.ours and "minus" not in row.cost.split()]
+    return [
+        SuccessRate(
+            row.cost,
+            row.ours["success"],
+            _pair(row.interval.get("success")),
+            row.n,
+            row.model,
+            row.setting,
+            row.seed,
+            paper=(row.paper or {}).get("success"),
+            remark=BOUNDS.get(row.cost, ""),
+        )
+        for row in [row for row in rows if row.seed is None] or rows
+    ]
+
+
+def best_repair(rates: Sequence[SuccessRate]) -> tuple[SuccessRate, SuccessRate] | None:
+    """Latent distance (else the first cost) and the best comparable cost, or None."""
+    return next(repairs(rates), None)
+
+
+def repairs(rates: Sequence[SuccessRate]) -> Iterator[tuple[SuccessRate, SuccessRate]]:
+    """Latent distance with each cost that could replace it, the best cost first; without controls."""
+    learned = [
+        rate
+        for rate in rates
+        if rate.cost not in BOUNDS
+        and not CONTROLS & {*re.split(r"\W", rate.cost)}
+        and "+" not in rate.cost  # the same cost with another planner
+    ]
+    first = next((rate for rate in learned if rate.cost == RAW), learned[0] if learned else None)
+    if first is not None:
+        others = [rate for rate in learned if rate.cost != first.cost and _conditions(rate) == _conditions(first)]
+        yield from ((first, rate) for rate in sorted(others, key=lambda rate: -rate.value))
+
+
+def _conditions(rate: SuccessRate) -> tuple[object, ...]:
+    return rate.model, rate.setting, rate.seed, rate.protocol
+
+
+def endings(material: Material) -> dict[str, Counter[str]]:
+    """Number of episodes by category: for each row of the tables, and each cost or audit that no row names."""
+    rows = [row for table in material.tables for row in table.rows]
+    several = len({row.model for row in rows} - {SIMULATOR}) > 1
+    runs: dict[str, set[str]] = {}
+    for row in rows:
+        label = " ".join(filter(None, (row.cost, row.model if several else "", row.setting)))
+        runs.setdefault(label, set()).update(row.runs)
+    found = {label: Counter[str]() for label in runs}
+    for loop in material.loops:
+        for label in [label for label, names in runs.items() if loop.run in names] or [loop.cost]:
+            found.setdefault(label, Counter()).update(loop.category.tolist())
+    if not material.loops:
+        found |= {name: Counter(audit.categories) for name, audit in material.audits.items()}
+    return {label: counts for label, counts in found.items() if counts}
+
+
+def _of_loop(loop: Loop) -> SuccessRate:
+    reached, n = int(loop.success.sum()), len(loop.success)
+    low, high = wilson(reached, n)
+    return SuccessRate(
+        loop.cost,
+        100 * reached / n,
+        (100 * low, 100 * high),
+        n,
+        loop.model,
+        loop.setting,
+        remark=BOUNDS.get(loop.cost, ""),
+        protocol=loop.protocol,
+    )
+
+
+def _of_audits(audits: Mapping[str, Audit]) -> list[SuccessRate]:
+    """Closed loops of audits on the same episodes, which share their oracle."""
+    found = [_of_stage(audit, "execution", audit.cost, name) for name, audit in audits.items()]
+    found += [_of_stage(audit, "foresight", f"{audit.cost}, told true ends", name) for name, audit in audits.items()]
+    oracles = (_of_stage(audit, "sampling", ORACLE) for audit in audits.values())
+    found.append(next((rate for rate in oracles if rate is not None), None))
+    return [rate for rate in found if rate is not None]
+
+
+def _of_stage(audit: Audit, stage_name: str, cost: str, audit_name: str = "") -> SuccessRate | None:
+    stage = next((stage for stage in audit.stages if stage.name == stage_name), None)
+    if stage is None or stage.value is None:
+        return None
+    remark = BOUNDS.get(cost, audit_name if audit_name != audit.cost else "")
+    return SuccessRate(cost, stage.value, _pair(stage.interval), stage.n, remark=remark)
+
+
+def _pair(interval: Sequence[float] | None) -> tuple[float, float] | None:
+    return None if interval is None else (float(interval[0]), float(interval[1]))
+
+
+# The panel
+
+SUCCESS_SCALE = linear(0, 100)
+CHARTS, BARS = 3, 40
+"""Maximum number of charts, and of bars in a chart, where the tables below show the rest."""
+
+
+def success(material: Material) -> dict[str, Any]:
+    """Success rates with intervals, and how episodes ended."""
+    groups = success_rates(material)
+    if not groups:
+        why = "No closed loop is among these records: reachcost audit --task, or reachcost reproduce, runs some."
+        return {"missing": why}
+    tabled = {*groups} <= {table.name for table in material.tables}
+    charts, bars = (CHARTS, BARS) if tabled else (len(groups), None)
+    ended = endings(material)
+    names = sorted({name for counts in ended.values() for name in counts}, key=lambda name: (name != "success", name))
+    return {
+        "lead": "Share of episodes that reach their goal. Brackets on bars are 95 % intervals.",
+        "charts": [_success_chart(name, rates, bars) for name, rates in [*groups.items()][:charts]],
+        "more": max(0, len(groups) - charts),
+        "categories": names if len(names) > 1 else [],
+        "ending_headings": [("cost", ""), *((plain(name), "number") for name in names), ("episodes", "number")],
+        "endings": ended,
+    }
+
+
+def _success_chart(name: str, rates: Sequence[SuccessRate], bars: int | None) -> dict[str, Any]:
+    several_models = len({rate.model for rate in rates} - {SIMULATOR}) > 1
+    several_seeds = len({rate.seed for rate in rates}) > 1
+    papers = any(rate.paper is not None for rate in rates)
+    rows = []
+    for rate in rates[:bars]:
+        details = [
+            rate.model if several_models else "",
+            f"seed {rate.seed}" if several_seeds and rate.seed is not None else "",
+            rate.setting,
+            rate.remark,
+        ]
+        rows.append(
+            {
+                "rate": rate,
+                "details": " · ".join(filter(None, details)),
+                "below": ", ".join(filter(None, (share_interval(rate.interval), f"n {rate.n}"))),
+                "kind": "bound" if rate.cost in BOUNDS else "plain",
+            }
+        )
+    costs = {rate.cost for rate in rates}
+    absent = [f"{cost} ({role.partition(':')[0]})" for cost, role in BOUNDS.items() if cost not in costs]
+    remarks = [
+        "The line across a bar is the paper's value." if papers else "",
+        f"Not run here: {', '.join(absent)}." if absent else "",
+        f"{len(rates) - len(rows)} more lines are in the table below." if len(rates) > len(rows) else "",
+    ]
+    return {
+        "name": name,
+        "headings": [("cost", "wide"), ("reached, 95 %", "number"), *([("paper", "number")] if papers else [])],
+        "rows": rows,
+        "papers": papers,
+        "scale": SUCCESS_SCALE,
+        "remarks": " ".join(filter(None, remarks)),
+    }
