@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from reachcost.audits.choice import Judged, choose_recipe
-from reachcost.audits.comparison import compare_heads
+from reachcost.audits.comparison import HeldOutRanks, choose_recipe, compare_heads
 from reachcost.cli import main
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
@@ -54,14 +53,14 @@ def test_ties_go_to_the_first_recipe(latents: Latents) -> None:
     assert (found.name, "no other recipe" in found.reason) == ("one", True)
 
 
-def halves(**gain: tuple[float, float]) -> Judged:
+def halves(**gain: tuple[float, float]) -> HeldOutRanks:
     rng = np.random.default_rng(0)
     base = [rng.normal(0.8, 0.05, 60) for _ in range(2)]
     made = [
         {"default": values, **{name: values + rng.normal(both[half], 0.02, 60) for name, both in gain.items()}}
         for half, values in enumerate(base)
     ]
-    return Judged(made, [np.arange(60) // 2, 100 + np.arange(60) // 2])
+    return HeldOutRanks(made, [np.arange(60) // 2, 100 + np.arange(60) // 2])
 
 
 def test_one_half_alone_does_not_choose() -> None:
@@ -164,7 +163,7 @@ def test_the_commands_fit_by_a_recipe_and_compare(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = {"dead": LabelledRecipe(DEAD), "mean": LabelledRecipe(Recipe(expectile=0.5))}
-    monkeypatch.setattr("reachcost.audits.choice.usual_recipes", lambda lengths: few)
+    monkeypatch.setattr("reachcost.audits.comparison.usual_recipes", lambda lengths: few)
 
     def path(name: str) -> str:
         return str(tmp_path / name)

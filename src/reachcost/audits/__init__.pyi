@@ -1,7 +1,7 @@
 """What `rc.audits` offers; each name is imported on first use."""
 
-from .choice import Choice as Choice
-from .choice import choose_recipe as choose_recipe
+from .comparison import Choice as Choice
+from .comparison import choose_recipe as choose_recipe
 from .comparison import compare_heads as compare_heads
 from .criteria import Criterion as Criterion
 from .sasc import SascAudit as SascAudit

@@ -1,34 +1,236 @@
-"""Compare heads on held-out logs: how each ranks states, and its error."""
+"""Compare heads, and the recipes that train them, by how they rank held-out logs.
+
+Losses of recipes cannot be compared, since they differ in scale and expectile. The rank correlation with the fastest
+logged path (`fitting/logged_audit.py`) can, since it depends on the order alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
-from reachcost.core.progress import Progress
+from reachcost.core.progress import Progress, as_progress
+from reachcost.core.seeding import generator
 from reachcost.costs.checks import require_one_model
 from reachcost.costs.latent import HeadCost, LatentMSE
+from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError
-from reachcost.fitting.logged_audit import TooFewGoals, logged_audit
-from reachcost.fitting.pools import largest_pools
+from reachcost.errors import ReachcostError, ReachcostWarning
+from reachcost.fitting.choose import LabelledRecipe, usual_recipes
+from reachcost.fitting.fit import fit
+from reachcost.fitting.logged_audit import LoggedPools, TooFewGoals, logged_audit
+from reachcost.fitting.pools import largest_pools, some_episodes
+from reachcost.fitting.repair import HOLDOUT
+from reachcost.fitting.shuffled_reference import shuffled_head
 from reachcost.heads.base import LearnedHead
+from reachcost.heads.recipe import Recipe
 from reachcost.labels.directed import in_order
+from reachcost.labels.pairs import exclude_from
 from reachcost.labels.temporal import TemporalPairs
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.stats import cluster_bootstrap, clustered_mean
 from reachcost.results.tables import ResultTable, TableRow
 
-PAIRS = 10_000
-BASELINE, FLOOR = "raw", "mean-gap"
-NOTE = (
+PAIRS = 50_000
+"""Training pairs per epoch of each recipe."""
+ERROR_PAIRS = 10_000
+"""Pairs on which the errors of heads are compared."""
+LEVEL = 0.95
+FLOORS = ("raw", "shuffled", "constant")
+"""Costs that a recipe has to beat: latent distance, a head on shuffled labels, and 0 everywhere."""
+BASELINE, MEAN_GAP = "raw", "mean-gap"
+HEADS_NOTE = (
     "ρ is the mean rank correlation with the fastest logged path to n goals; intervals resample episodes of goals. "
-    f"RMSE is in steps, on {PAIRS:,} pairs of the same logs, from the earlier row to the later one; a head with a low "
-    "expectile has a larger RMSE by design. `raw` is latent distance, `mean-gap` predicts the mean gap for every pair."
+    f"RMSE is in steps, on {ERROR_PAIRS:,} pairs of the same logs, from the earlier row to the later one; a head with "
+    "a low expectile has a larger RMSE by design. `raw` is latent distance, `mean-gap` predicts the mean gap for every "
+    "pair."
 )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The chosen recipe, and the results of all recipes.
+
+    Attributes:
+        name: Name of the chosen recipe.
+        best: The chosen recipe; `repair(recipe=choice.best)` trains it.
+        reason: Why it was chosen, in one sentence.
+        spearman: Rank correlation with the fastest logged path to each goal [G], by recipe and floor.
+        table: The same as a table, with intervals over goals.
+    """
+
+    name: str
+    best: LabelledRecipe
+    reason: str
+    spearman: dict[str, np.ndarray] = field(repr=False)
+    table: ResultTable
+
+
+def choose_recipe(
+    model: WorldModel | Latents,
+    logs: Logs | None = None,
+    recipes: Mapping[str, Recipe | LabelledRecipe] | None = None,
+    *,
+    exclude: EvaluationSets = None,
+    pairs: int = PAIRS,
+    seed: int = 0,
+    progress: Progress | bool | None = None,
+) -> Choice:
+    """Train a head with each recipe on each half of the episodes, and choose the one that ranks the other half best.
+
+    The first recipe is the default. Another recipe is chosen only if it is better in both halves: the interval of the
+    difference over goals must lie above zero, at a level corrected for the number of comparisons.
+
+    Args:
+        model: The world model, or latents of the logs.
+        logs: Logs to encode; None with latents.
+        recipes: Recipes to compare by name, the default first; by default `usual_recipes`.
+        exclude: Evaluation sets whose episodes are used neither for training nor for the choice.
+        pairs: Training pairs per epoch; fewer than for the final head are enough.
+        seed: Seed of halves, pairs and heads.
+        progress: True shows progress.
+
+    >>> from reachcost import make_task
+    >>> from reachcost.tasks import ExactTopoNav
+    >>> recipes = {"default": Recipe(epochs=2), "mean": Recipe(epochs=2, expectile=0.5)}
+    >>> found = choose_recipe(ExactTopoNav(), make_task("toponav").generate_logs(150), recipes, pairs=5000)
+    >>> found.name in recipes, found.best.recipe == recipes[found.name]
+    (True, True)
+    """
+    progress = as_progress(progress)
+    latents, imagining = _encoded(model, logs, progress), None if isinstance(model, Latents) else model
+    usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), exclude_from(latents.logs, exclude).episodes)
+    compared = _labelled(usual_recipes(latents.logs.lengths[usable]) if recipes is None else recipes)
+    halves = np.array_split(generator(seed, "choice").permutation(usable), 2)
+    too_few = "{} held-out episodes cannot tell recipes apart: log more episodes, or take the default recipe"
+    pools = [_pools(latents, half, seed, too_few) for half in halves]
+    spearman: list[dict[str, np.ndarray]] = []
+    for number, learned in enumerate(reversed(halves)):
+        costs: dict[str, TerminalCost] = {
+            "raw": LatentMSE(),
+            "constant": lambda terminal, goal: terminal.new_zeros(terminal.shape[:2]),
+        }
+        training = some_episodes(latents, learned)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReachcostWarning)  # a head that learned nothing is a row of the table
+            for name, labelled in compared.items():
+                progress.step(f"{name} {number + 1}/2")
+                drawn = labelled.pairs(
+                    training, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed + number, model=imagining
+                )
+                recipe = labelled.trained_by(drawn)
+                costs[name] = HeadCost(fit(drawn, recipe, seed=seed + number, progress=progress))
+                if "shuffled" not in costs:
+                    costs["shuffled"] = HeadCost(shuffled_head(drawn, recipe, seed))
+        rankings = logged_audit(costs, latents, pools[number])
+        spearman.append({name: rankings[name].spearman for name in (*compared, *FLOORS)})
+    found = HeldOutRanks(spearman, [latents.logs.episode_of(one.goals) for one in pools])
+    name, reason = found.best(list(compared))
+    found.warn_of_floors(name)
+    return Choice(name, compared[name], reason, found.both, found.table(next(iter(compared)), reason))
+
+
+class HeldOutRanks:
+    """Rank correlations by goal in both halves of the logs, each with heads that were fitted on the other half.
+
+    Args:
+        halves: Rank correlations in each half, by recipe and floor [G].
+        episodes: Episodes of the goals in each half [G]; goals of one episode are resampled together.
+
+    Attributes:
+        both: Both halves [G + G], by recipe and floor.
+    """
+
+    def __init__(self, halves: Sequence[Mapping[str, np.ndarray]], episodes: Sequence[np.ndarray]) -> None:
+        self._halves, self._episodes = halves, episodes
+        self.both = {name: np.concatenate([half[name] for half in halves]) for name in halves[0]}
+
+    def best(self, recipes: Sequence[str]) -> tuple[str, str]:
+        """The best recipe among those better than the first in both halves, else the first; and the reason."""
+        first, *others = recipes
+        level = 1 - (1 - LEVEL) / max(len(others), 1)
+
+        def is_better(name: str) -> bool:
+            intervals = [
+                clustered_mean(half[name] - half[first], episodes, level=level)
+                for half, episodes in zip(self._halves, self._episodes, strict=True)
+            ]
+            return all(low > 0 for low, _ in intervals)
+
+        better = [name for name in others if is_better(name)]
+        if not better:
+            return first, f"no other recipe is clearly better than {first}"
+        best = max(better, key=lambda name: self.both[name].mean())
+        low, high = self._interval(self.both[best] - self.both[first])
+        return best, f"{best} is better than {first} in both halves of the logs, by {low:.3f} to {high:.3f} overall"
+
+    def warn_of_floors(self, name: str) -> None:
+        """Warn if the chosen recipe is not better than a floor."""
+        for floor in FLOORS:
+            if self._interval(self.both[name] - self.both[floor])[0] <= 0:
+                warnings.warn(
+                    f"{name} ranks held-out logs no better than {floor} ({self.both[name].mean():.2f} and "
+                    f"{self.both[floor].mean():.2f}), so the choice means little: log more episodes, or keep that "
+                    "cost",
+                    ReachcostWarning,
+                    stacklevel=3,
+                )
+                return
+
+    def table(self, first: str, reason: str) -> ResultTable:
+        """A row for each recipe and floor."""
+        rows = []
+        for name, values in self.both.items():
+            metrics = {"rho_logged": values, "difference": values - self.both[first]}
+            ours = {metric: float(numbers.mean()) for metric, numbers in metrics.items()}
+            interval = {metric: self._interval(numbers) for metric, numbers in metrics.items()}
+            rows.append(TableRow(name, "", len(values), ours, interval, None))
+        note = (
+            "ρ is the mean rank correlation with the fastest logged path to n goals, with heads fitted on the other "
+            "half of the logs; intervals resample episodes of goals. raw, shuffled and constant are floors. "
+            f"{reason}."
+        )
+        headings = {"difference": (f"minus {first}", 4)}
+        return ResultTable("recipes", note, ("rho_logged", "difference"), rows, {"chosen": reason}, headings)
+
+    def _interval(self, values: np.ndarray) -> list[float]:
+        return list(clustered_mean(values, np.concatenate(self._episodes), level=LEVEL))
+
+
+def _encoded(model: WorldModel | Latents, logs: Logs | None, progress: Progress) -> Latents:
+    if isinstance(model, Latents):
+        if logs is not None and logs is not model.logs:
+            raise ReachcostError("the latents are of other logs: give a model and logs, or latents alone")
+        return model
+    if logs is None:
+        raise ReachcostError("there are no logs: call choose_recipe(model, logs), or choose_recipe(latents)")
+    return encode_logs(model, logs, progress=progress)
+
+
+def _labelled(recipes: Mapping[str, Recipe | LabelledRecipe]) -> dict[str, LabelledRecipe]:
+    if not isinstance(recipes, Mapping) or not recipes:
+        raise ReachcostError("there are no recipes to compare: give recipes={name: Recipe(...)}, the default first")
+    for name, recipe in recipes.items():
+        if not isinstance(recipe, Recipe | LabelledRecipe):
+            raise ReachcostError(f"recipe {name!r} is a {type(recipe).__name__}: give a Recipe or a LabelledRecipe")
+        if name in FLOORS:
+            raise ReachcostError(f"recipe {name!r} has the name of a floor: give it another name")
+    return {
+        name: recipe if isinstance(recipe, LabelledRecipe) else LabelledRecipe(recipe)
+        for name, recipe in recipes.items()
+    }
+
+
+def _pools(latents: Latents, episodes: np.ndarray, seed: int, too_few: str) -> LoggedPools:
+    try:
+        return largest_pools(latents, episodes, seed)
+    except TooFewGoals as error:
+        raise ReachcostError(too_few.format(len(episodes))) from error
 
 
 def compare_heads(
@@ -39,16 +241,16 @@ def compare_heads(
     seed: int = 0,
     progress: Progress | bool | None = None,
 ) -> ResultTable:
-    """Compare heads of one world model on logs that no head was fitted on.
+    """How heads rank logs that they were not fitted on, and their errors, with intervals over episodes.
 
     Args:
-        heads: Heads by name.
-        model: The world model of all heads.
-        logs: Held-out logs.
-        seed: Seed of goals and pairs.
+        heads: Fitted heads by name.
+        model: The world model that the heads were fitted for.
+        logs: Logs that no head has seen.
+        seed: Seed of the goals and pairs.
         progress: True shows progress.
 
-    >>> from reachcost import Recipe, make_task, repair
+    >>> from reachcost import make_task, repair
     >>> from reachcost.tasks import ExactTopoNav
     >>> task, model = make_task("toponav"), ExactTopoNav()
     >>> head = repair(model, task.generate_logs(100), pairs=5000, recipe=Recipe(epochs=2))
@@ -60,45 +262,35 @@ def compare_heads(
     costs: dict[str, TerminalCost] = {name: HeadCost(head) for name, head in heads.items()}
     require_one_model(costs, model)
     latents = encode_logs(model, logs, progress=progress)
-    ranked, goals = _ranked({**costs, BASELINE: LatentMSE()}, latents, seed)
+    too_few = "{} episodes are too few to rank states by logged times: give more held-out episodes"
+    pools = _pools(latents, np.arange(len(logs)), seed, too_few)
+    rankings = logged_audit({**costs, BASELINE: LatentMSE()}, latents, pools)
+    ranks = {name: ranking.spearman for name, ranking in rankings.items()}
+    ranks[MEAN_GAP] = np.zeros(len(pools.goals))
     errors, episodes = _squared_errors(heads, latents, seed)
     rows = []
-    for name in (*costs, BASELINE, FLOOR):
-        ours: dict[str, float] = {}
-        interval: dict[str, list[float]] = {}
-        if name in ranked:
-            ours["rho_logged"] = float(ranked[name].mean())
-            interval["rho_logged"] = list(clustered_mean(ranked[name], goals))
+    for name, spearman in ranks.items():
+        ours = {"rho_logged": float(spearman.mean())}
+        interval = {"rho_logged": list(clustered_mean(spearman, logs.episode_of(pools.goals)))}
         if name in errors:
             ours["validation_rmse"] = float(np.sqrt(errors[name].mean()))
             columns = np.stack([errors[name], np.ones(len(errors[name]))], axis=1)
-            interval["validation_rmse"] = cluster_bootstrap(columns, episodes, _root_mean).tolist()
-        rows.append(TableRow(name, "", len(goals), ours, interval, None))
-    return ResultTable("heads", NOTE, ("rho_logged", "validation_rmse"), rows, {"logs_sha256": logs.fingerprint})
+            root_mean = cluster_bootstrap(columns, episodes, lambda sums: np.sqrt(sums[:, 0] / sums[:, 1]))
+            interval["validation_rmse"] = root_mean.tolist()
+        rows.append(TableRow(name, "", len(pools.goals), ours, interval, None))
+    return ResultTable("heads", HEADS_NOTE, ("rho_logged", "validation_rmse"), rows, {"logs_sha256": logs.fingerprint})
 
 
 def _require_unseen(heads: Mapping[str, LearnedHead], logs: Logs) -> None:
     if not isinstance(heads, Mapping) or not heads:
         raise ReachcostError("there are no heads to compare: give heads={name: head}")
     for name, head in heads.items():
-        if not isinstance(head, LearnedHead) or name in (BASELINE, FLOOR):
+        if not isinstance(head, LearnedHead) or name in (BASELINE, MEAN_GAP):
             raise ReachcostError(
-                f"head {name!r} is a {type(head).__name__}: give a fitted head, not named {BASELINE} or {FLOOR}"
+                f"head {name!r} is a {type(head).__name__}: give a fitted head, not named {BASELINE} or {MEAN_GAP}"
             )
         if head.record.get("pairs", {}).get("logs_sha256") == logs.fingerprint:
             raise ReachcostError(f"head {name!r} was fitted on these very logs: give logs that no head has seen")
-
-
-def _ranked(costs: Mapping[str, TerminalCost], latents: Latents, seed: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Rank correlations of each cost by goal [G], and the episodes of the goals [G]."""
-    try:
-        pools = largest_pools(latents, np.arange(len(latents.logs)), seed)
-    except TooFewGoals as error:
-        raise ReachcostError(
-            f"{len(latents.logs)} episodes are too few to rank states by logged times: give more held-out episodes"
-        ) from error
-    found = {name: ranking.spearman for name, ranking in logged_audit(costs, latents, pools).items()}
-    return {**found, FLOOR: np.zeros(len(pools.goals))}, latents.logs.episode_of(pools.goals)
 
 
 @torch.no_grad()
@@ -106,13 +298,9 @@ def _squared_errors(
     heads: Mapping[str, LearnedHead], latents: Latents, seed: int
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Squared errors of each head on new pairs [P], and the episodes of the pairs [P]."""
-    pairs = in_order(TemporalPairs(latents, count=1, validation=PAIRS, seed=seed).validation)
+    pairs = in_order(TemporalPairs(latents, count=1, validation=ERROR_PAIRS, seed=seed).validation)
     first, second = latents.values[pairs.first], latents.values[pairs.second]
     predicted = {name: head(first, second) for name, head in heads.items()}
-    predicted[FLOOR] = pairs.gap.mean().expand_as(pairs.gap)
+    predicted[MEAN_GAP] = pairs.gap.mean().expand_as(pairs.gap)
     errors = {name: (values - pairs.gap).double().square().numpy() for name, values in predicted.items()}
     return errors, latents.logs.episode_of(pairs.first.numpy())
-
-
-def _root_mean(sums: np.ndarray) -> np.ndarray:
-    return np.sqrt(sums[:, 0] / sums[:, 1])

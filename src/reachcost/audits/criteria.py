@@ -29,9 +29,8 @@ from reachcost.labels.oracle import OraclePairs
 from reachcost.results.stats import paired_bootstrap
 
 LARGER = 30
-"""Number of episodes of the comparison with a larger search."""
+"""Episodes of the comparison with a larger search."""
 COVERAGE_PAIRS, COVERAGE_ROWS = 50_000, 25_000
-NO_PLACE = "needs a simulator, and a model whose actions it understands"
 
 
 @dataclass(frozen=True)
@@ -70,8 +69,10 @@ def check_criteria(subject: Subject) -> list[Criterion]:
     found = []
     for number, (claim, check) in enumerate(checks.items(), start=1):
         subject.progress.step(f"criterion {number}")
-        checked = check(subject) if subject.place is not None else _untested(NO_PLACE)
-        checked = _unexplained(subject, checked) if checked.outcome == "refuted" else checked
+        if subject.place is None:
+            checked = _untested("needs a simulator, and a model whose actions it understands")
+        else:
+            checked = _unexplained(subject, check(subject))
         found.append(replace(checked, claim=claim))
     return found
 
@@ -90,13 +91,15 @@ def _untested(missing: str) -> Criterion:
     return Criterion("", "unknown", missing)
 
 
-def _unexplained(subject: Subject, refuted: Criterion) -> Criterion:
+def _unexplained(subject: Subject, checked: Criterion) -> Criterion:
     """A refuted claim becomes undecided if latent distance does not fail."""
+    if checked.outcome != "refuted":
+        return checked
     success = 100 * latent_runs(subject).success.mean()
     if success < EXECUTION.threshold:
-        return refuted
+        return checked
     why = f"latent distance reaches {success:.0f} % of the goals here, so there is no failure to explain"
-    return replace(refuted, outcome="undecided", evidence=f"{why}: {refuted.evidence}")
+    return replace(checked, outcome="undecided", evidence=f"{why}: {checked.evidence}")
 
 
 def _judged(advantage: np.ndarray, evidence: str, episodes: np.ndarray) -> Criterion:
@@ -177,37 +180,33 @@ def _larger_search(subject: Subject) -> Criterion:
 
 def _coverage(subject: Subject) -> Criterion:
     task, evaluation = subject.require_place()
-    latents = subject.latents
+    latents, seed = subject.latents, subject.seed
     if not task.offers("distance"):
         return _untested("needs a task with an oracle distance")
     if "state" not in latents.logs.columns:
         return _untested("needs logs with a column `state`")
-    anywhere = OraclePairs(latents, task, count=1, exclude=evaluation, seed=subject.seed).validation
-    _, lies = located_rows(latents, task, evaluation, subject.seed)
-    rows = max(2, int(min(COVERAGE_ROWS, (lies == FAR).sum(), 2 * (lies == NEAR).sum())))
+    anywhere = OraclePairs(latents, task, count=1, exclude=evaluation, seed=seed).validation
+    _, places = located_rows(latents, task, evaluation, seed)
+    rows = max(2, int(min(COVERAGE_ROWS, (places == FAR).sum(), 2 * (places == NEAR).sum())))
+
+    def pairs(setting: str) -> OraclePairs:
+        part = covered_latents(latents, setting, task, rows, evaluation, seed)
+        groups = pair_groups(setting, task)
+        return OraclePairs(part, task, COVERAGE_PAIRS, exclude=evaluation, seed=seed, groups=groups)
+
     try:
-        parts = {
-            name: covered_latents(latents, name, task, rows, evaluation, subject.seed)
-            for name in ("limited", "balanced")
-        }
-        drawn = {
-            name: OraclePairs(
-                part, task, COVERAGE_PAIRS, exclude=evaluation, seed=subject.seed, groups=pair_groups(name, task)
-            )
-            for name, part in parts.items()
-        }
+        drawn = {setting: pairs(setting) for setting in ("limited", "balanced")}
     except TooFewStates as error:
         return _untested(str(error))
-    costs, errors = {}, {}
-    for name, pairs in drawn.items():
-        head = fit(pairs, Recipe.paper(epochs=8), seed=subject.seed, progress=subject.progress)
-        costs[name] = HeadCost(head)
-        errors[name] = evaluate(head, latents.values, anywhere)[1]
+    heads = {
+        name: fit(pairs, Recipe.paper(epochs=8), seed=seed, progress=subject.progress) for name, pairs in drawn.items()
+    }
+    errors = {name: evaluate(head, latents.values, anywhere)[1] for name, head in heads.items()}
     if errors["balanced"] >= errors["limited"]:
         why = "coverage of the bottleneck did not lower the error here, so the criterion cannot be tested"
         return Criterion("", "undecided", why)
-    pools = planned_pools(subject)
-    found = sasc(task, subject.model, costs, evaluation, pools)
+    costs = {name: HeadCost(head) for name, head in heads.items()}
+    found = sasc(task, subject.model, costs, evaluation, planned_pools(subject))
     limited, balanced = (found.rankings[name].oracle_best_rank for name in ("limited", "balanced"))
     text = (
         f"error {errors['limited']:.3g} without the bottleneck, {errors['balanced']:.3g} with it (in the unit of the "

@@ -152,7 +152,7 @@ def _recipe(
     progress: Progress,
 ) -> LabelledRecipe:
     """The recipe that an option stands for; the best of several is shown among the others."""
-    from reachcost.audits.choice import PAIRS, choose_recipe
+    from reachcost.audits.comparison import PAIRS, choose_recipe
     from reachcost.fitting.choose import LabelledRecipe
     from reachcost.heads.recipe import Recipe
 

@@ -1,4 +1,4 @@
-"""What there is to choose from: recipes with the rule that labels their pairs. `audits.choice` chooses."""
+"""What there is to choose from: recipes with the rule that labels their pairs. `audits.comparison` chooses."""
 
 from __future__ import annotations
 
