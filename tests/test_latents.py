@@ -66,7 +66,7 @@ def test_readers_do_not_disturb_each_other_and_need_not_write(logs: Logs, tmp_pa
 
 
 def test_an_interrupted_encoding_continues(logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SAVE_EVERY", 2)
+    monkeypatch.setattr(module, "PIECE_ROWS", 100)
     with pytest.raises(KeyboardInterrupt):
         encode_logs(Counting(fail_at=350), logs, batch=50, cache=tmp_path)
     rest = Counting()
@@ -99,8 +99,7 @@ def test_another_model_or_other_frames_are_encoded_anew(
 @pytest.fixture
 def kept(logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache in which these latents are kept in several pieces, of 100 rows each."""
-    monkeypatch.setattr(module, "SAVE_EVERY", 1)
-    monkeypatch.setattr("reachcost.data.latents.CHECKED", 1)
+    monkeypatch.setattr(module, "PIECE_ROWS", 100)
     encode_logs(Counting(), logs, batch=100, cache=tmp_path)
     return tmp_path
 

@@ -1,8 +1,4 @@
-"""`audit_planner`: which stage of a planner is at fault?
-
-Each stage is measured in isolation: the representation by a probe, the dynamics against true ends, the sampler with
-true dynamics and true distance, the cost on candidates whose true ends are known.
-"""
+"""`audit_planner`: which stage of a planner is at fault? Each stage is measured in isolation."""
 
 from __future__ import annotations
 
@@ -74,12 +70,12 @@ class Audit:
 
         Episodes are numbered as in the evaluation set, or as in the logs without one; -1 stands for no single episode.
         """
-        parts = [(stage.name, stage.episodes, stage.rows) for stage in self.stages]
-        parts += [(criterion.claim, criterion.episodes, criterion.rows) for criterion in self.criteria]
+        parts = [*self.stages, *self.criteria]
+        names = [*(stage.name for stage in self.stages), *(criterion.claim for criterion in self.criteria)]
         return {
-            "measurement": np.repeat([name for name, _, _ in parts], [len(rows) for _, _, rows in parts]),
-            "episode": np.concatenate([episodes for _, episodes, _ in parts]),
-            "value": np.concatenate([np.asarray(rows, np.float64) for _, _, rows in parts]),
+            "measurement": np.repeat(names, [len(part.rows) for part in parts]),
+            "episode": np.concatenate([part.episodes for part in parts]),
+            "value": np.concatenate([np.asarray(part.rows, np.float64) for part in parts]),
         }
 
     def document(self) -> dict[str, Any]:
@@ -143,7 +139,7 @@ def audit_planner(
         LatentMSE() if cost is None else cost,
         task,
         evaluation,
-        _default_planner(model, task) if planner is None else planner,
+        planner or default_planner(None if task is None or blocks_of(model) else task.discrete_actions),
         held_out,
         seed,
         proposal,
@@ -157,17 +153,19 @@ def audit_planner(
     for name, measure in STAGES.items():
         subject.progress.step(name)
         stages.append(measure(subject))
-    checked = check_criteria(subject) if criteria else ()
-    runs, settings = audited_runs(subject), _settings(subject)
+    checked = check_criteria(subject) if criteria else []
+    settings = _settings(subject)
+    name, runs = cost_name(settings), audited_runs(subject)
+    shared = shared_candidates(subject) if criteria else None
     ended = Counter([] if runs is None else runs.category[0].tolist())
     return Audit(
         tuple(stages),
         tuple(checked),
-        _caveats(subject, stages),
+        tuple(_caveats(subject, stages)),
         dict(sorted(ended.items())),
         settings,
-        _runs(subject, cost_name(settings)),
-        _rankings(subject, cost_name(settings)) if criteria else {},
+        None if runs is None else _all_runs(subject, runs, name),
+        {} if shared is None else {RAW: shared.rankings["raw"], name: shared.rankings["audited"]},
     )
 
 
@@ -179,12 +177,7 @@ def require_threshold(name: str, threshold: float) -> None:
         raise ReachcostError(f"the threshold of {name} is {threshold}: give a number")
 
 
-def _default_planner(model: WorldModel, task: Task | None) -> SamplingPlanner:
-    actions = None if task is None or blocks_of(model) is not None else task.discrete_actions
-    return default_planner(actions)
-
-
-def _caveats(subject: Subject, stages: Sequence[Stage]) -> tuple[str, ...]:
+def _caveats(subject: Subject, stages: Sequence[Stage]) -> list[str]:
     found = [
         f"the interval of {stage.name} contains its threshold: more episodes may change the outcome"
         for stage in stages
@@ -202,7 +195,7 @@ def _caveats(subject: Subject, stages: Sequence[Stage]) -> tuple[str, ...]:
         found.append("dynamics were measured on the given logs, on which the world model may have been trained")
     if candidates is not None and candidates.distance is not None and subject.held_out is not None:
         found.append("the held-out logs were not used, as there is a simulator")
-    return tuple(found)
+    return found
 
 
 def cost_name(settings: Mapping[str, Any]) -> str:
@@ -210,18 +203,11 @@ def cost_name(settings: Mapping[str, Any]) -> str:
     return RAW if settings.get("cost") == LatentMSE.__name__ else "head" if settings.get("heads") else "audited"
 
 
-def _runs(subject: Subject, cost: str) -> ControlRuns | None:
+def _all_runs(subject: Subject, audited: ControlRuns, cost: str) -> ControlRuns:
     """All closed loops of the audit: latent distance if criteria ran it, the audited cost, the oracle."""
-    if (audited := audited_runs(subject)) is None:
-        return None
     latent = subject.shared.get(latent_runs) if cost != RAW else None
     loops = (latent, replace(audited, costs=(cost,)), oracle_runs(subject))
     return reduce(ControlRuns.beside, filter(None, loops))
-
-
-def _rankings(subject: Subject, cost: str) -> dict[str, Ranking]:
-    shared = shared_candidates(subject)
-    return {} if shared is None else {RAW: shared.rankings["raw"], cost: shared.rankings["audited"]}
 
 
 def _settings(subject: Subject) -> dict[str, Any]:

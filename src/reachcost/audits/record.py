@@ -1,4 +1,4 @@
-"""An audit on disk: a JSON object, and its rows in a Parquet file next to it."""
+"""An audit on disk: a JSON object, and a Parquet file with its rows next to it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RANKS = "rank of the best candidate: "
 """Prefix of the measurement of ranking rows; the name of the cost follows."""
 
 
-def rows_beside(path: Path) -> Path:
+def rows_path(path: Path) -> Path:
     """Path of the rows of the audit at `path`."""
     return path.with_suffix(".parquet")
 
@@ -36,24 +36,18 @@ def write_audit(audit: Audit, path: Path, **further: Any) -> None:
         episodes = np.arange(len(ranks)) if audit.runs is None else audit.runs.episodes
         more = {"measurement": np.repeat(f"{RANKS}{cost}", len(ranks)), "episode": episodes, "value": ranks}
         rows = {name: np.concatenate([column, more[name]]) for name, column in rows.items()}
-    with replaced_file(rows_beside(path)) as partial:
+    with replaced_file(rows_path(path)) as partial:
         write_rows(rows, partial)
     write_file(path, json.dumps({**audit.document(), **further}, indent=2, allow_nan=False) + "\n")
 
 
 def read_audit(path: Path) -> Audit:
-    """Read an audit and the rows beside it; its verdict must follow from its stages and these rows."""
-    return audit_of(read_record(path), path, lambda: read_rows(rows_beside(path)))
+    """Read an audit and its rows; its verdict must follow from its stages and these rows."""
+    return audit_of(read_record(path), path, lambda: read_rows(rows_path(path)))
 
 
 def audit_of(document: Any, path: Path, read: Callable[[], dict[str, dict[str, Any]]]) -> Audit:
-    """The audit of a JSON document.
-
-    Args:
-        document: The document.
-        path: Where it comes from, for errors.
-        read: Reads its rows, as `read_rows` does.
-    """
+    """The audit of a JSON document from `path`; `read` reads its rows, as `read_rows` does."""
     if not is_audit(document):
         raise ReachcostError(f"{path} is not an audit: give the file that reachcost audit --out wrote")
     audit = read_as(Audit, {name: document[name] for name in PARTS if name in document}, str(path))
@@ -70,7 +64,7 @@ def audit_of(document: Any, path: Path, read: Callable[[], dict[str, dict[str, A
 
 def read_ranks(path: Path) -> dict[str, np.ndarray]:
     """% of candidates that each cost ranks before the truly best one [E], if the audit at `path` ranked candidates."""
-    measured = read_rows(rows_beside(path))
+    measured = read_rows(rows_path(path))
     return {name.removeprefix(RANKS): found["rows"] for name, found in measured.items() if name.startswith(RANKS)}
 
 
@@ -90,7 +84,7 @@ def read_rows(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def rows_of(read: Callable[[], pa.Table], path: Path) -> dict[str, dict[str, Any]]:
-    """The same of a table that is read from `path`."""
+    """Rows and episodes by measurement, of a table that `read` reads from `path`."""
     try:
         table = read()
         names, episodes, values = (table[name].to_numpy() for name in ("measurement", "episode", "value"))

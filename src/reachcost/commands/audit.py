@@ -69,7 +69,7 @@ def audit(
         device: Device of torch, as in: cpu, cuda; by default a GPU if there is one.
     """
     from reachcost.audits.planner import audit_planner
-    from reachcost.audits.record import read_rows, rows_beside, write_audit
+    from reachcost.audits.record import read_rows, rows_path, write_audit
     from reachcost.audits.show import show_audit
     from reachcost.audits.verdict import CANNOT_TELL, NOTHING
     from reachcost.core.atomic import lock_directory, make_directory
@@ -86,10 +86,10 @@ def audit(
 
     use_device(device)
     if out is not None:
-        if out == rows_beside(out):
+        if out == rows_path(out):
             raise ReachcostError(f"--out {out} is the file of the rows: name a JSON file, its rows go next to it")
         require_new(out)
-        _require_left(rows_beside(out), read_rows)
+        _require_left(rows_path(out), read_rows)
         _require_left(beside(out), read_scene)
         require_writable(out.parent)
     require_page(report)
@@ -131,7 +131,7 @@ def audit(
             require_new(out)  # another audit may have finished first
             scene.write(beside(out))
             write_audit(found, out, command=command_line())
-        told = f"record: {out}, its rows: {rows_beside(out)}, what a report draws: {beside(out)}"
+        told = f"record: {out}, its rows: {rows_path(out)}, what a report draws: {beside(out)}"
         console.print(told, highlight=False, soft_wrap=True)
     if report is not None and scene is not None:
         commands = Material(commands=(command_line(),))
