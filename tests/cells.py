@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from reachcost.errors import ReachcostError, ReachcostWarning
-from reachcost.experiments.cells.cell import RunSpec, StudyRef
+from reachcost.experiments.cells import RunSpec, StudyRef
 from reachcost.experiments.cells.schedule import TableRequest
 from reachcost.experiments.experiment import Recording
 from reachcost.experiments.study import Study, Tables

@@ -28,11 +28,10 @@ from reachcost.cli import main
 from reachcost.core.atomic import new_directory, private_directory, remove_leftovers, shared_directory
 from reachcost.core.progress import ConsoleProgress, Progress
 from reachcost.errors import ReachcostError, ReachcostWarning
-from reachcost.experiments.cells.cell import Cell, StudyRef, missing_of
+from reachcost.experiments.cells import Cell, StudyRef, missing_of
 from reachcost.experiments.cells.executors import InProcess, LocalPool, Recordings, Start, Worker
-from reachcost.experiments.cells.progress import Lines, Titles, Watch
 from reachcost.experiments.cells.ray_tasks import write_file
-from reachcost.experiments.cells.schedule import TableRequest, plan_of
+from reachcost.experiments.cells.schedule import Lines, TableRequest, Titles, Watch, plan_of
 from reachcost.experiments.experiment import Recording, shared_logs
 from reachcost.experiments.registry import request_of
 from reachcost.experiments.study import Tables
@@ -449,7 +448,7 @@ def test_only_comparable_runs_tell_what_a_cell_takes(toy_here: Path) -> None:
     def cell(**changes: Any) -> Any:
         cells = cells_of(TOY, toy_here / "nowhere").values()
         found = next(one for one in cells if one.name == "corridor/control/sketch-2-beyond-raw")
-        return "corridor/control", {**found.config, **changes}
+        return found.name, {**found.config, **changes}
 
     durations = Durations([toy_here])
     took = read_run(toy_here / "runs" / "corridor" / "control" / "sketch-2-beyond-raw").manifest["elapsed_seconds"]
@@ -511,16 +510,11 @@ def test_a_terminal_shows_a_board(tmp_path: Path) -> None:
     assert "failed: numbers/numbers/fine: [red]no" in shown
 
 
-def test_lines_go_on_while_no_cell_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reachcost.experiments.cells.progress.EVERY", 0.01)
+def test_running_cells_are_printed_while_none_ends(seen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reachcost.experiments.cells.schedule.EVERY", 0.01)
     file = io.StringIO()
-    lines = Lines(Console(file=file, width=200), 2)
-    cells = [*cells_of(number_request(tmp_path, "fine"), tmp_path).values()]
-    lines.planned(cells)
-    lines.began(cells[0])
-    told = "0 of 2 cells done; numbers/base/weights for 0 s\n"
-    wait_for(lambda: told in file.getvalue())
-    lines.close()
+    made(tmp_path / "out", number_request(seen, "fine"), start=TWO, watch=Lines(Console(file=file, width=200), 2))
+    assert "0 of 2 cells done; numbers/base/weights for 0 s\n" in file.getvalue()
 
 
 def test_what_is_shown_may_change_meanwhile(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reachcost.experiments.cells.cell import RunSpec
+from reachcost.experiments.cells import RunSpec
 from reachcost.experiments.study import Tables
 from reachcost.experiments.tables import TablePlan, TableRows
 from reachcost.results.tables import TableRow

@@ -16,7 +16,7 @@ import pytest
 from reachcost.core.atomic import new_directory, write_file
 from reachcost.core.files import sha256_of
 from reachcost.errors import ReachcostError
-from reachcost.experiments.cells.cell import NUMERICS, RunSpec
+from reachcost.experiments.cells import NUMERICS, RunSpec
 from reachcost.experiments.experiment import Recording
 from reachcost.experiments.study import Tables
 from reachcost.results.records import (

@@ -23,7 +23,7 @@ from reachcost.cli import main
 from reachcost.core.files import sha256_of
 from reachcost.core.json_files import read_as
 from reachcost.errors import ReachcostError
-from reachcost.experiments.cells.cell import StudyRef
+from reachcost.experiments.cells import StudyRef
 from reachcost.experiments.cells.schedule import TableRequest
 from reachcost.experiments.rows import RowPlan
 from reachcost.experiments.tables import TablePlan, plain_rows

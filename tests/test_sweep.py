@@ -13,7 +13,7 @@ from reachcost.cli import main
 from reachcost.commands.sweep import read_file, study_of_sweep
 from reachcost.core.progress import Progress
 from reachcost.errors import ReachcostError
-from reachcost.experiments.cells.cell import StudyRef, missing_of
+from reachcost.experiments.cells import StudyRef, missing_of
 from reachcost.experiments.cells.executors import Recordings
 from reachcost.experiments.cells.schedule import TableRequest
 from reachcost.experiments.study import Study

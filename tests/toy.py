@@ -16,7 +16,7 @@ from reachcost.audits.sasc import draw_pools
 from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
-from reachcost.experiments.cells.cell import Cell
+from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.rows import RowPlan, audit_cell, audit_row, difference_row, row_runs, table_row
 from reachcost.experiments.study import HeadPlan, Member, PoolPlan, Study

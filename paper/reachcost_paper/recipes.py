@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from reachcost.experiments.cells.cell import RunSpec
+from reachcost.experiments.cells import RunSpec
 from reachcost.experiments.experiment import WEIGHTS, Experiment, HeadRun
 from reachcost.experiments.study import Member
 from reachcost.heads.base import LearnedHead

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reachcost.costs.latent import LatentMSE
 from reachcost.data.models import encode_rows
-from reachcost.experiments.cells.cell import RunSpec
+from reachcost.experiments.cells import RunSpec
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.study import Setting
 from reachcost.results.records import Columns, Run

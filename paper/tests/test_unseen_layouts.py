@@ -54,7 +54,7 @@ def test_the_recorded_split_keeps_trained_layouts_away_from_judged_ones(
 ) -> None:
     experiment = Experiment(STUDIES["tworoom"], tmp_path)
     unseen.require_apart(experiment.read(unseen.SplitRun()))
-    split = experiment.recorder.used()[0].table().to_pylist()
+    split = next(iter(experiment.recorder.used.values())).table().to_pylist()
     assert sum(row["part"] == "trained" for row in split) == unseen.TRAINED["layouts"]
     assert min(row["to_judged"] for row in split if row["part"] == "trained") > APART
     monkeypatch.setattr(unseen, "training_layout", lambda seed, number: TESTED["door-88"])

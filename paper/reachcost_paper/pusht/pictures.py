@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reachcost.experiments.cells.cell import Cell
+from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.runs import outcomes
 from reachcost.experiments.study import Setting

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 
 from reachcost.core.seeding import generator
-from reachcost.experiments.cells.cell import Cell
+from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import ORACLE, RANDOM, Experiment
 from reachcost.experiments.rows import (
     RowPlan,

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from reachcost.costs.latent import HeadCost
-from reachcost.experiments.cells.cell import Cell, RunSpec
+from reachcost.experiments.cells import Cell, RunSpec
 from reachcost.experiments.experiment import Recording
 from reachcost.experiments.rows import mean_intervals
 from reachcost.experiments.tables import TableRows

@@ -20,7 +20,7 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostWarning
-from reachcost.experiments.cells.cell import Cell, RunSpec
+from reachcost.experiments.cells import Cell, RunSpec
 from reachcost.experiments.experiment import Recording
 from reachcost.experiments.rows import mean_intervals
 from reachcost.experiments.study import Study

@@ -10,7 +10,7 @@ import numpy as np
 
 from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.costs.oracle import OracleGeodesic, exact_model
-from reachcost.experiments.cells.cell import RunSpec
+from reachcost.experiments.cells import RunSpec
 from reachcost.experiments.experiment import Recording
 from reachcost.experiments.rows import mean_intervals
 from reachcost.experiments.study import Tables

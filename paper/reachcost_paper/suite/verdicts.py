@@ -11,7 +11,7 @@ import numpy as np
 
 from reachcost.audits.planner import Audit, audit_planner
 from reachcost.data.latents import encode_logs
-from reachcost.experiments.cells.cell import RunSpec
+from reachcost.experiments.cells import RunSpec
 from reachcost.experiments.experiment import Recording
 from reachcost.results.records import Evaluated, Run
 from reachcost.results.tables import TableRow

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from reachcost.data.evaluation import EvaluationSet
-from reachcost.experiments.cells.cell import Cell
+from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.study import HeadPlan
 from reachcost.experiments.tables import TablePlan, TableRows

@@ -14,7 +14,7 @@ from reachcost.audits.stages.ranking import MARGIN
 from reachcost.core.seeding import generator
 from reachcost.data.logs import Logs
 from reachcost.data.probe import PROBE_ROWS, episode_split, fit_probe, score_readings
-from reachcost.experiments.cells.cell import Cell, RunSpec
+from reachcost.experiments.cells import Cell, RunSpec
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.rows import RowPlan, Values, difference_row, measured, metric_row, ranked, row_runs
 from reachcost.experiments.runs import ControlRun, LoggedRun, SascRun

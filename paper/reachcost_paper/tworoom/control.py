@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.experiments.cells.cell import Cell
+from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import Experiment, HeadRun
 from reachcost.experiments.rows import RowPlan, bounds, per_seed, row_runs, table_row
 from reachcost.experiments.tables import TablePlan, TableRows, plain_rows

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from reachcost.costs.latent import HeadCost
-from reachcost.experiments.cells.cell import Cell
+from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.study import HeadPlan
 from reachcost.experiments.tables import TablePlan, TableRows

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from reachcost.experiments.cells.cell import Cell, RunSpec
+from reachcost.experiments.cells import Cell, RunSpec
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.rows import RowPlan, bounds, row_runs, table_row
 from reachcost.labels.coverage import near_bottleneck

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from reachcost.costs.latent import HeadCost
-from reachcost.experiments.cells.cell import RunSpec
+from reachcost.experiments.cells import RunSpec
 from reachcost.experiments.experiment import WEIGHTS, Experiment, HeadRun
 from reachcost.experiments.rows import RowPlan, bounds, metric_row, row_runs, table_row
 from reachcost.experiments.study import Member

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from reachcost.experiments.cells.cell import Cell, RunSpec
+from reachcost.experiments.cells import Cell, RunSpec
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.runs import ControlRun, outcomes
 from reachcost.experiments.study import Setting

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from reachcost.errors import ReachcostError
-from reachcost.experiments.cells.cell import Cell, RunSpec
+from reachcost.experiments.cells import Cell, RunSpec
 from reachcost.experiments.experiment import ORACLE, RANDOM, Experiment
 from reachcost.experiments.rows import measured, metric_row, together
 from reachcost.experiments.runs import ControlRun

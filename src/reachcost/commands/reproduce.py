@@ -8,8 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from reachcost.commands import console, require_writable
-from reachcost.commands.cells import On, reported, require_place, show_plan, tables_made
+from reachcost.commands.cells import On, print_files, print_tables, require_place, show_plan
 from reachcost.errors import ReachcostError
 
 
@@ -45,25 +44,15 @@ def reproduce(
     require_ready(names)
     figures = [one for one in names if one in all_figures()]
     tables = [one for one in names if one not in figures]
-    for figure in figures:  # a report is of tables
+    for figure in figures:  # a report shows tables
         tables += lacking(figure, out) if report is None else behind(figure)
     requests = [request_of(table) for table in dict.fromkeys(tables)]
     if report is not None and not requests:
-        raise ReachcostError(f"{name} is drawn from no table, and a report is of tables: leave --report out")
+        raise ReachcostError(f"{name} is drawn from no table, and a report shows tables: leave --report out")
     if plan:
         show_plan(requests, out, workers)
         return
-    require_writable(out, *(out / folder for folder in ("tables", "runs", "figures")))
-    start = time.perf_counter()
-    with reported(report, f"reachcost reproduce {name}") as then:
-        for table in tables_made(requests, out, on, workers, address, then):
-            console.print(table.terminal(table.name))
-            _named(start, *(out / "tables" / f"{table.name}.{kind}" for kind in ("md", "json")))
-        for figure in figures:
-            _named(start, *draw(figure, out))
-
-
-def _named(start: float, *paths: Path) -> None:
-    """Print what was written, and when."""
-    seconds = f"({time.perf_counter() - start:.0f} s)"
-    console.print(*map(str, paths), seconds, sep="\n", highlight=False, markup=False, soft_wrap=True)
+    began = time.perf_counter()
+    print_tables(requests, out, on, workers, address, report, f"reachcost reproduce {name}")
+    for figure in figures:
+        print_files(began, *draw(figure, out))

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from reachcost.commands import console, require_writable
-from reachcost.commands.cells import On, reported, require_place, show_plan, tables_made
+from reachcost.commands.cells import On, print_tables, require_place, show_plan
 from reachcost.commands.options import is_own, logs_option, model_option, needs_trust, task_option
 from reachcost.core.files import expand_path, require_regular
 from reachcost.core.progress import PlainConsole
@@ -34,23 +33,23 @@ def sweep(
     workers: int | None = None,
     address: str | None = None,
 ) -> None:
-    """Run every combination of the lists in a file, and make one table of it. Interrupt and repeat at will.
+    """Run every combination of the lists in a file, and make one table of them. It can be interrupted and resumed.
 
     Args:
         file: A TOML file: task, models, heads, costs, seeds, planners, ... (docs/sweeps.md).
-        out: Directory for records and table.
+        out: Directory for records and the table.
         report: HTML file for a report, with maps and episodes; heads that were not kept are trained again for it.
         device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
-        plan: Only show what is done, what remains, and about how long that takes.
+        plan: Only show what is recorded, what is missing, and about how long that takes.
         trust: Import code outside reachcost that the file names as module:name or path/to/file.py:name, which can run
             anything. Without this option the command asks first, also for --plan; without a terminal it refuses.
-        on: Compute here, in one process, in local worker processes, or on a Ray cluster.
-        workers: How many of these; by default one for each core.
-        address: Of the cluster: auto, host:port or ray://host:port; by default what RAY_ADDRESS says, or a new one of
-            this machine.
+        on: Where to compute: in this process (here), in local worker processes (local), or on a Ray cluster (ray).
+        workers: Number of worker processes; by default one per core.
+        address: Address of the Ray cluster: auto, host:port or ray://host:port; by default that of RAY_ADDRESS, or a
+            new cluster on this machine.
     """
     from reachcost.core.devices import use_device
-    from reachcost.experiments.cells.cell import StudyRef
+    from reachcost.experiments.cells import StudyRef
     from reachcost.experiments.cells.schedule import TableRequest
     from reachcost.experiments.sweep import read_sweep
 
@@ -66,23 +65,18 @@ def sweep(
     if plan:
         show_plan(requests, out, workers)
         return
-    require_writable(out, *(out / folder for folder in ("tables", "runs")))
-    with reported(report, command) as then:
-        for table in tables_made(requests, out, on, workers, address, then):
-            written = out / "tables" / table.name
-            console.print(table.terminal(table.name))
-            console.print(f"{written}.md\n{written}.json", highlight=False, markup=False, soft_wrap=True)
+    print_tables(requests, out, on, workers, address, report, command)
 
 
 def _reads(sweep: Sweep) -> tuple[str, ...]:
-    """What of the names in a sweep are files and directories of the user's."""
+    """Return the user's files and directories among the names in a sweep."""
     names = [name.rpartition(":")[0] if is_own(name) else name for name in (sweep.task, *sweep.models)]
     names += [sweep.logs] if isinstance(sweep.logs, str) else []
     return tuple(name for name in dict.fromkeys(names) if expand_path(name).exists())
 
 
 def _user_agrees(sweep: Sweep) -> bool:
-    """Whether the user, asked at a terminal, wants the code of a sweep to be imported."""
+    """Ask at a terminal whether the code that a sweep names should be imported."""
     if not (code := _outside_code(sweep)) or sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     question = f"{sweep.file} names code outside reachcost, {code}. Importing that can run anything: import it? [y/N] "
@@ -100,19 +94,13 @@ def _require_trust(sweep: Sweep, trust: bool) -> None:
 
 
 def _outside_code(sweep: Sweep) -> str:
-    """What a sweep names outside reachcost, in words; at most three names of it."""
+    """Return at most three of the names outside reachcost in a sweep, as words."""
     names = [name for name in (sweep.task, *sweep.models) if needs_trust(name)]
     return ", ".join([*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else [])])
 
 
 def study_of_sweep(file: str, text: str, trust: bool = False) -> Study:
-    """The study that a file of that name and content declares; workers are given both, as the file may change.
-
-    Args:
-        file: Its name, for messages.
-        text: Its content.
-        trust: Import the code that it names outside reachcost, which can run anything.
-    """
+    """Return the study that a file declares, from its name and its content, as the file may change meanwhile."""
     from reachcost.experiments.sweep import read_sweep, sweep_study
 
     declared = read_sweep(file, text)
@@ -129,7 +117,7 @@ def _model(text: str, task: Task, logs: Logs, clamp: bool) -> WorldModel:
 
 
 def read_file(file: Path) -> str:
-    """The text of a sweep, and of what is far too long for one only as much as shows that."""
+    """Return the text of a sweep file, or one character more than the longest."""
     from reachcost.experiments.sweep import LONGEST
 
     try:
@@ -137,5 +125,5 @@ def read_file(file: Path) -> str:
         with file.open(encoding="utf-8") as opened:
             return opened.read(LONGEST + 1)
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise ReachcostError(f"{file} cannot be read ({reason}): name a TOML file") from error

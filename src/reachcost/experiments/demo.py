@@ -11,7 +11,7 @@ from reachcost.audits.sasc import gaussian_pools
 from reachcost.core.progress import Progress
 from reachcost.costs.field import cost_fields
 from reachcost.data.evaluation import EvaluationSet
-from reachcost.experiments.cells.cell import Cell
+from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.rows import RowPlan, row_runs, table_row
 from reachcost.experiments.runs import AuditRun, SascRun, outcomes

@@ -27,7 +27,7 @@ from reachcost.data.logs import Logs
 from reachcost.data.models import fingerprint_of
 from reachcost.data.probe import PROBE_ROWS, LinearProbe, fit_probe
 from reachcost.errors import ReachcostError
-from reachcost.experiments.cells.cell import PENDING, Cell, Recorder, RunSpec, StudyRef
+from reachcost.experiments.cells import PENDING, Cell, Recorder, RunSpec, StudyRef
 from reachcost.experiments.study import HeadPlan, Member, Setting, Study, Tables, cost_plan
 from reachcost.fitting.choose import LabelledRecipe, Labels
 from reachcost.fitting.fit import fit

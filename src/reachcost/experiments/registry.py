@@ -12,7 +12,7 @@ from pathlib import Path
 
 from reachcost.core.progress import Progress
 from reachcost.errors import ReachcostError
-from reachcost.experiments.cells.cell import StudyRef
+from reachcost.experiments.cells import StudyRef
 from reachcost.experiments.cells.schedule import TableRequest
 from reachcost.experiments.study import Tables
 from reachcost.experiments.tables import make_tables

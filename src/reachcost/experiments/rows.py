@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.experiments.cells.cell import Cell
+from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import ORACLE, RANDOM, Experiment
 from reachcost.experiments.runs import SHARES as SELECTED_SHARES
 from reachcost.experiments.runs import AuditRun, ControlRun, SascRun, outcomes, rankings

@@ -1,4 +1,4 @@
-"""Tables of a study: what they are about, what makes their lines, and how they are written."""
+"""Tables of a study: their declaration, and how they are made from recorded runs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import Any
 
 from reachcost.core.atomic import scratch_directory
 from reachcost.core.progress import Progress, as_progress
-from reachcost.experiments.cells.cell import Cell, RunSpec, StudyRef, missing_of, with_needs
+from reachcost.experiments.cells import Cell, RunSpec, StudyRef, missing_of, with_needs
 from reachcost.experiments.cells.executors import InProcess, Recordings, Start
-from reachcost.experiments.cells.progress import Titles, Watch
-from reachcost.experiments.cells.schedule import TableRequest, completed
+from reachcost.experiments.cells.schedule import TableRequest, Titles, Watch, completed
 from reachcost.experiments.experiment import Recording
 from reachcost.experiments.rows import RowPlan, row_runs, table_row
 from reachcost.experiments.study import Tables
@@ -32,22 +31,22 @@ INTERVALS = (
 )
 
 Then = Callable[[Recording, ResultTable], object]
-"""What is done with a table while its engine is still there."""
+"""Called with the recording and each table once it is written, while the output directory is still locked."""
 
 
 @dataclass(frozen=True)
 class TableRows:
-    """The runs that a table is made from, declared, and what makes its rows of them."""
+    """The runs of a table, and the function that makes its rows from them."""
 
     runs: Sequence[RunSpec] | Callable[[Any], Iterable[Cell]]
-    """The runs; or cells of the `Experiment` (of the `Recording`, if a study is of several worlds) and its variants."""
+    """The runs, or a function that returns cells of the `Experiment` (`Recording`, if there are several worlds)."""
     make: Callable[[Any], Sequence[TableRow]]
     """Makes the rows from recorded runs; reading another run is an error."""
     further: Callable[[Any], Iterable[Cell]] = lambda recording: ()
-    """Cells that are known only when all others are recorded."""
+    """Returns cells that are known only when all others are recorded."""
 
     def cells(self, recording: Recording) -> dict[Path, Cell]:
-        """Every cell that is known by now and what it needs, needs first."""
+        """Return every cell that is known by now and what it needs, needs first."""
         declared = self.runs(recording) if callable(self.runs) else recording.cells(self.runs)
         cells = with_needs(declared)
         if not missing_of(cells):
@@ -57,33 +56,33 @@ class TableRows:
 
 @dataclass(frozen=True)
 class TablePlan:
-    """A table, declared."""
+    """The declaration of a table."""
 
     note: str
-    """What it is about."""
+    """What the table shows."""
     metrics: tuple[str, ...]
     """Its columns."""
     rows: TableRows
     """Its runs and rows."""
     intervals: str = INTERVALS
-    """How its intervals come about; empty if the note says it."""
+    """How its intervals are computed; empty if the note describes that."""
     legend: bool = True
-    """Whether the study's legend of costs stands below."""
+    """Whether the study's legend of costs ends the note."""
     title: str = ""
-    """Of its picture."""
+    """Title of its picture."""
     drawn: tuple[str, ...] = ()
-    """Columns that are drawn."""
+    """Columns in the picture."""
     references: Mapping[str, tuple[float, str]] = field(default_factory=dict)
-    """Lines across the picture, by column."""
+    """Value and name of a vertical line in the picture, by column."""
     picture: Callable[[Any, Path], None] | None = None
-    """Draws another picture than dots with intervals."""
+    """Draws another picture in place of dots with intervals."""
 
 
-def plain_rows(metrics: tuple[str, ...], lines: Callable[[], Sequence[RowPlan]]) -> TableRows:
-    """The rows of a table that is nothing but lines."""
+def plain_rows(metrics: tuple[str, ...], plans: Callable[[], Sequence[RowPlan]]) -> TableRows:
+    """Return the rows of a table that consists of row plans only."""
     return TableRows(
-        lambda experiment: row_runs(experiment, lines(), metrics),
-        lambda experiment: [table_row(experiment, line, metrics) for line in lines()],
+        lambda experiment: row_runs(experiment, plans(), metrics),
+        lambda experiment: [table_row(experiment, plan, metrics) for plan in plans()],
     )
 
 
@@ -96,16 +95,16 @@ def make_table(
     command: str = "",
     then: Then | None = None,
 ) -> ResultTable:
-    """Run what is missing in `out`, then write one table, and its picture, from the recorded rows alone.
+    """Compute the missing runs of one table in this process, then write it; returns the table.
 
     Args:
-        study: What runs.
-        name: One of its tables.
-        out: The directory of records, tables and pictures.
-        progress: True shows how far it is.
-        episodes: Keep at most so many episodes of every evaluation set, spread over it.
-        command: What makes this table from the command line, if anything does.
-        then: Called with the engine and the table once it is written, while the records are still ours alone.
+        study: The study that has the table.
+        name: Name of the table.
+        out: Directory for records, tables and pictures.
+        progress: Where to show progress; True for the terminal.
+        episodes: Maximum number of episodes of every evaluation set, spread over it.
+        command: The command that makes this table, if there is one.
+        then: See `Then`.
     """
     request = TableRequest(name, StudyRef(lambda: study, episodes=episodes), command)
     (table,) = make_tables([request], Path(out), progress=progress, then=then)
@@ -120,15 +119,15 @@ def make_tables(
     progress: Progress | bool | None = None,
     then: Then | None = None,
 ) -> Iterator[ResultTable]:
-    """Run what is missing in `out`, and write tables from the recorded rows, each as soon as it is complete.
+    """Compute missing runs, and write each table and its picture from the recorded rows once they are complete.
 
     Args:
         requests: The tables.
-        out: The directory of records, tables and pictures.
-        start: Makes what computes cells; by default this process does.
-        watch: Shows how far everything is; by default counts in the titles of `progress`.
-        progress: True shows how far the cells that are computed here are.
-        then: Called with the engine and each table once it is written, while the records are still ours alone.
+        out: Directory for records, tables and pictures.
+        start: Makes the executor; by default cells are computed in this process.
+        watch: Shows the progress of all cells; by default counts in the titles of `progress`.
+        progress: Shows the progress of cells that are computed in this process; True for the terminal.
+        then: See `Then`.
     """
     progress = as_progress(progress)
     watch = watch or Titles(progress, Durations([out]))
@@ -145,40 +144,40 @@ def make_tables(
 
 
 def _written(request: TableRequest, recording: Recording, out: Path) -> ResultTable:
-    """Write a table whose runs are recorded, and its picture."""
     study, plan = recording.study, recording.study.tables[request.table]
-    recording.recorder.forget()
+    recording.recorder.used.clear()
     rows = plan.rows.make(recording)
     parts = [f"{plan.note} {plan.intervals}".strip(), study.legend * plan.legend]
     parts += [f"Made by `{request.command}`."] if request.command else []
     note = "\n\n".join(filter(None, parts))
     picture = out / "figures" / f"{request.table}.png"
     if plan.picture is not None:
-        plan.picture(recording, picture)  # its runs are among those that the table names
-    table = ResultTable(request.table, note, plan.metrics, rows, provenance(recording, request.command), study.headings)
+        plan.picture(recording, picture)  # the provenance includes its runs
+    table = ResultTable(
+        request.table, note, plan.metrics, rows, _provenance(recording, request.command), study.headings
+    )
     table.write(out)
     if plan.picture is None and plan.drawn:
         headings = {metric: table.heading(metric) for metric in plan.drawn}
         shown = [row for row in rows if {*plan.drawn} & {*row.ours}]
-        draw_dots(dots(shown), headings, picture, plan.title, plan.references)
+        draw_dots(_dots(shown), headings, picture, plan.title, plan.references)
     return table
 
 
-def provenance(experiment: Recording, command: str) -> dict[str, object]:
-    """What made the table, where, in what time, from which rows."""
-    runs = experiment.recorder.used()
+def _provenance(recording: Recording, command: str) -> dict[str, object]:
+    runs = recording.recorder.used.values()
     return {
         "command": command,
-        "study": experiment.study.name,
-        "protocol": experiment.study.protocol,
+        "study": recording.study.name,
+        "protocol": recording.study.protocol,
         "machine": sorted({run.manifest["machine"] for run in runs}),
         "seconds": round(sum(run.manifest["elapsed_seconds"] for run in runs)),
         "rows_sha256": {"/".join(run.path.parts[-3:]): run.sha256["rows.parquet"] for run in runs},
     }
 
 
-def dots(rows: Sequence[TableRow]) -> list[Dot]:
-    """The lines as a picture shows them, grouped by cost or by setting, whichever changes less often."""
+def _dots(rows: Sequence[TableRow]) -> list[Dot]:
+    """Return rows as a picture shows them, grouped by cost or by setting, whichever changes less often."""
     changes = {
         name: sum(getattr(a, name) != getattr(b, name) for a, b in pairwise(rows)) for name in ("cost", "setting")
     }

@@ -38,7 +38,7 @@ class Studied:
     def add(self, experiment: Recording, table: ResultTable) -> None:
         """One more table, while its engine is still there."""
         self._tables.append(table)
-        self._runs |= {run.path: run for run in experiment.recorder.used()}  # tables share some
+        self._runs |= {run.path: run for run in experiment.recorder.used.values()}  # tables share some
         if self.scene is None or not self.scene.episodes:
             self.scene = scene_of(experiment, table)
 
@@ -98,7 +98,7 @@ def _on_one_member(
     experiment: Experiment, table: ResultTable, pair: tuple[SuccessRate, SuccessRate]
 ) -> tuple[Setting, Setting] | None:
     """The settings of two lines on the first member of the study that ran both under one protocol."""
-    loops = [run for run in experiment.recorder.used() if run.path.parent.name == "control"]
+    loops = [run for run in experiment.recorder.used.values() if run.path.parent.name == "control"]
     runs = {run.path.name: run for run in loops}  # rankings and audits are called alike
     ran = [
         [runs[name] for row in table.rows if _is_of(row, line) for name in row.runs if name in runs] for line in pair

@@ -1,4 +1,4 @@
-"""How long runs take, from recorded runs like them."""
+"""Estimates of how long runs take, from recorded runs like them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reachcost.errors import ReachcostError
 from reachcost.results.records import as_json, differences, read_run, run_paths
 
 NAMES = ("model", "cost", "evaluation_set")
-"""Settings that say on whom something is done, not how much of it: runs that differ there are comparable."""
+"""Settings that do not change the amount of work: runs that differ there are comparable."""
 Seconds = dict[tuple[Any, ...], list[float]]
 """Seconds of runs, by their `NAMES`."""
 
@@ -25,19 +25,18 @@ class Durations:
         self._outs = [*dict.fromkeys(out.absolute() for out in outs)]
         self._recorded = cache(self._read)
 
-    def of(self, kind: str, config: Mapping[str, Any]) -> float | None:
-        """Median of the recorded runs that are most alike; None if nothing comparable is on record.
+    def of(self, run: str, config: Mapping[str, Any]) -> float | None:
+        """Return the median seconds of the most similar recorded runs, or None if none is comparable.
 
-        Runs are comparable if they are of one study and kind and all settings agree, but for seeds, fingerprints and
-        `NAMES`.
+        Comparable runs have the same study, kind and settings, except for seeds, fingerprints and `NAMES`.
 
         Args:
-            kind: `<study>/<kind>`.
+            run: `<study>/<kind>/<name>`.
             config: The configuration of the run.
         """
         names, sizes = _split(config)
         by_distance: dict[int, list[float]] = {}
-        for settings, runs in self._recorded(kind):
+        for settings, runs in self._recorded(run.rpartition("/")[0]):
             if all(_identifies(where) for where, _, _ in differences(settings, sizes)):
                 for others, seconds in runs.items():
                     apart = sum(one != other for one, other in zip(names, others, strict=True))
@@ -45,12 +44,12 @@ class Durations:
         return median(by_distance[min(by_distance)]) if by_distance else None
 
     def _read(self, kind: str) -> list[tuple[dict[str, Any], Seconds]]:
-        """The settings of recorded runs, each once, and what they took."""
+        """Return the distinct settings of recorded runs, with the seconds of these runs."""
         found: dict[str, tuple[dict[str, Any], Seconds]] = {}
         for path in (path for out in self._outs for path in run_paths(out / "runs" / kind)):
             try:
                 manifest = read_run(path).manifest
-            except ReachcostError:  # whoever uses it will say so
+            except ReachcostError:  # whoever uses it will report that
                 continue
             names, sizes = _split(manifest["config"])
             _, seconds = found.setdefault(json.dumps(sizes, sort_keys=True), (sizes, {}))
@@ -59,11 +58,11 @@ class Durations:
 
 
 def _split(config: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """`NAMES` of a configuration, and the settings that say how much is done."""
+    """Return the `NAMES` of a configuration, and the settings that determine the amount of work."""
     names = tuple(as_json(config.get(name)) for name in NAMES)
     return names, {key: value for key, value in config.items() if key not in NAMES and not _identifies(key)}
 
 
 def _identifies(where: str) -> bool:
-    """Whether a setting only tells one thing from others of its kind: a seed, or a fingerprint."""
+    """Whether a setting is a seed or a fingerprint."""
     return any(part.endswith(("seed", "seeds", "sha256")) for part in where.split("."))

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from reachcost.core.machine import cores
-from reachcost.experiments.cells.cell import StudyRef
+from reachcost.experiments.cells import StudyRef
 from reachcost.experiments.cells.executors import InProcess, LocalPool, Start
 from reachcost.experiments.cells.schedule import TableRequest
 from reachcost.experiments.rows import RowPlan

@@ -24,7 +24,7 @@ from reachcost.core.atomic import write_with_checksum
 from reachcost.core.machine import available_memory
 from reachcost.core.modules import _checksum
 from reachcost.data.logs_hdf5 import open_logs
-from reachcost.experiments.cells.cell import StudyRef
+from reachcost.experiments.cells import StudyRef
 from reachcost.experiments.cells.schedule import TableRequest, plan_of
 from reachcost.experiments.sweep import read_sweep
 from reachcost.explorer.requests import Asked

@@ -1,1 +1,224 @@
-"""Cells: the runs of a study, declared as data, and where they are computed."""
+"""Cells: runs of a study, declared as data, and the recorder that reads them."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from reachcost.core.files import is_file_name
+from reachcost.core.machine import versions
+from reachcost.core.progress import Progress
+from reachcost.errors import ReachcostError
+from reachcost.results.records import (
+    Columns,
+    Evaluated,
+    Result,
+    Run,
+    as_json,
+    is_recorded,
+    keep_run,
+    read_run,
+    record_run,
+    require_config,
+)
+
+if TYPE_CHECKING:
+    from reachcost.experiments.experiment import Recording
+    from reachcost.experiments.study import Tables
+
+PENDING = "not recorded yet"
+"""Stands in a configuration for the sha256 of a file whose run is not recorded."""
+NUMERICS = ("torch", "numpy", "scipy")
+"""Packages that numbers depend on: runs of different versions do not go into one table."""
+
+
+class RunSpec(ABC):
+    """A declared run: a frozen dataclass of plain values, which can be sent to another process."""
+
+    kind: ClassVar[str]
+    """The directory of its records: heads, control, ..."""
+    artefacts: ClassVar[tuple[str, ...]] = ()
+    """Files of the run that need not be kept."""
+
+    @abstractmethod
+    def name(self, recording: Any) -> str:
+        """Return the name of the run among those of its kind."""
+
+    def needs(self, recording: Any) -> Sequence[RunSpec]:
+        """Return other runs of the same study that `config` and `compute` read."""
+        return ()
+
+    @abstractmethod
+    def config(self, recording: Any) -> dict[str, Any]:
+        """Return everything that the rows depend on; files of needed runs by their sha256 (`recording.sha256`)."""
+
+    @abstractmethod
+    def compute(self, recording: Any, directory: Path) -> Columns | Evaluated:
+        """Return the rows; write further files into the directory."""
+
+
+class StudyRef(NamedTuple):
+    """A study by the function that returns it, so that another process can build it again."""
+
+    study: Callable[..., Tables]
+    """A function at the top of a module."""
+    given: tuple[Any, ...] = ()
+    """Its arguments."""
+    episodes: int | None = None
+    """Maximum number of episodes of every evaluation set."""
+    variants: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = ()
+    """Functions that derive a variant of the study, one after the other, and their arguments."""
+    reads: tuple[str, ...] = ()
+    """The user's files and directories that the study reads, as the user wrote their paths."""
+
+
+Job = tuple[StudyRef, RunSpec, Any]
+"""A cell as it is sent to a worker, with its configuration in the driver, which must equal that in the worker."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """A declared run of a study."""
+
+    recording: Recording
+    spec: RunSpec
+
+    @cached_property
+    def name(self) -> str:
+        """`<study>/<kind>/<run>`, below `runs` of the output directory."""
+        return f"{self.recording.study.name}/{self.spec.kind}/{self.spec.name(self.recording)}"
+
+    @cached_property
+    def path(self) -> Path:
+        """Directory of its record."""
+        return self.recording.recorder.out / "runs" / self.name
+
+    @cached_property
+    def needs(self) -> tuple[Cell, ...]:
+        """The cells that must be recorded before this one is computed."""
+        return tuple(map(self.recording.cell, self.spec.needs(self.recording)))
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Everything that its rows depend on; `PENDING` stands for files of runs that are not recorded yet."""
+        return self.spec.config(self.recording)
+
+    @property
+    def job(self) -> Job:
+        """The message to a worker; its needs must be recorded."""
+        return self.recording.reference, self.spec, as_json(self.config)
+
+    @property
+    def recorded(self) -> bool:
+        """Whether there is a record."""
+        return is_recorded(self.path)
+
+    @property
+    def complete(self) -> bool:
+        """Whether it is recorded with all its artefacts."""
+        return self.recorded and all((self.path / name).exists() for name in read_run(self.path).manifest["artefacts"])
+
+    def compute(self, directory: Path) -> Columns | Evaluated:
+        """Compute the rows."""
+        return self.spec.compute(self.recording, directory)
+
+    def record(self, result: Result) -> Run:
+        """Record a result; if the run is recorded already, only its missing artefacts."""
+        if self.recorded:
+            return read_run(self.path).complete(result.place)
+        return keep_run(self.path, self.config, result, self.spec.artefacts)
+
+
+def with_needs(cells: Iterable[Cell]) -> dict[Path, Cell]:
+    """Return cells and all that they need, needs first; refuse records of another configuration."""
+    found: dict[Path, Cell] = {}
+
+    def visit(cell: Cell) -> None:
+        known = found.get(cell.path)
+        if known is None:
+            for need in cell.needs:
+                visit(need)
+            cell.recording.recorder.find(cell)
+            found[cell.path] = cell
+        elif known.recording is not cell.recording or known.spec != cell.spec:
+            require_config(Run(cell.path, {"config": as_json(known.config)}), cell.config)
+
+    for cell in cells:
+        visit(cell)
+    return found
+
+
+def missing_of(cells: Mapping[Path, Cell]) -> dict[Path, Cell]:
+    """Return the cells to compute, needs first: those without a record, and their needs that lost an artefact."""
+    missing: dict[Path, Cell] = {}
+    needed: set[Path] = set()
+    for path, cell in reversed([*cells.items()]):
+        if not cell.recorded or (path in needed and not cell.complete):
+            missing[path] = cell
+            needed |= {need.path for need in cell.needs}
+    return dict(reversed([*missing.items()]))
+
+
+class Recorder:
+    """Records runs in `out/runs`, and notes which runs are read.
+
+    Args:
+        out: The output directory.
+        progress: Where to show progress.
+    """
+
+    def __init__(self, out: Path, progress: Progress) -> None:
+        self.out, self.progress = out, progress
+        self.computes = True
+        """Whether a missing run is computed when it is read; otherwise reading it is an error."""
+        self.used: dict[str, Run] = {}
+        """Every run that was read since the last `used.clear()`, by name."""
+
+    def find(self, cell: Cell) -> Run | None:
+        """Return the recorded run of a cell, whose configuration must match, or None."""
+        if not all(map(is_file_name, cell.name.split("/"))):
+            raise ReachcostError(
+                f"the run {cell.name[:80]!r}, of {len(cell.name)} characters, cannot be the name of a directory: "
+                "choose shorter names for models, sets and costs"
+            )
+        config = cell.config  # first, as it reads what the cell needs
+        if not cell.recorded:
+            self._require_same(versions(), "this would be")
+            return None
+        run = self.used.get(cell.name) or read_run(cell.path)
+        if PENDING not in json.dumps(as_json(config)):
+            require_config(run, config)
+        return self._note(cell, run)
+
+    def read(self, cell: Cell) -> Run:
+        """Return the run of a cell; compute a missing one first, or refuse to."""
+        if (run := self.find(cell)) is not None:
+            return run
+        if not self.computes:
+            raise ReachcostError(
+                f"{cell.name} is needed and not recorded: declare it among the runs of the table, or among the needs "
+                "of the run that reads it"
+            )
+        self.progress.step(cell.path.name)
+        return self._note(cell, record_run(cell.path, cell.config, cell.compute, cell.spec.artefacts))
+
+    def _note(self, cell: Cell, run: Run) -> Run:
+        if cell.name not in self.used:
+            self._require_same(run.manifest["versions"], f"{cell.path} is")
+            self.used[cell.name] = run
+        return run
+
+    def _require_same(self, new: Mapping[str, str], what: str) -> None:
+        """Refuse to mix runs of different numerical packages."""
+        first = next(iter(self.used.values()), None)  # all others agree with it
+        for name in NUMERICS if first is not None else ():
+            if (old := first.manifest["versions"].get(name)) != new.get(name):
+                raise ReachcostError(
+                    f"{first.path} was made with {name} {old}, {what} of {new.get(name)}, and one table must not mix "
+                    "them: choose another --out, or install the former"
+                )

@@ -25,17 +25,20 @@ from reachcost.core.files import cache_directory
 from reachcost.core.machine import cores
 from reachcost.core.progress import Progress
 from reachcost.errors import ReachcostError, reason_of
-from reachcost.experiments.cells.cell import Cell, Job, StudyRef
+from reachcost.experiments.cells import Cell, Job, StudyRef
 from reachcost.experiments.experiment import Experiment, Recording
 from reachcost.experiments.study import Study
 from reachcost.results.records import Result, computed, differences
 
+DIED = "its worker process died {} times: memory may have run out, take fewer --workers"
+
 
 class Answer(NamedTuple):
-    """What a cell came to, or why it was not computed, and warnings for the user."""
+    """The result of a cell, or why there is none."""
 
     outcome: Result | str
     warned: Sequence[tuple[str, type[Warning]]] = ()
+    """Warnings for the user."""
 
 
 class Recordings:
@@ -43,8 +46,8 @@ class Recordings:
 
     Args:
         out: The output directory.
-        progress: Where cells that are computed here show how far they are.
-        shared: A directory for logs that several processes learn from.
+        progress: Shows the progress of cells that are computed in this process.
+        shared: A directory for logs that several processes read.
     """
 
     def __init__(self, out: Path, progress: Progress, shared: Path | None = None) -> None:
@@ -52,7 +55,7 @@ class Recordings:
         self._built: dict[StudyRef, Recording] = {}
 
     def of(self, reference: StudyRef) -> Recording:
-        """The study, in which only declared runs can be read."""
+        """Return the recording of a study, in which only declared runs can be read."""
         base = reference._replace(variants=())
         if base not in self._built:
             study, given = base.study(*base.given), (self._out, self._progress, base.episodes)
@@ -69,8 +72,8 @@ class Worker:
     """Computes cells in one process, and records nothing.
 
     Args:
-        out: The output directory, where runs that cells need are read.
-        scratch: A directory for what cells write meanwhile, and for logs that workers share.
+        out: The output directory, from which cells read the runs that they need.
+        scratch: A directory for temporary files of cells, and for logs that workers share.
         threads: Threads of torch; no result depends on their number.
         device: Where networks compute.
     """
@@ -86,23 +89,16 @@ class Worker:
             try:
                 reference, spec, config = job
                 cell = self._recordings.of(reference).cell(spec)
-                _require_same(cell, config)
+                for where, expected, found in differences(config, cell.config):
+                    raise ReachcostError(
+                        f"{cell.name} would be another run in a worker ({where} is {found!r} there and {expected!r} in "
+                        "the driver): let nothing change while it runs, and let the study declare the same runs each "
+                        "time"
+                    )
                 outcome = computed(cell.compute, self.scratch)
             except Exception as error:  # other cells go on
                 outcome = reason_of(error)
         return Answer(outcome, [(str(one.message), one.category) for one in caught])
-
-
-def _require_same(cell: Cell, config: Any) -> None:
-    """Refuse a cell that would be another run here: a file of the user differs, or code draws random numbers."""
-    for where, expected, found in differences(config, cell.config):
-        raise ReachcostError(
-            f"{cell.name} would be another run in a worker ({where} is {found!r} there and {expected!r} in the "
-            "driver): let nothing change while it runs, and let the study declare the same runs each time"
-        )
-
-
-DIED = "its worker process died {} times: memory may have run out, take fewer --workers"
 
 
 class Executor(Protocol):
@@ -113,7 +109,7 @@ class Executor(Protocol):
 
     @property
     def places(self) -> int:
-        """How many cells are computed at a time."""
+        """Number of cells that are computed at a time."""
         ...
 
     def submit(self, cell: Cell) -> Future[Any]:
@@ -121,23 +117,18 @@ class Executor(Protocol):
         ...
 
     def answer(self, future: Future[Any]) -> Answer | None:
-        """What a finished cell came to; None if its worker died."""
+        """Return the answer of a finished cell, or None if its worker died."""
 
     def close(self) -> None:
-        """Stop whatever is being computed."""
+        """Stop all cells."""
 
 
 Start = Callable[[Path, Path], Executor]
-"""Makes an executor for cells whose needs are recorded below the first directory; it may write into the second."""
+"""Makes an executor, from the output directory and a directory for temporary files."""
 
 
 class InProcess:
-    """Computes cells in this process, one after the other, with every thread there is.
-
-    Args:
-        out: The output directory, which cells know already.
-        scratch: A directory for what cells write meanwhile.
-    """
+    """Computes cells in this process, one after the other, with all threads; arguments as in `Start`."""
 
     places, tries = 1, 1
 
@@ -154,11 +145,11 @@ class InProcess:
         return future
 
     def answer(self, future: Future[Answer]) -> Answer:
-        """What the cell came to."""
+        """Return the answer of a cell."""
         return future.result()
 
     def close(self) -> None:
-        """There is nothing to stop."""
+        """Do nothing."""
 
 
 class LocalPool:
@@ -167,8 +158,8 @@ class LocalPool:
     Every worker is a `ProcessPoolExecutor` of one process: if it dies, only its own cell is affected.
 
     Args:
-        out: The output directory; workers read it.
-        scratch: A directory for what cells write meanwhile.
+        out: The output directory, which workers read.
+        scratch: A directory for temporary files.
         workers: Number of processes; by default one for each core. Threads are divided among them.
     """
 
@@ -179,15 +170,15 @@ class LocalPool:
         # Workers end when the other end of this pipe is closed: by `close`, or because this process died.
         self._reader, self._lifeline = self._context.Pipe(duplex=False)
         threads = max(1, cores() // self.places)
-        here = out.absolute(), scratch.absolute(), threads, choose_device("auto")
-        self._arguments = str(cache_directory().absolute()), self._reader, *here
+        given = out.absolute(), scratch.absolute(), threads, choose_device("auto")
+        self._arguments = str(cache_directory().absolute()), self._reader, *given
         self._idle: list[ProcessPoolExecutor] = []
         self._busy: dict[Future[str], ProcessPoolExecutor] = {}
 
     def submit(self, cell: Cell) -> Future[str]:
-        """Hand a cell to a worker."""
+        """Send a cell to a worker."""
         job = pickled(cell)
-        with _interrupts_blocked():  # a new process inherits that: Ctrl-C is for the driver
+        with _interrupts_blocked():  # new processes inherit this: Ctrl-C is for the driver
             while True:
                 worker = self._idle.pop() if self._idle else self._start()
                 try:
@@ -199,7 +190,7 @@ class LocalPool:
                     return future
 
     def answer(self, future: Future[str]) -> Answer | None:
-        """What a finished cell came to."""
+        """Return the answer of a finished cell, or None if its worker died."""
         worker = self._busy.pop(future)
         try:
             file = Path(future.result())
@@ -215,7 +206,7 @@ class LocalPool:
         return answer
 
     def close(self) -> None:
-        """End the workers at once: nothing that they compute is recorded."""
+        """End the workers at once."""
         self._lifeline.close()
         for worker in (*self._idle, *self._busy.values()):
             worker.shutdown(cancel_futures=True)
@@ -226,7 +217,7 @@ class LocalPool:
 
 
 def pickled(cell: Cell) -> bytes:
-    """A cell as it is sent to another process."""
+    """Return the message that asks another process for a cell."""
     try:
         return pickle.dumps(cell.job)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -237,15 +228,15 @@ def pickled(cell: Cell) -> bytes:
 
 
 _worker: Worker | None = None
-"""Of a worker process."""
+"""The worker of a worker process."""
 
 
-def _start_worker(cache: str, lifeline: Connection, *here: Any) -> None:
+def _start_worker(cache: str, lifeline: Connection, *given: Any) -> None:
     global _worker
     os.environ["REACHCOST_CACHE"] = cache
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
-    _worker = Worker(*here)
+    _worker = Worker(*given)
 
 
 def _end_with(lifeline: Connection) -> None:
@@ -254,7 +245,7 @@ def _end_with(lifeline: Connection) -> None:
 
 
 def _compute(job: bytes) -> str:
-    """The file with the answer: a pool waits forever for a worker that is killed while it sends a long one."""
+    """Return a file with the answer: a pool waits forever for a worker that is killed while it sends a long one."""
     assert _worker is not None
     answer = _worker.compute(pickle.loads(job))
     with tempfile.NamedTemporaryFile(dir=_worker.scratch, delete=False) as file:
@@ -263,7 +254,7 @@ def _compute(job: bytes) -> str:
 
 
 def _context() -> BaseContext:
-    """Makes processes that are not forks of this one: it has threads, and perhaps a GPU."""
+    """Return a context whose processes are not forks of this one, which has threads and perhaps a GPU."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")

@@ -1,4 +1,4 @@
-"""Cells as tasks on a Ray cluster: Ray carries their inputs, schedules them, and tries again where workers die.
+"""Cells as tasks on a Ray cluster: Ray sends their inputs, schedules them, and retries them when workers die.
 
 Nodes share no disk with the driver: the files that a cell needs are objects of Ray, which workers write to their node.
 """
@@ -31,26 +31,26 @@ from reachcost.core.devices import choose_device
 from reachcost.core.files import expand_path, redirect_paths, user_files
 from reachcost.core.machine import code_sha256, cores, versions
 from reachcost.errors import ReachcostError, reason_of
-from reachcost.experiments.cells.cell import Cell
+from reachcost.experiments.cells import Cell
 from reachcost.experiments.cells.executors import DIED, Answer, Worker, pickled
 from reachcost.results.records import read_run
 
 RETRIES = 5
-"""How often Ray starts a task again whose worker or node died."""
+"""Maximum number of times that Ray restarts a task whose worker or node died."""
 PATIENCE = 20.0
-"""Seconds that a cluster has to answer."""
+"""Seconds to wait for an answer from a cluster."""
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-"""Keeps Ray from reporting its use, and from writing on the terminal."""
+"""Settings that keep Ray from reporting its use, and from writing on the terminal."""
 ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_worker_niceness": "0"}
-"""Of a cluster of this machine: it listens to nobody else, and its workers are as important as other processes."""
+"""Settings of a cluster on this machine: it accepts no other machine, and its workers have normal priority."""
 
 
 def quiet(alone: bool = True) -> None:
-    """Set, before Ray is imported, what keeps it quiet; `alone` if its cluster is one of this machine."""
+    """Set the environment before Ray is imported; `alone` if its cluster is on this machine only."""
     os.environ.update({**QUIET, **(ALONE if alone else {})})
 
 
@@ -59,10 +59,10 @@ class RayTasks:
 
     Args:
         out: The output directory; only the driver reads it.
-        scratch: A directory for what cells write meanwhile; workers use another, on their node.
-        workers: Number of cells at a time; by default the cores of the cluster (or GPUs, if they are to be used).
-        address: Of an existing cluster (`auto`, `host:port`, `ray://host:port`); by default that of `RAY_ADDRESS`, and
-            where there is none, a cluster of this machine is started, for as long as it is needed.
+        scratch: Not used: workers write to a directory of their node.
+        workers: Number of cells at a time; by default the number of cores (or GPUs, if they are used) of the cluster.
+        address: Address of a cluster (`auto`, `host:port`, `ray://host:port`); by default that of `RAY_ADDRESS`, or a
+            new cluster on this machine.
     """
 
     tries = 1
@@ -85,7 +85,7 @@ class RayTasks:
         return self._workers or max(1, int(self._ray.cluster_resources().get(self._unit, 0)))
 
     def submit(self, cell: Cell) -> Future[Any]:
-        """Start a task, with everything that the cell needs."""
+        """Start a task, and send the files that the cell needs."""
         reads = cell.recording.reference.reads
         files = {f"out/{path.relative_to(self._out)}": self._put(path) for path in files_of_needs(cell)}
         files |= {sent_path(path): self._put(path) for path in user_files(reads)}
@@ -95,7 +95,7 @@ class RayTasks:
         return self._compute.remote(shipment, expected, self._driver, self._device).future()
 
     def answer(self, future: Future[Any]) -> Answer:
-        """What a finished task came to."""
+        """Return the answer of a finished task."""
         try:
             answer = future.result()
         except self._ray.exceptions.RayTaskError as error:
@@ -107,7 +107,7 @@ class RayTasks:
         return answer
 
     def close(self) -> None:
-        """End the tasks, and the cluster if it is ours: nothing of theirs is recorded."""
+        """End the tasks, and the cluster if it is ours."""
         with _own_signals():
             self._ray.shutdown()
         self._directory.cleanup()
@@ -117,7 +117,7 @@ class RayTasks:
             time.sleep(0.05)
 
     def _put(self, path: Path) -> Any:
-        """A reference to the content of a file, which is sent once."""
+        """Return a reference to the content of a file, which is sent once."""
         try:
             state = path.stat()
             key = path, state.st_size, state.st_mtime_ns
@@ -129,7 +129,7 @@ class RayTasks:
             raise ReachcostError(f"cannot send {path} to workers ({error.strerror}): make it readable") from error
 
     def _connected(self, address: str | None) -> Any:
-        """Ray, connected to a cluster that is there or to a new one."""
+        """Return Ray, connected to an existing or a new cluster."""
         quiet(alone=address is None)
         try:
             import ray
@@ -137,15 +137,15 @@ class RayTasks:
             raise ReachcostError(f"--on ray needs Ray ({error}): pip install 'reachcost[ray]'") from error
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.FATAL}
         if address is None:
-            own = {"num_cpus": self._workers or cores(), "include_dashboard": False, "_temp_dir": self._directory.name}
-            options |= own
+            options |= {"num_cpus": self._workers or cores(), "include_dashboard": False}
+            options["_temp_dir"] = self._directory.name
         try:
             host, colon, port = (address or "").rpartition("://")[2].rpartition(":")
             if colon and port.isdigit():  # find out quickly that nobody listens: Ray would try for minutes
                 socket.create_connection((host, int(port)), timeout=PATIENCE).close()
             with _own_signals():
                 ray.init(address or "local", **options)
-        except Exception as error:  # of many kinds, some of them of the system
+        except Exception as error:  # of many classes
             where, reason = address or "on this machine", str(error).strip().splitlines()
             raise ReachcostError(
                 f"there is no Ray cluster {where} ({reason[0] if reason else type(error).__name__}): start one with "
@@ -166,7 +166,7 @@ def _own_signals() -> Iterator[None]:
 
 
 def _task(ray: Any) -> Callable[..., Any]:
-    """The function of tasks; it is sent as it is, so that a node without reachcost can say so."""
+    """Return the function of tasks, which is sent by value, so that it can report a node without reachcost."""
 
     def compute(shipment: tuple[Any, ...], expected: dict[str, str], driver: str, device: str) -> Any:
         where = f"a node of the cluster ({ray.util.get_node_ip_address()})"
@@ -178,8 +178,8 @@ def _task(ray: Any) -> Callable[..., Any]:
             return f"{where} has no reachcost, or an old one: {remedy}"
         found = {**versions(), "code": code_sha256()}
         if differ := [name for name in expected if found.get(name) != expected[name]]:
-            said = {"code": "another state of the code of reachcost"}
-            other = [said.get(name, f"{name} {found.get(name)} instead of {expected[name]}") for name in differ]
+            words = {"code": "another state of the code of reachcost"}
+            other = [words.get(name, f"{name} {found.get(name)} instead of {expected[name]}") for name in differ]
             return f"{where} has {', '.join(other)}: {remedy}"
         try:
             worker = node_worker(f"{driver} {ray.get_runtime_context().get_node_id()}", device)
@@ -190,11 +190,8 @@ def _task(ray: Any) -> Callable[..., Any]:
     return compute
 
 
-# Files of the driver
-
-
 def files_of_needs(cell: Cell) -> Iterable[Path]:
-    """The files of all runs that a cell needs."""
+    """Yield the files of all runs that a cell needs."""
     for need in cell.needs:
         yield from files_of_needs(need)
         run = read_run(need.path)
@@ -203,23 +200,20 @@ def files_of_needs(cell: Cell) -> Iterable[Path]:
 
 
 def sent_path(path: Path) -> str:
-    """The path of a file or directory of the driver below a directory of a node."""
+    """Return where a file or directory of the driver is below a directory of a node."""
     return f"files{os.path.normpath(path.absolute())}"
 
 
-# On a node
-
-
 def nodes_directory() -> Path:
-    """Where workers on this machine keep what they are sent; code is run from there, so it must be ours alone."""
+    """Return where workers on this machine keep files; it is private, as code is run from there."""
     return private_directory(Path(tempfile.gettempdir()) / f"reachcost-workers-{os.getuid()}")
 
 
 class NodeWorker:
-    """Computes cells with the files that were sent; latents are encoded once on each node, into its own cache.
+    """Computes cells with the files that were sent.
 
     Args:
-        common: What workers of one driver on one node have in common: they share a directory.
+        common: Name of the driver and the node: workers with the same name share a directory.
         device: Where networks compute.
     """
 
@@ -230,7 +224,7 @@ class NodeWorker:
         self._scratch, self._worker = scratch, Worker(scratch / "out", scratch, 1, device)
 
     def compute(self, get: Callable[[Any], np.ndarray], shipment: tuple[Any, ...]) -> Answer:
-        """Write the files that are not there yet, and compute the cell; `get` returns the content of a file."""
+        """Write the missing files, and compute the cell; `get` returns the content of a file."""
         job, files, places, search = shipment
         try:
             for name, reference in files.items():
@@ -248,7 +242,7 @@ node_worker = cache(NodeWorker)
 
 
 def write_file(place: Path, get: Callable[[Any], np.ndarray], reference: Any) -> None:
-    """Write a file that appears when it is complete, unless it is there."""
+    """Write a file, unless it exists; it appears when it is complete."""
     if place.exists():
         return
     place.parent.mkdir(parents=True, exist_ok=True)
