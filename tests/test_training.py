@@ -285,8 +285,8 @@ def test_the_papers_size_trains_with_the_same_command(
 
 
 @pytest.mark.parametrize("size", ["compact", "paper"])
-def test_an_update_of_the_real_size_gives_finite_losses(logs: Logs, size: str) -> None:
-    sized = TrainingPlan.paper() if size == "paper" else TrainingPlan()
+def test_an_update_of_the_real_size_gives_finite_losses(logs: Logs, size: objectives.Size) -> None:
+    sized = TrainingPlan.of_size(size)
     made = Training(logs, replace(sized, windows=2, frames=2, holdout=0.2))
     made.enter(1)
     assert np.isfinite(made.update(1)["loss"])

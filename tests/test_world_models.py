@@ -135,7 +135,7 @@ BROKEN = {
     "rollout of a candidate changes with": broken("rollout", lambda c, a: HONEST.rollout(c, a) - a[:, :1, 0, :1]),
     "rollout of a candidate changes": broken("rollout", lambda c, a: HONEST.rollout(c, a) + a.shape[1]),
     "returned ndarray": broken("rollout", lambda c, a: HONEST.rollout(c, a).numpy()),
-    "whatever the actions": broken("rollout", lambda c, a: c[:, -1, None].expand(-1, a.shape[1], -1)),
+    "for all actions": broken("rollout", lambda c, a: c[:, -1, None].expand(-1, a.shape[1], -1)),
     r"returned torch.int64: return float32": broken("encode", lambda o: HONEST.encode(o).long()),
     "it failed on a batch": broken("rollout", lambda c, a: c @ a),
 }

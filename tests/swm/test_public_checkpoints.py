@@ -325,7 +325,7 @@ def test_action_statistics_are_measured_as_in_the_public_scripts(saved: tuple[An
 
 
 def test_missing_or_foreign_action_statistics_are_refused(saved: tuple[Any, Path]) -> None:
-    with pytest.raises(ReachcostError, match=r"does not hold the statistics of the actions.*`logs=`.*`actions="):
+    with pytest.raises(ReachcostError, match="logs=.*actions="):
         load_checkpoint(saved[1])
     with pytest.raises(ReachcostError, match="have 10 numbers, which is no multiple of the 3 in the logs"):
         load_checkpoint(saved[1], logs=Logs({"action": np.random.default_rng(0).normal(size=(9, 3))}, np.array([9])))
@@ -372,7 +372,7 @@ def test_pickled_models_need_trust(saved: tuple[Any, Path], tmp_path: Path) -> N
     path = tmp_path / "tworoom" / "lewm_object.ckpt"
     path.parent.mkdir()
     torch.save(saved[0], path)
-    with pytest.raises(ReachcostError, match=r"loading one can run any code: pass trust_pickle=True .* if you trust"):
+    with pytest.raises(ReachcostError, match="trust_pickle=True"):
         load_checkpoint(path, actions=BLOCKS)
     with pytest.raises(ReachcostError, match=r"the directory holds a pickle; name lewm_object\.ckpt itself"):
         load_checkpoint(path.parent, actions=BLOCKS)
@@ -410,7 +410,7 @@ def test_pickles_that_hold_something_else_are_refused(saved: tuple[Any, Path], t
         (nn.Linear(2, 2), "it holds a Linear, not a LeWM or PLDM model"),
         (odd, r"projector\.act_fn\._target_ is 'torch\.nn\.modules\.activation\.ReLU'"),
         (headless, "its LeWM is not built like the public one"),
-        (gone, r"that is missing \(No module named 'jepa'\): install stable-worldmodel"),
+        (gone, "No module named 'jepa'"),
         (b"garbage", "unpickling failed"),
     ):
         path.write_bytes(thing) if isinstance(thing, bytes) else torch.save(thing, path)
@@ -529,7 +529,8 @@ def test_damaged_and_missing_files_are_told(copied: Path, tmp_path: Path) -> Non
 
     whole = (copied / "weights.pt").read_bytes()
     (copied / "weights.pt").write_bytes(whole[: len(whole) // 2])
-    refused(copied, r"weights\.pt: the file is damaged .*: copy it again")
+    refused(copied, r"weights\.pt: the file is damaged")
+    (copied / "weights.pt").write_bytes(whole)
     (copied / "config.json").write_text("{")
     refused(copied, r"config\.json is not valid JSON")
     (copied / "config.json").write_text("[1]")

@@ -1,4 +1,4 @@
-"""`with_actions`: a world model of one's own, made ready to plan by the logs it was trained on."""
+"""`with_actions`: give your own world model the action blocks that planners need."""
 
 from __future__ import annotations
 
@@ -26,16 +26,15 @@ def with_actions(
     clamp: bool = True,
     units: Units = "standardised",
 ) -> OwnModel:
-    """Give a world model its action blocks, so that planners sample what the world can execute.
+    """Return a world model with action blocks, so that planners sample actions that the world can execute.
 
     Args:
-        model: Two attributes, two methods, see `WorldModel`; frozen.
-        logs: Where actions are measured: mean, deviation and range of each component. Or the blocks themselves.
-        length: Environment steps of one step of the model (the frameskip); a block holds all their actions.
-        clamp: Let the model see actions within the range of the logs only. Exact where the environment clips to that
-            range; the planner still samples and executes what it likes (`CEM(bounds="logs")` confines it, too).
-        units: In which the model reads the actions of a block: `standardised` by the logs, or as the `environment`
-            takes them.
+        model: A frozen `WorldModel`.
+        logs: Logs to measure the actions on (mean, deviation and range of each component), or the blocks themselves.
+        length: Environment steps per step of the model (the frameskip); a block holds their actions.
+        clamp: Clamp the actions that the model reads to the range of the logs. This is exact where the environment
+            clips to that range. Planners still sample and execute unclamped actions, unless `CEM(bounds="logs")`.
+        units: Units in which the model reads actions: `standardised` by the logs, or those of the `environment`.
 
     >>> import numpy as np
     >>> class Sum:
@@ -53,31 +52,24 @@ def with_actions(
     """
     require_contract(model)
     if blocks_of(model) is not None:
-        raise ReachcostError(f"{name_of(model)} has action blocks already, its `actions`: plan with it as it is")
+        raise ReachcostError(f"{name_of(model)} already has `actions`: plan with it directly")
     if not isinstance(logs, Logs | ActionBlocks):
-        raise ReachcostError(f"logs is a {type(logs).__name__}: give rc.Logs, say rc.open_logs(path)")
+        raise ReachcostError(f"logs is a {type(logs).__name__}: give rc.Logs, for example rc.open_logs(path)")
     if units not in get_args(Units):
         raise ReachcostError(f"units is {units!r}: choose {' or '.join(get_args(Units))}")
     blocks = logs if isinstance(logs, ActionBlocks) else ActionBlocks.of(logs, length)
     if blocks.size != model.action_dim:
-        wide = len(blocks.mean)
-        fits = f"pass length={model.action_dim // wide}, or " if model.action_dim % wide == 0 else ""
+        width = len(blocks.mean)
+        fits = f"pass length={model.action_dim // width}, or " if model.action_dim % width == 0 else ""
         raise ReachcostError(
-            f"{name_of(model)} takes action blocks of {model.action_dim} numbers, but {blocks.length} steps of {wide} "
+            f"{name_of(model)} takes action blocks of {model.action_dim} numbers, but {blocks.length} steps of {width} "
             f"logged components make {blocks.size}: {fits}give it action_dim = {blocks.size}"
         )
     return OwnModel(model, blocks, clamp, units)
 
 
 class OwnModel:
-    """A world model with action blocks; made by `with_actions`.
-
-    Attributes:
-        model: The model behind it.
-        actions: Its action blocks; what `rollout` takes is standardised by them.
-        history: Frames of context it reads at most.
-        device: Where it computes.
-    """
+    """A world model with action blocks, made by `with_actions`; `rollout` takes standardised actions."""
 
     def __init__(self, model: WorldModel, actions: ActionBlocks, clamp: bool, units: Units) -> None:
         self.model, self.actions, self.clamp, self.units = model, actions, clamp, units
@@ -94,17 +86,17 @@ class OwnModel:
 
     @property
     def fingerprint(self) -> str | None:
-        """That of the model: action blocks change no latent."""
+        """The fingerprint of the model; action blocks do not change latents."""
         return fingerprint_of(self.model)
 
     @torch.no_grad()
     def encode(self, observations: Observations) -> Tensor:
-        """Map N observations to latents [N, D]."""
+        """Encode N observations -> latents [N, D]."""
         return self.model.encode(observations)
 
     @torch.no_grad()
     def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
-        """Predict where candidates end: context [B, T, D], standardised actions [B, S, T - 1 + H, A] -> [B, S, D]."""
+        """Roll out candidates: context [B, T, D], standardised actions [B, S, T - 1 + H, A] -> [B, S, D]."""
         if self.clamp:
             actions = torch.minimum(torch.maximum(actions, self._low), self._high)
         if self.units == "environment":

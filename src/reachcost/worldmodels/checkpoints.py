@@ -1,8 +1,6 @@
 """Public LeWM and PLDM checkpoints, as `stable_worldmodel.wm.utils.save_pretrained` writes them.
 
-Two files: `*.pt`, a state dict, and `config.json`, a tree of constructors and their arguments. Calling what such a tree
-names would run any code its author likes. Here it is read as data: only the known constructors are accepted, and they
-only tell the sizes of a `PublicArchitecture`.
+A checkpoint is a state dict `*.pt` and a `config.json` (see `public_config`). Loading one runs no code from it.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ VIT_RENAMED = {
     "intermediate.dense": "mlp.fc1",
     "output.dense": "mlp.fc2",
 }
-"""Parts of a ViT layer: their names in transformers 4, with which the released weights were saved, and in 5."""
+"""Names of the parts of a ViT layer in transformers 4, which saved the released weights, and in transformers 5."""
 
 
 def load_checkpoint(
@@ -49,23 +47,21 @@ def load_checkpoint(
     """Load a public LeWM or PLDM checkpoint as a frozen world model.
 
     Args:
-        source: A directory with one `*.pt` and `config.json`; a `.pt` file beside its `config.json`; a name in
+        source: A directory with one `*.pt` and `config.json`; a `.pt` file next to its `config.json`; a name in
             stable-worldmodel's cache, such as the Hugging Face id `user/repo`; or a pickled model, `*.ckpt`.
-        logs: What the model was trained on, to measure the action statistics, which no checkpoint holds.
-        actions: These statistics, if they are known; they go before `logs`.
-        clamp: See `JepaWorldModel`. The public planner lets the predictor see whatever it samples.
-        device: Where it computes.
+        logs: Training logs, to measure the action statistics, which a checkpoint does not hold.
+        actions: These statistics, if they are known.
+        clamp: See `JepaWorldModel`. The public planner does not clamp.
+        device: Device of the model.
         trust_pickle: Load a pickled model although it can run any code; needs the packages it was written with.
     """
     files = _find(source)
     if files.config is None:
         config, state = _unpickle(files.weights, trust_pickle)
-        family, architecture = read_architecture(files.weights, config)
-        blocks = _action_blocks(source, architecture.action_dim, logs, actions)
     else:
-        family, architecture = read_architecture(files.config, _read_config(files.config))
-        blocks = _action_blocks(source, architecture.action_dim, logs, actions)
-        state = _read_weights(files.weights)
+        config, state = _read_config(files.config), _read_weights(files.weights)
+    family, architecture = read_architecture(files.config or files.weights, config)
+    blocks = _action_blocks(source, architecture.action_dim, logs, actions)
     parts = _assemble(files.weights, architecture, state)
     card = {"name": files.name, "source": str(source), "sha256": sha256_of(files.weights), "family": family}
     return JepaWorldModel(parts, blocks, clamp, card, device)
@@ -75,13 +71,12 @@ class _Files(NamedTuple):
     name: str
     weights: Path
     config: Path | None
-    """None for a pickled model, which needs no config."""
+    """None for a pickled model."""
 
 
 def _find(source: str | Path) -> _Files:
-    """The files of a checkpoint: on disk, or in stable-worldmodel's cache. A mistyped path asks no server."""
+    """Files of a checkpoint on disk or in stable-worldmodel's cache, which is where that package looks for it."""
     here, name = expand_path(source), str(source)
-    # The rule of stable-worldmodel: its environment variable, or a directory in the home.
     cache = expand_path(os.environ.get("STABLEWM_HOME", "~/.stable_worldmodel")) / "checkpoints"
     for path in (here, cache / name):
         if path.is_file():
@@ -140,21 +135,20 @@ def _read_weights(path: Path) -> object:
 
 
 def _unpickle(path: Path, trusted: bool) -> tuple[object, object]:
-    """A pickled model as the config tree that describes it and its state dict."""
+    """Config tree and state dict of a pickled model."""
     if not trusted:
         refuse(
             path,
-            "it is a pickled Python object, and loading one can run any code: pass trust_pickle=True (--trust-pickle) "
-            "if you trust its author, or use the same model as config.json and weights.pt",
+            "loading a pickle can run any code: pass trust_pickle=True (--trust-pickle) if you trust its author, or "
+            "use the same model as config.json and weights.pt",
         )
     try:
         thing = torch.load(path, map_location="cpu", weights_only=False)
     except (ImportError, AttributeError) as error:
         refuse(
             path,
-            f"a pickle needs the code it was written with, and that is missing ({error}): install stable-worldmodel "
-            "and transformers in the versions of that time (transformers<5 for the released ones; modules `jepa` and "
-            "`module` are those of the le-wm repository, to be put on PYTHONPATH)",
+            f"the code that wrote the pickle is missing ({error}): install stable-worldmodel and transformers<5, and "
+            "put the modules `jepa` and `module` of the le-wm repository on PYTHONPATH",
             error,
         )
     except Exception as error:  # unpickling runs foreign code
@@ -171,7 +165,7 @@ def _unpickle(path: Path, trusted: bool) -> tuple[object, object]:
 
 
 def _assemble(where: Path, architecture: PublicArchitecture, state: object) -> PublicParts:
-    """Parts with the weights of a state dict, after checking every one of them."""
+    """Parts with the checked weights of a state dict."""
     weights = _renamed(where, state)
     if sum(tensor.numel() * tensor.element_size() for tensor in weights.values()) > where.stat().st_size:
         refuse(where, "its tensors claim more numbers than the file holds: get the file again, from its author")
@@ -198,7 +192,7 @@ def _assemble(where: Path, architecture: PublicArchitecture, state: object) -> P
 
 
 def _renamed(where: Path, state: object) -> dict[str, Tensor]:
-    """The state dict with the ViT's names of today, without its mask token, which only pretraining uses."""
+    """The state dict with names of transformers 5, without the mask token, which only pretraining uses."""
     if not isinstance(state, dict):
         refuse(where, f"it holds a {type(state).__name__}, not a state dict of names and tensors")
     weights: dict[str, Tensor] = {}
@@ -216,23 +210,26 @@ def _renamed(where: Path, state: object) -> dict[str, Tensor]:
 
 
 def _action_blocks(where: object, size: int, logs: Logs | None, actions: ActionBlocks | None) -> ActionBlocks:
-    """The action statistics, given or measured as the public training and planning scripts do."""
+    """The given action statistics, or those of the logs, measured as in the public scripts."""
     if actions is not None:
         if actions.size != size:
             refuse(
                 where,
-                f"its action blocks have {size} numbers, the given ones {actions.size} ({actions.length} steps of "
+                f"its action blocks have {size} numbers, but `actions` have {actions.size} ({actions.length} steps of "
                 f"{len(actions.mean)}): give the statistics and the frameskip it was trained with",
             )
         return actions
     if logs is None:
         refuse(
             where,
-            "a checkpoint does not hold the statistics of the actions it was trained on: pass the logs "
-            "(`logs=`, --logs) to measure them, or `actions=ActionBlocks(...)`",
+            "a checkpoint does not hold action statistics: pass its training logs (`logs=`, --logs) or "
+            "`actions=ActionBlocks(...)`",
         )
     components = np.shape(logs.columns["action"][:1])[-1] if "action" in logs.columns else 1
     if size % components:
-        refuse(where, f"its action blocks have {size} numbers, which is no multiple of the {components} in the logs")
-    # Every row, as there: the public code drops rows with NaN and nothing else, and divides by N for the variance.
+        refuse(
+            where,
+            f"its action blocks have {size} numbers, not a multiple of the {components} in the logs: give other logs",
+        )
+    # Every row: the public code drops only rows with NaN, and divides by N for the variance.
     return ActionBlocks.of(logs, size // components, taken=np.ones(logs.rows, bool))

@@ -1,9 +1,8 @@
 """World-model parts that two CPU cores train in minutes: 64 px frames, history 1, about a million weights.
 
-The method is LeWM's; the layers suit a CPU. `CompactParts` encodes a frame by shared patch layers and one dense layer.
-`ObjectParts` suit worlds of few moving colours, in which most of a frame is empty: they measure on the logs what stands
-still and which colours move, and encode a frame as centroid, area and crop of each moving colour. The predictor has
-AdaLN blocks without attention, because its window holds one frame.
+`CompactParts` encode a frame by shared patch layers and one dense layer. `ObjectParts` suit worlds of few moving
+colours: they measure the background and the moving colours on the logs, and encode a frame as centroid, area and crop
+of each moving colour. The predictor has AdaLN blocks without attention, because its window holds one frame.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from torch.nn import functional
 from reachcost.data.observations import frames_of_size
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
+from reachcost.worldmodels.jepa import Parts
 
 DIFFERENT = 64
 """Minimum difference of two colours, summed over three channels, for them to count as different."""
@@ -51,15 +51,14 @@ class CompactArchitecture:
         return cls(action_dim=action_dim, patch_width=64, blocks=3, block_width=512)
 
 
-class CompactParts(nn.Module):
-    """Encoder, projector, action encoder and predictor; see `reachcost.worldmodels.jepa.Parts`.
+class CompactParts(Parts):
+    """Encoder, projector, action encoder and predictor.
 
     >>> parts = CompactParts(CompactArchitecture()).eval()
     >>> parts.embed(torch.zeros(3, 64, 64, 3, dtype=torch.uint8)).shape
     torch.Size([3, 192])
     """
 
-    history = 1
     together = 128
 
     def __init__(self, architecture: CompactArchitecture) -> None:
@@ -81,21 +80,12 @@ class CompactParts(nn.Module):
         )
         self.predictor = _Predictor(architecture)
 
-    @property
-    def device(self) -> torch.device:
-        """Device of the weights."""
-        return next(self.parameters()).device
-
     @staticmethod
     def _encoder(architecture: CompactArchitecture) -> nn.Module:
         return _PatchEncoder(architecture)
 
-    def inputs(self, observations: Observations) -> Tensor:
-        """Frames uint8 [N, pixels, pixels, 3]."""
-        return torch.from_numpy(frames_of_size(observations, self.pixels))
-
     def embed(self, inputs: Tensor) -> Tensor:
-        """Result of `inputs` for N observations -> latents [N, D]."""
+        """Frames uint8 [N, pixels, pixels, 3] -> latents [N, D]."""
         return self.projector(self.encoder(inputs))
 
     def embed_actions(self, blocks: Tensor) -> list[Tensor]:
@@ -103,7 +93,7 @@ class CompactParts(nn.Module):
         return [self.action_encoder(blocks)]
 
     def predict(self, window: Sequence[Tensor], actions: Sequence[Tensor], kept: None = None) -> tuple[Tensor, None]:
-        """Next latent after the last of the window [N, D]; see `reachcost.worldmodels.jepa.Parts`."""
+        """Next latent [N, D] after the last of the window."""
         return self.predictor(window[-1], actions[0][-1]), None
 
 
@@ -162,7 +152,7 @@ class _Predictor(nn.Module):
 
 @dataclass(frozen=True)
 class ObjectArchitecture(CompactArchitecture):
-    """Sizes of the parts that encode objects; sizes of patches are not used."""
+    """Sizes of the parts that encode objects; they do not use the sizes of patches."""
 
     objects: int = 2
     """Number of moving colours."""
@@ -174,7 +164,7 @@ class ObjectArchitecture(CompactArchitecture):
 
 
 class ObjectParts(CompactParts):
-    """Encoder, projector, action encoder and predictor; see `reachcost.worldmodels.jepa.Parts`.
+    """Parts that encode the moving colours.
 
     >>> parts = ObjectParts(ObjectArchitecture(proprio=None)).eval()
     >>> parts.embed(parts.inputs({"pixels": np.zeros((3, 64, 64, 3), np.uint8)})).shape
@@ -191,7 +181,7 @@ class ObjectParts(CompactParts):
 
     def inputs(self, observations: Observations) -> Tensor:
         """Crops, centroids, areas and proprioception, float32 [N, features]."""
-        pixels = torch.from_numpy(frames_of_size(observations, self.pixels))
+        pixels = super().inputs(observations)
         padded = functional.pad(pixels, (0, 0) * 3 + (0, -len(pixels) % AT_ONCE))  # sums round alike in every batch
         objects = torch.cat([self.encoder.objects(part.to(self.device)) for part in padded.split(AT_ONCE)])
         if self.architecture.proprio is None:
@@ -202,14 +192,14 @@ class ObjectParts(CompactParts):
         shape = (rows, self.architecture.proprio)
         if "proprio" not in observations or np.shape(observations["proprio"]) != shape:
             raise ReachcostError(
-                f"this model reads a column `proprio` of shape {shape}: add it to the observations, or name the world "
-                "that has it (--task)"
+                f"this model reads a column `proprio` of shape {shape}: add it to the observations, or choose the "
+                "task that has it (--task)"
             )
         proprio = torch.from_numpy(np.asarray(observations["proprio"], np.float32)).to(self.device)
         return (proprio - self.encoder.proprio_mean) / self.encoder.proprio_deviation
 
     def measure(self, observations: Observations) -> None:
-        """Measure background, moving colours and the spread of proprioception on logged rows."""
+        """Measure background, moving colours and the scale of proprioception on logged rows."""
         self.encoder.measure(frames_of_size(observations, self.pixels))
         if self.architecture.proprio is not None:
             proprio = np.asarray(observations["proprio"], np.float64)

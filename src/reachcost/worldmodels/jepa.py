@@ -1,4 +1,4 @@
-"""A joint-embedding predictive world model: frames to latents, latents and action blocks to the next latent.
+"""Joint-embedding predictive world models: an encoder, and a predictor of the next latent from an action block.
 
 LeWM and PLDM share this shape and differ in their training objective (`objectives.py`). There are three kinds of parts:
 `CompactParts` and `ObjectParts` train on a laptop, `PublicParts` is the architecture of the public checkpoints.
@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from functools import cache, cached_property
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -22,6 +22,7 @@ from torch.nn import functional
 
 from reachcost.core.parallel import Traced, join_pools, parallel_map, split_pools
 from reachcost.data.actions import ActionBlocks
+from reachcost.data.observations import frames_of_size
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 
@@ -29,36 +30,38 @@ GROUP = 500
 """Latents that `step` predicts together, and frames that a GPU encodes together."""
 
 
-class Parts(Protocol):
-    """Encoder and predictor of a world model.
+class Parts(nn.Module):
+    """Base class of the encoder and predictor of a world model.
 
     Shapes: N any batch, T frames of a window, D latent size, E size of an action embedding.
     """
 
+    architecture: Any
+    """Dataclass of all sizes."""
     pixels: int
     """Side of the frames that the encoder reads."""
     latent_dim: int
     together: int
     """Frames that a CPU encodes together."""
-    history: int
+    history: int = 1
     """Maximum number of frames that the predictor reads."""
 
     @property
     def device(self) -> torch.device:
         """Device of the weights."""
-        ...
+        return next(self.parameters()).device
 
     def inputs(self, observations: Observations) -> Tensor:
-        """What the encoder reads of N observations [N, ...], on the CPU: frames, or features of them."""
-        ...
+        """What the encoder reads of N observations [N, ...], on the CPU: here frames uint8 [N, pixels, pixels, 3]."""
+        return torch.from_numpy(frames_of_size(observations, self.pixels))
 
     def embed(self, inputs: Tensor) -> Tensor:
-        """Result of `inputs` for N observations -> latents [N, D]."""
-        ...
+        """Encode the result of `inputs` for N observations -> latents [N, D]."""
+        raise NotImplementedError
 
     def embed_actions(self, blocks: Tensor) -> Sequence[Tensor]:
         """Standardised action blocks [..., A] -> embeddings [..., E], one tensor for each layer of the predictor."""
-        ...
+        raise NotImplementedError
 
     def predict(
         self, window: Sequence[Tensor], actions: Sequence[Tensor], kept: Any = None
@@ -71,12 +74,12 @@ class Parts(Protocol):
             kept: Second result for this window without its newest latent.
 
         Returns:
-            The prediction, and what need not be computed again while the window grows.
+            The prediction, and what can be reused while the window grows.
         """
-        ...
+        raise NotImplementedError
 
 
-def predicted_path(parts: Parts, context: Tensor, blocks: Tensor) -> list[Tensor]:
+def predicted_path(parts: Parts | HalfParts, context: Tensor, blocks: Tensor) -> list[Tensor]:
     """Return T + H latents [N, D]: the context [N, T, D], and one after each of the last H of T - 1 + H blocks.
 
     The first T - 1 of the blocks [N, T - 1 + H, A] lie between the frames of the context.
@@ -90,20 +93,11 @@ def predicted_path(parts: Parts, context: Tensor, blocks: Tensor) -> list[Tensor
     return path
 
 
-def rolled_out(parts: Parts, context: Tensor, blocks: Tensor, whole_path: bool = False) -> Tensor:
-    """Roll out a pool of S candidates for each of B episodes, on the device of the arguments.
+def rolled_out(parts: Parts | HalfParts, context: Tensor, blocks: Tensor, whole_path: bool = False) -> Tensor:
+    """Roll out candidates: context [B, T, D], blocks [B, S, T - 1 + H, A] -> last latents [B, S, D].
 
-    On a CPU each pool is rolled out separately, in pieces of equal shape. So a pool depends neither on the other
-    episodes of the batch nor on the number of threads.
-
-    Args:
-        parts: The predicting parts.
-        context: Latents [B, T, D].
-        blocks: Candidates [B, S, T - 1 + H, A].
-        whole_path: Return all T + H latents of each candidate, not only the last one.
-
-    Returns:
-        The last latent of each candidate [B, S, D], or its path [B, S, T + H, D].
+    With `whole_path` all T + H latents [B, S, T + H, D]. On a CPU each pool of S candidates is rolled out in pieces of
+    equal shape, so it depends neither on the other episodes of the batch nor on the number of threads.
     """
 
     def follow(context: Tensor, blocks: Tensor) -> Tensor:
@@ -114,14 +108,14 @@ def rolled_out(parts: Parts, context: Tensor, blocks: Tensor, whole_path: bool =
         starts = context[:, None].expand(-1, blocks.shape[1], -1, -1)
         return follow(starts.flatten(0, 1), blocks.flatten(0, 1)).unflatten(0, blocks.shape[:2])
     pieces = [(context[episode].repeat(len(piece), 1, 1), piece) for episode, piece in split_pools(blocks)]
-    if isinstance(parts, nn.Module):
+    if isinstance(parts, Parts):
         weights = tuple(tensor.data_ptr() for tensor in (*parts.parameters(), *parts.buffers()))
         traced = _TRACED.setdefault(parts, Traced())
         follow = traced.recorded((whole_path, parts.training, weights), follow, *pieces[0])
     return join_pools(parallel_map(lambda piece: follow(*piece), pieces), blocks)
 
 
-_TRACED: WeakKeyDictionary[nn.Module, Traced] = WeakKeyDictionary()
+_TRACED: WeakKeyDictionary[Parts, Traced] = WeakKeyDictionary()
 """Traced rollouts of each model's parts."""
 
 
@@ -138,23 +132,21 @@ class JepaWorldModel:
     """
 
     in_pieces = True
-    """Whether rollouts distribute their pieces among threads; otherwise torch uses all threads for them."""
+    """Rollouts distribute their pieces among threads themselves."""
 
     def __init__(
         self,
-        parts: nn.Module,
+        parts: Parts,
         actions: ActionBlocks,
         clamp: bool = True,
         card: dict[str, Any] | None = None,
         device: str = "cpu",
     ) -> None:
-        self.parts: Any = parts.eval().requires_grad_(False).to(device)
+        self.parts = parts.eval().requires_grad_(False).to(device)
         lay_out(self.parts)
         self.actions, self.clamp, self.card, self.device = actions, clamp, card or {}, torch.device(device)
-        self.latent_dim: int = self.parts.latent_dim
-        self.action_dim = actions.size
-        self.history: int = self.parts.history
-        self.predicting: Any = self.parts
+        self.latent_dim, self.action_dim, self.history = parts.latent_dim, actions.size, parts.history
+        self.predicting: Parts | HalfParts = parts
         """What rolls out: the parts, or the parts in half precision."""
         self._low, self._high = (bound.to(device) for bound in actions.bounds())
 
@@ -195,11 +187,11 @@ class JepaWorldModel:
     def step(self, latents: Tensor, blocks: Tensor) -> Tensor:
         """Predict the latents that follow N latents [N, D] after one action block each [N, A] -> [N, D]."""
         groups = zip(latents.to(self.device).split(GROUP), self._clamped(blocks).split(GROUP), strict=True)
-        return torch.cat(parallel_map(self._follow, list(groups)))
 
-    def _follow(self, group: tuple[Tensor, Tensor]) -> Tensor:
-        latents, blocks = (part[:, None] for part in group)
-        return predicted_path(self.predicting, latents, blocks)[-1]
+        def follow(group: tuple[Tensor, Tensor]) -> Tensor:
+            return predicted_path(self.predicting, group[0][:, None], group[1][:, None])[-1]
+
+        return torch.cat(parallel_map(follow, groups))
 
     def _clamped(self, actions: Tensor) -> Tensor:
         actions = actions.to(self.device)
@@ -220,7 +212,7 @@ class JepaWorldModel:
         if len(actions) != len(context) or blocks < frames_given or actions.shape[3] != self.action_dim:
             raise ReachcostError(
                 f"rollout: actions are {tuple(actions.shape)}: give standardised blocks [B = {len(context)}, S, H, A = "
-                f"{self.action_dim}], {self.actions.length} steps each; `blocks(actions)` makes them of actions"
+                f"{self.action_dim}], {self.actions.length} steps each, as `blocks(actions)` returns"
             )
 
     def blocks(self, actions: np.ndarray) -> Tensor:
@@ -241,9 +233,8 @@ def lay_out(parts: nn.Module) -> None:
 def halved(model: JepaWorldModel) -> JepaWorldModel:
     """Return the same model with rollouts in half precision. The encoder stays in single precision.
 
-    Half precision is faster on most GPUs and slower on most CPUs. `reachcost check --half` reports how much plans
-    change. On a CPU, a separate process tries half precision first, because some CPUs advertise instructions that
-    end the process.
+    It is faster on most GPUs and slower on most CPUs. `reachcost check --half` reports how much plans change. On a CPU,
+    a separate process tries half precision first, because some CPUs advertise instructions that end the process.
 
     >>> from reachcost import load_world_model
     >>> model = load_world_model("lewm-tworoom-3072")

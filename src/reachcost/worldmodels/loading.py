@@ -18,21 +18,21 @@ from reachcost.errors import ReachcostError, require_type
 from reachcost.heads.storage import FORMAT as HEAD
 from reachcost.worldmodels.checkpoints import load_checkpoint
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts, ObjectArchitecture, ObjectParts
-from reachcost.worldmodels.jepa import JepaWorldModel
+from reachcost.worldmodels.jepa import JepaWorldModel, Parts
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 
 BUNDLED = Path(__file__).parent / "zoo"
 """The model in the wheel, and the names of all published models."""
 CHECKOUT = Path(__file__).parents[3] / "zoo"
-"""The other published models, in a checkout of the repository."""
+"""The other published models in a checkout of the repository."""
 PLACE = "REACHCOST_ZOO"
-"""Environment variable: another directory with the others, or `hf://user` for repositories on the Hub."""
+"""Environment variable: a directory with further models, or `hf://user` for repositories on the Hub."""
 FORMAT = "reachcost-world-model/1"
 STATE = "training.pt"
 """File of an unfinished training."""
 LARGEST = 4096
 """Maximum of every size in a config."""
-SIZES = {
+SIZES: dict[str, tuple[type, type[Parts]]] = {
     "compact": (CompactArchitecture, CompactParts),
     "wide": (CompactArchitecture, CompactParts),
     "objects": (ObjectArchitecture, ObjectParts),
@@ -82,16 +82,15 @@ def load_world_model(
 
     Args:
         source: A name that `zoo` lists, a directory that `reachcost train-model` wrote, or a checkpoint of
-            stable-worldmodel: its directory, its file or its id in the cache of that package. A name of `zoo` goes
-            before a directory of that name; write `./name` for the directory. `hf://user/name` is a model of either
-            kind on the Hugging Face Hub; no other source is downloaded.
+            stable-worldmodel: its directory, its file or its id in the cache of that package. `hf://user/name` is a
+            model of either kind on the Hugging Face Hub. Write `./name` for a directory that has a name of `zoo`.
         clamp: Clamp the actions that the predictor reads to the range of the logs. The default is True for models
             trained by reachcost and False for public checkpoints.
         device: Device to compute on; `auto` is a GPU if there is one.
-        logs: Training logs of a public checkpoint, which does not hold the statistics of their actions.
+        logs: Training logs of a public checkpoint, to measure the statistics of the actions.
         actions: These statistics, if they are known.
         trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
-        hub: Client of the Hub for `hf://`, in `source` or in the environment variable `REACHCOST_ZOO`.
+        hub: Client of the Hub for `hf://`.
 
     >>> load_world_model("lewm-tworoom-3072").latent_dim
     192
@@ -100,44 +99,35 @@ def load_world_model(
     device = choose_device(device)
     if source in zoo():
         return read_world_model(published(str(source), hub), clamp is not False, device, name=str(source))
+    checkpoint: Any = {"logs": logs, "actions": actions, "clamp": bool(clamp), "device": device}
     if (repo := Repository.of(source)) is not None:
-        return _from_hub(repo, clamp, device, logs, actions, hub)
+        stored = stored_format(repo.download(FILES[:1], hub))
+        _refuse_head(repo, stored)
+        if stored == FORMAT:
+            model = read_world_model(repo.download(FILES, hub), clamp is not False, device)
+        else:
+            model = load_checkpoint(repo.download((FILES[0], "weights.pt"), hub), **checkpoint)
+        model.card |= {"name": repo.name, "source": str(repo)}
+        return model
     directory = expand_path(source)
-    _require_no_head(directory, stored_format(directory))
+    _refuse_head(directory, stored_format(directory))
     if _is_trained_here(directory):
         return read_world_model(directory, clamp is not False, device)
     try:
-        return load_checkpoint(
-            source, logs=logs, actions=actions, clamp=bool(clamp), device=device, trust_pickle=trust_pickle
-        )
+        return load_checkpoint(source, **checkpoint, trust_pickle=trust_pickle)
     except ReachcostError as error:
         if directory.exists():
             raise
         raise ReachcostError(f"{error}; models with a name are {', '.join(zoo())}") from error
 
 
-def _from_hub(
-    repo: Repository, clamp: bool | None, device: str, logs: Logs | None, actions: ActionBlocks | None, hub: Hub | None
-) -> JepaWorldModel:
-    config = FILES[:1]
-    kind = stored_format(repo.download(config, hub))
-    _require_no_head(repo, kind)
-    if kind == FORMAT:
-        model = read_world_model(repo.download(FILES, hub), clamp is not False, device)
-    else:
-        directory = repo.download((*config, "weights.pt"), hub)
-        model = load_checkpoint(directory, logs=logs, actions=actions, clamp=bool(clamp), device=device)
-    model.card |= {"name": repo.name, "source": str(repo)}
-    return model
-
-
-def _require_no_head(where: object, kind: str | None) -> None:
-    if kind == HEAD:
-        raise ReachcostError(f"{where} is a head, not a world model: rc.load_head loads it, --head takes it")
+def _refuse_head(where: object, stored: str | None) -> None:
+    if stored == HEAD:
+        raise ReachcostError(f"{where} is a head, not a world model: load it by rc.load_head, or pass it as --head")
 
 
 def _is_trained_here(directory: Path) -> bool:
-    """Whether `train_world_model` wrote this directory, finished or not."""
+    """Whether `train_world_model` wrote this directory."""
     files = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
     return "weights.safetensors" in files or {name for name in files if name.endswith(".pt")} == {STATE}
 

@@ -4,14 +4,14 @@ Both objectives predict the next latent and have a term against collapse. LeWM u
 batch of latents should look like a standard normal variable. PLDM uses variance and covariance (VICReg), temporal
 alignment and inverse dynamics. Weights are those of the public training scripts.
 
-The first phase trains all parts together; most of its work is encoding frames. The second trains the predictor alone on
-latents that are encoded once, so it learns from many more transitions in the same time.
+The first phase trains all parts together. The second trains the predictor alone on latents that are encoded once, so it
+learns from many more transitions in the same time.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import torch
@@ -22,16 +22,14 @@ from torch.optim import AdamW
 
 from reachcost.core.seeding import generator, torch_seed
 from reachcost.errors import ReachcostError, require_numbers
-from reachcost.worldmodels.compact import CompactParts
-from reachcost.worldmodels.jepa import predicted_path
-from reachcost.worldmodels.public import PublicParts
+from reachcost.worldmodels.jepa import Parts, predicted_path
 from reachcost.worldmodels.windows import Windows
 
 Size = Literal["compact", "wide", "objects", "paper"]
 KNOTS = 17
 SPAN = 3.0
 MOVING = 0.5
-"""Share of a latent's variance for what moves within a world, when there are several worlds."""
+"""Share of a latent's variance within a world, when there are several worlds."""
 BATCH_NORM_BATCHES = 32
 ENCODED_TOGETHER = 1024
 
@@ -42,8 +40,8 @@ class TrainingPlan:
 
     kind: Literal["lewm", "pldm"] = "lewm"
     size: Size = "compact"
-    """`compact` for two CPU cores; `wide` the same for logs of many worlds, `objects` for worlds of few moving colours;
-    `paper` is the public ViT-tiny at 224 px, for a GPU."""
+    """`compact` for two CPU cores, `wide` for logs of many worlds, `objects` for worlds of few moving colours, `paper`
+    for the public ViT-tiny at 224 px on a GPU."""
     seed: int = 3072
     steps: int = 3000
     """Updates of all parts together."""
@@ -53,8 +51,7 @@ class TrainingPlan:
     """Windows per update. SIGReg grows with it."""
     worlds: int = 0
     """Number of worlds per update, with equally many windows each, for logs of several worlds (column `world_idx`).
-    SIGReg is then also computed within each world; otherwise constant differences between worlds fill the latent. 0
-    mixes all windows."""
+    SIGReg is then also computed within each world. 0 mixes all windows."""
     frames: int = 4
     """Frames of a window, one action block apart."""
     transitions: int = 1024
@@ -75,7 +72,7 @@ class TrainingPlan:
     projections: int = 512
     """Random directions of SIGReg."""
     holdout: float = 0.05
-    """Share of the episodes, the last ones, that are used for validation only."""
+    """Share of the episodes, the last ones, for validation only."""
     validate_every: int = 500
     """Updates between validations. Each saves the state from which a training is resumed."""
     threads: int = 2
@@ -101,19 +98,18 @@ class TrainingPlan:
             )
 
     @classmethod
-    def paper(cls, **options: Any) -> TrainingPlan:
-        """Settings of the public training script: about ten passes over its data, all parts together."""
-        plan = cls(size="paper", steps=50_000, refinement=0, learning_rate=5e-5, warmup=500, validate_every=2000)
-        return replace(plan, **options)
-
-    @classmethod
     def of_size(cls, size: Size) -> TrainingPlan:
-        """Default settings of a size."""
-        if size == "wide":
-            return cls(size=size, steps=6000, refinement=10_000, worlds=16, ahead=3)
-        if size == "objects":
-            return cls(size=size, steps=1500, refinement=6000, refinement_rate=6e-3, validate_every=1000)
-        return cls.paper() if size == "paper" else cls()
+        """Default settings of a size; those of `paper` are about ten passes over the data of the public script."""
+        return cls(size=size, **SETTINGS[size])
+
+
+SETTINGS: dict[Size, dict[str, Any]] = {
+    "compact": {},
+    "wide": {"steps": 6000, "refinement": 10_000, "worlds": 16, "ahead": 3},
+    "objects": {"steps": 1500, "refinement": 6000, "refinement_rate": 6e-3, "validate_every": 1000},
+    "paper": {"steps": 50_000, "refinement": 0, "learning_rate": 5e-5, "warmup": 500, "validate_every": 2000},
+}
+"""Settings of each size that are not the default."""
 
 
 def sigreg(latents: Tensor, directions: Tensor) -> Tensor:
@@ -183,14 +179,14 @@ def lewm_loss(
 ) -> dict[str, Tensor]:
     """Losses of LeWM: latents [N, T, D], predictions [N, T - 1, D] of those after the first, directions [D, P].
 
-    With several worlds, N windows are sorted by world. SIGReg is then also computed on the differences from the mean of
-    each world. Otherwise differences between worlds, which never move and are easy to predict, would fill the latent.
+    With several worlds, windows are sorted by world, and SIGReg is also computed on differences from the mean of each
+    world. Otherwise differences between worlds, which are constant and easy to predict, would fill the latent.
     """
     prediction = functional.mse_loss(predicted, latents[:, 1:])
     regular = sigreg(latents.transpose(0, 1), directions)
     if worlds:
-        alike = latents.reshape(worlds, -1, latents.shape[-1])
-        moving = (alike - alike.mean(1, keepdim=True)).view_as(latents) / MOVING**0.5
+        by_world = latents.reshape(worlds, -1, latents.shape[-1])
+        moving = (by_world - by_world.mean(1, keepdim=True)).view_as(latents) / MOVING**0.5
         regular = (regular + sigreg(moving.transpose(0, 1), directions)) / 2
     return {"loss": prediction + weight * regular, "prediction": prediction, "sigreg": regular}
 
@@ -222,7 +218,7 @@ def pldm_loss(
 
 
 def _off_diagonal(centred: Tensor) -> Tensor:
-    """Mean square of the covariances between different components, per time step: [N, T, D] -> scalar."""
+    """Mean square of the covariances between different components of centred latents [N, T, D] -> scalar."""
     count, _, width = centred.shape
     covariance = torch.einsum("nti,ntj->tij", centred, centred) / (count - 1)
     squares = covariance.square().sum((1, 2)) - covariance.diagonal(dim1=1, dim2=2).square().sum(1)
@@ -236,7 +232,7 @@ class Phase(ABC):
 
     def __init__(
         self,
-        parts: CompactParts | PublicParts,
+        parts: Parts,
         plan: TrainingPlan,
         trained: list[nn.Module],
         inverse: nn.Module | None = None,
@@ -292,7 +288,7 @@ class Joint(Phase):
 
     name = "joint"
 
-    def __init__(self, parts: CompactParts | PublicParts, plan: TrainingPlan, windows: Windows) -> None:
+    def __init__(self, parts: Parts, plan: TrainingPlan, windows: Windows) -> None:
         self._windows = windows
         width, block = parts.latent_dim, windows.blocks.size
         inverse = nn.Sequential(nn.Linear(2 * width, 512), nn.ReLU(), nn.Linear(512, block)).to(plan.device)
@@ -319,7 +315,7 @@ class Refinement(Phase):
 
     name = "refinement"
 
-    def __init__(self, parts: CompactParts | PublicParts, plan: TrainingPlan, windows: Windows) -> None:
+    def __init__(self, parts: Parts, plan: TrainingPlan, windows: Windows) -> None:
         encoding = ("encoder", "projector")
         super().__init__(parts, plan, [part for name, part in parts.named_children() if name not in encoding])
         self.rate = plan.refinement_rate

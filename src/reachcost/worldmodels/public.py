@@ -1,7 +1,7 @@
 """The architecture of the public LeWM and PLDM checkpoints, in plain torch.
 
-A vision transformer reads a 224 px frame. A projector turns its CLS token into the latent. A causal transformer, whose
-blocks the actions modulate (AdaLN-zero), predicts the next latent. Modules and parameters have the public names (in the
+A vision transformer reads a 224 px frame, and a projector maps its CLS token to the latent. A causal transformer,
+modulated by the actions (AdaLN-zero), predicts the next latent. Modules and parameters have the public names (in the
 ViT those of transformers 5), so a public state dict loads unchanged.
 """
 
@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from reachcost.data.observations import frames_of_size
-from reachcost.protocols import Observations
+from reachcost.worldmodels.jepa import Parts
 from reachcost.worldmodels.public_predictor import Kept, Predictor
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -67,20 +66,21 @@ class PublicArchitecture:
     """Dropout of the predictor's inputs."""
 
 
-class PublicParts(nn.Module):
-    """Encoder, projector, action encoder and predictor; see `reachcost.worldmodels.jepa.Parts`.
+class PublicParts(Parts):
+    """Encoder, projector, action encoder and predictor.
 
     >>> parts = PublicParts(PublicArchitecture(image_size=56, encoder_depth=1, depth=1)).eval()
     >>> parts.embed(torch.zeros(2, 56, 56, 3, dtype=torch.uint8)).shape
     torch.Size([2, 192])
     """
 
+    together = 1  # a frame is 257 tokens, enough for a matrix product
+
     def __init__(self, architecture: PublicArchitecture) -> None:
         super().__init__()
         self.architecture = architecture
         self.pixels, self.latent_dim = architecture.image_size, architecture.latent_dim
         self.history = architecture.history
-        self.together = 1  # a frame is 257 tokens, enough for a matrix product
         # On the CPU even when the parts are built on the meta device, because no state dict holds these two.
         self.register_buffer("mean", torch.tensor(IMAGENET_MEAN, device="cpu"), persistent=False)
         self.register_buffer("std", torch.tensor(IMAGENET_STD, device="cpu"), persistent=False)
@@ -94,17 +94,8 @@ class PublicParts(nn.Module):
         self.pred_proj = _projector(width, architecture.pred_proj_hidden, width, architecture.pred_proj_norm)
         self.register_load_state_dict_post_hook(_fold_again)
 
-    @property
-    def device(self) -> torch.device:
-        """Device of the weights."""
-        return next(self.parameters()).device
-
-    def inputs(self, observations: Observations) -> Tensor:
-        """Frames uint8 [N, image_size, image_size, 3]."""
-        return torch.from_numpy(frames_of_size(observations, self.pixels))
-
     def embed(self, inputs: Tensor) -> Tensor:
-        """Frames from `inputs` -> latents [N, D]."""
+        """Frames uint8 [N, image_size, image_size, 3] -> latents [N, D]."""
         scaled = (inputs.float() / 255 - self.get_buffer("mean")) / self.get_buffer("std")
         return self.projector(self.encoder(scaled.permute(0, 3, 1, 2).contiguous()))
 
@@ -115,7 +106,7 @@ class PublicParts(nn.Module):
     def predict(
         self, window: Sequence[Tensor], actions: Sequence[Tensor], kept: Kept | None = None
     ) -> tuple[Tensor, Kept | None]:
-        """Next latent after a window of latents [N, D]; see `reachcost.worldmodels.jepa.Parts`."""
+        """Next latent [N, D] after a window."""
         following, kept = self.predictor(window, actions, kept)
         return self.pred_proj(following), kept
 

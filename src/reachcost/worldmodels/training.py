@@ -1,7 +1,7 @@
-"""Training a world model on logs: one loop for LeWM and PLDM, for parts of every size.
+"""Training of a world model on logs: one loop for LeWM and PLDM, for parts of every size.
 
-Weights are kept by held-out prediction, never by planning success. The random numbers of an update depend on its number
-only, so a resumed training gives the same weights.
+The weights with the best held-out prediction are kept. The random numbers of an update depend on its number only, so a
+resumed training gives the same weights.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import csv
 import io
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -33,7 +33,7 @@ from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 from reachcost.results.records import exclusive
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts, ObjectArchitecture, ObjectParts
-from reachcost.worldmodels.jepa import JepaWorldModel
+from reachcost.worldmodels.jepa import JepaWorldModel, Parts
 from reachcost.worldmodels.loading import FORMAT, STATE, read_world_model
 from reachcost.worldmodels.objectives import Joint, Phase, Refinement, TrainingPlan
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
@@ -70,7 +70,7 @@ def train_world_model(
         out: The directory.
         plan: Settings of the training.
         progress: True reports progress.
-        coordinates: What the probe of the model card reads of a state; by default every number of it.
+        coordinates: Function from states to the numbers that the probe of the model card reads; by default all.
     """
     require_logs(logs)
     plan, progress, out = plan or TrainingPlan(), as_progress(progress), Path(out)
@@ -88,7 +88,7 @@ def train_world_model(
 
 
 class Training:
-    """A training before its first update: parts, windows, phase, and the origin that its record states."""
+    """The state of a training: parts, windows, phase, and the origin that its record states."""
 
     def __init__(self, logs: Logs, plan: TrainingPlan) -> None:
         self.plan = plan
@@ -98,7 +98,8 @@ class Training:
         stop = len(logs) - held_out
         self.blocks = ActionBlocks.of(logs, plan.action_block)
         torch.manual_seed(torch_seed(plan.seed, "world-model"))
-        self.parts = build(plan, self.blocks.size, _sample(logs, stop)).to(plan.device)
+        rows = generator(0, "measured").permutation(int(logs.offsets[stop]))[:MEASURED]
+        self.parts = build(plan, self.blocks.size, logs.observations(np.sort(rows))).to(plan.device)
         windows = {"logs": logs, "blocks": self.blocks, "read": self.parts.inputs}
         self.train = Windows(**windows, count=plan.frames, first=0, stop=stop)
         self.held_out = Windows(**windows, count=HORIZON + 1, first=stop, stop=len(logs))
@@ -137,24 +138,17 @@ class Training:
         return {**self.origin, "best_step": chosen["step"], "metrics": metrics, "seconds": round(seconds)}
 
 
-def build(plan: TrainingPlan, action_dim: int, sample: Observations) -> CompactParts | PublicParts:
+def build(plan: TrainingPlan, action_dim: int, sample: Observations) -> Parts:
     """Return new parts of the planned size; `ObjectParts` measure a sample of the logs."""
-    if plan.size == "compact":
-        return CompactParts(CompactArchitecture(action_dim=action_dim))
-    if plan.size == "wide":
-        return CompactParts(CompactArchitecture.wide(action_dim))
+    if plan.size == "paper":
+        return PublicParts(PublicArchitecture(action_dim=action_dim, history=1))
     if plan.size == "objects":
         proprio = np.asarray(sample["proprio"]).shape[1] if "proprio" in sample else None
         parts = ObjectParts(ObjectArchitecture(action_dim=action_dim, proprio=proprio))
         parts.measure(sample)
         return parts
-    return PublicParts(PublicArchitecture(action_dim=action_dim, history=1))
-
-
-def _sample(logs: Logs, stop: int) -> Observations:
-    """Some rows of the episodes before one."""
-    rows = int(logs.offsets[stop])
-    return logs.observations(np.sort(generator(0, "measured").permutation(rows)[:MEASURED]))
+    wide = plan.size == "wide"
+    return CompactParts(CompactArchitecture.wide(action_dim) if wide else CompactArchitecture(action_dim))
 
 
 def _train(training: Training, state: Path, progress: Progress) -> tuple[Curve, dict[str, Tensor]]:
@@ -164,15 +158,15 @@ def _train(training: Training, state: Path, progress: Progress) -> tuple[Curve, 
     curve, best = restore_state(training, state)
     done = int(curve[-1]["step"]) if curve else 0
     progress.step(f"{plan.kind} {plan.seed}")
-    span = _Span()
+    losses, began = [], time.perf_counter()
     for step in progress.track(range(done + 1, total + 1), ""):
         training.enter(step)
-        losses = training.update(step)
-        if not math.isfinite(losses["loss"]):
-            raise ReachcostError(f"the loss became {losses['loss']} in update {step}: lower the learning rate")
-        span.add(losses)
+        losses.append(training.update(step))
+        if not math.isfinite(losses[-1]["loss"]):
+            raise ReachcostError(f"the loss became {losses[-1]['loss']} in update {step}: lower the learning rate")
         frames = plan.windows * plan.frames if step <= plan.steps else 2 * plan.transitions
-        progress.note(f"loss {span.means()['loss']:.3f} {span.count * frames / span.seconds:,.0f} frames/s")
+        seconds = time.perf_counter() - began
+        progress.note(f"loss {_mean(losses)['loss']:.3f} {len(losses) * frames / seconds:,.0f} frames/s")
         if step % plan.validate_every == 0 or step in (plan.steps, total):
             errors = training.validate()
             if not math.isfinite(errors["rollout"]):
@@ -181,30 +175,15 @@ def _train(training: Training, state: Path, progress: Progress) -> tuple[Curve, 
                 )
             if not curve or errors["rollout"] < min(before["rollout"] for before in curve):
                 best = copy.deepcopy(training.parts.state_dict())
-            curve.append({"step": step, **span.means(), **errors, "seconds": span.seconds})
+            curve.append({"step": step, **_mean(losses), **errors, "seconds": time.perf_counter() - began})
             save_state(training, state, curve, best)
-            span = _Span()
+            losses, began = [], time.perf_counter()
     return curve, best
 
 
-class _Span:
-    """Losses and time between two validations."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._sums: dict[str, float] = {}
-        self._began = time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        return time.perf_counter() - self._began
-
-    def add(self, losses: dict[str, float]) -> None:
-        self.count += 1
-        self._sums = {name: self._sums.get(name, 0.0) + value for name, value in losses.items()}
-
-    def means(self) -> dict[str, float]:
-        return {name: total / self.count for name, total in self._sums.items()}
+def _mean(losses: list[dict[str, float]]) -> dict[str, float]:
+    """Mean of each loss, summed in the order of the updates."""
+    return {name: sum(each[name] for each in losses) / len(losses) for name in losses[0]}
 
 
 def _schedule(step: int, length: int, warmup: int) -> float:
@@ -290,12 +269,12 @@ def _finished(out: Path, origin: dict[str, Any]) -> JepaWorldModel:
 
 def write_world_model(
     directory: Path,
-    parts: CompactParts | PublicParts,
+    parts: Parts,
     actions: ActionBlocks,
     training: dict[str, Any],
-    curve: Sequence[dict[str, float]],
+    curve: Curve,
 ) -> None:
-    """Write a trained model into an existing directory. `config.json` comes last; without it nothing is loaded."""
+    """Write a trained model into an existing directory."""
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(curve[0]), lineterminator="\n")
     writer.writeheader()

@@ -1,4 +1,4 @@
-"""Windows of logged frames and the action blocks between them, and the errors of a world model on held-out windows."""
+"""Windows of logged frames and action blocks, and errors of a world model on held-out windows."""
 
 from __future__ import annotations
 
@@ -26,15 +26,9 @@ Coordinates = Callable[[np.ndarray], np.ndarray]
 
 
 class Windows:
-    """All windows of T frames, one action block apart, within a range of episodes.
+    """All windows of T = `count` frames, one action block apart, within the episodes from `first` to `stop`.
 
-    Args:
-        logs: The logs.
-        blocks: Length and statistics of an action block.
-        read: Makes encoder inputs of observations; `Parts.inputs`.
-        count: T, frames of a window.
-        first: First episode.
-        stop: Episode after the last one.
+    `read` maps observations to encoder inputs, see `Parts.inputs`.
 
     >>> from reachcost import make_task
     >>> from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
@@ -64,14 +58,14 @@ class Windows:
         return Windows(self.logs, self.blocks, self._read, count, *self._episodes)
 
     def sample(self, size: int, rng: np.random.Generator, worlds: int = 0) -> tuple[Tensor, Tensor]:
-        """Read `size` windows sampled uniformly, or equally many from each of `worlds` worlds, sorted by world."""
+        """`read` random windows: uniform ones, or equally many from each of `worlds` worlds, sorted by world."""
         if not worlds:
             return self.read(self.starts[rng.integers(len(self.starts), size=size)])
         groups = self._worlds
         if len(groups) < worlds:
             raise ReachcostError(
-                f"the training logs have {len(groups)} worlds, but an update needs {worlds}: log more worlds, or train "
-                f"with fewer (--worlds {len(groups)}, or 0 to mix all)"
+                f"the training logs have {len(groups)} worlds, but worlds is {worlds}: log more worlds, or train with "
+                f"--worlds {len(groups)}, or 0 to mix all"
             )
         chosen = rng.choice(len(groups), worlds, replace=False)
         return self.read(np.concatenate([rng.choice(groups[world], size // worlds) for world in chosen]))
@@ -126,9 +120,9 @@ def state_error(
     fit_rows: int = 16_000,
     count: int = 4_000,
 ) -> dict[str, float]:
-    """Errors of a linear probe that reads the logged state from latents, fitted on training rows, on held-out rows.
+    """Errors of a linear probe of the logged state, fitted on training rows, on held-out rows.
 
-    `probe_*` are errors on encoded frames, `rollout_rmse` on the last prediction of a window; units of the state.
+    `probe_*` are errors on encoded frames, `rollout_rmse` on the last prediction of a window, in units of the state.
     """
     states = np.asarray(train.logs.columns["state"])
     states = states if coordinates is None else coordinates(states)
