@@ -226,8 +226,8 @@ def test_settled_batch_norm_statistics_are_those_of_the_data(logs: Logs) -> None
         made.train.sample(TINY.windows, generator(TINY.seed, "batch-norm", batch))[0]
         for batch in range(objectives.BATCH_NORM_BATCHES)
     ]
-    first, norm, *_ = made.parts.projector.children()
-    features = first(made.parts.encoder(torch.cat(seen)))
+    first, norm, *_ = made.parts.get_submodule("projector").children()
+    features = first(made.parts.get_submodule("encoder")(torch.cat(seen)))
     assert torch.allclose(norm.get_buffer("running_mean"), features.mean(0), atol=1e-4)
 
 

@@ -325,9 +325,9 @@ def test_action_statistics_are_measured_as_in_the_public_scripts(saved: tuple[An
 
 
 def test_missing_or_foreign_action_statistics_are_refused(saved: tuple[Any, Path]) -> None:
-    with pytest.raises(ReachcostError, match="logs=.*actions="):
+    with pytest.raises(ReachcostError, match="--logs"):
         load_checkpoint(saved[1])
-    with pytest.raises(ReachcostError, match="have 10 numbers, which is no multiple of the 3 in the logs"):
+    with pytest.raises(ReachcostError, match="multiple of the 3"):
         load_checkpoint(saved[1], logs=Logs({"action": np.random.default_rng(0).normal(size=(9, 3))}, np.array([9])))
     with pytest.raises(ReachcostError, match="no column 'action'"):
         load_checkpoint(saved[1], logs=Logs({"state": np.zeros((9, 3))}, np.array([9])))
