@@ -28,10 +28,9 @@ from reachcost.experiments.cells.schedule import TableRequest
 from reachcost.experiments.rows import RowPlan
 from reachcost.experiments.tables import TablePlan, plain_rows
 from reachcost.heads.storage import write_head
-from reachcost.report.audited import audited
-from reachcost.report.look import Parts, _coarse, look
+from reachcost.report.drawing import SceneParts, _coarse, draw_audit, draw_scene
 from reachcost.report.material import Loop, Material, loops_of, numbered
-from reachcost.report.scene import Episode, Field, Scene, beside, read_scene
+from reachcost.report.scene import Episode, Field, Scene, read_scene, scene_file
 from reachcost.report.studied import scene_of
 from reachcost.report.success import SuccessRate, best_repair
 from reachcost.report.training import Training
@@ -49,7 +48,7 @@ POOL = {"candidates": 8, "candidate_horizon": 2, "candidate_seed": 5}
 @pytest.fixture(scope="module")
 def scene(world: rc.tasks.TwoRoom, lewm: JepaWorldModel) -> Scene:
     runs = straight_runs(world, world.evaluation_set("high-distance").spread(4))
-    return look(Parts(world, lewm, COSTS, runs))
+    return draw_scene(SceneParts(world, lewm, COSTS, runs))
 
 
 def words(page: str) -> str:
@@ -158,8 +157,8 @@ def test_a_world_without_frames_or_plane_has_nothing_to_replay() -> None:
         def render(self, states: np.ndarray) -> np.ndarray:
             return np.zeros((len(states), 8, 8, 3), np.float32)
 
-    assert "replay" in look(Parts(Faint(), runs=ring_runs(Faint()))).without
-    drawn = look(Parts(Blind(), runs=ring_runs(Blind())))
+    assert "replay" in draw_scene(SceneParts(Faint(), runs=ring_runs(Faint()))).without
+    drawn = draw_scene(SceneParts(Blind(), runs=ring_runs(Blind())))
     assert drawn.without["replay"] == "The task 'ring' is no plane and draws no frames: write its `plane` or `render`."
 
 
@@ -172,7 +171,7 @@ def test_nothing_is_no_report() -> None:
 
 def test_a_head_that_was_audited_on_logs_alone_stands_beside_latent_distance(model: rc.tasks.ExactTopoNav) -> None:
     audit = made_audit(evaluation_set=None, cost="HeadCost", heads=[{}])
-    seen = audited(audit, model, ring_latents(Ring()), COSTS["head"], None, None, rc.CEM())
+    seen = draw_audit(audit, model, ring_latents(Ring()), COSTS["head"], None, None, rc.CEM())
     assert [one.cost for one in seen.neighbourhoods[0].nearest] == ["raw", "head"]
 
 
@@ -195,7 +194,7 @@ def test_maps_know_the_numbers_of_their_episodes_and_where_no_way_leads(
             return np.where(found < 9, found, np.inf)
 
     some = evaluation.subset(np.arange(5, 9))
-    seen = look(Parts(Parted(), rc.tasks.ExactTopoNav(Parted()), {"raw": rc.LatentMSE()}, evaluation=some))
+    seen = draw_scene(SceneParts(Parted(), rc.tasks.ExactTopoNav(Parted()), {"raw": rc.LatentMSE()}, evaluation=some))
     assert [one.number for one in seen.episodes] == some.episodes.tolist()
     assert all(one.fields["oracle"].high < 9 for one in seen.episodes)
 
@@ -256,8 +255,8 @@ def test_a_page_stays_below_its_limit_and_says_what_it_left_out(scene: Scene, mo
 def test_an_audit_on_disk_makes_the_page_that_it_made_at_once(scene: Scene, tmp_path: Path) -> None:
     file = tmp_path / "raw.json"
     write_audit(made_audit(), file, command="reachcost audit --model m")
-    scene.write(beside(file))
-    assert read_scene(beside(file)) == scene
+    scene.write(scene_file(file))
+    assert read_scene(scene_file(file)) == scene
     assert read_audit(file).verdict == "ranking"
     said = words(rc.Report(file).html())
     assert "The terminal cost buries good candidates." in said

@@ -13,7 +13,7 @@ import torch
 from playwright.sync_api import Browser, Page, expect
 
 import reachcost as rc
-from reachcost.report.look import Parts, look
+from reachcost.report.drawing import SceneParts, draw_scene
 from reachcost.worldmodels.jepa import JepaWorldModel
 from tests.browser import (
     opened,
@@ -170,7 +170,7 @@ def test_a_world_with_frames_alone_is_replayed(browser: Browser, tmp_path: Path)
 def test_hostile_names_are_shown_and_do_nothing(browser: Browser, world: rc.tasks.TwoRoom, tmp_path: Path) -> None:
     runs = straight_runs(world, world.evaluation_set("high-distance").spread(2), ("raw", HOSTILE))
     runs = replace(runs, category=np.where(runs.success, "success", HOSTILE))
-    scene = look(Parts(world, runs=runs))
+    scene = draw_scene(SceneParts(world, runs=runs))
     report = rc.Report(made_table(HOSTILE, HOSTILE, HOSTILE), scene, title=HOSTILE)
     shown = "</script><img src=x onerror=alert(1)>&lt;⟨1B⟩[31m⟨202E⟩[bold]"
     with opened(browser, report.save(tmp_path / "odd.html").as_uri()) as page:

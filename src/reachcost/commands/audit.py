@@ -79,10 +79,10 @@ def audit(
     from reachcost.costs.latent import HeadCost, LatentMSE
     from reachcost.data.latents import encode_logs
     from reachcost.heads.storage import load_head
-    from reachcost.report.audited import audited
+    from reachcost.report.drawing import draw_audit
     from reachcost.report.material import Material
     from reachcost.report.report import Report
-    from reachcost.report.scene import beside, read_scene
+    from reachcost.report.scene import read_scene, scene_file
 
     use_device(device)
     if out is not None:
@@ -90,7 +90,7 @@ def audit(
             raise ReachcostError(f"--out {out} is the file of the rows: name a JSON file, its rows go next to it")
         require_new(out)
         _require_left(rows_path(out), read_rows)
-        _require_left(beside(out), read_scene)
+        _require_left(scene_file(out), read_scene)
         require_writable(out.parent)
     require_page(report)
     progress = ConsoleProgress(console)
@@ -124,14 +124,14 @@ def audit(
     scene = None
     if out is not None or report is not None:
         progress.step("scene")
-        scene = audited(found, loaded, latents, cost, simulator, goals, planner)
+        scene = draw_audit(found, loaded, latents, cost, simulator, goals, planner)
     if out is not None and scene is not None:
         make_directory(out.parent, out)
         with lock_directory(out.parent):
             require_new(out)  # another audit may have finished first
-            scene.write(beside(out))
+            scene.write(scene_file(out))
             write_audit(found, out, command=command_line())
-        told = f"record: {out}, its rows: {rows_path(out)}, what a report draws: {beside(out)}"
+        told = f"record: {out}, its rows: {rows_path(out)}, what a report draws: {scene_file(out)}"
         console.print(told, highlight=False, soft_wrap=True)
     if report is not None and scene is not None:
         commands = Material(commands=(command_line(),))

@@ -16,25 +16,24 @@ from reachcost.tasks.contract import Task
 SIDE = 112
 """Pixels of the longer side of a frame."""
 COLOURS = 256
+"""Maximum number of colours of a PNG."""
 
 
-def drawn(task: Task, states: np.ndarray) -> np.ndarray | None:
-    """Frames of states, uint8 [N, height, width, 3], if the task draws any: as people see them, or as models do."""
-    return pixels_of({"pixels": task.render(states)} if task.offers("render") else task.observe(states))
+def rendered(task: Task, states: np.ndarray) -> np.ndarray | None:
+    """Frames of states, uint8 [N, height, width, 3], from `render` or else from the observations; None if neither."""
+    return frames_of({"pixels": task.render(states)} if task.offers("render") else task.observe(states))
 
 
-def pixels_of(observations: Observations) -> np.ndarray | None:
-    """The frames among observations, if there are any."""
-    if "pixels" not in observations:
-        return None
-    pixels = np.asarray(observations["pixels"])
+def frames_of(observations: Observations) -> np.ndarray | None:
+    """The frames among observations, or None."""
+    pixels = np.asarray(observations.get("pixels", ()))
     return pixels if pixels.dtype == np.uint8 and pixels.ndim == 4 and pixels.shape[3] == 3 else None
 
 
-def strip(frames: np.ndarray, side: int = SIDE) -> Strip:
-    """Frames uint8 [N, height, width, 3] as one picture; few colours are kept exactly, many as a photograph.
+def frame_strip(frames: np.ndarray, side: int = SIDE) -> Strip:
+    """Frames uint8 [N, height, width, 3] as one picture: the smaller of a PNG and a JPEG.
 
-    >>> strip(np.zeros((5, 224, 112, 3), np.uint8)).columns
+    >>> frame_strip(np.zeros((5, 224, 112, 3), np.uint8)).columns
     3
     """
     scale = min(1.0, side / max(frames.shape[1:3]))

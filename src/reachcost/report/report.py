@@ -16,8 +16,8 @@ from reachcost.errors import ReachcostError, refuse
 from reachcost.heads.base import LearnedHead
 from reachcost.planning.control import ControlRuns
 from reachcost.protocols import TerminalCost, WorldModel
+from reachcost.report.drawing import SceneParts, draw_scene
 from reachcost.report.headline import headline
-from reachcost.report.look import Parts, look
 from reachcost.report.material import Material, loops_of, ranks_of
 from reachcost.report.page import render
 from reachcost.report.panels import panels
@@ -70,7 +70,7 @@ class Report:
             ran = [part.runs if isinstance(part, Audit) else part for part in parts]
             loops = [runs for runs in ran if isinstance(runs, ControlRuns)]
             runs = reduce(ControlRuns.beside, loops) if loops else None
-            scene = look(Parts(task, model, costs or {}, runs, evaluation, logs))
+            scene = draw_scene(SceneParts(task, model, costs or {}, runs, evaluation, logs))
             self.material += Material(scenes=(scene,))
         if self.material.is_empty:
             raise ReachcostError(
@@ -142,8 +142,8 @@ def _smaller(material: Material) -> Iterator[Material]:
     if scene is not None:
         everyone = len(scene.episodes)
         for count in sorted({max(1, everyone // 2), max(1, everyone // 4)} - {everyone}, reverse=True):
-            yield _with(material, scene.fewer(count), f"Only {count} episodes are shown, {said}.")
-        scene = scene.fewer(2).without_frames()
+            yield _with(material, scene.first_episodes(count), f"Only {count} episodes are shown, {said}.")
+        scene = scene.first_episodes(2).without_frames()
         material = _with(material, scene, f"Only {len(scene.episodes)} episodes are shown, without frames, {said}.")
         yield material
     for count in (40, 10, 3, 0):

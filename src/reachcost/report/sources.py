@@ -21,7 +21,7 @@ from reachcost.experiments.registry import all_tables
 from reachcost.heads.storage import FORMAT as HEAD
 from reachcost.report.material import Loop, Material, Record, numbered
 from reachcost.report.scene import FORMAT as SCENE
-from reachcost.report.scene import beside, read_scene
+from reachcost.report.scene import read_scene, scene_file
 from reachcost.report.training import Training
 from reachcost.results.pack import find_pack
 from reachcost.results.records import Run, is_recorded, read_run, run_paths
@@ -54,7 +54,7 @@ def read_source(path: Path) -> Material:
         return _directory(path)
     document = read_record(path) if path.suffix == ".json" else None
     if is_audit(document):
-        scenes = (read_scene(beside(path)),) if beside(path).exists() else ()
+        scenes = (read_scene(scene_file(path)),) if scene_file(path).exists() else ()
         audit = read_audit(path)
         told = audit.settings.get("command")
         commands = (told,) if isinstance(told, str) else ()

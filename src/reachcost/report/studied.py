@@ -13,7 +13,7 @@ from reachcost.errors import ReachcostError
 from reachcost.experiments.experiment import Experiment, Recording
 from reachcost.experiments.runs import ControlRun, closed_loop
 from reachcost.experiments.study import Member, Setting
-from reachcost.report.look import Outcomes, Parts, choose, groups_of, look
+from reachcost.report.drawing import Outcomes, SceneParts, choose_episodes, draw_scene, groups_of
 from reachcost.report.material import Material
 from reachcost.report.scene import Scene
 from reachcost.report.sources import read_runs
@@ -65,7 +65,7 @@ def _looked_at(experiment: Recording, table: ResultTable) -> Scene:
     task, goals = experiment.place(settings[0].evaluation)
     rows = [experiment.read(ControlRun(setting)).table() for setting in settings]
     recorded = Outcomes(*(np.stack([one[name].to_numpy() for one in rows]) for name in Outcomes._fields))
-    shown = choose(recorded, groups_of(task, goals.starts, goals.goals), EPISODES)
+    shown = choose_episodes(recorded, groups_of(task, goals.starts, goals.goals), EPISODES)
     # Random streams belong to the episode, so each runs here exactly as it did among all others.
     some = goals.subset(np.sort(shown))
     experiment.progress.step("report, some episodes")
@@ -73,7 +73,7 @@ def _looked_at(experiment: Recording, table: ResultTable) -> Scene:
     model = settings[0].member.model
     costs = {setting.cost: experiment.cost(setting) for setting in settings}
     logs = None if task.offers("plane") else experiment.latents(model)
-    scene = look(Parts(task, experiment.model(model), costs, first.beside(second), logs=logs))
+    scene = draw_scene(SceneParts(task, experiment.model(model), costs, first.beside(second), logs=logs))
     return replace(scene, of=len(goals))
 
 

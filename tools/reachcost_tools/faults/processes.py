@@ -26,7 +26,7 @@ IMPORTED = (
     "reachcost.audits.criteria",
     "reachcost.audits.planner",
     "reachcost.cli",
-    "reachcost.report.audited",
+    "reachcost.report.drawing",
     "reachcost.report.report",
     "reachcost.report.studied",
     "reachcost.experiments.cells.executors",

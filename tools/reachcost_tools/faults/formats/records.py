@@ -16,9 +16,9 @@ from reachcost.commands.sweep import read_file, study_of_sweep
 from reachcost.core.atomic import write_file
 from reachcost.data.evaluation import read_evaluation_set
 from reachcost.experiments.sweep import read_sweep
-from reachcost.report.frames import strip
+from reachcost.report.frames import frame_strip
 from reachcost.report.report import Report
-from reachcost.report.scene import Episode, Field, Map, Scene, Way, beside
+from reachcost.report.scene import Episode, Field, Map, Replay, Scene, scene_file
 from reachcost.results.records import read_run, record_run
 from reachcost.results.tables import ResultTable, TableRow
 from reachcost.tasks.tworoom.evaluation_sets import FROZEN
@@ -89,7 +89,7 @@ def audit(directory: Path) -> None:
     told = {"evaluation_set": "far", "episodes": 4, "cost": "LatentMSE", "planner": {"candidates": 8}}
     path = directory / "audit.json"
     write_audit(Audit(stages, caveats=("few episodes",), categories={"stuck": 3}, settings=told), path)
-    scene(beside(path).parent, beside(path).name)
+    scene(scene_file(path).parent, scene_file(path).name)
 
 
 def scene(directory: Path, name: str = "scene.json") -> None:
@@ -102,8 +102,8 @@ def scene(directory: Path, name: str = "scene.json") -> None:
             number,
             "far",
             (1.0, 1.0),
-            strip(frames[:1]),
-            tuple(Way(cost, "stuck", False, 2, 0.5, places, strip(frames)) for cost in costs),
+            frame_strip(frames[:1]),
+            tuple(Replay(cost, "stuck", False, 2, 0.5, places, frame_strip(frames)) for cost in costs),
             dict.fromkeys(costs, field),
         )
         for number in range(2)

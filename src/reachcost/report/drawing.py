@@ -1,0 +1,303 @@
+"""From a simulator, a world model and costs to a scene: episodes to replay, maps of costs, neighbours of goals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from reachcost.audits.planner import Audit
+from reachcost.costs.checks import score
+from reachcost.costs.field import cost_fields
+from reachcost.costs.latent import ORACLE, RAW, LatentMSE, true_distance, unit_of
+from reachcost.costs.oracle import NO_WAY, OracleGeodesic, exact_model
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.latents import Latents
+from reachcost.errors import ReachcostError, reason_of
+from reachcost.fitting.logged_audit import logged_pools
+from reachcost.planning.control import ControlRuns, control
+from reachcost.planning.planner import SamplingPlanner
+from reachcost.protocols import TerminalCost, WorldModel
+from reachcost.report.frames import frame_strip, frames_of, rendered
+from reachcost.report.scene import Episode, Field, Map, Neighbourhood, Neighbours, Replay, Scene, Strip
+from reachcost.tasks.contract import LOST, Task
+
+EPISODES, FRAMES = 12, 48
+"""Maximum number of episodes of a scene, and of frames of a path."""
+CELLS, GOALS = 80, 4
+"""Maximum number of cells along a side of a map, and of goals of maps without episodes."""
+NEIGHBOUR_GOALS, NEAREST, CANDIDATES, LOGGED_EPISODES = 3, 6, 200, 400
+"""Goals with neighbours, neighbours of a goal, states to choose them from, and logged episodes of these states."""
+NEIGHBOUR_SIDE = 96
+"""Pixels of the longer side of a neighbour's frame."""
+
+
+class CannotDraw(ReachcostError):
+    """The reason why a scene lacks a part."""
+
+
+@dataclass(frozen=True)
+class SceneParts:
+    """What a scene is drawn from. Every part is optional."""
+
+    task: Task | None = None
+    model: WorldModel | None = None
+    """World model, for maps."""
+    costs: Mapping[str, TerminalCost] = field(default_factory=dict)
+    """Terminal costs by name, for maps and neighbours."""
+    runs: ControlRuns | None = None
+    """Closed loops to replay."""
+    evaluation: EvaluationSet | None = None
+    """Goals of the maps, if there are no closed loops."""
+    logs: Latents | None = None
+    """Encoded logs, for neighbours of goals if the world is not a plane."""
+
+
+def draw_scene(parts: SceneParts) -> Scene:
+    """Draw what these parts allow, and keep the reason for everything else."""
+    task, recorded = parts.task, () if parts.runs is None else parts.runs.costs
+    possible = tuple(dict.fromkeys([*recorded, *parts.costs, ORACLE]))
+    scene = Scene("", possible) if task is None else Scene(task.name, possible, distance_unit=task.distance_unit)
+    for panel, add in {"replay": _add_replays, "fields": _add_maps, "neighbours": _add_neighbours}.items():
+        try:
+            scene = add(scene, parts)
+        except Exception as error:  # the task is user code, and the rest of the report is still of use
+            known = isinstance(error, CannotDraw)
+            reason = str(error) if known else f"This cannot be drawn: {reason_of(error)}."
+            scene = replace(scene, without={**scene.without, panel: reason})
+    mapped = scene.episodes[0].fields if scene.episodes else {}
+    names = tuple(dict.fromkeys([*recorded, *parts.costs, *mapped]))
+    return replace(scene, costs=names, units={name: unit_of(name, parts.costs.get(name), task) for name in names})
+
+
+def draw_audit(
+    audit: Audit,
+    model: WorldModel,
+    latents: Latents,
+    cost: TerminalCost,
+    task: Task | None,
+    evaluation: EvaluationSet | None,
+    planner: SamplingPlanner,
+) -> Scene:
+    """Draw the episodes of an audit next to latent distance. The arguments are those of `audit_planner`."""
+    runs = audit.runs
+    costs: dict[str, TerminalCost] = {RAW: LatentMSE(), audit.cost: cost}
+    if runs is not None and task is not None and evaluation is not None and RAW not in runs.costs:
+        rows = choose_episodes(Outcomes.of(runs), groups_of(task, evaluation.starts, evaluation.goals))
+        some = evaluation.subset(np.sort(rows))
+        runs = control(task, model, {RAW: LatentMSE()}, some, planner).beside(runs)
+    scene = draw_scene(SceneParts(task, model, costs, runs, evaluation, latents))
+    return scene if runs is None else replace(scene, of=audit.settings["episodes"])
+
+
+# Episodes
+
+
+class Outcomes(NamedTuple):
+    """What decides which of E episodes under C costs are shown."""
+
+    success: np.ndarray
+    """Whether the goal was reached, bool [C, E]."""
+    steps: np.ndarray
+    """Number of actions, int [C, E]."""
+    category: np.ndarray
+    """How the episode ended, str [C, E]."""
+
+    @classmethod
+    def of(cls, runs: ControlRuns) -> Outcomes:
+        """Outcomes of closed loops."""
+        return cls(runs.success, runs.steps, runs.category)
+
+
+def groups_of(task: Task, starts: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    """Group of each episode, empty if the task names none: str [E]."""
+    found = np.full(len(goals), "", object)
+    for name, members in task.groups(starts, goals).items():
+        found[members] = name
+    return found.astype(str)
+
+
+def choose_episodes(outcomes: Outcomes, groups: np.ndarray, count: int = EPISODES) -> np.ndarray:
+    """Rows of at most `count` episodes to show, of as many kinds as possible.
+
+    A kind is a group and the outcome under the first cost. Kinds that only the second cost solves alternate with the
+    other kinds. Among the latter, kinds that the first cost solves come first. Longer paths come earlier.
+
+    >>> outcomes = Outcomes(np.array([[True, False], [True, True]]), np.array([[3, 9], [3, 5]]), np.full((2, 2), "a"))
+    >>> choose_episodes(outcomes, np.array(["", ""])).tolist()
+    [1, 0]
+    """
+    second = min(1, len(outcomes.success) - 1)
+    repaired = ~outcomes.success[0] & outcomes.success[second]
+    kinds: dict[tuple[bool, str, str], list[int]] = {}
+    for row, (other, group, category) in enumerate(zip(~repaired, groups, outcomes.category[0], strict=True)):
+        kinds.setdefault((bool(other), str(group), str(category)), []).append(row)
+    longest = sorted(kinds, key=lambda kind: (-outcomes.steps[second, kinds[kind]].mean(), kind))
+    gains = [kind for kind in longest if not kind[0]]
+    others = sorted((kind for kind in longest if kind[0]), key=lambda kind: not outcomes.success[0, kinds[kind]].all())
+    ordered = [kind for both in zip_longest(gains, others) for kind in both if kind is not None]
+    turns = zip_longest(*(kinds[kind] for kind in ordered))
+    return np.array([row for turn in turns for row in turn if row is not None][:count])
+
+
+def _add_replays(scene: Scene, parts: SceneParts) -> Scene:
+    task, runs = parts.task, parts.runs
+    if task is None:
+        raise CannotDraw("There is no simulator, so no episode was run: name one with --task, without --logs-only.")
+    if runs is None:
+        raise CannotDraw("No episode was run here: reachcost audit --task runs some and shows them.")
+    groups = groups_of(task, runs.paths[0, :, 0], runs.goals)
+    rows = choose_episodes(Outcomes.of(runs), groups)
+    shown = [_episode(task, runs, int(row), str(groups[row])) for row in rows]
+    if not any(path.places or path.frames for one in shown for path in one.ways):
+        raise CannotDraw(f"The task {task.name!r} is no plane and draws no frames: write its `plane` or `render`.")
+    return replace(scene, episodes=tuple(shown), of=len(runs.episodes), plane=_map_of(task))
+
+
+def _episode(task: Task, runs: ControlRuns, row: int, group: str) -> Episode:
+    goal = runs.goals[row : row + 1]
+    frame = rendered(task, goal)
+    return Episode(
+        number=int(runs.episodes[row]),
+        group=group,
+        goal=_places(task, goal)[0] if task.offers("plane") else None,
+        goal_frame=None if frame is None else frame_strip(frame),
+        ways=tuple(_replay(task, runs, cost, row) for cost in range(len(runs.costs))),
+    )
+
+
+def _replay(task: Task, runs: ControlRuns, cost: int, row: int) -> Replay:
+    steps, left = int(runs.steps[cost, row]), float(runs.final_distance[cost, row])
+    states = runs.paths[cost, row, : steps + 1]
+    frames = rendered(task, states[np.linspace(0, steps, min(FRAMES, steps + 1)).round().astype(int)])
+    return Replay(
+        cost=runs.costs[cost],
+        outcome=str(runs.category[cost, row]),
+        reached=bool(runs.success[cost, row]),
+        steps=steps,
+        distance=_rounded(left),
+        places=_places(task, states) if task.offers("plane") else (),
+        frames=None if frames is None else frame_strip(frames),
+    )
+
+
+def _rounded(distance: float) -> float | None:
+    return float(f"{distance:.3g}") if np.isfinite(distance) else None
+
+
+def _places(task: Task, states: np.ndarray) -> tuple[tuple[float, float], ...]:
+    places = np.asarray(task.plane().places(states), float).tolist()
+    return tuple((round(x, 2), round(y, 2)) for x, y in places)
+
+
+def _map_of(task: Task) -> Map | None:
+    if not task.offers("plane"):
+        return None
+    (left, top), (right, bottom) = task.plane().low, task.plane().high
+    return Map((float(left), float(top)), (float(right), float(bottom)))
+
+
+# Maps
+
+
+def _add_maps(scene: Scene, parts: SceneParts) -> Scene:
+    task = parts.task
+    if task is None:
+        raise CannotDraw("Maps need a simulator: name one with --task, without --logs-only.")
+    if not task.offers("plane"):
+        raise CannotDraw(f"The task {task.name!r} does not say how its states lie on a plane: {LOST['plane']}.")
+    if parts.model is None or not parts.costs:
+        raise CannotDraw("Maps need a world model and costs: give model= and costs=.")
+    shown, (numbers, goals) = scene.episodes, _goals(scene, parts)
+    if not shown:
+        places = _places(task, goals)
+        shown = tuple(Episode(number, goal=place) for number, place in zip(numbers, places, strict=True))
+    fields = dict(cost_fields(task, parts.model, parts.costs, goals))
+    if task.offers("distance") and goals.ndim == 2:
+        exact = exact_model(task, parts.model, goals)
+        distances = cost_fields(task, exact, {ORACLE: OracleGeodesic(exact)}, goals)[ORACLE]
+        fields[ORACLE] = np.where(distances < NO_WAY, distances, np.inf)
+    mapped = [
+        replace(one, fields={name: Field.of(_coarse(values[number])) for name, values in fields.items()})
+        for number, one in enumerate(shown)
+    ]
+    return replace(scene, episodes=tuple(mapped), plane=_map_of(task))
+
+
+def _goals(scene: Scene, parts: SceneParts) -> tuple[list[int], np.ndarray]:
+    """Numbers and goals [G, ...] of the scene's episodes, or else of some episodes of the evaluation set."""
+    if parts.runs is not None and scene.episodes:
+        rows = {int(number): row for row, number in enumerate(parts.runs.episodes)}
+        numbers = [one.number for one in scene.episodes]
+        return numbers, parts.runs.goals[[rows[number] for number in numbers]]
+    if parts.evaluation is None:
+        raise CannotDraw("Maps are drawn for goals: give an evaluation set.")
+    some = parts.evaluation.spread(min(GOALS, len(parts.evaluation)))
+    return some.episodes.tolist(), some.goals
+
+
+def _coarse(values: np.ndarray) -> np.ndarray:
+    """A map [rows, columns] with at most `CELLS` rows and columns."""
+    rows, columns = (
+        ((np.arange(kept := min(CELLS, side)) + 0.5) * side / kept).astype(int) for side in values.shape
+    )  # centres of equal parts: the map still covers the full plane
+    return values[np.ix_(rows, columns)]
+
+
+# Neighbours
+
+
+def _add_neighbours(scene: Scene, parts: SceneParts) -> Scene:
+    if "fields" not in scene.without:
+        return scene  # a map shows more
+    if parts.logs is None or not parts.costs:
+        raise CannotDraw("Neighbours of goals need encoded logs and costs: give logs= and costs=.")
+    try:
+        return replace(scene, neighbourhoods=tuple(_neighbourhoods(parts.logs, parts.costs, parts.task)))
+    except ReachcostError as error:
+        raise CannotDraw(f"Neighbours of goals cannot be shown: {error}.") from error
+
+
+@torch.no_grad()
+def _neighbourhoods(latents: Latents, costs: Mapping[str, TerminalCost], task: Task | None) -> list[Neighbourhood]:
+    """Some logged goals with the states that each cost puts nearest, among earlier states of the goals' episodes.
+
+    Their true distance is the oracle distance if there is one, else the number of steps of the fastest logged path.
+    """
+    logs = latents.logs
+    pools = logged_pools(latents, np.arange(min(LOGGED_EPISODES, len(logs))), NEIGHBOUR_GOALS, CANDIDATES)
+    truth, unit = pools.fastest.astype(float), "logged steps"
+    if task is not None and task.offers("distance") and "state" in logs.columns:
+        states, goals = (np.asarray(logs.columns["state"])[rows] for rows in (pools.candidates, pools.goals))
+        goals = np.repeat(goals, CANDIDATES, axis=0)
+        truth = np.asarray(task.distance(states.reshape(goals.shape), goals), float).reshape(pools.candidates.shape)
+        unit = true_distance(task)
+    candidates, ends = (latents.values[torch.from_numpy(rows)] for rows in (pools.candidates, pools.goals))
+    order = {
+        name: score(name, cost, candidates, ends, pools.goals).argsort(dim=1, stable=True)[:, :NEAREST].numpy()
+        for name, cost in costs.items()
+    }
+
+    def nearest(goal: int) -> Iterator[Neighbours]:
+        for name, rows in order.items():
+            frames = _frames(latents, pools.candidates[goal][rows[goal]], task)
+            yield Neighbours(name, frames, tuple(map(_rounded, truth[goal][rows[goal]])))
+
+    return [
+        Neighbourhood(_frames(latents, np.array([row]), task)[0], unit, CANDIDATES, tuple(nearest(goal)))
+        for goal, row in enumerate(pools.goals)
+    ]
+
+
+def _frames(latents: Latents, rows: np.ndarray, task: Task | None) -> tuple[Strip, ...]:
+    """Frames of log rows [N], one strip each."""
+    frames = frames_of(latents.logs.observations(rows))
+    if frames is None and task is not None and "state" in latents.logs.columns:
+        frames = rendered(task, np.asarray(latents.logs.columns["state"])[rows])
+    if frames is None:
+        raise ReachcostError("the logs hold no frames, and no task draws them: log `pixels`, or name the task")
+    return tuple(frame_strip(frame[None], NEIGHBOUR_SIDE) for frame in frames)
