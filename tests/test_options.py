@@ -14,7 +14,7 @@ from reachcost.cli import main
 from reachcost.commands.options import evaluation_option, logs_option, model_option, task_option
 from reachcost.errors import ReachcostError
 from reachcost.tasks import registry
-from reachcost.tasks.logged import require_logs_of
+from reachcost.tasks.compatibility import require_logs_of
 
 OWN = """
 import numpy as np

@@ -17,10 +17,9 @@ from reachcost.tasks.check import check_task
 from reachcost.tasks.contract import Task
 from reachcost.tasks.exact import ExactDynamics
 from reachcost.tasks.pusht import PushT
-from reachcost.tasks.pusht.contacts import push_away_from_walls
+from reachcost.tasks.pusht.contacts import push_away_from_walls, push_by_pymunk
 from reachcost.tasks.pusht.geometry import AGENT_RADIUS, clearance, corners, touches_walls
 from reachcost.tasks.pusht.physics import SECONDS, agent_path
-from reachcost.tasks.pusht.pymunk_space import push_by_pymunk
 from reachcost.tasks.pusht.renderer import background
 
 pytestmark = pytest.mark.processor

@@ -26,10 +26,8 @@ from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.control import control
 from reachcost.protocols import Observations
 from reachcost.tasks.check import check_task
-from reachcost.tasks.contract import LOST, Task
-from reachcost.tasks.exact import ExactDynamics
-from reachcost.tasks.finite import follow
-from reachcost.tasks.plane import Handle, Plane
+from reachcost.tasks.contract import LOST, Handle, Plane, Task
+from reachcost.tasks.exact import ExactDynamics, follow
 from reachcost.tasks.registry import TASKS
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
@@ -589,7 +587,7 @@ def test_exact_dynamics_agree_with_the_feature_model_of_toponav(task: TopoNav, m
 
 
 def test_exact_dynamics_need_to_know_actions_and_states(lewm: JepaWorldModel) -> None:
-    with pytest.raises(ReachcostError, match="tworoom has continuous actions: say how blocks stand for them"):
+    with pytest.raises(ReachcostError, match="tworoom has continuous actions"):
         ExactDynamics(TwoRoom())
     with pytest.raises(ReachcostError, match="corridor has neither logs nor evaluation sets: pass example="):
         ExactDynamics(Corridor())
@@ -605,7 +603,7 @@ def test_a_table_of_many_actions_is_followed_whatever_the_kind_of_integer() -> N
     ends = (start[:, None] + pool[..., 0].sum(2)) % 30
     for kind in (torch.uint8, torch.int64):
         assert torch.equal(follow(table, start, pool.to(kind)), ends)
-    with pytest.raises(ReachcostError, match="actions are 0 to 19 here"):
+    with pytest.raises(ReachcostError, match="0 to 19"):
         follow(table, start, pool + 1)
 
 

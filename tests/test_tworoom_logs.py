@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import reachcost
-from reachcost.data.evaluation import set_from_manifest
+from reachcost.data.evaluation import EvaluationSet, set_from_manifest, write_evaluation_set
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.labels.exclusion import Exclusion
 from reachcost.labels.temporal import TemporalPairs
 from reachcost.tasks.tworoom import Layout, TwoRoom
-from reachcost.tasks.tworoom.evaluation_sets import RULES, draw, freeze, to_manifest
-from reachcost.tasks.tworoom.statistics import PUBLIC_CACHE, log_statistics
+from reachcost.tasks.tworoom.evaluation_sets import RULES, draw, freeze
+from reachcost.tasks.tworoom.logs import PUBLIC_CACHE, log_statistics
 
 pytestmark = pytest.mark.processor
 
@@ -149,8 +151,12 @@ def test_sources_are_found_in_parts_and_copies_of_the_logs() -> None:
     assert drawn.fingerprint == part.fingerprint
 
 
-def test_a_changed_manifest_is_refused() -> None:
-    manifest = to_manifest(TASK.evaluation_set("balanced"))
+def test_a_changed_manifest_is_refused(tmp_path: Path) -> None:
+    def frozen(evaluation: EvaluationSet) -> dict[str, Any]:
+        write_evaluation_set(evaluation, tmp_path / "set.json")
+        return json.loads((tmp_path / "set.json").read_text())
+
+    manifest = frozen(TASK.evaluation_set("balanced"))
     for field in ("starts", "goals", "source_rows", "source_episodes"):
         changed = copy.deepcopy(manifest)
         changed[field][3][0] += 1
@@ -159,7 +165,7 @@ def test_a_changed_manifest_is_refused() -> None:
     with pytest.raises(ReachcostError, match="was changed since it was frozen"):
         set_from_manifest({**manifest, "logs_sha256": "other"}, np.float32)
     subset = TASK.evaluation_set("balanced").subset(slice(3, 9))
-    assert set_from_manifest(to_manifest(subset), np.float32).fingerprint == subset.fingerprint
+    assert set_from_manifest(frozen(subset), np.float32).fingerprint == subset.fingerprint
 
 
 def test_frozen_sets_belong_to_the_public_layout() -> None:

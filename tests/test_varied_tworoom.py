@@ -18,8 +18,15 @@ from reachcost.data.logs_hdf5 import open_logs, write_logs
 from reachcost.errors import ReachcostError
 from reachcost.tasks.check import check_task
 from reachcost.tasks.tworoom import Layout, TwoRoom, VariedTwoRoom
-from reachcost.tasks.tworoom.split import APART, TESTED, TUNING, judged_distance, training_layout
-from reachcost.tasks.tworoom.varied import layouts_of, marks_of
+from reachcost.tasks.tworoom.varied import (
+    APART,
+    TESTED,
+    TUNING,
+    held_out_distance,
+    layouts_of,
+    marks_of,
+    training_layout,
+)
 from reachcost.worldmodels.loading import load_world_model
 from reachcost.worldmodels.objectives import Refinement, TrainingPlan, lewm_loss
 from reachcost.worldmodels.training import Training, train_world_model
@@ -70,9 +77,9 @@ def test_layouts_vary_in_doors_and_wall_and_keep_away_from_judged_ones() -> None
     assert {layout.wall for layout in drawn} == {"vertical", "horizontal"}
     assert len(set(drawn)) > 300
     assert len({layout.doors[0][1] for layout in drawn}) > 30
-    assert min(judged_distance(layout) for layout in drawn) > APART
+    assert min(held_out_distance(layout) for layout in drawn) > APART
     assert TESTED["published"] == Layout()
-    assert all(judged_distance(layout) == 0 for layout in (*TESTED.values(), *TUNING.values()))
+    assert all(held_out_distance(layout) == 0 for layout in (*TESTED.values(), *TUNING.values()))
 
 
 def test_the_command_logs_many_layouts(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from reachcost.errors import ReachcostError
 from reachcost.experiments.experiment import Experiment
 from reachcost.labels.coverage import covered_latents
 from reachcost.tasks.tworoom import TwoRoom
-from reachcost.tasks.tworoom.split import APART, TESTED
+from reachcost.tasks.tworoom.varied import APART, TESTED
 from reachcost_paper.tworoom import unseen
 from tests.small import EPISODES, STUDIES, quicker, small_table
 

@@ -13,7 +13,7 @@ import pytest
 from reachcost.data.logs_hdf5 import open_logs, write_logs
 from reachcost.swm.package import import_stable_worldmodel
 from reachcost.tasks.tworoom import Layout, TwoRoom
-from reachcost.tasks.tworoom.policy import expert_direction
+from reachcost.tasks.tworoom.logs import expert_direction
 
 VARIED = ("agent.radius", "agent.speed", "wall.thickness", "wall.axis", "door.number", "door.size", "door.position")
 

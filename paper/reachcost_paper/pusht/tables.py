@@ -29,8 +29,8 @@ from reachcost.experiments.study import Setting, Study
 from reachcost.experiments.tables import TablePlan, TableRows, plain_rows
 from reachcost.planning.cem import CEM
 from reachcost.results.tables import TableRow
+from reachcost.tasks.pusht.contacts import require_pymunk
 from reachcost.tasks.pusht.evaluation_sets import BUDGETS
-from reachcost.tasks.pusht.pymunk_space import require_pymunk
 from reachcost.tasks.pusht.task import PushT
 from reachcost_paper.pusht import paper
 from reachcost_paper.pusht.figures import FIGURES

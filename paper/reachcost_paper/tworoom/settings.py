@@ -14,7 +14,7 @@ from reachcost.planning.cem import CEM
 from reachcost.protocols import WorldModel
 from reachcost.tasks.contract import Task
 from reachcost.tasks.tworoom import Layout, TwoRoom
-from reachcost.tasks.tworoom.split import TESTED
+from reachcost.tasks.tworoom.varied import TESTED
 from reachcost.worldmodels.loading import load_world_model
 
 REPLANNING = CEM.replanning()

@@ -19,7 +19,7 @@ from reachcost.labels.imagined import Imagination
 from reachcost.results.records import Columns, Run
 from reachcost.results.tables import SIMULATOR, TableRow
 from reachcost.tasks.tworoom import TwoRoom
-from reachcost.tasks.tworoom.split import APART, HALVES, TESTED, TUNING, judged_distance, training_layout
+from reachcost.tasks.tworoom.varied import APART, HALVES, TESTED, TUNING, held_out_distance, training_layout
 from reachcost_paper.tworoom.settings import REPLANNING, SET, UNSEEN_MODEL
 
 METRICS = ("success", "same", "cross")
@@ -131,7 +131,7 @@ class SplitRun(RunSpec):
             "first_door": np.array([layout.doors[0][0] for _, layout in layouts]),
             "last_door": np.array([layout.doors[-1][0] for _, layout in layouts]),
             "half": np.array([layout.doors[0][1] for _, layout in layouts]),
-            "to_judged": np.array([judged_distance(layout) for _, layout in layouts]),
+            "to_judged": np.array([held_out_distance(layout) for _, layout in layouts]),
         }
 
 

@@ -22,8 +22,8 @@ from reachcost.errors import ReachcostError, require_type
 from reachcost.planning.control import require_actions, some_action
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.ranking import Ranking, compare_rankings
+from reachcost.tasks.compatibility import try_task
 from reachcost.tasks.contract import Task
-from reachcost.tasks.trial import try_task
 
 
 @dataclass(frozen=True)

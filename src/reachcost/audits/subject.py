@@ -25,8 +25,8 @@ from reachcost.planning.cem import CEM
 from reachcost.planning.control import Proposal, require_actions, require_planner
 from reachcost.planning.planner import SamplingPlanner
 from reachcost.protocols import TerminalCost, WorldModel
+from reachcost.tasks.compatibility import require_logs_of
 from reachcost.tasks.contract import Task
-from reachcost.tasks.logged import require_logs_of
 
 Measured = TypeVar("Measured")
 OVERLAP = 0.05

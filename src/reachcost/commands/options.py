@@ -58,7 +58,7 @@ def logs_option(path: Path, task: Task | None, named: bool = True) -> Logs:
         named: Whether the user named the task; one that is taken by default is only asked for frames.
     """
     from reachcost.data.logs_hdf5 import open_logs
-    from reachcost.tasks.logged import require_logs_of
+    from reachcost.tasks.compatibility import require_logs_of
 
     logs = open_logs(expand_path(path), observe=None if task is None else task.observe)
     if task is not None and (named or logs.observe is not None):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from reachcost.core.arrays import fingerprint_arrays
+from reachcost.core.atomic import write_file
 from reachcost.core.json_files import read_json
 from reachcost.core.seeding import generator
 from reachcost.data.logs import Logs
@@ -183,6 +185,24 @@ def set_from_manifest(manifest: Any, states: type[np.floating], **known: Any) ->
     if evaluation.fingerprint != manifest["sha256"]:
         raise ReachcostError(f"evaluation set {evaluation.name!r} was changed since it was frozen: reinstall reachcost")
     return evaluation
+
+
+def write_evaluation_set(evaluation: EvaluationSet, path: Path) -> None:
+    """Freeze a set in a JSON file; floats survive as decimal numbers."""
+    budget = {} if evaluation.budget is None else {"budget": evaluation.budget}
+    manifest = {
+        "name": evaluation.name,
+        "seed": evaluation.seed,
+        **budget,
+        "logs_sha256": evaluation.logs_sha256,
+        "sha256": evaluation.fingerprint,
+        "episodes": evaluation.episodes.tolist(),
+        "starts": evaluation.starts.tolist(),
+        "goals": evaluation.goals.tolist(),
+        "source_rows": np.asarray(evaluation.source_rows).tolist(),
+        "source_episodes": np.asarray(evaluation.source_episodes).tolist(),
+    }
+    write_file(path, json.dumps(manifest) + "\n")
 
 
 def logged_goals(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from reachcost.costs.oracle import NO_WAY
-from reachcost.tasks.plane import Plane
+from reachcost.tasks.contract import Plane
 
 MOST = 65_535
 

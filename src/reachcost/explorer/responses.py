@@ -11,8 +11,8 @@ from reachcost.data.actions import ActionBlocks
 from reachcost.explorer.arrays import packed, packed_costs, packed_places
 from reachcost.planning.control import ControlRuns
 from reachcost.planning.planner import Round, SamplingPlanner
+from reachcost.tasks.compatibility import stepped
 from reachcost.tasks.contract import Task
-from reachcost.tasks.trial import stepped
 
 
 def handles_of(world: Task) -> list[dict[str, Any]]:

@@ -24,8 +24,8 @@ from reachcost.planning.cem import CEM
 from reachcost.planning.logged_actions import LoggedActions
 from reachcost.planning.planner import PlanContext, Planner, SamplingPlanner, Watch, require_logged
 from reachcost.protocols import TerminalCost, WorldModel
+from reachcost.tasks.compatibility import stepped, try_task
 from reachcost.tasks.contract import Task, require_task
-from reachcost.tasks.trial import stepped, try_task
 
 
 def default_planner(discrete_actions: int | None, with_logs: bool = False) -> CEM | CategoricalCEM:

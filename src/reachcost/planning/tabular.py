@@ -15,7 +15,7 @@ from torch import Tensor
 from reachcost.costs.latent import HybridCost
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations, TerminalCost
-from reachcost.tasks.finite import FiniteModel, follow
+from reachcost.tasks.exact import FiniteModel, follow
 
 
 class TabularModel:

@@ -1,4 +1,4 @@
-"""Simulated worlds, a folder each: batched simulator, renderer, oracle distance, evaluation sets, categories."""
+"""Simulated worlds: the `Task` contract, tasks of Gymnasium environments, and the bundled worlds."""
 
 import lazy_loader
 

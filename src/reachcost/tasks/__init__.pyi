@@ -1,9 +1,9 @@
 """What `rc.tasks` offers; each name is imported on first use."""
 
+from .contract import Handle as Handle
+from .contract import Plane as Plane
 from .contract import PublicEnvironment as PublicEnvironment
 from .exact import ExactDynamics as ExactDynamics
-from .plane import Handle as Handle
-from .plane import Plane as Plane
 from .registry import register_task as register_task
 from .toponav.features import ExactTopoNav as ExactTopoNav
 from .toponav.task import RouteProposal as RouteProposal

@@ -11,9 +11,8 @@ import numpy as np
 from reachcost.data.evaluation import EvaluationSet, require_one_world
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, call_foreign
-from reachcost.tasks.contract import LOST, Distance, Task
-from reachcost.tasks.logged import require_logs_of
-from reachcost.tasks.plane import Handle, Plane
+from reachcost.tasks.compatibility import require_logs_of
+from reachcost.tasks.contract import LOST, Distance, Handle, Plane, Task
 
 NEARBY = 1e-3
 """Share of the largest distance that may remain from a state to itself."""

@@ -1,6 +1,6 @@
-"""`Task`: what general code asks of a simulated world. Subclass it, and leave out what your world cannot offer.
+"""`Task`: a batched simulated world. Subclass it and leave out the optional parts that your world cannot offer.
 
-Always in batches of N states; the world side speaks numpy. `reachcost.check_task` tests the contract.
+All methods take batches of N states as numpy arrays. `reachcost.check_task` tests the contract.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, require_type
 from reachcost.protocols import Observations
-from reachcost.tasks.plane import Handle, Plane
 
 Distance = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """States [N, ...] and goals [N, ...] to distances [N]."""
@@ -27,13 +26,72 @@ LOST = {
     "evaluation_set": "starts and goals must be given, say by logged_goals",
     "render": "no pictures of episodes",
     "coordinates": "a probe reads every number of the state, angles and unseen parts too",
-    "groups": "success is not told apart by kind of episode",
+    "groups": "success is not reported by kind of episode",
     "category": "failures have one name",
     "bottleneck": "the criterion about coverage finds narrow places by the oracle distance",
-    "plane": "no maps of what costs say about places, and nothing to click on",
-    "handles": "nothing of its layout can be dragged",
+    "plane": "no maps of costs, and no places to click on",
+    "handles": "its layout cannot be dragged",
 }
 """The optional parts of a task, and what is lost without each of them."""
+
+SET_PAIR = tuple({"method": f"_set_{name}", "args": {name: {"value": name}}} for name in ("state", "goal_state"))
+"""Calls by which `World.evaluate` of stable-worldmodel sets start and goal of an episode."""
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Places (x, y) of states on a rectangle, y growing downwards.
+
+    >>> plane = Plane((0, 0), (2, 1), 0.5, lambda s: s, lambda p: p, lambda p: p[:, 0] > 1)
+    >>> plane.grid().shape, plane.grid()[0, :2].tolist()
+    ((2, 4, 2), [[0.25, 0.25], [0.75, 0.25]])
+    """
+
+    low: tuple[float, float]
+    """The upper left corner."""
+    high: tuple[float, float]
+    """The lower right corner."""
+    cell: float
+    """Side of the cells of a map."""
+    places: Callable[[np.ndarray], np.ndarray]
+    """Places of states: [N, ...] -> (x, y) [N, 2]."""
+    states: Callable[[np.ndarray], np.ndarray]
+    """States at rest at free places, or at the nearest possible place: [N, 2] -> [N, ...]."""
+    free: Callable[[np.ndarray], np.ndarray]
+    """Whether an agent can be at places: [N, 2] -> bool [N]."""
+
+    def grid(self) -> np.ndarray:
+        """Centres of the cells of a map, float [rows, columns, 2]."""
+        x, y = (
+            np.linspace(low, high, round((high - low) / self.cell), endpoint=False) + self.cell / 2
+            for low, high in zip(self.low, self.high, strict=True)
+        )
+        return np.stack(np.meshgrid(x, y), axis=-1)
+
+
+@dataclass(frozen=True)
+class Handle:
+    """A part of a world that can be dragged along a line of its plane.
+
+    >>> Handle("door", (5, 0), (5, 10), 0.25).place
+    (5.0, 2.5)
+    """
+
+    name: str
+    start: tuple[float, float]
+    """Place at value 0."""
+    end: tuple[float, float]
+    """Place at value 1."""
+    value: float
+    """The present position, from 0 to 1."""
+    positions: int | None = None
+    """Number of positions, evenly from start to end; None for any."""
+
+    @property
+    def place(self) -> tuple[float, float]:
+        """The present place, (x, y)."""
+        x, y = ((1 - self.value) * first + self.value * last for first, last in zip(self.start, self.end, strict=True))
+        return x, y
 
 
 @dataclass(frozen=True)
@@ -42,40 +100,38 @@ class PublicEnvironment:
 
     name: str
     """Its Gymnasium id there."""
-    callables: tuple[Mapping[str, Any], ...]
-    """How `World.evaluate` puts start and goal of an episode into it."""
     pixels: int
     """Side of its frames."""
     promised: Mapping[str, float] = field(default_factory=dict)
-    """How many times as fast ours is at least, in `transitions` and in `frames`; `reachcost bench` measures it."""
+    """Least speedup of ours over it in `transitions` and in `frames`; `reachcost bench` measures it."""
+    callables: tuple[Mapping[str, Any], ...] = SET_PAIR
 
 
 class Task(ABC):
     """A simulated world. `step`, `observe` and `success` are required, everything else is optional (see `LOST`)."""
 
     name: str
-    """How it is called in commands and records."""
+    """Name in commands and records."""
     action_budget: int
-    """Actions that an episode may execute, unless its evaluation set has a budget of its own."""
+    """Maximum number of actions per episode, unless its evaluation set has a budget."""
     stops_at_success: bool = False
-    """Whether an episode ends when it reaches its goal, or goes on to the end of its budget."""
+    """Whether an episode ends at its goal, instead of at the end of its budget."""
     discrete_actions: int | None = None
-    """How many actions there are, given by their index, int64 [N, 1]; None where they are continuous."""
+    """Number of discrete actions, given by index, int64 [N, 1]; None for continuous actions."""
     action_dim: int | None = None
-    """Numbers in a continuous action, if it says so: planners compare their action blocks with it."""
+    """Size of a continuous action, if declared: planners compare their action blocks with it."""
     distance_unit: str = ""
-    """What its oracle distance counts, `px` or `steps`, if it says so."""
+    """Unit of the oracle distance, such as `px` or `steps`."""
     sets: tuple[str, ...] = ()
-    """Names of its evaluation sets; the first one is meant where none is named."""
+    """Names of its evaluation sets; the first one is the default."""
     models: tuple[str, ...] = ()
-    """World models that come with reachcost and know this world, as `--model` takes them; the first one is meant where
-    none is named."""
+    """Bundled world models of this world, as `--model` takes them; the first one is the default."""
     public: ClassVar[PublicEnvironment | None] = None
     """The same world in stable-worldmodel, if it is there."""
 
     @property
     def world(self) -> str:
-        """What tells this world from others: an evaluation set of one means nothing in another."""
+        """Identifies the world: evaluation sets of other worlds are refused."""
         return self.name
 
     @abstractmethod
@@ -84,7 +140,7 @@ class Task(ABC):
 
     @abstractmethod
     def observe(self, states: np.ndarray) -> Observations:
-        """Everything a world model may encode, as columns of N rows; `state` among them."""
+        """Everything a world model may encode, as columns of N rows, including `state`."""
 
     @abstractmethod
     def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
@@ -100,15 +156,15 @@ class Task(ABC):
 
     @property
     def further_distances(self) -> Mapping[str, Distance]:
-        """Distances that audits report beside the oracle's, by name."""
+        """Distances that audits report in addition to the oracle's, by name."""
         return {}
 
     def generate_logs(self, episodes: int, seed: int = 0) -> Logs:
-        """Log its data policy, with the columns `state` and `action`; its random numbers are those of the seed."""
+        """Log the data policy of this world, with the columns `state` and `action`; the seed determines the logs."""
         raise self._missing("generate_logs")
 
     def describe_logs(self, logs: Logs) -> Mapping[str, tuple[float, float | None]]:
-        """Statistics of logs, each with what the public logs of this world have, if that is known."""
+        """Statistics of logs by name, each with the value of the public logs of this world, if known."""
         return {
             "episodes": (len(logs), None),
             "observations": (logs.rows, None),
@@ -118,11 +174,11 @@ class Task(ABC):
         }
 
     def evaluation_set(self, name: str) -> EvaluationSet:
-        """The evaluation set of that name, one of `sets`; the same one every time."""
+        """The evaluation set of that name, one of `sets`; always the same."""
         raise self._missing("evaluation_set")
 
     def render(self, states: np.ndarray) -> np.ndarray:
-        """Draw states as uint8 pixels [N, height, width, 3]."""
+        """Render states as uint8 pixels [N, height, width, 3]."""
         raise self._missing("render")
 
     def coordinates(self, states: np.ndarray) -> np.ndarray:
@@ -130,27 +186,27 @@ class Task(ABC):
         return np.asarray(states, np.float64).reshape(len(states), -1)
 
     def groups(self, starts: np.ndarray, goals: np.ndarray) -> Mapping[str, np.ndarray]:
-        """Named kinds of episodes: always the same names, to bool [N], every episode in at most one of them."""
+        """Named kinds of episodes, bool [N]: always the same names, and every episode in at most one of them."""
         return {}
 
     def category(self, starts: np.ndarray, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Name how an episode that went from `starts` to `states` came out, `success` among the names: str [N]."""
+        """Names of the outcomes of episodes from `starts` to `states`, including `success`: str [N]."""
         return np.where(self.success(states, goals), "success", "not_reached")
 
     def bottleneck(self, states: np.ndarray) -> np.ndarray:
-        """Where states lie from the places every long way leads through: 2 near, 0 far, 1 in between, int [N]."""
+        """Whether states are near places that every long path passes: 2 near, 0 far, 1 in between, int [N]."""
         raise self._missing("bottleneck")
 
     def plane(self) -> Plane:
-        """How its states lie on a plane, if they do: a map of costs is drawn there, and places are clicked on."""
+        """The plane of its states, on which cost maps are drawn and places are clicked."""
         raise self._missing("plane")
 
     def handles(self) -> tuple[Handle, ...]:
-        """What of its layout can be moved along lines of its plane; a world that has any also has `moved`."""
+        """Parts of its layout that can be dragged; a world with handles also has `moved`."""
         raise self._missing("handles")
 
     def moved(self, name: str, value: float) -> Task:
-        """This world with the handle of that name at another value, 0 to 1, or at the nearest position."""
+        """This world with the handle of that name at another value from 0 to 1, or at the nearest position."""
         raise self._missing("handles")
 
     def _missing(self, part: str) -> ReachcostError:
@@ -160,7 +216,7 @@ class Task(ABC):
 
 
 def require_task(task: object) -> None:
-    """Refuse what is no task, and one that does not say what every task must say."""
+    """Require a `Task` that has a name and an action budget."""
     require_type(task, Task, "task", "give a task, rc.make_task(name), or make one of your reachcost.Task")
     if missing := next((name for name in ("name", "action_budget") if not hasattr(task, name)), None):
         raise ReachcostError(f"the task {type(task).__name__} has no `{missing}`: set that attribute of its class")

@@ -1,50 +1,130 @@
-"""One Gymnasium environment that is put into the state of each row in turn."""
+"""A Gymnasium environment that is put into the state of each row in turn, and the check that this works."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 
+from reachcost.core.seeding import generator
 from reachcost.errors import ReachcostError, call_foreign
-from reachcost.tasks.actions import Actions
 
 Environment = gymnasium.Env[Any, Any]
 
 ADVICE = {
-    "make_env": "call it without arguments, and mend what it says",
-    "reset": "call reset(seed=0) yourself, and mend what it says",
+    "make_env": "call it without arguments, and fix what it reports",
+    "reset": "call reset(seed=0) yourself, and fix what it reports",
     "get_state": "write get_state(env) so that it returns every number that step reads",
     "set_state": "write set_state(env, state) so that it puts the environment into any state that get_state returns",
-    "step": "mend what it says",
+    "step": "fix what it reports",
     "step from a state": "have get_state return, and set_state set, every number that step reads; an environment must "
-    "step from every state that it was in, those that ended an episode, too",
-    "render": "make the environment with render_mode='rgb_array', and mend what it says",
+    "also step from the states in which an episode ended",
+    "render": "make the environment with render_mode='rgb_array', and fix what it reports",
 }
+ROUNDING = 1e-5
+"""Share of its size by which an action may exceed the action space: actions pass through float32."""
+EPISODES, STEPS = 3, 6
+"""Size of the trial of an environment: a fraction of a second in most."""
+CLOSE = 1e-3
+"""Share of the states' range by which a step from a set state may differ from the same step in an episode."""
+
+
+class Actions:
+    """Actions of a `Discrete` space, int64 indices [N, 1], or of a `Box`, vectors [N, a].
+
+    Args:
+        space: The environment's action space.
+        name: Name of the environment in error messages.
+        clip: Execute the nearest action of the box in place of one outside; by default that is refused.
+
+    >>> Actions(spaces.Box(-1, 1, (1,)), "world", clip=True).checked(np.array([[0.5], [3.0]]), 2).tolist()
+    [[0.5], [1.0]]
+    """
+
+    def __init__(self, space: spaces.Space[Any], name: str, clip: bool = False) -> None:
+        self._name, self._clip, self._space = name, clip, space
+        self.count: int | None = None
+        """Number of discrete actions; None for a box."""
+        if isinstance(space, spaces.Discrete):
+            self.count, self.size = int(space.n), 1
+        elif isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+            self._low, self._high = (np.ravel(bound).astype(np.float64) for bound in (space.low, space.high))
+            self.size = len(self._low)
+        else:
+            raise ReachcostError(
+                f"{name}: its actions are {space}: only Discrete and a Box of floats are supported, so wrap the "
+                "environment, say with gymnasium.wrappers.TransformAction"
+            )
+
+    @property
+    def bounded(self) -> bool:
+        """Whether uniform random actions exist."""
+        return self.count is not None or bool(np.isfinite([self._low, self._high]).all())
+
+    def sample(self, rng: np.random.Generator, *shape: int) -> np.ndarray:
+        """Random actions [*shape, a]: uniform, or standard normal within an unbounded box."""
+        if self.count is not None:
+            return rng.integers(self.count, size=(*shape, 1))
+        if self.bounded:
+            return rng.uniform(self._low, self._high, (*shape, self.size)).astype(self._space.dtype)
+        return rng.standard_normal((*shape, self.size)).clip(self._low, self._high).astype(self._space.dtype)
+
+    def checked(self, actions: np.ndarray, rows: int) -> np.ndarray:
+        """Actions [N, a] as they are executed; raises if the environment does not have them."""
+        actions = np.asarray(actions)
+        if actions.shape != (rows, self.size):
+            raise ReachcostError(
+                f"{self._name}: actions of shape {actions.shape} for {rows} states: give {(rows, self.size)}"
+            )
+        if self.count is not None:
+            if actions.dtype.kind not in "iu" or (rows and not 0 <= actions.min() <= actions.max() < self.count):
+                odd = next(iter(actions[(actions < 0) | (actions >= self.count)]), actions.flat[0])
+                raise ReachcostError(
+                    f"{self._name}: its actions are the integers 0 to {self.count - 1}, not {odd} ({actions.dtype}): "
+                    f"plan with CategoricalCEM({self.count})"
+                )
+            return actions.astype(np.int64)
+        if not np.isfinite(actions).all():
+            raise ReachcostError(f"{self._name}: an action is not finite: check the planner and its action blocks")
+        within = actions.clip(self._low, self._high)
+        rounding = ROUNDING * np.maximum(1, np.abs(within))
+        outside = (np.abs(actions - within) > rounding).any(1)
+        if outside.any() and not self._clip:
+            odd = np.round(actions[outside][0].astype(np.float64), 4).tolist()
+            raise ReachcostError(
+                f"{self._name}: the action {odd} lies outside of {self._space}: pass clip=True to execute the nearest "
+                "one, or bound the planner"
+            )
+        return within.astype(self._space.dtype)
+
+    def native(self, action: np.ndarray) -> Any:
+        """One checked action [a] in the form that the environment takes."""
+        if isinstance(self._space, spaces.Discrete):
+            return int(self._space.start + action[0])
+        return action.reshape(self._space.shape or ())
 
 
 @dataclass(frozen=True)
 class Hooks:
-    """How an environment is made, read and put into a state."""
+    """Functions that make an environment, read its state and set it."""
 
     name: str | None
-    """What error messages call it; by default as it calls itself."""
+    """Name in error messages; by default the environment's own."""
     make_env: Callable[[], Environment]
-    """Makes one."""
     get_state: Callable[[Environment], Any]
-    """Reads its whole state, a vector of numbers [D]."""
+    """Reads the full state, a vector of numbers [D]."""
     set_state: Callable[[Environment, np.ndarray], object]
-    """Puts it into a state [D]."""
 
 
 class RowByRow:
-    """One environment; every method takes columns [N, ...] and returns columns [N, ...].
+    """One environment whose methods take columns [N, ...] and return columns [N, ...].
 
     Args:
-        hooks: How to make and use it.
+        hooks: Functions of the environment.
         clip: As for `Actions`.
     """
 
@@ -52,10 +132,8 @@ class RowByRow:
         self._hooks, self.name = hooks, hooks.name or "the environment"
         self.env: Environment = self._try("make_env", hooks.make_env)
         if not isinstance(self.env, gymnasium.Env):
-            raise ReachcostError(
-                f"{self.name}: make_env returned {type(self.env).__name__}: return an environment of Gymnasium"
-            )
-        self.name = hooks.name or _name_of(self.env)
+            self._fail(f"make_env returned {type(self.env).__name__}", "return an environment of Gymnasium")
+        self.name = hooks.name or (self.env.spec.id if self.env.spec else type(self.env.unwrapped).__name__)
         self.actions = Actions(self.env.action_space, self.name, clip)
         self._shape: tuple[int, ...] | None = None
         self._restart(0)  # wrappers refuse a step before the first reset
@@ -65,23 +143,23 @@ class RowByRow:
         self.env.close()
 
     def reset(self, seeds: np.ndarray) -> tuple[np.ndarray, ...]:
-        """States [N, D] that episodes of these seeds [N] start in."""
+        """First states [N, D] of episodes with these seeds [N]."""
         return (np.stack([self._restart(int(seed)) for seed in seeds]),)
 
     def put(self, states: np.ndarray) -> tuple[np.ndarray, ...]:
-        """States [N, D] as the environment gives them back."""
+        """States [N, D] as the environment returns them after they were set."""
         return (np.stack([self._put(state) for state in states.copy()]),)
 
     def step(self, states: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Execute checked actions [N, a] from states [N, D]: the next states, and whether that ended an episode [N]."""
+        """Next states [N, D] after checked actions [N, a], and whether the episode terminated [N]."""
         found = []
         for state, action in zip(states.copy(), actions, strict=True):
             self._try("set_state", self._hooks.set_state, self.env, state)
             found.append(self._forward(action, "step from a state"))
         return np.stack([state for state, _ in found]), np.array([ended for _, ended in found])
 
-    def walk(self, seed: int, actions: np.ndarray) -> np.ndarray:
-        """The states [T + 1, D] of an episode, left to itself, that executes actions [T, a]; shorter where it ends."""
+    def episode(self, seed: int, actions: np.ndarray) -> np.ndarray:
+        """States [T + 1, D] of an undisturbed episode with actions [T, a]; fewer if it terminates."""
         states = [self._restart(seed)]
         for action in actions:
             state, ended = self._forward(action)
@@ -97,11 +175,52 @@ class RowByRow:
             self._try("set_state", self._hooks.set_state, self.env, state)
             frames.append(np.array(self._try("render", self.env.render)))
             if frames[-1].shape != frames[0].shape or frames[-1].dtype != np.uint8 or frames[-1].ndim != 3:
-                raise ReachcostError(
-                    f"{self.name}: render returned {frames[-1].dtype} {frames[-1].shape} after "
-                    f"{frames[0].dtype} {frames[0].shape}: draw uint8 [height, width, 3], always of one size"
+                before, after = (f"{frame.dtype} {frame.shape}" for frame in (frames[0], frames[-1]))
+                self._fail(
+                    f"render returned {after} after {before}", "render uint8 [height, width, 3], always of one size"
                 )
         return (np.stack(frames),)
+
+    def check(self) -> tuple[np.ndarray, np.ndarray]:
+        """Raise an explanatory `ReachcostError` if the environment cannot become a world.
+
+        Checked: states come back as they were set, steps depend on state and action alone, and states are complete.
+
+        Returns:
+            States [N, D] that occurred, and the actions [N, a] that were executed in them.
+        """
+        actions = [self.actions.sample(generator(0, "gym-check", episode), STEPS) for episode in range(EPISODES)]
+        paths = [self.episode(seed, plan) for seed, plan in enumerate(actions)]
+        states = np.concatenate([path[:-1] for path in paths])
+        after = np.concatenate([path[1:] for path in paths])
+        taken = np.concatenate([plan[: len(path) - 1] for path, plan in zip(paths, actions, strict=True)])
+        if (after == states).all():
+            self._fail(f"{len(states)} random actions changed nothing", "have get_state return what step changes")
+        tolerance = CLOSE * max(float((after.max(0).astype(np.float64) - after.min(0)).max()), 1e-6)
+        self.reset(np.array([EPISODES]))  # steps from set states must not depend on earlier episodes
+        (back,) = self.put(states)
+        apart = np.abs(back.astype(np.float64) - states)
+        if (row := _first(apart > 1e-6 * (1 + np.abs(states)))) is not None:
+            self._fail(
+                f"set_state put it into {_show(states[row])}, and get_state returned {_show(back[row])}",
+                "write set_state(env, state) so that get_state gives the same state back",
+            )
+        once, again = self.step(states, taken)[0], self.step(states[::-1], taken[::-1])[0][::-1]
+        if (row := _first(once != again)) is not None:
+            self._fail(
+                f"two steps from {_show(states[row])} with one action ended in {_show(once[row])} and "
+                f"{_show(again[row])}",
+                "reachcost needs a deterministic environment, so switch off its noise, and have set_state reset all "
+                "else that step reads",
+            )
+        if (row := _first(np.abs(once.astype(np.float64) - after) > tolerance)) is not None:
+            self._fail(
+                f"from {_show(states[row])} an episode went on to {_show(after[row])}, but a step from the same state, "
+                f"set by set_state, to {_show(once[row])}",
+                "the state leaves something out that step reads (a velocity, a layout that reset samples): have "
+                "get_state return it and set_state set it",
+            )
+        return states, taken
 
     def _restart(self, seed: int) -> np.ndarray:
         self._try("reset", lambda: self.env.reset(seed=seed))
@@ -116,25 +235,29 @@ class RowByRow:
         return self._read(), bool(terminated)
 
     def _read(self) -> np.ndarray:
-        # A copy: environments like to change their arrays in place.
+        # A copy, since environments may change their arrays in place.
         state = np.array(self._try("get_state", self._hooks.get_state, self.env))
         if state.ndim != 1 or not state.size or state.dtype.kind not in "biuf":
-            raise ReachcostError(
-                f"{self.name}: get_state returned {state.dtype} {state.shape}: return a vector of numbers [D]"
-            )
+            self._fail(f"get_state returned {state.dtype} {state.shape}", "return a vector of numbers [D]")
         if self._shape not in (None, state.shape):
-            raise ReachcostError(
-                f"{self.name}: get_state returned {state.shape[0]} numbers after {self._shape[0]}: return "
-                "always as many"
-            )
+            self._fail(f"get_state returned {state.shape[0]} numbers after {self._shape[0]}", "return always as many")
         if not np.isfinite(state).all():
-            raise ReachcostError(f"{self.name}: its state {state.tolist()} is not finite: keep it in range")
+            self._fail(f"its state {state.tolist()} is not finite", "keep it in range")
         self._shape = state.shape
         return state
 
     def _try(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
         return call_foreign(lambda: call(*arguments), f"{self.name}: {what} failed", ADVICE[what])
 
+    def _fail(self, what: str, remedy: str) -> NoReturn:
+        raise ReachcostError(f"{self.name}: {what}: {remedy}")
 
-def _name_of(env: Environment) -> str:
-    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+
+def _first(wrong: np.ndarray) -> int | None:
+    rows = np.flatnonzero(wrong.any(1))
+    return int(rows[0]) if len(rows) else None
+
+
+def _show(state: np.ndarray) -> str:
+    numbers = ", ".join(f"{number:.4g}" for number in state[:6])
+    return f"[{numbers}{', ...' if len(state) > 6 else ''}]"

@@ -1,9 +1,9 @@
-"""One episode of a task that draws its states, as a Gymnasium environment: what those of all such worlds share."""
+"""One episode of a task as a Gymnasium environment."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -13,29 +13,34 @@ from reachcost.errors import ReachcostError
 from reachcost.tasks.contract import Task
 
 
-class EpisodeEnv(gymnasium.Env[np.ndarray, np.ndarray]):
-    """Pixels in, two numbers in [-1, 1] out, reward 0, ended by success.
+class EpisodeEnv(gymnasium.Env[np.ndarray, Any]):
+    """Pixels in, an action of the task out; an episode ends at success.
 
-    `reset(options={"start": state, "goal": state})` fixes the pair; otherwise `draw` does.
+    `reset(options={"start": state, "goal": state})` sets the pair; by default `draw` samples it.
 
     Args:
-        task: The world.
-        pixels: Side of its frames.
-        state: Any state of it [D], which tells size and kind of number.
+        task: The world; continuous actions are vectors in [-1, 1].
+        state: Any of its states [D], for their size and dtype.
         render_mode: `rgb_array` or None.
     """
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 (Gymnasium's interface)
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}
+    step_reward = 0.0
+    """Reward of a step that does not reach the goal; a step that does has 0."""
 
-    def __init__(self, task: Task, pixels: int, state: np.ndarray, render_mode: str | None) -> None:
+    def __init__(self, task: Task, state: np.ndarray, render_mode: str | None) -> None:
         self.task, self.render_mode = task, render_mode
-        self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
-        self.observation_space = spaces.Box(0, 255, (pixels, pixels, 3), np.uint8)
+        self.action_space = (
+            spaces.Box(-1.0, 1.0, (task.action_dim,), np.float32)  # pyright: ignore[reportAttributeAccessIssue]
+            if task.discrete_actions is None
+            else spaces.Discrete(task.discrete_actions)
+        )
         self._state = self._goal = state[None]
+        self.observation_space = spaces.Box(0, 255, self._observation().shape, np.uint8)
 
     @abstractmethod
     def draw(self) -> tuple[np.ndarray, np.ndarray]:
-        """A start and a goal [D], by `np_random`."""
+        """A start and a goal [D], sampled by `np_random`."""
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -49,14 +54,14 @@ class EpisodeEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self._state, self._goal = (np.array([ends[name]], self._state.dtype) for name in ("start", "goal"))
         return self._observation(), self._info()
 
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Execute one action."""
-        self._state = self.task.step(self._state, np.asarray(action, np.float32)[None])
+        self._state = self.task.step(self._state, np.asarray(action, self.action_space.dtype).reshape(1, -1))
         reached = bool(self.task.success(self._state, self._goal)[0])
-        return self._observation(), 0.0, reached, False, self._info()
+        return self._observation(), 0.0 if reached else self.step_reward, reached, False, self._info()
 
     def render(self) -> np.ndarray | None:
-        """Return the current frame."""
+        """The current frame, if `render_mode` is `rgb_array`."""
         return self._observation() if self.render_mode == "rgb_array" else None
 
     def _observation(self) -> np.ndarray:
@@ -66,5 +71,5 @@ class EpisodeEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         return {
             "state": self._state[0].copy(),
             "goal_state": self._goal[0].copy(),
-            "distance": float(self.task.distance(self._state, self._goal)[0]),
+            "distance": self.task.distance(self._state, self._goal)[0].item(),
         }

@@ -1,6 +1,8 @@
-"""A task's own dynamics as a world model: the latent is the state. A ceiling for diagnosis, never a repair."""
+"""Exact dynamics as world models: a simulator, or a table of transitions. A ceiling for diagnosis, never a repair."""
 
 from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -10,9 +12,8 @@ from reachcost.data.actions import ActionBlocks
 from reachcost.data.models import digest, parts_of
 from reachcost.errors import ReachcostError, require_type
 from reachcost.protocols import Observations
+from reachcost.tasks.compatibility import example_states, stepped
 from reachcost.tasks.contract import Task, require_task
-from reachcost.tasks.logged import some_states
-from reachcost.tasks.trial import stepped
 
 
 class ExactDynamics:
@@ -20,10 +21,10 @@ class ExactDynamics:
 
     Args:
         task: The world; its states are vectors of numbers that float32 holds.
-        actions: Statistics and length of the action blocks, as the world model it is compared with has them; None for
-            discrete actions, one at a time.
-        example: States of the task [N, D], to know their size and kind of number; by default logged ones, or starts of
-            its first evaluation set.
+        actions: Statistics and length of the action blocks, as the compared world model has them; None for discrete
+            actions, one per step.
+        example: States of the task [N, D], for their size and dtype; by default logged ones, or starts of its first
+            evaluation set.
 
     >>> from reachcost import make_task
     >>> blocks = ActionBlocks((0.0, 0.0), (1.0, 1.0), (-1.0, -1.0), (1.0, 1.0), length=5)
@@ -37,10 +38,10 @@ class ExactDynamics:
         require_task(task)
         require_type(actions, ActionBlocks | None, "actions", "give ActionBlocks, say model.actions")
         if actions is None and task.discrete_actions is None:
-            raise ReachcostError(f"{task.name} has continuous actions: say how blocks stand for them, with actions=")
+            raise ReachcostError(f"{task.name} has continuous actions: give their blocks with actions=")
         self.task, self.actions = task, actions
         self.action_dim = 1 if actions is None else actions.size
-        example = some_states(task) if example is None else example
+        example = example_states(task) if example is None else example
         if example is None:
             raise ReachcostError(
                 f"{task.name} has neither logs nor evaluation sets: pass example=, states of it [N, D]"
@@ -56,7 +57,7 @@ class ExactDynamics:
 
     @property
     def fingerprint(self) -> str:
-        """sha256 over the world, the action blocks and what a subclass adds to them."""
+        """sha256 over the world, the action blocks and attributes of a subclass."""
         settings = {**vars(self), "task": self.task.world, "_dtype": str(self._dtype)}
         return digest(type(self).__qualname__, list(parts_of(settings)))
 
@@ -65,7 +66,7 @@ class ExactDynamics:
         return torch.from_numpy(np.array(observations["state"], np.float32))
 
     def states(self, latents: Tensor) -> np.ndarray:
-        """The states behind latents [..., D]."""
+        """The states of latents [..., D]."""
         return latents.numpy().astype(self._dtype)
 
     def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
@@ -73,9 +74,53 @@ class ExactDynamics:
         batch, samples = actions.shape[:2]
         here = np.repeat(self.states(context[:, -1]), samples, axis=0)
         plans = actions.numpy()
-        # A planner may sample smaller integers, in which a world that subtracts from an index would wrap around.
+        # A planner may sample uint8, and a world that subtracts from an index would wrap around.
         steps = plans.astype(np.int64) if self.actions is None else self.actions.unroll(plans)
         steps = steps.reshape(batch * samples, -1, steps.shape[-1])
         for step in range(steps.shape[1]):
             here = stepped(self.task, here, steps[:, step])
         return torch.from_numpy(np.asarray(here, np.float32)).view(batch, samples, self.latent_dim)
+
+
+@runtime_checkable
+class FiniteModel(Protocol):
+    """A world model of N states and A actions, whose transitions are all known."""
+
+    @property
+    def latents(self) -> Tensor:
+        """The latent of every state [N, D]."""
+        ...
+
+    @property
+    def transitions(self) -> np.ndarray:
+        """Number of the state after each action [N, A]."""
+        ...
+
+    def encode(self, observations: Observations) -> Tensor:
+        """Map observations to latents."""
+        ...
+
+    def index(self, latents: Tensor) -> Tensor:
+        """Invert the encoder: latents [..., D] -> number of the state [...]."""
+        ...
+
+
+def follow(transitions: np.ndarray, start: Tensor, actions: Tensor) -> Tensor:
+    """Execute candidates on a transition table [states, A]: start [B], actions [B, S, H, 1] -> end [B, S].
+
+    It looks up two moves at once in numpy, whose `take` is three times as fast as torch indexing on small tables.
+    """
+    moves, count = actions[..., 0].numpy(), transitions.shape[1]
+    if moves.size and not 0 <= moves.min() <= moves.max() < count:
+        raise ReachcostError(f"actions run from {moves.min()} to {moves.max()}: give 0 to {count - 1}")
+    here = np.broadcast_to(start.numpy()[:, None], moves.shape[:2])
+    if moves.shape[2] % 2:
+        here = transitions[here, moves[:, :, 0]]
+        moves = moves[:, :, 1:]
+    moves = moves if count <= 16 else moves.astype(np.intp)  # a planner's uint8 holds 16 x 16 pairs of moves
+    pairs = moves[:, :, ::2] * count + moves[:, :, 1::2]
+    twice = transitions[transitions].reshape(len(transitions), count**2) * count**2
+    here = here * count**2
+    for t in range(pairs.shape[2]):
+        here = twice.take(here + pairs[:, :, t])
+    return torch.from_numpy(here // count**2)

@@ -1,4 +1,4 @@
-"""`GymTask`: a task of any Gymnasium environment that can be put into a state."""
+"""`GymTask`: a task made of any Gymnasium environment whose state can be set."""
 
 from __future__ import annotations
 
@@ -16,48 +16,46 @@ from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError, require_type
 from reachcost.protocols import Observations
 from reachcost.tasks.check import check_parts
-from reachcost.tasks.contract import Distance, Task
+from reachcost.tasks.contract import Distance, Plane, Task
 from reachcost.tasks.environment import Environment, Hooks, RowByRow
-from reachcost.tasks.environment_check import check_environment
-from reachcost.tasks.plane import Plane
 from reachcost.tasks.workers import Workers
 
 Policy = Callable[[np.ndarray, np.random.Generator], np.ndarray]
-"""States [N, D] and random numbers to actions [N, a]."""
-ASKED = 64
-"""States that a policy is asked about at once, whatever the number of episodes."""
+"""States [N, D] and a random generator to actions [N, a]."""
+BATCH = 64
+"""Number of states in every call of a policy, so that its random numbers do not depend on the number of episodes."""
 SET_EPISODES, SET_SEED = 50, 1_000_003
-"""Size of a set that is drawn from logs, and the seed of those logs: no others are likely to have it."""
+"""Size of a set that is sampled from logs, and the seed of those logs, which no other logs are likely to have."""
 
 
 class GymTask(Task):
-    """A world of Gymnasium environments: stepped row by row, and their rows side by side in worker processes.
+    """A world of Gymnasium environments, each stepped row by row, in one or more worker processes.
 
-    Made once, it is checked at once: states must come back as they were put in and hold all that `step` reads, and the
-    same step must lead to the same place. Rewards and truncation are ignored. An episode of logs ends where the
+    The environment is checked at once: states must come back as they were set and hold all that `step` reads, and the
+    same step must have the same result. Rewards and truncation are ignored. An episode of logs ends where the
     environment terminates; planning goes on.
 
     Args:
-        make_env: Makes an environment; called once in every process. Its actions are `Discrete` or a `Box`.
-        get_state: Reads the whole state of an environment, a vector of numbers [D].
-        set_state: Puts an environment into a state [D].
+        make_env: Makes an environment with `Discrete` or `Box` actions; called once in every process.
+        get_state: Reads the full state of an environment, a vector of numbers [D].
+        set_state: Sets the state [D] of an environment.
         success: Whether states [N, D] count as having reached goals [N, D]: bool [N].
-        budget: Actions that an episode may execute.
-        distance: The oracle distance of states [N, D] to goals [N, D], [N], if there is one.
-        observe: What a world model may encode of states [N, D], as columns; by default `state`, and `pixels` if the
-            environment has render_mode `rgb_array`. `state` is always there.
-        coordinates: What a probe should read of states, [N, K]; by default every number.
+        budget: Maximum number of actions per episode.
+        distance: The oracle distance of states [N, D] to goals [N, D], [N].
+        observe: Columns of states [N, D] that a world model may encode, in addition to `state`; by default `pixels`,
+            if the environment has render_mode `rgb_array`.
+        coordinates: What a probe should read from states, [N, K]; by default every number.
         groups: Named kinds of episodes by starts and goals [N, D], each bool [N].
-        category: Names how episodes came out, from starts, last states and goals [N, D]: str [N].
-        bottleneck: Where states lie from narrow places: 2 near, 0 far, 1 in between, int [N].
-        plane: How states lie on a plane, if they do.
-        policy: What logs record: actions [N, a] for states [N, D] and a `numpy.random.Generator`; by default uniform
+        category: Names of the outcomes of episodes, from starts, last states and goals [N, D]: str [N].
+        bottleneck: Whether states are near narrow places: 2 near, 0 far, 1 in between, int [N].
+        plane: The plane of the states.
+        policy: Policy of the logs: actions [N, a] for states [N, D] and a `numpy.random.Generator`; by default uniform
             random actions.
-        sets: Evaluation sets by name: an `EvaluationSet`, or a number of steps after which logged episodes were at the
-            goal. By default one set, `logged`, of half the budget.
-        length: Rows of a logged episode, at most; by default one more than the budget.
-        name: How it is called in commands and records; by default the environment's id.
-        workers: Processes that step side by side. Results do not depend on it.
+        sets: Evaluation sets by name: an `EvaluationSet`, or the number of logged steps from start to goal. By default
+            one set, `logged`, of half the budget.
+        length: Maximum number of rows of a logged episode; by default one more than the budget.
+        name: Name in commands and records; by default the environment's id.
+        workers: Number of processes; it does not change results.
         clip: Execute the nearest action of the space in place of one outside, which is refused by default.
         stops_at_success: Whether an episode ends when it reaches its goal.
 
@@ -114,24 +112,24 @@ class GymTask(Task):
         self._policy, self._length = policy, budget + 1 if length is None else length
         self._sets: dict[str, EvaluationSet | int] = {}
         hooks = Hooks(name, make_env, get_state, set_state)
-        desk = RowByRow(hooks, clip)
+        trial = RowByRow(hooks, clip)
         try:
-            self.name, self._actions = desk.name, desk.actions
-            self.discrete_actions = desk.actions.count
-            self.action_dim = desk.actions.size if self.discrete_actions is None else None
-            self._draws = desk.env.render_mode == "rgb_array"
-            states, actions = check_environment(desk, self.name)
+            self.name, self._actions = trial.name, trial.actions
+            self.discrete_actions = trial.actions.count
+            self.action_dim = trial.actions.size if self.discrete_actions is None else None
+            self._renders = trial.env.render_mode == "rgb_array"
+            states, actions = trial.check()
             self._width, self._dtype = states.shape[1], states.dtype
             self._workers = Workers(partial(RowByRow, hooks, clip), workers, self.name)
             try:
-                self._check_copies(states, actions, desk.step(states, actions)[0])
+                self._check_copies(states, actions, trial.step(states, actions)[0])
                 check_parts(self, states, actions)
                 self._sets = self._checked_sets(sets)
             except BaseException:
                 self.close()
                 raise
         finally:
-            desk.close()
+            trial.close()
         self.sets = tuple(self._sets)
 
     def __repr__(self) -> str:
@@ -145,7 +143,7 @@ class GymTask(Task):
         """Whether this world has an optional part."""
         given = {
             **{name: function is not None for name, function in self._functions.items()},
-            "render": self._draws,
+            "render": self._renders,
             "generate_logs": self._policy is not None or self._actions.bounded,
             "evaluation_set": bool(self._sets),
         }
@@ -156,11 +154,11 @@ class GymTask(Task):
         return self._step(states, actions)[0]
 
     def observe(self, states: np.ndarray) -> Observations:
-        """`state` and what else a world model may encode."""
+        """`state`, and what else a world model may encode."""
         states = np.asarray(states)
         if (function := self._functions["observe"]) is not None:
             return {"state": states, **function(states)}
-        return LazyColumns({"state": states, **({"pixels": partial(self.render, states)} if self._draws else {})})
+        return LazyColumns({"state": states, **({"pixels": partial(self.render, states)} if self._renders else {})})
 
     def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """Whether each state counts as having reached its goal: bool [N]."""
@@ -171,60 +169,57 @@ class GymTask(Task):
         return np.asarray(self._given("distance")(states, goals))
 
     def coordinates(self, states: np.ndarray) -> np.ndarray:
-        """What a probe should read [N, K]."""
-        function = self._functions["coordinates"]
-        return super().coordinates(states) if function is None else np.asarray(function(states))
+        """What a probe should read from states [N, K]."""
+        return np.asarray((self._functions["coordinates"] or super().coordinates)(states))
 
     def groups(self, starts: np.ndarray, goals: np.ndarray) -> Mapping[str, np.ndarray]:
         """Named kinds of episodes, each bool [N]."""
-        function = self._functions["groups"]
-        return super().groups(starts, goals) if function is None else function(starts, goals)
+        return (self._functions["groups"] or super().groups)(starts, goals)
 
     def category(self, starts: np.ndarray, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """How episodes came out: str [N]."""
-        function = self._functions["category"]
-        return super().category(starts, states, goals) if function is None else function(starts, states, goals)
+        """Names of the outcomes of episodes: str [N]."""
+        return (self._functions["category"] or super().category)(starts, states, goals)
 
     def bottleneck(self, states: np.ndarray) -> np.ndarray:
-        """Where states lie from narrow places: int [N]."""
+        """Whether states are near narrow places: int [N]."""
         return np.asarray(self._given("bottleneck")(states))
 
     def plane(self) -> Plane:
-        """How its states lie on a plane."""
+        """The plane of its states."""
         return self._given("plane")()
 
     def render(self, states: np.ndarray) -> np.ndarray:
-        """Draw states as uint8 pixels [N, height, width, 3]."""
-        if not self._draws:
+        """Render states as uint8 pixels [N, height, width, 3]."""
+        if not self._renders:
             raise self._missing("render")
         states = self._checked(states)
-        # An empty batch has no size of its frames, and none is drawn.
+        # The size of the frames of an empty batch is unknown.
         return self._workers.call("render", states)[0] if len(states) else np.zeros((0, 1, 1, 3), np.uint8)
 
     def generate_logs(
         self, episodes: int, seed: int = 0, policy: Policy | None = None, length: int | None = None
     ) -> Logs:
-        """Log episodes from where `reset` puts them, with the columns `state` and `action`.
+        """Log episodes from the states of `reset`, with the columns `state` and `action`.
 
         Args:
-            episodes: How many.
-            seed: Of resets and actions. An episode does not depend on how many others there are.
-            policy: Chooses the actions; by default that of the task, or uniform random ones.
-            length: Rows of an episode; fewer where the environment terminates.
+            episodes: Number of episodes; an episode does not depend on the others.
+            seed: Seed of resets and actions.
+            policy: Policy; by default that of the task, or uniform random actions.
+            length: Maximum number of rows of an episode; fewer where the environment terminates.
         """
         length, policy = self._length if length is None else length, policy or self._policy
         if episodes < 1 or length < 2:
             raise ReachcostError(f"{self.name}: {episodes} episodes of {length} rows: log one or more, of two or more")
         if policy is None and not self._actions.bounded:
-            raise ReachcostError(f"{self.name} has unbounded actions, of which none is random: give a policy")
+            raise ReachcostError(f"{self.name} has unbounded actions, which cannot be uniform: give a policy")
         streams = [generator(seed, "gym-episode", episode) for episode in range(episodes)]
         here = self._workers.call("reset", np.array([int(stream.integers(2**31)) for stream in streams]))[0]
         here = here.astype(self._dtype)
-        drawn = np.stack([self._actions.draw(stream, length) for stream in streams], 1) if policy is None else []
+        sampled = np.stack([self._actions.sample(stream, length) for stream in streams], 1) if policy is None else []
         states, actions = [], []
         lengths, going = np.full(episodes, length), np.arange(episodes)
         for row in range(length):
-            taken = drawn[row] if policy is None else self._chosen(policy, here, seed, row)
+            taken = sampled[row] if policy is None else self._chosen(policy, here, seed, row)
             states.append(here.copy())
             actions.append(taken)
             if row + 1 < length and len(going):
@@ -236,23 +231,23 @@ class GymTask(Task):
         return Logs(columns, lengths, self.observe)
 
     def _chosen(self, policy: Policy, states: np.ndarray, seed: int, row: int) -> np.ndarray:
-        """Actions of a policy, which is asked about `ASKED` states at a time: so are its random numbers drawn."""
+        """Actions of a policy, called on batches of `BATCH` states; the last one is padded."""
         taken = []
-        for first in range(0, len(states), ASKED):
-            some = states[first : first + ASKED]
-            whole = np.concatenate([some, np.repeat(some[-1:], ASKED - len(some), axis=0)])
-            asked = policy(whole, generator(seed, "gym-policy", first, row))
-            taken.append(self._actions.checked(asked, ASKED)[: len(some)])
+        for first in range(0, len(states), BATCH):
+            some = states[first : first + BATCH]
+            padded = np.concatenate([some, np.repeat(some[-1:], BATCH - len(some), axis=0)])
+            chosen = policy(padded, generator(seed, "gym-policy", first, row))
+            taken.append(self._actions.checked(chosen, BATCH)[: len(some)])
         return np.concatenate(taken)
 
     def evaluation_set(self, name: str) -> EvaluationSet:
-        """The evaluation set of that name; one of logged goals is of logs of its own."""
+        """The evaluation set of that name; logged goals come from separate logs."""
         if name not in self._sets:
             known = f"choose one of {', '.join(self._sets)}" if self._sets else "give it some with sets="
             raise ReachcostError(f"{self.name} has no evaluation set {name!r}: {known}")
         found = self._sets[name]
         if isinstance(found, int):
-            # Twice as many as are needed, since some may end before they come so far.
+            # Twice as many episodes as needed, since some may be too short.
             logs = self.generate_logs(2 * SET_EPISODES, SET_SEED, length=max(self._length, found + 1))
             count = min(SET_EPISODES, int((logs.lengths > found).sum())) or SET_EPISODES
             found = self._sets[name] = logged_goals(logs, found, count, SET_SEED, name=name, world=self.world)
@@ -281,7 +276,7 @@ class GymTask(Task):
     def _check_copies(self, states: np.ndarray, actions: np.ndarray, moved: np.ndarray) -> None:
         if not np.array_equal(self.step(states, actions), moved):
             raise ReachcostError(
-                f"{self.name}: two environments of make_env take the same step to different places: make them alike, "
+                f"{self.name}: two environments of make_env take the same step to different places: make them equal, "
                 "or have the state hold what differs"
             )
 
@@ -301,8 +296,8 @@ class GymTask(Task):
             elif what > self.action_budget:
                 raise ReachcostError(
                     f"{self.name}: goals of the evaluation set {name!r} were {what} steps away in logs, but an episode "
-                    f"may execute {self.action_budget} actions: give a larger budget, or, where there are shorter ways "
-                    "than the logged ones, rc.data.logged_goals(logs, ...)"
+                    f"may execute {self.action_budget} actions: give a larger budget, or, if shorter paths exist, "
+                    "rc.data.logged_goals(logs, ...)"
                 )
             else:
                 checked[name] = what

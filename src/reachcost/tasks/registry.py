@@ -1,4 +1,4 @@
-"""Worlds by name: those that come with reachcost, and those that a user registers."""
+"""Worlds by name: the bundled ones, and those that a user registers."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a world lives; nothing of it is imported before it is asked for."""
+    """A bundled world, imported when it is made."""
 
     task: str
     """module:class of its task."""
     environment: str
     """module:class of its Gymnasium environment."""
     gymnasium_id: str
-    """How Gymnasium calls it."""
+    """Its id in Gymnasium, after `reachcost/`."""
     budget: int
-    """Steps of an episode there."""
+    """Maximum number of steps per episode there."""
 
 
 TASKS = {
-    "tworoom": Entry("reachcost.tasks.tworoom:TwoRoom", "reachcost.tasks.tworoom.env:TwoRoomEnv", "TwoRoom-v0", 50),
-    "toponav": Entry("reachcost.tasks.toponav:TopoNav", "reachcost.tasks.toponav.env:TopoNavEnv", "TopoNav-v0", 90),
-    "pusht": Entry("reachcost.tasks.pusht:PushT", "reachcost.tasks.pusht.env:PushTEnv", "PushT-v0", 50),
+    "tworoom": Entry("reachcost.tasks.tworoom:TwoRoom", "reachcost.tasks.tworoom.task:TwoRoomEnv", "TwoRoom-v0", 50),
+    "toponav": Entry("reachcost.tasks.toponav:TopoNav", "reachcost.tasks.toponav.task:TopoNavEnv", "TopoNav-v0", 90),
+    "pusht": Entry("reachcost.tasks.pusht:PushT", "reachcost.tasks.pusht.task:PushTEnv", "PushT-v0", 50),
 }
-"""The bundled worlds; the first one is what commands take where no task is named."""
+"""The bundled worlds; the first one is the default of commands."""
 _REGISTERED: dict[str, Callable[..., Task]] = {}
 
 
 def register_task(name: str, factory: Callable[..., Task]) -> None:
-    """Let `make_task(name)` make a world of one's own; a second time replaces it.
+    """Let `make_task(name)` make a custom world; a second registration replaces the first.
 
     Args:
-        name: How commands and studies call it.
-        factory: The class of the task, or a function that makes one; keywords of `make_task` go to it.
+        name: Name in commands and studies.
+        factory: The class of the task, or a function that makes one; it receives the keywords of `make_task`.
 
     >>> from reachcost.tasks import TwoRoom
     >>> register_task("my-room", TwoRoom)
@@ -61,7 +61,7 @@ def register_task(name: str, factory: Callable[..., Task]) -> None:
 
 
 def task_names() -> tuple[str, ...]:
-    """What `make_task` knows."""
+    """Names that `make_task` accepts."""
     return (*TASKS, *_REGISTERED)
 
 
@@ -87,7 +87,7 @@ def make_task(name: str | None = None, **options: Any) -> Task:
 
 
 def build_task(name: str, factory: Callable[..., Task], **options: Any) -> Task:
-    """Call what makes a task, after checking that it has these options."""
+    """Make a task by calling `factory`, and check that it has these options."""
     from reachcost.tasks.contract import Task
 
     known = signature(factory).parameters
@@ -98,7 +98,7 @@ def build_task(name: str, factory: Callable[..., Task], **options: Any) -> Task:
         )
     try:
         made = factory(**options)
-    except TypeError as error:  # a method that every task must have is missing, or an argument is
+    except TypeError as error:  # a required method or argument is missing
         raise ReachcostError(f"the task {name!r} cannot be made ({error}): see reachcost.Task") from error
     if not isinstance(made, Task):
         raise ReachcostError(
@@ -108,7 +108,7 @@ def build_task(name: str, factory: Callable[..., Task], **options: Any) -> Task:
 
 
 def register_environments() -> None:
-    """Make `gymnasium.make("reachcost/...")` work; the environments are imported when they are made."""
+    """Register the bundled worlds for `gymnasium.make("reachcost/...")`."""
     for entry in TASKS.values():
         if (name := f"reachcost/{entry.gymnasium_id}") not in gymnasium.registry:
             gymnasium.register(name, entry_point=entry.environment, max_episode_steps=entry.budget)

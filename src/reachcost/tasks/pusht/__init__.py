@@ -1,4 +1,4 @@
-"""PushT: the public task of pushing a T to a place, batched."""
+"""PushT: the public task of pushing a T to a pose, batched."""
 
 from reachcost.tasks.pusht.task import PushT
 

@@ -1,37 +1,56 @@
-"""What the agent does to a T that no wall touches, for many rows at once: the solution of pymunk, written out.
+"""What the agent does to the T: for many rows at once where no wall is touched, by pymunk elsewhere.
 
-Frictionless contacts of a disc with two rectangles on one body are simple enough for that: the nearest point of a
-rectangle gives the contact, and an impulse along its normal stops the approach. What is not so simple (walls, an agent
-whose centre is within the T) is marked, and left to pymunk itself.
+Contacts of a disc with two rectangles on one body are simple without friction: the nearest point of a rectangle is the
+contact, and an impulse along its normal stops the approach. Rows with walls, or with the agent's centre within the T,
+are marked and left to pymunk.
 """
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 
-from reachcost.tasks.pusht.geometry import AGENT_RADIUS, CENTRE_OF_GRAVITY, INNER, touches_walls, turned
-from reachcost.tasks.pusht.pymunk_space import MASS, MOMENT, SECONDS
+from reachcost.errors import ReachcostError
+from reachcost.tasks.pusht.geometry import (
+    AGENT_RADIUS,
+    BAR,
+    CENTRE_OF_GRAVITY,
+    INNER,
+    STEM,
+    touches_walls,
+    turned,
+)
 
+SECONDS = 0.01
+"""Seconds per tick of the physics."""
+MASS, MOMENT = 1.0, 3000.0
+"""Of the T. The public environment uses the bar's moment also for the stem, without moving it to the stem's place."""
 RECTANGLES = ((-60.0, -45.0, 60.0, -15.0), (-15.0, -15.0, 15.0, 75.0))
-"""Bar and stem around the centre of gravity: their smallest x, y, and their largest."""
+"""Bar and stem relative to the centre of gravity: smallest x and y, largest x and y."""
 SLOP = float(np.float32(0.1))
+"""Pixels of overlap that pymunk ignores."""
 CORRECTION = 1 - 0.0017970074436457143**SECONDS
-"""Pixels of overlap that pymunk leaves alone, and the share of the rest that it takes back in a tick."""
+"""Share of further overlap that pymunk corrects in a tick."""
 FORGOTTEN = 4
-"""Ticks after which pymunk has forgotten a contact."""
+"""Ticks after which pymunk forgets a contact."""
 FARTHEST = float(np.hypot(15.0, 75.0))
-"""Pixels from its centre of gravity to the farthest corner of the T."""
+"""Pixels from the centre of gravity to the farthest corner of the T."""
 AT_ONCE = 8192
-"""Rows that are solved together: enough to make up for the cost of a call."""
+"""Rows that are solved in one batch."""
+LEFT_LOW, LEFT_HIGH, RIGHT_LOW, RIGHT_HIGH = (5.0, 5.0), (5.0, 506.0), (506.0, 5.0), (506.0, 506.0)
+WALLS = ((LEFT_HIGH, LEFT_LOW), (LEFT_LOW, RIGHT_LOW), (RIGHT_LOW, RIGHT_HIGH), (LEFT_HIGH, RIGHT_HIGH))
+WALL_RADIUS = 2.0
 
 
 def push_away_from_walls(path: np.ndarray, velocities: np.ndarray, poses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Poses [N, 3] after all ticks, and the rows that must be left to pymunk: bool [N].
 
     Args:
-        path: Where the agent is in every tick [N, ticks, 2].
-        velocities: Its velocity in every tick [N, ticks, 2].
-        poses: Of the T, at rest before the first tick [N, 3].
+        path: Position of the agent in every tick [N, ticks, 2].
+        velocities: Velocity of the agent in every tick [N, ticks, 2].
+        poses: Poses of the T, at rest before the first tick [N, 3].
     """
     after, left = np.empty_like(poses), np.empty(len(poses), bool)
     for start in range(0, len(poses), AT_ONCE):
@@ -61,20 +80,20 @@ def _push(path: np.ndarray, velocities: np.ndarray, poses: np.ndarray) -> tuple[
 
 
 def _into(x: np.ndarray, y: np.ndarray, sine: np.ndarray, cosine: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A vector in the frame that is turned by an angle."""
+    """A vector in a frame rotated by an angle."""
     return cosine * x + sine * y, cosine * y - sine * x
 
 
 class _Contact:
-    """Of the disc at x, y with one rectangle, in the T's frame around its centre of gravity, for N rows.
+    """N contacts of a disc at x, y with a rectangle, in the T's frame around its centre of gravity.
 
     Attributes:
         inside: Whether the disc's centre is within the rectangle; the rest is then meaningless.
         touches: Whether they touch.
-        x, y: Direction in which the disc pushes.
-        lever: What a unit of that push turns.
+        x, y: Direction of the push.
+        lever: Torque of a unit push.
         mass: Impulse that changes the velocity at the contact by one.
-        correction: Velocity that takes the overlap back.
+        correction: Velocity that corrects the overlap.
     """
 
     def __init__(self, x: np.ndarray, y: np.ndarray, rectangle: tuple[float, float, float, float]) -> None:
@@ -93,23 +112,23 @@ class _Contact:
         self.correction = np.minimum(0, apart - (AGENT_RADIUS - SLOP)) * (-CORRECTION / SECONDS)
 
     def of(self, rows: np.ndarray) -> _Contact:
-        """The same for some rows."""
+        """The contacts of some rows."""
         some = object.__new__(_Contact)
         some.__dict__.update({name: values[rows] for name, values in vars(self).items()})
         return some
 
 
 class _Memory:
-    """Impulse of each of the two contacts when it last touched [2, N], and how many ticks ago that was."""
+    """Impulses of the two contacts when they last touched [2, N], and the ticks since then [2, N]."""
 
     def __init__(self, rows: int) -> None:
         self.impulses, self.age = np.zeros((2, rows)), np.full((2, rows), FORGOTTEN)
 
     def stale(self, number: int) -> np.ndarray:
-        """What a contact still counts from its last time although it did not last until now [N].
+        """Old impulse [N] of a contact that was interrupted for a tick or two, otherwise 0.
 
-        Pymunk counts a contact that comes back after a tick or two from where it was, and only keeps the count from
-        falling below 0: such an agent can pull the T for a tick.
+        Pymunk continues from the old impulse and only keeps the sum from falling below 0, so that such an agent can
+        pull the T for a tick.
         """
         back = (self.age[number] > 1) & (self.age[number] < FORGOTTEN)
         return np.where(back, self.impulses[number], 0)
@@ -121,7 +140,7 @@ class _Memory:
 
 
 def _solve(contacts: list[_Contact], fast: tuple[np.ndarray, np.ndarray], memory: _Memory) -> tuple[np.ndarray, ...]:
-    """Velocity x, y [N] and turn [N] of the T that its contacts with a disc of velocity `fast` lead to."""
+    """Velocity x, y [N] and rotation [N] of the T after contacts with a disc of velocity `fast`."""
     first, second = contacts
     wanted = [fast[0] * contact.x + fast[1] * contact.y for contact in contacts]
     stale = [memory.stale(number) for number in (0, 1)]
@@ -151,10 +170,10 @@ def _solve(contacts: list[_Contact], fast: tuple[np.ndarray, np.ndarray], memory
 def _together(
     first: _Contact, second: _Contact, wanted: list[np.ndarray], stale: list[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Impulses of two contacts that give both at least the velocity they want, and no more where they push.
+    """Impulses of two simultaneous contacts: each reaches at least its wanted velocity, exactly if it pushes.
 
-    Pymunk iterates towards this, and ten iterations are enough where both are in a corner of the T: it is solved by
-    trying which of the two push. An impulse is at least minus what is stale.
+    Pymunk iterates towards this solution, and its ten iterations reach it in a corner of the T. Here it is found by
+    trying which of the two push. An impulse is at least minus the stale one.
     """
     coupling = (first.x * second.x + first.y * second.y) / MASS + first.lever * second.lever / MOMENT
     size = 1 / (first.mass * second.mass) - coupling * coupling
@@ -181,3 +200,88 @@ def _at_walls(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
         place = np.stack([x[rows], y[rows]], axis=1) - turned(CENTRE_OF_GRAVITY, angle[rows])
         near[rows] = touches_walls(np.concatenate([place, angle[rows, None]], axis=1))
     return near
+
+
+def require_pymunk() -> Any:
+    """The package pymunk."""
+    try:
+        import pymunk
+    except ImportError as error:
+        raise ReachcostError(f"PushT needs pymunk ({error}): pip install 'reachcost[pusht]'") from error
+    return pymunk
+
+
+@cache
+def _chipmunk() -> tuple[Any, Any, list[Any]]:
+    """The C library behind pymunk, its identity transform, and the two parts of the T."""
+    pymunk = require_pymunk()
+    from pymunk._chipmunk_cffi import ffi, lib
+
+    parts = [ffi.new("cpVect[]", [tuple(corner) for corner in part.tolist()]) for part in (BAR, STEM)]
+    return lib, pymunk.Transform.identity(), parts
+
+
+def _simulate(start: list[float], pose: list[float], velocities: list[list[float]], every: int) -> list[list[float]]:
+    """Move the agent by one velocity per tick; return the poses of the T after the last tick and `every` ticks before.
+
+    The T rests at `pose` in the first tick, and moves from the second on. Walls and bodies are those of
+    `swm/PushT-v1`: without friction, and with damping 0, so that nothing glides on.
+
+    A space of pymunk remembers impulses of contacts and the order of its shapes, so every simulation has a new space:
+    its result depends on its state alone. The C functions behind pymunk's classes are many times as fast.
+    """
+    lib, unmoved, parts = _chipmunk()
+    space = lib.cpSpaceNew()
+    lib.cpSpaceSetDamping(space, 0.0)
+    around = lib.cpSpaceGetStaticBody(space)
+    agent, block = lib.cpBodyNewKinematic(), lib.cpBodyNew(MASS, MOMENT)
+    shapes = [lib.cpSegmentShapeNew(around, *ends, WALL_RADIUS) for ends in WALLS]
+    shapes.append(lib.cpCircleShapeNew(agent, AGENT_RADIUS, (0.0, 0.0)))
+    shapes += [lib.cpPolyShapeNew(block, 4, part, unmoved, 0.0) for part in parts]
+    lib.cpBodySetCenterOfGravity(block, tuple(CENTRE_OF_GRAVITY.tolist()))
+    lib.cpBodySetPosition(agent, start)
+    lib.cpBodySetVelocity(agent, velocities[0])
+    lib.cpBodySetAngle(block, pose[2])
+    lib.cpBodySetPosition(block, pose[:2])
+    for body in (agent, block):
+        lib.cpSpaceAddBody(space, body)
+    for shape in shapes:
+        lib.cpSpaceAddShape(space, shape)
+    move, tick = lib.cpBodySetVelocity, lib.cpSpaceStep
+    poses, left = [], len(velocities)
+    for velocity in velocities:
+        move(agent, velocity)
+        tick(space, SECONDS)
+        left -= 1
+        if left % every == 0:
+            position = lib.cpBodyGetPosition(block)
+            poses.append([position.x, position.y, lib.cpBodyGetAngle(block)])
+    for shape in shapes:
+        lib.cpSpaceRemoveShape(space, shape)
+        lib.cpShapeFree(shape)
+    for body in (agent, block):
+        lib.cpSpaceRemoveBody(space, body)
+        lib.cpBodyFree(body)
+    lib.cpSpaceFree(space)
+    return poses
+
+
+def push_by_pymunk(starts: np.ndarray, poses: np.ndarray, velocities: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Poses [N, 3] after the ticks from `first` on, each row in its own space.
+
+    Args:
+        starts: Position of the agent before its first tick [N, 2].
+        poses: Poses of the T until then [N, 3].
+        velocities: Velocity of the agent in every tick [N, ticks, 2].
+        first: The first tick [N].
+    """
+    rows = zip(starts.tolist(), poses.tolist(), velocities.tolist(), first.tolist(), strict=True)
+    found = [_simulate(start, pose, moves[tick:], len(moves))[-1] for start, pose, moves, tick in rows]
+    return np.array(found).reshape(-1, 3)
+
+
+def push_in_one_space(starts: np.ndarray, poses: np.ndarray, velocities: np.ndarray, every: int) -> np.ndarray:
+    """Poses [N, steps, 3] after tick 0 and each `every` further ticks: [N, 2], [N, 3], [N, 1 + steps * every, 2]."""
+    rows = zip(starts.tolist(), poses.tolist(), velocities.tolist(), strict=True)
+    found = [_simulate(start, pose, moves, every)[1:] for start, pose, moves in rows]
+    return np.array(found).reshape(len(poses), -1, 3)

@@ -1,16 +1,13 @@
-"""The evaluation sets of PushT: rows t and t + offset of episodes that no training log holds."""
+"""The evaluation sets of PushT: rows t and t + offset of episodes that are in no training logs."""
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from reachcost.core.atomic import write_file
-from reachcost.data.evaluation import EvaluationSet, logged_goals, read_evaluation_set
+from reachcost.data.evaluation import EvaluationSet, logged_goals, read_evaluation_set, write_evaluation_set
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.tasks.pusht.logs import make_logs
@@ -18,16 +15,15 @@ from reachcost.tasks.pusht.policies import KINDS
 
 FROZEN = Path(__file__).parent / "frozen"
 BUDGETS = {25: 50, 50: 50, 75: 75}
-"""Goal offset in steps, and the actions that its episodes may execute."""
+"""Goal offset in steps, and maximum number of actions per episode."""
 SEEDS = (3072, 3073, 3074)
 EPISODES = 50
 NAMES = tuple(f"offset-{offset}-{seed}" for offset in BUDGETS for seed in SEEDS)
-ARRAYS = ("starts", "goals", "episodes", "source_rows", "source_episodes")
 PATTERN = re.compile(r"offset-(\d+)-(tune-)?(\d+)")
 
 
 def load(name: str, world: str) -> EvaluationSet:
-    """The frozen set of that name; one of another seed, or to tune on, is drawn."""
+    """The frozen set of that name; a tuning set or a set of another seed is sampled."""
     if name not in NAMES:
         return draw(name, world)
     return read_evaluation_set(
@@ -36,34 +32,22 @@ def load(name: str, world: str) -> EvaluationSet:
 
 
 def freeze(directory: Path, world: str) -> None:
-    """Write the manifests that are shipped; `docs/pusht.md` has the command."""
+    """Write the files that are shipped; `docs/pusht.md` has the command."""
     for name in NAMES:
-        write_file(directory / f"{name}.json", json.dumps(to_manifest(draw(name, world))) + "\n")
-
-
-def to_manifest(evaluation: EvaluationSet) -> dict[str, Any]:
-    """The set as JSON values; float64 survives as decimal numbers."""
-    return {
-        "name": evaluation.name,
-        "seed": evaluation.seed,
-        "budget": evaluation.budget,
-        "logs_sha256": evaluation.logs_sha256,
-        "sha256": evaluation.fingerprint,
-        **{part: np.asarray(getattr(evaluation, part)).tolist() for part in ARRAYS},
-    }
+        write_evaluation_set(draw(name, world), directory / f"{name}.json")
 
 
 def draw(name: str, world: str, episodes: int = EPISODES) -> EvaluationSet:
-    """Draw `offset-<25, 50 or 75>-<seed>`, or `offset-<...>-tune-<seed>` to choose settings on: one pair an episode.
+    """Sample `offset-<25, 50 or 75>-<seed>`, or the tuning set `offset-<...>-tune-<seed>`: one pair per episode.
 
-    Their episodes are the scripted pusher's, from streams of their own: the evaluation sets share none with training
-    logs of any seed, with those to tune on, or with each other.
+    The scripted pusher makes the episodes from separate random streams: evaluation sets share none with training
+    logs of any seed, with tuning sets, or with each other.
     """
     match = PATTERN.fullmatch(name)
     if match is None or int(match[1]) not in BUDGETS:
         raise ReachcostError(
-            f"PushT has no evaluation set {name!r}: choose one of {', '.join(NAMES)}, another seed of these, or "
-            "offset-<25, 50 or 75>-tune-<seed> to choose settings on"
+            f"PushT has no evaluation set {name!r}: choose one of {', '.join(NAMES)}, another seed of these, or the "
+            "tuning set offset-<25, 50 or 75>-tune-<seed>"
         )
     offset, seed = int(match[1]), int(match[3])
     logs = held_out_logs(f"{'tune' if match[2] else 'evaluation'}-{offset}", seed, episodes)
@@ -71,5 +55,5 @@ def draw(name: str, world: str, episodes: int = EPISODES) -> EvaluationSet:
 
 
 def held_out_logs(purpose: str, seed: int, episodes: int) -> Logs:
-    """The episodes that a set is drawn from."""
+    """The episodes from which a set is sampled."""
     return make_logs(seed, np.arange(episodes), f"pusht-{purpose}", kinds=(KINDS.index("pusher"),))

@@ -1,6 +1,6 @@
-"""The shapes of PushT, in pixels of its 512 x 512 window: a disc that pushes, a T that is pushed, four walls.
+"""The shapes of PushT in pixels of its 512 x 512 window: a disc, a T of two rectangles, four walls.
 
-The T is two rectangles in a frame of its own: its origin, which a state gives, is the middle of the bar's outer edge.
+The origin of the T's frame, whose place a state holds, is the middle of the bar's outer edge.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ AGENT_RADIUS = 15.0
 BAR = np.array([(-60.0, 30.0), (60.0, 30.0), (60.0, 0.0), (-60.0, 0.0)])
 STEM = np.array([(-15.0, 30.0), (-15.0, 120.0), (15.0, 120.0), (15.0, 30.0)])
 CENTRE_OF_GRAVITY = np.array([0.0, 45.0])
-"""Of the T in its frame: it turns about this point."""
+"""The point of the T's frame about which it turns."""
 INNER = (7.0, 504.0)
-"""Faces of the walls: the T touches none while all its corners lie strictly between."""
+"""Faces of the walls: the T touches none while all its corners are strictly between them."""
 OUTLINE = np.array([(-60, 0), (60, 0), (60, 30), (15, 30), (15, 120), (-15, 120), (-15, 30), (-60, 30)], np.float64)
 """Corners of the T in its frame [8, 2]."""
 MIDDLE = np.array([0.0, 46.0])
 REACH = float(np.hypot(60.0, 46.0))
-"""No point of the T is farther than this from its middle, a point of its frame."""
+"""Largest distance of a point of the T from `MIDDLE`, a point of its frame."""
 
 
 def turned(points: np.ndarray, angles: np.ndarray) -> np.ndarray:
-    """Points [..., 2] of the T's frame as seen from outside, without its position; angles [...] broadcast."""
+    """Points [..., 2] rotated by angles [...]."""
     sine, cosine = np.sin(angles), np.cos(angles)
     x, y = points[..., 0], points[..., 1]
     return np.stack([cosine * x - sine * y, sine * x + cosine * y], axis=-1)
 
 
 def corners(poses: np.ndarray) -> np.ndarray:
-    """The eight corners of Ts at poses (x, y, angle) [..., 3]: [..., 8, 2].
+    """The corners [..., 8, 2] of Ts at poses (x, y, angle) [..., 3].
 
     >>> corners(np.array([100.0, 50.0, 0.0]))[0].tolist()
     [40.0, 50.0]
@@ -39,7 +39,7 @@ def corners(poses: np.ndarray) -> np.ndarray:
 
 
 def clearance(points: np.ndarray, poses: np.ndarray) -> np.ndarray:
-    """Distance of points [..., 2] from Ts at poses [..., 3], 0 within: [...].
+    """Distance [...] of points [..., 2] from Ts at poses [..., 3], 0 inside.
 
     >>> clearance(np.array([[100.0, 20.0]]), np.array([[100.0, 50.0, 0.0]])).tolist()
     [30.0]
@@ -52,6 +52,6 @@ def clearance(points: np.ndarray, poses: np.ndarray) -> np.ndarray:
 
 
 def touches_walls(poses: np.ndarray, depth: float = 0.0) -> np.ndarray:
-    """Whether any corner of Ts at poses [..., 3] lies on the face of a wall, or so deep behind it: bool [...]."""
+    """Whether any corner of Ts at poses [..., 3] is at least `depth` behind the face of a wall: bool [...]."""
     found = corners(poses)
     return np.asarray(((found <= INNER[0] - depth) | (found >= INNER[1] + depth)).any(axis=(-2, -1)))

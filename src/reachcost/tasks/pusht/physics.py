@@ -1,41 +1,44 @@
-"""One call steps any batch of PushT states; step for step the public environment.
+"""The steps of a batch of PushT states, equal to those of the public environment.
 
-A state is seven numbers: agent x, y; block x, y, angle; agent velocity x, y. That is all there is to know of the
-future: the T's own velocity is set anew in every tick by what touches it (damping 0), so it is found from the state by
-solving the contacts of its last tick again. Only impulses that pymunk keeps as a first guess are lost with it; they
-matter where several contacts hold the T at once, and there by little.
+A state is seven numbers: agent x, y; block x, y, angle; agent velocity x, y. They determine the future: with damping 0
+the T's velocity is set in every tick by its contacts, so it is recomputed by solving the contacts of the last tick. A
+state lacks only the impulses from which pymunk starts its next solution; they matter little, and only where several
+contacts hold the T.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from reachcost.tasks.pusht.contacts import SLOP, push_away_from_walls
+from reachcost.tasks.pusht.contacts import (
+    SECONDS,
+    SLOP,
+    push_away_from_walls,
+    push_by_pymunk,
+    push_in_one_space,
+    require_pymunk,
+)
 from reachcost.tasks.pusht.geometry import AGENT_RADIUS, MIDDLE, REACH, WINDOW, clearance, touches_walls, turned
-from reachcost.tasks.pusht.pymunk_space import SECONDS, push_by_pymunk, push_in_one_space, require_pymunk
 
 TICKS = 10
-"""Of the physics in a step."""
+"""Ticks of the physics per step."""
 ACTION_SCALE = 100.0
 STIFFNESS, DRAG = 100.0, 20.0
-"""Of the controller that pulls the agent to its target."""
+"""Constants of the controller that pulls the agent to its target."""
 TOUCH = 1e-6
-"""Pixels; what is farther apart touches nothing, whatever the rounding."""
+"""Pixels; at a larger distance nothing touches, even after rounding."""
 
 
 def step(states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    """Pull the agents towards their position plus 100 times the action: float64 [N, 7], [N, 2] -> [N, 7].
-
-    Actions are not clipped, as in the public environment.
-    """
+    """Pull the agents towards their position plus 100 times the unclipped action: float64 [N, 7], [N, 2] -> [N, 7]."""
     return _step(states, actions)[0]
 
 
 def rollout(states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    """Execute whole sequences: float64 [N, 7], [N, T, 2] -> [N, T + 1, 7], the states themselves first.
+    """Execute sequences: float64 [N, 7], [N, T, 2] -> [N, T + 1, 7], the given states first.
 
-    Equal to step after step, but for Ts that touch a wall: there pymunk's memory of contacts counts, which a state does
-    not hold. A sequence keeps it, as the public environment does.
+    Single steps give the same result unless a T touches a wall: there a sequence keeps pymunk's memory of contacts, as
+    the public environment does, and a state does not hold it.
     """
     here, walls = states, np.zeros(len(states), bool)
     reached = [here]
@@ -51,7 +54,7 @@ def rollout(states: np.ndarray, actions: np.ndarray) -> np.ndarray:
 
 
 def _step(states: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The states after a step [N, 7], and whether pymunk was needed for them [N]."""
+    """The states after a step [N, 7], and whether pymunk computed them [N]."""
     require_pymunk()
     path, velocities = agent_path(states[:, :2], states[:, 5:], actions)
     after, left = states.copy(), np.zeros(len(states), bool)
@@ -66,10 +69,10 @@ def _step(states: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarr
 def _push(
     path: np.ndarray, velocities: np.ndarray, states: np.ndarray, first: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Poses [N, 3] of the T after a step whose first contact is at the place `first` [N] of the path [N, 11, 2].
+    """Poses [N, 3] of the T after a step, and whether pymunk computed them [N].
 
-    A tick 0 before the others only finds the velocity that the T already has: the agent comes to its first place from
-    where it was a tick before. Also returns the rows that pymunk was needed for [N].
+    The first contact is at the place `first` [N] of the path [N, 11, 2]. A tick 0 before the others only recomputes
+    the velocity that the T already has: the agent moves from its place one tick earlier to its first place.
     """
     moves = np.concatenate([states[:, None, 5:], velocities], axis=1)
     poses, left = push_away_from_walls(path, moves, states[:, 2:5])
@@ -91,15 +94,14 @@ def _push_on(paths: np.ndarray, actions: np.ndarray) -> np.ndarray:
 
 
 def _tick_before(states: np.ndarray) -> np.ndarray:
-    """Where agents came from to the places of these states [N, 1, 2]."""
+    """Positions of the agents one tick before these states [N, 1, 2]."""
     return (states[:, :2] - SECONDS * states[:, 5:])[:, None]
 
 
 def agent_path(positions: np.ndarray, velocities: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the agent is at the start and after every tick [N, 11, 2], and its velocity in every tick [N, 10, 2].
+    """Positions of the agent at the start and after every tick [N, 11, 2], and velocities in every tick [N, 10, 2].
 
-    Nothing stops it, neither the T nor a wall. Actions of float32 make the public environment compute velocities in
-    float32, so they do here.
+    Neither the T nor a wall stops it. With float32 actions velocities are float32, as in the public environment.
     """
     single = actions.dtype == np.float32
     kind = np.float32 if single else np.float64
@@ -117,7 +119,7 @@ def agent_path(positions: np.ndarray, velocities: np.ndarray, actions: np.ndarra
 
 
 def first_contacts(path: np.ndarray, poses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows in which the T may be touched, and for each the first of the places [N, 11, 2] where it is."""
+    """Rows in which the T may be touched, and the number of the first such place of their paths [N, 11, 2]."""
     middle = poses[:, :2] + turned(MIDDLE, poses[:, 2])
     x, y = (path[..., axis] - middle[:, axis, None] for axis in (0, 1))
     apart = np.sqrt((x * x + y * y).min(1))
@@ -125,6 +127,6 @@ def first_contacts(path: np.ndarray, poses: np.ndarray) -> tuple[np.ndarray, np.
     touched = np.zeros(path.shape[:2], bool)
     touched[near] = clearance(path[near], poses[near, None]) <= AGENT_RADIUS + TOUCH
     outer = np.flatnonzero((np.abs(middle - WINDOW / 2) > WINDOW / 2 - REACH - 10).any(1))
-    touched[outer, 0] |= touches_walls(poses[outer], depth=SLOP / 2)  # what pymunk leaves in a wall rests there
+    touched[outer, 0] |= touches_walls(poses[outer], depth=SLOP / 2)  # an overlap that pymunk ignores remains
     rows = np.flatnonzero(touched.any(1))
     return rows, touched[rows].argmax(1)

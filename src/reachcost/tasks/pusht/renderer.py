@@ -1,6 +1,6 @@
-"""Draws batches of PushT states straight from their numbers, alike the public environment, at any resolution.
+"""Renders batches of PushT states at any resolution, close to the public environment.
 
-Every shape is its distance function: a pixel takes the share of a colour that its distance from the edge leaves it.
+A shape is a distance function: the share of its colour in a pixel depends on the pixel's distance from the edge.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from reachcost.tasks.pusht.geometry import AGENT_RADIUS, MIDDLE, REACH, WINDOW, 
 Layers = tuple[tuple[np.ndarray, tuple[float, float, float]], ...]
 """Shares [n, width, width] and the colour of each."""
 Shape = Callable[[np.ndarray, np.ndarray, float], Layers]
-"""Places x, y [n, width, width] in the shape's own frame, and the size of a pixel, to what is painted there."""
+"""Places x, y [n, width, width] in the frame of the shape, and the size of a pixel, to the layers there."""
 SIZE = 224
 GOAL_POSE = np.array([256.0, 256.0, np.pi / 4])
-"""The green T of every frame. It is scenery: episodes have goals of their own, which nothing shows."""
+"""Pose of the green T of every frame. It is not the goal of an episode, which is not rendered."""
 WHITE, WALL, GREEN = (255.0, 255.0, 255.0), (211.0, 211.0, 211.0), (144.0, 238.0, 144.0)
 BLOCK_EDGE, BLOCK = (119.0, 136.0, 153.0), (142.0, 163.0, 183.0)
 AGENT_EDGE, AGENT = (65.0, 105.0, 225.0), (78.0, 126.0, 255.0)
 EDGE = 2.0
-"""Half the width of the lines around the T, and of the walls."""
+"""Half the width in pixels of the lines around the T, and of the walls."""
 AGENT_LINE = 4.0
 VALUES_AT_ONCE = 60_000
-"""Pixels of the patches that are computed together, so that they stay in the cache."""
+"""Pixels of the patches that are computed together, few enough to stay in the processor's cache."""
 
 
 def render(states: np.ndarray, size: int = SIZE) -> np.ndarray:
-    """Draw states [N, 7] as uint8 [N, size, size, 3]."""
+    """Render states [N, 7] as uint8 [N, size, size, 3]."""
     if not 8 <= size <= WINDOW:
-        raise ReachcostError(f"cannot draw frames of {size} px: choose 8 to {WINDOW}")
+        raise ReachcostError(f"cannot render frames of {size} px: choose 8 to {WINDOW}")
     states = np.asarray(states, np.float64)
     if states.ndim != 2 or states.shape[1] != 7:
-        raise ReachcostError(f"PushT draws states [N, 7], not {states.shape}")
+        raise ReachcostError(f"PushT renders states [N, 7], not {states.shape}")
     if not np.isfinite(states).all():
         row = int(np.flatnonzero(~np.isfinite(states).all(1))[0])
-        raise ReachcostError(f"state {row} is {states[row].tolist()}: PushT draws finite numbers")
+        raise ReachcostError(f"state {row} is {states[row].tolist()}: PushT renders finite numbers")
     frames = np.empty((len(states), size, size, 3), np.uint8)
     frames[:] = background(size)
     middles = states[:, 2:4] + turned(MIDDLE, states[:, 4])
@@ -66,21 +66,21 @@ def background(size: int) -> np.ndarray:
 
 
 def _paint(frames: np.ndarray, middles: np.ndarray, angles: np.ndarray, reach: float, shape: Shape) -> None:
-    """Paint one shape into every frame, on the patch around its middle that it may cover.
+    """Paint one shape into every frame, within the patch around its middle that it can cover.
 
     Args:
-        frames: What is painted on, in place, uint8 [N, size, size, 3].
-        middles: Of the shapes [N, 2], in pixels of the window.
-        angles: Of the shapes [N].
-        reach: Pixels of the window from its middle that the shape covers at most.
-        shape: Makes layers of the places around its middle.
+        frames: Frames that are changed in place, uint8 [N, size, size, 3].
+        middles: Middles of the shapes [N, 2], in pixels of the window.
+        angles: Angles of the shapes [N].
+        reach: Maximum distance of a point of the shape from its middle, in pixels of the window.
+        shape: Returns the layers of places around its middle.
     """
     size = frames.shape[1]
     pixel = WINDOW / size
     half = int(np.ceil(reach / pixel + 0.5))
     width = min(size, 2 * half + 1)
     corner = np.clip(np.floor(middles / pixel).astype(np.int64) - half, 0, size - width)
-    steps = (np.arange(width) + 0.5) * pixel - 0.5  # the window's pixels have whole numbers for their middles
+    steps = (np.arange(width) + 0.5) * pixel - 0.5  # middles of the window's pixels are integers
     windows = np.lib.stride_tricks.sliding_window_view(frames, (width, width), axis=(1, 2), writeable=True)
     chunk = max(1, VALUES_AT_ONCE // width**2)
     for start in range(0, len(frames), chunk):
@@ -95,7 +95,7 @@ def _paint(frames: np.ndarray, middles: np.ndarray, angles: np.ndarray, reach: f
 
 
 def _blend(patches: np.ndarray, layers: Layers) -> np.ndarray:
-    """Patches uint8 [n, 3, width, width] with layers on top, the first one lowest."""
+    """Patches uint8 [n, 3, width, width] under layers, the first one lowest."""
     kept, paint = None, [np.float32(0.5)] * 3
     for share, colour in layers:
         rest = 1 - share
@@ -121,7 +121,7 @@ def _agent(x: np.ndarray, y: np.ndarray, pixel: float) -> Layers:
 
 
 def _distance_from_edge(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Of the T around its middle: negative within one of its two rectangles, 0 also on the line between them."""
+    """Distance from the T around its middle: negative inside a rectangle, 0 on the line between the two."""
     across = np.abs(x)
     bar = np.maximum(across - 60, np.abs(y + 31) - 15)
     stem = np.maximum(across - 15, np.abs(y - 29) - 45)
@@ -129,6 +129,6 @@ def _distance_from_edge(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _share(distance: np.ndarray, pixel: float) -> np.ndarray:
-    """How much of a pixel lies within an edge at this distance from its middle."""
+    """Share of a pixel within an edge at this distance from its middle."""
     share = distance * (-1 / pixel) + 0.5
     return np.minimum(np.maximum(share, 0, out=share), 1, out=share)

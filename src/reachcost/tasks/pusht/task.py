@@ -1,4 +1,4 @@
-"""PushT as a task: a disc pushes a T in the plane; the goal is a place for both."""
+"""PushT as a task: a disc pushes a T in the plane; a goal is a pose of both."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 from reachcost.tasks.contract import Distance, PublicEnvironment, Task
-from reachcost.tasks.pusht import evaluation_sets, logs, physics, renderer, statistics
+from reachcost.tasks.episode_env import EpisodeEnv
+from reachcost.tasks.pusht import evaluation_sets, physics, renderer
+from reachcost.tasks.pusht.logs import PUBLIC, STEPS, default_workers, log_statistics, make_logs, proprio
+from reachcost.tasks.pusht.policies import sample_start
 
 POSITION, ANGLE = 20.0, np.pi / 9
-"""Pixels of the joint position error of agent and block, and radians, below which a goal is reached."""
+"""A goal is reached below this joint position error of agent and block, in pixels, and this angle, in radians."""
 
 
 class PushT(Task):
@@ -25,8 +28,8 @@ class PushT(Task):
     agent towards its position plus 100 times the action.
 
     Args:
-        pixels: Side of the frames that `observe` draws.
-        workers: Processes that make logs; by default one a core. They make the same logs whatever their number.
+        pixels: Side of the frames of `observe`.
+        workers: Number of processes that make logs; by default one per core. It does not change the logs.
 
     >>> task = PushT()
     >>> task.step(np.array([[100.0, 100, 300, 300, 0, 0, 0]]), np.array([[1.0, 0.0]]))[0, :4].round().tolist()
@@ -40,15 +43,7 @@ class PushT(Task):
     action_dim = 2
     sets = evaluation_sets.NAMES
     models = tuple(f"{kind}-pusht-{seed}" for kind in ("lewm", "pldm") for seed in (3072, 3073, 3074))
-    public = PublicEnvironment(
-        "swm/PushT-v1",
-        (
-            {"method": "_set_state", "args": {"state": {"value": "state"}}},
-            {"method": "_set_goal_state", "args": {"goal_state": {"value": "goal_state"}}},
-        ),
-        renderer.SIZE,
-        {"transitions": 8.0, "frames": 10.0},
-    )
+    public = PublicEnvironment("swm/PushT-v1", renderer.SIZE, {"transitions": 8.0, "frames": 10.0})
 
     def __init__(self, pixels: int = renderer.SIZE, workers: int | None = None) -> None:
         self.pixels, self.workers = pixels, workers
@@ -58,30 +53,24 @@ class PushT(Task):
 
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Execute one action per state: [N, 7], [N, 2] -> [N, 7]; actions are not clipped."""
-        states, actions = np.asarray(states), np.asarray(actions)
-        if states.ndim != 2 or states.shape[1] != 7 or actions.shape != (len(states), 2):
-            raise ReachcostError(f"PushT steps states [N, 7] by actions [N, 2], not {states.shape} by {actions.shape}")
-        _require_finite(states, actions)
+        states, actions = _checked(states, actions, "[N, 2]")
         return physics.step(states.astype(np.float64), actions).astype(states.dtype)
 
     def rollout(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """Execute whole sequences: [N, 7], [N, T, 2] -> [N, T + 1, 7]; see `physics.rollout` for how walls differ."""
-        states, actions = np.asarray(states), np.asarray(actions)
-        if states.ndim != 2 or states.shape[1] != 7 or actions.shape != (len(states), *actions.shape[1:2], 2):
-            raise ReachcostError(f"PushT rolls states [N, 7] out by [N, T, 2], not {states.shape} by {actions.shape}")
-        _require_finite(states, actions)
+        """Execute sequences: [N, 7], [N, T, 2] -> [N, T + 1, 7]; see `physics.rollout` for contacts with walls."""
+        states, actions = _checked(states, actions, "[N, T, 2]")
         return physics.rollout(states.astype(np.float64), actions).astype(states.dtype)
 
     def render(self, states: np.ndarray, size: int | None = None) -> np.ndarray:
-        """Draw uint8 [N, size, size, 3], with the green T of the public frames; the goal is not drawn."""
+        """Render uint8 [N, size, size, 3], with the green T of the public frames and without the goal."""
         return renderer.render(states, self.pixels if size is None else size)
 
     def observe(self, states: np.ndarray) -> Observations:
-        """The columns `state`, `proprio` [N, 4], `pixels` and `pixels_64` (for compact models); drawn when read."""
+        """The columns `state`, `proprio` [N, 4], `pixels` and `pixels_64` (for compact models), computed when read."""
         return LazyColumns(
             {
                 "state": states,
-                "proprio": lambda: logs.proprio(states),
+                "proprio": lambda: proprio(states),
                 "pixels": lambda: self.render(states),
                 "pixels_64": lambda: self.render(states, 64),
             }
@@ -93,11 +82,11 @@ class PushT(Task):
 
     @property
     def further_distances(self) -> Mapping[str, Distance]:
-        """The joint position error beside it."""
+        """The joint position error."""
         return {"position": position_error}
 
     def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Whether agent and block are where they should be: jointly within 20 px, and the angle within pi / 9."""
+        """Whether agent and block are jointly within 20 px of their goals, and the angle within pi / 9."""
         return (position_error(states, goals) < POSITION) & (angle_error(states, goals) < ANGLE)
 
     def coordinates(self, states: np.ndarray) -> np.ndarray:
@@ -106,72 +95,88 @@ class PushT(Task):
         return np.concatenate([states[:, :4], np.sin(states[:, 4:5]), np.cos(states[:, 4:5])], axis=1)
 
     def groups(self, starts: np.ndarray, goals: np.ndarray) -> Mapping[str, np.ndarray]:
-        """Episodes in which the block must be moved, and those in which the agent alone must."""
-        push = ~block_there(starts, goals)
+        """Episodes in which the block must be moved, and those in which only the agent must."""
+        push = ~_block_there(starts, goals)
         return {"agent alone": ~push, "block to move": push}
 
     def category(self, starts: np.ndarray, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Outcome of episodes by their last state.
+        """Outcomes of episodes by their last state.
 
-        `success`; `not_pushed` (the block had to move and did not); `turned_wrong` (it is where it should be, but
-        turned by pi / 9 or more); `agent_away` (it is as it should be, the agent is not); `block_away`.
+        `success`; `not_pushed` (the block had to move and did not); `turned_wrong` (the block is at its goal position,
+        but off by pi / 9 or more); `agent_away` (the block is at its goal pose, the agent is not); `block_away`.
         """
-        there = np.linalg.norm(_less(states, goals)[:, 2:4], axis=1) < POSITION
+        there = np.linalg.norm(_difference(states, goals)[:, 2:4], axis=1) < POSITION
         turned = angle_error(states, goals) >= ANGLE
         still = np.asarray(starts)[:, 2:5] == np.asarray(states)[:, 2:5]
-        return np.select(
-            [
-                self.success(states, goals),
-                still.all(1) & ~block_there(states, goals),
-                there & turned,
-                there,
-            ],
-            ["success", "not_pushed", "turned_wrong", "agent_away"],
-            "block_away",
-        )
+        conditions = [self.success(states, goals), still.all(1) & ~_block_there(states, goals), there & turned, there]
+        return np.select(conditions, ["success", "not_pushed", "turned_wrong", "agent_away"], "block_away")
 
-    def generate_logs(self, episodes: int = 8000, seed: int = 0, steps: int = logs.STEPS) -> Logs:
+    def generate_logs(self, episodes: int = 8000, seed: int = 0, steps: int = STEPS) -> Logs:
         """Log the mixture of policies: 70 % scripted pusher, 15 % public weak policy, 15 % random actions.
 
-        Every episode has its reset row first; `policy` says which made it, an index of `policies.KINDS`.
+        An episode starts with its reset row; `policy` is the index of its policy in `policies.KINDS`.
         """
         if episodes < 1 or steps < 1:
-            raise ReachcostError(f"cannot log {episodes} episodes of {steps} steps: ask for at least one of each")
-        workers = logs.default_workers(episodes) if self.workers is None else self.workers
-        return logs.make_logs(seed, np.arange(episodes), steps=steps, workers=workers, observe=self.observe)
+            raise ReachcostError(f"cannot log {episodes} episodes of {steps} steps: log at least one of each")
+        workers = default_workers(episodes) if self.workers is None else self.workers
+        return make_logs(seed, np.arange(episodes), steps=steps, workers=workers, observe=self.observe)
 
     def describe_logs(self, logs: Logs) -> Mapping[str, tuple[float, float | None]]:
-        """How much pushing is in logs, and how far they spread, beside public expert logs where that is known."""
-        found = statistics.log_statistics(logs)
-        return {name: (value, statistics.PUBLIC.get(name)) for name, value in found.items()}
+        """Statistics of pushing and spread, each with the value of public expert logs, if known."""
+        return {name: (value, PUBLIC.get(name)) for name, value in log_statistics(logs).items()}
 
     def evaluation_set(self, name: str) -> EvaluationSet:
-        """Return a set of held-out pairs by its name, `offset-<25, 50 or 75>-<seed>`; `sets` are the published ones."""
+        """A set of held-out pairs, `offset-<25, 50 or 75>-<seed>`; `sets` are the published ones."""
         return evaluation_sets.load(name, self.world)
 
 
-def _require_finite(states: np.ndarray, actions: np.ndarray) -> None:
+def _checked(states: np.ndarray, actions: np.ndarray, form: str) -> tuple[np.ndarray, np.ndarray]:
+    """States [N, 7] and actions, [N, 2] or [N, T, 2], as arrays of these shapes and finite numbers."""
+    states, actions = np.asarray(states), np.asarray(actions)
+    sequence = actions.shape[1:2] if "T" in form else ()
+    if states.ndim != 2 or states.shape[1] != 7 or actions.shape != (len(states), *sequence, 2):
+        raise ReachcostError(f"PushT steps states [N, 7] by actions {form}, not {states.shape} by {actions.shape}")
     for name, rows in (("state", states), ("action", actions)):
         if not np.isfinite(rows).all():
             row = int(np.argwhere(~np.isfinite(rows))[0, 0])
             raise ReachcostError(f"{name} {row} is {rows[row].tolist()}: {name}s must be finite")
+    return states, actions
 
 
-def _less(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+def _difference(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
     return np.asarray(states, np.float64) - np.asarray(goals, np.float64)
 
 
 def position_error(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
     """Length of the joint error of agent and block position in four dimensions, pixels [N]."""
-    return np.linalg.norm(_less(states, goals)[..., :4], axis=-1)
+    return np.linalg.norm(_difference(states, goals)[..., :4], axis=-1)
 
 
 def angle_error(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-    """Smallest turn between the block's angles, radians [N]."""
-    return np.abs((_less(states, goals)[..., 4] + np.pi) % (2 * np.pi) - np.pi)
+    """Smallest rotation between the block's angles, radians [N]."""
+    return np.abs((_difference(states, goals)[..., 4] + np.pi) % (2 * np.pi) - np.pi)
 
 
-def block_there(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-    """Whether the block by itself is where it should be: bool [N]."""
-    apart = np.linalg.norm(_less(states, goals)[..., 2:4], axis=-1)
+def _block_there(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    """Whether the block alone is at its goal pose: bool [N]."""
+    apart = np.linalg.norm(_difference(states, goals)[..., 2:4], axis=-1)
     return (apart < POSITION) & (angle_error(states, goals) < ANGLE)
+
+
+class PushTEnv(EpisodeEnv):
+    """One PushT episode as a Gymnasium environment: pixels in, a relative target in [-1, 1]^2 out, reward 0.
+
+    `reset(options={"start": state, "goal": state})` sets the pair, 7 numbers each; by default both are sampled.
+
+    >>> import gymnasium, reachcost
+    >>> observation, info = gymnasium.make("reachcost/PushT-v0").reset(seed=0)
+    >>> observation.shape, sorted(info)
+    ((224, 224, 3), ['distance', 'goal_state', 'state'])
+    """
+
+    def __init__(self, render_mode: str | None = None, pixels: int = renderer.SIZE) -> None:
+        super().__init__(PushT(pixels), np.zeros(7), render_mode)
+
+    def draw(self) -> tuple[np.ndarray, np.ndarray]:
+        """Two random states at rest."""
+        return sample_start(self.np_random), sample_start(self.np_random)

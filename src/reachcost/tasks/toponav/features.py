@@ -1,4 +1,4 @@
-"""The frozen world model of TopoNav: the paper's 10-number feature map with exact dynamics."""
+"""The frozen world model of TopoNav: the paper's feature map of 10 numbers, with exact dynamics."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torch import Tensor
 from reachcost.core.arrays import fingerprint_arrays
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
-from reachcost.tasks.finite import follow
+from reachcost.tasks.exact import follow
 from reachcost.tasks.toponav.task import SIZE, TopoNav
 
 
 def features(cells: np.ndarray, rooms: np.ndarray) -> np.ndarray:
-    """Map cells [N, 2] and their rooms [N] to float32 features [N, 10]; graph distance is not among them.
+    """Map cells [N, 2] and their rooms [N] to float32 features [N, 10], without graph distances.
 
     Normalised xy (2), sine and cosine of pi x and pi y (4, weight 0.25), sine of 2 pi x and 2 pi y (2, weight 0.12),
     and the room as a one-hot vector without its first entry (2, weight 0.04).
@@ -54,13 +54,13 @@ class ExactTopoNav:
 
     @cached_property
     def _index(self) -> Tensor:
-        """Number of the cell at [x, y]; of a wall, any number, since its latent is nobody's."""
+        """Number of the cell at [x, y]; any number for a wall, which no latent stands for."""
         index = torch.zeros(SIZE, SIZE, dtype=torch.long)
         index[tuple(torch.from_numpy(self.task.cells).T)] = torch.arange(len(self.task.cells))
         return index
 
     def encode(self, observations: Observations) -> Tensor:
-        """Read the agent's cell from `state`, or find it in `pixels`."""
+        """Latents of the agent's cells, read from `state` or found in `pixels`."""
         if "state" not in observations and "pixels" not in observations:
             raise ReachcostError(f"ExactTopoNav reads 'state' or 'pixels', but the columns are {sorted(observations)}")
         cells = observations["state"] if "state" in observations else self.task.locate(observations["pixels"])
@@ -80,7 +80,7 @@ class ExactTopoNav:
         return index
 
     def states(self, latents: Tensor) -> np.ndarray:
-        """The cells behind latents: [..., 10] -> [..., 2]."""
+        """The cells of latents: [..., 10] -> [..., 2]."""
         return self.task.cells[self.index(latents).numpy()]
 
     def rollout(self, context: Tensor, actions: Tensor) -> Tensor:

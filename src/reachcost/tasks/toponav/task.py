@@ -1,6 +1,6 @@
-"""TopoNav: three rooms on a 29 x 29 grid, joined by two single-cell doors at opposite ends.
+"""TopoNav: three rooms on a 29 x 29 grid, connected by two single-cell doors.
 
-States are integer cells (x, y), y growing downwards. Actions are indices into stay, up, down, left, right.
+States are integer cells (x, y), y growing downwards. Actions are indices of stay, up, down, left, right.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from reachcost.data.logs import Logs
 from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
-from reachcost.tasks.contract import Task
-from reachcost.tasks.plane import Plane
+from reachcost.tasks.contract import Plane, Task
+from reachcost.tasks.episode_env import EpisodeEnv
 
 SIZE = 29
 WALLS = (9, 19)
@@ -75,26 +75,26 @@ class TopoNav(Task):
 
     @property
     def world(self) -> str:
-        """There is one map."""
+        """The only map."""
         return "TopoNav"
 
     def index(self, states: np.ndarray) -> np.ndarray:
-        """Number of each cell among the 677 free ones: [N, 2] -> [N]."""
+        """Number of each cell among the 677 free cells: [N, 2] -> [N]."""
         states = np.asarray(states)
-        x, y = np.clip(np.moveaxis(states, -1, 0), 0, SIZE - 1)  # beyond the map lies its solid boundary
+        x, y = np.clip(np.moveaxis(states, -1, 0), 0, SIZE - 1)  # the boundary of the map is solid
         index = self._index[x, y]
         if (index < 0).any():
             x, y = states[index < 0][0]
-            raise ReachcostError(f"({x}, {y}) is not a free TopoNav cell: see TopoNav().cells for the 677 that are")
+            raise ReachcostError(f"({x}, {y}) is not a free TopoNav cell: choose one of TopoNav().cells")
         return index
 
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Execute one action index per state; a move into a wall changes nothing."""
-        require_actions(actions)
+        _require_actions(actions)
         return self.cells[self.transitions[self.index(states), np.asarray(actions)[..., 0]]]
 
     def render(self, states: np.ndarray, goals: np.ndarray | None = None) -> np.ndarray:
-        """Draw uint8 [N, 145, 145, 3]; the agent covers the goal, and no goal is drawn unless given."""
+        """Render uint8 [N, 145, 145, 3], with goals if given; the agent covers its goal."""
         grid = np.where(self.free.T[..., None], FREE, WALL)
         frames = np.repeat(grid[None], len(states), axis=0)
         rows = np.arange(len(states))
@@ -112,12 +112,12 @@ class TopoNav(Task):
         if (found != 1).any():
             frame = int(np.flatnonzero(found != 1)[0])
             raise ReachcostError(
-                f"frame {frame} shows {found[frame]} agents: encode frames drawn by TopoNav.render, uint8 145 x 145 RGB"
+                f"frame {frame} shows {found[frame]} agents: encode frames of TopoNav.render, uint8 145 x 145 RGB"
             )
         return np.argwhere(is_agent)[:, [2, 1]]
 
     def observe(self, states: np.ndarray) -> Observations:
-        """The columns `state` and `pixels`; frames are drawn only when read."""
+        """The columns `state` and `pixels`; frames are rendered when read."""
         return LazyColumns({"state": states, "pixels": lambda: self.render(states)})
 
     @cached_property
@@ -129,13 +129,13 @@ class TopoNav(Task):
 
     @cached_property
     def route_actions(self) -> np.ndarray:
-        """Action of the shortest route for [goal, cell]; up and down before left and right, stay at the goal."""
+        """First action of the shortest route for [goal, cell]: vertical before horizontal moves, stay at the goal."""
         after = self.distances[:, self.transitions]  # [goal, cell, action]
         shorter = after < self.distances[..., None]
         return np.where(shorter.any(-1), shorter.argmax(-1), STAY)
 
     def routes(self, states: np.ndarray, goals: np.ndarray, length: int) -> np.ndarray:
-        """First `length` actions of each shortest route, padded by stay: [N, 2], [N, 2] -> [N, length]."""
+        """First `length` actions of each shortest route, padded with stay: [N, 2], [N, 2] -> [N, length]."""
         here, goal = self.index(states), self.index(goals)
         actions = np.empty((len(here), length), np.int64)
         for t in range(length):
@@ -161,14 +161,14 @@ class TopoNav(Task):
         return np.where(self.success(states, goals), "success", in_room)
 
     def plane(self) -> Plane:
-        """The grid; a place belongs to the cell around it."""
+        """The grid; a place belongs to the cell that contains it."""
         edge = (-0.5, -0.5), (SIZE - 0.5, SIZE - 0.5)
         return Plane(*edge, 1.0, np.asarray, _cell_of, lambda places: self.free[tuple(_cell_of(places).T)])
 
     def generate_logs(self, episodes: int = 2500, seed: int = BASE_SEED) -> Logs:
-        """Shortest routes between uniformly drawn pairs of different free cells."""
+        """Log shortest routes between uniformly sampled pairs of different free cells."""
         if episodes < 1:
-            raise ReachcostError(f"cannot log {episodes} episodes: ask for at least one")
+            raise ReachcostError(f"cannot log {episodes} episodes: log at least one")
         rng = generator(seed, "toponav-logs")
         start = rng.integers(len(self.cells), size=episodes)
         goal = (start + rng.integers(1, len(self.cells), size=episodes)) % len(self.cells)
@@ -182,13 +182,13 @@ class TopoNav(Task):
         return Logs({"state": states, "action": actions[logged][:, None]}, lengths, self.observe)
 
     def evaluation_set(self, name: str = "detour", seed: int = BASE_SEED, episodes: int = 120) -> EvaluationSet:
-        """120 unordered-distinct pairs whose route is long and far from straight.
+        """Pairs that need a detour; no two have the same ends, in either order.
 
         The paper's constraints: graph distance at least 18, at least 1.45 times the Euclidean distance, Manhattan
         distance at least 12.
         """
         if name != "detour":
-            raise ReachcostError(f"TopoNav has no evaluation set {name!r}: the one it has is 'detour'")
+            raise ReachcostError(f"TopoNav has no evaluation set {name!r}: choose 'detour'")
         apart = np.abs(self.cells[:, None] - self.cells[None]).astype(float)
         eligible = (
             (self.distances >= 18)
@@ -197,7 +197,7 @@ class TopoNav(Task):
         )
         unordered = np.argwhere(np.triu(eligible))
         if not 0 < episodes <= len(unordered):
-            raise ReachcostError(f"TopoNav has {len(unordered)} eligible pairs, not {episodes}: ask for 1 up to that")
+            raise ReachcostError(f"TopoNav has {len(unordered)} eligible pairs, not {episodes}: choose 1 to that")
         rng = generator(seed, "toponav-evaluation")
         chosen = unordered[rng.permutation(len(unordered))[:episodes]]
         chosen = rng.permuted(chosen, axis=1)
@@ -205,8 +205,7 @@ class TopoNav(Task):
         return EvaluationSet(starts, goals, name, seed, world=self.world)
 
 
-def require_actions(actions: np.ndarray) -> None:
-    """Refuse action indices that are none of the five."""
+def _require_actions(actions: np.ndarray) -> None:
     if actions.size and (actions.min() < 0 or actions.max() >= len(MOVES)):
         raise ReachcostError(
             f"TopoNav actions are 0 to {len(MOVES) - 1} (stay, up, down, left, right), "
@@ -216,21 +215,20 @@ def require_actions(actions: np.ndarray) -> None:
 
 @dataclass(frozen=True)
 class RouteProposal:
-    """The 13 candidates that the paper writes into every TopoNav pool: stay, the shortest route, 11 perturbed routes.
+    """The paper's 13 extra candidates in every TopoNav pool: stay, the shortest route, 11 perturbed routes.
 
-    They come from the true map, so they say nothing about a cost: every cost is offered the same ones.
+    They come from the true map, and are the same for every cost.
     """
 
     task: TopoNav
-    """Whose routes."""
     iterations: int = 5
-    """Planner iterations; every one gets fresh perturbations."""
+    """Planner iterations; each gets new perturbations."""
     horizon: int = 12
     """Actions per candidate."""
     routes: int = 12
-    """Route candidates; the first is not perturbed."""
+    """Number of route candidates; the first is not perturbed."""
     replacement: float = 0.12
-    """Probability of drawing a new action at a position of a perturbed route."""
+    """Probability of a random action at each position of a perturbed route."""
 
     def __call__(self, states: np.ndarray, goals: np.ndarray, streams: EpisodeStreams) -> np.ndarray:
         """Propose candidates [B, iterations, 1 + routes, horizon] for states [B, 2] and goals [B, 2]."""
@@ -238,10 +236,10 @@ class RouteProposal:
         pool = np.full((len(states), self.iterations, 1 + self.routes, self.horizon), STAY, np.uint8)
         pool[:, :, 1:] = route[:, None, None]
         perturbed = pool[:, :, 2:]
-        # One draw decides both: below `replacement` a new action is drawn, and how far below says which of the five.
-        draws = streams.uniform16(*perturbed.shape[1:]) / (self.replacement * 65536)
-        replace = draws < 1
-        perturbed[replace] = (draws[replace] * len(MOVES)).astype(np.uint8)
+        # One sample decides both whether an action is replaced (below `replacement`) and by which of the five.
+        samples = streams.uniform16(*perturbed.shape[1:]) / (self.replacement * 65536)
+        replace = samples < 1
+        perturbed[replace] = (samples[replace] * len(MOVES)).astype(np.uint8)
         return pool
 
 
@@ -257,3 +255,29 @@ def sasc_pool(task: TopoNav, evaluation: EvaluationSet, head_seed: int) -> np.nd
     pool[:, 0] = STAY
     pool[:, 1] = task.routes(evaluation.starts, evaluation.goals, SASC_HORIZON)
     return pool[..., None]
+
+
+class TopoNavEnv(EpisodeEnv):
+    """One TopoNav episode as a Gymnasium environment: pixels in, one of five actions out, reward -1 until the goal.
+
+    `reset(options={"start": (x, y), "goal": (x, y)})` sets the pair; by default two different cells are sampled.
+
+    >>> import gymnasium, reachcost
+    >>> observation, info = gymnasium.make("reachcost/TopoNav-v0").reset(seed=0)
+    >>> observation.shape
+    (145, 145, 3)
+    """
+
+    step_reward = -1.0
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        self._world = TopoNav()
+        super().__init__(self._world, self._world.cells[0], render_mode)
+
+    def draw(self) -> tuple[np.ndarray, np.ndarray]:
+        """Two different cells."""
+        start, goal = self._world.cells[self.np_random.choice(len(self._world.cells), size=2, replace=False)]
+        return start, goal
+
+    def _observation(self) -> np.ndarray:
+        return self._world.render(self._state, self._goal)[0]

@@ -1,38 +1,34 @@
-"""The evaluation sets of TwoRoom: drawn from logs once, then frozen as manifests with a hash."""
+"""The evaluation sets of TwoRoom: sampled from logs once, then frozen as JSON files with a hash."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from reachcost.core.atomic import write_file
 from reachcost.core.seeding import generator
-from reachcost.data.evaluation import EvaluationSet, read_evaluation_set
+from reachcost.data.evaluation import EvaluationSet, read_evaluation_set, write_evaluation_set
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.tasks.tworoom.layout import SUCCESS_DISTANCE, Layout
 
 BUDGET = 50
 FROZEN = Path(__file__).parent / "frozen"
-SET_SEED = 3  # the first whose high-distance set needs the doorway in 47 of 50 crossings, as the paper's does
+SET_SEED = 3
+"""The first seed whose high-distance set needs the doorway in 47 of 50 crossings, as the paper's does."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Which start and goal rows of the logs may form a pair."""
+    """Which start and goal rows of the logs may form a pair; bounds are in pixels."""
 
     each: int
-    """Pairs in the same room, and as many across the wall."""
+    """Pairs in the same room, and pairs across the wall."""
     euclidean: tuple[float, float] = (SUCCESS_DISTANCE, np.inf)
-    """Bounds of the straight distance."""
     geodesic: tuple[float, float] = (0.0, np.inf)
-    """Bounds of the geodesic distance."""
     margin: tuple[float, float] = (-np.inf, np.inf)
-    """Bounds of the steps left of the budget of 50 after the geodesic, at one speed unit per step."""
+    """Bounds of the steps left of the budget after the geodesic, at one speed unit per step."""
 
 
 RULES = {
@@ -44,10 +40,8 @@ RULES = {
 
 
 def draw(name: str, logs: Logs, layout: Layout, seed: int) -> EvaluationSet:
-    """Draw the set of that name: start and goal are random rows of the logs, no row twice."""
-    if name not in RULES:
-        raise ReachcostError(f"TwoRoom has no evaluation set {name!r}: choose one of {', '.join(RULES)}")
-    rule = RULES[name]
+    """Sample the set of that name: start and goal are random rows of the logs, no row twice."""
+    rule = _rule(name)
     rng = generator(seed, f"tworoom-{name}")
     rows = rng.permutation(logs.rows)[: 2 * (logs.rows // 2)].reshape(-1, 2)
     states = logs.columns["state"]
@@ -63,47 +57,34 @@ def draw(name: str, logs: Logs, layout: Layout, seed: int) -> EvaluationSet:
     if min(map(len, chosen)) < rule.each:
         raise ReachcostError(f"the logs have only {list(map(len, chosen))} pairs for {name!r}: log more episodes")
     rows = rows[np.concatenate(chosen)]
-    episodes = np.searchsorted(logs.offsets, rows, side="right") - 1
     return EvaluationSet(
         name=name,
         starts=states[rows[:, 0]],
         goals=states[rows[:, 1]],
         seed=seed,
-        episodes=np.arange(len(rows)),
         source_rows=rows,
-        source_episodes=episodes,
+        source_episodes=np.searchsorted(logs.offsets, rows, side="right") - 1,
         logs_sha256=logs.fingerprint,
     )
 
 
+def load(name: str) -> EvaluationSet:
+    """The frozen set of that name."""
+    _rule(name)
+    return read_evaluation_set(FROZEN / f"{name}.json", np.float32, name=name)
+
+
 def freeze(logs: Logs, layout: Layout, directory: Path) -> None:
-    """Write the manifests that are shipped; examples/freeze_tworoom.py does it from the logs of seed 0."""
+    """Write the files that are shipped; examples/freeze_tworoom.py runs it on the logs of seed 0."""
     for name in RULES:
-        manifest = to_manifest(draw(name, logs, layout, SET_SEED))
-        write_file(directory / f"{name}.json", json.dumps(manifest) + "\n")
+        write_evaluation_set(draw(name, logs, layout, SET_SEED), directory / f"{name}.json")
+
+
+def _rule(name: str) -> Rule:
+    if name not in RULES:
+        raise ReachcostError(f"TwoRoom has no evaluation set {name!r}: choose one of {', '.join(RULES)}")
+    return RULES[name]
 
 
 def _within(values: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
     return (values >= bounds[0]) & (values <= bounds[1])
-
-
-def to_manifest(evaluation: EvaluationSet) -> dict[str, Any]:
-    """The set as JSON values; float32 positions survive as decimal numbers."""
-    return {
-        "name": evaluation.name,
-        "seed": evaluation.seed,
-        "logs_sha256": evaluation.logs_sha256,
-        "sha256": evaluation.fingerprint,
-        "episodes": evaluation.episodes.tolist(),
-        "starts": evaluation.starts.tolist(),
-        "goals": evaluation.goals.tolist(),
-        "source_rows": np.asarray(evaluation.source_rows).tolist(),
-        "source_episodes": np.asarray(evaluation.source_episodes).tolist(),
-    }
-
-
-def load(name: str) -> EvaluationSet:
-    """Load the frozen set of that name."""
-    if name not in RULES:
-        raise ReachcostError(f"TwoRoom has no evaluation set {name!r}: choose one of {', '.join(RULES)}")
-    return read_evaluation_set(FROZEN / f"{name}.json", np.float32, name=name)

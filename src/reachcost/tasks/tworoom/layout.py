@@ -1,28 +1,33 @@
-"""The geometry of TwoRoom: where the wall and its doors are, who must use them, and how far it is.
+"""The geometry of TwoRoom: wall, doors, distances, and what a user can drag in the explorer.
 
 Points are (x, y) pixels of a 224 x 224 picture, y growing downwards. `across` is the coordinate that crosses the wall,
-`along` the one that runs with it.
+`along` the one parallel to it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from reachcost.errors import ReachcostError
+from reachcost.tasks.contract import Handle
 
 SIZE = 224
 BORDER = 14
 CENTRE = 112.0
 DOOR_MARGIN = 1.75
 SUCCESS_DISTANCE = 16.0
+DOOR, WALL = "door", "wall"
+WALLS = ("vertical", "horizontal")
+GRIP = 10.0
+"""Pixels between the border and the handle of the wall."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """One arrangement of wall, doors and agent; the defaults are those of `swm/TwoRoom-v1` and of the paper.
+    """Wall, doors and agent; the defaults are those of `swm/TwoRoom-v1` and of the paper.
 
     >>> layout = Layout()
     >>> float(layout.geodesic(np.array([[60.0, 150.0]]), np.array([[160.0, 150.0]]))[0]) > 150
@@ -30,18 +35,17 @@ class Layout:
     """
 
     wall: Literal["vertical", "horizontal"] = "vertical"
-    """Direction the wall runs in."""
     thickness: int = 10
-    """Pixels across the wall."""
+    """Pixels."""
     doors: tuple[tuple[float, float], ...] = ((49.0, 14.0),)
-    """Centre along the wall and half-size of each door. The agent's centre must be in the door, its edge need not."""
+    """Centre along the wall and half-size of each door, in pixels. Only the agent's centre must fit through."""
     radius: float = 7.0
-    """Of the agent: how far its centre stays from wall and border."""
+    """Radius of the agent in pixels: its centre keeps this distance from wall and border."""
     speed: float = 5.0
-    """Pixels per unit of action and step."""
+    """Pixels per step for an action of length 1."""
 
     def __post_init__(self) -> None:
-        if self.wall not in ("vertical", "horizontal"):
+        if self.wall not in WALLS:
             raise ReachcostError(f"layout: wall is {self.wall!r}: choose vertical or horizontal")
         if not all(isinstance(door, list | tuple) for door in self.doors):
             raise ReachcostError(f"layout: doors are {self.doors}: give a tuple of (centre, half-size) pairs")
@@ -53,7 +57,7 @@ class Layout:
             if not 0 < getattr(self, name) < np.inf:
                 raise ReachcostError(f"layout: {name} is {getattr(self, name)}: make it positive")
         if CENTRE - self.half - self.radius <= BORDER + self.radius + 1:
-            raise ReachcostError(f"layout: an agent of radius {self.radius} has no room beside this wall: shrink one")
+            raise ReachcostError(f"layout: an agent of radius {self.radius} does not fit beside this wall: shrink one")
 
     @property
     def across(self) -> int:
@@ -62,17 +66,17 @@ class Layout:
 
     @property
     def along(self) -> int:
-        """Index of the coordinate that runs with the wall."""
+        """Index of the coordinate parallel to the wall."""
         return 1 - self.across
 
     @property
     def is_variant(self) -> bool:
-        """Whether it is the public layout but for its doors, one or two, and the direction of the wall."""
+        """Whether it has at most two doors and differs from the public layout only in doors and wall direction."""
         return len(self.doors) <= 2 and replace(self, wall=Layout.wall, doors=Layout.doors) == Layout()
 
     @property
     def half(self) -> int:
-        """Half the thickness, as the public environment rounds it."""
+        """Half the thickness, rounded down as in the public environment."""
         return self.thickness // 2
 
     def room(self, points: np.ndarray) -> np.ndarray:
@@ -91,7 +95,7 @@ class Layout:
         return merged
 
     def in_door(self, along: np.ndarray, margin: float = 0.0) -> np.ndarray:
-        """Whether coordinates along the wall lie in a door interval, widened by a margin: [...] -> bool [...]."""
+        """Whether coordinates along the wall lie in a door, widened by a margin: [...] -> bool [...]."""
         inside = np.zeros(np.shape(along), bool)
         for centre, half in self.doors:
             inside |= (along >= centre - half - margin) & (along <= centre + half + margin)
@@ -118,15 +122,15 @@ class Layout:
         for face in (CENTRE - self.half, CENTRE + self.half):
             share = np.clip((face - start[..., self.across]) / span, 0.0, 1.0)
             faces.append(start[..., self.along] + share * (goal[..., self.along] - start[..., self.along]))
-        for low, high in self.openings:  # a straight line is in an opening if it is at both faces of the wall
+        for low, high in self.openings:  # a segment passes an opening if it crosses both faces of the wall there
             clear |= np.logical_and.reduce([(face >= low) & (face <= high) for face in faces])
         return opposite & ~clear
 
     def geodesic(self, starts: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Approximate shortest way [N]: straight where nothing is between, otherwise through the best door.
+        """Approximate length of the shortest path [N]: straight if possible, otherwise through the best door.
 
-        A door is passed on the centre line of the wall, at the point of its interval nearest to the straight segment
-        that the agent can reach. Infinite if it can reach no door.
+        A path crosses the centre line of the wall at the reachable point of a door nearest to the straight segment.
+        The length is infinite if the agent fits through no door.
         """
         start, goal = np.broadcast_arrays(starts.astype(np.float64), goals.astype(np.float64))
         straight = np.linalg.norm(goal - start, axis=-1)
@@ -144,3 +148,36 @@ class Layout:
             second = np.hypot(after, goal[..., self.along] - point)
             through = np.minimum(through, first + second)
         return np.where(self.doorway_required(start, goal), through, straight)
+
+    def handles(self) -> tuple[Handle, Handle]:
+        """The first door, dragged along its wall, and the end of the wall, dragged to turn it.
+
+        >>> [handle.place for handle in Layout().handles()]
+        [(112.0, 49.0), (112.0, 200.0)]
+        """
+        centre, half = self.doors[0]
+        low, high = _door_range(half)
+        ends = ((CENTRE, low), (CENTRE, high)) if self.wall == WALLS[0] else ((low, CENTRE), (high, CENTRE))
+        door = Handle(DOOR, *ends, min(1.0, max(0.0, (centre - low) / (high - low))))
+        edge = SIZE - BORDER - GRIP
+        return door, Handle(WALL, (CENTRE, edge), (edge, CENTRE), float(WALLS.index(self.wall)), len(WALLS))
+
+    def moved(self, name: str, value: float) -> Layout:
+        """The layout with a handle at another value from 0 to 1.
+
+        >>> Layout().moved("wall", 1.0).wall
+        'horizontal'
+        """
+        if name not in (DOOR, WALL) or not 0 <= value <= 1:
+            raise ReachcostError(
+                f"TwoRoom cannot move {name!r} to {value}: move {DOOR} or {WALL}, to a value from 0 to 1"
+            )
+        (_, half), *others = self.doors
+        low, high = _door_range(half)
+        change: dict[str, Any] = {"doors": ((low + value * (high - low), half), *others)}
+        return replace(self, **(change if name == DOOR else {"wall": WALLS[round(value)]}))
+
+
+def _door_range(half: float) -> tuple[float, float]:
+    """Smallest and largest centre of a door that lies between the borders."""
+    return BORDER + half, SIZE - BORDER - half

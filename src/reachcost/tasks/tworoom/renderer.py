@@ -1,4 +1,4 @@
-"""Draws batches of TwoRoom states straight from positions, as the public environment does, at any resolution."""
+"""Renders batches of TwoRoom states at any resolution, as the public environment does."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from reachcost.errors import ReachcostError
 from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, Layout
 
 BORDER_LINE = 4
-CHUNK = 16  # frames whose patches stay in the cache together
-# Beyond this many radii the Gaussian dot is too faint for float32 to change a white or black pixel.
+CHUNK = 16
+"""Frames that are computed together, few enough for the processor's cache."""
 VISIBLE_RADII = 5.9
+"""Radii from the agent's centre beyond which its Gaussian changes no pixel."""
 
 
 @lru_cache(maxsize=2048)
 def background(layout: Layout, size: int = SIZE) -> np.ndarray:
-    """The empty rooms: float32 [size, size, 3], white with black walls; lower resolutions average whole pixels."""
+    """The empty rooms, float32 [size, size, 3], white with black walls; averaged at lower resolutions."""
     along = np.arange(SIZE)
     stripe = np.abs(along - CENTRE) <= layout.half
     wall = stripe[None, :] & ~layout.in_door(along)[:, None]
@@ -33,27 +34,27 @@ def background(layout: Layout, size: int = SIZE) -> np.ndarray:
 
 
 def render(layout: Layout, states: np.ndarray, size: int = SIZE) -> np.ndarray:
-    """Draw states [N, 2] as uint8 [N, size, size, 3]: a red Gaussian dot on the empty rooms."""
+    """Render states [N, 2] as uint8 [N, size, size, 3]: a red Gaussian dot in the empty rooms."""
     return render_each([layout], np.zeros(len(states), np.int64), states, size)
 
 
 def render_each(layouts: Sequence[Layout], which: np.ndarray, states: np.ndarray, size: int = SIZE) -> np.ndarray:
-    """Draw states [N, 2], each in the layout of that number [N], whose agents are of one radius."""
+    """Render states [N, 2], each in the layout of that number [N]; all agents have one radius."""
     if not 8 <= size <= SIZE:
-        raise ReachcostError(f"cannot draw frames of {size} px: choose 8 to {SIZE}")
+        raise ReachcostError(f"cannot render frames of {size} px: choose 8 to {SIZE}")
     states = np.asarray(states, np.float32)
     if states.ndim != 2 or states.shape[1] != 2:
-        raise ReachcostError(f"TwoRoom draws states [N, 2], not {states.shape}")
+        raise ReachcostError(f"TwoRoom renders states [N, 2], not {states.shape}")
     if not ((states >= 0) & (states <= SIZE)).all():
         row = int(np.flatnonzero(~((states >= 0) & (states <= SIZE)).all(1))[0])
-        raise ReachcostError(f"state {row} is {states[row].tolist()}: TwoRoom draws positions from 0 to {SIZE}")
+        raise ReachcostError(f"state {row} is {states[row].tolist()}: TwoRoom renders positions from 0 to {SIZE}")
     rooms = np.stack([background(layout, size)[..., 0] for layout in layouts])
     scale, radius = size / SIZE, layouts[0].radius
     reach = int(np.ceil(VISIBLE_RADII * radius * scale))
     width = min(size, 2 * reach + 1)
     centres = (states + np.float32(0.5)) * np.float32(scale) - np.float32(0.5)
     corner = np.clip(np.rint(centres).astype(np.int64) - reach, 0, size - width)
-    frames = np.repeat(rooms.astype(np.uint8)[..., None], 3, axis=3)[which]  # whole pixels, copied as they lie
+    frames = np.repeat(rooms.astype(np.uint8)[..., None], 3, axis=3)[which]  # copying whole pixels is fast
     patches = np.lib.stride_tricks.sliding_window_view(rooms, (width, width), axis=(1, 2))
     deviation = np.float32(radius * scale)
     for start in range(0, len(centres), CHUNK):
@@ -70,7 +71,7 @@ def render_each(layouts: Sequence[Layout], which: np.ndarray, states: np.ndarray
 def _dot(centres: np.ndarray, corner: np.ndarray, width: int, deviation: np.float32) -> np.ndarray:
     """Gaussian of peak 1 around each centre [n, 2], on the patch at its corner: float32 [n, width, width].
 
-    A product of two one-dimensional Gaussians, each divided by its largest sample, as the environment normalises.
+    It is a product of two one-dimensional Gaussians, each divided by its maximum, as in the public environment.
     """
     offsets = np.arange(width, dtype=np.float32)
     factors = []

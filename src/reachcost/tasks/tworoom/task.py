@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -14,24 +14,23 @@ from reachcost.data.logs import Logs
 from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
-from reachcost.tasks.contract import Distance, PublicEnvironment, Task
-from reachcost.tasks.plane import Handle, Plane
-from reachcost.tasks.tworoom import evaluation_sets, handles, policy, renderer, simulator, statistics
+from reachcost.tasks.contract import Distance, Handle, Plane, PublicEnvironment, Task
+from reachcost.tasks.episode_env import EpisodeEnv
+from reachcost.tasks.tworoom import evaluation_sets, renderer, simulator
 from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, SUCCESS_DISTANCE, Layout
+from reachcost.tasks.tworoom.logs import PUBLIC_CACHE, collect, log_statistics, sample_episode
 
 NEAR, FAR = 70.0, 95.0
-"""Pixels to the nearest door: what the paper calls doorway coverage keeps farther away, or comes nearer, than these."""
+"""Pixels to the nearest door: at most NEAR and at least FAR are the paper's classes of doorway coverage."""
 CELL = 4.0
-"""Pixels between the places of a map."""
+"""Pixels between neighbouring places of a map."""
 LAYOUTS_MODEL = "lewm-layouts-3072"
-"""Trained in 4,000 layouts: either wall, one door or two (see `split.py`)."""
-MODELS = (*(f"{kind}-tworoom-{seed}" for kind in ("lewm", "pldm") for seed in (3072, 3073, 3074)), LAYOUTS_MODEL)
-"""World models that know the public layout."""
+"""Trained in 4,000 layouts: either wall direction, one door or two (see `varied.py`)."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How N episodes came out.
+    """Outcomes of N episodes.
 
     Attributes:
         success: Whether the goal was within 16 px at any time after the start, bool [N].
@@ -50,7 +49,7 @@ class TwoRoom(Task):
     Args:
         layout: Wall, doors and agent.
         collision: `endpoint` tests the end of a step, as the public environment and the paper do; `swept` all of it.
-        pixels: Side of the frames that `observe` draws.
+        pixels: Side of the frames of `observe`.
 
     >>> task = TwoRoom()
     >>> task.step(np.array([[90.0, 150.0]]), np.array([[1.0, 0.0]])).tolist()
@@ -63,16 +62,8 @@ class TwoRoom(Task):
     stops_at_success = False
     action_dim = 2
     sets = tuple(evaluation_sets.RULES)
-    models = MODELS
-    public = PublicEnvironment(
-        "swm/TwoRoom-v1",
-        (
-            {"method": "_set_state", "args": {"state": {"value": "state"}}},
-            {"method": "_set_goal_state", "args": {"goal_state": {"value": "goal_state"}}},
-        ),
-        SIZE,
-        {"transitions": 500.0, "frames": 10.0},
-    )
+    models = (*(f"{kind}-tworoom-{seed}" for kind in ("lewm", "pldm") for seed in (3072, 3073, 3074)), LAYOUTS_MODEL)
+    public = PublicEnvironment("swm/TwoRoom-v1", SIZE, {"transitions": 500.0, "frames": 10.0})
 
     def __init__(
         self,
@@ -81,7 +72,7 @@ class TwoRoom(Task):
         pixels: int = SIZE,
     ) -> None:
         if not 8 <= pixels <= SIZE:
-            raise ReachcostError(f"TwoRoom draws frames of 8 to {SIZE} px, not {pixels}")
+            raise ReachcostError(f"TwoRoom cannot render frames of {pixels} px: choose 8 to {SIZE}")
         steps = {"endpoint": simulator.step_endpoint, "swept": simulator.step_swept}
         if collision not in steps:
             raise ReachcostError(f"unknown collision mode {collision!r}: choose endpoint or swept")
@@ -97,7 +88,7 @@ class TwoRoom(Task):
 
     @property
     def world(self) -> str:
-        """What tells this world from others: an evaluation set of one layout means nothing in another."""
+        """Name of the world; it includes the layout."""
         return f"TwoRoom with {self.layout}"
 
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
@@ -112,19 +103,12 @@ class TwoRoom(Task):
         return self._step(self.layout, np.asarray(states), np.asarray(actions))
 
     def render(self, states: np.ndarray, size: int | None = None) -> np.ndarray:
-        """Draw uint8 [N, size, size, 3]; the goal is not drawn."""
+        """Render uint8 [N, size, size, 3], without the goal."""
         return renderer.render(self.layout, states, self.pixels if size is None else size)
 
     def observe(self, states: np.ndarray) -> Observations:
-        """The columns `state`, `proprio`, `pixels` and `pixels_64` (for compact models); drawn only when read."""
-        return LazyColumns(
-            {
-                "state": states,
-                "proprio": states,
-                "pixels": lambda: self.render(states),
-                "pixels_64": lambda: self.render(states, 64),
-            }
-        )
+        """The columns `state`, `proprio`, `pixels` and `pixels_64` (for compact models), rendered when read."""
+        return columns_of(states, self.render)
 
     def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """Approximate geodesic distance in pixels [N]."""
@@ -136,7 +120,7 @@ class TwoRoom(Task):
 
     @property
     def further_distances(self) -> Mapping[str, Distance]:
-        """The straight distance beside the geodesic one."""
+        """The straight distance."""
         return {"euclidean": self.euclidean}
 
     def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
@@ -144,7 +128,7 @@ class TwoRoom(Task):
         return self.euclidean(states, goals) < SUCCESS_DISTANCE
 
     def category(self, starts: np.ndarray, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Outcome of episodes by their last state.
+        """Outcomes of episodes by their last state.
 
         `success`; `wrong_room`; `stuck` (within one speed unit of the wall, outside every door);
         `crossed_not_precise` or `same_room_not_precise` (in the right room, too far from the goal).
@@ -158,7 +142,7 @@ class TwoRoom(Task):
         return np.where(self.success(states, goals), "success", name)
 
     def groups(self, starts: np.ndarray, goals: np.ndarray) -> Mapping[str, np.ndarray]:
-        """Episodes that stay in their room, and those that lead through a door."""
+        """Episodes within one room, and those through a door."""
         same = np.asarray(self.layout.room(starts) == self.layout.room(goals))
         return {"same room": same, "cross wall": ~same}
 
@@ -168,7 +152,7 @@ class TwoRoom(Task):
         return np.select([distance <= NEAR, distance < FAR], [2, 1], 0)
 
     def plane(self) -> Plane:
-        """The picture within its border; nobody can be in the wall."""
+        """The frame within its border; the wall is not free."""
         low, high = (BORDER, BORDER), (SIZE - BORDER, SIZE - BORDER)
         return Plane(low, high, CELL, np.asarray, self._at, lambda places: ~self.layout.solid(places))
 
@@ -177,15 +161,15 @@ class TwoRoom(Task):
         return np.asarray(places, np.float32)
 
     def handles(self) -> tuple[Handle, ...]:
-        """The first door along its wall, and the wall by its end."""
-        return handles.handles(self.layout)
+        """The first door, and the end of the wall."""
+        return self.layout.handles()
 
     def moved(self, name: str, value: float) -> TwoRoom:
-        """Another layout: the first door elsewhere, or the wall in the other direction."""
-        return TwoRoom(handles.moved(self.layout, name, value), self.collision, self.pixels)
+        """The world with its first door or its wall moved."""
+        return TwoRoom(self.layout.moved(name, value), self.collision, self.pixels)
 
     def outcome(self, paths: np.ndarray, goals: np.ndarray) -> Outcome:
-        """Judge whole paths [N, T + 1, 2] from start to end: success after any of the T steps counts."""
+        """Outcomes of paths [N, T + 1, 2] from start to end; success after any of the T steps counts."""
         if paths.ndim != 3 or paths.shape[1] < 2 or paths.shape[::2] != goals.shape or not np.isfinite(paths).all():
             raise ReachcostError(
                 f"paths {paths.shape} for goals {goals.shape}: give finite [N, T + 1, 2] with T >= 1, and [N, 2]"
@@ -196,14 +180,14 @@ class TwoRoom(Task):
         return Outcome(success, np.where(success, near.argmax(1) + 1, -1), np.where(success, "success", category))
 
     def generate_logs(self, episodes: int = 10_000, seed: int = 0, noise: float = 2.0, steps: int = 100) -> Logs:
-        """Log the public data policy: expert direction plus noise, ended by success or after `steps`.
+        """Log the public data policy: expert direction plus noise, until success or for `steps` steps.
 
-        Every episode has its reset row first; the action of its last row is zero, as none was taken there.
+        An episode starts with its reset row. The action of its last row is zero, as none was executed there.
         """
         if episodes < 1 or steps < 1:
-            raise ReachcostError(f"cannot log {episodes} episodes of {steps} steps: ask for at least one of each")
+            raise ReachcostError(f"cannot log {episodes} episodes of {steps} steps: log at least one of each")
         require_memory(72 * episodes * steps, f"{episodes} episodes", "log fewer at a time")
-        states, actions, goals, executed = policy.collect(self.layout, self._step, episodes, seed, noise, steps)
+        states, actions, goals, executed = collect(self.layout, self._step, episodes, seed, noise, steps)
         lengths = executed + 1
         row = np.arange(steps + 1) < lengths[:, None]
         actions = np.concatenate([actions, np.zeros((episodes, 1, 2), np.float32)], axis=1)
@@ -218,18 +202,57 @@ class TwoRoom(Task):
         return Logs(columns, lengths, self.observe)
 
     def describe_logs(self, logs: Logs) -> Mapping[str, tuple[float, float | None]]:
-        """Length of episodes and displacement per step, beside those that the paper gives for the public logs."""
-        return {name: (value, statistics.PUBLIC_CACHE[name]) for name, value in statistics.log_statistics(logs).items()}
+        """Lengths of episodes and displacements per step, each with the paper's value for the public logs."""
+        return {name: (value, PUBLIC_CACHE[name]) for name, value in log_statistics(logs).items()}
 
     def evaluation_set(self, name: str) -> EvaluationSet:
-        """Return a frozen set of the public layout, one of `sets`."""
+        """The frozen set of that name, one of `sets`; only the public layout has them."""
         if self.layout != Layout():
             raise ReachcostError(
-                "the frozen evaluation sets belong to the public layout: draw one of this layout's own logs with "
+                "the frozen evaluation sets belong to the public layout: sample one from logs of this layout with "
                 "draw_evaluation_set(name, logs, seed)"
             )
         return replace(evaluation_sets.load(name), world=self.world)
 
     def draw_evaluation_set(self, name: str, logs: Logs, seed: int) -> EvaluationSet:
-        """Draw a fresh set by the rule of that name from logs of this layout."""
+        """Sample a set by the rule of that name from logs of this layout."""
         return replace(evaluation_sets.draw(name, logs, self.layout, seed), world=self.world)
+
+
+def columns_of(states: np.ndarray, render: Callable[..., np.ndarray]) -> Observations:
+    """Columns of states whose first two numbers are the position; frames are rendered when read."""
+    return LazyColumns(
+        {
+            "state": states,
+            "proprio": states[..., :2],
+            "pixels": lambda: render(states),
+            "pixels_64": lambda: render(states, 64),
+        }
+    )
+
+
+class TwoRoomEnv(EpisodeEnv):
+    """One TwoRoom episode as a Gymnasium environment: pixels in, a velocity in [-1, 1]^2 out, reward 0.
+
+    `reset(options={"start": (x, y), "goal": (x, y)})` sets the pair; by default it is sampled as for the public logs.
+
+    >>> import gymnasium, reachcost
+    >>> observation, info = gymnasium.make("reachcost/TwoRoom-v0").reset(seed=0)
+    >>> observation.shape, sorted(info)
+    ((224, 224, 3), ['distance', 'goal_state', 'state'])
+    """
+
+    def __init__(
+        self,
+        render_mode: str | None = None,
+        layout: Layout | None = None,
+        collision: Literal["endpoint", "swept"] = "endpoint",
+        pixels: int = SIZE,
+    ) -> None:
+        self._world = TwoRoom(layout, collision, pixels)
+        super().__init__(self._world, np.zeros(2, np.float32), render_mode)
+
+    def draw(self) -> tuple[np.ndarray, np.ndarray]:
+        """Start and goal, sampled as for the public logs."""
+        start, goal, _ = sample_episode(self._world.layout, int(self.np_random.integers(2**31)), 0, 1)
+        return start, goal

@@ -1,4 +1,8 @@
-"""TwoRoom with a layout in every state: logs of many layouts in one file, for world models that read it from frames."""
+"""TwoRoom with a layout in every state, and the split of layouts into training and test layouts.
+
+A training layout keeps its doors away from those of every test layout with the same wall direction. The same door may
+be used for training in one direction and for testing in the other.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +15,74 @@ import numpy as np
 from reachcost.core.seeding import generator
 from reachcost.data.logs import Logs
 from reachcost.data.logs_columns import WORLD_COLUMN
-from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 from reachcost.tasks.contract import Task
 from reachcost.tasks.tworoom import renderer
-from reachcost.tasks.tworoom.layout import SIZE, Layout
-from reachcost.tasks.tworoom.split import training_layout
-from reachcost.tasks.tworoom.task import TwoRoom
+from reachcost.tasks.tworoom.layout import BORDER, SIZE, Layout
+from reachcost.tasks.tworoom.task import TwoRoom, columns_of
 
 EPISODES = 4
-"""Logged episodes of a layout."""
+"""Logged episodes per layout."""
+HALF = 14.0
+"""Half-size of the doors of test layouts, in pixels."""
+HALVES = (10.0, 20.0)
+"""Range of the half-size of training doors: a model that saw one size only errs wherever it saw no door."""
+APART = 8.0
+"""Least distance in pixels between the centres of training and test doors."""
+SECOND = 0.3
+"""Share of the layouts with a second door."""
+BETWEEN = 8.0
+"""Least length of wall between two doors, in pixels."""
+STEP = 0.25
+"""Centres and sizes are multiples of this, which float32 represents exactly."""
+
+
+def one_door(centre: float, turned: bool = False) -> Layout:
+    """A wall with one door of the public size."""
+    return Layout(wall="horizontal" if turned else "vertical", doors=((centre, HALF),))
+
+
+TESTED = {
+    "published": one_door(49.0),
+    "door-88": one_door(88.0),
+    "door-150": one_door(150.0),
+    "horizontal-88": one_door(88.0, turned=True),
+    "horizontal-120": one_door(120.0, turned=True),
+}
+"""Layouts of the published table; docs/tworoom.md (Provenance) says what was changed after they were first run."""
+TUNING = {"door-119": one_door(119.0), "horizontal-50": one_door(50.0, turned=True)}
+"""Layouts on which settings were chosen; they are kept out of training, too."""
+
+
+def held_out_distance(layout: Layout) -> float:
+    """Least distance in pixels between a door and those of test and tuning layouts with the same wall direction."""
+    held_out = [other.doors[0][0] for other in (*TESTED.values(), *TUNING.values()) if other.wall == layout.wall]
+    return min(abs(door - other) for door, _ in layout.doors for other in held_out)
+
+
+def training_layout(seed: int, number: int) -> Layout:
+    """Sample the layout of that number: either wall, one door or two of one size, none near a test door."""
+    rng = generator(seed, "tworoom-layout", number)
+    wall = "horizontal" if rng.random() < 0.5 else "vertical"
+    count = 2 if rng.random() < SECOND else 1
+    half = float(_on_grid(rng.uniform(*HALVES)))
+    while True:
+        doors = np.sort(_on_grid(rng.uniform(BORDER + half, SIZE - BORDER - half, count)))
+        layout = Layout(wall=wall, doors=tuple((float(door), half) for door in doors))
+        if (np.diff(doors) >= 2 * half + BETWEEN).all() and held_out_distance(layout) > APART:
+            return layout
+
+
+def _on_grid(numbers: float | np.ndarray) -> np.ndarray:
+    return np.round(np.asarray(numbers) / STEP) * STEP
 
 
 class VariedTwoRoom(Task):
     """TwoRoom in many layouts at once; states are (x, y, turned, door, second door, half), float32.
 
-    `turned` is 1 where the wall is horizontal, `half` is half the size of a door. A wall with one door has it twice.
-    Every row lives in its own layout, and nothing but frames tells a world model which.
+    `turned` is 1 if the wall is horizontal, `half` is the half-size of the doors. A wall with one door repeats it.
+    A world model sees the layout only in the frames.
 
     Args:
         collision: As for `TwoRoom`.
@@ -56,23 +110,16 @@ class VariedTwoRoom(Task):
         return moved
 
     def render(self, states: np.ndarray, size: int | None = None) -> np.ndarray:
-        """Draw uint8 [N, size, size, 3], each row in its layout."""
+        """Render uint8 [N, size, size, 3], each row in its layout."""
         layouts, which = layouts_of(states)
         return renderer.render_each(layouts, which, states[:, :2], self.pixels if size is None else size)
 
     def observe(self, states: np.ndarray) -> Observations:
-        """The columns `state`, `proprio` (the position), `pixels` and `pixels_64`; drawn only when read."""
-        return LazyColumns(
-            {
-                "state": states,
-                "proprio": states[:, :2],
-                "pixels": lambda: self.render(states),
-                "pixels_64": lambda: self.render(states, 64),
-            }
-        )
+        """The columns `state`, `proprio` (the position), `pixels` and `pixels_64`; frames are rendered when read."""
+        return columns_of(states, self.render)
 
     def coordinates(self, states: np.ndarray) -> np.ndarray:
-        """The position [N, 2]; the layout is for the model to know."""
+        """The position [N, 2], without the layout."""
         return np.asarray(states[:, :2], np.float64)
 
     def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
@@ -84,19 +131,19 @@ class VariedTwoRoom(Task):
         return self._world(Layout()).success(states[..., :2], goals[..., :2])
 
     def groups(self, starts: np.ndarray, goals: np.ndarray) -> Mapping[str, np.ndarray]:
-        """Episodes that stay in their room, and those that lead through a door."""
+        """Episodes within one room, and those through a door."""
         same = self._each(lambda world, rows: world.layout.room(starts[rows]) == world.layout.room(goals[rows]), starts)
         return {"same room": same.astype(bool), "cross wall": ~same.astype(bool)}
 
     def generate_logs(self, episodes: int = 10_000, seed: int = 0) -> Logs:
-        """Log the public data policy, four episodes in each of as many layouts as it takes (see `split.py`)."""
+        """Log the public data policy, four episodes in each training layout; `world_idx` numbers the layouts."""
         if episodes < 1:
-            raise ReachcostError(f"cannot log {episodes} episodes: ask for at least one")
+            raise ReachcostError(f"cannot log {episodes} episodes: log at least one")
         parts = []
         for number in range(-(-episodes // EPISODES)):
             layout = training_layout(seed, number)
-            own = int(generator(seed, "tworoom-layout-logs", number).integers(2**31))
-            logs = self._world(layout).generate_logs(min(EPISODES, episodes - number * EPISODES), own)
+            own_seed = int(generator(seed, "tworoom-layout-logs", number).integers(2**31))
+            logs = self._world(layout).generate_logs(min(EPISODES, episodes - number * EPISODES), own_seed)
             marks = np.repeat(marks_of(layout)[None], logs.rows, axis=0)
             parts.append((np.concatenate([logs.columns["state"], marks], axis=1), logs))
         lengths = np.concatenate([logs.lengths for _, logs in parts])
@@ -112,7 +159,7 @@ class VariedTwoRoom(Task):
     def _each(
         self, ask: Callable[[TwoRoom, np.ndarray], np.ndarray], states: np.ndarray, shape: tuple[int, ...] = ()
     ) -> np.ndarray:
-        """What the world of each row answers, asked once for all its rows: [N, *shape]."""
+        """Call `ask` once per layout with its world and rows, and return its answers in row order: [N, *shape]."""
         layouts, which = layouts_of(states)
         answers = np.empty((len(states), *shape), np.float64)
         for number, layout in enumerate(layouts):
@@ -122,17 +169,19 @@ class VariedTwoRoom(Task):
 
 
 def marks_of(layout: Layout) -> np.ndarray:
-    """What a state says of its layout, float32 [4]: is the wall turned, first and last door, half their size."""
+    """The part of a state that describes its layout, float32 [4]: turned, first and last door, their half-size."""
     (first, half), (last, other) = layout.doors[0], layout.doors[-1]
     if len(layout.doors) > 2 or half != other:
-        raise ReachcostError(f"a state has room for one door, or for two of one size, not for {layout.doors}")
+        raise ReachcostError(f"a state describes one door, or two of one size, not {layout.doors}: use such a layout")
     return np.array([layout.wall == "horizontal", first, last, half], np.float32)
 
 
 def layouts_of(states: np.ndarray) -> tuple[list[Layout], np.ndarray]:
-    """The different layouts of states [N, 6], and the number of each row's [N]."""
+    """The different layouts of states [N, 6], and the number of each row's layout [N]."""
     if np.ndim(states) != 2 or np.shape(states)[1] != 6:
-        raise ReachcostError(f"states here are (x, y, turned, door, second door, half) [N, 6], not {np.shape(states)}")
+        raise ReachcostError(
+            f"states of shape {np.shape(states)}: give (x, y, turned, door, second door, half), [N, 6]"
+        )
     marks, which = np.unique(np.asarray(states)[:, 2:], axis=0, return_inverse=True)
     return [_layout(*map(float, mark)) for mark in marks], which.reshape(-1)
 

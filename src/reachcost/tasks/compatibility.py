@@ -1,0 +1,131 @@
+"""Whether logs and evaluation sets fit a task, checked before anything runs on them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NoReturn
+
+import numpy as np
+
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.logs import Logs
+from reachcost.errors import FOREIGN_ERRORS, ReachcostError, ReachcostWarning
+from reachcost.tasks.contract import Task
+
+STEPS = 200
+"""Maximum number of logged steps that are repeated in the task."""
+
+
+def example_states(task: Task) -> np.ndarray | None:
+    """A state of a task [1, ...], logged or the first start of its first evaluation set; None if it has neither."""
+    if task.offers("generate_logs"):
+        return np.asarray(task.generate_logs(1).columns["state"][:1])
+    return task.evaluation_set(task.sets[0]).starts[:1] if task.sets else None
+
+
+def require_logs_of(task: Task, logs: Logs) -> None:
+    """Require logs whose states have the shape of the task's, and whose actions are among its discrete ones.
+
+    Warns if the logged actions, executed in the task, predict the logged states worse than standing still.
+
+    >>> from reachcost import make_task
+    >>> require_logs_of(make_task("tworoom"), make_task("tworoom").generate_logs(2))
+    >>> require_logs_of(make_task("tworoom"), Logs({"state": np.zeros((4, 3))}, np.array([4])))
+    Traceback (most recent call last):
+    reachcost.errors.ReachcostError: the logs hold states [3], but those of tworoom are [2]: give logs of this world
+    """
+    known = example_states(task) if "state" in logs.columns else None
+    if known is not None and (shape := logs.columns["state"].shape[1:]) != known.shape[1:]:
+        raise ReachcostError(
+            f"the logs hold states {list(shape)}, but those of {task.name} are {list(known.shape[1:])}: give logs of "
+            "this world"
+        )
+    if task.discrete_actions is not None and "action" in logs.columns:
+        executed = np.ones(logs.rows, bool)
+        executed[(logs.offsets + logs.lengths - 1)[logs.lengths > 0]] = False  # the last action may be anything
+        taken = np.asarray(logs.columns["action"][:])[executed]
+        if (wrong := taken[~np.isin(taken, np.arange(task.discrete_actions))]).size:
+            raise ReachcostError(
+                f"the logs hold the action {wrong[0]}, but those of {task.name} are the whole numbers 0 to "
+                f"{task.discrete_actions - 1}: log the index of each action"
+            )
+    if known is not None and "action" in logs.columns and _disagrees(task, logs, known.dtype):
+        warnings.warn(
+            f"steps that the logs hold do not lead in {task.name} where they led in the logs: are they logs of this "
+            "world, with its actions?",
+            ReachcostWarning,
+            stacklevel=2,
+        )
+
+
+def _disagrees(task: Task, logs: Logs, dtype: np.dtype) -> bool:
+    """Whether `step` misses the next states of some logged rows by more than standing still does."""
+    rows = logs.window_starts(2)
+    rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(STEPS, len(rows))).astype(int))]
+    logged = logs.columns["state"], logs.columns["action"]
+    states, after, actions = np.asarray(logged[0][rows]), np.asarray(logged[0][rows + 1]), np.asarray(logged[1][rows])
+    moved = stepped(task, states.astype(dtype), actions if task.discrete_actions is None else actions.astype(np.int64))
+    change = (after.astype(np.float64) - states).reshape(len(rows), -1)
+    missed = (after.astype(np.float64) - moved).reshape(len(rows), -1)
+    scale = np.maximum(change.std(0), 1e-9)
+    return bool(np.square(missed / scale).sum() > np.square(change / scale).sum())
+
+
+def try_task(task: Task, evaluation: EvaluationSet, action: np.ndarray) -> None:
+    """Call every method that an episode needs, on the first start and goal of a set and an action [a].
+
+    >>> from reachcost import make_task
+    >>> task = make_task("toponav")
+    >>> try_task(task, task.evaluation_set(), np.array([0]))
+    """
+    start, goal = evaluation.starts[:1], evaluation.goals[:1]
+
+    def ask(name: str, *arguments: np.ndarray) -> Any:
+        try:
+            return getattr(task, name)(*arguments)
+        except ReachcostError:
+            raise
+        except FOREIGN_ERRORS as error:
+            problem = f"failed on states {_some(start)}, the first of evaluation set {evaluation.name!r}"
+            _refuse(task, name, f"{problem} ({_said(error)})", "give states as the task logs them, or fix it", error)
+
+    ask("observe", start)
+    ends = stepped(task, start.copy(), action[None])
+    made = f"made {_some(ends)} of states {_some(start)}"
+    if np.shape(ends) != start.shape:
+        _refuse(task, "step", made, "return states of the same shape")
+    if not np.can_cast(np.asarray(ends).dtype, start.dtype, "same_kind"):
+        _refuse(task, "step", made, "give starts and goals as floats, or return those")
+    answers = {"success": ask("success", start, goal), "category": ask("category", start, start, goal)}
+    if task.offers("distance"):
+        answers["distance"] = ask("distance", start, goal)
+    for name, answer in answers.items():
+        if np.shape(answer) != (1,):
+            _refuse(task, name, f"answered {_some(answer)} about one state", "return one value a state [N]")
+
+
+def stepped(task: Task, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    """`task.step` of states [N, ...] and actions [N, a]; any exception becomes one sentence."""
+    try:
+        return task.step(states, actions)
+    except ReachcostError:
+        raise
+    except FOREIGN_ERRORS as error:
+        given = f"actions {_some(actions)} from {np.min(actions):.4g} to {np.max(actions):.4g}"
+        problem = f"failed on states {_some(states)} with {given} ({_said(error)})"
+        indices = "" if task.discrete_actions is not None else ", declare `discrete_actions` if actions are indices"
+        _refuse(task, "step", problem, f"give states as the task logs them{indices}, or fix it", error)
+
+
+def _refuse(task: Task, name: str, problem: str, remedy: str, error: Exception | None = None) -> NoReturn:
+    raise ReachcostError(
+        f"{task.name}: `{name}` {problem}: {remedy}; reachcost.check_task tests its methods"
+    ) from error
+
+
+def _some(values: Any) -> str:
+    return f"{list(np.shape(values))} of {np.asarray(values).dtype}"
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
