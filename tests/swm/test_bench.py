@@ -11,13 +11,10 @@ from reachcost.core.progress import Progress
 from reachcost.planning.cem import CEM
 from reachcost.tasks.registry import make_task
 from reachcost.worldmodels.public import PublicArchitecture
-from reachcost_tools.bench.encoding import against_transformers
-from reachcost_tools.bench.entry import Entry, Sides
-from reachcost_tools.bench.inside import repaired_against_plain
-from reachcost_tools.bench.measure import measure
+from reachcost_tools.bench.comparison import Entry, Sides, measure
+from reachcost_tools.bench.learning import against_public_sigreg, encoding_against_transformers
 from reachcost_tools.bench.models import official
-from reachcost_tools.bench.plans import against_compact, against_lewm
-from reachcost_tools.bench.training import against_public_sigreg
+from reachcost_tools.bench.planning import against_compact, against_lewm, repaired_against_plain
 from reachcost_tools.bench.worlds import frames, transitions
 
 SMALL = PublicArchitecture(image_size=56, encoder_depth=2, depth=2, history=1)
@@ -34,7 +31,7 @@ PLANNER = CEM(candidates=40, elites=5, iterations=3)
         partial(against_compact, PLANNER, episodes=2),
         partial(repaired_against_plain, "LeWM", SMALL, PLANNER),
         partial(repaired_against_plain, "PLDM", SMALL, PLANNER),
-        partial(against_transformers, SMALL, count=3),
+        partial(encoding_against_transformers, SMALL, count=3),
         partial(against_public_sigreg, batch=8),
         *(partial(part, make_task(name), 3, 2) for part in (transitions, frames) for name in ("tworoom", "pusht")),
     ],

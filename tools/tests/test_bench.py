@@ -18,15 +18,11 @@ from reachcost.cli import main
 from reachcost.core.progress import Progress
 from reachcost.planning.cem import CEM
 from reachcost.worldmodels.public import PublicArchitecture
-from reachcost_tools.bench.audits import together_against_apart
-from reachcost_tools.bench.encoding import against_promise
-from reachcost_tools.bench.entry import Entry, Side, Sides
-from reachcost_tools.bench.fitting import against_loader
-from reachcost_tools.bench.measure import Disagreement, count_operations, measure
+from reachcost_tools.bench.comparison import Disagreement, Entry, Side, Sides, count_operations, measure
+from reachcost_tools.bench.learning import encoding_against_target, fitting_against_loader, together_against_apart
 from reachcost_tools.bench.models import official
-from reachcost_tools.bench.plans import our_plans
-from reachcost_tools.bench.record import path_in
-from reachcost_tools.bench.registry import all_entries
+from reachcost_tools.bench.planning import our_plans
+from reachcost_tools.bench.record import all_entries, path_in
 
 PUBLISHED = path_in(Path(__file__).parents[2] / "results")
 LINE = {"says", "unit", "threads", "repeats", "ours_seconds", "peer_seconds", "ratio", "ratio_least", "ratio_most"}
@@ -49,10 +45,10 @@ PROMISED = Entry("product", "a matrix product against a promise", product, "prod
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three comparisons of milliseconds in place of those of minutes, beside a package that need not be there."""
-    monkeypatch.setattr("reachcost_tools.bench.registry.all_entries", lambda: [FAST, SLOW, PROMISED])
+    monkeypatch.setattr("reachcost_tools.bench.record.all_entries", lambda: [FAST, SLOW, PROMISED])
     monkeypatch.setattr("reachcost.swm.package.import_stable_worldmodel", lambda: None)
     monkeypatch.setattr("reachcost_tools.bench.record.PACKAGES", {"swm": ()})
-    monkeypatch.setattr("reachcost_tools.bench.measure.SIDE", 64)
+    monkeypatch.setattr("reachcost_tools.bench.comparison.SIZE", 64)
 
 
 @pytest.mark.usefixtures("tiny")
@@ -71,7 +67,7 @@ def test_the_record_has_times_ratios_and_the_machine(tmp_path: Path, capsys: pyt
     assert {"machine", "versions", "load_per_core_before"} < {*record}
     shown = " ".join(capsys.readouterr().out.split())
     assert "nap, 1 thread: " in shown
-    assert "promised 0.01" in shown
+    assert "target 0.01" in shown
 
 
 @pytest.mark.usefixtures("tiny")
@@ -84,11 +80,11 @@ def test_without_the_package_its_comparisons_are_left_out(tmp_path: Path, capsys
 
 
 @pytest.mark.usefixtures("tiny")
-def test_slower_than_promised_fails_and_is_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_slower_than_the_target_fails_and_is_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "--against", "swm", "--repeats", "1", "--out", str(tmp_path)]) == 1
     error = capsys.readouterr().err
-    assert "slower than promised: doze, 1 thread " in error
-    assert "times as fast as its peer, promised 100. Repeat it" in error
+    assert "slower than the target: doze, 1 thread " in error
+    assert "times as fast as its peer, target 100. Repeat it" in error
     assert "nap" not in error
     assert json.loads(path_in(tmp_path).read_text())["ratios"][SLOW.name] < 100
 
@@ -127,8 +123,8 @@ def test_names_tell_comparisons_apart() -> None:
     "prepare",
     [
         lambda: together_against_apart(episodes=2, log_episodes=60, pairs=500, threads=1),
-        lambda: against_promise(episodes=2, threads=1),
-        lambda: against_loader(count=2048, episodes=30),
+        lambda: encoding_against_target(episodes=2, threads=1),
+        lambda: fitting_against_loader(count=2048, episodes=30),
     ],
     ids=["SASC", "encoding", "fitting"],
 )
@@ -147,20 +143,18 @@ def test_a_plan_of_official_size_in_small_and_its_products_counted() -> None:
 
 
 @pytest.mark.published
-def test_the_published_record_is_whole_and_the_page_explains_every_promise_that_is_not_kept() -> None:
+def test_the_published_record_is_whole_and_the_page_explains_every_missed_target() -> None:
     record = json.loads(PUBLISHED.read_text())
     assert {*record["ratios"]} == {entry.name for entry in all_entries()}
     assert record["targets"] == {entry.name: entry.target for entry in all_entries() if entry.target is not None}
     assert record["failed"] == {}
     unkept = {name for name, ratio in record["ratios"].items() if ratio < record["targets"].get(name, 0)}
     page = (Path(__file__).parents[2] / "docs" / "speed.md").read_text()
-    explained = re.findall(
-        r"^\* \*\*(.+?)\*\*", page.partition("promises are not kept")[2].partition("## How")[0], re.M
-    )
+    explained = re.findall(r"^\* \*\*(.+?)\*\*", page.partition("targets are missed")[2].partition("## How")[0], re.M)
     assert {name.partition(",")[0] for name in unkept} == {*explained}
 
 
-def test_the_page_tells_every_promise() -> None:
+def test_the_page_lists_every_target() -> None:
     page = (Path(__file__).parents[2] / "docs" / "speed.md").read_text()
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in page.splitlines() if row.count("|") == 5]
     told = {name: promised for name, _, _, promised in rows}

@@ -12,10 +12,21 @@ import numpy as np
 import pytest
 
 from reachcost.cli import main
-from reachcost_tools.bench.growth.curve import Curve, Prepare, exponent
-from reachcost_tools.bench.growth.point import Point, in_new_process, measured
-from reachcost_tools.bench.growth.record import MOST_MEMORY, broken_promises, path_in, picture_in, table
-from reachcost_tools.bench.growth.registry import all_curves, idle
+from reachcost_tools.bench.growth import (
+    MOST_MEMORY,
+    Curve,
+    Point,
+    Prepare,
+    exponent,
+    figure_in,
+    idle,
+    in_new_process,
+    measured,
+    missed_targets,
+    path_in,
+    table,
+)
+from reachcost_tools.bench.growth_work import all_curves
 from tests.processes import dying, holding
 
 ROOT = Path(__file__).parents[2]
@@ -49,9 +60,9 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]
         def point(prepare: Prepare, size: int) -> Point:
             return measured(prepare, size, tmp_path)._replace(memory=memory)
 
-        monkeypatch.setattr("reachcost_tools.bench.growth.point.ENOUGH", 0.02)
-        monkeypatch.setattr("reachcost_tools.bench.growth.record.in_new_process", point)
-        monkeypatch.setattr("reachcost_tools.bench.growth.registry.all_curves", lambda: [*curves])
+        monkeypatch.setattr("reachcost_tools.bench.growth.ENOUGH", 0.02)
+        monkeypatch.setattr("reachcost_tools.bench.growth.in_new_process", point)
+        monkeypatch.setattr("reachcost_tools.bench.growth_work.all_curves", lambda: [*curves])
 
     return measure
 
@@ -68,28 +79,28 @@ def test_linear_work_is_recorded_and_drawn(
     assert line["slope"] == pytest.approx(1, abs=0.4)
     assert line["peak_memory_mb"] == [100] * len(SIZES)
     assert {"machine", "versions", "threads", "idle_memory_mb", "load_per_core_before"} < {*record}
-    assert picture_in(tmp_path).read_bytes().startswith(b"\x89PNG")
+    assert figure_in(tmp_path).read_bytes().startswith(b"\x89PNG")
     shown = capsys.readouterr().out
     assert all(row in shown for row in table(record))
     assert "| sleep by naps | 1 to 8 naps | " in shown
 
 
-def test_faster_growth_than_promised_fails_and_is_named(
+def test_faster_growth_than_the_target_fails_and_is_named(
     here: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     here(replace(curve("sleep by naps", linear), most=1.5), curve("sleep by squares", quadratic))
     assert main(["bench", "--growth", "--out", str(tmp_path)]) == 1
     error = capsys.readouterr().err
-    assert "not as promised: sleep by squares grows with exponent " in error
-    assert "promised 1.1. Repeat it" in error
+    assert "over the target: sleep by squares grows with exponent " in error
+    assert "target 1.1. Repeat it" in error
     assert "sleep by naps" not in error
     assert json.loads(path_in(tmp_path).read_text())["curves"]["sleep by squares"]["slope"] > 1.5
 
 
-def test_more_memory_than_promised_fails(here: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+def test_more_memory_than_the_target_fails(here: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
     here(replace(curve("sleep by naps", linear), most=9.0), memory=MOST_MEMORY + 1)
     assert main(["bench", "--growth"]) == 1
-    assert "sleep by naps holds 2,001 MB, promised 2,000" in capsys.readouterr().err
+    assert "sleep by naps holds 2,001 MB, target 2,000" in capsys.readouterr().err
 
 
 def test_a_size_that_fails_is_told_and_the_others_are_kept(
@@ -101,7 +112,7 @@ def test_a_size_that_fails_is_told_and_the_others_are_kept(
     record = json.loads(path_in(tmp_path).read_text())
     assert record["failed"] == {"sleep by naps, 8 naps": "ValueError: too much of it"}
     assert record["curves"]["sleep by naps"]["sizes"] == [1, 2, 4]
-    assert picture_in(tmp_path).exists()
+    assert figure_in(tmp_path).exists()
 
 
 @pytest.mark.slow
@@ -115,7 +126,7 @@ def test_a_process_of_its_own_tells_its_peak_of_memory_or_that_it_died() -> None
 def test_growth_does_not_go_with_options_of_comparisons(capsys: pytest.CaptureFixture[str]) -> None:
     for option in (["--only", "plan"], ["--repeats", "2"], ["--against", "swm"]):
         assert main(["bench", "--growth", *option]) == 1
-        assert "--growth measures ours alone, all of it: leave out" in capsys.readouterr().err
+        assert "--growth measures reachcost alone: leave out" in capsys.readouterr().err
 
 
 def test_an_exponent_is_that_of_the_upper_half() -> None:
@@ -125,9 +136,9 @@ def test_an_exponent_is_that_of_the_upper_half() -> None:
 
 @pytest.mark.parametrize("measure", [*all_curves(), curve("nothing", idle)], ids=lambda measure: measure.name)
 def test_curves_run_in_small(measure: Curve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reachcost_tools.bench.growth.point.ENOUGH", 0.0)
-    monkeypatch.setattr("reachcost_tools.bench.growth.learning.ROWS", 1000)
-    monkeypatch.setattr("reachcost_tools.bench.growth.learning.PAIRS", 1000)
+    monkeypatch.setattr("reachcost_tools.bench.growth.ENOUGH", 0.0)
+    monkeypatch.setattr("reachcost_tools.bench.growth_work.ROWS", 1000)
+    monkeypatch.setattr("reachcost_tools.bench.growth_work.PAIRS", 1000)
     assert measured(measure.prepare, min(measure.sizes[0], 1000), tmp_path).seconds > 0
 
 
@@ -138,11 +149,11 @@ def test_names_and_sizes_tell_curves_and_points_apart() -> None:
 
 
 @pytest.mark.published
-def test_the_published_record_keeps_every_promise_and_the_page_shows_it() -> None:
+def test_the_published_record_reaches_every_target_and_the_page_shows_it() -> None:
     record = json.loads(PUBLISHED.read_text())
     assert {name: line["sizes"] for name, line in record["curves"].items()} == {
         line.name: [*line.sizes] for line in all_curves()
     }
-    assert broken_promises(record) == []
+    assert missed_targets(record) == []
     page = (ROOT / "docs" / "speed.md").read_text()
     assert "\n".join(table(record)) in page

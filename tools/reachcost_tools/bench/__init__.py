@@ -1,6 +1,5 @@
-"""Speed beside a peer, in the same process and run: what `reachcost bench` measures, and the record it writes.
+"""Speed next to a peer, in the same process and run: what `reachcost bench` measures, and the record it writes.
 
-`entry` says what a comparison is, `measure` times one, `record` keeps and judges them. The comparisons themselves have
-a file for each idea; `registry` lists them. `peers` holds the other side of those with stable-worldmodel.
-`growth` measures ours alone, at several sizes.
+`comparison` times one comparison, `record` lists, keeps and judges them; `planning`, `learning` and `worlds` hold them.
+`growth` measures time and memory of reachcost alone, at several sizes of the work in `growth_work`.
 """

@@ -1,4 +1,4 @@
-"""The record of `reachcost bench`: every comparison with its spread, the machine, and whether promises are kept."""
+"""The record of `reachcost bench`: every comparison with its spread, the machine, and whether targets are reached."""
 
 from __future__ import annotations
 
@@ -12,47 +12,77 @@ from typing import Any
 from reachcost.core.atomic import write_file
 from reachcost.core.machine import machine, versions
 from reachcost.core.progress import Progress
-from reachcost_tools.bench.entry import Against, Entry
-from reachcost_tools.bench.measure import Disagreement, Measured, matmul_peak, measure, peak_memory
+from reachcost.errors import ReachcostError
+from reachcost_tools.bench.comparison import (
+    Against,
+    Disagreement,
+    Entry,
+    Measured,
+    matmul_peak,
+    measure,
+    peak_memory,
+)
+from reachcost_tools.bench.learning import learning_entries
+from reachcost_tools.bench.planning import planning_entries
+from reachcost_tools.bench.worlds import world_entries
 
 THREADS = (1, 2)
 """Numbers of threads that comparisons use."""
 PACKAGES = {"swm": ("stable-worldmodel", "transformers")}
-"""Whose versions are told, by extra."""
-
+"""Packages whose versions are recorded, by extra."""
 BUSY = 0.35
-"""Load per core from which a machine has other work: peers of as many threads as cores then wait for each other."""
+"""Load per core from which a machine counts as busy: sides with as many threads as cores then wait for each other."""
+
+
+def all_entries() -> list[Entry]:
+    """Every comparison, in the order of the record."""
+    return [*planning_entries(), *learning_entries(), *world_entries()]
+
+
+def chosen(entries: Sequence[Entry], only: Sequence[str], against: Against | None) -> list[Entry]:
+    """Entries whose names begin with one of `only`, by default all, without those that need another extra."""
+    known = [entry.name for entry in entries]
+    for wanted in only:
+        if not any(name.startswith(wanted) for name in known):
+            raise ReachcostError(
+                f"there is no comparison {wanted!r}: choose one of {'; '.join(known)}, or how some of them begin"
+            )
+    named = [entry for entry in entries if not only or entry.name.startswith(tuple(only))]
+    found = [entry for entry in named if entry.against in (None, against)]
+    if not found:
+        raise ReachcostError(f"{named[0].name} is measured against stable-worldmodel: add --against {named[0].against}")
+    return found
 
 
 def load_per_core() -> float:
-    """Processes that ran or waited during the last minute, on average, per core."""
+    """Mean number of processes per core that ran or waited during the last minute."""
     return os.getloadavg()[0] / (os.cpu_count() or 1)
 
 
 def path_in(out: Path) -> Path:
-    """Where the record is kept."""
+    """Path of the record."""
     return out / "benchmarks" / "bench.json"
 
 
 def run(
     entries: Sequence[Entry], against: Against | None, repeats: int | None, progress: Progress, left_out: Sequence[str]
 ) -> dict[str, Any]:
-    """Measure all entries and return the record; a comparison whose sides disagree is told in `failed`.
+    """Measure entries and return the record; comparisons whose sides disagree are in `failed`.
 
     Args:
         entries: What to measure.
-        against: The extra that brings peers, if its entries are among them.
-        repeats: Times that each side is measured; by default what each entry says.
-        progress: Told of every entry.
-        left_out: Names of the entries that are not measured.
+        against: The extra that brings peers.
+        repeats: Number of times that each side is measured; by default set by the entry.
+        progress: Shows every entry.
+        left_out: Names of entries that are not measured.
     """
     load = load_per_core()
     peaks = {threads: matmul_peak(threads) for threads in THREADS}
-    lines: dict[str, dict[str, Any]] = {}
+    rows: dict[str, dict[str, Any]] = {}
     failed: dict[str, str] = {}
     for entry in entries:
         try:
-            lines[entry.name] = line_of(entry, measure(entry, repeats or entry.repeats, progress), peaks)
+            rows[entry.name] = _row(entry, measure(entry, repeats or entry.repeats, progress), peaks)
         except Disagreement as error:
             failed[entry.name] = str(error)
     packages = PACKAGES[against] if against else ()
@@ -62,18 +92,18 @@ def run(
         "versions": {**versions(), **{name: version(name) for name in packages}},
         "matmul_peak_gflops": {str(threads): round(peak / 1e9, 1) for threads, peak in peaks.items()},
         "peak_memory_mb": round(peak_memory()),
-        "ratios": {name: line["ratio"] for name, line in lines.items()},
+        "ratios": {name: row["ratio"] for name, row in rows.items()},
         "targets": {entry.name: entry.target for entry in entries if entry.target is not None},
-        "entries": lines,
+        "entries": rows,
         "failed": failed,
         "left_out": list(left_out),
     }
 
 
-def line_of(entry: Entry, measured: Measured, peaks: dict[int, float]) -> dict[str, Any]:
-    """What the record says of an entry; seconds are those of the fastest repeat, per unit."""
+def _row(entry: Entry, measured: Measured, peaks: dict[int, float]) -> dict[str, Any]:
+    """The record of one entry; seconds are those of the fastest repeat, per unit."""
     threads, ours = measured.threads, min(measured.ours)
-    line: dict[str, Any] = {
+    row: dict[str, Any] = {
         "says": entry.says,
         "unit": entry.unit,
         "threads": threads,
@@ -85,12 +115,12 @@ def line_of(entry: Entry, measured: Measured, peaks: dict[int, float]) -> dict[s
         "ratio_most": rounded(max(measured.ratios)),
     }
     if measured.operations is not None:
-        line["share_of_matmul_peak"] = round(measured.operations / ours / peaks[threads], 3)
-    return line
+        row["share_of_matmul_peak"] = round(measured.operations / ours / peaks[threads], 3)
+    return row
 
 
 def rounded(number: float) -> float:
-    """Four digits: timers tell no more.
+    """Four digits, as timers resolve no more.
 
     >>> rounded(0.000123456), rounded(5220.83)
     (0.0001235, 5221.0)
@@ -98,10 +128,10 @@ def rounded(number: float) -> float:
     return float(f"{number:.4g}")
 
 
-def broken_promises(record: dict[str, Any]) -> list[str]:
-    """What is slower than promised, and what could not be compared."""
+def missed_targets(record: dict[str, Any]) -> list[str]:
+    """Comparisons that are slower than their target, or failed."""
     slow = [
-        f"{name} {record['ratios'][name]:g} times as fast as its peer, promised {target:g}"
+        f"{name} {record['ratios'][name]:g} times as fast as its peer, target {target:g}"
         for name, target in record["targets"].items()
         if name in record["ratios"] and record["ratios"][name] < target
     ]
@@ -109,6 +139,6 @@ def broken_promises(record: dict[str, Any]) -> list[str]:
 
 
 def write(record: dict[str, Any], out: Path) -> Path:
-    """Keep the record in a directory."""
+    """Write the record below a directory, and return its path."""
     write_file(path_in(out), json.dumps(record, indent=2) + "\n")
     return path_in(out)

@@ -1,4 +1,4 @@
-"""Simulation and rendering of each world against the original in stable-worldmodel, on the states of logs."""
+"""Simulation and rendering of each world against the original in stable-worldmodel, on logged states."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from reachcost.swm.evaluation import public_environment
 from reachcost.swm.package import import_stable_worldmodel, silence
 from reachcost.tasks.contract import PublicEnvironment, Task
 from reachcost.tasks.registry import TASKS, make_task
-from reachcost_tools.bench.entry import Entry, Side, Sides
+from reachcost_tools.bench.comparison import Entry, Side, Sides
 
 LOGGED, PLAYED, DRAWN = 200, 20, 300
-"""Episodes of the logs, those that the original plays, and frames that both draw."""
+"""Logged episodes, episodes that the original plays, and frames that both render."""
 
 
 def world_entries() -> list[Entry]:
-    """Transitions and frames of every world that has an original."""
+    """Transitions and frames of every world with an original."""
     entries = []
     for task in (make_task(name) for name in TASKS):
         if task.public is None:
@@ -34,24 +34,23 @@ def world_entries() -> list[Entry]:
 
 
 def transitions(task: Task, logged: int = LOGGED, played: int = PLAYED) -> Sides:
-    """Logged actions from logged states, so that both meet the same contacts."""
-    logs, env = task.generate_logs(logged), original(task)
+    """Logged actions from logged states, so that both simulate the same contacts."""
+    logs, env = task.generate_logs(logged), _original(task)
     rows = logs.window_starts(2)
     states, actions = (np.asarray(logs.columns[name])[rows] for name in ("state", "action"))
     episodes = [logs.episode(number) for number in range(played)]
     steps = sum(len(episode["action"]) for episode in episodes)
-    theirs = partial(play, env, public_environment(task), episodes)
+    theirs = partial(_play, env, public_environment(task), episodes)
     return Sides(Side(lambda: task.step(states, actions), len(rows)), Side(theirs, steps))
 
 
 def frames(task: Task, logged: int = LOGGED, drawn: int = DRAWN) -> Sides:
     """Frames of the size of the original."""
-    states, env = np.asarray(task.generate_logs(logged).columns["state"])[:drawn], original(task)
+    states, env = np.asarray(task.generate_logs(logged).columns["state"])[:drawn], _original(task)
     return Sides(Side(lambda: task.render(states), drawn), Side(lambda: [env.render() for _ in range(drawn)], drawn))
 
 
-def original(task: Task) -> Any:
-    """The environment of stable-worldmodel, reset."""
+def _original(task: Task) -> Any:
     import_stable_worldmodel()
     with silence():
         env = gymnasium.make(public_environment(task).name).unwrapped
@@ -59,8 +58,8 @@ def original(task: Task) -> Any:
     return env
 
 
-def play(env: Any, public: PublicEnvironment, episodes: Sequence[Mapping[str, np.ndarray]]) -> None:
-    """Take the actions of logged episodes, each from its first state."""
+def _play(env: Any, public: PublicEnvironment, episodes: Sequence[Mapping[str, np.ndarray]]) -> None:
+    """Execute the actions of logged episodes, each from its first state."""
     with silence():
         for episode in episodes:
             for put in public.callables:

@@ -1,10 +1,10 @@
-"""How time and memory grow with the size of some work, beside what would be linear; shapes tell lines apart."""
+"""Figure of how time and memory grow with the size of some work, next to linear growth."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
@@ -15,42 +15,24 @@ LINE, GREY = "#1b3a57", "0.45"
 COLUMNS = 3
 
 
-@dataclass(frozen=True)
-class Growth:
-    """One curve.
-
-    Attributes:
-        title: What grows, by what.
-        unit: What sizes count.
-        sizes: Ascending.
-        seconds: Time of each.
-        memory: Peak of each, in MB.
-    """
-
-    title: str
-    unit: str
-    sizes: Sequence[float]
-    seconds: Sequence[float]
-    memory: Sequence[float]
-
-
-def draw_growth(curves: Sequence[Growth], idle: float, most: float, path: Path) -> None:
+def draw_growth(curves: Mapping[str, dict[str, Any]], idle: float, most: float, path: Path) -> None:
     """Write a PNG with a panel of time and one of memory below it for each curve.
 
     Args:
-        curves: What to draw.
-        idle: MB of a process that does nothing.
-        most: MB that none may exceed.
+        curves: Rows of the record by title, with `unit`, `sizes`, `seconds` and `peak_memory_mb`.
+        idle: Megabytes of an idle process.
+        most: Maximum megabytes.
         path: The file to write.
     """
     rows = -(-len(curves) // COLUMNS)
     figure = new_figure(3.7 * COLUMNS, 0.9 + 3.6 * rows, "How time and memory grow, one thread")
     grid = figure.add_gridspec(2 * rows, COLUMNS, height_ratios=[2, 1] * rows)
-    for number, curve in enumerate(curves):
+    for number, (title, curve) in enumerate(curves.items()):
         row, column = divmod(number, COLUMNS)
         time = figure.add_subplot(grid[2 * row, column])
         memory = figure.add_subplot(grid[2 * row + 1, column], sharex=time)
-        _draw_time(time, curve)
+        time.set_title(title, fontsize=TITLE_SIZE)
+        _draw_time(time, curve["sizes"], curve["seconds"])
         _draw_memory(memory, curve, idle, most)
         if not column:
             time.set_ylabel("seconds")
@@ -61,11 +43,10 @@ def draw_growth(curves: Sequence[Growth], idle: float, most: float, path: Path) 
     write_picture(figure, path)
 
 
-def _draw_time(axes: Axes, curve: Growth) -> None:
-    axes.loglog(curve.sizes, curve.seconds, "o-", color=LINE, linewidth=2, label="time")
-    last = curve.seconds[-1] / curve.sizes[-1]
-    axes.loglog(curve.sizes, [last * size for size in curve.sizes], "--", color=GREY, label="time, were it linear")
-    axes.set_title(curve.title, fontsize=TITLE_SIZE)
+def _draw_time(axes: Axes, sizes: list[float], seconds: list[float]) -> None:
+    axes.loglog(sizes, seconds, "o-", color=LINE, linewidth=2, label="time")
+    linear = [seconds[-1] * size / sizes[-1] for size in sizes]
+    axes.loglog(sizes, linear, "--", color=GREY, label="linear growth")
     axes.tick_params(labelbottom=False)
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
@@ -73,12 +54,13 @@ def _draw_time(axes: Axes, curve: Growth) -> None:
     _tidy(axes)
 
 
-def _draw_memory(axes: Axes, curve: Growth, idle: float, most: float) -> None:
-    axes.plot(curve.sizes, curve.memory, "s-", color=LINE, markerfacecolor="white", label="peak of memory")
-    axes.axhline(idle, color=GREY, linestyle=":", label="an idle process")
-    axes.axhline(most, color=GREY, linestyle="-.", label="at most")
-    axes.set(xlabel=curve.unit, ylim=(0, 1.1 * most))
-    axes.set_xticks(curve.sizes, [_short(size) for size in curve.sizes])
+def _draw_memory(axes: Axes, curve: dict[str, Any], idle: float, most: float) -> None:
+    sizes = curve["sizes"]
+    axes.plot(sizes, curve["peak_memory_mb"], "s-", color=LINE, markerfacecolor="white", label="peak memory")
+    axes.axhline(idle, color=GREY, linestyle=":", label="idle process")
+    axes.axhline(most, color=GREY, linestyle="-.", label="maximum")
+    axes.set(xlabel=curve["unit"], ylim=(0, 1.1 * most))
+    axes.set_xticks(sizes, [_short(size) for size in sizes])
     _tidy(axes)
 
 

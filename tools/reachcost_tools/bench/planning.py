@@ -1,6 +1,7 @@
-"""Plans of our CEM against the `CEMSolver` of stable-worldmodel: the same weights, frames and random numbers.
+"""Plans of our CEM against the `CEMSolver` of stable-worldmodel, and that solver with and without a repaired model.
 
-Both encode the frames of start and goal and search 300 candidates of 5 action blocks for 10 rounds; their plans agree.
+Both sides encode the frames of start and goal and search 300 candidates of 5 action blocks for 10 rounds, with the same
+weights, frames and random numbers, so that plans of our CEM and of `CEMSolver` agree.
 """
 
 from __future__ import annotations
@@ -15,29 +16,42 @@ from torch import Tensor
 from reachcost.core.seeding import EpisodeStreams
 from reachcost.costs.latent import LatentMSE
 from reachcost.data.latents import Latents
+from reachcost.heads.recipe import Recipe
 from reachcost.planning.cem import CEM
 from reachcost.planning.logged_actions import LoggedActions
 from reachcost.planning.planner import PlanContext
+from reachcost.swm.costs import RepairedModel
 from reachcost.tasks.registry import make_task
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.public import PublicArchitecture
-from reachcost_tools.bench.entry import Entry, Side, Sides, in_threads
-from reachcost_tools.bench.models import compact, official, random_frames
-from reachcost_tools.bench.peers import SolverStreams, information, normalised, public_compact, public_model, solve
+from reachcost_tools.bench.comparison import Entry, Side, Sides, in_threads
+from reachcost_tools.bench.models import (
+    Family,
+    SolverStreams,
+    compact,
+    information,
+    normalised,
+    official,
+    public_compact,
+    public_model,
+    random_frames,
+    solve,
+)
 
 WITHIN = 1e-4
-"""Largest difference of two plans, in standard deviations of the logged actions."""
+"""Maximum difference of two plans, in standard deviations of the logged actions."""
 MANY = 10
 """Episodes that are planned for in one call."""
 FEWER_ROUNDS = 2
 """Rounds of many plans of official size: ten would take minutes."""
-LOGGED, PROMISED = 3000, 0.020
-"""Episodes that a plan begins with, and the seconds it may take."""
+LOGGED, TARGET = 3000, 0.020
+"""Logged episodes that a plan begins with, and the seconds it may take."""
 SEED = 0
+FAMILIES: tuple[Family, ...] = ("LeWM", "PLDM")
 
 
-def plan_entries() -> list[Entry]:
-    """One and many episodes, official size and compact, with one and two threads; and how one plan uses two threads."""
+def planning_entries() -> list[Entry]:
+    """One and many episodes, official and compact size, one and two threads; planning inside stable-worldmodel."""
     entries = []
     for threads in (1, 2):
         for history, target in ((1, 1.6), (3, 1.4)):
@@ -49,7 +63,38 @@ def plan_entries() -> list[Entry]:
         entries.append(_plan(f"{MANY} plans official history 1", many, threads, rounds=FEWER_ROUNDS))
         many = partial(against_compact, CEM(), MANY, threads)
         entries.append(_plan(f"{MANY} plans compact", many, threads, repeats=5))
-    return [*entries, scaling(), from_logs()]
+    entries.append(
+        Entry(
+            "plan official history 1, from 1 to 2 threads",
+            "our CEM with 2 threads against our CEM with 1, official size, history 1",
+            _two_threads_against_one,
+            "plan",
+            target=1.8,
+        )
+    )
+    entries.append(
+        Entry(
+            "plan compact from logs, 2 threads",
+            f"CEM.experienced() with a compact model and {LOGGED:,} logged episodes against {TARGET * 1000:.0f} ms, "
+            "encoding apart",
+            _logged_start_against_target,
+            "plan",
+            target=1.0,
+            repeats=15,
+        )
+    )
+    repaired = [
+        Entry(
+            f"inside CEMSolver, repaired {family} official history 1, 1 thread",
+            f"CEMSolver with RepairedModel(model, head) against CEMSolver with the plain {family}",
+            partial(repaired_against_plain, family),
+            "plan",
+            target=1.4,
+            against="swm",
+        )
+        for family in FAMILIES
+    ]
+    return [*entries, *repaired]
 
 
 def _plan(
@@ -64,29 +109,16 @@ def _plan(
     return Entry(f"{name}, {in_threads(threads)}", says, prepare, "plan", target, repeats, "swm")
 
 
-def scaling() -> Entry:
-    """One plan with two threads against the same with one."""
-
-    def prepare() -> Sides:
-        model, planner = official(PublicArchitecture(history=1)), CEM()
-        frames, work = random_frames(2, model.parts.pixels), partial(our_plans, model, planner)
-        return Sides(Side(partial(work, frames), threads=2), Side(partial(work, frames), threads=1), within=0.0)
-
-    says = "our CEM with 2 threads against our CEM with 1, official size, history 1"
-    return Entry("plan official history 1, from 1 to 2 threads", says, prepare, "plan", target=1.8)
+def _two_threads_against_one() -> Sides:
+    model, planner = official(PublicArchitecture(history=1)), CEM()
+    work = partial(our_plans, model, planner, random_frames(2, model.parts.pixels))
+    return Sides(Side(work, threads=2), Side(work, threads=1), within=0.0)
 
 
-def from_logs() -> Entry:
-    """A plan that begins with logs, from encoded frames, against the promise of how long a robot waits for it."""
-    wait = f"{PROMISED * 1000:.0f} ms, encoding apart"
-    says = f"CEM.experienced() with a compact model and {LOGGED:,} logged episodes against {wait}"
-    return Entry("plan compact from logs, 2 threads", says, against_wait, "plan", target=1.0, repeats=15)
-
-
-def against_wait(planner: CEM | None = None, episodes: int = LOGGED, threads: int = 2) -> Sides:
-    """How fast it is does not depend on the latents of logs, which are random here."""
-    planner, model = planner or CEM.experienced(), compact()
-    logs = make_task().generate_logs(episodes)
+def _logged_start_against_target() -> Sides:
+    """Latents of logs are random, as speed does not depend on them."""
+    planner, model = CEM.experienced(), compact()
+    logs = make_task().generate_logs(LOGGED)
     known = LoggedActions(Latents(torch.randn(logs.rows, model.latent_dim), logs), model.actions)
     here, goal = model.encode({"pixels": random_frames(2, model.parts.pixels)}).chunk(2)
 
@@ -94,7 +126,7 @@ def against_wait(planner: CEM | None = None, episodes: int = LOGGED, threads: in
         streams = EpisodeStreams(SEED, "plan", np.arange(1), 0)
         return planner.plan(PlanContext(model, LatentMSE(), here[:, None], goal, streams, logged=known))
 
-    return Sides(Side(plan, threads=threads), PROMISED)
+    return Sides(Side(plan, threads=2), TARGET)
 
 
 def against_lewm(
@@ -124,7 +156,25 @@ def _sides(
 
 
 def our_plans(model: JepaWorldModel, planner: CEM, frames: np.ndarray) -> Tensor:
-    """What our CEM chooses, from frames of E starts, then E goals -> plans [E, H, A]."""
+    """Plans [E, H, A] of our CEM for frames of E starts, then E goals."""
     context, goal = model.encode({"pixels": frames}).chunk(2)
     streams = SolverStreams(SEED, len(goal), planner.iterations)
     return planner.plan(PlanContext(model, LatentMSE(), context[:, None], goal, streams))
+
+
+def repaired_against_plain(
+    family: Family, architecture: PublicArchitecture | None = None, planner: CEM | None = None, threads: int = 1
+) -> Sides:
+    """One plan of `CEMSolver` with a repaired and with a plain model of the same weights.
+
+    The plain model scores candidates by latent distance, the repaired one by a head of the paper's size, so that their
+    plans differ.
+    """
+    planner, model = planner or CEM(), official(architecture or PublicArchitecture(history=1))
+    plain = public_model(model, family)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        head = Recipe.paper().build(model.latent_dim)
+    info = information(*normalised(random_frames(2, model.parts.pixels)).chunk(2))
+    ours, theirs = (partial(solve, cost, info, planner, SEED) for cost in (RepairedModel(plain, head), plain))
+    return Sides(Side(ours, threads=threads), Side(theirs, threads=threads))
