@@ -21,7 +21,7 @@ from reachcost.fitting.fit import fit
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
 from reachcost.heads.regression import PairHead
-from reachcost.labels.coverage import FAR, NEAR, covered_latents, located_rows, on_the_way
+from reachcost.labels.coverage import FAR, NEAR, bottleneck_of_paths, covered_latents, located_rows
 from reachcost.labels.pairs import Pairs
 from reachcost.labels.temporal import TemporalPairs
 from reachcost.planning.categorical_cem import CategoricalCEM
@@ -170,11 +170,11 @@ class Line(TopoNav):
 def test_places_on_most_ways_are_near_and_those_on_fewest_far() -> None:
     states = np.stack([np.arange(11), np.zeros(11, int)], axis=1)
     starts, goals = (np.array([[place, 0] for place in places]) for places in ([0, 2, 4, 5], [6, 6, 6, 6]))
-    found = on_the_way(Line(), states, EvaluationSet(starts, goals, "right"))
+    found = bottleneck_of_paths(Line(), states, EvaluationSet(starts, goals, "right"))
     assert found.tolist() == [1, 1, 1, 1, 2, 2, 2, 0, 0, 0, 0]
     closed = np.array([[0, 1]] * 4)
-    assert not on_the_way(Line(), states, EvaluationSet(closed, goals, "closed")).any()  # no way, no state on it
-    same = on_the_way(Line(), states[5:7], EvaluationSet(starts, goals, "right"))
+    assert not bottleneck_of_paths(Line(), states, EvaluationSet(closed, goals, "closed")).any()  # no path
+    same = bottleneck_of_paths(Line(), states[5:7], EvaluationSet(starts, goals, "right"))
     assert same.tolist() == [NEAR, NEAR]
 
 

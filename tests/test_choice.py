@@ -17,11 +17,10 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, ReachcostWarning
-from reachcost.fitting.choose import LabelledRecipe, usual_recipes
+from reachcost.fitting.labelled_recipe import LabelledRecipe, default_recipes
 from reachcost.fitting.repair import repair_latents
 from reachcost.heads.recipe import Recipe
-from reachcost.labels.directed import directed
-from reachcost.labels.temporal import TemporalPairs
+from reachcost.labels.temporal import TemporalPairs, directed
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
 
@@ -108,13 +107,13 @@ def test_frames_are_not_read(latents: Latents) -> None:
 
 
 def test_usual_recipes_suit_the_length_of_episodes() -> None:
-    recipes = usual_recipes(np.array([40, 40, 40]))
+    recipes = default_recipes(np.array([40, 40, 40]))
     assert next(iter(recipes)) == "default"
     assert recipes["default"] == LabelledRecipe()
     assert recipes["paper"].recipe == Recipe.paper()
     assert (recipes["gap-10"].max_gap, recipes["gap-20"].max_gap) == (10, 20)
     assert recipes["asymmetric"].directed
-    assert not [name for name in usual_recipes(np.array([3])) if name.startswith("gap")]
+    assert not [name for name in default_recipes(np.array([3])) if name.startswith("gap")]
 
 
 def test_directed_pairs_go_forward_in_every_epoch(latents: Latents, evaluation: EvaluationSet) -> None:
@@ -163,7 +162,7 @@ def test_the_commands_fit_by_a_recipe_and_compare(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = {"dead": LabelledRecipe(DEAD), "mean": LabelledRecipe(Recipe(expectile=0.5))}
-    monkeypatch.setattr("reachcost.audits.comparison.usual_recipes", lambda lengths: few)
+    monkeypatch.setattr("reachcost.audits.comparison.default_recipes", lambda lengths: few)
 
     def path(name: str) -> str:
         return str(tmp_path / name)

@@ -21,7 +21,7 @@ from reachcost.costs.latent import StandardisedL2, SubspaceCost
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
-from reachcost.fitting.loop import Optimiser, passed
+from reachcost.fitting.loop import Optimiser, run_epoch
 from reachcost.peers.hilp import _Bootstrapped
 from reachcost.peers.qrl import _Pushed
 from reachcost.planning.measurements import plan_change
@@ -152,7 +152,7 @@ def test_an_epoch_of_fitting_stays_on_the_device_and_looks_at_nothing(head: nn.M
         return recipe.losses(trained.scaled(z, goal), target)  # pyright: ignore[reportCallIssue]
 
     with Transfers() as transfers:
-        total = passed(Optimiser(trained, recipe, 48), losses, batches)
+        total = run_epoch(Optimiser(trained, recipe, 48), losses, batches)
     assert total.device.type == "meta"
     assert all(shape.numel() <= 1 for shape in transfers.copied)
 

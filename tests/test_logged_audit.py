@@ -44,5 +44,5 @@ def test_the_fastest_logged_way_orders_states_as_the_true_distance_does() -> Non
 def test_too_few_logs_are_refused() -> None:
     logs = TwoRoom().generate_logs(episodes=20)
     latents = Latents(torch.from_numpy(logs.columns["state"]), logs)
-    with pytest.raises(ReachcostError, match=r"only 0 of 5 goals have 5000 logged states that came by them"):
+    with pytest.raises(ReachcostError, match="only 0 of 5 goals"):
         logged_pools(latents, np.arange(20), goals=5, candidates=5000)

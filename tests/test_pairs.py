@@ -130,7 +130,7 @@ def test_states_of_any_shape_are_excluded(shape: tuple[int, ...], kind: type) ->
 def test_logs_that_hold_nothing_but_evaluation_pairs_are_refused() -> None:
     logs = Logs({"state": np.array([[1, 1], [1, 2]])}, np.array([2]))
     exclude = EvaluationSet(np.array([[1, 2]]), np.array([[1, 1]]), "all")
-    with pytest.raises(ReachcostError, match="still evaluation pairs after 100 draws"):
+    with pytest.raises(ReachcostError, match="evaluation pairs"):
         TemporalPairs(Latents(torch.zeros(2, 3), logs), count=5, validation=1, exclude=exclude)
 
 
@@ -161,15 +161,15 @@ def test_bad_input_is_named(latents: Latents) -> None:
     with pytest.raises(ReachcostError, match="exclude= takes evaluation sets, not 'balanced'"):
         TemporalPairs(latents, exclude=["balanced"])  # pyright: ignore[reportArgumentType]
     wide = EvaluationSet(np.zeros((1, 3)), np.ones((1, 3)), "wide")
-    with pytest.raises(ReachcostError, match="they belong to different tasks"):
+    with pytest.raises(ReachcostError, match="wide"):
         TemporalPairs(latents, exclude=wide)
     with pytest.raises(
         ReachcostError, match=r"DepthModel failed on 64 observations .* \(KeyError: 'depth'\): let a task draw"
     ):
         encode_logs(DepthModel(), latents.logs)
-    with pytest.raises(ReachcostError, match=r"a holdout in \[0, 1\)"):
+    with pytest.raises(ReachcostError, match="holdout"):
         TemporalPairs(latents, holdout=1.0)
-    with pytest.raises(ReachcostError, match="at least one pair of each kind"):
+    with pytest.raises(ReachcostError, match="validation 0"):
         TemporalPairs(latents, validation=0)
     with pytest.raises(ReachcostError, match="there are 5 latents for"):
         Latents(latents.values[:5], latents.logs)
@@ -178,7 +178,7 @@ def test_bad_input_is_named(latents: Latents) -> None:
     with pytest.raises(ReachcostError, match="2 starts, 2 goals and 1 episode numbers"):
         EvaluationSet(np.zeros((2, 2)), np.zeros((2, 2)), "odd", episodes=np.arange(1))
     short = Logs({"state": np.zeros((3, 2))}, np.ones(3, int))
-    with pytest.raises(ReachcostError, match=r"of 3 episodes none is left to pair \(3 too short\): log more episodes"):
+    with pytest.raises(ReachcostError, match="3 too short"):
         TemporalPairs(Latents(torch.zeros(3, 2), short), count=1)
     values = latents.values.clone()
     values[17, 3] = torch.nan
@@ -198,7 +198,7 @@ def test_a_limit_on_gaps_holds_and_is_reached(latents: Latents) -> None:
         {"max_gap": 5, "rows": 9},
     ]
     for wrong in (*wrongs, {"max_gap": 5, "sampling": "random-rows"}):
-        with pytest.raises(ReachcostError, match=r"max_gap \d limits balanced pairs"):
+        with pytest.raises(ReachcostError, match="max_gap"):
             TemporalPairs(latents, **wrong)
 
 
@@ -210,9 +210,9 @@ def test_limited_rows_are_all_that_pairs_use(latents: Latents, rows: int) -> Non
     episode = latents.logs.episode_of(pairs.train.first.numpy())
     np.testing.assert_array_equal(episode, latents.logs.episode_of(pairs.train.second.numpy()))
     assert (pairs.train.gap > 0).all()
-    with pytest.raises(ReachcostError, match="cannot pair 1 rows of"):
+    with pytest.raises(ReachcostError, match="rows is 1"):
         TemporalPairs(latents, rows=1)
-    with pytest.raises(ReachcostError, match=r"rows 500 and holdout 0.1 do not go together"):
+    with pytest.raises(ReachcostError, match="holdout"):
         TemporalPairs(latents, rows=500, holdout=0.1)
 
 
@@ -236,7 +236,7 @@ def test_a_fresh_epoch_that_meets_the_evaluation_set_stops_training(
     pairs = TemporalPairs(latents, count=200, validation=20, exclude=evaluation)
     seen = logged_pairs(latents, 100)
     pairs._exclusion = Exclusion(latents.logs, [seen])
-    pairs._draw = lambda epoch: TemporalPairs(latents, count=2000, validation=20, sampling="mostly-endpoints").train
+    pairs._sample = lambda epoch: TemporalPairs(latents, count=2000, validation=20, sampling="mostly-endpoints").train
     with pytest.raises(ReachcostError, match="are evaluation pairs"):
         fit(pairs, Recipe(hidden=8, epochs=2))
 
@@ -327,7 +327,7 @@ def test_logs_too_coarse_to_tell_sources_from_coincidences_are_reported(
 ) -> None:
     logs = reordered(stored(driven, rounding))
     latents = Latents(torch.zeros(logs.rows, 1), logs)
-    with pytest.warns(ReachcostWarning, match=f"'high-distance' but round them to {step}, too coarse to tell which"):
+    with pytest.warns(ReachcostWarning, match=f"to {step}, too coarse"):
         proof = TemporalPairs(latents, count=1000, validation=100, exclude=goals).record["exclusion"]
     assert proof["too_coarse_for"] == {goals.fingerprint: step}
     assert proof["evaluation_sets_sha256"] == []

@@ -13,10 +13,9 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostWarning
-from reachcost.fitting.fit import evaluate, fit
-from reachcost.fitting.references import best_constant, doubt, warn_if_in_doubt
+from reachcost.fitting.fit import evaluate, fit, shuffled_error
+from reachcost.fitting.references import best_constant, warn_if_uninformed, warning_for
 from reachcost.fitting.repair import repair, repair_latents
-from reachcost.fitting.shuffled_reference import shuffled_error
 from reachcost.heads.recipe import Recipe
 from reachcost.heads.storage import load_head, save_head
 from reachcost.labels.pairs import PairSet
@@ -51,7 +50,7 @@ def test_a_head_that_learned_leaves_less_than_a_constant_and_a_shuffled_one(
     assert low < beside["remaining"] < high < 1
     # With permuted labels there is nothing to learn but the constant.
     assert beside["shuffled"]["loss"] == pytest.approx(beside["constant"]["loss"], rel=0.2)
-    assert doubt(head.record) == ""
+    assert warning_for(head.record) == ""
     save_head(head, tmp_path / "head")
     assert load_head(tmp_path / "head").record["references"] == beside
 
@@ -72,7 +71,7 @@ def test_too_few_episodes_are_warned_of(task: TopoNav, model: ExactTopoNav) -> N
 def test_too_few_pairs_are_warned_of_and_judged_by_a_constant_that_knows_more(
     task: TopoNav, model: ExactTopoNav
 ) -> None:
-    with pytest.warns(ReachcostWarning, match="learned from 10 pairs an epoch, too few .*: give 10,000 or more"):
+    with pytest.warns(ReachcostWarning, match="10 pairs an epoch"):
         head = repair(model, task.generate_logs(100), pairs=10, recipe=QUICK)
     pairs = TemporalPairs(encode_logs(model, task.generate_logs(100)), 10, holdout=0.1)
     best, known = best_constant(pairs.validation, QUICK, head.scale), head.record["references"]["constant"]
@@ -87,7 +86,7 @@ def test_a_head_on_noise_is_not_told_from_a_constant() -> None:
     with pytest.warns(
         ReachcostWarning, match=r"leaves \d+ to \d+ % of the error of a constant on 10 held-out episodes"
     ):
-        warn_if_in_doubt(head)
+        warn_if_uninformed(head)
 
 
 def test_a_control_that_must_fail_is_not_warned_of(task: TopoNav, model: ExactTopoNav, latents: Latents) -> None:
@@ -96,8 +95,8 @@ def test_a_control_that_must_fail_is_not_warned_of(task: TopoNav, model: ExactTo
         repair(model, task.generate_logs(3), pairs=500, recipe=QUICK, shuffled=True)
         head = fit(TemporalPairs(latents, 500, 100), QUICK)  # no episode is held out
     assert not head.record["references"]["held_out"]
-    assert doubt(head.record) == ""
-    assert doubt({}) == ""
+    assert warning_for(head.record) == ""
+    assert warning_for({}) == ""
 
 
 def test_equal_labels_leave_nothing_to_learn(latents: Latents) -> None:

@@ -11,9 +11,8 @@ import reachcost as rc
 from reachcost.core.progress import Progress
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
-from reachcost.fitting.fit import fit
+from reachcost.fitting.fit import fit, shuffled_error
 from reachcost.fitting.repair import HOLDOUT, repair, repair_latents
-from reachcost.fitting.shuffled_reference import shuffled_error
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.temporal import TemporalPairs
@@ -48,11 +47,11 @@ def test_by_default_logs_choose_their_labels_and_a_plain_recipe_learns_from_logg
     seen = {}
     default = importlib.import_module("reachcost.fitting.repair")
     monkeypatch.setattr(default, "fit", lambda pairs, recipe, **_: seen.update(pairs=pairs, recipe=recipe))
-    monkeypatch.setattr("reachcost.fitting.automatic.behind_logged_times", lambda *_, **__: [])
+    monkeypatch.setattr("reachcost.fitting.label_choice.arguments_for_logged_times", lambda *_, **__: [])
     repair_latents(latents)
     assert seen["pairs"].record["labels"] == "stitched"
     assert "chosen" in seen["pairs"].record
-    assert seen["recipe"] == seen["pairs"].usual_recipe
+    assert seen["recipe"] == seen["pairs"].default_recipe
     assert len(seen["pairs"].train) == 100_000
     repair_latents(latents, recipe=Recipe())
     assert seen["pairs"].record["labels"] == "temporal"

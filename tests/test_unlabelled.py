@@ -108,7 +108,7 @@ def test_held_out_episodes_judge_and_do_not_teach() -> None:
     latents = latents_of(*[corridor(0, 9) + 100 * number for number in range(20)])
     transitions = Transitions(latents, holdout=0.25)
     taught = {row // 10 for rows in vars(transitions.epoch(0, count=2000)).values() for row in rows.tolist()}
-    judged = {row // 10 for rows in vars(transitions.judged).values() for row in rows.tolist()}
+    judged = {row // 10 for rows in vars(transitions.validation).values() for row in rows.tolist()}
     assert len(judged) == 5
     assert not taught & judged
 
@@ -135,7 +135,7 @@ def test_what_cannot_be_learned_is_said(fit: Fit, kind: str) -> None:
         fit(latents, rc.Recipe(head=kind, loss="ranking"))
     with pytest.raises(rc.ReachcostError, match="0 have transitions of 50 steps"):
         fit(latents, stride=50)
-    with pytest.raises(rc.ReachcostError, match="a transition takes a step or more"):
+    with pytest.raises(rc.ReachcostError, match="stride is 0"):
         fit(latents, stride=0)
     with pytest.raises(rc.ReachcostError, match="at least one transition"):
         fit(latents, count=0)
@@ -150,5 +150,5 @@ def test_what_cannot_be_learned_is_said(fit: Fit, kind: str) -> None:
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(rc.ReachcostError, match=r"far is -1 and tolerance 0.1: make both positive"):
         rc.peers.fit_qrl(halves(), far=-1)
-    with pytest.raises(rc.ReachcostError, match=r"discount is 1.0: choose one between 0 and 1"):
+    with pytest.raises(rc.ReachcostError, match=r"discount is 1.0"):
         rc.peers.fit_hilp(halves(), discount=1.0)

@@ -11,7 +11,7 @@ from reachcost.audits.verdict import CANNOT_TELL
 from reachcost.errors import ReachcostError
 from reachcost.experiments.experiment import Recording
 from reachcost.experiments.registry import reproduce, require_ready, results_of
-from reachcost.fitting.choose import LabelledRecipe
+from reachcost.fitting.labelled_recipe import LabelledRecipe
 from reachcost.heads.recipe import Recipe
 from reachcost.planning.cem import CEM
 from reachcost.results.records import read_run

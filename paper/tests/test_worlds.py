@@ -16,10 +16,9 @@ from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs
 from reachcost.data.probe import fit_probe, score_probe
 from reachcost.errors import ReachcostError
-from reachcost.fitting.choose import LabelledRecipe
+from reachcost.fitting.labelled_recipe import LabelledRecipe
 from reachcost.heads.recipe import Recipe
-from reachcost.labels.directed import directed
-from reachcost.labels.temporal import TemporalPairs
+from reachcost.labels.temporal import TemporalPairs, directed
 from reachcost.planning.control import control
 from reachcost.planning.planner import RandomPolicy
 from reachcost.protocols import Observations

@@ -24,7 +24,7 @@ from reachcost.experiments.cells import Cell, RunSpec
 from reachcost.experiments.experiment import Recording
 from reachcost.experiments.rows import mean_intervals
 from reachcost.experiments.study import Study
-from reachcost.fitting.choose import LabelledRecipe
+from reachcost.fitting.labelled_recipe import LabelledRecipe
 from reachcost.fitting.repair import repair_latents
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
@@ -178,8 +178,8 @@ SETTINGS: dict[str, LabelledRecipe | Recipe | BudgetRecipe | InverseRecipe] = {
     "imagined-embedding": LabelledRecipe(labels="imagined"),
     "imagined-iqe": LabelledRecipe(labels="imagined", directed=True),
     "shuffled": LabelledRecipe(),
-    "qrl": qrl.USUAL,
-    "hilp": hilp.USUAL,
+    "qrl": qrl.DEFAULT_RECIPE,
+    "hilp": hilp.DEFAULT_RECIPE,
     "budget": BudgetRecipe(),
     "gc-idm": InverseRecipe(),
 }

@@ -7,7 +7,7 @@ from typing import cast
 
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
-from reachcost.fitting.choose import LabelledRecipe
+from reachcost.fitting.labelled_recipe import LabelledRecipe
 from reachcost.heads.recipe import Recipe
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM

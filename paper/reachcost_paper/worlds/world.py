@@ -14,7 +14,7 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.fitting.choose import LabelledRecipe
+from reachcost.fitting.labelled_recipe import LabelledRecipe
 from reachcost.fitting.repair import repair_latents
 from reachcost.heads.base import LearnedHead
 from reachcost.planning.planner import SamplingPlanner

@@ -21,17 +21,15 @@ from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, ReachcostWarning
-from reachcost.fitting.choose import LabelledRecipe, usual_recipes
-from reachcost.fitting.fit import fit
-from reachcost.fitting.logged_audit import LoggedPools, TooFewGoals, logged_audit
-from reachcost.fitting.pools import largest_pools, some_episodes
+from reachcost.fitting.fit import fit, shuffled_head
+from reachcost.fitting.label_choice import labelled_pairs
+from reachcost.fitting.labelled_recipe import LabelledRecipe, default_recipes
+from reachcost.fitting.logged_audit import LoggedPools, TooFewGoals, largest_pools, logged_audit, some_episodes
 from reachcost.fitting.repair import HOLDOUT
-from reachcost.fitting.shuffled_reference import shuffled_head
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
-from reachcost.labels.directed import in_order
-from reachcost.labels.pairs import exclude_from
-from reachcost.labels.temporal import TemporalPairs
+from reachcost.labels.exclusion import Exclusion
+from reachcost.labels.temporal import TemporalPairs, forward
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.stats import cluster_bootstrap, clustered_mean
 from reachcost.results.tables import ResultTable, TableRow
@@ -89,7 +87,7 @@ def choose_recipe(
     Args:
         model: The world model, or latents of the logs.
         logs: Logs to encode; None with latents.
-        recipes: Recipes to compare by name, the default first; by default `usual_recipes`.
+        recipes: Recipes to compare by name, the default first; by default `default_recipes`.
         exclude: Evaluation sets whose episodes are used neither for training nor for the choice.
         pairs: Training pairs per epoch; fewer than for the final head are enough.
         seed: Seed of halves, pairs and heads.
@@ -104,8 +102,8 @@ def choose_recipe(
     """
     progress = as_progress(progress)
     latents, imagining = _encoded(model, logs, progress), None if isinstance(model, Latents) else model
-    usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), exclude_from(latents.logs, exclude).episodes)
-    compared = _labelled(usual_recipes(latents.logs.lengths[usable]) if recipes is None else recipes)
+    usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), Exclusion(latents.logs, exclude).episodes)
+    compared = _labelled(default_recipes(latents.logs.lengths[usable]) if recipes is None else recipes)
     halves = np.array_split(generator(seed, "choice").permutation(usable), 2)
     too_few = "{} held-out episodes cannot tell recipes apart: log more episodes, or take the default recipe"
     pools = [_pools(latents, half, seed, too_few) for half in halves]
@@ -120,10 +118,9 @@ def choose_recipe(
             warnings.simplefilter("ignore", ReachcostWarning)  # a head that learned nothing is a row of the table
             for name, labelled in compared.items():
                 progress.step(f"{name} {number + 1}/2")
-                drawn = labelled.pairs(
-                    training, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed + number, model=imagining
-                )
-                recipe = labelled.trained_by(drawn)
+                given = {"exclude": exclude, "holdout": HOLDOUT, "seed": seed + number, "model": imagining}
+                drawn = labelled_pairs(labelled, training, pairs, **given)
+                recipe = labelled.recipe_for(drawn)
                 costs[name] = HeadCost(fit(drawn, recipe, seed=seed + number, progress=progress))
                 if "shuffled" not in costs:
                     costs["shuffled"] = HeadCost(shuffled_head(drawn, recipe, seed))
@@ -298,7 +295,7 @@ def _squared_errors(
     heads: Mapping[str, LearnedHead], latents: Latents, seed: int
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Squared errors of each head on new pairs [P], and the episodes of the pairs [P]."""
-    pairs = in_order(TemporalPairs(latents, count=1, validation=ERROR_PAIRS, seed=seed).validation)
+    pairs = forward(TemporalPairs(latents, count=1, validation=ERROR_PAIRS, seed=seed).validation)
     first, second = latents.values[pairs.first], latents.values[pairs.second]
     predicted = {name: head(first, second) for name, head in heads.items()}
     predicted[MEAN_GAP] = pairs.gap.mean().expand_as(pairs.gap)

@@ -20,8 +20,8 @@ from reachcost.audits.stages.representation import probe
 from reachcost.audits.stages.success import EXECUTION
 from reachcost.audits.subject import Subject, once
 from reachcost.costs.latent import DecodedDistance, HeadCost, LatentMSE, SubspaceCost
-from reachcost.fitting.choose import Labels, pairs_again
 from reachcost.fitting.fit import evaluate, fit
+from reachcost.fitting.labelled_recipe import Labels, recorded_pairs
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import KINDS, Recipe, is_same_class
 from reachcost.labels.coverage import FAR, NEAR, TooFewStates, covered_latents, located_rows, pair_groups
@@ -144,7 +144,7 @@ def _shuffled(subject: Subject) -> Criterion:
     # A record names excluded sets by fingerprint, from which no set can be rebuilt. The evaluation set takes their
     # place, so the pairs of the control may exclude other episodes than those of the head.
     excluded = subject.evaluation if "exclusion" in drawn else None
-    pairs = pairs_again(drawn, subject.latents, subject.model, excluded)
+    pairs = recorded_pairs(drawn, subject.latents, subject.model, excluded)
     recipe, seed = Recipe.recorded(head.record["recipe"]), head.record["seed"]
     control = fit(pairs.shuffled(), recipe, seed=seed, progress=subject.progress)
     (shuffled,) = 100.0 * run(subject, {"shuffled": HeadCost(control)}).success

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from reachcost.core.progress import Progress
     from reachcost.data.evaluation import EvaluationSet
     from reachcost.data.latents import Latents
-    from reachcost.fitting.choose import LabelledRecipe, Labels
+    from reachcost.fitting.labelled_recipe import LabelledRecipe, Labels
 
 LEARNED = {
     "temporal": "logged times",
@@ -76,7 +76,7 @@ def fit(
     from reachcost.core.progress import ConsoleProgress
     from reachcost.costs.latent import HeadCost, LatentMSE
     from reachcost.data.latents import encode_logs
-    from reachcost.fitting.references import warn_if_in_doubt
+    from reachcost.fitting.references import warn_if_uninformed
     from reachcost.fitting.repair import repair_latents
     from reachcost.heads.storage import save_head
     from reachcost.report.material import Material
@@ -109,7 +109,7 @@ def fit(
     )
     save_head(head, out)
     console.print(_errors(head.record))
-    warn_if_in_doubt(head)
+    warn_if_uninformed(head)
     drawn = head.record["pairs"]
     excluded = drawn.get("exclusion", {}).get("excluded_episodes", 0)
     kept_out = f", {excluded} evaluation episodes kept out" if sets else ""
@@ -153,7 +153,7 @@ def _recipe(
 ) -> LabelledRecipe:
     """The recipe that an option stands for; the best of several is shown among the others."""
     from reachcost.audits.comparison import PAIRS, choose_recipe
-    from reachcost.fitting.choose import LabelledRecipe
+    from reachcost.fitting.labelled_recipe import LabelledRecipe
     from reachcost.heads.recipe import Recipe
 
     if name == "default":

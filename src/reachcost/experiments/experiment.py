@@ -29,8 +29,8 @@ from reachcost.data.probe import PROBE_ROWS, LinearProbe, fit_probe
 from reachcost.errors import ReachcostError
 from reachcost.experiments.cells import PENDING, Cell, Recorder, RunSpec, StudyRef
 from reachcost.experiments.study import HeadPlan, Member, Setting, Study, Tables, cost_plan
-from reachcost.fitting.choose import LabelledRecipe, Labels
 from reachcost.fitting.fit import fit
+from reachcost.fitting.labelled_recipe import LabelledRecipe, Labels
 from reachcost.fitting.logged_audit import LoggedPools, logged_pools
 from reachcost.fitting.repair import repair_latents
 from reachcost.heads.base import LearnedHead

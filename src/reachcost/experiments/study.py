@@ -13,7 +13,7 @@ from reachcost.costs.latent import DecodedDistance, HeadCost, HybridCost, Latent
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.fitting.choose import Labels
+from reachcost.fitting.labelled_recipe import Labels, require_label_settings
 from reachcost.fitting.repair import HOLDOUT
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
@@ -49,7 +49,7 @@ class HeadPlan:
     recipe: Recipe = field(default_factory=Recipe)
     """How it is trained."""
     labels: Literal[Labels, "oracle"] = "temporal"
-    """Where labels come from (see `fitting.choose`), or the true distance for diagnostic heads."""
+    """Where labels come from (see `fitting.labelled_recipe`), or the true distance for diagnostic heads."""
     pairs: int = 100_000
     """Training pairs (of an epoch)."""
     validation: int = 10_000
@@ -75,18 +75,13 @@ class HeadPlan:
 
     def __post_init__(self) -> None:
         """Refuse what would be recorded and ignored."""
-        if self.labels != "temporal" and (self.max_gap is not None or self.sampling != "balanced"):
-            raise ReachcostError(
-                f"{self.labels} labels are of any two states: leave max_gap and sampling at their defaults"
-            )
+        require_label_settings(self.labels, self.sampling, self.max_gap, self.imagination)
         if self.labels == "oracle" and self.rows is not None and not self.coverage:
             raise ReachcostError("oracle pairs are of all rows: say coverage='random' beside rows, or leave rows out")
         if not self.of_episodes and (self.holdout != HOLDOUT or self.shuffled == "train"):
             raise ReachcostError(
                 f"{self.labels} labels are held out, and shuffled, as `repair` does it: leave that alone"
             )
-        if self.imagination is not None and self.labels not in ("imagined", "mixed", "auto"):
-            raise ReachcostError(f"{self.labels} labels are not imagined: leave imagination out")
 
     @property
     def of_episodes(self) -> bool:

@@ -1,4 +1,4 @@
-"""From logs to a head: label sources, one file each, the exclusion of evaluation sets, one training loop."""
+"""Training heads: `fit`, label choice, `repair`, the comparison with references, and the audit from logs."""
 
 import lazy_loader
 

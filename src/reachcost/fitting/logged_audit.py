@@ -1,7 +1,7 @@
-"""An audit that needs logs and no simulator: does a cost order states by the fastest logged way to a goal?
+"""An audit without a simulator: does a cost order logged states by the fastest logged path to a goal?
 
-For a goal, the episodes that pass by it tell how long each of their earlier states really took. A noisy policy wanders,
-so one such time says little; the second-shortest among a state's neighbours tells how fast one can go from there.
+The episodes that pass near a goal show how long each of their earlier states took to get there. One such time says
+little, because a noisy policy wanders. The second-shortest time among neighbouring states shows how fast it can be.
 """
 
 from __future__ import annotations
@@ -16,28 +16,33 @@ from torch import Tensor
 from reachcost.core.seeding import generator
 from reachcost.costs.checks import score
 from reachcost.data.latents import Latents
+from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.protocols import TerminalCost
 from reachcost.results.ranking import Ranking, compare_rankings
 
 VISITS = 250
-"""Rows nearest to a goal, by latent distance; the episodes they belong to pass by it."""
+"""Number of rows nearest to a goal, by latent distance; their episodes pass near it."""
 NEIGHBOURS = 12
-"""States near a candidate, itself among them, whose times are compared."""
+"""Number of neighbours of a candidate, itself included, whose times are compared."""
+POOL_SIZES = ((200, 300), (100, 300), (50, 100), (20, 50))
+"""Numbers of goals and of candidates, the largest first."""
+ROWS = 10
+"""Fewest rows per goal, and per candidate of a goal, for a size to be tried."""
 
 
 class TooFewGoals(ReachcostError):
-    """The logs do not hold enough goals with enough states that came by them."""
+    """The logs do not hold enough goals with enough earlier states."""
 
 
 @dataclass(frozen=True)
 class LoggedPools:
-    """G goals, each with a pool of S logged states that later came by it.
+    """G goals, each with a pool of S earlier states of episodes that pass near it.
 
     Attributes:
         goals: Log rows [G].
         candidates: Log rows [G, S].
-        fastest: Steps of the fastest logged way from near the candidate to near the goal [G, S].
+        fastest: Steps of the fastest logged path from near the candidate to near the goal [G, S].
     """
 
     goals: np.ndarray
@@ -48,7 +53,7 @@ class LoggedPools:
 def logged_pools(
     latents: Latents, episodes: np.ndarray, goals: int = 200, candidates: int = 300, seed: int = 0
 ) -> LoggedPools:
-    """Collect pools from some episodes, say those that no head was trained on.
+    """Pools of some episodes, for example those that no head was trained on.
 
     >>> from reachcost import encode_logs, make_task
     >>> from reachcost.tasks import ExactTopoNav
@@ -66,7 +71,7 @@ def logged_pools(
             break
         visits = _nearest(values[goal : goal + 1], values, VISITS)[0]
         visits = visits[episode[visits] != episode[goal]]
-        # Of several visits of one episode the nearest one counts: it comes first.
+        # Of several visits of one episode only the nearest counts, which comes first.
         visits = visits[np.sort(np.unique(episode[visits], return_index=True)[1])]
         spans = zip(logs.offsets[episode[visits]].tolist(), rows[visits].tolist(), strict=True)
         before = [np.arange(first, visit) for first, visit in spans]
@@ -79,15 +84,50 @@ def logged_pools(
         found.append((int(rows[goal]), past[pool], np.partition(steps[near], 1, axis=1)[:, 1]))
     if len(found) < goals:
         raise TooFewGoals(
-            f"only {len(found)} of {goals} goals have {candidates} logged states that came by them: "
+            f"only {len(found)} of {goals} goals have {candidates} earlier logged states: "
             "give more episodes, or ask for fewer candidates"
         )
     return LoggedPools(*(np.stack(parts) for parts in zip(*found, strict=True)))
 
 
+def largest_pools(latents: Latents, episodes: np.ndarray, seed: int = 0) -> LoggedPools:
+    """Pools of the largest of four sizes that some episodes allow.
+
+    >>> from reachcost import encode_logs, make_task
+    >>> from reachcost.tasks import ExactTopoNav
+    >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(episodes=50))
+    >>> largest_pools(latents, np.arange(50)).candidates.shape[0] in (20, 50, 100, 200)
+    True
+    """
+    rows = int(latents.logs.lengths[episodes].sum())
+    for goals, candidates in POOL_SIZES[:-1]:
+        if max(goals, candidates) * ROWS > rows:
+            continue  # such pools fail, after a long search
+        try:
+            return logged_pools(latents, episodes, goals, candidates, seed)
+        except TooFewGoals:
+            continue
+    return logged_pools(latents, episodes, *POOL_SIZES[-1], seed)
+
+
+def some_episodes(latents: Latents, episodes: np.ndarray) -> Latents:
+    """Latents of some episodes, without the column `pixels`, which would have to be read.
+
+    >>> from reachcost import encode_logs, make_task
+    >>> from reachcost.tasks import ExactTopoNav
+    >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(episodes=50))
+    >>> len(some_episodes(latents, np.arange(0, 50, 2)).logs)
+    25
+    """
+    logs = latents.logs
+    columns = {name: column for name, column in logs.columns.items() if name != "pixels"}
+    rows = np.flatnonzero(logs.in_episodes(episodes))
+    return Latents(latents.values, Logs(columns, logs.lengths), latents.model).keep(rows)
+
+
 @torch.no_grad()
 def logged_audit(costs: Mapping[str, TerminalCost], latents: Latents, pools: LoggedPools) -> dict[str, Ranking]:
-    """How every cost ranks the pools; the fastest logged way, in steps, is the diagnostic cost. As `sasc`, from logs.
+    """How every cost ranks the pools compared with the fastest logged path; like `sasc`, but from logs.
 
     >>> from reachcost import LatentMSE, encode_logs, make_task
     >>> from reachcost.tasks import ExactTopoNav
@@ -103,7 +143,7 @@ def logged_audit(costs: Mapping[str, TerminalCost], latents: Latents, pools: Log
 
 def _nearest(points: Tensor, among: Tensor, count: int) -> np.ndarray:
     """Positions [N, count] of the nearest latents, nearest first."""
-    # As a matrix product, one point would cost a copy of all the others.
+    # A matrix product for one point would copy all the others.
     mode = "donot_use_mm_for_euclid_dist" if len(points) == 1 else "use_mm_for_euclid_dist_if_necessary"
     distance = torch.cdist(points, among, compute_mode=mode)
     return distance.topk(min(count, len(among)), largest=False).indices.numpy()

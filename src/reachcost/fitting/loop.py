@@ -1,55 +1,63 @@
-"""The training loop of everything that is learned on latents: shuffled batches, and the epoch that held-out pairs like.
+"""The training loop of everything that is learned on latents: shuffled batches, and the best validation epoch.
 
-What is learned, from what and by which loss is the business of the caller; randomness is torch's, seeded by the caller.
+The caller provides module, data and loss, and seeds the random numbers of torch.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, Protocol
+from dataclasses import asdict
+from typing import Any, Literal, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import OneCycleLR
 
-from reachcost.core.devices import device_of
+from reachcost.core.arrays import row_reader
+from reachcost.core.devices import choose_device, device_of
+from reachcost.core.parallel import one_thread
 from reachcost.core.progress import Progress
+from reachcost.core.seeding import torch_seed
 from reachcost.errors import ReachcostError
+from reachcost.labels.pairs import Pairs, PairSet
+
+Network = TypeVar("Network", bound=nn.Module)
 
 
 class Updates(Protocol):
-    """What of a recipe says how weights are updated."""
+    """The fields of a recipe that control the updates of weights."""
 
     @property
     def epochs(self) -> int:
         """Passes over the training pairs."""
-        ...
 
     @property
     def batch_size(self) -> int:
         """Pairs per update."""
-        ...
 
     @property
     def learning_rate(self) -> float:
-        """AdamW learning rate; the peak, with the one-cycle schedule."""
-        ...
+        """AdamW learning rate; the maximum of the one-cycle schedule."""
 
     @property
     def weight_decay(self) -> float:
         """AdamW weight decay."""
-        ...
 
     @property
     def schedule(self) -> Literal["constant", "one-cycle"]:
         """Learning rate over the updates."""
-        ...
 
 
 class Optimiser:
-    """AdamW with the schedule of a recipe, over epochs of so many pairs."""
+    """AdamW with the schedule of a recipe.
+
+    Args:
+        module: The module to train.
+        updates: The recipe.
+        pairs: Number of pairs of an epoch.
+    """
 
     def __init__(self, module: nn.Module, updates: Updates, pairs: int) -> None:
         rate, decay = updates.learning_rate, updates.weight_decay
@@ -60,7 +68,7 @@ class Optimiser:
         self._schedule = OneCycleLR(self._adam, rate, total_steps=updates.epochs * batches) if one_cycle else None
 
     def step(self, loss: Tensor) -> None:
-        """Lower a loss []."""
+        """Update the weights once, by the gradient of a loss []."""
         self._adam.zero_grad()
         loss.backward()
         self._adam.step()
@@ -68,8 +76,8 @@ class Optimiser:
             self._schedule.step()
 
 
-def passed(optimiser: Optimiser, losses: Callable[..., Tensor], batches: Iterable[Sequence[Tensor]]) -> Tensor:
-    """Update weights once with every batch, and return the sum of all losses []; nothing is looked at meanwhile."""
+def run_epoch(optimiser: Optimiser, losses: Callable[..., Tensor], batches: Iterable[Sequence[Tensor]]) -> Tensor:
+    """Update weights once with every batch, and return the sum of all losses [], without waiting for the device."""
     total = torch.zeros((), dtype=torch.float64)
     for batch in batches:
         loss = losses(*batch).mean()
@@ -81,62 +89,117 @@ def passed(optimiser: Optimiser, losses: Callable[..., Tensor], batches: Iterabl
 def train(
     module: nn.Module,
     updates: Updates,
-    draw: Callable[[int], Sequence[Tensor]],
+    sample: Callable[[int], Sequence[Tensor]],
     losses: Callable[..., Tensor],
-    judge: Callable[[], dict[str, float]],
+    validate: Callable[[], dict[str, float]],
     progress: Progress,
 ) -> list[dict[str, float]]:
-    """Train a module in place; it ends with the weights of the epoch of lowest validation loss.
+    """Train a module in place; it ends with the weights of the epoch with the lowest validation loss.
 
     Args:
-        module: What is trained.
-        updates: How often, how fast.
-        draw: The training pairs of an epoch, 0 for the first, as columns [P, ...]; always equally many.
+        module: The module to train.
+        updates: The recipe.
+        sample: Returns the training pairs of an epoch, 0 for the first, as columns [P, ...]; P is always the same.
         losses: Loss of each pair of a batch [B], from its part of the columns.
-        judge: `validation_loss` and what else the curve should tell, of the module as it is.
-        progress: Told of each epoch.
+        validate: Returns `validation_loss`, and further values for the curve.
+        progress: Reports the epochs.
 
     Returns:
-        One point per epoch: its number from 1, `train_loss` and what `judge` says.
+        One point per epoch: its number from 1, `train_loss` and the values of `validate`.
 
     >>> from reachcost.heads.recipe import Recipe
     >>> line, x = nn.Linear(1, 1), torch.linspace(-1, 1, 64)[:, None]
     >>> error = lambda x, y: (line(x) - y).square().mean(1)
-    >>> judge = lambda: {"validation_loss": error(x, 3 * x).mean().item()}
-    >>> curve = train(line, Recipe(epochs=30, learning_rate=0.3), lambda epoch: (x, 3 * x), error, judge, Progress())
+    >>> validate = lambda: {"validation_loss": error(x, 3 * x).mean().item()}
+    >>> curve = train(line, Recipe(epochs=30, learning_rate=0.3), lambda epoch: (x, 3 * x), error, validate, Progress())
     >>> curve[-1]["validation_loss"] < curve[0]["validation_loss"]
     True
     """
-    columns = draw(0)
+    columns = sample(0)
     optimiser = Optimiser(module, updates, len(columns[0]))
     curve: list[dict[str, float]] = []
     best: dict[str, Any] = {}
     for epoch in progress.track(range(1, updates.epochs + 1), "epoch"):
         if epoch > 1:
-            columns = draw(epoch - 1)
+            columns = sample(epoch - 1)
         module.train()
         order = torch.randperm(len(columns[0]))
         batches = zip(*(column[order].split(updates.batch_size) for column in columns), strict=True)
-        total = passed(optimiser, losses, batches).item()
+        total = run_epoch(optimiser, losses, batches).item()
         module.eval()
         with torch.no_grad():
-            judged = judge()
-        if not judged["validation_loss"] < float("inf"):
+            validation = validate()
+        if not validation["validation_loss"] < float("inf"):
             raise ReachcostError(
-                f"the validation loss became {judged['validation_loss']} in epoch {epoch}: lower the learning rate"
+                f"the validation loss became {validation['validation_loss']} in epoch {epoch}: lower the learning rate"
             )
-        if not curve or judged["validation_loss"] < min(point["validation_loss"] for point in curve):
+        if not curve or validation["validation_loss"] < min(point["validation_loss"] for point in curve):
             best = copy.deepcopy(module.state_dict())
-        curve.append({"epoch": epoch, "train_loss": total / len(columns[0]), **judged})
+        curve.append({"epoch": epoch, "train_loss": total / len(columns[0]), **validation})
     module.load_state_dict(best)
     return curve
 
 
-def chosen(curve: Sequence[dict[str, float]]) -> dict[str, float]:
-    """The epoch whose weights were kept, as records tell it.
+def kept_epoch(curve: Sequence[dict[str, float]]) -> dict[str, float]:
+    """The epoch whose weights were kept, for records.
 
-    >>> chosen([{"epoch": 1, "train_loss": 2.0, "validation_loss": 3.0}])
+    >>> kept_epoch([{"epoch": 1, "train_loss": 2.0, "validation_loss": 3.0}])
     {'best_epoch': 1, 'validation_loss': 3.0}
     """
     point = min(curve, key=lambda epoch: epoch["validation_loss"])
     return {"best_epoch": point["epoch"], **{name: point[name] for name in point if name.startswith("validation")}}
+
+
+def train_on_pairs(
+    name: str,
+    build: Callable[[], Network],
+    recipe: Any,
+    pairs: Pairs,
+    target: Callable[[PairSet], Tensor],
+    *,
+    seed: int,
+    device: str,
+    progress: Progress,
+) -> Network:
+    """Train a network on fresh pairs every epoch; the best validation epoch is kept. Deterministic given the seed.
+
+    Args:
+        name: Name of the random stream for weights and batches.
+        build: Returns a new network with a method `losses(z, goal, target) -> [P]` and an attribute `record`.
+        recipe: A dataclass of `Updates`.
+        pairs: The pairs.
+        target: Returns the target of each pair [P, ...].
+        seed: Seed of weights and batches.
+        device: Device for training.
+        progress: Reports the epochs.
+    """
+    read = row_reader(pairs.latents)
+
+    def columns(sampled: PairSet) -> tuple[Tensor, Tensor, Tensor]:
+        return sampled.first, sampled.second, target(sampled)
+
+    def losses(first: Tensor, second: Tensor, wanted: Tensor) -> Tensor:
+        device = device_of(network)
+        return network.losses(read(first).to(device), read(second).to(device), wanted.to(device))
+
+    with one_thread(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(torch_seed(seed, name))
+        network: Any = build().to(choose_device(device))
+        unseen = columns(pairs.validation)
+        curve = train(
+            network,
+            recipe,
+            lambda epoch: columns(pairs.epoch(epoch)),
+            losses,
+            lambda: {"validation_loss": losses(*unseen).mean().item()},
+            progress,
+        )
+        network.cpu()
+    network.record = {
+        "recipe": asdict(recipe),
+        "seed": seed,
+        "pairs": pairs.record,
+        **kept_epoch(curve),
+        "curve": curve,
+    }
+    return network.eval().requires_grad_(False)

@@ -1,57 +1,54 @@
-"""The default repair: from a world model and its logs to a head, on the labels that these logs can bear.
+"""The default repair: from a world model and its logs to a head.
 
-Tables call it `trm-auto`, a head on logged times alone `trm`, and the paper's recipe for these `trm-paper`.
+Tables call it `trm-auto`. They call a head on logged times `trm`, and the paper's recipe for these `trm-paper`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from reachcost.core.progress import Progress, as_progress
-from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import require_type
-from reachcost.fitting.choose import LabelledRecipe
-from reachcost.fitting.fit import fit
-from reachcost.fitting.references import warn_if_in_doubt
-from reachcost.fitting.shuffled_reference import shuffled_error
+from reachcost.fitting.fit import fit, shuffled_error
+from reachcost.fitting.label_choice import labelled_pairs
+from reachcost.fitting.labelled_recipe import LabelledRecipe
+from reachcost.fitting.references import warn_if_uninformed
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
 from reachcost.protocols import WorldModel
 
 HOLDOUT = 0.1
-"""Share of the episodes that no training pair comes from; they choose the epoch."""
+"""Share of the episodes that are held out of training; they select the epoch."""
 
 
 def repair(
     model: WorldModel,
     logs: Logs,
     *,
-    exclude: EvaluationSet | Sequence[EvaluationSet] | None = None,
+    exclude: EvaluationSets = None,
     pairs: int = 100_000,
     recipe: Recipe | LabelledRecipe | None = None,
     seed: int = 0,
     shuffled: bool = False,
     progress: Progress | bool | None = None,
 ) -> LearnedHead:
-    """Learn from logs how far apart a model's latents are in time; `HeadCost(head)` is the repaired terminal cost.
+    """Train a head on the time between latents of logged states; `HeadCost(head)` is the repaired terminal cost.
 
-    By default labels are shortest ways over all episodes, imagined ways or logged times, whichever these logs can bear
-    (`head.record["pairs"]["chosen"]` says why). The record has the head's validation error beside those of a constant
-    and of a briefly trained shuffled head (`references`). Logs that are too few to tell the head from a constant are
-    warned of.
+    Encodes the logs, chooses the labels, samples pairs, and trains the head. `head.record["pairs"]["chosen"]` has the
+    reasons for the labels. `head.record["references"]` compares the validation error with that of a constant and of a
+    head on shuffled labels. Warns if the logs are too few to show that the head is better than a constant.
 
     Args:
         model: The world model.
-        logs: What it encodes.
+        logs: Logs that the model can encode.
         exclude: Evaluation sets to keep out of training, as for `TemporalPairs`.
         pairs: Training pairs of an epoch.
-        recipe: A `LabelledRecipe`, how pairs are labelled and the head is trained; a plain `Recipe` learns from logged
-            times, as in the paper. By default `LabelledRecipe(labels="auto")`.
+        recipe: A `LabelledRecipe` has label source and training; a plain `Recipe` trains on logged times, as in the
+            paper. None is `LabelledRecipe(labels="auto")`: the best labels that the logs support.
         seed: Seed of pairs and head.
-        shuffled: Permute the labels: the control that must fail.
-        progress: True shows how far it is.
+        shuffled: Permute the labels, for a control that must fail.
+        progress: True shows progress.
 
     >>> from reachcost import make_task
     >>> from reachcost.tasks import ExactTopoNav
@@ -63,10 +60,10 @@ def repair(
     """
     require_type(pairs, int, "pairs", "give a whole number")
     require_type(seed, int, "seed", "give a whole number")
-    require_recipe(recipe)
-    latents = encode_logs(model, logs, progress=progress)
+    remedy = "give rc.Recipe(...) or rc.fitting.LabelledRecipe(...); rc.audits.choose_recipe compares a few"
+    require_type(recipe, Recipe | LabelledRecipe | None, "recipe", remedy)
     head = repair_latents(
-        latents,
+        encode_logs(model, logs, progress=progress),
         exclude=exclude,
         pairs=pairs,
         recipe=recipe,
@@ -76,20 +73,14 @@ def repair(
         model=model,
         progress=progress,
     )
-    warn_if_in_doubt(head)
+    warn_if_uninformed(head)
     return head
-
-
-def require_recipe(recipe: object) -> None:
-    """Refuse what is neither a recipe nor None."""
-    remedy = "give rc.Recipe(...) or rc.fitting.LabelledRecipe(...); rc.audits.choose_recipe compares a few"
-    require_type(recipe, Recipe | LabelledRecipe | None, "recipe", remedy)
 
 
 def repair_latents(
     latents: Latents,
     *,
-    exclude: EvaluationSet | Sequence[EvaluationSet] | None = None,
+    exclude: EvaluationSets = None,
     pairs: int = 100_000,
     recipe: Recipe | LabelledRecipe | None = None,
     seed: int = 0,
@@ -98,17 +89,15 @@ def repair_latents(
     model: WorldModel | None = None,
     progress: Progress | bool | None = None,
 ) -> LearnedHead:
-    """`repair` where the logs are encoded already; `references` trains the shuffled head for the record, too.
-
-    Without the `model` nothing can be imagined, so that logs choose among the labels of logs alone.
-    """
+    """`repair` for encoded logs. `references` also trains the shuffled head; without `model` nothing is imagined."""
     progress = as_progress(progress)
     labelled = LabelledRecipe(recipe) if isinstance(recipe, Recipe) else recipe or LabelledRecipe(labels="auto")
     progress.step("labels")
-    drawn = labelled.pairs(latents, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed, model=model, progress=progress)
-    trained = labelled.trained_by(drawn)
+    given = {"exclude": exclude, "holdout": HOLDOUT, "seed": seed, "model": model, "progress": progress}
+    sampled = labelled_pairs(labelled, latents, pairs, **given)
+    training = labelled.recipe_for(sampled)
     progress.step("head")
-    head = fit(drawn.shuffled() if shuffled else drawn, trained, seed=seed, progress=progress)
+    head = fit(sampled.shuffled() if shuffled else sampled, training, seed=seed, progress=progress)
     if references and not shuffled:
-        head.record["references"]["shuffled"] = shuffled_error(drawn, trained, seed)
+        head.record["references"]["shuffled"] = shuffled_error(sampled, training, seed)
     return head

@@ -1,8 +1,8 @@
-"""Which places a head's pairs are of: the paper's coverage settings, for any task with a bottleneck or a distance.
+"""The paper's coverage settings: which logged states the pairs of a head are sampled from.
 
-`limited` keeps away from the bottleneck; `balanced` takes half of its states and of its pairs near it, and equally many
-pairs of each group of the task; `mixed` equally many pairs of each group; `random` any. `frames` takes any states, too,
-each as an episode of its own: without times or order.
+`limited` leaves out states near the bottleneck. `balanced` takes half of the states and of the pairs near it, and as
+many pairs of each group of the task. `mixed` takes as many pairs of each group. `random` takes any states. `frames`
+takes any states, each as a separate episode, without times or order.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.labels.pairs import exclude_from
+from reachcost.labels.exclusion import Exclusion
 from reachcost.tasks.contract import Task
 
 FRAMES = "frames"
 ANYWHERE = ("mixed", "random", FRAMES)
-"""Settings that do not ask where a bottleneck is."""
+"""Settings that need no bottleneck."""
 SETTINGS = ("limited", "balanced", *ANYWHERE)
 FAR, NEAR = 0, 2
-"""What `Task.bottleneck` says of states."""
-SAMPLE, WAYS = 6_000, 20
-"""Logged states, and ways of an evaluation set, that tell where a bottleneck is if the task does not."""
+"""Values of `Task.bottleneck`."""
+SAMPLE, PATHS = 6_000, 20
+"""Number of logged states, and of paths of an evaluation set, to find a bottleneck that the task does not define."""
 DETOUR = 1.1
-"""How much longer a way may be through a place that is still on it."""
+"""Maximum length of a path through a state, divided by the shortest path, for the state to be on the path."""
 Groups = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""States [P, ...] and [P, ...] of pairs to a group number each [P]."""
+"""Maps both states of pairs [P, ...], [P, ...] to a group number per pair [P]."""
 
 
 class TooFewStates(ReachcostError):
-    """The logs do not hold the states that a setting keeps."""
+    """The logs have too few states for a setting."""
 
 
 def covered_latents(
     latents: Latents, setting: str, task: Task, rows: int | None, exclude: EvaluationSet | None, seed: int
 ) -> Latents:
-    """The part of the logs that a setting keeps: so many rows, or all; without the episodes of an excluded set."""
+    """The part of the logs for a setting, at most `rows` rows, without the source episodes of an excluded set."""
     if setting in ANYWHERE:
-        usable = usable_rows(latents, exclude)
-        lies = np.zeros(len(usable), np.int64)
+        usable = _usable_rows(latents, exclude)
+        location = np.zeros(len(usable), np.int64)
     else:
-        usable, lies = located_rows(latents, task, exclude, seed)
-    kept = usable[covered_rows(lies, setting, rows, generator(seed, "coverage"))]
+        usable, location = located_rows(latents, task, exclude, seed)
+    kept = usable[covered_rows(location, setting, rows, generator(seed, "coverage"))]
     return unordered(latents, kept) if setting == FRAMES else latents.keep(kept)
 
 
 def unordered(latents: Latents, rows: np.ndarray) -> Latents:
-    """Some rows as frames that nobody remembers the order of: episodes of one state, without actions.
+    """Some rows as frames without order: episodes of one state, without actions.
 
     >>> import torch
     >>> from reachcost.data.logs import Logs
@@ -67,50 +67,49 @@ def unordered(latents: Latents, rows: np.ndarray) -> Latents:
     return Latents(row_reader(latents.values)(torch.from_numpy(rows)), logs, latents.model)
 
 
-def usable_rows(latents: Latents, exclude: EvaluationSet | None) -> np.ndarray:
-    """Rows of episodes that no excluded set is of [N]."""
+def _usable_rows(latents: Latents, exclude: EvaluationSet | None) -> np.ndarray:
     logs = latents.logs
-    return np.flatnonzero(~logs.in_episodes(exclude_from(logs, exclude).episodes))
+    return np.flatnonzero(~logs.in_episodes(Exclusion(logs, exclude).episodes))
 
 
 def located_rows(
     latents: Latents, task: Task, exclude: EvaluationSet | None, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of episodes that no excluded set is of [N], and where their states lie from the bottleneck [N].
+    """Rows without the source episodes of an excluded set [N], and their values of `Task.bottleneck` [N].
 
-    Where the task does not tell, they are some of the rows, and the ways of the excluded set do.
+    If the task defines no bottleneck, a sample of the rows and the paths of the excluded set do.
     """
-    usable, states = usable_rows(latents, exclude), np.asarray(latents.logs.columns["state"])
+    usable, states = _usable_rows(latents, exclude), np.asarray(latents.logs.columns["state"])
     if exclude is None or task.offers("bottleneck") or not task.offers("distance"):
         return usable, task.bottleneck(states[usable])
     usable = np.sort(generator(seed, "bottleneck").permutation(usable)[:SAMPLE])
-    return usable, on_the_way(task, states[usable], exclude.spread(min(WAYS, len(exclude))))
+    return usable, bottleneck_of_paths(task, states[usable], exclude.spread(min(PATHS, len(exclude))))
 
 
-def on_the_way(task: Task, states: np.ndarray, ways: EvaluationSet) -> np.ndarray:
-    """Where states lie from the places that many ways lead through, found by the oracle distance.
+def bottleneck_of_paths(task: Task, states: np.ndarray, paths: EvaluationSet) -> np.ndarray:
+    """Values of `Task.bottleneck` for states, by the number of paths of an evaluation set that they are on.
 
-    A state is on a way from start to goal if going there first is a detour of a tenth at most.
+    A state is on the path from start to goal if the detour through it is at most a tenth, by the oracle distance.
 
     Args:
         task: Measures the distance.
         states: [N, ...].
-        ways: Starts and goals.
+        paths: Starts and goals.
 
     Returns:
-        As `Task.bottleneck`, int [N]: 2 for the fifth of the states that are on most ways, and those on as many; 0 for
-        the half of the others that are on fewest ways; 1 in between.
+        int [N]: 2 for the fifth of the states that are on most paths, and for ties; 0 for the half of the others that
+        are on the fewest paths; 1 in between.
 
     >>> from reachcost import make_task
     >>> task = make_task("tworoom")
     >>> doorway_and_corners = np.array([[112.0, 30.0], [20.0, 20.0], [20.0, 205.0], [205.0, 205.0]], np.float32)
-    >>> on_the_way(task, doorway_and_corners, task.evaluation_set("high-distance").spread(20)).tolist()
+    >>> bottleneck_of_paths(task, doorway_and_corners, task.evaluation_set("high-distance").spread(20)).tolist()
     [2, 0, 0, 0]
     """
-    # Finite worlds come to the same states again and again.
+    # In finite worlds the same states recur.
     different, which = np.unique(states, axis=0, return_inverse=True)
     passing = np.zeros(len(different), np.int64)
-    for start, goal, direct in zip(ways.starts, ways.goals, task.distance(ways.starts, ways.goals), strict=True):
+    for start, goal, direct in zip(paths.starts, paths.goals, task.distance(paths.starts, paths.goals), strict=True):
         if np.isfinite(direct):
             here, there = (np.broadcast_to(end, different.shape) for end in (start, goal))
             passing += task.distance(here, different) + task.distance(different, there) <= DETOUR * direct
@@ -122,7 +121,7 @@ def on_the_way(task: Task, states: np.ndarray, ways: EvaluationSet) -> np.ndarra
 
 
 def covered_rows(bottleneck: np.ndarray, setting: str, count: int | None, rng: Generator) -> np.ndarray:
-    """Positions of the states that a setting keeps, ascending, by where they lie from the bottleneck [N].
+    """Positions of the states for a setting, ascending, by their values of `Task.bottleneck` [N].
 
     >>> covered_rows(np.array([2, 0, 1]), "limited", None, np.random.default_rng(0))
     array([1])
@@ -146,10 +145,10 @@ def covered_rows(bottleneck: np.ndarray, setting: str, count: int | None, rng: G
 
 
 def pair_groups(setting: str, task: Task) -> Groups | None:
-    """Groups of which the pairs hold equally many, if the setting has any."""
+    """The groups that the setting balances; None if it balances none."""
 
     def kind(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        masks = task.groups(first, second).values()  # pairs of no group are one of their own
+        masks = task.groups(first, second).values()  # pairs without a group are group 0
         return sum((number * mask for number, mask in enumerate(masks, start=1)), start=np.zeros(len(first), np.int64))
 
     def kind_and_nearness(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -159,5 +158,5 @@ def pair_groups(setting: str, task: Task) -> Groups | None:
 
 
 def near_bottleneck(task: Task, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Whether one end of each pair of states is near the bottleneck: [P, ...], [P, ...] -> bool [P]."""
+    """Whether either state of each pair is near the bottleneck: [P, ...], [P, ...] -> bool [P]."""
     return (task.bottleneck(first) == NEAR) | (task.bottleneck(second) == NEAR)

@@ -1,8 +1,8 @@
-"""Places and the times between them: a graph of what follows what, and its shortest ways.
+"""A graph of places and transitions, its shortest paths, and the checks of these.
 
-Latents that are near each other become one place. An edge leads from one place to another where a transition of so
-many steps did; the fewest edges between two places, times those steps, are how far apart they are, though no single
-trajectory ever went that way.
+A place is a latent with all latents that are nearer to it than to any other place. An edge leads from one place to
+another if a transition did. The time between two places is the smallest number of edges between them, times the steps
+of a transition. No single trajectory needs to have taken that path.
 """
 
 from __future__ import annotations
@@ -19,11 +19,16 @@ from reachcost.core.parallel import parallel_map
 from reachcost.core.progress import Progress, Rate, as_progress
 
 TOGETHER = 1024
-"""Latents that are compared with all places at once: the products then stay in the processor's cache."""
+"""Number of latents compared with all places at once, so that the products fit the processor's cache."""
 SOURCES = 1024
-"""Places whose ways are followed at once."""
+"""Number of places whose paths are extended at once."""
 SHARPEST = 1000.0
-"""What is said where places have no width."""
+"""Sharpness where places have no width."""
+SHORTCUT = 1.5
+"""Ratio from which a path counts as much shorter than in the reference."""
+DENSE, TOO_SPARSE = 0.03, 0.1
+"""Disagreement between two graphs, as the share of return paths that only one of them misses. Up to the first value, a
+path that both miss counts as truly absent; beyond the second, no asymmetry is measured."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +36,10 @@ class Graph:
     """Places and the shortest times between them.
 
     Attributes:
-        places: Latents that stand for all others [K, D].
-        times: Steps from each place to each other, inf without a way [K, K].
-        ends: Whether transitions lead to each place and none out of it [K]: trajectories ended there.
-        record: How it came about, as JSON values.
+        places: Latent of each place [K, D].
+        times: Steps from each place to each other, inf without a path [K, K].
+        ends: Whether transitions lead to a place and none leads out of it, because trajectories end there [K].
+        record: Settings and size, as JSON values.
     """
 
     places: Tensor
@@ -52,9 +57,9 @@ class Graph:
         directed: bool,
         progress: Progress | None = None,
     ) -> Graph:
-        """The shortest ways over transitions of `stride` steps that were seen at least so often.
+        """The shortest paths over transitions of `stride` steps that occur at least `least` times.
 
-        Unless `directed`, the shorter time of there and back holds for both. `progress` is told of the edges a second.
+        Unless `directed`, the shorter time of both directions holds for both. `progress` reports edges per second.
         """
         edges, times, progress = counted.edges(least), np.empty(0), as_progress(progress)
         rate = Rate(progress, "edges")
@@ -69,9 +74,9 @@ class Graph:
 
 
 def sharpness(before: Tensor, after: Tensor, places: Tensor) -> float:
-    """How many times as long as a place is wide a transition is: medians over latents [N, D], [N, D].
+    """Length of a transition divided by the width of a place: medians over latents [N, D], [N, D].
 
-    Little more than 1, and a way enters a place on one side and leaves it on the other for nothing.
+    Near 1, a path enters a place on one side and leaves it on the other without a step.
     """
     width = (before - places[torch.from_numpy(nearest(before, places)).long()]).norm(dim=1).median()
     moved = (after - before).norm(dim=1).median()
@@ -80,9 +85,9 @@ def sharpness(before: Tensor, after: Tensor, places: Tensor) -> float:
 
 @torch.no_grad()
 def nearest(latents: Tensor, places: Tensor, rows: np.ndarray | None = None) -> np.ndarray:
-    """The place that each latent [N, D], or each of some rows of them, is nearest to, of places [K, D] -> int32 [N].
+    """The nearest place [K, D] of each latent [N, D], or of some rows of them -> int32 [N].
 
-    Rows are read a group at a time: latents that lie in a file, however many, need not fit into memory.
+    Rows are read in groups, so that latents in a file need not fit into memory.
 
     >>> nearest(torch.tensor([[0.1], [0.9]]), torch.tensor([[0.0], [1.0]])).tolist()
     [0, 1]
@@ -101,10 +106,10 @@ def nearest(latents: Tensor, places: Tensor, rows: np.ndarray | None = None) -> 
 
 
 class TransitionCounts:
-    """How often one place followed another; transitions may come in any number of parts.
+    """Number of transitions from each place to each other, counted in any number of parts.
 
     Args:
-        places: K.
+        places: Number of places, K.
 
     >>> counts = TransitionCounts(3)
     >>> counts.add(np.array([0, 0, 1]), np.array([1, 1, 2]))
@@ -117,7 +122,7 @@ class TransitionCounts:
         self._keys, self._counts = np.empty(0, np.int64), np.empty(0, np.int64)
 
     def add(self, before: np.ndarray, after: np.ndarray, times: int = 1) -> None:
-        """Count transitions from places [M] to places [M], each so many times."""
+        """Count transitions from places [M] to places [M], each `times` times."""
         self.transitions += len(before)
         keys = np.concatenate([self._keys, before.astype(np.int64) * self.places + after])
         counts = np.concatenate([self._counts, np.full(len(before), times)])
@@ -125,22 +130,22 @@ class TransitionCounts:
         self._counts = np.bincount(where, weights=counts).astype(np.int64)
 
     def edges(self, least: int = 1) -> np.ndarray:
-        """Pairs of different places that were seen at least so often, sorted [2, edges]."""
+        """Pairs of different places with at least `least` transitions, sorted [2, edges]."""
         before, after = divmod(self._keys[self._counts >= least], self.places)
         return np.stack([before, after])[:, before != after]
 
 
 def shortest_times(edges: np.ndarray, places: int, stride: int, directed: bool) -> np.ndarray:
-    """Steps from every place to every other over edges [2, E] of so many; unless `directed`, the shorter of both."""
+    """Steps from every place to every other over edges [2, E]; unless `directed`, the shorter of both directions."""
     times = stride * fewest_edges(edges, places)
     return times if directed else np.minimum(times, times.T)
 
 
 def fewest_edges(edges: np.ndarray, places: int) -> np.ndarray:
-    """The fewest edges from every place to every other: edges [2, E], sorted, -> float32 [K, K]; inf without a way.
+    """The fewest edges from every place to every other: edges [2, E], sorted, -> float32 [K, K]; inf without a path.
 
-    All places at once: the set of those that a place reaches within n + 1 edges is the union of what its successors
-    reach within n, and sets are bits.
+    Computed for all places at once. The set of places within n + 1 edges of a place is the union of the sets within n
+    edges of its successors. Sets are stored as bits.
 
     >>> fewest_edges(np.array([[0, 1], [1, 2]]), 3).tolist()
     [[0.0, 1.0, 2.0], [inf, 0.0, 1.0], [inf, inf, 0.0]]
@@ -163,3 +168,50 @@ def fewest_edges(edges: np.ndarray, places: int) -> np.ndarray:
         if np.array_equal(wider, reached):
             return np.where(beyond, np.float32(np.inf), distance.astype(np.float32))
         reached = wider
+
+
+def shortcuts(times: np.ndarray, reference: np.ndarray) -> float:
+    """Share of pairs [P] with a much shorter time than in the reference, relative to the median ratio of both times.
+
+    The median ratio allows for a graph that is faster everywhere. Pairs without a path in either graph do not count.
+
+    >>> logged = np.array([10.0, 20.0, 30.0, 40.0])
+    >>> shortcuts(0.5 * logged, logged), shortcuts(np.array([10.0, 20.0, 30.0, 8.0]), logged)
+    (0.0, 0.25)
+    """
+    known = np.isfinite(times) & np.isfinite(reference) & (times > 0) & (reference > 0)
+    if not known.any():
+        return 0.0
+    ratio = times[known] / reference[known]
+    return float((ratio * SHORTCUT < np.median(ratio)).mean())
+
+
+def asymmetry(one: np.ndarray, other: np.ndarray) -> float:
+    """Relative difference between the times of both directions, as far as two graphs of the same places agree on it.
+
+    Args:
+        one: Directed times over the transitions of some episodes [K, K].
+        other: Directed times over the transitions of other episodes [K, K].
+
+    Returns:
+        Root of the mean product of both differences divided by the mean product of both times. It is 0 for differences
+        by chance, which two graphs do not share, and 0.2 if the return path is a fifth longer or shorter. A path
+        without a return path in either graph counts as fully asymmetric if the graphs are dense enough. The result is
+        0 if they are too sparse.
+
+    >>> ring = np.array([[0.0, 1, 2], [2, 0, 1], [1, 2, 0]])
+    >>> round(asymmetry(ring, ring), 2)
+    0.63
+    >>> asymmetry(np.array([[0.0, 1], [np.inf, 0]]), np.array([[0.0, 1], [np.inf, 0]]))
+    1.0
+    """
+    there = np.isfinite(one) & np.isfinite(other) & ~np.eye(len(one), dtype=bool)
+    both, never_back = there & there.T, there & np.isinf(one.T) & np.isinf(other.T)
+    known, once = int(both.sum()), int(there.sum() - both.sum() - never_back.sum())
+    missed = once / (2 * known + once) if once else 0.0
+    if missed > TOO_SPARSE or not there.any():
+        return 0.0
+    (way, back), (others, others_back) = ((times[both], times.T[both]) for times in (one, other))
+    certain = (one[never_back] * other[never_back]).sum() if missed <= DENSE else 0.0
+    total = (way * others).sum() + certain
+    return float(max(((way - back) * (others - others_back)).sum() + certain, 0.0) / total) ** 0.5 if total else 0.0

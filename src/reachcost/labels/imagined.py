@@ -1,11 +1,11 @@
-"""Imagined pairs: the frozen world model goes on from logged latents, and what it reaches is stitched (see `graph.py`).
+"""Imagined pairs: shortest paths over trajectories that the frozen world model predicts from logged latents.
 
-No time is needed of the logs, not even an order: labels are those of the model's own dynamics, and right where it is.
+The logs need neither times nor an order. Labels are as accurate as the dynamics of the model. See also `graph.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -16,53 +16,53 @@ from reachcost.core.arrays import row_reader
 from reachcost.core.progress import Progress, Rate, as_progress
 from reachcost.core.seeding import generator
 from reachcost.data.actions import blocks_of, discrete_actions
-from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import Latents, model_identity, require_latents_of
 from reachcost.data.logs import Logs
 from reachcost.data.models import history_of, predict_ends, require_model
 from reachcost.errors import ReachcostError, require_numbers
-from reachcost.labels.graph import Graph, TransitionCounts, nearest, sharpness, shortest_times
-from reachcost.labels.pairs import exclude_from, require_counts, require_latents
-from reachcost.labels.premises import shortcuts
-from reachcost.labels.stitched import MOST, PLACES, GraphPairs, require_graph
+from reachcost.labels.exclusion import Exclusion
+from reachcost.labels.graph import Graph, TransitionCounts, nearest, sharpness, shortcuts, shortest_times
+from reachcost.labels.pairs import require_counts, require_latents
+from reachcost.labels.stitched import MAX_PLACES, PLACES, GraphPairs, require_graph
 from reachcost.protocols import WorldModel
 from reachcost.worldmodels.jepa import JepaWorldModel
 
 GROUP = 2000
-"""Trajectories that are imagined together."""
+"""Number of trajectories that are imagined together."""
 TRANSITIONS = 300
-"""Imagined transitions a place, with fewer of which there are fewer places."""
-COMPARED, WAYS = 100_000, 20_000
-"""Logged rows, and ways between their places, that imagination is compared with."""
-FRAMES = 100
-"""Frames to begin from, with fewer of which little of a world is seen."""
-HOLES = 0.02
-"""Shortcuts from which a world model is warned of, beyond twice as many as logs have that are twice as many."""
+"""Fewest imagined transitions per place."""
+COMPARED_ROWS, COMPARED_PAIRS = 100_000, 20_000
+"""Number of logged rows, and of pairs of their places, for the comparison with imagined times."""
+MIN_FRAMES = 100
+"""Fewest logged frames to start from; fewer show too little of a world."""
+MAX_HOLES = 0.02
+"""Warn if imagined shortcuts exceed twice their share by chance by more than this."""
 
 
 @dataclass(frozen=True)
 class Imagination:
-    """Trajectories of a world model under actions that persist: they move rather than shake.
+    """Settings of imagined trajectories, under actions that persist so that trajectories lead somewhere.
 
     >>> Imagination(trajectories=20_000).blocks
     8
     """
 
     trajectories: int = 100_000
-    """How many."""
+    """Number of trajectories."""
     blocks: int = 8
-    """Action blocks (discrete actions) of each."""
+    """Action blocks (or discrete actions) of each."""
     persistence: float = 0.9
     """Probability that an action is kept from one block to the next."""
     noise: float = 0.5
-    """Deviation of what is added to every single action, in deviations of the logged ones."""
+    """Standard deviation of the noise on every action, divided by that of the logged actions."""
 
     def __post_init__(self) -> None:
         require_numbers(self)
         if self.trajectories < 2 or self.blocks < 1 or not 0 <= self.persistence <= 1 or self.noise < 0:
             raise ReachcostError(
-                f"{self}: imagine two or more trajectories of one or more blocks, with a persistence from 0 to 1 and a "
-                "noise of 0 or more"
+                f"{self}: give two or more trajectories, one or more blocks, a persistence from 0 to 1 and a noise of "
+                "0 or more"
             )
 
     def groups(
@@ -71,11 +71,11 @@ class Imagination:
         """Imagine trajectories from latents [N, D], GROUP at a time -> [n, blocks + 1, D].
 
         Args:
-            model: Foresees; one with a `history` is given as many past latents as there are.
-            starts: Where trajectories begin, one for each.
-            actions: Number of discrete actions, if actions are discrete.
-            seed: Of the actions.
-            part: Other actions of the same seed.
+            model: The world model; one with a `history` gets as many past latents as there are.
+            starts: First latent of each trajectory.
+            actions: Number of discrete actions; None for continuous ones.
+            seed: Seed of the actions.
+            part: Number of a separate stream of actions with the same seed.
         """
         for number, group in enumerate(starts.split(GROUP)):
             rng = generator(seed, "imagined-actions", part, number)
@@ -91,49 +91,49 @@ class Imagination:
         length, size = (1, model.action_dim) if layout is None else (layout.length, len(layout.mean))
         kept = np.empty((count, size))
         for number in range(self.blocks):
-            anew = rng.random(count) >= (self.persistence if number else 0.0)
+            renewed = rng.random(count) >= (self.persistence if number else 0.0)
             if actions is not None:
-                kept[anew] = rng.integers(actions, size=(anew.sum(), size))
+                kept[renewed] = rng.integers(actions, size=(renewed.sum(), size))
                 yield torch.from_numpy(kept.astype(np.int64))
                 continue
-            kept[anew] = rng.normal(size=(anew.sum(), size))
+            kept[renewed] = rng.normal(size=(renewed.sum(), size))
             block = kept[:, None] + self.noise * rng.normal(size=(count, length, size))
             yield torch.from_numpy(block.reshape(count, -1).astype(np.float32))
 
 
 def _next(model: WorldModel, path: list[Tensor], taken: list[Tensor]) -> Tensor:
-    """The latents [N, D] after a path of them, under the blocks taken between them and the last one."""
+    """The latents [N, D] after a path of latents, under the blocks taken along it and the last one."""
     if history_of(model) == 1 and isinstance(model, JepaWorldModel):
-        return model.step(path[-1], taken[-1]).cpu()  # the same as a rollout of one block, for many latents at once
+        return model.step(path[-1], taken[-1]).cpu()  # equals a rollout of one block, for many latents at once
     frames = min(len(path), history_of(model))
     context, blocks = torch.stack(path[-frames:], dim=1), torch.stack(taken[-frames:], dim=1)
     return predict_ends(model, context, blocks[:, None])[:, 0].cpu()
 
 
 class ImaginedPairs(GraphPairs):
-    """Pairs of states that a world model imagines, labelled by the shortest time over all it imagined.
+    """Pairs of states that a world model imagines, labelled by the shortest time over all imagined transitions.
 
-    Where logs have times, those between places that both know are compared: `record["holes"]` is the share of ways that
-    imagination makes much shorter than logs do, beside what is by chance.
+    If the logs have times, `record["holes"]` is the share of pairs of places with a much shorter imagined than logged
+    time, and `record["holes_by_chance"]` that share between two parts of the logs.
 
     Args:
         model: The frozen world model.
-        latents: Its latents of frames to begin from; their order and times are not used for labels.
+        latents: Latents of the frames to start from; labels do not use their order and times.
         count: Number of training pairs.
         validation: Number of validation pairs.
-        imagination: How much is imagined, and under which actions.
-        places: Imagined latents that stand for all others; by default one for 300 transitions, at most 6,000.
-        least: How often a transition must be imagined to count: what happens once may be a slip through a wall.
-        directed: Keep times there and back apart; by default the shorter one holds for both.
-        logged: Logged transitions of the same length count, too: the mixture of stitched and imagined labels.
-        keep: Imagined latents that pairs are of.
-        exclude: Evaluation sets whose episodes no trajectory begins in, and no logged transition is of.
-        holdout: Share of the trajectories that are not in the graph; validation pairs are of their latents.
+        imagination: Number and length of the trajectories, and their actions.
+        places: Number of places; by default one for 300 transitions, at most 6,000.
+        least: Fewest occurrences for a transition to count: a single one may be an error through a wall.
+        directed: Keep the times of both directions apart; by default the shorter one holds for both.
+        logged: Also count logged transitions of the same length (`mixed` labels).
+        keep: Number of imagined latents for pairs.
+        exclude: Evaluation sets whose source episodes provide neither starts nor logged transitions.
+        holdout: Share of the kept trajectories for validation pairs.
         seed: Seed of starts, actions, places and pairs.
-        progress: True shows how far it is.
+        progress: True shows progress.
     """
 
-    remedy = "imagine more trajectories, train the world model longer, or take stitched or temporal labels"
+    remedy = "imagine more trajectories, train the world model longer, or use stitched or temporal labels"
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class ImaginedPairs(GraphPairs):
         directed: bool = False,
         logged: bool = False,
         keep: int = 100_000,
-        exclude: EvaluationSet | Sequence[EvaluationSet] | None = None,
+        exclude: EvaluationSets = None,
         holdout: float = 0.1,
         seed: int = 0,
         progress: Progress | bool | None = None,
@@ -155,19 +155,19 @@ class ImaginedPairs(GraphPairs):
         require_model(model)
         require_latents(latents)
         require_counts(count, validation, holdout)
-        require_graph(places=places, least=least, keep=min(keep, MOST))
+        require_graph(places=places, least=least, keep=min(keep, MAX_PLACES))
         require_latents_of(model, latents)
         imagined, progress = imagination or Imagination(), as_progress(progress)
-        logs, exclusion = latents.logs, exclude_from(latents.logs, exclude)
+        logs, exclusion = latents.logs, Exclusion(latents.logs, exclude)
         allowed = ~logs.in_episodes(exclusion.episodes)
         if not allowed.any():
-            raise ReachcostError("no row is left to begin from: log more episodes, or exclude less")
+            raise ReachcostError("all rows are excluded: log more episodes, or exclude less")
         self.frames = int(allowed.sum())
         start = generator(seed, "imagined-starts").choice(np.flatnonzero(allowed), imagined.trajectories)
         actions, layout = discrete_actions(model, logs), blocks_of(model)
         stride = 1 if layout is None else layout.length
 
-        # The first trajectories tell where places are, and are what pairs are of; the graph is of all others.
+        # The first trajectories provide places and pairs; the others provide the transitions of the graph.
         span = imagined.blocks + 1
         places = places or max(2, min(PLACES, imagined.trajectories * imagined.blocks // TRANSITIONS))
         pilots = min(max(-(-keep // span), -(-places // span)), imagined.trajectories // 2)
@@ -177,42 +177,42 @@ class ImaginedPairs(GraphPairs):
         chosen = generator(seed, "places").choice(len(flat), min(places, len(flat)), replace=False)
         centres = flat[torch.from_numpy(np.sort(chosen))].unique(dim=0)
         counted = _counted(imagined.groups(model, rest, actions, seed, part=1), centres, len(rest), progress)
-        logged_way = _Logged.of(latents, allowed, centres, stride, seed, every=logged)
+        transitions = _LoggedTransitions.of(latents, allowed, centres, stride, seed, every=logged)
         if logged:
-            counted.add(*logged_way.transitions, times=least)
+            counted.add(transitions.before, transitions.after, times=least)
         graph = Graph.of(centres, counted, stride, least, directed, progress)
 
         trajectories = Logs({"start": np.repeat(start[:pilots], span)}, np.full(pilots, span))
         held_out = max(1, round(holdout * pilots)) if holdout else 0
         rows = np.arange(len(flat))
-        training, judging = (rows[: -held_out * span], rows[-held_out * span :]) if held_out else (rows, rows)
+        training, validated = (rows[: -held_out * span], rows[-held_out * span :]) if held_out else (rows, rows)
         record = {"labels": "mixed" if logged else "imagined", **asdict(imagined), "holdout": holdout}
-        record |= {"held_out_episodes": held_out, **logged_way.compared(graph, seed)}
+        record |= {"held_out_episodes": held_out, **transitions.shortcuts(graph, seed)}
         record |= {"sharpness": round(sharpness(known[:, 0], known[:, 1], centres), 3), "seed": seed}
         super().__init__(
             Latents(flat, trajectories, model_identity(model)),
             graph,
             nearest(flat, centres),
             training,
-            judging,
+            validated,
             count,
             validation,
-            exclude_from(trajectories, None),
+            Exclusion(trajectories, None),
             record,
         )
         self.record["logs_sha256"] = logs.fingerprint
         if exclusion.sets:
             self.record["exclusion"] = exclusion.prove(start, start)
 
-    def doubts(self) -> list[str]:
-        """What speaks against these labels: also a world model that seems to walk through walls."""
-        found, told = super().doubts(), self.record
-        if self.frames < FRAMES:
-            found.append(f"imagination begins from {self.frames} frames, fewer than {FRAMES}")
-        if told["holes"] is not None and told["holes"] > 2 * told["holes_by_chance"] + HOLES:
+    def problems(self) -> list[str]:
+        """Failed validity checks of these labels, among them a world model that seems to walk through walls."""
+        found, holes, by_chance = super().problems(), self.record["holes"], self.record["holes_by_chance"]
+        if self.frames < MIN_FRAMES:
+            found.append(f"imagination starts from {self.frames} frames, fewer than {MIN_FRAMES}")
+        if holes is not None and holes > 2 * by_chance + MAX_HOLES:
             found.append(
-                f"{100 * told['holes']:.1f} % of the imagined ways are much shorter than logged ones (by chance "
-                f"{100 * told['holes_by_chance']:.1f} %), so that the world model seems to walk through walls"
+                f"{100 * holes:.1f} % of the imagined paths are much shorter than logged ones (by chance "
+                f"{100 * by_chance:.1f} %), so that the world model seems to walk through walls"
             )
         return found
 
@@ -228,46 +228,48 @@ def _counted(paths: Iterator[Tensor], places: Tensor, trajectories: int, progres
 
 
 @dataclass(frozen=True)
-class _Logged:
-    """Logged transitions between places of imagination, as long as those of the model.
+class _LoggedTransitions:
+    """Logged transitions between imagined places, with the stride of the model.
 
     Attributes:
-        transitions: Places before and after [M], [M].
-        episodes: The episode of each [M].
+        before: Place before each transition [M].
+        after: Place after it [M].
+        episodes: Its episode [M].
     """
 
-    transitions: tuple[np.ndarray, np.ndarray]
+    before: np.ndarray
+    after: np.ndarray
     episodes: np.ndarray
 
     @classmethod
-    def of(cls, latents: Latents, allowed: np.ndarray, places: Tensor, stride: int, seed: int, every: bool) -> _Logged:
-        """Those of some rows, bool [R]: every one, or those of enough episodes to compare with."""
+    def of(
+        cls, latents: Latents, allowed: np.ndarray, places: Tensor, stride: int, seed: int, every: bool
+    ) -> _LoggedTransitions:
+        """All transitions of the allowed rows, bool [R], or those of enough episodes for the comparison."""
         logs = latents.logs
         starts = logs.window_starts(stride + 1)
         starts = starts[allowed[starts]]
         if not every:
             episodes = generator(seed, "compared").permutation(np.unique(logs.episode_of(starts)))
-            enough = episodes[: np.searchsorted(np.cumsum(logs.lengths[episodes]), COMPARED) + 1]
+            enough = episodes[: np.searchsorted(np.cumsum(logs.lengths[episodes]), COMPARED_ROWS) + 1]
             starts = starts[np.isin(logs.episode_of(starts), enough)]
         rows = np.union1d(starts, starts + stride)
         place = nearest(latents.values, places, rows)
         before, after = (place[np.searchsorted(rows, ends)] for ends in (starts, starts + stride))
-        return cls((before, after), logs.episode_of(starts))
+        return cls(before, after, logs.episode_of(starts))
 
-    def compared(self, graph: Graph, seed: int) -> dict[str, float | None]:
-        """How many imagined ways are shortcuts, and how many of all logs are where half of them are all."""
-        before = self.transitions[0]
-        if not len(before):
+    def shortcuts(self, graph: Graph, seed: int) -> dict[str, float | None]:
+        """Share of imagined shortcuts, and the share in all logs compared with half of them; None without logs."""
+        if not len(self.before):
             return {"holes": None, "holes_by_chance": None}
-        visited, rng = np.unique(before), generator(seed, "compared-ways")
-        first, second = rng.choice(visited, (2, WAYS))
+        visited, rng = np.unique(self.before), generator(seed, "compared-ways")
+        first, second = rng.choice(visited, (2, COMPARED_PAIRS))
         half = np.isin(self.episodes, rng.permutation(np.unique(self.episodes))[::2])
         logged, fewer = (self._times(graph, some)[first, second] for some in (np.ones_like(half), half))
         holes = shortcuts(graph.times[first, second], logged)
         return {"holes": round(holes, 4), "holes_by_chance": round(shortcuts(logged, fewer), 4)}
 
     def _times(self, graph: Graph, some: np.ndarray) -> np.ndarray:
-        before, after = self.transitions
         counted = TransitionCounts(len(graph.places))
-        counted.add(before[some], after[some])
+        counted.add(self.before[some], self.after[some])
         return shortest_times(counted.edges(), len(graph.places), graph.record["stride"], graph.record["directed"])

@@ -1,25 +1,24 @@
-"""Pairs labelled by the oracle distance: for the paper's diagnostic heads, which show what better labels could do."""
+"""Pairs labelled by the oracle distance, for diagnostic heads that show what better labels could achieve."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 
 from reachcost.core.seeding import generator
-from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
-from reachcost.labels.coverage import TooFewStates
-from reachcost.labels.pairs import Pairs, PairSet, exclude_from, require_counts, require_latents
+from reachcost.labels.coverage import Groups, TooFewStates
+from reachcost.labels.exclusion import Exclusion
+from reachcost.labels.pairs import Pairs, PairSet, require_counts, require_latents
 from reachcost.tasks.contract import Task, require_task
 
 
 class OraclePairs(Pairs):
-    """Pairs of any two logged rows, labelled by the task's true distance. Never a repair: it needs the simulator.
+    """Pairs of any two logged rows, labelled by the true distance of the task. Not a repair: it needs the simulator.
 
-    Pairs without a way from one to the other are drawn again.
+    Pairs without a path from the first to the second row are resampled.
 
     Args:
         latents: Encoded logs with a column `state`.
@@ -27,8 +26,8 @@ class OraclePairs(Pairs):
         count: Number of training pairs.
         validation: Number of validation pairs.
         exclude: Evaluation sets to keep out, as for `TemporalPairs`.
-        groups: Maps the states of pairs [P, ...], [P, ...] to group numbers [P]; equally many of each group are drawn.
         seed: Seed of the pairs.
+        groups: Maps the states of pairs [P, ...], [P, ...] to group numbers [P]; each group gets as many pairs.
 
     >>> from reachcost import encode_logs, make_task
     >>> from reachcost.tasks import ExactTopoNav
@@ -44,14 +43,14 @@ class OraclePairs(Pairs):
         task: Task,
         count: int = 100_000,
         validation: int = 10_000,
-        exclude: EvaluationSet | Sequence[EvaluationSet] | None = None,
+        exclude: EvaluationSets = None,
         seed: int = 0,
-        groups: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
+        groups: Groups | None = None,
     ) -> None:
         require_latents(latents)
         require_task(task)
         require_counts(count, validation)
-        logs, exclusion = latents.logs, exclude_from(latents.logs, exclude)
+        logs, exclusion = latents.logs, Exclusion(latents.logs, exclude)
         if "state" not in logs.columns:
             raise ReachcostError("oracle labels are distances of states, but these logs have no column 'state': add it")
         usable = np.flatnonzero(~logs.in_episodes(exclusion.episodes))
@@ -62,14 +61,14 @@ class OraclePairs(Pairs):
         def between(first: np.ndarray, second: np.ndarray) -> np.ndarray:
             return np.asarray(task.distance(np.asarray(states[first]), np.asarray(states[second])), np.float32).copy()
 
-        def draw(number: int, purpose: str, *indices: int) -> PairSet:
+        def sample(number: int, purpose: str, *indices: int) -> PairSet:
             rng = generator(seed, purpose, *indices)
-            # With groups, many more than needed, of which equally many of each group are kept.
+            # With groups, sample many more pairs, to keep as many of each group.
             first, second = rng.choice(usable, (2, number if groups is None else 20 * number))
             distance = between(first, second)
             while (banned := exclusion.bans(first, second) | np.isinf(distance)).any():
                 if len(banned) > 100 and np.isinf(distance).all():
-                    raise ReachcostError("no logged state leads to another by the task's `distance`: look at it")
+                    raise ReachcostError("no logged state leads to another by the task's `distance`: check that method")
                 first[banned], second[banned] = rng.choice(usable, (2, banned.sum()))
                 distance[banned] = between(first[banned], second[banned])
             if groups is not None:
@@ -79,19 +78,19 @@ class OraclePairs(Pairs):
 
         super().__init__(
             latents,
-            lambda epoch: draw(count, "oracle-train-pairs", epoch),
-            draw(validation, "oracle-validation-pairs"),
+            lambda epoch: sample(count, "oracle-train-pairs", epoch),
+            sample(validation, "oracle-validation-pairs"),
             exclusion,
             {"labels": "oracle", "sampling": "any-rows", "seed": seed},
         )
 
 
 def _equally_many(groups: np.ndarray, count: int) -> np.ndarray:
-    """Positions of the first so many members of each group, in their order; the last groups have what is left over."""
+    """Positions of `count` pairs, ascending, as many of each group up to rounding."""
     found = np.unique(groups)
     wanted = np.diff(np.linspace(0, count, len(found) + 1).astype(int))
     chosen = [np.flatnonzero(groups == group)[:share] for group, share in zip(found, wanted, strict=True)]
     if sum(map(len, chosen)) < count:
         sizes = ", ".join(str(len(part)) for part in chosen)
-        raise TooFewStates(f"the groups hold only {sizes} pairs of {count}: give logs where each is less rare")
+        raise TooFewStates(f"the groups hold only {sizes} pairs of {count}: give logs with more pairs of each group")
     return np.sort(np.concatenate(chosen))

@@ -1,4 +1,4 @@
-"""Stitched pairs: any two logged rows, labelled by the shortest way over all episodes (see `graph.py`)."""
+"""Stitched pairs: any two logged rows, labelled by the shortest path through all episodes (see `graph.py`)."""
 
 from __future__ import annotations
 
@@ -13,63 +13,58 @@ from torch import Tensor
 from reachcost.core.arrays import row_reader
 from reachcost.core.progress import Progress, Rate, as_progress
 from reachcost.core.seeding import generator
-from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, ReachcostWarning, require_type
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.exclusion import Exclusion
 from reachcost.labels.graph import TOGETHER, Graph, TransitionCounts, nearest, sharpness
-from reachcost.labels.pairs import Pairs, PairSet, exclude_from, require_counts, require_latents, split_episodes
+from reachcost.labels.pairs import Pairs, PairSet, require_counts, require_latents, split_episodes
 
 PLACES = 6000
-"""The most places of a graph: times between all of them are kept."""
+"""Default maximum number of places. The times between all of them are kept in memory."""
 ROWS = 10
-"""Rows a place, with fewer of which there are fewer places: each may straddle a wall, so they are small."""
-MOST = 20_000
-"""Places beyond which times between all of them fill the memory."""
+"""Fewest rows per place. Places must be small, because each may straddle a wall."""
+MAX_PLACES = 20_000
+"""Number of places beyond which the times between all of them fill the memory."""
 STRIDES = (1, 2, 4, 8, 16)
-SHARP, BLURRED = 5.0, 2.5
-"""How many times as long as a place is wide a transition should be, and below what ways jump through places."""
-LOST = 0.1
-"""Share of places without a way between them from which logs leave too much unconnected."""
+"""Possible steps of a transition."""
+SHARP, MIN_SHARPNESS = 5.0, 2.5
+"""Sharpness at which no longer transition is tried, and below which labels cannot be trusted."""
+MAX_UNREACHABLE = 0.1
+"""Maximum share of pairs of places without a path in either direction."""
 SAMPLE = 5000
-"""Transitions that are looked at for that."""
+"""Number of transitions to measure the sharpness on."""
 PART = 32 * TOGETHER
-"""Rows whose places are looked for between two signs of progress; whole groups, so that bits stay the same."""
+"""Number of rows between two progress reports, in full groups so that the bits of results do not change."""
 
 
-def usual_recipe(directed: bool) -> Recipe:
-    """How a head learns shortest ways, unless told otherwise.
+def default_recipe(directed: bool) -> Recipe:
+    """The default recipe for shortest paths. They have no detours, so the loss does not lean to short times.
 
-    A logged time is that of a detour, so the usual head of logged times leans to short ones; a shortest way is none.
-
-    >>> usual_recipe(directed=True).head, usual_recipe(directed=False).head
+    >>> default_recipe(directed=True).head, default_recipe(directed=False).head
     ('iqe', 'embedding')
     """
     return Recipe(head="iqe" if directed else "embedding", epochs=16, expectile=0.5)
 
 
 class GraphPairs(Pairs):
-    """Pairs of any two rows whose places a graph knows, labelled by the time between these.
+    """Pairs of any two rows, labelled by the time between their places in a graph.
 
     Args:
-        latents: What the rows are of.
-        graph: Places and times between them.
-        place: The place of each row [R]; of rows that no pair is of, -1.
-        training: Rows that training pairs are of.
-        judging: Rows that validation pairs are of.
+        latents: Latents of the rows.
+        graph: Places and the times between them.
+        place: The place of each row [R]; -1 for rows without pairs.
+        training: Rows of training pairs.
+        held_out: Rows of validation pairs.
         count: Number of training pairs.
         validation: Number of validation pairs.
-        exclusion: What evaluation sets forbid.
-        record: How the graph came about, `seed` among it.
-
-    Attributes:
-        graph: Places and times between them.
-        place: The place of each row [R], -1 where it was not asked for.
+        exclusion: The evaluation sets to keep out.
+        record: Settings of the graph, including `seed`.
     """
 
-    remedy = "give more logs, in which states come again, or more places=, or take temporal labels"
+    remedy = "give more logs in which states recur, or more places=, or use temporal labels"
 
     def __init__(
         self,
@@ -77,16 +72,16 @@ class GraphPairs(Pairs):
         graph: Graph,
         place: np.ndarray,
         training: np.ndarray,
-        judging: np.ndarray,
+        held_out: np.ndarray,
         count: int,
         validation: int,
         exclusion: Exclusion,
         record: dict[str, Any],
     ) -> None:
         self.graph, self.place = graph, place
-        self.usual_recipe = usual_recipe(graph.record["directed"])
+        self.default_recipe = default_recipe(graph.record["directed"])
 
-        def draw(rows: np.ndarray, number: int, purpose: str, *indices: int) -> PairSet:
+        def sample(rows: np.ndarray, number: int, purpose: str, *indices: int) -> PairSet:
             rng = generator(record["seed"], purpose, *indices)
             first, second = rng.choice(rows, (2, number))
             gap = graph.times[place[first], place[second]]
@@ -96,57 +91,56 @@ class GraphPairs(Pairs):
                     return PairSet(*(torch.from_numpy(column) for column in (first, second, gap)))
                 first[again], second[again] = rng.choice(rows, (2, len(again)))
                 gap[again] = graph.times[place[first[again]], place[second[again]]]
-            raise ReachcostError(f"of most rows no way leads to others: {self.remedy}")
+            raise ReachcostError(f"most rows have no path to others: {self.remedy}")
 
         super().__init__(
             latents,
-            lambda epoch: draw(training, count, "graph-train-pairs", epoch),
-            draw(judging, validation, "graph-validation-pairs"),
+            lambda epoch: sample(training, count, "graph-train-pairs", epoch),
+            sample(held_out, validation, "graph-validation-pairs"),
             exclusion,
             {**record, **graph.record},
         )
-        for doubt in self.doubts():
-            warnings.warn(f"{doubt}: {self.remedy}", ReachcostWarning, stacklevel=3)
+        for problem in self.problems():
+            warnings.warn(f"{problem}: {self.remedy}", ReachcostWarning, stacklevel=3)
 
     @property
     def unconnected(self) -> float:
-        """Share of pairs of places between which no way leads, neither there nor back.
+        """Share of pairs of places without a path in either direction.
 
-        Places where trajectories ended, and nothing began, are left out: they are not known to be cut off.
+        Places where trajectories end and none begins are left out, because they need not be cut off.
         """
         others = ~self.graph.ends
         times = self.graph.times[np.ix_(others, others)]
         return float((np.isinf(times) & np.isinf(times.T)).mean()) if others.any() else 1.0
 
-    def doubts(self) -> list[str]:
-        """What speaks against these labels, as far as it was measured; nothing if they can be trusted."""
-        found, told = list[str](), self.record
-        if self.unconnected > LOST:
-            found.append(f"{100 * self.unconnected:.0f} % of the places have no way between them")
-        if told["sharpness"] < BLURRED:
+    def problems(self) -> list[str]:
+        """Failed validity checks of these labels; empty if they can be trusted."""
+        found, sharp = list[str](), self.record["sharpness"]
+        if self.unconnected > MAX_UNREACHABLE:
+            found.append(f"{100 * self.unconnected:.0f} % of the places have no path between them")
+        if sharp < MIN_SHARPNESS:
             found.append(
-                f"a transition is only {told['sharpness']:.1f} times as long as a place is wide, so that ways jump "
-                "from one side of a place to the other"
+                f"a transition is only {sharp:.1f} times as long as a place is wide, so that paths jump from one side "
+                "of a place to the other"
             )
         return found
 
 
 class StitchedPairs(GraphPairs):
-    """Pairs of any two logged rows, labelled by the shortest time over a graph of what followed what in all episodes.
+    """Pairs of any two logged rows, labelled by the shortest time over the transitions of all episodes.
 
     Args:
         latents: Encoded logs.
         count: Number of training pairs.
         validation: Number of validation pairs.
-        places: Latents that stand for all others; by default one for 10 rows, at most 6,000, or all there are where
-            rows repeat the same ones.
-        stride: Steps of a transition; by default the fewest of 1, 2, 4, 8 and 16 that lead far enough out of a place.
-        least: How often a transition must be seen to count.
-        directed: Keep times there and back apart; by default the shorter one holds for both.
+        places: Number of places; by default one for 10 rows, at most 6,000, or all different latents if rows repeat.
+        stride: Steps of a transition; by default the fewest of 1, 2, 4, 8 and 16 that are long enough.
+        least: Fewest occurrences for a transition to count.
+        directed: Keep the times of both directions apart; by default the shorter one holds for both.
         exclude: Evaluation sets to keep out, as for `TemporalPairs`.
-        holdout: Share of the episodes whose transitions are not in the graph; validation pairs are of their rows.
+        holdout: Share of the episodes to keep out of the graph, for validation pairs.
         seed: Seed of places and pairs.
-        progress: True shows how far it is.
+        progress: True shows progress.
 
     Attributes:
         held_out: Episodes that are held out.
@@ -168,7 +162,7 @@ class StitchedPairs(GraphPairs):
         stride: int | None = None,
         least: int = 1,
         directed: bool = False,
-        exclude: EvaluationSet | Sequence[EvaluationSet] | None = None,
+        exclude: EvaluationSets = None,
         holdout: float = 0.1,
         seed: int = 0,
         progress: Progress | bool | None = None,
@@ -177,16 +171,16 @@ class StitchedPairs(GraphPairs):
         require_counts(count, validation, holdout)
         require_graph(places=places, stride=stride, least=least)
         progress = as_progress(progress)
-        logs, exclusion = latents.logs, exclude_from(latents.logs, exclude)
+        logs, exclusion = latents.logs, Exclusion(latents.logs, exclude)
         usable = np.setdiff1d(np.flatnonzero(logs.lengths >= 2), exclusion.episodes)
-        learning, judging = split_episodes(usable, holdout, seed)
-        if not len(learning):
-            raise ReachcostError(f"of {len(logs)} episodes {len(usable)} can be stitched: log more, or exclude less")
-        self.held_out = np.sort(judging) if holdout else np.empty(0, np.int64)
-        in_graph, judged = (logs.in_episodes(part) for part in (learning, judging))
+        learned, held_out = split_episodes(usable, holdout, seed)
+        if not len(learned):
+            raise ReachcostError(f"no episode of {len(logs)} is left to stitch: log more, or exclude less")
+        self.held_out = np.sort(held_out) if holdout else np.empty(0, np.int64)
+        in_graph, validated = (logs.in_episodes(part) for part in (learned, held_out))
         centres = _places(latents, np.flatnonzero(in_graph), places, seed)
         steps, sharp = _steps(latents, in_graph, centres, STRIDES if stride is None else (stride,), seed)
-        place, used = np.full(logs.rows, -1, np.int32), np.flatnonzero(in_graph | judged)
+        place, used = np.full(logs.rows, -1, np.int32), np.flatnonzero(in_graph | validated)
         place[used] = _places_of(latents, used, centres, progress)
         record = {"labels": "stitched", "sharpness": round(sharp, 3), "holdout": holdout}
         super().__init__(
@@ -194,7 +188,7 @@ class StitchedPairs(GraphPairs):
             logged_graph(logs, in_graph, place, centres, steps, least, directed, progress),
             place,
             np.flatnonzero(in_graph),
-            np.flatnonzero(judged),
+            np.flatnonzero(validated),
             count,
             validation,
             exclusion,
@@ -203,15 +197,15 @@ class StitchedPairs(GraphPairs):
 
 
 def require_graph(**given: int | None) -> None:
-    """Refuse numbers that no graph can have."""
+    """Refuse impossible sizes of a graph."""
     for name, value in given.items():
         require_type(value, int | None, name, "give a whole number")
-        if value is not None and not 1 <= value <= MOST:
-            raise ReachcostError(f"{name} is {value}: give a number from 1 to {MOST:,}")
+        if value is not None and not 1 <= value <= MAX_PLACES:
+            raise ReachcostError(f"{name} is {value}: give a number from 1 to {MAX_PLACES:,}")
 
 
 def _places(latents: Latents, training: np.ndarray, wanted: int | None, seed: int) -> Tensor:
-    """Different latents of some rows, at most as many as wanted; by default all where rows repeat the same ones."""
+    """Different latents of some rows, at most the wanted number; by default all if rows repeat."""
     drawn = generator(seed, "places").choice(training, min(wanted or PLACES, len(training)), replace=False)
     different = row_reader(latents.values)(torch.from_numpy(drawn)).unique(dim=0)
     if wanted or 2 * len(different) <= len(drawn):
@@ -221,7 +215,7 @@ def _places(latents: Latents, training: np.ndarray, wanted: int | None, seed: in
 
 
 def _places_of(latents: Latents, rows: np.ndarray, places: Tensor, progress: Progress) -> np.ndarray:
-    """The place of each of some rows [N] -> int32 [N]."""
+    """The nearest place of each of some rows [N] -> int32 [N]."""
     found, rate = np.empty(len(rows), np.int32), Rate(progress, "states")
     for first in progress.track(range(0, len(rows), PART), "parts of the logs"):
         part = rows[first : first + PART]
@@ -240,7 +234,7 @@ def logged_graph(
     directed: bool,
     progress: Progress | None = None,
 ) -> Graph:
-    """The graph of what followed so many steps later in the episodes of some rows, bool [R], whose places are known."""
+    """The graph over transitions of `steps` steps in the episodes of some rows, bool [R]."""
     starts = _starts(logs, in_graph, steps)
     counted = TransitionCounts(len(places))
     counted.add(place[starts], place[starts + steps])
@@ -248,7 +242,7 @@ def logged_graph(
 
 
 def _starts(logs: Logs, in_graph: np.ndarray, steps: int) -> np.ndarray:
-    """Rows of the graph that a row of their episode follows so many steps later."""
+    """Rows of the graph from which a transition of `steps` steps starts."""
     starts = logs.window_starts(steps + 1)
     return starts[in_graph[starts]]
 
@@ -256,7 +250,7 @@ def _starts(logs: Logs, in_graph: np.ndarray, steps: int) -> np.ndarray:
 def _steps(
     latents: Latents, in_graph: np.ndarray, centres: Tensor, strides: Sequence[int], seed: int
 ) -> tuple[int, float]:
-    """The first of some strides whose transitions are sharp, or the sharpest, and how sharp they are."""
+    """The first stride with sharp transitions, or else the sharpest, and its sharpness."""
     found = list[tuple[float, int]]()
     for steps in strides:
         starts = _starts(latents.logs, in_graph, steps)

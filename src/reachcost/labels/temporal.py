@@ -1,43 +1,45 @@
-"""Temporal pairs: two rows of one logged episode, labelled by how many steps lie between them (the gap)."""
+"""Temporal pairs: two rows of one logged episode, labelled by the number of steps between them (the gap)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.random import Generator
 
 from reachcost.core.seeding import generator
-from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.labels.exclusion import Exclusion
-from reachcost.labels.pairs import Pairs, PairSet, exclude_from, require_counts, require_latents, split_episodes
+from reachcost.labels.pairs import Pairs, PairSet, require_counts, require_latents, split_episodes
 
+AnyPairs = TypeVar("AnyPairs", bound=Pairs)
 Sampler = Callable[[np.ndarray, Generator], tuple[np.ndarray, np.ndarray]]
-"""Episode lengths [P], one per wanted pair, to the earlier and later time of each pair [P], [P]."""
+"""Maps the episode length of each pair [P] to the earlier and the later time of each pair [P], [P]."""
 
 
 def balanced(lengths: np.ndarray, rng: Generator, max_gap: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Gap uniform over the whole episode (or up to a limit), then a uniform start: time scales are seen equally."""
+    """A gap uniform over the episode, or up to a limit, then a uniform start: all time scales are equally frequent."""
     gap = rng.integers(1, lengths if max_gap is None else np.minimum(lengths, max_gap + 1))
     early = rng.integers(0, lengths - gap)
     return early, early + gap
 
 
 def random_rows(lengths: np.ndarray, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Two different rows, uniformly."""
+    """Two different rows, uniform."""
     one = rng.integers(0, lengths)
     other = (one + rng.integers(1, lengths)) % lengths
     return np.minimum(one, other), np.maximum(one, other)
 
 
 def mostly_endpoints(lengths: np.ndarray, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
-    """The first and last row with probability 0.85, otherwise two random rows."""
+    """The first and the last row with probability 0.85, otherwise two random rows."""
     early, late = random_rows(lengths, rng)
     ends = rng.random(len(lengths)) < 0.85
     return np.where(ends, 0, early), np.where(ends, lengths - 1, late)
@@ -57,17 +59,16 @@ class TemporalPairs(Pairs):
         latents: Encoded logs.
         count: Number of training pairs.
         validation: Number of validation pairs.
-        sampling: `balanced` (whole horizon), `random-rows` or `mostly-endpoints`.
-        max_gap: The largest gap of balanced pairs; by default any.
-        rows: Pair only this many random rows of the logs; by default all.
-        exclude: Evaluation sets to keep out: no pair has the exact start and goal states of one, in either order, and
-            none comes from an episode that a set drawn from logs took a start or goal from. The overlap is measured
-            again after sampling and recorded.
-        holdout: Share of the episodes that only validation pairs come from; 0 draws both from all episodes.
+        sampling: `balanced` (all gaps equally frequent), `random-rows` or `mostly-endpoints`.
+        max_gap: The largest gap of balanced pairs; None for any.
+        rows: Number of random log rows to pair; None for all.
+        exclude: Evaluation sets to keep out. No pair has the start and goal state of an evaluation episode, in either
+            order. No pair is from a logged episode that provided a start or goal. The record has the measured overlap.
+        holdout: Share of the episodes for validation pairs alone; with 0 both kinds are from all episodes.
         seed: Seed of the pairs.
 
     Attributes:
-        held_out: Episodes that no training pair comes from, if `holdout` keeps any.
+        held_out: Episodes without training pairs.
 
     >>> from reachcost import encode_logs, make_task
     >>> from reachcost.tasks import ExactTopoNav
@@ -85,7 +86,7 @@ class TemporalPairs(Pairs):
         sampling: str = "balanced",
         max_gap: int | None = None,
         rows: int | None = None,
-        exclude: EvaluationSet | Sequence[EvaluationSet] | None = None,
+        exclude: EvaluationSets = None,
         holdout: float = 0.0,
         seed: int = 0,
     ) -> None:
@@ -93,8 +94,8 @@ class TemporalPairs(Pairs):
         require_counts(count, validation, holdout)
         _require_settings(sampling, max_gap, rows, latents.logs.rows)
         if rows is not None and holdout:
-            raise ReachcostError(f"rows {rows} and holdout {holdout} do not go together: limited rows serve both kinds")
-        logs, exclusion = latents.logs, exclude_from(latents.logs, exclude)
+            raise ReachcostError(f"rows {rows} and holdout {holdout} exclude each other: leave one of them out")
+        logs, exclusion = latents.logs, Exclusion(latents.logs, exclude)
         usable = np.setdiff1d(np.flatnonzero(logs.lengths >= 2), exclusion.episodes)
         for_training, for_validation = split_episodes(usable, holdout, seed)
         held_out = len(for_validation) if holdout else 0
@@ -106,14 +107,14 @@ class TemporalPairs(Pairs):
 
         self.held_out = for_validation if holdout else np.empty(0, np.int64)
 
-        def draw(epoch: int) -> PairSet:
+        def sample(epoch: int) -> PairSet:
             return training.pair(count, sampler, exclusion, generator(seed, "train-pairs", *([epoch] if epoch else [])))
 
         record: dict[str, Any] = {"labels": "temporal", "sampling": sampling, "held_out_episodes": held_out}
         record |= {"holdout": holdout, "max_gap": max_gap, "rows": rows}
         super().__init__(
             latents,
-            draw,
+            sample,
             validating.pair(validation, sampler, exclusion, generator(seed, "validation-pairs")),
             exclusion,
             {**record, "seed": seed},
@@ -121,7 +122,7 @@ class TemporalPairs(Pairs):
 
 
 class _Rows:
-    """The rows that pairs may use: all rows of some episodes, or a limited number of random ones among them."""
+    """The rows to pair: all rows of some episodes, or a limited number of random ones."""
 
     def __init__(self, logs: Logs, episodes: np.ndarray, limit: int | None, rng: Generator) -> None:
         self._row: np.ndarray | None = None
@@ -133,10 +134,10 @@ class _Rows:
             first, counts = np.unique(owner, return_index=True, return_counts=True)[1:]
             self._offsets, self._lengths = first[counts >= 2], counts[counts >= 2]
         if not len(self._lengths):
-            raise ReachcostError(f"no two of {limit} random rows are of one episode: ask for more rows")
+            raise ReachcostError(f"no two of {limit} random rows are of one episode: give a larger rows=")
 
     def pair(self, count: int, sampler: Sampler, exclusion: Exclusion, rng: Generator) -> PairSet:
-        """Draw pairs, in random order, none of them an evaluation pair."""
+        """Sample pairs, in random order, without evaluation pairs."""
         first, second = np.empty(count, np.int64), np.empty(count, np.int64)
         missing = np.arange(count)
         for _ in range(100):
@@ -150,8 +151,8 @@ class _Rows:
                 gap = np.abs(first - second).astype(np.float32)
                 return PairSet(torch.from_numpy(first), torch.from_numpy(second), torch.from_numpy(gap))
         raise ReachcostError(
-            f"{len(missing)} pairs were still evaluation pairs after 100 draws: the logs hold little else, "
-            "log more episodes or evaluate on other pairs"
+            f"{len(missing)} pairs were still evaluation pairs after 100 attempts: log more episodes, or evaluate on "
+            "other pairs"
         )
 
     def _log_row(self, position: np.ndarray) -> np.ndarray:
@@ -159,22 +160,43 @@ class _Rows:
 
 
 def _nothing_left(logs: Logs, exclusion: Exclusion, held_out: int) -> str:
-    """What became of all episodes, and what to do about it."""
     names = ", ".join(repr(chosen.name) for chosen in exclusion.sets)
-    took = {
+    unused = {
         "too short": int((logs.lengths < 2).sum()),
         f"excluded, as they hold a start or goal of {names}": len(exclusion.episodes),
         "held out": held_out,
     }
-    told = ", ".join(f"{count} {why}" for why, count in took.items() if count)
+    reasons = ", ".join(f"{count} {why}" for why, count in unused.items() if count)
     less = ", or exclude less" if len(exclusion.episodes) else ""
-    return f"of {len(logs)} episodes none is left to pair ({told}): log more episodes{less}"
+    return f"none of {len(logs)} episodes can be paired ({reasons}): log more episodes{less}"
 
 
 def _require_settings(sampling: str, max_gap: int | None, rows: int | None, logged: int) -> None:
     if sampling not in SAMPLERS:
         raise ReachcostError(f"unknown pair sampling {sampling!r}: choose one of {', '.join(SAMPLERS)}")
     if max_gap is not None and (max_gap < 1 or sampling != "balanced" or rows is not None):
-        raise ReachcostError(f"max_gap {max_gap} limits balanced pairs of all rows: make it positive, without rows=")
+        raise ReachcostError(f"max_gap is {max_gap}: give 1 or more, with balanced sampling and without rows=")
     if rows is not None and not 2 <= rows <= logged:
-        raise ReachcostError(f"cannot pair {rows} rows of {logged}: ask for two or more, and no more than are logged")
+        raise ReachcostError(f"rows is {rows}, of {logged} logged: give 2 or more, at most all")
+
+
+def directed(pairs: AnyPairs) -> AnyPairs:
+    """The same temporal pairs with the earlier row first, so that gaps are from a state to a goal.
+
+    >>> from reachcost import encode_logs, make_task
+    >>> from reachcost.tasks import ExactTopoNav
+    >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(50))
+    >>> train = directed(TemporalPairs(latents, count=1000, validation=100)).train
+    >>> bool((train.first < train.second).all())
+    True
+    """
+    ordered, sample = copy.copy(pairs), pairs._sample
+    ordered.train, ordered.validation = forward(pairs.train), forward(pairs.validation)
+    ordered._sample = lambda epoch: forward(sample(epoch))
+    ordered.record = {**pairs.record, "directed": True}
+    return ordered
+
+
+def forward(pairs: PairSet) -> PairSet:
+    """Pairs of rows of one episode, with the earlier row first."""
+    return PairSet(torch.minimum(pairs.first, pairs.second), torch.maximum(pairs.first, pairs.second), pairs.gap)

@@ -1,30 +1,24 @@
-"""Training a head on reachability within budgets: pairs of one episode arrive when they did, others never did."""
+"""Training a head on reachability within budgets of steps, with pairs of other episodes as never reached."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from reachcost.core.arrays import row_reader
-from reachcost.core.devices import choose_device, device_of
-from reachcost.core.parallel import one_thread
 from reachcost.core.progress import Progress, as_progress
-from reachcost.core.seeding import generator, torch_seed
-from reachcost.data.evaluation import EvaluationSet
+from reachcost.core.seeding import generator
+from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, require_numbers, require_type
-from reachcost.fitting.loop import chosen, train
+from reachcost.fitting.loop import train_on_pairs
 from reachcost.fitting.repair import HOLDOUT
 from reachcost.heads.budget import BudgetHead
-from reachcost.labels.directed import directed
 from reachcost.labels.pairs import Pairs, PairSet
-from reachcost.labels.temporal import TemporalPairs
+from reachcost.labels.temporal import TemporalPairs, directed
 from reachcost.protocols import WorldModel
 
 
@@ -33,21 +27,21 @@ class BudgetRecipe:
     """How a head of reachability within budgets is built and trained."""
 
     budgets: int = 20
-    """Number of budgets, evenly up to the longest."""
+    """Number of budgets, evenly spaced up to the longest."""
     longest: int | None = None
-    """Steps of the largest budget; by default those of the longest episode."""
+    """Steps of the largest budget; None for those of the longest episode."""
     unrelated: float = 0.05
-    """Share of pairs of different episodes, which are taken never to arrive."""
+    """Share of pairs of different episodes, which count as never reached."""
     directed: bool = True
-    """Learn the way there alone; else what was reached is taken to lead back in as many steps."""
+    """Learn the logged direction alone; otherwise the return path counts as equally long."""
     hidden: int = 256
     """Width of the two hidden layers."""
     epochs: int = 8
-    """Passes over the training pairs, fresh ones each."""
+    """Passes over fresh training pairs."""
     batch_size: int = 256
     """Pairs per update."""
     learning_rate: float = 1e-3
-    """Peak of the AdamW learning rate."""
+    """Maximum of the AdamW learning rate."""
     weight_decay: float = 1e-4
     """AdamW weight decay."""
     schedule: Literal["constant", "one-cycle"] = "one-cycle"
@@ -70,10 +64,10 @@ class BudgetRecipe:
 
 
 class ReachedPairs(Pairs):
-    """Temporal pairs, some of them with the second row of another pair instead, of another episode.
+    """Temporal pairs, some of them with the second row replaced by a row of another episode.
 
-    The gap of those is infinite: nobody is known to have arrived there. Rows are those of the temporal pairs, so what
-    these keep apart, episodes that are held out or excluded, stays apart.
+    The gap of the replaced pairs is infinite, as they were never reached. All rows are those of the temporal pairs, so
+    episodes that are held out or excluded stay apart.
 
     Args:
         latents: Encoded logs.
@@ -114,27 +108,27 @@ def fit_budget(
     model: WorldModel,
     logs: Logs,
     *,
-    exclude: EvaluationSet | Sequence[EvaluationSet] | None = None,
+    exclude: EvaluationSets = None,
     pairs: int = 100_000,
     recipe: BudgetRecipe | None = None,
     seed: int = 0,
     device: str = "auto",
     progress: Progress | bool | None = None,
 ) -> BudgetHead:
-    """Learn from logs how probably a latent is reached from another within budgets; `HeadCost(head)` is the cost.
+    """Train a head on the probability of reaching a latent within budgets; `HeadCost(head)` is the terminal cost.
 
-    A time that was logged arrives within every larger budget, and is taken not to within smaller ones. Episodes that
-    are held out choose the epoch. Deterministic from its seed.
+    A logged time counts as reached within every budget of at least that many steps, and not within smaller ones.
+    Held-out episodes select the epoch. Deterministic given the seed.
 
     Args:
         model: The world model.
-        logs: What it encodes.
-        exclude: Evaluation sets to keep out of training, as for `TemporalPairs`; the record proves it.
+        logs: Logs that the model can encode.
+        exclude: Evaluation sets to keep out of training, as for `TemporalPairs`.
         pairs: Training pairs of an epoch.
-        recipe: How the head is built and trained; by default ours.
+        recipe: How the head is built and trained; None for the defaults.
         seed: Seed of pairs, weights and batches.
-        device: Where it is trained; `auto` is a GPU if there is one. The head that is returned is on the processor.
-        progress: True shows how far it is.
+        device: Device for training; `auto` is a GPU if there is one. The returned head is on the CPU.
+        progress: True shows progress.
 
     >>> from reachcost import make_task
     >>> from reachcost.tasks import ExactTopoNav
@@ -150,28 +144,15 @@ def fit_budget(
     recipe, progress = recipe or BudgetRecipe(), as_progress(progress)
     latents = encode_logs(model, logs, progress=progress)
     temporal = TemporalPairs(latents, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed)
-    drawn = ReachedPairs(latents, directed(temporal) if recipe.directed else temporal, recipe.unrelated)
-    read = row_reader(latents.values)
-
-    def losses(first: Tensor, second: Tensor, gap: Tensor) -> Tensor:
-        device = device_of(head)
-        return head.losses(read(first).to(device), read(second).to(device), gap.to(device))
-
-    def columns(reached: PairSet) -> tuple[Tensor, Tensor, Tensor]:
-        return reached.first, reached.second, reached.gap
-
+    reached = ReachedPairs(latents, directed(temporal) if recipe.directed else temporal, recipe.unrelated)
     progress.step("head")
-    with one_thread(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(torch_seed(seed, "budget-head"))
-        head = recipe.build(latents).to(choose_device(device))
-        curve = train(
-            head,
-            recipe,
-            lambda epoch: columns(drawn.epoch(epoch)),
-            losses,
-            lambda: {"validation_loss": losses(*columns(drawn.validation)).mean().item()},
-            progress,
-        )
-        head.cpu()
-    head.record = {"recipe": asdict(recipe), "seed": seed, "pairs": drawn.record, **chosen(curve), "curve": curve}
-    return head.eval().requires_grad_(False)
+    return train_on_pairs(
+        "budget-head",
+        lambda: recipe.build(latents),
+        recipe,
+        reached,
+        lambda sampled: sampled.gap,
+        seed=seed,
+        device=device,
+        progress=progress,
+    )

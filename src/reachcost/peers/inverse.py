@@ -1,32 +1,26 @@
-"""Training a goal-conditioned inverse dynamics model: every logged row was on its way to all later rows."""
+"""Training a goal-conditioned inverse dynamics model: all later rows of an episode are goals of a logged row."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.core.arrays import row_reader
-from reachcost.core.devices import choose_device, device_of
-from reachcost.core.parallel import one_thread
 from reachcost.core.progress import Progress, as_progress
-from reachcost.core.seeding import torch_seed
 from reachcost.data.actions import ActionBlocks, blocks_of, discrete_actions
-from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs, require_logs
 from reachcost.data.models import name_of, require_model
 from reachcost.errors import ReachcostError, require_numbers, require_type
-from reachcost.fitting.loop import chosen, train
+from reachcost.fitting.loop import train_on_pairs
 from reachcost.fitting.repair import HOLDOUT
 from reachcost.heads.inverse import InverseDynamics
-from reachcost.labels.directed import directed
 from reachcost.labels.pairs import PairSet
-from reachcost.labels.temporal import TemporalPairs
+from reachcost.labels.temporal import TemporalPairs, directed
 from reachcost.protocols import WorldModel
 
 
@@ -37,13 +31,13 @@ class InverseRecipe:
     hidden: int = 256
     """Width of the hidden layers."""
     layers: int = 3
-    """Hidden layers."""
+    """Number of hidden layers."""
     epochs: int = 8
-    """Passes over the training pairs, fresh ones each."""
+    """Passes over fresh training pairs."""
     batch_size: int = 256
     """Pairs per update."""
     learning_rate: float = 3e-3
-    """Peak of the AdamW learning rate."""
+    """Maximum of the AdamW learning rate."""
     weight_decay: float = 1e-4
     """AdamW weight decay."""
     schedule: Literal["constant", "one-cycle"] = "one-cycle"
@@ -60,27 +54,27 @@ def fit_inverse(
     model: WorldModel,
     logs: Logs,
     *,
-    exclude: EvaluationSet | Sequence[EvaluationSet] | None = None,
+    exclude: EvaluationSets = None,
     pairs: int = 100_000,
     recipe: InverseRecipe | None = None,
     seed: int = 0,
     device: str = "auto",
     progress: Progress | bool | None = None,
 ) -> InverseDynamics:
-    """Learn from logs which action block leads from one latent to another; `InversePolicy(network)` acts by it.
+    """Train a network on the logged action block between two latents; `InversePolicy(network)` is the policy.
 
-    It learns from temporal pairs in the order of time; what a block does after arriving does not count. Episodes that
-    are held out choose the epoch. Deterministic from its seed.
+    It is trained on temporal pairs in the order of time. Actions of a block after the goal do not count. Held-out
+    episodes select the epoch. Deterministic given the seed.
 
     Args:
-        model: The world model; blocks are those of its `actions`, without which actions are discrete.
-        logs: What it encodes, with their column `action`.
-        exclude: Evaluation sets to keep out of training, as for `TemporalPairs`; the record proves it.
+        model: The world model; its `actions` define the blocks, and without them actions are discrete.
+        logs: Logs that the model can encode, with the column `action`.
+        exclude: Evaluation sets to keep out of training, as for `TemporalPairs`.
         pairs: Training pairs of an epoch.
-        recipe: How the network is built and trained; by default ours.
+        recipe: How the network is built and trained; None for the defaults.
         seed: Seed of pairs, weights and batches.
-        device: Where it is trained; `auto` is a GPU if there is one. The network that is returned is on the processor.
-        progress: True shows how far it is.
+        device: Device for training; `auto` is a GPU if there is one. The returned network is on the CPU.
+        progress: True shows progress.
 
     >>> from reachcost import make_task
     >>> from reachcost.tasks import ExactTopoNav
@@ -96,44 +90,29 @@ def fit_inverse(
     recipe, progress = recipe or InverseRecipe(), as_progress(progress)
     logged = TakenActions.of(model, logs)
     latents = encode_logs(model, logs, progress=progress)
-    drawn = directed(TemporalPairs(latents, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed))
-    read = row_reader(latents.values)
-
-    def losses(first: Tensor, second: Tensor, taken: Tensor) -> Tensor:
-        device = device_of(network)
-        return network.losses(read(first).to(device), read(second).to(device), taken.to(device))
-
-    def columns(chosen_pairs: PairSet) -> tuple[Tensor, Tensor, Tensor]:
-        return chosen_pairs.first, chosen_pairs.second, logged.between(chosen_pairs)
-
+    forward = directed(TemporalPairs(latents, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed))
+    size, discrete = latents.values.shape[1], logged.blocks is None
     progress.step("inverse dynamics")
-    with one_thread(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(torch_seed(seed, "inverse-dynamics"))
-        network = InverseDynamics(
-            latents.values.shape[1], logged.outputs, logged.blocks is None, recipe.hidden, recipe.layers
-        ).to(choose_device(device))
-        unseen = columns(drawn.validation)
-        curve = train(
-            network,
-            recipe,
-            lambda epoch: columns(drawn.epoch(epoch)),
-            losses,
-            lambda: {"validation_loss": losses(*unseen).mean().item()},
-            progress,
-        )
-        network.cpu()
-    network.record = {"recipe": asdict(recipe), "seed": seed, "pairs": drawn.record, **chosen(curve), "curve": curve}
-    return network.eval().requires_grad_(False)
+    return train_on_pairs(
+        "inverse-dynamics",
+        lambda: InverseDynamics(size, logged.outputs, discrete, recipe.hidden, recipe.layers),
+        recipe,
+        forward,
+        logged.between,
+        seed=seed,
+        device=device,
+        progress=progress,
+    )
 
 
 @dataclass(frozen=True)
 class TakenActions:
-    """What was done in logs, as a world model takes it.
+    """The logged actions in the form that a world model takes.
 
     Attributes:
         actions: The action of each row [R, a].
-        blocks: How blocks stand for them; None where they are discrete.
-        outputs: Numbers of a block, or discrete actions that were taken.
+        blocks: Action blocks of the model; None for discrete actions.
+        outputs: Number of values of a block, or of discrete actions.
     """
 
     actions: np.ndarray
@@ -142,11 +121,11 @@ class TakenActions:
 
     @classmethod
     def of(cls, model: WorldModel, logs: Logs) -> TakenActions:
-        """The actions of logs, once they are found to be those of the model."""
+        """The actions of logs, after a check that they are actions of the model."""
         require_model(model)
         require_logs(logs)
         if "action" not in logs.columns:
-            raise ReachcostError("these logs have no column 'action': inverse dynamics learns from actions, log them")
+            raise ReachcostError("these logs have no column 'action': log the actions")
         actions, blocks = np.asarray(logs.columns["action"]), blocks_of(model)
         if blocks is not None:
             if actions.shape[1:] != (len(blocks.mean),):
@@ -163,9 +142,9 @@ class TakenActions:
         return cls(actions, None, discrete_actions(model, logs) or 0)
 
     def between(self, pairs: PairSet) -> Tensor:
-        """What was done from the first to the second rows of pairs, the earlier ones first.
+        """The actions from the first to the second rows of pairs, with the earlier row first.
 
-        Blocks [P, A], with NaN after the second row, as what comes then leads elsewhere; or discrete actions int64 [P].
+        Blocks [P, A] with NaN from the second row on, or discrete actions int64 [P].
         """
         first = pairs.first.numpy()
         if self.blocks is None:

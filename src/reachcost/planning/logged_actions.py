@@ -15,7 +15,8 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.labels.pairs import exclude_from, require_latents
+from reachcost.labels.exclusion import Exclusion
+from reachcost.labels.pairs import require_latents
 from reachcost.planning.planner import lowest
 from reachcost.protocols import TerminalCost
 
@@ -54,7 +55,7 @@ class LoggedActions:
         logs, self._length = latents.logs, 1 if discrete else blocks.length
         actions = _actions(logs, blocks)
         sources = exclude is not None and exclude.source_episodes is not None
-        banned = exclude_from(logs, exclude if sources else None).episodes
+        banned = Exclusion(logs, exclude if sources else None).episodes
         episode = logs.episode_of(np.arange(logs.rows))
         step = np.arange(logs.rows) - logs.offsets[episode]
         self._rows = np.flatnonzero((step % self._length == 0) & ~np.isin(episode, banned))

@@ -14,8 +14,7 @@ from reachcost.audits.subject import Subject, once
 from reachcost.costs.checks import score
 from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.errors import ReachcostError
-from reachcost.fitting.logged_audit import TooFewGoals, logged_audit, logged_pools
-from reachcost.fitting.pools import some_episodes
+from reachcost.fitting.logged_audit import TooFewGoals, logged_audit, logged_pools, some_episodes
 from reachcost.fitting.repair import repair_latents
 from reachcost.heads.recipe import Recipe
 from reachcost.results.ranking import rank_bounds
