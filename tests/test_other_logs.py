@@ -102,7 +102,7 @@ def test_states_alone_are_drawn_when_read(tmp_path: Path) -> None:
         ),
         (
             {"observations": STATES, "episode_idx": np.tile([0, 1], 4)},
-            "its rows are not episode after episode, as numbers in episode_idx come again: sort the rows by episode",
+            "its rows are not episode after episode, as numbers in episode_idx repeat",
         ),
         ({"observations": STATES, "terminals": np.zeros(8)}, "terminals mark no row"),
         ({"observations": STATES, "terminals": ENDS[1:]}, "terminals has 7 values for 8 rows"),
@@ -114,9 +114,9 @@ def test_states_alone_are_drawn_when_read(tmp_path: Path) -> None:
         ({"observations": np.array([{}] * 8), "lengths": LENGTHS}, "holds Python objects, which could run code"),
         ({"state": STATES.reshape(2, 4, 2), "lengths": [3, 5]}, r"2 episodes of up to 4 rows, but lengths"),
         ({"state": STATES.reshape(2, 4, 2), "action": ACTIONS}, r"action is \(8, 1\), but state has 2 episodes"),
-        ({"episode_0/state": STATES, "rest": STATES}, "'rest' stands beside columns of single episodes"),
+        ({"episode_0/state": STATES, "rest": STATES}, "'rest' belongs to no episode"),
         ({"episode_0/state": STATES, "episode_00/state": STATES}, "episode 0 has 'state' twice"),
-        ({"episode_0/state": STATES, f"episode_{'9' * 5000}/state": STATES}, "stands beside columns of single"),
+        ({"episode_0/state": STATES, f"episode_{'9' * 5000}/state": STATES}, "belongs to no episode"),
         ({"state": STATES, "lengths": LENGTHS, "ep_len": LENGTHS}, "lengths and ep_len, which mean the same"),
         ({"state": STATES.reshape(2, 4, 2), "lengths": [3, 4], "ep_len": [4, 3]}, "lengths and ep_len, which mean"),
     ],
@@ -140,7 +140,7 @@ def test_loading_runs_no_code(tmp_path: Path) -> None:
 def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
     whole = npz(tmp_path, state=STATES, lengths=LENGTHS)
     (tmp_path / "half.npz").write_bytes(whole.read_bytes()[:200])
-    with pytest.raises(ReachcostError, match=r"\(npz\) is not a whole file of arrays"):
+    with pytest.raises(ReachcostError, match=r"\(npz\) is not a complete file"):
         open_logs(tmp_path / "half.npz")
     (tmp_path / "logs.pkl").write_bytes(pickle.dumps([1]))
     with pytest.raises(ReachcostError, match=r"is not a whole HDF5 file .* or give one of stable-worldmodel"):
@@ -338,7 +338,7 @@ def seen_twice(file: h5py.File) -> None:
     ("change", "message"),
     [
         (lattice, r"\(Minari\): episode_0: observations\.left.*right is the same group as another: write each"),
-        (same_episode, r"\(Minari\): episode_2 is the same group as another: write each of them by itself"),
+        (same_episode, r"\(Minari\): episode_2 is the same group as another: write each"),
         (nothing_seen, r"\(Minari\): episode_1 has no observations: collect it again"),
         (remove("episode_1/actions"), r"\(Minari\): episode_1 has no actions"),
         (nothing_done, r"\(Minari\): episode_1 has no actions: collect it again"),
@@ -351,7 +351,7 @@ def seen_twice(file: h5py.File) -> None:
         (lambda file: file.create_dataset("note", data="mine"), r"\(Minari\): 'note' is not the name of an episode"),
         (seen_twice, r"\(Minari\): episode_0 has 'state' twice, also as 'episode_0/observations/state'"),
         (remove("episode_1/rewards"), "episode 1 and episode 0 differ in reward"),
-        (second_episode("actions", ACTIONS[:2]), "action of episode 1 has 2 rows beside 5 states"),
+        (second_episode("actions", ACTIONS[:2]), "action of episode 1 has 2 rows for 5 states"),
         (second_episode("observations", STATES[:5, :1]), r"state is \(1,\) a row in episode 1 and \(2,\) in episode 0"),
         (second_episode("observations", STATES[:1]), "episode 1 has 1 row, 1 of 2 have fewer than two"),
         (second_episode("observations", STATES[:5] + np.inf), "state is not finite in 5 rows"),
@@ -402,10 +402,10 @@ def test_logs_from_a_list_of_episodes() -> None:
         (lambda e: [e[0], {"state": STATES}], "episode 1 and episode 0 differ in action, pixels"),
         (lambda e: [{"action": ACTIONS}], "episode 0 has neither 'state' nor 'pixels', only"),
         (lambda e: [e[0], {**e[1], "pixels": FRAMES[:5, :3]}], "scale frames to one size"),
-        (lambda e: [e[0], {**e[1], "pixels": FRAMES[:3]}], "pixels of episode 1 has 3 rows beside 5 states"),
+        (lambda e: [e[0], {**e[1], "pixels": FRAMES[:3]}], "pixels of episode 1 has 3 rows for 5 states"),
         (lambda e: [{"state": STATES[:1]}], "episode 0 has 1 row"),
         (lambda e: [{"state": STATES * np.nan}], "state is not finite in 8 rows, first in step 0 of episode 0"),
-        (lambda e: [{"state": [[1.0], [1.0, 2.0]]}], "is no array of rows of one shape"),
+        (lambda e: [{"state": [[1.0], [1.0, 2.0]]}], "is not an array"),
         (lambda e: [{"state": STATES, "obs": STATES}], "has 'state' twice, also as 'obs'"),
         (lambda e: [{"pixels": FRAMES / 255}], "they must be uint8"),
     ],

@@ -1,4 +1,4 @@
-"""Columns of logs in other formats: their names, where episodes end, and checks of shapes and values."""
+"""Columns of logs in any format: their names, where episodes end, and checks of shapes and values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from reachcost.errors import ReachcostError
 
 WORLD_COLUMN = "world_idx"
-"""Column that tells rows of different worlds apart, in logs of several: what stands still differs between them."""
+"""Column with the number of the world (layout) of each row, in logs of several worlds."""
 STATES = ("state", "states", "observation", "observations", "obs")
 NAMES = {
     **dict.fromkeys(STATES, "state"),
@@ -19,10 +19,19 @@ NAMES = {
     "rewards": "reward",
     **dict.fromkeys(("image", "images", "frames"), "pixels"),
 }
+"""Stored names of columns, and ours."""
+VECTORS = ("state", "action", "proprio")
+"""Columns whose rows are vectors of numbers."""
+LENGTHS = ("lengths", "ep_len", "episode_lengths")
+ENDS = ("terminals", "timeouts", "terminations", "truncations", "dones")
+"""Flags of the last row of an episode; one of them is enough."""
+EPISODE_NUMBERS = ("episode_idx", "ep_idx")
+BOOKKEEPING = (*LENGTHS, *ENDS, *EPISODE_NUMBERS)
+"""Names of what tells where episodes end."""
 
 
 def column_name(stored: str, values: Any) -> str:
-    """Our name of a column; what is called an observation and looks like frames is `pixels`.
+    """Our name of a column; an observation that looks like frames is `pixels`.
 
     >>> column_name("observations", np.zeros((5, 4))), column_name("obs", np.zeros((5, 8, 8, 3), np.uint8))
     ('state', 'pixels')
@@ -32,91 +41,86 @@ def column_name(stored: str, values: Any) -> str:
 
 
 def as_column(name: str, values: np.ndarray) -> np.ndarray:
-    """One number a row is a column of size one where rows are vectors.
-
-    >>> as_column("action", np.array([2, 0, 1])).shape
-    (3, 1)
-    """
+    """States and actions [R] as vectors of one number [R, 1]; other columns as they are."""
     return values[:, None] if name in ("state", "action") and values.ndim == 1 else values
 
 
-VECTORS = ("state", "action", "proprio")
-"""Columns whose rows are vectors of numbers."""
-
-
 def add_column(where: str, columns: dict[str, Any], name: str, values: Any, stored: str) -> None:
-    """Add a column by its name; refuse a name that is there already, which would drop one of the two."""
+    """Add a column; raises an error if another column has its name."""
     if name in columns:
         raise ReachcostError(f"{where} has {name!r} twice, also as {stored!r}: leave out one")
     columns[name] = values
 
 
 def require_width(where: str | Path, columns: Mapping[str, Any]) -> None:
-    """Refuse vectors and frames without a single value."""
+    """Raise an error for vectors and frames without a single value."""
     for name in (*VECTORS, "pixels"):
-        if name in columns and 0 in np.shape(columns[name])[1:]:
-            shape = np.shape(columns[name])
+        if name in columns and 0 in (shape := np.shape(columns[name]))[1:]:
             raise ReachcostError(f"{where}: {name} is {shape}, so its rows are empty: write at least one value per row")
 
 
-def require_columns(where: str | Path, columns: Mapping[str, Any], lengths: np.ndarray, offsets: np.ndarray) -> None:
-    """Refuse columns of the wrong kind or shape, and values that are not finite."""
+def require_columns(where: str | Path, columns: Mapping[str, Any], lengths: np.ndarray) -> None:
+    """Raise an error for columns of the wrong type or shape, and for values that are not finite."""
     if "state" not in columns and "pixels" not in columns:
         raise ReachcostError(f"{where} has neither `state` (or `pos_agent`) nor `pixels`, only {sorted(columns)}")
     require_width(where, columns)
+    offsets = np.cumsum(lengths) - lengths
     for name in VECTORS:
         if name in columns and (columns[name].ndim != 2 or columns[name].dtype.kind not in "fiu"):
-            kind, shape = columns[name].dtype, columns[name].shape
-            raise ReachcostError(f"{where}: {name} is {kind} {shape}: it must be numbers [rows, size]")
+            dtype, shape = columns[name].dtype, columns[name].shape
+            raise ReachcostError(f"{where}: {name} is {dtype} {shape}: it must be numbers [rows, size]")
     if "pixels" in columns:
-        kind, shape = columns["pixels"].dtype, columns["pixels"].shape
-        if len(shape) != 4 or kind != np.uint8 or shape[-1] not in (1, 3):
+        dtype, shape = columns["pixels"].dtype, columns["pixels"].shape
+        if len(shape) != 4 or dtype != np.uint8 or shape[-1] not in (1, 3):
             raise ReachcostError(
-                f"{where}: pixels are {kind} {shape}: they must be uint8 [rows, height, width, 1 or 3]"
+                f"{where}: pixels are {dtype} {shape}: they must be uint8 [rows, height, width, 1 or 3]"
             )
-    if "episode_idx" in columns and columns["episode_idx"].dtype.kind not in "biuf":
-        raise ReachcostError(f"{where}: episode_idx holds {columns['episode_idx'].dtype}: give numbers")
-    if "episode_idx" in columns and (np.diff(columns["episode_idx"].ravel())[offsets[1:] - 1] == 0).any():
-        raise ReachcostError(f"{where}: episode_idx does not change where ep_offset begins an episode: one is wrong")
+    if "episode_idx" in columns:
+        numbers = columns["episode_idx"]
+        if numbers.dtype.kind not in "biuf":
+            raise ReachcostError(f"{where}: episode_idx holds {numbers.dtype}: give numbers")
+        if (np.diff(numbers.ravel())[offsets[1:] - 1] == 0).any():
+            raise ReachcostError(
+                f"{where}: episode_idx does not change where ep_offset begins an episode: one is wrong"
+            )
     inside = np.ones(int(lengths.sum()), bool)
-    inside[offsets + lengths - 1] = False  # the last action of an episode leads nowhere and may be anything
+    inside[offsets + lengths - 1] = False  # the last action of an episode is never used and may be anything
     for name in VECTORS:
-        if name in columns:
-            bad = ~np.isfinite(columns[name]).all(1) & (inside if name == "action" else True)
-            if bad.any():
-                row = int(np.flatnonzero(bad)[0])
-                episode = int(np.searchsorted(offsets, row, side="right")) - 1
-                raise ReachcostError(
-                    f"{where}: {name} is not finite in {int(bad.sum())} rows, first in step {row - offsets[episode]} "
-                    f"of episode {episode}: drop those episodes before using the file"
-                )
+        if name not in columns:
+            continue
+        bad = np.flatnonzero(~np.isfinite(columns[name]).all(1) & (inside if name == "action" else True))
+        if len(bad):
+            episode = int(np.searchsorted(offsets, bad[0], side="right")) - 1
+            raise ReachcostError(
+                f"{where}: {name} is not finite in {len(bad)} rows, first in step {bad[0] - offsets[episode]} "
+                f"of episode {episode}: drop those episodes before using the file"
+            )
 
 
 def require_steps(where: str, lengths: np.ndarray) -> None:
-    """Refuse episodes in which nothing happens."""
+    """Raise an error for episodes without a step."""
     if not len(lengths):
         raise ReachcostError(f"{where}: there are no episodes, log some first")
-    if (lengths < 2).any():
-        episode = int(np.flatnonzero(lengths < 2)[0])
+    short = np.flatnonzero(lengths < 2)
+    if len(short):
+        rows = f"{lengths[short[0]]} row{'s' if lengths[short[0]] != 1 else ''}"
         raise ReachcostError(
-            f"{where}: episode {episode} has {lengths[episode]} row{'s' if lengths[episode] != 1 else ''}, "
-            f"{int((lengths < 2).sum())} of {len(lengths)} have fewer than two: leave them out, nothing happens in them"
+            f"{where}: episode {short[0]} has {rows}, {len(short)} of {len(lengths)} have fewer than two: leave them "
+            "out, nothing happens in them"
         )
 
 
 def join_episodes(where: str, episodes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Columns [R, ...] and lengths [E] of episodes, each a mapping of columns [rows, ...], once they fit together.
+    """Columns [R, ...] and lengths [E] of episodes, each a mapping of columns [rows, ...].
 
-    What is logged per step (actions, rewards) may have one row less than the states between them. It is filled up: the
-    last action of an episode leads nowhere.
+    What is logged per step (actions, rewards) may have one row less than the states between them. It is padded, since
+    the last action of an episode is never used.
 
     >>> episode = {"observations": np.zeros((3, 4)), "actions": np.ones((2, 1))}
     >>> columns, lengths = join_episodes("mine", [episode, episode])
     >>> columns["state"].shape, columns["action"].ravel().tolist(), lengths.tolist()
     ((6, 4), [1.0, 1.0, nan, 1.0, 1.0, nan], [3, 3])
     """
-    if not episodes:
-        raise ReachcostError(f"{where}: there are no episodes, log some first")
     named = [_named(where, number, episode) for number, episode in enumerate(episodes)]
     lengths = np.array([_rows(where, number, episode) for number, episode in enumerate(named)], np.int64)
     require_steps(where, lengths)
@@ -125,20 +129,19 @@ def join_episodes(where: str, episodes: Sequence[Mapping[str, Any]]) -> tuple[di
         parts = []
         for number, (episode, rows) in enumerate(zip(named, lengths.tolist(), strict=True)):
             if episode.keys() != named[0].keys():
-                missing = sorted(episode.keys() ^ named[0].keys())
+                missing = ", ".join(sorted(episode.keys() ^ named[0].keys()))
                 raise ReachcostError(
-                    f"{where}: episode {number} and episode 0 differ in {', '.join(missing)}: give every episode the "
-                    "same columns"
+                    f"{where}: episode {number} and episode 0 differ in {missing}: give every episode the same columns"
                 )
             require_same(where, name, number, episode[name].shape[1:], named[0][name].shape[1:])
-            parts.append(_filled(where, name, number, episode[name], rows))
+            parts.append(_padded(where, name, number, episode[name], rows))
         columns[name] = np.concatenate(parts)
-    require_columns(where, columns, lengths, np.cumsum(lengths) - lengths)
+    require_columns(where, columns, lengths)
     return columns, lengths
 
 
 def require_same(where: str, name: str, number: int, shape: tuple[int, ...], first: tuple[int, ...]) -> None:
-    """Refuse an episode whose rows have another shape than those of the first."""
+    """Raise an error for an episode whose rows have another shape than those of the first."""
     if shape != first:
         remedy = "scale frames to one size" if name == "pixels" else "log the same numbers in every row"
         raise ReachcostError(f"{where}: {name} is {shape} a row in episode {number} and {first} in episode 0: {remedy}")
@@ -152,56 +155,45 @@ def _named(where: str, number: int, episode: Mapping[str, Any]) -> dict[str, np.
         )
     columns: dict[str, np.ndarray] = {}
     for stored, values in episode.items():
-        array = _array(where, number, stored, values)
+        try:
+            array = np.asarray(values)
+        except ValueError:  # rows of several shapes
+            array = np.empty(0, object)
+        if array.ndim == 0 or array.dtype.kind == "O":
+            raise ReachcostError(
+                f"{where}: {stored!r} of episode {number} is not an array: stack one value of the same shape per step"
+            )
         name = column_name(stored, array)
         add_column(f"{where}: episode {number}", columns, name, as_column(name, array), stored)
     return columns
 
 
-def _array(where: str, number: int, name: str, values: Any) -> np.ndarray:
-    try:
-        array = np.asarray(values)
-    except ValueError:  # rows of several shapes
-        array = np.empty(0, object)
-    if array.ndim == 0 or array.dtype.kind == "O":
-        raise ReachcostError(
-            f"{where}: {name!r} of episode {number} is no array of rows of one shape: stack one value per step"
-        )
-    return array
-
-
 def _rows(where: str, number: int, episode: Mapping[str, np.ndarray]) -> int:
-    for name in ("state", "pixels"):
-        if name in episode:
-            return len(episode[name])
-    raise ReachcostError(
-        f"{where}: episode {number} has neither 'state' nor 'pixels', only {sorted(episode)}: name one of them so"
-    )
+    main = next((name for name in ("state", "pixels") if name in episode), None)
+    if main is None:
+        raise ReachcostError(
+            f"{where}: episode {number} has neither 'state' nor 'pixels', only {sorted(episode)}: rename one of them"
+        )
+    return len(episode[main])
 
 
-def _filled(where: str, name: str, number: int, values: np.ndarray, rows: int) -> np.ndarray:
+def _padded(where: str, name: str, number: int, values: np.ndarray, rows: int) -> np.ndarray:
     if len(values) == rows:
         return values
     if len(values) != rows - 1 or name in ("state", "pixels"):
         raise ReachcostError(
-            f"{where}: {name} of episode {number} has {len(values)} rows beside {rows} states: give one row per state, "
+            f"{where}: {name} of episode {number} has {len(values)} rows for {rows} states: give one row per state, "
             "or one less for what happens between them"
         )
-    # Zero where there is no NaN: actions that are indices.
-    nothing = np.full((1, *values.shape[1:]), np.nan if values.dtype.kind == "f" else 0, values.dtype)
-    return np.concatenate([values, nothing])
-
-
-LENGTHS = ("lengths", "ep_len", "episode_lengths")
-ENDS = ("terminals", "timeouts", "terminations", "truncations", "dones")
-"""Flags of the last row of an episode; one of them is enough."""
-EPISODE_NUMBERS = ("episode_idx", "ep_idx")
+    # Actions that are indices have no NaN: they are padded with 0.
+    padding = np.full((1, *values.shape[1:]), np.nan if values.dtype.kind == "f" else 0, values.dtype)
+    return np.concatenate([values, padding])
 
 
 def episode_lengths(where: str, bookkeeping: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
     """Rows of each episode [E], from their lengths, or from flags at their ends and numbers of episodes.
 
-    Rows behind the last flag are an episode that was still running. Flags and numbers beside lengths must agree.
+    Rows after the last flag are an episode that was still running. Flags and numbers must agree with lengths.
 
     >>> episode_lengths("mine", {"terminals": np.array([0, 0, 1, 0, 1, 0, 0])}, rows=7).tolist()
     [3, 2, 2]
@@ -212,25 +204,25 @@ def episode_lengths(where: str, bookkeeping: Mapping[str, np.ndarray], rows: int
             raise ReachcostError(f"{where}: {name} has {values.size} values for {rows} rows: give one per row")
         if values.dtype.kind not in "biuf":
             raise ReachcostError(f"{where}: {name} holds {values.dtype}: give numbers, or true and false")
-    flags = {name: marks[name].ravel().astype(bool) for name in ENDS if name in marks}
+    ends = {name: marks[name].ravel().astype(bool) for name in ENDS if name in marks}
     numbers, known = (only_one(where, bookkeeping, names) for names in (EPISODE_NUMBERS, LENGTHS))
-    changes = {numbers: _changes(where, numbers, marks[numbers].ravel())} if numbers else {}
+    if numbers:
+        ends[numbers] = _changes(where, numbers, marks[numbers].ravel())
     if known:
-        return _given(where, known, bookkeeping[known], rows, {**flags, **changes})
-    if not flags and not changes:
+        return _require_lengths(where, known, bookkeeping[known], rows, ends)
+    if not ends:
         raise ReachcostError(
             f"{where} does not say where its episodes end: add `lengths` [episodes], `terminals` or `timeouts` [rows]"
         )
-    ends = np.logical_or.reduce([*flags.values(), *changes.values()])
-    if not changes and not ends.any():
-        raise ReachcostError(f"{where}: {' and '.join(flags)} mark no row: mark the end of each episode")
-    last = np.flatnonzero(ends)
-    stops = last if len(last) and last[-1] == rows - 1 else np.append(last, rows - 1)
-    return np.diff(stops, prepend=-1)
+    marked = np.logical_or.reduce([*ends.values()])
+    if not numbers and not marked.any():
+        raise ReachcostError(f"{where}: {' and '.join(ends)} mark no row: mark the end of each episode")
+    marked[-1:] = True
+    return np.diff(np.flatnonzero(marked), prepend=-1)
 
 
 def only_one(where: str, bookkeeping: Mapping[str, np.ndarray], names: Sequence[str]) -> str | None:
-    """The name under which something is stored, of several that mean the same; two of them are refused."""
+    """The one of several names for the same thing that is stored; None if none is."""
     found = [name for name in names if name in bookkeeping]
     if len(found) > 1:
         raise ReachcostError(f"{where} has {' and '.join(found)}, which mean the same: leave out one")
@@ -238,18 +230,20 @@ def only_one(where: str, bookkeeping: Mapping[str, np.ndarray], names: Sequence[
 
 
 def _changes(where: str, name: str, numbers: np.ndarray) -> np.ndarray:
-    """Rows after which another number follows, bool [R]; a number that comes again is refused."""
+    """Rows after which the number of the episode changes, bool [R]."""
     changes = np.diff(numbers, append=numbers[-1:]) != 0
     if len(np.unique(numbers)) <= changes.sum():
         raise ReachcostError(
-            f"{where}: its rows are not episode after episode, as numbers in {name} come again: sort the rows by "
-            "episode and step, and number no two episodes alike"
+            f"{where}: its rows are not episode after episode, as numbers in {name} repeat: sort the rows by episode "
+            "and step, and give every episode its own number"
         )
     return changes
 
 
-def _given(where: str, name: str, lengths: np.ndarray, rows: int, ends: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Lengths [E] that add up, and that every other mark of an end [R] agrees with."""
+def _require_lengths(
+    where: str, name: str, lengths: np.ndarray, rows: int, ends: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """Lengths [E]; raises an error unless they add up and every other mark of an end [R] agrees."""
     if lengths.ndim != 1 or lengths.dtype.kind not in "iu":
         raise ReachcostError(f"{where}: {name} is {lengths.dtype} {lengths.shape}: give one whole number per episode")
     if (lengths < 0).any() or (lengths > rows).any():
@@ -270,11 +264,11 @@ def _given(where: str, name: str, lengths: np.ndarray, rows: int, ends: Mapping[
 
 
 def require_rows(where: str, columns: Mapping[str, Any], bookkeeping: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return the lengths [E] of the episodes in columns [R, ...], once columns and lengths fit together."""
+    """The lengths [E] of the episodes in columns [R, ...], after all checks."""
     main = next((name for name in ("state", "pixels") if name in columns), None)
     if main is None:
         others = ", ".join(sorted({*columns, *bookkeeping})) or "nothing"
-        known = ", ".join(f"`{name}`" for name, ours in NAMES.items() if ours == "state")
+        known = ", ".join(f"`{name}`" for name in STATES)
         raise ReachcostError(f"{where} has no states and no frames, only {others[:200]}: name them {known} or `pixels`")
     rows = len(columns[main])
     lengths = episode_lengths(where, bookkeeping, rows)
@@ -284,5 +278,5 @@ def require_rows(where: str, columns: Mapping[str, Any], bookkeeping: Mapping[st
                 f"{where}: {name} has {len(column)} rows but {main} has {rows}: give every column one row per step"
             )
     require_steps(where, lengths)
-    require_columns(where, columns, lengths, np.cumsum(lengths) - lengths)
+    require_columns(where, columns, lengths)
     return lengths

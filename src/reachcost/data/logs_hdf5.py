@@ -1,4 +1,4 @@
-"""Opening and writing logs. HDF5 with `ep_len` and `ep_offset` is the layout of stable-worldmodel and of this module.
+"""Opening and writing logs. HDF5 with `ep_len` and `ep_offset` is the layout of stable-worldmodel and of `write_logs`.
 
 Files hold states alone (pixels are rendered when read) or pixels too (read from disk by slices).
 """
@@ -20,12 +20,12 @@ from reachcost.data.logs_columns import require_columns
 from reachcost.errors import ReachcostError, require_type
 from reachcost.protocols import Observations
 
-BOOKKEEPING = ("ep_len", "ep_offset")
+INDEX = ("ep_len", "ep_offset")
 RENAMED = {"pos_agent": "state", "ep_idx": "episode_idx"}
 """Column names of released files, and ours for the same thing."""
 FRAMES_AT_ONCE = 256
 ZIP = b"PK\x03\x04"
-"""How an `.npz` file begins."""
+"""First bytes of an `.npz` file."""
 LAYOUTS = "stable-worldmodel (ep_len, ep_offset), D4RL (observations, actions), Minari (episode_0, ...) or npz"
 
 
@@ -42,9 +42,9 @@ def write_logs(
     Args:
         logs: What to write.
         path: The file.
-        render: Draws states [N, ...] as uint8 frames [N, height, width, 3]; with it the file also holds `pixels`.
-        overwrite: Replace what is at `path`; otherwise that is refused.
-        progress: True shows how far it is.
+        render: Renders states [N, ...] as uint8 frames [N, height, width, 3]; the file then also holds `pixels`.
+        overwrite: Replace what is at `path`; otherwise that is an error.
+        progress: True shows progress.
     """
     require_logs(logs)
     path = Path(path)
@@ -64,28 +64,23 @@ def _write(logs: Logs, file: NewFile, render: Callable[[np.ndarray], np.ndarray]
     for name, column in columns.items():
         values = column.astype(str) if column.dtype.kind == "S" else column
         file.add(name, values, rows=len(column), sha256=_checksum(name, column))
-    frames = _frames(logs, render)
-    if frames is not None:
-        write = file.add_frames("pixels", logs.rows, frames(slice(0, 1)).shape[1:])
-        for start in progress.track(range(0, logs.rows, FRAMES_AT_ONCE), f"x {FRAMES_AT_ONCE} frames"):
-            some = slice(start, min(start + FRAMES_AT_ONCE, logs.rows))
-            write(some, frames(some))
+    if render is None and "pixels" not in logs.columns:
+        return
+
+    def frames(rows: slice) -> np.ndarray:
+        return logs.columns["pixels"][rows] if render is None else render(logs.columns["state"][rows])
+
+    write = file.add_frames("pixels", logs.rows, frames(slice(0, 1)).shape[1:])
+    for start in progress.track(range(0, logs.rows, FRAMES_AT_ONCE), f"x {FRAMES_AT_ONCE} frames"):
+        rows = slice(start, min(start + FRAMES_AT_ONCE, logs.rows))
+        write(rows, frames(rows))
 
 
 def _checksum(name: str, values: np.ndarray) -> str:
-    """sha256 over a column and its name; text as such, whatever its longest row."""
+    """sha256 over a column and its name; text counts as UTF-8, whatever the width of its dtype."""
     if values.dtype.kind in "US":
         values = np.frombuffer("\0".join(values.astype(str).ravel().tolist()).encode(), np.uint8)
     return fingerprint_arrays(np.array([name]), values)
-
-
-def _frames(logs: Logs, render: Callable[[np.ndarray], np.ndarray] | None) -> Callable[[slice], np.ndarray] | None:
-    """How to get the frames of some rows: drawn, copied from the logs' own pixels, or not at all."""
-    if render is not None:
-        return lambda rows: render(logs.columns["state"][rows])
-    if "pixels" in logs.columns:
-        return lambda rows: logs.columns["pixels"][rows]
-    return None
 
 
 class ColumnOnDisk(OnDisk):
@@ -103,21 +98,21 @@ class ColumnOnDisk(OnDisk):
 
 
 def open_logs(path: str | Path, observe: Callable[[np.ndarray], Observations] | None = None) -> Logs:
-    """Open logs in any layout that `docs/data.md` lists; which one it is, the content tells.
+    """Open logs in any layout that `docs/data.md` lists; the content determines the layout.
 
     HDF5 or a Lance table of stable-worldmodel (the latter needs `pip install 'reachcost[swm]'`), HDF5 in the layout of
     D4RL, a Minari dataset, or an `.npz` file. Names become ours (`observations`: `state`). Small columns are read and
-    checked; frames stay on disk and are read by slices, but for those of `.npz`. Nothing in a file is run.
+    checked; frames stay on disk, except those of `.npz`. Nothing in a file is run.
 
     Args:
         path: The file, or the directory of the table or dataset.
-        observe: Makes missing columns from states, for files of states alone; a task's `observe`.
+        observe: Renders missing columns from states, for files of states alone; a task's `observe`.
     """
+    from reachcost.data.logs_minari import is_d4rl, is_minari, minari_file, read_d4rl, read_minari
+
     require_type(path, str | Path, "path", "give a file, or the directory of a table or dataset")
     path = Path(path)
     if path.is_dir():
-        from reachcost.data.logs_minari import minari_file
-
         inside = minari_file(path)
         if inside is None:
             from reachcost.data.logs_lance import open_lance
@@ -133,7 +128,15 @@ def open_logs(path: str | Path, observe: Callable[[np.ndarray], Observations] | 
 
         return open_npz(path, observe)
     with reading(path, f"give one of {LAYOUTS}") as file:
-        return _reader(path, file)(path, file, observe)
+        if any(name in file for name in INDEX):
+            return _read(path, file, observe)
+        if is_minari(file):
+            return read_minari(path, file, observe)
+        if is_d4rl(file):
+            return read_d4rl(path, file, observe)
+        raise ReachcostError(
+            f"{path} is HDF5 of no known layout, it holds {', '.join(file) or 'nothing'}: give one of {LAYOUTS}"
+        )
 
 
 def _is_zip(path: Path) -> bool:
@@ -144,32 +147,15 @@ def _is_zip(path: Path) -> bool:
         raise ReachcostError(f"{path} cannot be read ({error.strerror}): change its permissions") from error
 
 
-def _reader(path: Path, file: Group) -> Callable[..., Logs]:
-    """What reads a file of this layout."""
-    from reachcost.data.logs_minari import is_d4rl, is_minari, read_d4rl, read_minari
-
-    if any(name in file for name in BOOKKEEPING):
-        return _read
-    if is_minari(file):
-        return read_minari
-    if is_d4rl(file):
-        return read_d4rl
-    raise ReachcostError(
-        f"{path} is HDF5 of no known layout, it holds {', '.join(file) or 'nothing'}: give one of {LAYOUTS}"
-    )
-
-
 def _read(path: Path, file: Group, observe: Callable[[np.ndarray], Observations] | None) -> Logs:
-    missing = [name for name in BOOKKEEPING if name not in file]
+    missing = [name for name in INDEX if name not in file]
     if missing:
         raise ReachcostError(
             f"{path} has no {' and no '.join(missing)}: ep_len and ep_offset must say where its episodes are"
         )
-    lengths, offsets = (read_column(_column(path, file, name)) for name in BOOKKEEPING)
-    _require_offsets(path, lengths, offsets)
-    lengths, offsets = lengths.astype(np.int64), offsets.astype(np.int64)
+    lengths = _read_lengths(path, *(read_column(_column(path, file, name)) for name in INDEX))
     columns: dict[str, Any] = {}
-    for stored in sorted(name for name in file if name not in BOOKKEEPING):
+    for stored in sorted(name for name in file if name not in INDEX):
         column, name = _column(path, file, stored), RENAMED.get(stored, stored)
         if name != stored and name in file:
             continue
@@ -178,13 +164,13 @@ def _read(path: Path, file: Group, observe: Callable[[np.ndarray], Observations]
                 f"{path}: column {stored!r} has {len(column)} rows, but the episode lengths add up to {lengths.sum()}"
             )
         columns[name] = ColumnOnDisk(path, column) if stored == "pixels" else read_column(column)
-    require_columns(path, columns, lengths, offsets)
+    require_columns(path, columns, lengths)
     return Logs(columns, lengths, None if "pixels" in columns else observe)
 
 
 def read_column(column: Column) -> np.ndarray:
-    """All rows of a column, text as such; one that `write_logs` wrote must be what it was."""
-    # Before it is read: there is no telling what it is.
+    """All rows of a column; raises an error if `write_logs` wrote other ones."""
+    # Types are checked first: reading an unknown type may crash.
     if not column.is_text and (column.dtype.hasobject or column.dtype.kind not in "biufcSV"):
         raise ReachcostError(f"{column.where}: {column.name} holds {column.dtype}: write numbers or text")
     values = column.text() if column.is_text else column[:]
@@ -200,17 +186,19 @@ def read_column(column: Column) -> np.ndarray:
 def _column(path: Path, file: Group, name: str) -> Column:
     column = file[name]
     if not isinstance(column, Column) or column.ndim == 0:
-        raise ReachcostError(f"{path}: {name!r} is not a column: all columns stand at the root of the file")
+        raise ReachcostError(f"{path}: {name!r} is not a column: all columns are at the root of the file")
     return column
 
 
-def _require_offsets(path: Path, lengths: np.ndarray, offsets: np.ndarray) -> None:
+def _read_lengths(path: Path, lengths: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Lengths int64 [E]; raises an error if the offsets contradict them."""
     if lengths.ndim != 1 or lengths.shape != offsets.shape or not len(lengths):
         raise ReachcostError(
             f"{path}: ep_len {lengths.shape} and ep_offset {offsets.shape} must hold one number per episode"
         )
     if lengths.dtype.kind not in "iu" or offsets.dtype.kind not in "iu" or (lengths < 1).any():
         raise ReachcostError(f"{path}: ep_len and ep_offset must be whole numbers, and every episode at least one row")
+    lengths = lengths.astype(np.int64)
     expected = np.cumsum(lengths) - lengths
     if (offsets != expected).any():
         episode = int(np.flatnonzero(offsets != expected)[0])
@@ -218,3 +206,4 @@ def _require_offsets(path: Path, lengths: np.ndarray, offsets: np.ndarray) -> No
             f"{path}: episode {episode} starts at row {offsets[episode]} by ep_offset but at {expected[episode]} by "
             "the lengths before it: episodes must follow each other without gaps"
         )
+    return lengths

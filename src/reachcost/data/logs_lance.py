@@ -10,7 +10,7 @@ import numpy as np
 from pyarrow import types
 
 from reachcost.data.logs import Logs
-from reachcost.data.logs_columns import require_columns
+from reachcost.data.logs_columns import episode_lengths, require_columns
 from reachcost.data.logs_hdf5 import RENAMED
 from reachcost.data.observations import LazyFrames, decode_frame
 from reachcost.errors import ReachcostError
@@ -43,7 +43,7 @@ class FramesInLance(LazyFrames):
 
 
 def open_lance(path: Path, observe: Callable[[np.ndarray], Observations] | None = None) -> Logs:
-    """Open a `.lance` table, or a directory with one in it, as `open_logs` opens HDF5."""
+    """Open a `.lance` table, or a directory that holds one."""
     tables = [path] if path.suffix == ".lance" else sorted(path.glob("*.lance"))
     if len(tables) != 1:
         raise ReachcostError(f"{path} holds {len(tables)} Lance tables: name one of them, its directory ends in .lance")
@@ -56,19 +56,19 @@ def open_lance(path: Path, observe: Callable[[np.ndarray], Observations] | None 
         raise ReachcostError(f"{path} has no rows: collect episodes first")
     columns: dict[str, Any] = {}
     for name in tabular:
-        if RENAMED.get(name) not in kinds:  # of two names of one thing, ours
+        if RENAMED.get(name) not in kinds:  # of two names for the same thing, ours
             values = _read(path, lambda name=name: _values(path, name, small[name]))
             if values is not None:
                 columns[RENAMED.get(name, name)] = values
     lengths = _lengths(path, columns)
     if FRAMES in images:
         columns[FRAMES] = FramesInLance(tables[0], int(lengths.sum()))
-    require_columns(path, columns, lengths, np.cumsum(lengths) - lengths)
+    require_columns(path, columns, lengths)
     return Logs(columns, lengths, None if FRAMES in columns else observe)
 
 
 def _values(path: Path, name: str, column: Any) -> np.ndarray | None:
-    """The numbers or text of a column [R] or, where rows are lists of one length, [R, size]; None for other things."""
+    """The numbers or text of a column [R] or, where rows are lists of one length, [R, size]; None for other types."""
     values = column.combine_chunks()
     if values.null_count:
         raise ReachcostError(f"{path}: column {name!r} has {values.null_count} rows without value: write it again")
@@ -88,21 +88,15 @@ def _lengths(path: Path, columns: dict[str, Any]) -> np.ndarray:
     if "episode_idx" not in columns:
         raise ReachcostError(f"{path} has no column episode_idx: it must say where its episodes are")
     rows = len(columns["episode_idx"])
-    episode = _whole(path, "episode_idx", columns["episode_idx"], rows)
-    steps = np.diff(_whole(path, "step_idx", columns.get("step_idx", np.arange(rows)), rows), prepend=0)
-    starts = np.diff(episode, prepend=episode[0] - 1) != 0
-    if (np.diff(episode) < 0).any() or (steps[~starts] != 1).any():
+    lengths = episode_lengths(str(path), {"episode_idx": columns["episode_idx"]}, rows)
+    steps = columns.get("step_idx", np.arange(rows))
+    if steps.size != rows or steps.dtype.kind not in "iu":
+        raise ReachcostError(f"{path}: step_idx is {steps.dtype} {steps.shape}: write one whole number for each row")
+    within = np.ones(rows, bool)
+    within[np.cumsum(lengths) - lengths] = False
+    if (np.diff(steps.ravel().astype(np.int64), prepend=0)[within] != 1).any():
         raise ReachcostError(f"{path}: its rows are not episode after episode and step after step: write it again")
-    return np.diff(np.flatnonzero(starts), append=rows)
-
-
-def _whole(path: Path, name: str, numbers: np.ndarray, rows: int) -> np.ndarray:
-    """A whole number for each row."""
-    if numbers.size != rows or numbers.dtype.kind not in "iu":
-        raise ReachcostError(
-            f"{path}: {name} is {numbers.dtype} {numbers.shape}: write one whole number for each of {rows} rows"
-        )
-    return numbers.ravel().astype(np.int64)
+    return lengths
 
 
 def _open(path: Path) -> Any:
@@ -118,6 +112,6 @@ def _read(path: Path, read: Callable[[], Any]) -> Any:
         return read()
     except (KeyboardInterrupt, SystemExit, ReachcostError):
         raise
-    except BaseException as error:  # its panics are no Exception
+    except BaseException as error:  # panics of lance do not inherit from Exception
         reason = str(error).partition("\n")[0][:120]
-        raise ReachcostError(f"{path} is not a whole Lance table ({reason}): copy or write it again") from error
+        raise ReachcostError(f"{path} is not a complete Lance table ({reason}): copy or write it again") from error

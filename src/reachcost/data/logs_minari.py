@@ -13,9 +13,7 @@ from reachcost.core.hdf5 import Column, Group, OnDisk
 from reachcost.core.json_files import read_json
 from reachcost.data.logs import Logs
 from reachcost.data.logs_columns import (
-    ENDS,
-    EPISODE_NUMBERS,
-    LENGTHS,
+    BOOKKEEPING,
     STATES,
     add_column,
     as_column,
@@ -31,13 +29,13 @@ from reachcost.protocols import Observations
 
 FILE, METADATA = "main_data.hdf5", "metadata.json"
 JPEG = b"\xff\xd8"
-"""How a frame begins that Minari encoded."""
+"""First bytes of a frame that Minari encoded."""
 EPISODE = re.compile(r"episode_(\d{1,18})")
 """Name of the group of an episode."""
 
 
 class FramesOfEpisodes(LazyFrames):
-    """Frames that lie in a column for each episode, read by slices or row numbers, raw or as JPEG."""
+    """Frames in a column per episode, raw or as JPEG, read by slices or row numbers."""
 
     def __init__(self, path: Path, columns: list[Column], where: str) -> None:
         self._file = OnDisk(path)
@@ -56,7 +54,7 @@ class FramesOfEpisodes(LazyFrames):
         return self.of_one_size([self._decode(self._file.read(self.names[number], step)) for number, step in places])
 
     def _shape(self, column: Column) -> tuple[int, ...]:
-        """Of a frame of the episode: the first one's."""
+        """Shape of the first frame of the episode."""
         return column.shape[1:] if column.ndim == 4 else self._decode(column[0]).shape
 
     def _decode(self, frame: np.ndarray) -> np.ndarray:
@@ -64,7 +62,7 @@ class FramesOfEpisodes(LazyFrames):
 
 
 def minari_file(directory: Path) -> Path | None:
-    """The data of the Minari dataset in a directory (or in its `data`), if there is one."""
+    """The file of the Minari dataset in a directory (or in its `data`), if there is one."""
     for place in (directory, directory / "data"):
         if (place / FILE).is_file():
             return place / FILE
@@ -81,34 +79,35 @@ def is_minari(file: Group) -> bool:
 
 
 def read_minari(path: Path, file: Group, observe: Callable[[np.ndarray], Observations] | None) -> Logs:
-    """Read columns, but for frames, which stay on disk."""
+    """Read all columns except frames, which stay on disk."""
     where = f"{path} (Minari)"
     names = _episode_names(where, file)
-    episodes, frames = [], []
+    episodes: list[dict[str, np.ndarray]] = []
+    frames: list[Column] = []
     seen: set[object] = set()
     for name in names:
         found: dict[str, Column] = {}
         for column, dataset in _columns(where, name, file[name], seen):
             add_column(f"{where}: {name}", found, column, dataset, dataset.name)
-        frames += [dataset for column, dataset in found.items() if column == "pixels"]
-        episodes.append({column: dataset for column, dataset in found.items() if column != "pixels"})
+        stored = found.pop("pixels", None)
+        episode = {column: read_column(dataset) for column, dataset in found.items()}
+        if stored is not None:
+            frames.append(stored)
+            episode["pixels"] = np.empty((len(stored), 1, 1, 1), np.uint8)  # counts rows, the frames are not read
+        episodes.append(episode)
     if frames and len(frames) != len(names):
         raise ReachcostError(f"{where}: {len(frames)} of {len(names)} episodes have frames: log them in all or in none")
-    # Frames count as rows without being read.
-    rows = [{"pixels": np.empty((len(one), 1, 1, 1), np.uint8)} for one in frames] or [{} for _ in names]
-    read = [
-        {**{column: read_column(dataset) for column, dataset in episode.items()}, **placeholder}
-        for episode, placeholder in zip(episodes, rows, strict=True)
-    ]
-    columns, lengths = join_episodes(where, read)
+    columns: dict[str, Any]
+    columns, lengths = join_episodes(where, episodes)
     actions = next(name for name in reversed(columns) if name.partition(".")[0] == "action")
-    _require_counts(path, where, [len(episode[actions]) for episode in read])
-    whole: dict[str, Any] = {**columns, **({"pixels": FramesOfEpisodes(path, frames, where)} if frames else {})}
-    return Logs(whole, lengths, None if frames else observe)
+    _require_counts(path, where, [len(episode[actions]) for episode in episodes])
+    if frames:
+        columns["pixels"] = FramesOfEpisodes(path, frames, where)
+    return Logs(columns, lengths, None if frames else observe)
 
 
 def _episode_names(where: str, file: Group) -> list[str]:
-    """Names of the groups, episode 0 first; refuse any that would be left out, and numbers twice or missing."""
+    """Names of the groups, episode 0 first; raises an error for other names, and for numbers twice or missing."""
     names: dict[int, str] = {}
     for name in map(str, file):
         found = EPISODE.fullmatch(name)
@@ -118,7 +117,7 @@ def _episode_names(where: str, file: Group) -> list[str]:
             )
         number = int(found[1])
         if number in names:
-            raise ReachcostError(f"{where}: {names[number]} and {name} are both episode {number}: number them anew")
+            raise ReachcostError(f"{where}: {names[number]} and {name} are both episode {number}: renumber them")
         names[number] = name
     missing = next((number for number in range(len(names)) if number not in names), None)
     if missing is not None:
@@ -130,7 +129,7 @@ def _episode_names(where: str, file: Group) -> list[str]:
 
 
 def _require_counts(path: Path, where: str, steps: Sequence[int]) -> None:
-    """Refuse a file that holds other numbers of episodes or steps than the metadata of its dataset."""
+    """Raise an error if the file holds other numbers of episodes or steps than the metadata of its dataset."""
     place = path.parent / METADATA
     if path.name != FILE or not place.exists():
         return
@@ -150,14 +149,13 @@ def _require_counts(path: Path, where: str, steps: Sequence[int]) -> None:
 
 def _columns(where: str, episode: str, group: Any, seen: set[object]) -> Iterator[tuple[str, Column]]:
     """Columns of an episode by our names: parts of an observation by their own, infos as `info.name`."""
-    missing = [name for name in ("observations", "actions") if not isinstance(group, Group) or name not in group]
-    if missing:
-        raise ReachcostError(f"{where}: {episode} has no {' and no '.join(missing)}: collect it again")
-    _require_new(f"{where}: {episode}", group, seen)
 
     def leaves(part: str, name: str) -> list[tuple[str, Column]]:
-        return [*_leaves(f"{where}: {episode}", group[part], name, seen)]
+        found = group[part] if isinstance(group, Group) and part in group else None
+        return [] if found is None else [*_leaves(f"{where}: {episode}", found, name, seen)]
 
+    if isinstance(group, Group):
+        _require_new(f"{where}: {episode}", group, seen)
     observations, actions = (leaves(part, part) for part in ("observations", "actions"))
     if not observations or not actions:
         part = "actions" if observations else "observations"
@@ -170,14 +168,13 @@ def _columns(where: str, episode: str, group: Any, seen: set[object]) -> Iterato
     if isinstance(rewards := group.get("rewards"), Column):
         yield "reward", rewards
     rows = len(observations[0][1])
-    if "infos" in group:
-        for part, dataset in leaves("infos", "info"):
-            if dataset.ndim and len(dataset) in (rows - 1, rows):
-                yield part, dataset
+    for part, dataset in leaves("infos", "info"):
+        if dataset.ndim and len(dataset) in (rows - 1, rows):
+            yield part, dataset
 
 
 def _is_encoded(dataset: Column) -> bool:
-    """Whether a row is the bytes of an image: of one length, or of several."""
+    """Whether a row is the bytes of an image, of fixed or variable length."""
     plain = dataset.dtype == np.uint8 and dataset.ndim == 2
     if not plain and not dataset.holds_bytes:
         return False
@@ -185,7 +182,7 @@ def _is_encoded(dataset: Column) -> bool:
 
 
 def _leaves(where: str, found: Any, name: str, seen: set[object]) -> Iterator[tuple[str, Column]]:
-    """Datasets below a group, or the dataset itself, named by their way down."""
+    """Datasets below a group, or the dataset itself, named by their path."""
     if isinstance(found, Column):
         yield name, found
         return
@@ -195,14 +192,14 @@ def _leaves(where: str, found: Any, name: str, seen: set[object]) -> Iterator[tu
 
 
 def _require_new(where: str, group: Group, seen: set[object]) -> None:
-    """Refuse a group that links lead to twice: a few of them below each other make millions of ways."""
+    """Raise an error for a group that two links lead to: a few of them below each other make millions of paths."""
     if group.identity in seen:
-        raise ReachcostError(f"{where} is the same group as another: write each of them by itself")
+        raise ReachcostError(f"{where} is the same group as another: write each of them separately")
     seen.add(group.identity)
 
 
 IGNORED = ("next_observations", "next_states")
-"""What the next row says again."""
+"""Columns that repeat the next row."""
 
 
 def is_d4rl(file: Group) -> bool:
@@ -211,14 +208,14 @@ def is_d4rl(file: Group) -> bool:
 
 
 def read_d4rl(path: Path, file: Group, observe: Callable[[np.ndarray], Observations] | None) -> Logs:
-    """Read columns, but for frames, which stay on disk."""
+    """Read all columns except frames, which stay on disk."""
     where = f"{path} (D4RL)"
     if "actions" not in file and "action" not in file:
-        raise ReachcostError(f"{where} has no `actions` beside its observations: write both, one row per step")
+        raise ReachcostError(f"{where} has no `actions` for its observations: write both, one row per step")
     bookkeeping: dict[str, np.ndarray] = {}
     columns: dict[str, Any] = {}
     for stored, column in _d4rl_columns(file):
-        if stored in (*LENGTHS, *ENDS, *EPISODE_NUMBERS):
+        if stored in BOOKKEEPING:
             bookkeeping[stored] = read_column(column)
             continue
         name = column_name(stored, column)
@@ -229,7 +226,7 @@ def read_d4rl(path: Path, file: Group, observe: Callable[[np.ndarray], Observati
 
 
 def _d4rl_columns(file: Group) -> Iterator[tuple[str, Column]]:
-    """Columns at the root, then those of `infos` as `info.name`; what has no rows is a remark."""
+    """Columns at the root, then those of `infos` as `info.name`; values without rows are left out."""
     infos = file.get("infos")
     inside = infos.items() if isinstance(infos, Group) else ()
     for name, found in (*file.items(), *((f"info.{name}", found) for name, found in inside)):

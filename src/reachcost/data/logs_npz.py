@@ -14,8 +14,8 @@ from numpy.lib import format as npy
 from reachcost.core.machine import require_memory
 from reachcost.data.logs import Logs
 from reachcost.data.logs_columns import (
+    BOOKKEEPING,
     ENDS,
-    EPISODE_NUMBERS,
     LENGTHS,
     add_column,
     as_column,
@@ -30,20 +30,20 @@ from reachcost.protocols import Observations
 OF_EPISODE = re.compile(r"episode_?(\d{1,18})[/._](\w+)")
 """`episode_0/state`: the column of one episode."""
 PADDED = {"state": 3, "pixels": 5}
-"""Axes of columns that have one of episodes in front."""
+"""Number of axes of columns whose first axis is the episode."""
 
 
 def open_npz(path: Path, observe: Callable[[np.ndarray], Observations] | None = None) -> Logs:
-    """Open an `.npz` file as `open_logs` does; all of it is read into memory, and nothing in it is run."""
+    """Open an `.npz` file; all of it is read into memory, and nothing in it is run."""
     where = f"{path} (npz)"
     arrays = _load(path, where)
     if any(OF_EPISODE.fullmatch(name) for name in arrays):
         columns, lengths = join_episodes(where, _by_name(where, arrays))
         return Logs(columns, lengths, None if "pixels" in columns else observe)
-    bookkeeping = {name: values for name, values in arrays.items() if name in (*LENGTHS, *ENDS, *EPISODE_NUMBERS)}
+    bookkeeping = {name: values for name, values in arrays.items() if name in BOOKKEEPING}
     columns: dict[str, np.ndarray] = {}
     for stored, values in arrays.items():
-        if stored not in (*LENGTHS, *ENDS, *EPISODE_NUMBERS) and values.ndim:  # others are remarks
+        if stored not in BOOKKEEPING and values.ndim:
             name = "pixels" if stored in ("observations", "obs") and values.ndim == 5 else column_name(stored, values)
             add_column(where, columns, name, values, stored)
     if any(name in columns and columns[name].ndim == axes for name, axes in PADDED.items()):
@@ -55,13 +55,13 @@ def open_npz(path: Path, observe: Callable[[np.ndarray], Observations] | None = 
 
 
 def _load(path: Path, where: str) -> dict[str, np.ndarray]:
-    """All arrays of a file; other members are remarks."""
+    """All arrays of a file."""
     try:
         with zipfile.ZipFile(path) as file:
             members = [member for member in file.infolist() if member.filename.endswith(".npy")]
             require_memory(sum(member.file_size for member in members), where, "cut it into parts")
             arrays: dict[str, np.ndarray] = {}
-            for member in members:  # of several members of one name, numpy reads only the last
+            for member in members:  # numpy would read only the last of several members of one name
                 name = member.filename.removesuffix(".npy")
                 add_column(where, arrays, name, _array(where, file, member), member.filename)
             return arrays
@@ -71,11 +71,11 @@ def _load(path: Path, where: str) -> dict[str, np.ndarray]:
         raise ReachcostError(f"{where} does not fit into memory: cut it into parts") from error
     except Exception as error:  # a damaged file can make zlib, zipfile and numpy raise anything
         reason = str(error).partition("\n")[0][:200]
-        raise ReachcostError(f"{where} is not a whole file of arrays ({reason}): copy or write it again") from error
+        raise ReachcostError(f"{where} is not a complete file of arrays ({reason}): copy or write it again") from error
 
 
 def _array(where: str, file: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
-    """The array of a member, once it is found to hold numbers or text, and no more than there are."""
+    """The array of a member; raises an error unless it holds numbers or text, and exactly as many as it declares."""
     with file.open(member) as stream:
         version = npy.read_magic(stream)
         shape, _, kind = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(stream)
@@ -88,7 +88,7 @@ def _array(where: str, file: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.nda
         raise ValueError(f"{member.filename} holds less than {kind} {shape}")
     with file.open(member) as stream:
         array = npy.read_array(stream, allow_pickle=False)
-        if stream.read(1):  # to its end, where its checksum is compared
+        if stream.read(1):  # reading to the end also compares the checksum
             raise ValueError(f"{member.filename} holds more than {kind} {shape}")
     return array
 
@@ -98,7 +98,9 @@ def _by_name(where: str, arrays: Mapping[str, np.ndarray]) -> list[dict[str, np.
     for name, values in arrays.items():
         found = OF_EPISODE.fullmatch(name)
         if found is None:
-            raise ReachcostError(f"{where}: {name[:80]!r} stands beside columns of single episodes: leave it out")
+            raise ReachcostError(
+                f"{where}: {name[:80]!r} belongs to no episode, unlike the other columns: leave it out"
+            )
         if found[2] not in ENDS:
             number = int(found[1])
             add_column(f"{where}: episode {number}", episodes.setdefault(number, {}), found[2], values, name)
