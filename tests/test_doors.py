@@ -108,7 +108,7 @@ MISTAKES: dict[str, tuple[Callable[[Given], Any], str]] = {
     "written text": (lambda g: rc.write_logs(_any("l"), "nowhere.h5"), r"`logs` is 'l': open them first"),
     "seed": (lambda g: rc.repair(g.model, g.logs, seed=-1), r"the seed is -1: give 0 or more"),
     "no start": (lambda g: rc.EvaluationSet(np.array([[0.0], [np.nan]]), np.ones((2, 1))), NOT_FINITE),
-    "one number": (lambda g: _numbered([0, 0, 1]), r"several episodes of one number, \[0, 0, 1\]: number them diff"),
+    "one number": (lambda g: _numbered([0, 0, 1]), r"same number, \[0, 0, 1\]"),
     "no block": (lambda g: rc.ActionBlocks.of(g.logs, 0), r"length is 0: a block lasts at least one step"),
     "long block": (
         lambda g: rc.ActionBlocks.of(g.logs, 999),

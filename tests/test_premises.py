@@ -94,7 +94,7 @@ def test_what_can_neither_be_stitched_nor_imagined_has_logged_times() -> None:
 
     alone, imagining = (choose_labels(corridors(12), 500, model=model) for model in (None, Stays()))
     assert alone.record["labels"] == imagining.record["labels"] == "temporal"
-    assert "nothing says which actions there are" in imagining.record["chosen"]["against"]["imagined"][0]
+    assert "are not whole numbers" in imagining.record["chosen"]["against"]["imagined"][0]
     with pytest.raises(rc.ReachcostError, match="call encode_logs"):
         choose_labels(corridors(1).logs, 500)  # pyright: ignore[reportArgumentType]
 

@@ -83,8 +83,11 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "mixed episodes": ({"episode_idx": [0, 1, 0, 1]}, "not episode after episode"),
     "mixed steps": ({"step_idx": [1, 0, 0, 1]}, "not episode after episode and step after step"),
     "missing numbers": ({"episode_idx": [0, None, 1, 1]}, "column 'episode_idx' has 1 rows without value"),
-    "no image": ({"pixels": [b"?"] * 4}, "a frame is no whole JPEG or PNG image"),
-    "program": ({"pixels": [b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n"] * 4}, "no whole JPEG or PNG image"),
+    "no image": ({"pixels": [b"?"] * 4}, "a frame is not a complete JPEG or PNG image"),
+    "program": (
+        {"pixels": [b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n"] * 4},
+        "not a complete JPEG or PNG image",
+    ),
 }
 
 
@@ -99,12 +102,12 @@ def test_tables_that_are_not_whole_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ReachcostError, match="holds 0 Lance tables"):
         open_logs(tmp_path)
     (tmp_path / "empty.lance").mkdir()
-    with pytest.raises(ReachcostError, match="is not a whole Lance table"):
+    with pytest.raises(ReachcostError, match="is not a complete Lance table"):
         open_logs(tmp_path / "empty.lance")
     cut = write(tmp_path / "cut.lance")
     (data,) = (cut / "data").iterdir()
     data.write_bytes(data.read_bytes()[:40])
-    with pytest.raises(ReachcostError, match="is not a whole Lance table"):
+    with pytest.raises(ReachcostError, match="is not a complete Lance table"):
         open_logs(cut)
     none = write(tmp_path / "none.lance", episode_idx=[], step_idx=[], state=positions(0.0)[:0])
     with pytest.raises(ReachcostError, match="has no rows: collect episodes first"):

@@ -1,7 +1,6 @@
-"""Action blocks: how the actions a planner chooses relate to those the world executes.
+"""Action blocks: the actions of one model step, standardised by the statistics of the logs.
 
-A model step lasts several environment steps (the frameskip). Its action block is the sequence of their actions, each
-standardised by the statistics of the logs. Planners sample in these coordinates.
+A model step lasts several environment steps (the frameskip). Planners sample blocks.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor
 
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, require_type
 
 
 @dataclass(frozen=True)
@@ -22,10 +21,7 @@ class ActionBlocks:
     """Standardised blocks of actions.
 
     Attributes:
-        mean: Of each action component in the logs.
-        std: Of each action component in the logs.
-        low: Smallest value of each component in the logs.
-        high: Largest value of each component in the logs.
+        mean, std, low, high: Statistics of each action component in the logs.
         length: Environment steps per block.
 
     >>> blocks = ActionBlocks(mean=(0.0, 1.0), std=(1.0, 2.0), low=(-1.0, -1.0), high=(1.0, 1.0), length=2)
@@ -45,8 +41,7 @@ class ActionBlocks:
             object.__setattr__(self, name, values)
             if len(values) != len(self.mean) or not np.isfinite(values).all():
                 raise ReachcostError(f"action blocks: {name} is {values}: give one finite number per component")
-        if isinstance(self.length, bool) or not isinstance(self.length, int | np.integer):
-            raise ReachcostError(f"action blocks: length is {self.length!r}: give the environment steps of a block")
+        require_type(self.length, int, "action blocks: length", "give the environment steps of a block")
         if self.length < 1:
             raise ReachcostError(f"action blocks: length is {self.length}: a block lasts at least one step")
         if not self.mean or min(self.std) <= 0:
@@ -69,10 +64,8 @@ class ActionBlocks:
         actions = actions[np.isfinite(actions).all(1)]
         if not len(actions):
             raise ReachcostError("these logs hold no finite action: nothing to standardise by")
-        mean, std, low, high = (
-            tuple(numbers.tolist()) for numbers in (actions.mean(0), actions.std(0), actions.min(0), actions.max(0))
-        )
-        blocks = cls(mean, std, low, high, length)
+        statistics = actions.mean(0), actions.std(0), actions.min(0), actions.max(0)
+        blocks = cls(*(tuple(numbers.tolist()) for numbers in statistics), length)
         if length >= (longest := int(logs.lengths.max())):
             raise ReachcostError(
                 f"a block of {length} actions fits in no episode of these logs, the longest of which has {longest} "
@@ -82,7 +75,7 @@ class ActionBlocks:
 
     @property
     def size(self) -> int:
-        """A, the numbers in a block."""
+        """A, the number of values in a block."""
         return self.length * len(self.mean)
 
     def standardise(self, actions: np.ndarray) -> np.ndarray:
@@ -96,18 +89,13 @@ class ActionBlocks:
         return (np.reshape(blocks, shape) * np.array(self.std) + self.mean).astype(np.float32)
 
     def unroll(self, plans: np.ndarray) -> np.ndarray:
-        """Sequences of blocks [..., H, A] -> the environment actions they stand for, float32 [..., H * length, a]."""
+        """Sequences of blocks [..., H, A] -> environment actions float32 [..., H * length, a]."""
         return self.environment(plans).reshape(*plans.shape[:-2], -1, len(self.mean))
 
     def bounds(
         self, low: float | Sequence[float] | None = None, high: float | Sequence[float] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The smallest and largest action of each component, by default the logged ones, as blocks float32 [A].
-
-        >>> blocks = ActionBlocks(mean=(0.0, 1.0), std=(1.0, 2.0), low=(-1.0, -1.0), high=(1.0, 1.0), length=1)
-        >>> [bound.tolist() for bound in blocks.bounds(high=3)]
-        [[-1.0, -1.0], [3.0, 1.0]]
-        """
+        """The smallest and largest action of each component, by default the logged ones, as blocks float32 [A]."""
         ends = self._bound(self.low if low is None else low), self._bound(self.high if high is None else high)
         if not (ends[0] <= ends[1]).all():
             raise ReachcostError(f"action bounds are {low} to {high}: give the lower ones first")
@@ -120,7 +108,7 @@ class ActionBlocks:
 
 
 def blocks_of(model: object) -> ActionBlocks | None:
-    """The action blocks of a world model, its `actions`; None for one that takes the task's actions one at a time."""
+    """The action blocks of a world model, its `actions`; None for a model that takes single actions of the task."""
     blocks = getattr(model, "actions", None)
     if blocks is not None and not isinstance(blocks, ActionBlocks):
         raise ReachcostError(
@@ -131,13 +119,13 @@ def blocks_of(model: object) -> ActionBlocks | None:
 
 
 def discrete_actions(model: object, logs: Logs) -> int | None:
-    """How many discrete actions there are, as the logs know them; None for a model that has action blocks."""
+    """Number of discrete actions in the logs; None for a model that has action blocks."""
     if blocks_of(model) is not None:
         return None
     logged = np.asarray(logs.columns["action"]) if "action" in logs.columns else np.empty(0)
     if logged.dtype.kind not in "iub" or not len(logged) or logged.min() < 0:
         raise ReachcostError(
-            "the world model has no action blocks and the logs hold no actions that are whole numbers from 0, so "
-            "nothing says which actions there are: call reachcost.with_actions(model, logs, length)"
+            "the world model has no action blocks and the logged actions are not whole numbers from 0: call "
+            "reachcost.with_actions(model, logs, length)"
         )
     return int(logged.max()) + 1

@@ -17,26 +17,28 @@ from reachcost.core.seeding import generator
 from reachcost.data.logs import Logs
 from reachcost.errors import FOREIGN_ERRORS, ReachcostError, require_type
 
-COUNTED = np.empty(0, np.int64)
-"""Stands for episode numbers that are not given."""
+UNNUMBERED = np.empty(0, np.int64)
+"""Default of episode numbers: 0 to E - 1."""
+ARRAYS = ("episodes", "source_rows", "source_episodes")
+"""Arrays of whole numbers in a frozen set."""
 
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """E start and goal states of one task. Starts and goals are all it needs.
+    """E start and goal states of one task.
 
     Attributes:
         starts: Start states [E, ...].
         goals: Goal states [E, ...].
-        name: How the task calls it.
-        seed: The seed that drew it.
+        name: Its name in the task.
+        seed: The seed of its sampling.
         episodes: Number of each episode [E], by default 0 to E - 1. A subset keeps the numbers, and with them its
             random streams.
-        source_rows: Log rows that start and goal were taken from [E, 2], if they were.
+        source_rows: Log rows of start and goal [E, 2], if they were taken from logs.
         source_episodes: Logged episodes of those rows [E, 2].
         logs_sha256: Fingerprint of those logs.
-        world: The world the states belong to, as its task describes itself; empty if unknown.
-        budget: Actions that its episodes may execute, if that is not the task's own number.
+        world: The world of the states, `task.world`; empty if unknown.
+        budget: Actions that an episode may execute; by default those of the task.
         full_sha256: Fingerprint of the full set, if this set is a subset.
 
     >>> EvaluationSet(starts=np.zeros((2, 3)), goals=np.ones((2, 3))).episodes.tolist()
@@ -47,7 +49,7 @@ class EvaluationSet:
     goals: np.ndarray
     name: str = "given"
     seed: int = 0
-    episodes: np.ndarray = field(default_factory=lambda: COUNTED)
+    episodes: np.ndarray = field(default_factory=lambda: UNNUMBERED)
     source_rows: np.ndarray | None = None
     source_episodes: np.ndarray | None = None
     logs_sha256: str | None = None
@@ -62,10 +64,11 @@ class EvaluationSet:
                 raise ReachcostError(
                     f"evaluation set: {name} are {str(states.tolist())[:60]}: give states [E, ...], one per episode"
                 )
-            if not np.isfinite(states).all():
-                row = int(np.flatnonzero(~np.isfinite(states.reshape(len(states), -1)).all(1))[0])
+            wrong = np.flatnonzero(~np.isfinite(states).reshape(len(states), -1).all(1)) if states.size else ()
+            if len(wrong):
                 raise ReachcostError(
-                    f"evaluation set {self.name!r}: {name} are not finite, first in row {row}: leave such episodes out"
+                    f"evaluation set {self.name!r}: {name} are not finite, first in row {wrong[0]}: leave such "
+                    "episodes out"
                 )
             object.__setattr__(self, name, states)
         if self.starts.shape[1:] != self.goals.shape[1:]:
@@ -73,7 +76,7 @@ class EvaluationSet:
                 f"evaluation set {self.name!r} has starts of shape {self.starts.shape[1:]} and goals of shape "
                 f"{self.goals.shape[1:]}: give states of one task for both"
             )
-        if self.episodes is COUNTED:
+        if self.episodes is UNNUMBERED:
             object.__setattr__(self, "episodes", np.arange(len(self.starts)))
         if not len(self.starts) == len(self.goals) == len(self.episodes):
             raise ReachcostError(
@@ -82,8 +85,8 @@ class EvaluationSet:
             )
         if len(np.unique(self.episodes)) < len(self.episodes):
             raise ReachcostError(
-                f"evaluation set {self.name!r} has several episodes of one number, {self.episodes[:8].tolist()}: "
-                "number them differently, since random numbers and rows of results belong to an episode"
+                f"evaluation set {self.name!r} has several episodes with the same number, "
+                f"{self.episodes[:8].tolist()}: give every episode its own number"
             )
 
     def __len__(self) -> int:
@@ -94,7 +97,7 @@ class EvaluationSet:
 
     @property
     def fingerprint(self) -> str:
-        """sha256 over episode numbers, start and goal states and, if they have one, their source."""
+        """sha256 over episode numbers, start and goal states and, if known, their source in the logs."""
         arrays = [self.episodes, self.starts, self.goals]
         if self.source_rows is not None and self.source_episodes is not None:
             arrays += [self.source_rows, self.source_episodes, np.array([self.seed]), np.array([str(self.logs_sha256)])]
@@ -102,34 +105,19 @@ class EvaluationSet:
 
     @property
     def record(self) -> dict[str, str]:
-        """Fingerprints by which a record names the set: its own and, for a subset, that of the full set.
-
-        >>> pairs = EvaluationSet(starts=np.zeros((2, 3)), goals=np.ones((2, 3)))
-        >>> [*pairs.record], [*pairs.spread(1).record]
-        (['evaluation_set_sha256'], ['evaluation_set_sha256', 'full_set_sha256'])
-        """
+        """Fingerprints that a record contains: that of the set and, for a subset, that of the full set."""
         own = self.fingerprint
         full = {} if self.full_sha256 in (None, own) else {"full_set_sha256": self.full_sha256}
         return {"evaluation_set_sha256": own, **full}
 
     def subset(self, rows: np.ndarray | slice) -> EvaluationSet:
-        """Keep some rows only."""
-        sources = {
-            name: values[rows]
-            for name in ("source_rows", "source_episodes")
-            if (values := getattr(self, name)) is not None
-        }
-        return replace(
-            self,
-            starts=self.starts[rows],
-            goals=self.goals[rows],
-            episodes=self.episodes[rows],
-            full_sha256=self.full_sha256 or self.fingerprint,
-            **sources,
-        )
+        """Some rows as a set."""
+        arrays = {name: getattr(self, name) for name in ("starts", "goals", *ARRAYS)}
+        kept = {name: values[rows] for name, values in arrays.items() if values is not None}
+        return replace(self, **kept, full_sha256=self.full_sha256 or self.fingerprint)
 
     def spread(self, count: int) -> EvaluationSet:
-        """Keep so many episodes, spread over the set."""
+        """A subset with this number of episodes, spread over the set."""
         if not 1 <= count <= len(self):
             raise ReachcostError(f"{self.name!r} has {len(self)} episodes, not {count}: choose 1 to {len(self)}")
         return self.subset(np.linspace(0, len(self) - 1, count).astype(int))
@@ -140,43 +128,34 @@ EvaluationSets: TypeAlias = EvaluationSet | Sequence[EvaluationSet] | None
 
 
 def require_set(evaluation: object) -> None:
-    """Refuse what is no evaluation set: a name, states."""
+    """Raise an error for anything but an evaluation set, such as a name."""
     require_type(evaluation, EvaluationSet, "evaluation", "give a set, task.evaluation_set(name) or rc.EvaluationSet")
 
 
 def require_one_world(world: str, evaluation: EvaluationSet) -> None:
-    """Refuse an evaluation set of another world (another layout, say) than the task's."""
+    """Raise an error for an evaluation set of another world (such as another layout) than the task's."""
     if evaluation.world and world != evaluation.world:
         raise ReachcostError(
             f"evaluation set {evaluation.name!r} belongs to {evaluation.world}, but the task is {world}: "
-            "draw the set in this world"
+            "sample the set in this world"
         )
 
 
-ARRAYS = ("episodes", "source_rows", "source_episodes")
-
-
-def read_evaluation_set(path: Path, states: type[np.floating], **known: Any) -> EvaluationSet:
-    """The set in a file, which must be the one that was frozen.
-
-    Args:
-        path: The file.
-        states: The type of its states.
-        known: What the fingerprint does not cover: its name, world, budget.
-    """
+def read_evaluation_set(path: Path, dtype: type[np.floating], **known: Any) -> EvaluationSet:
+    """The frozen set in a file; `dtype` is that of its states, `known` are its name, world and budget."""
     try:
-        return set_from_manifest(read_json(path), states, **known)
+        return set_from_manifest(read_json(path), dtype, **known)
     except ReachcostError:
         raise
     except (OSError, *FOREIGN_ERRORS) as error:
         raise ReachcostError(f"the evaluation set {path} is damaged ({error}): reinstall reachcost") from error
 
 
-def set_from_manifest(manifest: Any, states: type[np.floating], **known: Any) -> EvaluationSet:
-    """Rebuild a set and check its hash."""
+def set_from_manifest(manifest: Any, dtype: type[np.floating], **known: Any) -> EvaluationSet:
+    """The set of a JSON document; raises an error if its fingerprint is not the recorded one."""
     evaluation = EvaluationSet(
-        starts=np.array(manifest["starts"], states),
-        goals=np.array(manifest["goals"], states),
+        starts=np.array(manifest["starts"], dtype),
+        goals=np.array(manifest["goals"], dtype),
         seed=manifest["seed"],
         logs_sha256=manifest["logs_sha256"],
         **{name: np.array(manifest[name], np.int64) for name in ARRAYS},
@@ -215,17 +194,15 @@ def logged_goals(
     world: str = "",
     budget: int | None = None,
 ) -> EvaluationSet:
-    """Draw a random start from each of some episodes; its goal is `offset` steps later in the same episode.
-
-    One from each, so that outcomes are independent.
+    """Sample a start from each of `count` logged episodes; its goal is `offset` steps later in the same episode.
 
     Args:
         logs: Episodes with the column `state`.
         offset: Steps from start to goal.
-        count: How many to draw.
-        seed: Of the draw.
-        name: What to call the set; by default after the offset.
-        world: The world that the logs are of, `task.world`.
+        count: Number of goals.
+        seed: Seed of the sampling.
+        name: Name of the set; by default after the offset.
+        world: The world of the logs, `task.world`.
         budget: Actions that an episode may execute; by default those of the task.
 
     >>> from reachcost import make_task
@@ -233,9 +210,9 @@ def logged_goals(
     EvaluationSet('offset-25', 10 episodes, seed 0)
     """
     if "state" not in logs.columns:
-        raise ReachcostError("these logs have no column 'state' to put the world into: goals need one")
+        raise ReachcostError("these logs have no column 'state': starts and goals need one")
     if offset < 1 or count < 1:
-        raise ReachcostError(f"{count} goals {offset} steps later: ask for one or more of each")
+        raise ReachcostError(f"offset is {offset} and count is {count}: give 1 or more for both")
     long_enough = np.flatnonzero(logs.lengths > offset)
     if len(long_enough) < count:
         raise ReachcostError(

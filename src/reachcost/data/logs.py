@@ -23,7 +23,7 @@ class Logs:
     Attributes:
         columns: Column name to array [R, ...]; `state` is the task state of each row.
         lengths: Rows of each episode [E]; they add up to R.
-        observe: Makes further columns (pixels) from states when they are read, so that logs can hold states alone.
+        observe: Renders further columns (pixels) from states when they are read, so that logs can hold states alone.
 
     >>> Logs({"pixels": np.zeros((5, 8, 8, 3), np.uint8)}, lengths=np.array([2, 3])).offsets.tolist()
     [0, 2]
@@ -53,13 +53,13 @@ class Logs:
     def of_episodes(
         cls, episodes: Sequence[Mapping[str, Any]], observe: Callable[[np.ndarray], Observations] | None = None
     ) -> Logs:
-        """Logs of episodes that were collected one by one, once they are found to fit together.
+        """Logs of episodes that were collected one by one.
 
         Args:
             episodes: Columns of each: `state` [rows, size], `pixels` uint8 [rows, height, width, 3] or both; `action`
-                and others with a row per state, or one less for what happens between them. `observations` and
-                `actions` will do.
-            observe: Makes further columns from states when they are read; a task's `observe`.
+                and others with a row per state, or one less for what happens between states. `observations` and
+                `actions` are accepted as names.
+            observe: Renders further columns from states when they are read; a task's `observe`.
 
         >>> walk = {"state": np.arange(6.0).reshape(3, 2), "action": np.ones((2, 1))}
         >>> Logs.of_episodes([walk, walk])
@@ -93,25 +93,21 @@ class Logs:
         return np.searchsorted(self.offsets, rows, side="right") - 1
 
     def in_episodes(self, episodes: np.ndarray) -> np.ndarray:
-        """Which rows belong to some episodes, given by number: bool [R].
-
-        >>> Logs({"state": np.zeros((3, 1))}, lengths=np.array([1, 2])).in_episodes(np.array([1])).tolist()
-        [False, True, True]
-        """
+        """Whether each row belongs to one of the numbered episodes: bool [R]."""
         return np.repeat(np.isin(np.arange(len(self)), episodes), self.lengths)
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 over what happened: episode lengths, states and actions (or all columns, if there are no states).
+        """sha256 over episode lengths, states and actions (or all columns, if there are no states).
 
-        Frames beside states do not count: logs are the same whether these are stored or drawn (docs/data.md).
+        Frames in addition to states do not count: logs are the same whether frames are stored or rendered.
         """
         names = ["state", *(["action"] if "action" in self.columns else [])]
         names = names if "state" in self.columns else sorted(self.columns)
         return fingerprint_arrays(self.lengths, np.array(names), *(self.columns[name] for name in names))
 
     def keep(self, rows: np.ndarray) -> Logs:
-        """Some rows, ascending, as logs of their own: those that follow each other in an episode stay one.
+        """Some rows, ascending, as logs; consecutive rows of an episode become one episode.
 
         >>> logs = Logs({"state": np.arange(6.0)[:, None]}, lengths=np.array([4, 2]))
         >>> logs.keep(np.array([0, 1, 3, 4])).lengths.tolist()
@@ -124,7 +120,7 @@ class Logs:
         return Logs(columns, np.diff(starts, append=len(rows)), self.observe)
 
     def episode(self, number: int) -> dict[str, np.ndarray]:
-        """Columns of one episode, and no row of another."""
+        """Columns of one episode."""
         if not 0 <= number < len(self):
             raise ReachcostError(f"there is no episode {number}: these logs have 0 to {len(self) - 1}")
         start = int(self.offsets[number])
@@ -140,7 +136,7 @@ class Logs:
         return first + within
 
     def observations(self, rows: slice | np.ndarray) -> Observations:
-        """What a world model may encode of these rows, a slice or row numbers."""
+        """Observations of these rows, a slice or row numbers, for a world model to encode."""
         logged = {name: partial(column.__getitem__, rows) for name, column in self.columns.items()}
         if self.observe is None:
             return LazyColumns(logged)
@@ -149,5 +145,5 @@ class Logs:
 
 
 def require_logs(logs: object) -> None:
-    """Refuse what is no logs: a path, latents, a dict."""
+    """Raise an error for anything but logs, such as a path."""
     require_type(logs, Logs, "logs", "open them first, rc.open_logs(path), or make them, rc.Logs.of_episodes(episodes)")

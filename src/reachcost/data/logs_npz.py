@@ -98,9 +98,7 @@ def _by_name(where: str, arrays: Mapping[str, np.ndarray]) -> list[dict[str, np.
     for name, values in arrays.items():
         found = OF_EPISODE.fullmatch(name)
         if found is None:
-            raise ReachcostError(
-                f"{where}: {name[:80]!r} belongs to no episode, unlike the other columns: leave it out"
-            )
+            raise ReachcostError(f"{where}: {name[:80]!r} belongs to no episode: leave it out")
         if found[2] not in ENDS:
             number = int(found[1])
             add_column(f"{where}: episode {number}", episodes.setdefault(number, {}), found[2], values, name)

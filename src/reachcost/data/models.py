@@ -1,4 +1,4 @@
-"""World models: their fingerprint, and checked calls of `encode` and `rollout` that name the model in errors."""
+"""World models: their fingerprint, and calls of `encode` and `rollout` that check what these return."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from reachcost.protocols import Observations, WorldModel
 WEIGHTS = nn.Module | Tensor | np.ndarray
 SETTINGS = bool | int | float | str | np.generic
 DEPTH = 3
-"""Objects within objects whose settings count; deeper ones are those of foreign libraries. Weights count anywhere."""
+"""Levels of nested objects whose settings count; deeper objects belong to foreign libraries. All weights count."""
 
 
 def fingerprint_of(model: object) -> str | None:
-    """The `fingerprint` of a world model; without one, sha256 over its class, simple settings and weights.
+    """The `fingerprint` of a world model, else sha256 over its class, simple settings and weights.
 
-    None where it holds no weights: a class and its settings alone would not tell two models apart.
+    None for a model without weights: its class and settings alone do not identify it.
 
     >>> class Model:
     ...     def __init__(self, scale):
@@ -46,7 +46,7 @@ def fingerprint_of(model: object) -> str | None:
 
 
 def name_of(model: object) -> str:
-    """How a world model is called in messages and records: its own `repr`, or the name of its class."""
+    """Name of a world model in messages and records: its own `repr`, or the name of its class."""
     plain = type(model).__repr__ in (object.__repr__, nn.Module.__repr__)  # an address, or many lines
     return type(model).__name__ if plain else repr(model)
 
@@ -70,7 +70,7 @@ def digest(kind: str, parts: list[tuple[str, object]]) -> str:
     for name, part in parts:
         found.update(f"|{name}=".encode())
         if isinstance(part, nn.Module):
-            # Buffers that no state dict holds are weights, too.
+            # Buffers outside the state dict are weights, too.
             tensors = {**dict(part.named_buffers()), **part.state_dict(keep_vars=True)}
             for key in sorted(tensors):
                 found.update(f"|{key}=".encode() + _content(tensors[key]))
@@ -86,7 +86,7 @@ def _items(part: object) -> list[tuple[object, object]]:
 
 
 def _attributes(part: object) -> list[tuple[str, object]]:
-    """Attributes by name, without what is remembered, and without what every module has, its mode among it."""
+    """Attributes by name, except cached properties and those of every module, such as its mode."""
     if isinstance(part, type | FunctionType | ModuleType):
         return []
     hidden = {*vars(nn.Module())} if isinstance(part, nn.Module) else set()
@@ -105,7 +105,7 @@ def _content(part: object) -> bytes:
 
 
 def require_model(model: object, *parts: str) -> None:
-    """Refuse what is no world model, or one without these parts; by default all that planning needs."""
+    """Raise an error for anything but a world model with these parts, by default all that planning needs."""
     wanted = parts or ("latent_dim", "action_dim", "encode", "rollout")
     if model is None or isinstance(model, str | PurePath | type):
         refuse(model, "the world model", "load it, rc.load_world_model(name), or make one of your own")
@@ -114,7 +114,7 @@ def require_model(model: object, *parts: str) -> None:
 
 
 def history_of(model: object) -> int:
-    """Frames of context, one action block apart, that a world model reads at most: its `history`, by default 1."""
+    """Maximum number of context frames, one action block apart, of a world model: its `history`, by default 1."""
     history = getattr(model, "history", 1)
     if isinstance(history, bool) or not isinstance(history, int | np.integer) or history < 1:
         raise ReachcostError(f"`history` of the world model is {history!r}: make it a positive int, or leave it out")
@@ -124,14 +124,7 @@ def history_of(model: object) -> int:
 def encode_rows(
     model: WorldModel, observations: Observations, rows: int, remedy: str = "give states as they are logged"
 ) -> Tensor:
-    """The latents of `rows` observations [rows, D] in single precision, and nothing else.
-
-    Args:
-        model: The world model.
-        observations: What it encodes.
-        rows: How many they are.
-        remedy: What to do about observations that it cannot encode.
-    """
+    """The latents of `rows` observations [rows, D] in single precision; `remedy` is part of the error message."""
     try:
         latents = model.encode(observations)
     except ReachcostError:
@@ -139,7 +132,7 @@ def encode_rows(
     except FOREIGN_ERRORS as error:
         raise ReachcostError(
             f"`encode` of the world model {name_of(model)} failed on {rows} observations with "
-            f"{', '.join(observations)} ({type(error).__name__}: {error}): {remedy}, or mend it; "
+            f"{', '.join(observations)} ({type(error).__name__}: {error}): {remedy}, or fix it; "
             "reachcost.check_world_model tests it"
         ) from error
     require_shape(model, "encode", latents, (rows, model.latent_dim))
@@ -147,9 +140,8 @@ def encode_rows(
 
 
 def predict_ends(model: WorldModel, context: Tensor, actions: Tensor) -> Tensor:
-    """Where candidates end: context [B, T, D], actions [B, S, T - 1 + H, A] -> [B, S, D], and nothing else.
+    """Predicted ends of candidates: context [B, T, D], actions [B, S, T - 1 + H, A] -> [B, S, D].
 
-    >>> import torch
     >>> from reachcost.tasks import ExactTopoNav
     >>> model = ExactTopoNav()
     >>> predict_ends(model, model.latents[:2, None], torch.zeros(2, 3, 4, 1, dtype=torch.long)).shape
@@ -173,12 +165,12 @@ def predict_ends(model: WorldModel, context: Tensor, actions: Tensor) -> Tensor:
 
 
 def _single(latents: Tensor) -> Tensor:
-    """Single precision, which heads and costs are in; numbers of states stay whole."""
+    """Latents in single precision, as heads and costs are; indices of states stay integers."""
     return latents.float() if latents.is_floating_point() else latents
 
 
 def require_shape(model: object, method: str, found: object, shape: tuple[int, ...]) -> None:
-    """Refuse what a method of a world model returned if it is no tensor of that shape."""
+    """Raise an error unless a method of a world model returned a tensor of that shape."""
     if not isinstance(found, Tensor) or found.shape != shape:
         returned = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
         raise ReachcostError(

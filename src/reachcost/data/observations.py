@@ -1,4 +1,4 @@
-"""Observations: columns computed when they are read, and frames, resized and decoded."""
+"""Observations: columns that are computed when they are read, and frames that are resized or decoded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 
@@ -19,7 +18,7 @@ from reachcost.errors import ReachcostError
 
 
 class LazyColumns(Mapping[str, np.ndarray]):
-    """A mapping of column names to arrays, or to functions that make them.
+    """A mapping of column names to arrays, or to functions that return arrays.
 
     >>> columns = LazyColumns({"state": np.zeros((3, 2)), "pixels": lambda: np.zeros((3, 8, 8, 3))})
     >>> "pixels" in columns, columns["pixels"].shape
@@ -44,16 +43,13 @@ class LazyColumns(Mapping[str, np.ndarray]):
 
 
 def frames_of_size(observations: Mapping[str, np.ndarray], size: int) -> np.ndarray:
-    """Read frames of `size` pixels: uint8 [N, size, size, 3].
-
-    A task that can draw at that size offers a column `pixels_<size>`. Otherwise `pixels` are shrunk, each new pixel the
-    mean of the area it covers.
+    """Frames uint8 [N, size, size, 3]: the column `pixels_<size>` if there is one, else `pixels`, resized by area.
 
     >>> frames_of_size({"pixels": np.zeros((2, 224, 224, 3), np.uint8)}, 64).shape
     (2, 64, 64, 3)
     """
-    drawn = f"pixels_{size}"
-    pixels = np.asarray(observations[drawn if drawn in observations else "pixels"])
+    name = f"pixels_{size}"
+    pixels = np.asarray(observations[name if name in observations else "pixels"])
     if pixels.ndim != 4 or pixels.shape[3] != 3 or pixels.dtype != np.uint8:
         raise ReachcostError(
             f"pixels are {pixels.dtype} {pixels.shape}: give uint8 [N, height, width, 3], values 0 to 255, colours last"
@@ -69,7 +65,7 @@ def frames_of_size(observations: Mapping[str, np.ndarray], size: int) -> np.ndar
 
 @lru_cache(maxsize=16)
 def area_weights(size: int, full: int) -> np.ndarray:
-    """Matrix float32 [size, full] that shrinks a line of pixels: each new pixel is the mean of what it covers."""
+    """Matrix float32 [size, full] that resizes a line of pixels: each new pixel is the mean of what it covers."""
     edges = np.arange(size + 1) * full / size
     left, right = edges[:-1, None], edges[1:, None]
     pixel = np.arange(full)[None, :]
@@ -80,13 +76,13 @@ def area_weights(size: int, full: int) -> np.ndarray:
 
 
 FORMATS = {b"\xff\xd8\xff": JpegImageFile, b"\x89PNG\r\n": PngImageFile}
-"""Of images, by how they begin."""
+"""Image formats by their first bytes. Other formats are refused: they can make the decoder start programs."""
 LARGEST = 2**24
-"""Pixels of a frame."""
+"""Maximum number of pixels of a frame."""
 
 
 class LazyFrames:
-    """Frames [R, height, width, 3] that are read by slices or row numbers; a format says how."""
+    """Frames [R, height, width, 3] that are read by slices or row numbers; a format implements `read`."""
 
     dtype = np.dtype(np.uint8)
     ndim = 4
@@ -104,7 +100,7 @@ class LazyFrames:
         return frames if np.ndim(wanted) else frames[0]
 
     def of_one_size(self, frames: list[np.ndarray]) -> np.ndarray:
-        """Frames as one array, if all are as large as the first one of the logs."""
+        """Frames as one array; raises an error if one has another size than the first of the logs."""
         for frame in frames:
             if frame.shape != self.shape[1:]:
                 raise ReachcostError(
@@ -114,13 +110,18 @@ class LazyFrames:
 
     @abstractmethod
     def read(self, numbers: np.ndarray) -> np.ndarray:
-        """The frames of some rows [N], one or more: uint8 [N, height, width, 3]."""
+        """The frames of rows [N], at least one: uint8 [N, height, width, 3]."""
 
 
 def decode_frame(path: Path, blob: bytes) -> np.ndarray:
     """The frame uint8 [height, width, 3] in the bytes of an image."""
     try:
-        with _opened(blob) as image:  # its head alone
+        kind = next(
+            (kind for magic, kind in FORMATS.items() if isinstance(blob, bytes) and blob.startswith(magic)), None
+        )
+        if kind is None:
+            raise ValueError("unknown first bytes")
+        with kind(io.BytesIO(blob)) as image:  # reads only the header
             if math.prod(image.size) > LARGEST:
                 width, height = image.size
                 raise ReachcostError(
@@ -131,13 +132,5 @@ def decode_frame(path: Path, blob: bytes) -> np.ndarray:
         raise
     except Exception as error:  # a damaged image can raise anything
         raise ReachcostError(
-            f"{path}: a frame is no whole JPEG or PNG image ({error}): copy or write the file again"
+            f"{path}: a frame is not a complete JPEG or PNG image ({error}): copy or write the file again"
         ) from error
-
-
-def _opened(blob: bytes) -> ImageFile.ImageFile:
-    """An image of one of two formats: others can make the decoder call programs."""
-    kind = next((kind for begin, kind in FORMATS.items() if isinstance(blob, bytes) and blob.startswith(begin)), None)
-    if kind is None:
-        raise ValueError("it begins like neither")
-    return kind(io.BytesIO(blob))

@@ -47,7 +47,7 @@ class ProbeScore:
 
 
 def episode_split(logs: Logs, rows: int = PROBE_ROWS) -> tuple[np.ndarray, np.ndarray]:
-    """Some random rows: those to fit on, and those of another fifth of the episodes to score on."""
+    """Random rows to fit on, and rows of another fifth of the episodes to score on."""
     drawn = generator(0, "probe").permutation(logs.rows)[:rows]
     unseen = generator(0, "probe-episodes").permutation(len(logs))[: len(logs) // 5]
     held_out = np.isin(logs.episode_of(drawn), unseen)
@@ -57,7 +57,7 @@ def episode_split(logs: Logs, rows: int = PROBE_ROWS) -> tuple[np.ndarray, np.nd
 def fit_probe(latents: Tensor, targets: np.ndarray, alpha: float = 1.0, scaled: bool = False) -> LinearProbe:
     """Ridge regression with an unpenalised intercept: latents [N, D], targets [N, K].
 
-    With `scaled`, the penalty is on latents of unit deviation, so that it means the same whatever their unit is.
+    With `scaled`, the penalty does not depend on the unit of the latents.
 
     >>> latents = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
     >>> probe = fit_probe(latents, latents.numpy() @ np.array([[1.0], [2.0], [0.0]]), alpha=1e-6)
@@ -75,17 +75,13 @@ def fit_probe(latents: Tensor, targets: np.ndarray, alpha: float = 1.0, scaled: 
 
 
 def column_deviation(values: Tensor) -> Tensor:
-    """Standard deviation of each column [N, D] -> [D]; 1 where it does not vary."""
-    found = values.std(0, correction=0)
-    return torch.where(found > 0, found, 1.0)
+    """Standard deviation of each column [N, D] -> [D]; 1 for a constant column."""
+    deviation = values.std(0, correction=0)
+    return torch.where(deviation > 0, deviation, 1.0)
 
 
 def add_random_features(latents: Tensor, features: int = 256) -> Tensor:
-    """Latents [N, D] with fixed random features beside them [N, D + features]: what is bent can be read linearly, too.
-
-    >>> add_random_features(torch.zeros(3, 5), features=8).shape
-    torch.Size([3, 13])
-    """
+    """Latents [N, D] and fixed random features of them [N, D + features], so that a linear probe reads curves, too."""
     random = torch.Generator().manual_seed(0)
     directions = torch.randn(latents.shape[1], features, generator=random) / latents.shape[1] ** 0.5
     shifts = torch.randn(features, generator=random)
@@ -98,11 +94,7 @@ def score_probe(probe: LinearProbe, latents: Tensor, targets: np.ndarray) -> Pro
 
 
 def score_readings(read: np.ndarray, targets: np.ndarray) -> ProbeScore:
-    """Compare what a probe read [N, K] with targets [N, K].
-
-    >>> score_readings(np.array([[1.0], [2.0]]), np.array([[1.0], [2.0]]))
-    ProbeScore(rmse=0.0, r2=1.0)
-    """
+    """Compare values read by a probe [N, K] with targets [N, K]."""
     targets = np.asarray(targets, np.float64)
     error = np.asarray(read, np.float64) - targets
     r2 = 1 - (error**2).sum(0) / ((targets - targets.mean(0)) ** 2).sum(0)
