@@ -26,9 +26,9 @@ from reachcost.results.stats import cluster_bootstrap
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
-from reachcost_paper.audits.features import BLOCKS, FeaturesOnly, swap_consistency
-from reachcost_paper.audits.labels import label_quality
-from reachcost_paper.audits.subspace import attribute, rowspace_share
+from reachcost_paper.tworoom.attribution import BLOCKS, FeaturesOnly, attribute, swap_consistency
+from reachcost_paper.tworoom.labels import label_quality
+from reachcost_paper.tworoom.probe import rowspace_share
 
 pytestmark = pytest.mark.processor
 
@@ -85,8 +85,8 @@ def test_all_features_are_the_head_and_a_symmetric_head_does_not_mind_the_order(
     for block in BLOCKS:
         kept = tuple(name for name in BLOCKS if name != block)
         assert not torch.allclose(FeaturesOnly(head, kept)(terminal, goal), whole, atol=1e-4)
-    assert (swap_consistency(head, terminal, goal).difference > 0).all()
-    assert (swap_consistency(head.symmetrised(), terminal, goal).difference < 1e-4).all()
+    assert (swap_consistency(head, terminal, goal)[0] > 0).all()
+    assert (swap_consistency(head.symmetrised(), terminal, goal)[0] < 1e-4).all()
     for wrong in ((head.symmetrised(), BLOCKS), (head, ("colour",))):
         with pytest.raises(ReachcostError, match="give a pair head of one input order"):
             FeaturesOnly(*wrong)

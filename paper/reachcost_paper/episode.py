@@ -17,21 +17,18 @@ from reachcost.results.records import Columns, require_rows
 
 @dataclass(frozen=True)
 class EpisodeRun(SettingRun):
-    """One episode of an evaluation set again; rows are the states it visits, one column a number."""
+    """One episode of an evaluation set, run again; rows are the visited states, with a column per coordinate."""
 
     kind: ClassVar[str] = "episodes"
     episode: int
 
     def name(self, recording: Experiment) -> str:
-        """As of the closed loop, and the episode."""
         return f"{super().name(recording)}-episode{self.episode}"
 
     def config(self, recording: Experiment) -> dict[str, Any]:
-        """The closed loop, and the episode."""
         return {**loop_config(recording, self.setting), "episode": self.episode}
 
     def compute(self, recording: Experiment, directory: Path) -> Columns:
-        """Run it."""
         goals = recording.evaluation(self.setting.evaluation)
         runs = closed_loop(recording, self.setting, goals.subset(np.flatnonzero(goals.episodes == self.episode)))
         path = runs.paths[0, 0].reshape(runs.paths.shape[2], -1)
@@ -39,10 +36,9 @@ class EpisodeRun(SettingRun):
 
 
 def visited(experiment: Experiment, setting: Setting, episode: int) -> np.ndarray:
-    """The states of an episode, from its recorded rows [steps + 1, numbers of a state]."""
+    """The states of an episode, from its recorded rows [steps + 1, coordinates]."""
     task, goals = experiment.place(setting.evaluation)
-    numbers = int(np.prod(goals.starts.shape[1:]))
+    columns = tuple(f"state_{i}" for i in range(int(np.prod(goals.starts.shape[1:]))))
     keys = {"step": range(budget_of(task, goals, setting.budget) + 1)}
-    columns = tuple(f"state_{i}" for i in range(numbers))
     read = require_rows(experiment.read(EpisodeRun(setting, episode)), keys, columns)
     return np.stack([read[name] for name in columns], axis=1)

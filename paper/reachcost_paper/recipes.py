@@ -1,10 +1,11 @@
-"""Recipes of a study, compared on held-out logs alone: no closed loop and no simulator chooses a head."""
+"""Recipes of a study, compared on held-out logs alone: neither a closed loop nor a simulator chooses a head."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,12 +21,12 @@ from reachcost.results.tables import TableRow
 
 
 @dataclass(frozen=True)
-class JudgedRun(RunSpec):
-    """One head of a recipe, measured on held-out logs; a study says how."""
+class ScoredHead(RunSpec):
+    """One head of a recipe, scored on held-out logs as a study defines it."""
 
     kind: ClassVar[str] = "judged"
     further: ClassVar[Mapping[str, int]] = {}
-    """What else the rows depend on."""
+    """Other settings that the rows depend on."""
     plan: str
     """The head plan."""
     member: Member
@@ -33,21 +34,18 @@ class JudgedRun(RunSpec):
     """Of the head."""
 
     def needs(self, recording: Experiment) -> list[RunSpec]:
-        """The head."""
         return [self._head]
 
     def config(self, recording: Experiment) -> dict[str, Any]:
-        """The head."""
         weights = recording.sha256(self._head, WEIGHTS)
         return {**recording.inputs(self.member.model), "head_sha256": weights, **self.further}
 
     def compute(self, recording: Experiment, directory: Path) -> Columns:
-        """Measure the head."""
-        return self.judge(recording, recording.head(self.member, self.plan, self.seed))
+        return self.score(recording, recording.head(self.member, self.plan, self.seed))
 
     @abstractmethod
-    def judge(self, recording: Experiment, head: LearnedHead) -> Columns:
-        """Measure a head; returns the rows."""
+    def score(self, recording: Experiment, head: LearnedHead) -> Columns:
+        """Return the rows of a head."""
 
     @property
     def _head(self) -> HeadRun:
@@ -56,43 +54,38 @@ class JudgedRun(RunSpec):
 
 def recipe_rows(
     experiment: Experiment,
-    runs: Sequence[JudgedRun],
+    runs: Sequence[ScoredHead],
     read: Callable[[Run], tuple[int, dict[str, np.ndarray]]],
 ) -> list[TableRow]:
     """A row for every head plan.
 
     Args:
-        experiment: Of a study whose heads are those to compare.
-        runs: Every head of every plan, measured.
-        read: From the rows of a run the number of things judged, and metrics: one number, or one of each thing.
+        experiment: The study of the heads.
+        runs: Every head of every plan, plan by plan.
+        read: Returns the number of scored things of a run, and metrics [things], or [1] for one value of the head.
     """
-    plans: dict[str, list[JudgedRun]] = {}
-    for run in runs:
-        plans.setdefault(run.plan, []).append(run)
     return [
-        _row(plan, heads[0].member.model, [read(experiment.read(head)) for head in heads])
-        for plan, heads in plans.items()
+        _row(plan, [read(experiment.read(head)) for head in heads], heads[0].member.model)
+        for plan, heads in ((plan, [*heads]) for plan, heads in groupby(runs, lambda run: run.plan))
     ]
 
 
-def _row(plan: str, model: str, found: Sequence[tuple[int, dict[str, np.ndarray]]]) -> TableRow:
-    """The line of a plan, from the number of things judged and the metrics of each of its heads."""
-    count, metrics = found[0]
-    values = {metric: np.stack([one[metric] for _, one in found]) for metric in metrics}
-    of_each = {metric: value.mean(0) for metric, value in values.items() if value.shape[1] > 1}
-    of_head = {metric: value.mean(1) for metric, value in values.items()}
+def _row(plan: str, found: Sequence[tuple[int, dict[str, np.ndarray]]], model: str) -> TableRow:
+    values = {metric: np.stack([metrics[metric] for _, metrics in found]) for metric in found[0][1]}
+    means = {metric: value.mean(1) for metric, value in values.items()}
     return TableRow(
         cost=plan,
         model=model,
-        n=count,
+        n=found[0][0],
         ours={metric: float(value.mean()) for metric, value in values.items()},
         interval={
-            metric: paired_bootstrap(value[:, None], resamples=20_000)[:, 0].tolist()
-            for metric, value in of_each.items()
+            metric: paired_bootstrap(value.mean(0)[:, None], resamples=20_000)[:, 0].tolist()
+            for metric, value in values.items()
+            if value.shape[1] > 1
         },
         paper=None,
         extra={
-            "per_run": {m: [round(float(mean), 4) for mean in means] for m, means in of_head.items()},
-            "std": {m: round(mean_std(means)[1], 4) for m, means in of_head.items()},
+            "per_run": {metric: [round(float(mean), 4) for mean in of_head] for metric, of_head in means.items()},
+            "std": {metric: round(mean_std(of_head)[1], 4) for metric, of_head in means.items()},
         },
     )

@@ -22,10 +22,8 @@ from reachcost.results.episode_figures import HOLD, STEP, Panel, draw_replay
 from reachcost.results.figures import LOOKS, PanelPlan, draw_panels, write_figure
 from reachcost.results.records import is_recorded
 from reachcost.results.tables import Records
-from reachcost_paper.figures.bars import Bar, draw_bars
-from reachcost_paper.pusht import paper as pusht
-from reachcost_paper.toponav import paper as toponav
-from reachcost_paper.tworoom import paper, paper_audits
+from reachcost_paper.charts import Bar, draw_bars
+from reachcost_paper.package_data import read_paper
 
 ROOT = Path(__file__).parents[2]
 RESULTS, NAMES = ROOT / "results", [*all_figures()]
@@ -82,38 +80,35 @@ def marks(name: str, panel: int) -> list[float]:
     return [float(np.ravel(line.get_ydata())[0]) for line in axes.lines if line.get_label() == "paper"]
 
 
-def by_seed(values: dict[str, tuple[float, ...]], *costs: str) -> list[float]:
+def by_seed(values: dict[str, list[float]], *costs: str) -> list[float]:
     return [value for cost in costs for value in values[cost]]
 
 
-LAYOUTS = ("door 88", "door 150", "horizontal 88")
-MOVED = [paper_audits.LAYOUT[key, cost] for key in LAYOUTS for cost in ("raw", "geodesic-mlp", "geodesic-hybrid")]
+TWOROOM, TOPONAV, PUSHT = (read_paper(f"reachcost_paper.{study}") for study in ("tworoom", "toponav", "pusht"))
+REPAIR, HYBRID = ("raw", "trm-complete", "shuffled"), ("raw", "hybrid", "shuffled-hybrid")
 PRINTED: dict[tuple[str, int], list[float]] = {
-    ("figure-overview", 2): [
-        paper.HIGH_DISTANCE["lewm", cost]["success"] for cost in ("raw", "trm-complete", "shuffled")
-    ],
-    ("figure-overview", 3): [paper_audits.SASC[cost]["rank"] for cost in ("raw", "trm-complete", "shuffled")],
-    ("figure-control-ranking", 0): [
-        one["success"] for cost in ("raw", "trm-complete", "shuffled") for one in paper.PER_SEED["lewm", cost]
-    ],
-    ("figure-mechanism", 0): [100 * share for share in paper_audits.MSE_SHARE] * 2,
-    ("figure-mechanism", 2): by_seed(paper_audits.SUBSPACE, "raw", "rowspace", "residual", "decoded-xy"),
-    ("figure-horizon", 1): by_seed(paper.HORIZON, "raw", "trm-paper", "trm-gap50"),
+    ("figure-overview", 2): [TWOROOM["high-distance"]["lewm"][cost]["success"] for cost in REPAIR],
+    ("figure-overview", 3): [TWOROOM["sasc"][cost]["rank"] for cost in REPAIR],
+    ("figure-control-ranking", 0): [one["success"] for cost in REPAIR for one in TWOROOM["per-seed"]["lewm"][cost]],
+    ("figure-mechanism", 0): [100 * share for share in TWOROOM["mse-share"]["by_seed"]] * 2,
+    ("figure-mechanism", 2): by_seed(TWOROOM["subspace"], "raw", "rowspace", "residual", "decoded-xy"),
+    ("figure-horizon", 1): by_seed(TWOROOM["horizon"], "raw", "trm-paper", "trm-gap50"),
     ("figure-attribution", 0): [
-        one[part]["rho_geo"] for part in ("full", "rowspace", "residual") for one in paper_audits.ATTRIBUTION
+        one[part]["rho_geo"] for part in ("full", "rowspace", "residual") for one in TWOROOM["attribution"]
     ],
-    ("figure-attribution", 1): [one["full"]["gradient_share"] for one in paper_audits.ATTRIBUTION],
-    ("figure-temporal-labels", 1): [value for _, *both in paper_audits.TEMPORAL_GEODESIC.values() for value in both],
-    ("figure-coverage-layout", 1): [one["rank"] for one in paper_audits.COVERAGE.values()],
-    ("figure-coverage-layout", 2): [one["success"] for one in MOVED],
-    ("figure-evidence", 2): [toponav.RESULTS[cost]["success"] for cost in ("raw", "trm-paper", "shuffled")],
+    ("figure-attribution", 1): [one["full"]["gradient_share"] for one in TWOROOM["attribution"]],
+    ("figure-temporal-labels", 1): [
+        one[metric] for one in TWOROOM["temporal-geodesic"].values() for metric in ("pearson", "spearman")
+    ],
+    ("figure-coverage-layout", 1): [one["rank"] for one in TWOROOM["coverage"].values()],
+    ("figure-coverage-layout", 2): [one["success"] for costs in TWOROOM["layout"].values() for one in costs.values()],
+    ("figure-evidence", 2): [TOPONAV["results"][cost]["success"] for cost in ("raw", "trm-paper", "shuffled")],
     ("figure-pusht-boundary", 0): [
-        *(pusht.OFFSET_25[cost][0] for cost in ("raw", "hybrid", "shuffled-hybrid")),
-        *(pusht.OFFSET_50_MEANS[cost]["success"] for cost in ("raw", "hybrid", "shuffled-hybrid")),
-        *(pusht.OFFSET_75[cost]["success"] for cost in ("raw", "hybrid", "shuffled-hybrid")),
+        *(PUSHT["by-seed"]["25"][cost][0] for cost in HYBRID),
+        *(PUSHT["means"][offset][cost]["success"] for offset in ("50", "75") for cost in HYBRID),
     ],
     ("figure-pusht-diagnostics", 0): [
-        one["selected"] for offset in (50, 75) for one in pusht.SELECTED[offset].values()
+        one["selected"] for costs in PUSHT["selected"].values() for one in costs.values()
     ],
 }
 

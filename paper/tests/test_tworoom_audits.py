@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from reachcost.results.figures import Dot, draw_dots
-from reachcost_paper.figures.distributions import draw_distributions
+from reachcost_paper.charts import draw_distributions
 from reachcost_paper.tworoom import STUDY
 from tests.small import contents, small_table
 

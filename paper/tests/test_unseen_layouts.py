@@ -33,8 +33,8 @@ def test_settings_count_the_episodes_of_their_layouts_together(tmp_path: Path) -
     rows = small_table("tworoom", "layouts-unseen", tmp_path)["rows"]
     counted = {(row["setting"], row["cost"]): row["n"] for row in rows}
     for setting, names in unseen.SETTINGS.items():
-        for cost, said in unseen.WAYS:
-            assert counted[f"{setting}{said}", cost] == len(names) * EPISODES["tworoom"]
+        for cost, suffix in unseen.METHODS:
+            assert counted[f"{setting}{suffix}", cost] == len(names) * EPISODES["tworoom"]
     assert {row["setting"] for row in rows} >= {"door 88", "door 150", "horizontal 88", "horizontal 120"}
     heads = {path.name for path in tmp_path.glob("runs/tworoom/heads/*")}
     assert heads == {f"layouts-3072-{name}-trm-imagined" for name in TESTED}
@@ -58,5 +58,5 @@ def test_the_recorded_split_keeps_trained_layouts_away_from_judged_ones(
     assert sum(row["part"] == "trained" for row in split) == unseen.TRAINED["layouts"]
     assert min(row["to_judged"] for row in split if row["part"] == "trained") > APART
     monkeypatch.setattr(unseen, "training_layout", lambda seed, number: TESTED["door-88"])
-    with pytest.raises(ReachcostError, match="near a judged one"):
+    with pytest.raises(ReachcostError, match="near a tested one"):
         unseen.require_apart(Experiment(STUDIES["tworoom"], tmp_path / "other").read(unseen.SplitRun()))

@@ -1,27 +1,37 @@
-"""The figures of the paper about PushT: what is pushed where, and that better ranking need not mean success."""
+"""The figures of PushT: starts, goals and pushes, and that better ranking does not imply success."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle, Polygon
 
-from reachcost.results.figures import BLUE, PanelPlan
+from reachcost.experiments.cells import Cell
+from reachcost.experiments.experiment import Experiment
+from reachcost.experiments.runs import outcomes
+from reachcost.experiments.study import Setting
+from reachcost.results.figures import BLUE, TITLE_SIZE, PanelPlan, new_figure, write_picture
 from reachcost.results.tables import Records
 from reachcost.tasks.pusht.geometry import AGENT_RADIUS, WINDOW, corners
 from reachcost.tasks.pusht.task import PushT, angle_error
-from reachcost_paper.figures.bars import Wanted, bar_of, bar_panel, draw_bars
-from reachcost_paper.pusht.settings import SEEDS, WHOLE
+from reachcost_paper.charts import Wanted, bar_of, bar_panel, draw_bars
+from reachcost_paper.episode import EpisodeRun, visited
+from reachcost_paper.pusht.settings import FULL, MEMBER, READINGS, SEEDS, sets
 
 COSTS, RANKED = ("raw", "hybrid", "shuffled-hybrid"), ("raw", "task-state", "hybrid", "shuffled-hybrid")
 FAR = (50, 75)
 """Goal offsets that the paper prints rankings of."""
 ONE_SEED = f"pairs of seed {SEEDS[0]}"
-"""The paper has no more of offset 25, nor of final distances at offset 50."""
-MOMENTS = (":", "--", "-")
-"""How states of the recorded episode are drawn, from the first to the last."""
+"""All that the paper has of offset 25, and of final distances at offset 50."""
+DASHES = (":", "--", "-")
+"""Of the states of the recorded episode, from the first to the last."""
+FRAMES, GOAL_SHARE = 6, 0.35
+"""Frames of an episode, first and last state among them, and the opacity of the goal in them."""
+CONTACT = [Setting(MEMBER, cost, evaluation=sets(50)[0], **READINGS[FULL]) for cost in ("raw", "hybrid")]
 SUCCESS, DISTANCE = "success, % of {} pairs", "task distance (n = {})"
 
 
@@ -40,9 +50,9 @@ def draw_success(axes: Axes, records: Records) -> None:
 
 
 def draw_ends(axes: Axes, records: Records) -> None:
-    """Where closed loops end."""
+    """Final distances of closed loops."""
     found = {
-        50: [("pusht-final-distance", f"offset 50, {ONE_SEED}, {WHOLE}", cost) for cost in COSTS],
+        50: [("pusht-final-distance", f"offset 50, {ONE_SEED}, {FULL}", cost) for cost in COSTS],
         75: [("pusht-75", "", cost) for cost in COSTS],
     }
     groups = {}
@@ -59,7 +69,6 @@ def _draw_state(axes: Axes, state: np.ndarray, label: str, **style: Any) -> None
 
 
 def _draw_goal(axes: Axes, goal: np.ndarray) -> None:
-    """The goal below what is drawn, and its edges above."""
     _draw_state(axes, goal, "goal of both", facecolor="#f5e6b3", edgecolor="black", linestyle=":", zorder=0.5)
     _draw_state(axes, goal, "", facecolor="none", edgecolor="black", linestyle=":", zorder=3)
     axes.set(aspect="equal", xlabel="x, px", ylabel="y, px")
@@ -70,29 +79,74 @@ def draw_pair(axes: Axes, records: Records) -> None:
     states, goal = _episode(records)
     _draw_goal(axes, goal)
     _draw_state(axes, states[0], "T and disc", facecolor=BLUE, edgecolor="black")
-    way, turn = np.linalg.norm(states[0, 2:4] - goal[2:4]), np.degrees(angle_error(states[:1], goal[None])[0])
+    moved, turned = np.linalg.norm(states[0, 2:4] - goal[2:4]), np.degrees(angle_error(states[:1], goal[None])[0])
     axes.set(xlim=(0, WINDOW), ylim=(WINDOW, 0), xticks=range(100, WINDOW, 100), yticks=range(100, WINDOW, 100))
-    axes.set_xlabel(f"x, px\nT to be moved {way:.0f} px and turned {turn:.0f}°")
+    axes.set_xlabel(f"x, px\nT to be moved {moved:.0f} px and turned {turned:.0f}°")
 
 
 def draw_pushing(axes: Axes, records: Records) -> None:
-    """The recorded episode: the disc's way, and the T at some moments."""
+    """The recorded episode: the path of the disc, and the T at some steps."""
     states, goal = _episode(records)
     _draw_goal(axes, goal)
-    for step, dash in zip(np.linspace(0, len(states) - 1, len(MOMENTS)).astype(int), MOMENTS, strict=True):
+    for step, dash in zip(np.linspace(0, len(states) - 1, len(DASHES)).astype(int), DASHES, strict=True):
         _draw_state(axes, states[step], f"step {step}", facecolor="none", edgecolor=BLUE, linestyle=dash, linewidth=2)
     axes.plot(*states[:, :2].T, color="0.4", linewidth=1.2, label="way of the disc")
     axes.set(xlim=(70, 370), ylim=(420, 120))
 
 
 def _episode(records: Records) -> tuple[np.ndarray, np.ndarray]:
-    """The recorded episode of the hybrid up to its goal, states [steps + 1, 7], and the goal [7]."""
+    """The recorded episode of the hybrid until it reaches its goal: states [steps + 1, 7], and the goal [7]."""
     run = records.run("pusht-50", "*/episodes/*-hybrid-*")
     task, table = PushT(), run.table()
     goals = task.evaluation_set(f"offset-50-{SEEDS[0]}")
     states = np.stack([table[f"state_{number}"].to_numpy() for number in range(goals.goals.shape[1])], axis=1)
     goal = goals.goals[goals.episodes == run.manifest["config"]["episode"]]
     return states[: np.argmax(task.success(states, np.repeat(goal, len(states), axis=0))) + 1], goal[0]
+
+
+def contact_cells(experiment: Experiment) -> list[Cell]:
+    """The first pair whose block must move that the hybrid reaches and latent distance does not."""
+    episode = int(experiment.evaluation(CONTACT[0].evaluation).episodes[_contact_row(experiment)])
+    return experiment.cells(EpisodeRun(setting, episode) for setting in CONTACT)
+
+
+def _contact_row(experiment: Experiment) -> int:
+    task, goals = experiment.place(CONTACT[0].evaluation)
+    raw, hybrid = (outcomes(experiment, setting)["success"] for setting in CONTACT)
+    push = task.groups(goals.starts, goals.goals)["block to move"]
+    return int(np.argmax((hybrid > raw) & push))
+
+
+def draw_contact(experiment: Experiment, path: Path) -> None:
+    """Draw that pair under both costs as two strips of frames."""
+    (task, goals), row = experiment.place(CONTACT[0].evaluation), _contact_row(experiment)
+    goal = task.render(goals.goals[row : row + 1])
+    strips, steps = {}, np.array([0])
+    for setting in CONTACT:
+        states = visited(experiment, setting, int(goals.episodes[row]))
+        steps = np.linspace(0, len(states) - 1, FRAMES).astype(int)
+        frames = (1 - GOAL_SHARE) * task.render(states[steps]) + GOAL_SHARE * goal
+        strips[setting.cost] = np.concatenate([frames, goal]).round().astype(np.uint8)
+    captions = [*(f"step {step}" for step in steps), "goal"]
+    heading = (
+        f"PushT, goal offset 50, pair {goals.episodes[row]}, the first that the hybrid alone reaches of these two: the "
+        "goal shines through"
+    )
+    draw_strips(strips, captions, path, heading)
+
+
+def draw_strips(strips: Mapping[str, np.ndarray], captions: Sequence[str], path: Path, heading: str) -> None:
+    """Write a PNG with one strip of frames uint8 [T, height, width, 3] per name, and a caption per frame."""
+    figure = new_figure(1.5 * len(captions), 1.65 * len(strips) + 0.6, heading)
+    panels = figure.subplots(len(strips), len(captions), squeeze=False)
+    for (name, frames), row in zip(strips.items(), panels, strict=True):
+        for frame, axes in zip(frames, row, strict=True):
+            axes.imshow(frame, interpolation="none")
+            axes.set(xticks=[], yticks=[])
+        row[0].set_ylabel(name, fontsize=TITLE_SIZE)
+    for caption, axes in zip(captions, panels[0], strict=True):
+        axes.set_title(caption, fontsize=TITLE_SIZE)
+    write_picture(figure, path)
 
 
 FIGURES = {

@@ -1,4 +1,4 @@
-"""What the PushT runs are made of: world models, evaluation sets, heads, candidates."""
+"""Settings of the PushT runs: world model, evaluation sets, heads, candidates."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ MEMBER = Member(MODEL, 3072, "lewm-3072")
 SEEDS = (3072, 3073, 3074)
 """Of evaluation sets."""
 SECOND_HEAD = 4072
-"""Seed of the heads that show how much depends on theirs."""
+"""Another seed of heads."""
 LOGS = {"episodes": 8000, "seed": 0}
 OFFSETS = (25, 50, 75)
 FRESH, NEW = (5001, 5002, 5003), (7001, 7002, 7003)
-"""Seeds of pairs that nothing was chosen on; the new ones were drawn when the others had been looked at."""
+"""Seeds of pairs that no setting was chosen on; the new pairs were drawn after the fresh ones had been inspected."""
 PLANNER = CEM(iterations=30, blocks=1)
-WHOLE, BLOCK = "25 actions a plan", "5 actions a plan"
+FULL, BLOCK = "25 actions a plan", "5 actions a plan"
 """The two readings of the paper: the receding horizon of the public configuration, or what its PushT section says."""
-READINGS = {WHOLE: {"planner": replace(PLANNER, blocks=None)}, BLOCK: {}}
+READINGS = {FULL: {"planner": replace(PLANNER, blocks=None)}, BLOCK: {}}
 
 
-def bundled(task: Task, clamp: bool) -> WorldModel:
-    """The world model of all runs."""
+def load_model(task: Task, clamp: bool) -> WorldModel:
     return load_world_model(MODEL, clamp=clamp)
 
 
@@ -41,13 +40,13 @@ def sets(offset: int, seeds: tuple[int, ...] = SEEDS) -> tuple[str, ...]:
     return tuple(f"offset-{offset}-{seed}" for seed in seeds)
 
 
-def _drawn(name: str) -> tuple[Task, EvaluationSet]:
+def _draw(name: str) -> tuple[Task, EvaluationSet]:
     task = PushT()
     return task, task.evaluation_set(name)
 
 
-FOREIGN_SETS = {name: partial(_drawn, name) for offset in OFFSETS for name in sets(offset, (*SEEDS, *FRESH, *NEW))}
-"""No log that a model or head learns from holds any of their episodes."""
+FOREIGN_SETS = {name: partial(_draw, name) for offset in OFFSETS for name in sets(offset, (*SEEDS, *FRESH, *NEW))}
+"""Their episodes are in no log that a model or head learns from."""
 
 TASK_STATE = HeadPlan(
     Recipe.paper(scale=100.0, epochs=20),
@@ -66,7 +65,7 @@ HEADS = {
 
 
 def weighted(name: str, weight: float) -> str:
-    """What a hybrid is called: without a number if both of its costs weigh as much."""
+    """Name of a hybrid; weight 1 has no number."""
     return name if weight == 1 else f"{name}-{weight}"
 
 

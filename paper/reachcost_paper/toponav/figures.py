@@ -9,7 +9,7 @@ from reachcost.results.episode_figures import BLOCKED, GOAL, OPEN, START, draw_m
 from reachcost.results.figures import PanelPlan
 from reachcost.results.tables import Records
 from reachcost.tasks.toponav.task import SIZE, TopoNav
-from reachcost_paper.figures.bars import bar_panel
+from reachcost_paper.charts import bar_panel
 
 COSTS = {"raw": "raw", "trm-paper": "TRM,\npaper's", "trm": "TRM,\nours", "shuffled": "shuffled\nlabels"}
 

@@ -1,4 +1,4 @@
-"""What the TopoNav runs are made of: one exact world model, three seeds of heads, planner and pools."""
+"""Settings of the TopoNav runs: one exact world model, three seeds of heads, pools."""
 
 from __future__ import annotations
 
@@ -53,5 +53,5 @@ POOLS = PoolPlan(
 
 
 def exact(task: Task, clamp: bool) -> ExactTopoNav:
-    """The frozen world model; it has nothing to clamp."""
+    """The frozen world model; `clamp` has no effect."""
     return ExactTopoNav(cast(TopoNav, task))

@@ -1,4 +1,4 @@
-"""The study of TopoNav: the paper's table, and how else its text can be read."""
+"""The study of TopoNav: the paper's table, and other readings of its text."""
 
 from __future__ import annotations
 
@@ -13,36 +13,23 @@ from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.tabular import tabulate
 from reachcost.results.tables import TableRow
 from reachcost.tasks.toponav.task import BASE_SEED, RouteProposal, TopoNav
-from reachcost_paper.toponav import paper, recipes
+from reachcost_paper.package_data import read_notes, read_paper
+from reachcost_paper.toponav import recipes
 from reachcost_paper.toponav.figures import FIGURES
 from reachcost_paper.toponav.settings import HEADS, KIND, LOGS, MEMBERS, POOLS, SEEDS, exact
 
-METRICS = (*paper.METRICS, "p_value")
-NOTE = (
-    "TopoNav, 120 start and goal pairs for each head seed (3072, 3073, 3074). Success and final graph distance come "
-    "from closed-loop control, ρ_geo and oracle best rank from SASC on shared pools. Differences are paired by "
-    "episode; p is the exact two-sided sign-flip test, which cannot fall below 0.25 with three seeds."
-)
-LEGEND = (
-    "`trm-paper` is the paper's recipe in our reading of it, `shuffled` its control with permuted labels, `trm` our "
-    "recipe. `+tie-break` is a planner that also weighs the state after the first action, by 0.001. `random` is the "
-    "floor; `oracle`, with the true distance, is a yardstick: ties among candidates cost it what the tie-break returns."
-)
-READINGS_LEGEND = (
-    "How else the text can be read. `trm-paper`: label scale 29 (the grid), batch 1024. `trm-printed`: the printed "
-    "head defaults, scale 224, batch 1024. `trm-printed-256`: scale 224, batch 256. `shuffled`: validation labels "
-    "permuted too. `shuffled-train`: only training labels permuted, so true labels choose the epoch."
-)
+NOTES, PAPER = (read("reachcost_paper.toponav") for read in (read_notes, read_paper))
+METRICS = ("success", "rho_geo", "rank", "final_geo")
 TIE_BREAK = {"planner": CategoricalCEM(tie_break=1e-3)}
 
 
 def lines(*costs: str) -> list[RowPlan]:
-    """A line for each cost; `+tie-break` after its name stands for the other planner."""
+    """A row for each cost; the suffix `+tie-break` stands for the other planner."""
     return [
         RowPlan(
             KIND,
             cost.removesuffix("+tie-break"),
-            paper.RESULTS.get(cost),
+            PAPER["results"].get(cost),
             changes=TIE_BREAK if cost.endswith("+tie-break") else {},
             shown=cost,
         )
@@ -65,13 +52,15 @@ def with_seeds(means: list[RowPlan]) -> list[RowPlan]:
 def toponav_rows(experiment: Experiment) -> list[TableRow]:
     """Means, paired differences to latent distance, then single seeds."""
     raw, temporal, _, ours, *_ = MEANS
+    printed = PAPER["differences"]
     rows = [table_row(experiment, line, METRICS) for line in with_seeds(MEANS)]
-    differences = [difference_row(experiment, temporal, raw, paper.DIFFERENCE), difference_row(experiment, ours, raw)]
+    mean = {metric: printed[metric] for metric in ("success", "p_value")}
+    differences = [difference_row(experiment, temporal, raw, mean), difference_row(experiment, ours, raw)]
     rows[len(MEANS) : len(MEANS)] = differences
     for number, seed in enumerate(SEEDS):
         one, base = (replace(line, seeds=(seed,), single=True) for line in (temporal, raw))
-        apart = difference_row(experiment, one, base, {"success": paper.DIFFERENCES[number]})
-        rows.append(replace(apart, ours={"success": apart.ours["success"]}))
+        difference = difference_row(experiment, one, base, {"success": printed["by_seed"][number]})
+        rows.append(replace(difference, ours={"success": difference.ours["success"]}))
     return rows
 
 
@@ -87,14 +76,16 @@ STUDY = Study(
     evaluation="detour",
     tables={
         "toponav": TablePlan(
-            f"{NOTE}\n\n{LEGEND}",
-            METRICS,
+            NOTES["toponav"],
+            (*METRICS, "p_value"),
             TableRows(lambda experiment: row_runs(experiment, with_seeds(MEANS), METRICS), toponav_rows),
         ),
         "toponav-readings": TablePlan(
-            f"{NOTE}\n\n{READINGS_LEGEND}", paper.METRICS, plain_rows(paper.METRICS, lambda: with_seeds(READINGS))
+            NOTES["toponav-readings"], METRICS, plain_rows(METRICS, lambda: with_seeds(READINGS))
         ),
-        "toponav-recipes": recipes.TABLE,
+        "toponav-recipes": TablePlan(
+            NOTES["toponav-recipes"], ("validation_rmse",), recipes.ROWS, intervals="", legend=False
+        ),
     },
     figures=FIGURES,
     heads=HEADS,

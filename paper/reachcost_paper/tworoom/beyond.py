@@ -1,43 +1,33 @@
-"""Labels beyond one episode in this world: the default on many sets, and logs that leave out what matters."""
+"""Tables of our labels: the default on several sets, heads from incomplete logs, and success against rollouts."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from reachcost.experiments.rows import RowPlan, bounds
+from reachcost.experiments.rows import BOUNDS, RowPlan, bounds
+from reachcost.planning.cem import CEM
 from reachcost_paper.tworoom.settings import FRESH_LOGS, KINDS, REPAIRED, REPLANNING, SEEDS, SET
 
 SETS = (SET, *FRESH_LOGS)
 SECOND_HEAD = 4072
 """Seed of a second head on every world model; the first has that of the model."""
+BUDGET_SETS = SETS[:3]
 METRICS = ("success", "same", "cross", "rho_geo")
+BUDGET_METRICS = ("success", "same", "cross", "steps")
 SETTINGS = {"limited": "no door", "500": "500 episodes", "1000": "1000 episodes", "frames": "frames only"}
-"""What lines say is left of the logs."""
-BESIDE = ("trm", "trm-auto")
-"""Labels that the second kind of world models is shown with, too."""
-SOLVED_NOTE = (
-    "The default of `reachcost fit` (`trm-auto`) on the high-distance set and three more, drawn by the same rule from "
-    "logs of their own; all but `fresh-3` had been published before, with `raw` and `trm`. Three world models of each "
-    "kind, two heads on each. Beside it, with LeWM, latent distance and logged times (`trm`, one head). Replanning: "
-    "`CEM.replanning()` looks after every block, the paper's planner after five, half of the budget; it was chosen on "
-    "other sets. ρ_geo is from SASC, one head a model, and no planner changes it. The last lines are single sets."
-)
-REPAIRED_NOTE = (
-    "What a head learns from when logs leave out what matters; high-distance set, world models of seed 3072, one head "
-    "on each. No door: every stretch of the logs that stays 95 px from the door, so that no episode leads through it. "
-    "500 and 1000 episodes: the first so many, before those of the evaluation set are taken out. Frames only: all "
-    "states, without times, order or actions. Only what heads learn from is cut: the world models were trained on logs "
-    "of their own, which lead through the door. Imagined labels have 300 transitions a place; a first setting, 100, "
-    "had reached 89 % of this set without the door. `trm` learns from logged times, `trm-stitched` from shortest ways "
-    "over logged transitions, `trm-imagined` from what the frozen world model imagines, `trm-auto` from what "
-    "`reachcost fit` chooses by itself. Replanning: `CEM.replanning()` looks after every block, the paper's planner "
-    "after five."
-)
+"""Names in rows of the parts of the logs."""
+BOTH_KINDS = ("trm", "trm-auto")
+"""Labels that the second kind of world models is also run with."""
+FEWER = ((128, 5), (75, 5), (37, 5))
+"""Candidates and iterations: a fifth, an eighth and a sixteenth of the paper's rollouts."""
+PLANNERS = {"CEM": CEM(), "iCEM": CEM.improved(), "MPPI": CEM.mppi(), "from logs": CEM.experienced()}
+ALONE = ("iCEM", "from logs")
+"""Planners that are also run with costs that are not repaired, because they reach many goals without one."""
 
 
 def solved() -> list[RowPlan]:
-    """All sets together by what is executed, then one by one."""
+    """All sets together, by number of executed blocks, then one by one."""
     first = KINDS[0]
     lines = [RowPlan(first, cost, sets=SETS) for cost in ("raw", "trm", "oracle", "random")]
     lines += [_default(kind, sets=SETS) for kind in KINDS]
@@ -55,12 +45,12 @@ def _default(kind: str, **given: Any) -> RowPlan:
 
 
 def repaired() -> list[RowPlan]:
-    """What is left of the logs, and what each source of labels makes of it."""
+    """Each source of labels on each part of the logs."""
     lines = []
     for kind in KINDS:
         for name in REPAIRED:
             cost, _, part = name.rpartition("-")
-            if kind != KINDS[0] and cost not in BESIDE:
+            if kind != KINDS[0] and cost not in BOTH_KINDS:
                 continue
             line = RowPlan(kind, name, seeds=SEEDS[:1], setting=SETTINGS[part], shown=cost, single=True)
             lines.append(line)
@@ -69,3 +59,38 @@ def repaired() -> list[RowPlan]:
                 lines.append(replace(line, **again))
         lines.append(RowPlan(kind, "raw", seeds=SEEDS[:1], single=True))
     return [*lines, *bounds([RowPlan(KINDS[0], "raw", seeds=SEEDS[:1], single=True)])]
+
+
+def planned(name: str, candidates: int, iterations: int) -> CEM:
+    """A planner of that name with fewer rollouts."""
+    planner = PLANNERS[name]
+    elites = candidates if planner.temperature else planner.elites if planner.from_logs else round(candidates / 10)
+    return replace(
+        planner,
+        candidates=candidates,
+        iterations=iterations,
+        elites=elites,
+        keep_elites=min(planner.keep_elites, elites // 2),
+    )
+
+
+def budget_lines() -> list[RowPlan]:
+    """The paper's planner, then all planners with fewer rollouts, then planners with costs that are not repaired."""
+    found = [RowPlan(kind, "trm-auto", sets=BUDGET_SETS, setting="CEM 300 x 10") for kind in KINDS]
+    for candidates, iterations in FEWER:
+        for name in PLANNERS:
+            planner = planned(name, candidates, iterations)
+            setting = f"{name} {candidates} x {iterations}"
+            found += [
+                RowPlan(kind, "trm-auto", sets=BUDGET_SETS, changes={"planner": planner}, setting=setting)
+                for kind in KINDS
+            ]
+    found.append(RowPlan(KINDS[0], "raw", sets=BUDGET_SETS, setting="CEM 300 x 10"))
+    candidates, iterations = FEWER[-1]
+    for name in ALONE:
+        changes, setting = {"planner": planned(name, candidates, iterations)}, f"{name} {candidates} x {iterations}"
+        found += [
+            RowPlan(KINDS[0], cost, sets=BUDGET_SETS, changes=changes, setting=setting)
+            for cost in ("raw", "trm-shuffled")
+        ]
+    return [*found, *(RowPlan(KINDS[0], cost, sets=BUDGET_SETS) for cost in BOUNDS)]

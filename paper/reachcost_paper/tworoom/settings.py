@@ -1,4 +1,4 @@
-"""What the TwoRoom runs are made of: world models, evaluation sets, heads, candidates."""
+"""Settings of the TwoRoom runs: world models, evaluation sets, heads, candidates."""
 
 from __future__ import annotations
 
@@ -16,39 +16,41 @@ from reachcost.tasks.contract import Task
 from reachcost.tasks.tworoom import Layout, TwoRoom
 from reachcost.tasks.tworoom.varied import TESTED
 from reachcost.worldmodels.loading import load_world_model
+from reachcost_paper.package_data import read_notes, read_paper
 
+NOTES, PAPER = (read("reachcost_paper.tworoom") for read in (read_notes, read_paper))
 REPLANNING = CEM.replanning()
-"""Beside the paper's planner, where what can be reached matters."""
+"""Compared with the paper's planner in tables of our labels."""
 SEEDS = (3072, 3073, 3074)
 KINDS = ("lewm", "pldm")
 MEMBERS = {kind: tuple(Member(f"{kind}-tworoom-{seed}", seed, f"{kind}-{seed}") for seed in SEEDS) for kind in KINDS}
 LEWM = MEMBERS["lewm"]
 
 
-def _bundled(name: str) -> Callable[[Task, bool], WorldModel]:
+def _loader(name: str) -> Callable[[Task, bool], WorldModel]:
     return lambda task, clamp: load_world_model(name, clamp=clamp)
 
 
 UNSEEN_MODEL = "lewm-layouts-3072"
 """Trained on many layouts, none of them tested."""
-MODELS = {name: _bundled(name) for name in (*(one.model for kind in KINDS for one in MEMBERS[kind]), UNSEEN_MODEL)}
+MODELS = {name: _loader(name) for name in (*(one.model for kind in KINDS for one in MEMBERS[kind]), UNSEEN_MODEL)}
 LOGS = {"episodes": 10_000, "seed": 0}
 SET = "high-distance"
 NEAR_SET, FAR_SET = "distance-controlled", "distance-controlled-far"
 FRESH_LOGS = {"fresh-1": 101, "fresh-2": 102, "fresh-3": 103}
-"""Further high-distance sets, each from logs of its own seed, which no model and no head learned from."""
+"""Further high-distance sets, each from logs of another seed, which no model and no head was trained on."""
 LAYOUTS = {name: TESTED[name] for name in ("door-88", "door-150", "horizontal-88")}
-"""Worlds that no model and no head of the public layout ever saw; each has a high-distance set of its own."""
+"""Layouts that no model and no head of the public layout was trained on; each has a high-distance set."""
 
 
-def _drawn(name: str, layout: Layout | None, seed: int) -> tuple[Task, EvaluationSet]:
+def _draw(name: str, layout: Layout | None, seed: int) -> tuple[Task, EvaluationSet]:
     world = TwoRoom(layout)
     return world, replace(world.draw_evaluation_set(SET, world.generate_logs(seed=seed), seed), name=name)
 
 
 FOREIGN_SETS = {
-    **{name: partial(_drawn, name, None, seed) for name, seed in FRESH_LOGS.items()},
-    **{name: partial(_drawn, name, layout, 0) for name, layout in TESTED.items() if layout != Layout()},
+    **{name: partial(_draw, name, None, seed) for name, seed in FRESH_LOGS.items()},
+    **{name: partial(_draw, name, layout, 0) for name, layout in TESTED.items() if layout != Layout()},
 }
 
 OUR_HEAD = HeadPlan()
@@ -75,17 +77,17 @@ LABELS = {
     "trm-imagined": HeadPlan(labels="imagined"),
     "trm-auto": HeadPlan(labels="auto"),
 }
-"""Our heads by where labels come from."""
-LEFT = {
+"""Our heads by the source of labels."""
+KEPT_LOGS = {
     "limited": {"coverage": "limited"},
     "500": {"episodes": 500},
     "1000": {"episodes": 1000},
     "frames": {"coverage": "frames"},
 }
-"""What is left of the logs in the table of repaired coverage."""
+"""Parts of the logs in the table `coverage-repair`."""
 REPAIRED = {
-    f"{name}-{part}": replace(plan, **left)
-    for part, left in LEFT.items()
+    f"{name}-{part}": replace(plan, **kept)
+    for part, kept in KEPT_LOGS.items()
     for name, plan in LABELS.items()
     if part != "frames" or plan.labels in ("imagined", "auto")
 }

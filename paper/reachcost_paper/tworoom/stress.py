@@ -1,4 +1,4 @@
-"""Lines of the paper's stress tests: doorway coverage of the pairs, and layouts that nothing was trained on."""
+"""The paper's stress tests: pairs without the doorway, and layouts that nothing was trained on."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from reachcost.experiments.rows import RowPlan, bounds, row_runs, table_row
 from reachcost.labels.coverage import near_bottleneck
 from reachcost.results.records import Columns
 from reachcost.results.tables import TableRow
-from reachcost_paper.tworoom import paper_audits as paper
-from reachcost_paper.tworoom.settings import LAYOUTS, LEWM, SEEDS, SET
+from reachcost_paper.tworoom.settings import LAYOUTS, LEWM, PAPER, SEEDS, SET
 
 MEMBER = LEWM[0]
 COVERAGE_METRICS = ("success", "rank", "rho_geo", "distance", "cross_pairs", "near_pairs", "validation_rmse")
@@ -22,11 +21,11 @@ MOVED = ("raw", "geodesic-mlp", "geodesic-hybrid", "trm-paper", "trm")
 
 
 def coverage_lines() -> list[RowPlan]:
-    """Heads by the part of the logs that their pairs are of; one world model."""
+    """Heads by the part of the logs that their pairs are from; one world model."""
     one = RowPlan("lewm", "trm", None, SEEDS[:1], single=True)
     lines = [
         replace(one, cost=f"geodesic-{name}", shown="geodesic-mlp", setting=name, paper=printed)
-        for name, printed in paper.COVERAGE.items()
+        for name, printed in PAPER["coverage"].items()
     ]
     for cost in ("trm-paper", "trm"):
         lines.append(replace(one, cost=f"{cost}-limited", shown=cost, setting="limited, logged times"))
@@ -36,39 +35,35 @@ def coverage_lines() -> list[RowPlan]:
 
 @dataclass(frozen=True)
 class CoverageRun(RunSpec):
-    """Which shares of a head's training pairs cross the wall, and come near the door; one row."""
+    """Shares of a head's training pairs that cross the wall, and that come near the door; one row."""
 
     kind: ClassVar[str] = "coverage"
     cost: str
     """The head."""
 
     def name(self, recording: Experiment) -> str:
-        """Member and head."""
         return f"{MEMBER.label}-{self.cost}"
 
     def config(self, recording: Experiment) -> dict[str, Any]:
-        """How pairs are drawn."""
         plan = recording.study.heads[self.cost]
         return {**recording.inputs(MEMBER.model), "head": plan, "pair_seed": MEMBER.seed}
 
     def compute(self, recording: Experiment, directory: Path) -> Columns:
-        """Draw the pairs and count."""
-        task, drawn = recording.task, recording.pairs(MEMBER, recording.study.heads[self.cost], MEMBER.seed)
-        states = drawn.logs.columns["state"]
-        first, second = (states[rows.numpy()] for rows in (drawn.train.first, drawn.train.second))
+        task, sampled = recording.task, recording.pairs(MEMBER, recording.study.heads[self.cost], MEMBER.seed)
+        states = sampled.logs.columns["state"]
+        first, second = (states[rows.numpy()] for rows in (sampled.train.first, sampled.train.second))
         crosses, near = task.groups(first, second)["cross wall"], near_bottleneck(task, first, second)
         return {"cross_pairs": 100 * crosses.mean(keepdims=True), "near_pairs": 100 * near.mean(keepdims=True)}
 
 
 def coverage_runs(experiment: Experiment) -> list[Cell]:
-    """The runs behind the lines, and the pairs of their heads."""
     lines = coverage_lines()
     pairs = [CoverageRun(line.cost) for line in lines if line.cost in experiment.study.heads]
     return [*row_runs(experiment, lines, COVERAGE_METRICS), *experiment.cells(pairs)]
 
 
 def coverage_rows(experiment: Experiment) -> list[TableRow]:
-    """The lines, with what their pairs are like."""
+    """The rows, with the shares of their pairs."""
     rows = []
     for line in coverage_lines():
         row = table_row(experiment, line, COVERAGE_METRICS)
@@ -80,15 +75,16 @@ def coverage_rows(experiment: Experiment) -> list[TableRow]:
 
 
 def layout_lines() -> list[RowPlan]:
-    """Costs of the public layout in other worlds: starts and goals drawn anew, world model and heads untouched."""
+    """Costs of the public layout in other layouts: new starts and goals, the same world model and heads."""
     lines: list[RowPlan] = []
     for evaluation in (SET, *LAYOUTS):
         setting = "public layout" if evaluation == SET else evaluation.replace("-", " ")
+        printed = PAPER["layout"].get(setting, {})
         here = [
             RowPlan(
                 "lewm",
                 cost,
-                paper.LAYOUT.get((setting, cost)),
+                printed.get(cost),
                 SEEDS[:1],
                 changes={} if evaluation == SET else {"evaluation": evaluation},
                 setting=setting,

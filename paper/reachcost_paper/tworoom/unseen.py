@@ -1,4 +1,4 @@
-"""The table `layouts-unseen`: a world model in layouts that it was not trained in, with heads fitted there."""
+"""The table `layouts-unseen`: a world model in layouts that it was not trained on, with heads fitted there."""
 
 from __future__ import annotations
 
@@ -26,36 +26,23 @@ METRICS = ("success", "same", "cross")
 
 TRM = "trm-imagined"
 PLANNERS = {"": None, ", replanning": REPLANNING}
-"""What lines say of the planner, and which one it is; the first is the paper's."""
-WAYS = [(cost, said) for cost in (TRM, "raw", ORACLE) for said in PLANNERS] + [(RANDOM, "")]
-"""Costs and planners, the lines of each setting."""
+"""Suffix of the setting, and the planner; None is the paper's."""
+METHODS = [(cost, suffix) for cost in (TRM, "raw", ORACLE) for suffix in PLANNERS] + [(RANDOM, "")]
+"""Costs and planners, the rows of each setting."""
 SEED = 3072
 SETTINGS = {
     "door moved": ("door-88", "door-150"),
     "wall turned": ("horizontal-88", "horizontal-120"),
     "published": ("published",),
 }
-"""Lines of the table, and the layouts whose episodes count together."""
+"""Settings of the table, and the layouts whose episodes count together."""
 LOGS = {"episodes": 500, "seed": 7}
-"""Logs of a layout that frames are taken of."""
+"""Logs of a layout; frames are sampled from them."""
 TRAINED = {"seed": 1, "layouts": 4000}
 """Layouts that the world model was trained on: those of `VariedTwoRoom().generate_logs(16_000, seed=1)`."""
-NOTE = (
-    f"A LeWM (`{UNSEEN_MODEL}`) that was trained on logs of 4,000 other layouts (either wall, one door or two of 20 to "
-    "40 px, no centre within 8 px of a tested one's in such a wall), frozen, in layouts that it never saw: the door "
-    "moved to 88 and 150 px, the wall turned with its door at 88 and 120 px, and the published one. Episodes are drawn "
-    "by the rule of the high-distance set in each. The head of a layout (`trm-imagined`) learns from what the model "
-    "imagines from 500 frames of it, one block from each, without times or order. Replanning: `CEM.replanning()` looks "
-    "after each block, the paper's planner after five. These layouts had been published before, with two earlier "
-    "versions of world model and labels and, but for the horizontal door at 120 px, in the table `layout`. The run "
-    "`tworoom/layouts/split` lists all layouts: trained on, tuned on, tested."
-)
-
-
 HEAD = HeadPlan(labels="imagined", coverage="frames", rows=500, imagination=Imagination(trajectories=800_000, blocks=1))
-"""Learns from what the world model imagines from frames of one layout, one block from each: the frames are of all parts
-of it, and what such a model imagines of a layout that it never saw errs from the second block on (seen, and chosen, on
-the layouts to tune on)."""
+"""Learns from one imagined block per frame of one layout. The frames show all parts of the layout, and in a new layout
+the world model errs from the second block on (chosen on the tuning layouts)."""
 
 
 ALONE = {name.replace("-", " "): (name,) for names in SETTINGS.values() if len(names) > 1 for name in names}
@@ -64,15 +51,17 @@ ALONE = {name.replace("-", " "): (name,) for names in SETTINGS.values() if len(n
 def unseen_runs(experiment: Experiment) -> list[Cell]:
     """The split, and every cost and planner in every layout."""
     layouts = [experiment.derive(in_layout, name) for name in TESTED]
-    loops = [one.cell(ControlRun(_setting(one, *way))) for one in layouts for way in WAYS]
+    loops = [one.cell(ControlRun(_setting(one, *method))) for one in layouts for method in METHODS]
     return [experiment.cell(SplitRun()), *loops]
 
 
 def unseen_rows(experiment: Experiment) -> list[TableRow]:
-    """Settings, each over its layouts; then every layout by itself."""
+    """Settings, each over its layouts, then every layout separately."""
     split = experiment.read(SplitRun())
     layouts = {name: experiment.derive(in_layout, name) for name in TESTED}
-    rows = [_row(layouts, setting, names, *way) for setting, names in (SETTINGS | ALONE).items() for way in WAYS]
+    rows = [
+        _row(layouts, setting, names, *method) for setting, names in (SETTINGS | ALONE).items() for method in METHODS
+    ]
     require_apart(split)
     return rows
 
@@ -92,36 +81,33 @@ def in_layout(experiment: Experiment, name: str) -> Experiment:
     return experiment.within(study)
 
 
-def _setting(layout: Experiment, cost: str, said: str) -> Setting:
+def _setting(layout: Experiment, cost: str, suffix: str) -> Setting:
     (member,) = layout.study.members["lewm"]
-    return Setting(member, cost, planner=PLANNERS[said])
+    return Setting(member, cost, planner=PLANNERS[suffix])
 
 
-def _row(layouts: dict[str, Experiment], setting: str, names: tuple[str, ...], cost: str, said: str) -> TableRow:
+def _row(layouts: dict[str, Experiment], setting: str, names: tuple[str, ...], cost: str, suffix: str) -> TableRow:
     here = [layouts[name] for name in names]
-    found = [measured(one, [_setting(one, cost, said)]) for one in here]
+    found = [measured(one, [_setting(one, cost, suffix)]) for one in here]
     values = together([{metric: one[metric] for metric in METRICS} for one in found])
     kind = SIMULATOR if cost in (ORACLE, RANDOM) else "lewm"
-    return metric_row(here[0], kind, cost, None, values, None, f"{setting}{said}")
+    return metric_row(here[0], kind, cost, None, values, None, f"{setting}{suffix}")
 
 
 @dataclass(frozen=True)
 class SplitRun(RunSpec):
-    """Which layouts were trained on, tuned on and tested; rows are layouts."""
+    """The layouts for training, tuning and test; rows are layouts."""
 
     kind: ClassVar[str] = "layouts"
 
     def name(self, recording: Experiment) -> str:
-        """There is one."""
         return "split"
 
     def config(self, recording: Experiment) -> dict[str, Any]:
-        """What the layouts are drawn by."""
         study = recording.study
         return {"study": study.name, "protocol": study.protocol, "apart": APART, "halves": HALVES, **TRAINED}
 
     def compute(self, recording: Experiment, directory: Path) -> Columns:
-        """List them."""
         trained = [training_layout(TRAINED["seed"], number) for number in range(TRAINED["layouts"])]
         parts = {"trained": trained, "tuning": [*TUNING.values()], "tested": [*TESTED.values()]}
         layouts = [(part, layout) for part, found in parts.items() for layout in found]
@@ -136,7 +122,7 @@ class SplitRun(RunSpec):
 
 
 def require_apart(split: Run) -> None:
-    """Refuse a layout that was trained on and is near a judged one."""
+    """Refuse a layout that was trained on and is near a tested one."""
     near = [row for row in split.table().to_pylist() if row["part"] == "trained" and row["to_judged"] <= APART]
     if near:
-        raise ReachcostError(f"a layout that was trained on is near a judged one ({near[0]}): log other layouts")
+        raise ReachcostError(f"a layout that was trained on is near a tested one ({near[0]}): log other layouts")

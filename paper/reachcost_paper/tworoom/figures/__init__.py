@@ -1,9 +1,5 @@
-"""The figures of the paper about TwoRoom, a file a question."""
+"""The figures of the paper about TwoRoom."""
 
-from reachcost_paper.tworoom.figures import control, diagrams, labels, maps, mechanism, stress
+from reachcost_paper.tworoom.figures import bars, diagrams, labels, maps
 
-FIGURES = {
-    name: panels
-    for part in (control, maps, mechanism, labels, stress, diagrams)
-    for name, panels in part.FIGURES.items()
-}
+FIGURES = {name: panels for part in (bars, maps, labels, diagrams) for name, panels in part.FIGURES.items()}

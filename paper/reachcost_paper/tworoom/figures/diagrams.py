@@ -1,17 +1,63 @@
-"""Who passes what on to whom: the method, the controller and the audit of the paper, with the sizes of TwoRoom."""
+"""Data flow of the method, the controller and the audit of the paper, with the sizes of TwoRoom."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 from matplotlib.axes import Axes
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from reachcost.planning.cem import CEM
 from reachcost.results.figures import PanelPlan
 from reachcost.results.tables import Records
-from reachcost_paper.figures.diagram import FROZEN, LEARNED, Box, draw_diagram
 from reachcost_paper.tworoom.settings import PAPER_HEAD, POOLS
 
 SEARCH = CEM()
 SHEET = (9.8, 5.4)
+"""Width and height of a diagram, in its units."""
+LEARNED, FROZEN, DATA = "#cfe3f2", "#dddddd", "#ffffff"
+"""Light enough for black text; their edges also differ in grey."""
+KINDS = {LEARNED: ("learned", "-", 2.0), FROZEN: ("frozen", "--", 1.0), DATA: ("data, world", "-", 0.8)}
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box, by its centre and size in the units of the diagram."""
+
+    text: str
+    x: float
+    y: float
+    width: float
+    height: float
+    kind: str = DATA
+
+    def towards(self, other: Box) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Start and end of an arrow to the other box: vertical if one box is above the other."""
+        left = max(self.x - self.width / 2, other.x - other.width / 2)
+        right = min(self.x + self.width / 2, other.x + other.width / 2)
+        if left < right:
+            down = 1 if other.y > self.y else -1
+            middle = (left + right) / 2
+            return (middle, self.y + down * self.height / 2), (middle, other.y - down * other.height / 2)
+        across = 1 if other.x > self.x else -1
+        return (self.x + across * self.width / 2, self.y), (other.x - across * other.width / 2, other.y)
+
+
+def draw_diagram(axes: Axes, boxes: Mapping[str, Box], arrows: Sequence[tuple[str, str]]) -> None:
+    """Draw boxes, and arrows between boxes by their names."""
+    for box in boxes.values():
+        corner = box.x - box.width / 2, box.y - box.height / 2
+        name, dash, line = KINDS[box.kind]
+        shape = FancyBboxPatch(corner, box.width, box.height, boxstyle="round,pad=0,rounding_size=0.12")
+        shape.set(facecolor=box.kind, edgecolor="black", linestyle=dash, linewidth=line, label=name)
+        axes.add_patch(shape)
+        axes.text(box.x, box.y, box.text, ha="center", va="center", fontsize=8.5, linespacing=1.25)
+    for start, end in arrows:
+        ends = boxes[start].towards(boxes[end])
+        axes.add_patch(FancyArrowPatch(*ends, arrowstyle="-|>", mutation_scale=11, color="black", shrinkA=1, shrinkB=1))
+    axes.set(xlim=(0, SHEET[0]), ylim=(SHEET[1], 0), aspect="equal")
+    axes.axis("off")
 
 
 def draw_method(axes: Axes, records: Records) -> None:
@@ -26,7 +72,7 @@ def draw_method(axes: Axes, records: Records) -> None:
         "goal": Box("encoded goal: g", 8.1, 4.8, 3.1, 0.9, FROZEN),
     }
     arrows = [("logs", "pairs"), ("pairs", "head"), ("candidates", "model"), ("model", "cost"), ("head", "cost")]
-    draw_diagram(axes, boxes, [*arrows, ("goal", "cost")], (9.8, 5.4))
+    draw_diagram(axes, boxes, [*arrows, ("goal", "cost")])
 
 
 def draw_control(axes: Axes, records: Records) -> None:
@@ -46,7 +92,7 @@ def draw_control(axes: Axes, records: Records) -> None:
     }
     arrows = [("pairs", "head"), ("head", "cost"), ("frames", "encoder"), ("encoder", "model"), ("model", "cost")]
     arrows += [("cost", "search"), ("search", "model"), ("search", "world"), ("world", "frames")]
-    draw_diagram(axes, boxes, arrows, SHEET)
+    draw_diagram(axes, boxes, arrows)
 
 
 def draw_audit(axes: Axes, records: Records) -> None:
@@ -61,7 +107,7 @@ def draw_audit(axes: Axes, records: Records) -> None:
         ),
     }
     arrows = [("pool", "model"), ("pool", "world"), ("model", "cost"), ("world", "compare"), ("cost", "compare")]
-    draw_diagram(axes, boxes, arrows, SHEET)
+    draw_diagram(axes, boxes, arrows)
 
 
 FIGURES = {

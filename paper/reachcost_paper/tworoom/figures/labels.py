@@ -1,4 +1,4 @@
-"""What logged times are like, from recorded pairs: how they relate to true distances, and how far they reach."""
+"""Logged times of recorded pairs: their correlation with true distances, and their range."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from matplotlib.patches import Arc
 
 from reachcost.results.figures import BLUE, LOOKS, PAPER, SKY, VERMILLION, Look, PanelPlan
 from reachcost.results.tables import Records
-from reachcost_paper.figures.bars import bar_of, draw_bars, tidy
+from reachcost_paper.charts import bar_of, draw_bars, tidy
+from reachcost_paper.tworoom.labels import GAPS, SAMPLED
 from reachcost_paper.tworoom.settings import ABLATION, LEWM
-from reachcost_paper.tworoom.trace import GAPS, SAMPLED
 
 CORRELATIONS = {"pearson": Look("Pearson", BLUE), "spearman": Look("Spearman", SKY, "xxx")}
 EPISODE = 63
-"""Steps of a usual episode."""
+"""Steps of a typical episode."""
 EXAMPLES = {"trm-paper": ((2, 61), (12, 35), (42, 47)), "trm-gap50": ((7, 51), (18, 31), (54, 58))}
 """Pairs of steps."""
 
@@ -45,7 +45,7 @@ def draw_correlations(axes: Axes, records: Records) -> None:
 
 
 def draw_pairs(axes: Axes, records: Records) -> None:
-    """Which pairs of one episode may be drawn, as a scheme."""
+    """Pairs of one episode that may be sampled, as a scheme."""
     for cost, begin in zip(SAMPLED, (0, 180), strict=True):
         look = LOOKS[cost]
         for first, second in EXAMPLES[cost]:
@@ -63,7 +63,7 @@ def draw_pairs(axes: Axes, records: Records) -> None:
 
 
 def draw_gaps(axes: Axes, records: Records) -> None:
-    """How many training pairs lie how far apart; the paper prints shares of bands, here spread over their steps."""
+    """Histogram of the gaps of training pairs; the paper's shares of bands are spread over their steps."""
     for cost in SAMPLED:
         table, look = records.run("pair-sampling", f"*/gaps/{LEWM[0].label}-{cost}").table(), LOOKS[cost]
         gap, pairs = table["gap"].to_numpy()[1:], table["pairs"].to_numpy()[1:]

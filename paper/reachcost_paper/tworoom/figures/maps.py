@@ -12,10 +12,11 @@ from reachcost.results.tables import Records
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, SUCCESS_DISTANCE, Layout
 from reachcost.tasks.tworoom.renderer import BORDER_LINE
-from reachcost_paper.figures.bars import tidy
-from reachcost_paper.trace import COMPONENTS
-from reachcost_paper.trace import GOAL as GOAL_ROW
-from reachcost_paper.tworoom.trace import TRACED
+from reachcost_paper.charts import tidy
+from reachcost_paper.tworoom.trace import COMPONENTS, SETTINGS
+from reachcost_paper.tworoom.trace import GOAL as GOAL_ROW
+
+TRACED = tuple(setting.cost for setting in SETTINGS)
 
 
 def draw_rooms(axes: Axes) -> None:
@@ -41,21 +42,21 @@ def _traced(records: Records, *columns: str) -> dict[str, np.ndarray]:
     return {cost: values[costs == cost] for cost in (*TRACED, GOAL_ROW)}
 
 
-def _draw_traced(axes: Axes, ways: dict[str, np.ndarray]) -> None:
-    raw, goal = ways[TRACED[0]], ways[GOAL_ROW][0]
+def _draw_traced(axes: Axes, paths: dict[str, np.ndarray]) -> None:
+    raw, goal = paths[TRACED[0]], paths[GOAL_ROW][0]
     for cost in TRACED:
-        draw_way(axes, ways[cost], LOOKS[cost])
+        draw_way(axes, paths[cost], LOOKS[cost])
     for mark, place in ((START, raw[0]), (GOAL, goal), (END, raw[-1])):
         draw_mark(axes, mark, place)
 
 
 def draw_trace(axes: Axes, records: Records) -> None:
     """The recorded episode in the rooms."""
-    ways = _traced(records, "x", "y")
-    near = Circle(ways[GOAL_ROW][0], SUCCESS_DISTANCE, fill=False, linestyle=":")
+    paths = _traced(records, "x", "y")
+    near = Circle(paths[GOAL_ROW][0], SUCCESS_DISTANCE, fill=False, linestyle=":")
     near.set_label(f"success, {SUCCESS_DISTANCE:.0f} px")
     axes.add_patch(near)
-    _draw_traced(axes, ways)
+    _draw_traced(axes, paths)
     draw_rooms(axes)
 
 
@@ -70,19 +71,19 @@ def draw_latent_trace(axes: Axes, records: Records) -> None:
 
 
 def draw_routes(axes: Axes, records: Records) -> None:
-    """Start and goal of the same episode: the straight line, and a way by the door."""
+    """Start and goal of the same episode: the straight line, and a route through the door."""
     task, places = TwoRoom(), _traced(records, "x", "y")
     start, goal = places[TRACED[0]][0], places[GOAL_ROW][0]
     (_, sill), *_ = task.layout.openings
     beside = np.sign(start[0] - CENTRE) * (task.layout.half + task.layout.radius)
     door = [(CENTRE + beside, sill - task.layout.radius), (CENTRE - beside, sill - task.layout.radius)]
-    straight, way = (distance(start[None], goal[None])[0] for distance in (task.euclidean, task.distance))
+    straight, route = (distance(start[None], goal[None])[0] for distance in (task.euclidean, task.distance))
     draw_rooms(axes)
     draw_way(axes, np.stack([start, goal]), BLOCKED)
     draw_way(axes, np.stack([start, *door, goal]), OPEN)
     for mark, place in ((START, start), (GOAL, goal)):
         draw_mark(axes, mark, place)
-    axes.set_xlabel(f"x, px\nstraight {straight:.0f} px, by the door {way:.0f} px")
+    axes.set_xlabel(f"x, px\nstraight {straight:.0f} px, by the door {route:.0f} px")
 
 
 FIGURES = {

@@ -1,32 +1,30 @@
-"""Bars with their intervals, side by side in groups, and the paper's values as open marks on them."""
+"""Bars in groups with intervals and the paper's values as open marks, and distributions, one line per cost."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patheffects import Normal, Stroke
 
-from reachcost.results.figures import INTERVAL, LOOKS, PAPER, Look, PanelPlan
+from reachcost.results.figures import COLOURS, INTERVAL, LOOKS, PAPER, Look, PanelPlan, new_figure, write_picture
 from reachcost.results.tables import Records, TableRow
 
 GAP = 0.6
 """Between groups, in bars."""
 Wanted = Mapping[str, object]
-"""What tells a line of a table from the others."""
+"""Keys and values that select a row of a table."""
+STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)))
+TICKS = (0, 1, 3, 10, 30, 100)
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One value.
-
-    Attributes:
-        look: What it is of.
-        value: Ours.
-        interval: Its interval, if there is one.
-        paper: The paper's value, if it prints one.
-    """
+    """Our value with its interval, and the paper's value."""
 
     look: Look
     value: float
@@ -35,7 +33,7 @@ class Bar:
 
 
 def bar_of(row: TableRow, metric: str, look: Look | None = None) -> Bar:
-    """A value of a line of a table; by default it looks as its cost does."""
+    """The bar of a row's metric, by default with the look of the row's cost."""
     return Bar(look or LOOKS[row.cost], row.ours[metric], row.interval.get(metric), (row.paper or {}).get(metric))
 
 
@@ -52,19 +50,19 @@ def bar_panel(
     note: str = "",
     **size: float,
 ) -> PanelPlan:
-    """A panel of lines of a table as bars.
+    """A panel with rows of a table as bars.
 
     Args:
         title: Of the panel.
         table: The table.
         metric: The column.
-        unit: What its values count; how many episodes they are of is put into the braces in it.
-        groups: Which lines stand side by side above which name.
-        top: End of the axis, by default that of percentages; none for where the values end.
-        looks: How a group looks, if not as the costs in it.
-        reference: A value that deserves a line, and its name.
-        digits: Of our values, written above their bars, where these are too low to be read.
-        note: A line below the panel.
+        unit: Unit of the values; `{}` is replaced by the number of episodes.
+        groups: The rows of each group, by the name of the group.
+        top: End of the axis; None for the largest value.
+        looks: Look of a group, if it is not that of the costs in it.
+        reference: A value drawn as a horizontal line, and its name.
+        digits: Digits of our values, written above the bars; None writes no values.
+        note: Text below the panel.
         size: Width and height of the panel.
     """
 
@@ -88,15 +86,7 @@ def draw_bars(
     top: float | None = None,
     digits: int | None = None,
 ) -> None:
-    """Draw groups of bars from left to right, each group above its name.
-
-    Args:
-        axes: Where to draw.
-        groups: Bars by the name of their group.
-        unit: What values count.
-        top: End of the axis; by default where the values end.
-        digits: Of values that are written above their bars, if they are.
-    """
+    """Draw groups of bars from left to right, each above its name; other arguments are those of `bar_panel`."""
     begin, middles = 0.0, []
     mixed = any(len({bar.look for bar in bars}) > 1 for bars in groups.values())
     for bars in groups.values():
@@ -122,14 +112,41 @@ def _draw(axes: Axes, place: float, bar: Bar, label: str) -> None:
         low, high = bar.interval
         reach = [[max(bar.value - low, 0)], [max(high - bar.value, 0)]]
         drawn = axes.errorbar(place, bar.value, reach, fmt="none", ecolor="black", capsize=2.5, label=INTERVAL)
-        for line in drawn.lines[2]:  # to be seen on hatches, too
+        for line in drawn.lines[2]:  # a white outline, visible on hatches
             line.set_path_effects([Stroke(linewidth=3.5, foreground="white"), Normal()])
     if bar.paper is not None:
         axes.plot(place, bar.paper, **PAPER, markersize=6, clip_on=False, zorder=5, label="paper")
 
 
 def tidy(axes: Axes) -> None:
-    """A light grid behind what is drawn, and no more frame than is needed."""
+    """Add a light grid, and remove the top and right edge."""
     axes.grid(axis="y", color="0.88")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def draw_distributions(values: Mapping[str, np.ndarray], path: Path, heading: str, unit: str) -> None:
+    """Write a PNG with the cumulative distribution of the values [N] of each name."""
+    figure = new_figure(8.0, 5.2, heading)
+    axes = figure.add_subplot()
+    order = sorted(values, key=lambda name: values[name].mean())
+    for name, shade, style in zip(order, cycle(COLOURS), cycle(STYLES), strict=False):
+        draw_share(axes, values[name], f"{name} (mean {values[name].mean():.1f})", shade, style)
+    log_axes(axes, unit)
+    figure.legend(loc="outside right center", frameon=False)
+    write_picture(figure, path)
+
+
+def draw_share(axes: Axes, values: np.ndarray, label: str, colour: str, style: object) -> None:
+    """Draw the cumulative distribution of values [N], in percent."""
+    x = np.sort(values)
+    share = 100 * np.arange(1, len(x) + 1) / len(x)
+    axes.step([0, *x], [0, *share], where="post", color=colour, linestyle=style, linewidth=2, label=label)
+
+
+def log_axes(axes: Axes, unit: str) -> None:
+    """Axes for values from 0 to 100, linear up to 1: good costs differ near zero, bad ones far from it."""
+    axes.set_xscale("symlog", linthresh=1)
+    axes.set_xticks(TICKS, [str(tick) for tick in TICKS])
+    axes.set(xlabel=unit, ylabel="% of episodes with so few or fewer", ylim=(0, 101), xlim=(0, 100))
+    axes.grid(color="0.9")

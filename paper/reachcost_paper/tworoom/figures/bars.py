@@ -1,4 +1,4 @@
-"""Control and ranking on TwoRoom: what the repair changes, by cost, by world model and by outcome."""
+"""Control and ranking on TwoRoom: success and ranks by cost, by world model, by part of the latent and by layout."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from matplotlib.axes import Axes
 
 from reachcost.results.figures import LOOKS, Dot, PanelPlan, draw_metric
 from reachcost.results.tables import Records
-from reachcost_paper.figures.bars import Wanted, bar_panel
-from reachcost_paper.figures.distributions import draw_share, finish
+from reachcost_paper.charts import Wanted, bar_panel, draw_share, log_axes
 from reachcost_paper.tworoom.figures.diagrams import draw_method
 from reachcost_paper.tworoom.figures.maps import draw_trace
 from reachcost_paper.tworoom.settings import LEWM, SEEDS, SET
@@ -29,6 +28,38 @@ OUTCOMES = {
 }
 SUCCESS, RANK = "success, % of {} episodes", "rank of best candidate, % (n = {})"
 BARS = f"bars: world models {', '.join(map(str, SEEDS))}"
+SHARES = {"near": "near set", "far": "far set", "high-distance": "high-distance set"}
+CONTROLLED = {
+    "near set, 60–120 px": "distance-controlled set",
+    "far set, 160–190 px": "distance-controlled set, far set",
+}
+"""The two readings of the paper's set, whose distances it does not print."""
+SUBSPACE = {
+    "raw": "raw",
+    "rowspace": "2 directions\nof position",
+    "residual": "the other\n190",
+    "decoded-xy": "decoded\nposition",
+}
+HORIZON = {"raw": "raw", "trm-paper": "TRM, whole\nepisodes", "trm-gap50": "TRM, gaps\nup to 50", "trm": "TRM,\nours"}
+PARTS = {"full": "whole\ndifference", "rowspace": "its part in 2\ndirections", "residual": "its part in\nthe other 190"}
+ISOTROPIC = (100 * 2 / 192, "all directions alike: 1.04 %")
+COVERED: dict[str, list[Wanted]] = {
+    name: [{"cost": "geodesic-mlp", "setting": setting}]
+    for setting, name in {
+        "limited": "none near\nthe door",
+        "balanced": "half near\nthe door",
+        "mixed": "half across\nthe wall",
+        "random": "random",
+    }.items()
+}
+MOVED: dict[str, list[Wanted]] = {
+    name: [{"cost": cost, "setting": setting} for cost in ("raw", "geodesic-mlp", "hybrid", "trm")]
+    for setting, name in {
+        "door 88": "door moved\nto 88 px",
+        "door 150": "door moved\nto 150 px",
+        "horizontal 88": "wall\nturned",
+    }.items()
+}
 
 
 def each(costs: Mapping[str, str], **wanted: object) -> dict[str, list[Wanted]]:
@@ -48,7 +79,7 @@ def draw_ranks(axes: Axes, records: Records) -> None:
         row, look = records.row("sasc", cost=cost, seed=FIRST.seed), LOOKS[cost]
         paper = f", paper {row.paper['rank']:.1f}" if row.paper else ""
         draw_share(axes, ranks, f"{look.name}: mean {row.ours['rank']:.1f}{paper}", look.colour, look.dash)
-    finish(axes, "candidates ranked before the truly best one, %")
+    log_axes(axes, "candidates ranked before the truly best one, %")
     axes.set_ylabel(f"% of {records.row('sasc', cost='raw', seed=FIRST.seed).n} episodes, so few or fewer")
 
 
@@ -71,6 +102,14 @@ def draw_outcome(axes: Axes, records: Records, metric: str) -> None:
     )
 
 
+def _shares(setting: str) -> list[Wanted]:
+    return [{"cost": "rowspace", "setting": f"share of latent MSE, {setting}", "seed": seed} for seed in SEEDS]
+
+
+def _parts(cost: str, part: str) -> list[Wanted]:
+    return [{"cost": cost, "setting": f"{part} difference", "seed": seed} for seed in SEEDS]
+
+
 FIGURES = {
     "figure-overview": (
         PanelPlan("the failure, and the repair", draw_trace, ("trace",), width=3.5, height=3.5),
@@ -89,5 +128,56 @@ FIGURES = {
     "figure-evidence": tuple(
         bar_panel(f"TwoRoom, {name}", "high-distance", "success", SUCCESS, each(COSTS, model=kind), width=3.1)
         for kind, name in NAMES.items()
+    ),
+    "figure-mechanism": (
+        bar_panel(
+            "share of position's 2 directions",
+            "subspace",
+            "mse_share",
+            "% of latent MSE (n = {})",
+            {name: _shares(setting) for name, setting in SHARES.items()},
+            None,
+            reference=ISOTROPIC,
+            note=BARS,
+        ),
+        *(
+            bar_panel(name, "subspace", "success", SUCCESS, by_seed(SUBSPACE, setting=setting), note=BARS)
+            for name, setting in CONTROLLED.items()
+        ),
+        bar_panel(
+            "high-distance set, means", "subspace", "success", SUCCESS, each(SUBSPACE, setting="high-distance set")
+        ),
+    ),
+    "figure-horizon": tuple(
+        bar_panel(name, "horizon", "success", SUCCESS, by_seed(HORIZON, setting=setting), note=BARS)
+        for name, setting in CONTROLLED.items()
+    ),
+    "figure-attribution": (
+        bar_panel(
+            "order of candidates, TRM, paper's",
+            "attribution",
+            "rho_geo",
+            "ρ with true distance (n = {})",
+            {name: _parts("trm-paper", part) for part, name in PARTS.items()},
+            1,
+            looks={PARTS[part]: LOOKS[part] for part in ("rowspace", "residual")},
+            note=BARS,
+        ),
+        bar_panel(
+            "gradient in position's 2 directions",
+            "attribution",
+            "gradient_share",
+            "% of squared gradient (n = {})",
+            {"TRM,\npaper's": _parts("trm-paper", "full"), "TRM,\nours": _parts("trm", "full")},
+            None,
+            reference=ISOTROPIC,
+            note=BARS,
+        ),
+    ),
+    "figure-coverage-layout": (
+        bar_panel("states of training pairs: success", "coverage", "success", SUCCESS, COVERED),
+        bar_panel("states of training pairs: ranking", "coverage", "rank", RANK, COVERED, None, digits=2),
+        bar_panel("changed layouts: success", "layout", "success", SUCCESS, MOVED),
+        bar_panel("changed layouts: ranking", "layout", "rank", RANK, MOVED),
     ),
 }

@@ -1,1 +1,0 @@
-"""Measurements that only tables of the paper use."""

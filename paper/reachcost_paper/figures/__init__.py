@@ -1,1 +1,0 @@
-"""Drawing styles of the figures of the paper."""

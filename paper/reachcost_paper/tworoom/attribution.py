@@ -1,0 +1,241 @@
+"""What the paper's head uses: parts of the predicted difference, some of its features, and the order of its inputs."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reachcost.costs.latent import HeadCost, SubspaceCost
+from reachcost.data.probe import LinearProbe
+from reachcost.errors import ReachcostError
+from reachcost.experiments.cells import RunSpec
+from reachcost.experiments.experiment import WEIGHTS, Experiment, HeadRun
+from reachcost.experiments.rows import metric_row
+from reachcost.experiments.study import Member
+from reachcost.experiments.tables import TableRows
+from reachcost.heads.regression import PairHead
+from reachcost.protocols import Head
+from reachcost.results.ranking import compare_rankings
+from reachcost.results.records import Columns, require_rows
+from reachcost.results.tables import TableRow
+from reachcost_paper.tworoom.settings import LEWM, PAPER
+
+BLOCKS = ("z", "goal", "difference", "absolute")
+"""The feature blocks [z, g, z - g, |z - g|] of a pair head, in their order."""
+Parts = dict[str, dict[str, np.ndarray]]
+"""Metrics [episodes] by part."""
+POOL = {"candidate_seed": 123}
+
+
+@dataclass(frozen=True)
+class FeaturesOnly:
+    """A terminal cost: a fitted pair head with some of its feature blocks set to zero.
+
+    >>> cost = FeaturesOnly(PairHead(3, hidden=4), ("absolute",))
+    >>> cost(torch.randn(2, 5, 3), torch.randn(2, 3)).shape
+    torch.Size([2, 5])
+    """
+
+    head: PairHead
+    kept: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.head.symmetric or set(self.kept) - set(BLOCKS):
+            raise ReachcostError(
+                f"cannot keep {', '.join(self.kept)} of this head: give a pair head of one input order, and some of "
+                f"{', '.join(BLOCKS)}"
+            )
+
+    @torch.no_grad()
+    def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
+        """Score terminal [B, S, D] against goal [B, D]."""
+        kept = torch.tensor([[name in self.kept] for name in BLOCKS])
+        features = self.head.features(terminal, goal[:, None]).unflatten(-1, (len(BLOCKS), -1)) * kept
+        return self.head.scale * self.head.read(features.flatten(-2))
+
+
+@torch.no_grad()
+def swap_consistency(head: PairHead, terminal: Tensor, goal: Tensor) -> tuple[Tensor, Tensor]:
+    """Compare head(terminal, goal) with head(goal, terminal): [B, S, D], [B, D] -> [B], [B].
+
+    Returns the mean absolute difference between both orders in each pool, and the mean output of the head.
+
+    >>> head = PairHead(3, hidden=4, symmetric=True)
+    >>> bool((swap_consistency(head, torch.randn(2, 5, 3), torch.randn(2, 3))[0] < 1e-4).all())
+    True
+    """
+    forward, backward = head(terminal, goal[:, None]), head(goal[:, None], terminal)
+    return (forward - backward).abs().mean(1), forward.mean(1)
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """Costs of the parts of a difference by one head.
+
+    Attributes:
+        full: Costs of the predicted terminal latents [B, S].
+        rowspace: Costs of goal + P d, where d is terminal - goal [B, S].
+        residual: Costs of goal + (I - P) d [B, S].
+        gradient_share: Share of the squared gradient with respect to d that lies in the rowspace, mean over a pool [B].
+    """
+
+    full: Tensor
+    rowspace: Tensor
+    residual: Tensor
+    gradient_share: Tensor
+
+
+def attribute(head: Head, probe: LinearProbe, terminal: Tensor, goal: Tensor) -> Attribution:
+    """Score full and projected differences with a frozen head, and measure the share of its gradient in the rowspace.
+
+    Args:
+        head: The head.
+        probe: Probe of the state; P projects onto its rowspace.
+        terminal: Predicted terminal latents [B, S, D].
+        goal: Goal latents [B, D].
+
+    >>> probe = LinearProbe(torch.eye(3)[:, :1], torch.zeros(1))
+    >>> attribute(PairHead(3, hidden=4), probe, torch.randn(2, 5, 3), torch.randn(2, 3)).full.shape
+    torch.Size([2, 5])
+    """
+    rowspace, residual = SubspaceCost(probe).projector, SubspaceCost(probe, residual=True).projector
+    full, inside, outside, shares = [], [], [], []
+    for pool, target in zip(terminal, goal, strict=True):
+        difference = (pool - target).requires_grad_()
+        with torch.enable_grad():
+            cost = head(target + difference, target)
+            (gradient,) = torch.autograd.grad(cost.sum(), difference)
+        with torch.no_grad():
+            full.append(cost.detach())
+            inside.append(head(target + difference @ rowspace, target))
+            outside.append(head(target + difference @ residual, target))
+            share = (gradient @ rowspace).square().sum(-1) / gradient.square().sum(-1).clamp_min(1e-30)
+            shares.append(share.mean())
+    return Attribution(*map(torch.stack, (full, inside, outside, shares)))
+
+
+@dataclass(frozen=True)
+class PartsRun(RunSpec):
+    """Metrics [episodes] of several parts of a head on the shared pools; rows are parts and episodes."""
+
+    member: Member
+    cost: str = "trm-paper"
+    """The head."""
+
+    def name(self, recording: Experiment) -> str:
+        return f"{self.member.label}-{self.cost}"
+
+    def needs(self, recording: Experiment) -> list[RunSpec]:
+        return [HeadRun(self.member, self.cost)]
+
+    def config(self, recording: Experiment) -> dict[str, Any]:
+        weights = recording.sha256(HeadRun(self.member, self.cost), WEIGHTS)
+        config = {**recording.inputs(self.member.model), "cost": self.cost, "head_sha256": weights}
+        return config | {**recording.evaluation().record, **POOL}
+
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        found, episodes = self.measure(recording), recording.evaluation().episodes
+        metrics = dict.fromkeys(metric for values in found.values() for metric in values)
+        columns: dict[str, Any] = {
+            "part": np.repeat(list(found), len(episodes)),
+            "episode": np.tile(episodes, len(found)),
+        }
+        for metric in metrics:
+            missing = np.zeros(len(episodes))
+            columns[metric] = np.concatenate([values.get(metric, missing) for values in found.values()])
+        return columns
+
+    @abstractmethod
+    def measure(self, recording: Experiment) -> Parts:
+        """Metrics of every part."""
+
+    def parts(self, recording: Experiment) -> Parts:
+        """Metrics of every part, from the recorded rows."""
+        run, episodes = recording.read(self), recording.evaluation().episodes
+        names = run.table().column_names[2:]
+        parts = list(dict.fromkeys(run.table()["part"].to_pylist()))
+        read = require_rows(run, {"part": parts, "episode": episodes.tolist()}, names)
+        return {part: {name: read[name][number] for name in names} for number, part in enumerate(parts)}
+
+
+def _rankings(scores: Mapping[str, Tensor], distances: Mapping[str, np.ndarray]) -> Parts:
+    ranked = compare_rankings({name: cost.numpy() for name, cost in scores.items()}, distances["oracle"])
+    return {name: {"rho_geo": one.spearman, "rank": one.oracle_best_rank} for name, one in ranked.items()}
+
+
+@dataclass(frozen=True)
+class AttributionRun(PartsRun):
+    """Rankings by each part of the difference, and the share of the gradient in the rowspace."""
+
+    kind: ClassVar[str] = "attribution"
+
+    def measure(self, recording: Experiment) -> Parts:
+        terminal, goal, distances = recording.pool(self.member)
+        head = recording.head(self.member, self.cost)
+        found = attribute(head, recording.probe(self.member.model), terminal, goal)
+        values = _rankings({name: getattr(found, name) for name in ("full", "rowspace", "residual")}, distances)
+        values["full"]["gradient_share"] = 100 * found.gradient_share.numpy()
+        return values
+
+
+@dataclass(frozen=True)
+class FeaturesRun(PartsRun):
+    """Rankings by some of the features, and the difference between both input orders."""
+
+    kind: ClassVar[str] = "features"
+
+    def measure(self, recording: Experiment) -> Parts:
+        terminal, goal, distances = recording.pool(self.member)
+        head = cast(PairHead, recording.head(self.member, self.cost))
+        costs = {
+            "absolute difference only": FeaturesOnly(head, ("absolute",)),
+            "both differences only": FeaturesOnly(head, ("difference", "absolute")),
+            "all features": HeadCost(head),
+            "both orders averaged": HeadCost(head.symmetrised()),
+        }
+        values = _rankings({name: cost(terminal, goal) for name, cost in costs.items()}, distances)
+        difference, magnitude = swap_consistency(head, terminal, goal)
+        values["all features"]["swap_steps"] = difference.numpy()
+        values["all features"]["swap_percent"] = 100 * difference.numpy() / magnitude.mean().item()
+        return values
+
+
+def _part_row(
+    experiment: Experiment, run: PartsRun, part: str, found: Mapping[str, np.ndarray], printed: Any, setting: str
+) -> TableRow:
+    metrics = [*found] if part in ("full", "all features") else ["rho_geo", "rank"]  # others are of these parts alone
+    values = {metric: found[metric][None] for metric in metrics}
+    return metric_row(experiment, "lewm", run.cost, run.member.seed, values, printed, setting)
+
+
+def attribution_rows(experiment: Experiment) -> list[TableRow]:
+    rows = []
+    for run in ATTRIBUTIONS:
+        printed = PAPER["attribution"][LEWM.index(run.member)] if run.cost == "trm-paper" else {}
+        rows += [
+            _part_row(experiment, run, part, found, printed.get(part), f"{part} difference")
+            for part, found in run.parts(experiment).items()
+        ]
+    return rows
+
+
+def features_rows(experiment: Experiment) -> list[TableRow]:
+    rows = []
+    for number, run in enumerate(FEATURES):
+        for part, found in run.parts(experiment).items():
+            swap = PAPER["swap"]["by_seed"][number] if part == "all features" else {}
+            printed = {**PAPER["features"][part][number], **swap}
+            rows.append(_part_row(experiment, run, part, found, printed, part))
+    return rows
+
+
+ATTRIBUTIONS = [AttributionRun(member, cost) for cost in ("trm-paper", "trm") for member in LEWM]
+FEATURES = [FeaturesRun(member) for member in LEWM]
+ATTRIBUTION_ROWS, FEATURES_ROWS = TableRows(ATTRIBUTIONS, attribution_rows), TableRows(FEATURES, features_rows)

@@ -1,0 +1,161 @@
+"""Training pairs of the paper's heads: how logged gaps follow the true distance, and which gaps are sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from reachcost.errors import ReachcostError
+from reachcost.experiments.cells import RunSpec
+from reachcost.experiments.experiment import Experiment
+from reachcost.experiments.study import Member
+from reachcost.experiments.tables import TableRows
+from reachcost.results.ranking import ranks
+from reachcost.results.records import Columns, require_rows
+from reachcost.results.stats import cluster_bootstrap
+from reachcost.results.tables import TableRow
+from reachcost_paper.tworoom.settings import ABLATION, LEWM, PAPER, PAPER_HEAD
+
+MEMBER = LEWM[0]
+BANDS = ((1, 10), (11, 25), (26, 50), (51, 75), (76, 100))
+"""Bands of gaps in steps, both ends included."""
+LONGEST = BANDS[-1][1]
+GAPS = {f"gaps_{low}_{high}": (low, high) for low, high in BANDS}
+"""Metrics that are shares of pairs."""
+SAMPLED = ("trm-paper", "trm-gap50")
+
+
+@dataclass(frozen=True)
+class LabelQuality:
+    """Correlation of gaps with the true distance over some pairs, with intervals that resample episodes."""
+
+    pairs: int
+    pearson: float
+    spearman: float
+    pearson_interval: tuple[float, float]
+    spearman_interval: tuple[float, float]
+
+
+def label_quality(
+    gaps: np.ndarray, distances: np.ndarray, groups: Mapping[str, np.ndarray], episodes: np.ndarray
+) -> dict[str, LabelQuality]:
+    """Compare gaps [P] with distances [P]: all pairs, groups of them (masks [P] by name), and by band of the gap.
+
+    Intervals resample `episodes` [P], the episode of each pair.
+
+    >>> gaps = np.arange(1.0, 101)
+    >>> quality = label_quality(gaps, 2 * gaps, {"long": gaps > 90}, np.arange(100) // 2)
+    >>> quality["all"].pairs, round(quality["gap 1-10"].pearson, 6)
+    (100, 1.0)
+    """
+    subsets = {"all": np.ones(len(gaps), bool), **groups}
+    subsets |= {f"gap {low}-{high}": (gaps >= low) & (gaps <= high) for low, high in BANDS}
+    quality = {}
+    for name, chosen in subsets.items():
+        if chosen.sum() < 3:
+            raise ReachcostError(f"only {chosen.sum()} pairs are {name!r}: sample more pairs")
+        gap, distance, episode = gaps[chosen], distances[chosen], episodes[chosen]
+        moments = np.hstack([_moments(gap, distance), _moments(ranks(gap), ranks(distance))])
+        (pearson, spearman) = _correlations(moments.sum(0, keepdims=True))[0].tolist()
+        bounds = cluster_bootstrap(moments, episode, _correlations).T.tolist()
+        quality[name] = LabelQuality(int(chosen.sum()), pearson, spearman, *map(tuple, bounds))
+    return quality
+
+
+def _moments(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Terms of the correlation of x [P] and y [P]: 1, x, y, x^2, y^2 and x y, standardised [P, 6]."""
+    x, y = (x - x.mean()) / x.std(), (y - y.mean()) / y.std()
+    return np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y], axis=1)
+
+
+def _correlations(totals: np.ndarray) -> np.ndarray:
+    """Correlations from sums of several times six moments: [N, K * 6] -> [N, K]."""
+    count, x, y, xx, yy, xy = np.moveaxis(totals.reshape(len(totals), -1, 6), 2, 0)
+    return (count * xy - x * y) / np.sqrt((count * xx - x * x) * (count * yy - y * y))
+
+
+@dataclass(frozen=True)
+class LabelsRun(RunSpec):
+    """Logged gaps and true distances of the training pairs of the paper's head; rows are pairs."""
+
+    kind: ClassVar[str] = "labels"
+    member: Member
+
+    def name(self, recording: Experiment) -> str:
+        return self.member.label
+
+    def config(self, recording: Experiment) -> dict[str, Any]:
+        return {**recording.inputs(self.member.model), "head": PAPER_HEAD, "pair_seed": self.member.seed}
+
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        task, pairs = recording.task, recording.pairs(self.member, PAPER_HEAD, self.member.seed).train
+        states = recording.logs.columns["state"]
+        first, second = (states[rows.numpy()] for rows in (pairs.first, pairs.second))
+        return {
+            "gap": pairs.gap.numpy().astype(np.int16),
+            "distance": task.distance(first, second),
+            "crosses": task.groups(first, second)["cross wall"],
+            "episode": recording.logs.episode_of(pairs.first.numpy()).astype(np.int32),
+        }
+
+
+def temporal_rows(experiment: Experiment) -> list[TableRow]:
+    """Logged gaps against the true distance."""
+    table = experiment.read(LabelsRun(MEMBER)).table()
+    gap, distance, crosses, episode = (
+        table[name].to_numpy(zero_copy_only=False) for name in ("gap", "distance", "crosses", "episode")
+    )
+    groups = {"same room": ~crosses, "across the wall": crosses}
+    rows = []
+    for name, found in label_quality(gap.astype(float), distance, groups, episode).items():
+        printed = PAPER["temporal-geodesic"][name]
+        row = TableRow(
+            cost="temporal labels",
+            model="logs",
+            n=found.pairs,
+            ours={"pairs": 100 * found.pairs / len(table), "pearson": found.pearson, "spearman": found.spearman},
+            interval={"pearson": found.pearson_interval, "spearman": found.spearman_interval},
+            paper={**printed, "pairs": 100 * printed["pairs"] / 100_000},
+            setting=name,
+        )
+        rows.append(row)
+    return rows
+
+
+@dataclass(frozen=True)
+class GapsRun(RunSpec):
+    """Histogram of the gaps of a head's training pairs; rows are gaps."""
+
+    kind: ClassVar[str] = "gaps"
+    cost: str
+    """The head."""
+
+    def name(self, recording: Experiment) -> str:
+        return f"{MEMBER.label}-{self.cost}"
+
+    def config(self, recording: Experiment) -> dict[str, Any]:
+        return {**recording.inputs(MEMBER.model), "head": ABLATION[self.cost], "pair_seed": MEMBER.seed}
+
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        gaps = recording.pairs(MEMBER, ABLATION[self.cost], MEMBER.seed).train.gap.long().numpy()
+        return {"gap": np.arange(LONGEST + 1), "pairs": np.bincount(gaps, minlength=LONGEST + 1)}
+
+
+def sampling_rows(experiment: Experiment) -> list[TableRow]:
+    """Shares of a head's training pairs by band of the gap, in percent."""
+    counts = {name: found["pairs"] for name, found in PAPER["temporal-geodesic"].items()}
+    printed = {name: 100 * counts[f"gap {low}-{high}"] / counts["all"] for name, (low, high) in GAPS.items()}
+    rows = []
+    for cost in SAMPLED:
+        pairs = require_rows(experiment.read(GapsRun(cost)), {"gap": range(LONGEST + 1)}, ("pairs",))["pairs"]
+        shares = {name: 100 * float(pairs[low : high + 1].sum() / pairs.sum()) for name, (low, high) in GAPS.items()}
+        rows.append(TableRow(cost, "logs", int(pairs.sum()), shares, {}, printed if cost == "trm-paper" else None))
+    return rows
+
+
+TEMPORAL = TableRows([LabelsRun(MEMBER)], temporal_rows)
+SAMPLING = TableRows([GapsRun(cost) for cost in SAMPLED], sampling_rows)
