@@ -26,8 +26,8 @@ INTERVALS = (
     "Brackets are 95 % intervals: bootstrap over the members of a row and over the episodes that they share (20,000 "
     "resamples; 100,000 for differences). Members are world models, or heads if there is one world model, or planner "
     "seeds for `oracle` and `random`; several heads on each of several world models are averaged first. Intervals of "
-    "shares are at least as wide as Wilson's for the distinct episodes, those of differences of shares at least as wide "
-    "as Newcombe's. n counts episodes in all runs of a row."
+    "shares are at least as wide as Wilson's for the distinct episodes, those of differences of shares at least as "
+    "wide as Newcombe's. n counts episodes in all runs of a row."
 )
 
 Then = Callable[[Recording, ResultTable], object]
