@@ -122,8 +122,8 @@ def quick_toy() -> Study:
     """The corridor on fewer logs, with less search."""
     heads = {name: small.quicker(plan) for name, plan in toy.STUDY.heads.items()}
     planner = replace(toy.PLANNER, candidates=8, iterations=1, elites=2)
-    study = replace(toy.STUDY, task=Brief, planner=planner, models={"sketch": sketch})
-    return study.smaller(heads, episodes=100)
+    logs = {**toy.STUDY.logs, "episodes": 100}
+    return replace(toy.STUDY, task=Brief, planner=planner, models={"sketch": sketch}, logs=logs, heads=heads)
 
 
 def sketch(task: Task, clamp: bool) -> WorldModel:

@@ -1,1 +1,1 @@
-"""Which runs stand behind which tables."""
+"""Studies: the runs behind tables, declared as data."""
