@@ -29,9 +29,8 @@ from reachcost.core.atomic import new_directory, private_directory, remove_lefto
 from reachcost.core.progress import ConsoleProgress, Progress
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.experiments.cells import Cell, StudyRef, missing_of
-from reachcost.experiments.cells.executors import InProcess, LocalPool, Recordings, Start, Worker
-from reachcost.experiments.cells.ray_tasks import write_file
-from reachcost.experiments.cells.schedule import Lines, TableRequest, Titles, Watch, plan_of
+from reachcost.experiments.cells.executors import Executor, LocalPool, Recordings, Start, Worker
+from reachcost.experiments.cells.schedule import Lines, Schedule, TableRequest, Titles, Watch, plan_of
 from reachcost.experiments.experiment import Recording, shared_logs
 from reachcost.experiments.registry import request_of
 from reachcost.experiments.study import Tables
@@ -47,7 +46,7 @@ TWO: Start = partial(LocalPool, workers=2)
 TOY = TableRequest("keys", StudyRef(quick_toy, episodes=2))
 
 
-def made(out: Path, *requests: TableRequest, start: Start = InProcess, **options: Any) -> list[ResultTable]:
+def made(out: Path, *requests: TableRequest, start: Start = Executor, **options: Any) -> list[ResultTable]:
     return [*make_tables(requests, out, start, **options)]
 
 
@@ -144,19 +143,19 @@ def toy_here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_workers_record_the_same_bytes(toy_here: Path, tmp_path: Path) -> None:
     console = Console(file=io.StringIO(), width=200)
-    made(tmp_path, TOY, start=TWO, watch=Lines(console, 2))
+    made(tmp_path, TOY, start=TWO, watch=Lines(console))
     assert contents(tmp_path) == contents(toy_here)
     told = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
     assert told.startswith("keys: 17 to compute\n")
     assert re.search(r"^corridor/heads/sketch-1-trm [\d.]+ s; \d+ of 17 cells done", told, re.MULTILINE)
     assert "17 of 17 cells done" in told
-    made(tmp_path, TOY, start=TWO, watch=Lines(console, 2))
+    made(tmp_path, TOY, start=TWO, watch=Lines(console))
     assert console.file.getvalue()[len(told) :] == "keys: 17 cells recorded earlier, 0 to compute\n"  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @pytest.mark.slow
 def test_workers_record_the_same_bytes_of_learned_models(tmp_path: Path) -> None:
-    for name, start in (("here", InProcess), ("local", TWO)):
+    for name, start in (("here", Executor), ("local", TWO)):
         made(tmp_path / name, small_request("features", "tworoom", 2), start=start)
     assert contents(tmp_path / "local") == contents(tmp_path / "here")
 
@@ -199,15 +198,6 @@ def test_cells_whose_latents_cannot_be_kept_fail_alone(tmp_path: Path, monkeypat
 def test_a_cell_that_would_be_another_one_in_a_worker_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ReachcostError, match=r"draws failed \(.* another run in a worker \(drawn is \d+ there"):
         made(tmp_path, number_request(tmp_path, "draws"), start=TWO)
-
-
-def test_files_travel_to_a_node_and_appear_when_they_are_complete(tmp_path: Path) -> None:
-    sent = {"one": np.frombuffer(b"the content", np.uint8)}
-    write_file(tmp_path / "there" / "one", sent.__getitem__, "one")
-    write_file(tmp_path / "there" / "one", sent.__getitem__, "lost")  # it is there
-    with pytest.raises(KeyError):
-        write_file(tmp_path / "there" / "other", sent.__getitem__, "lost")
-    assert {path.name: path.read_bytes() for path in (tmp_path / "there").iterdir()} == {"one": b"the content"}
 
 
 def test_a_directory_of_several_processes_goes_with_the_last(tmp_path: Path) -> None:
@@ -477,59 +467,60 @@ def test_workers_are_processes(capsys: pytest.CaptureFixture[str]) -> None:
 # What is shown
 
 
-def test_time_left_follows_what_cells_took(tmp_path: Path) -> None:
-    cells = [*cells_of(number_request(tmp_path, "fine", "other", "last"), tmp_path).values()]
-    weights, fine, other, last = cells
-    watch = Watch(places=2)
-    watch.planned(cells)
-    assert watch.summary() == "0 of 4 cells done"  # nothing is known
-    for cell, seconds in ((weights, 10.0), (fine, 120.0)):
-        watch.began(cell)
-        watch.ended(cell, seconds)
-    assert watch.summary() == "2 of 4 cells done, about 2 min left"
-    watch.failed(other, "no")
-    assert watch.summary() == "2 of 4 cells done, 1 failed, about 1 min left"
-    watch.failed(last, "no")
-    assert watch.summary() == "2 of 4 cells done, 2 failed"
+class Summaries(Watch):
+    """Keeps the summary after every cell."""
+
+    def __init__(self, durations: Durations | None = None) -> None:
+        super().__init__(durations)
+        self.kept: list[str] = []
+
+    def ended(self, schedule: Schedule, cell: Cell, seconds: float) -> None:
+        self.kept.append(schedule.summary())
 
 
-def test_a_terminal_shows_a_board(tmp_path: Path) -> None:
+def test_time_left_follows_the_cells_that_are_done(seen: Path, tmp_path: Path) -> None:
+    class Recorded(Durations):
+        def of(self, run: str, config: Mapping[str, Any]) -> float | None:
+            return None if "base" in run else 60.0
+
+    for watch, time_left in ((Summaries(), ", about 0 s left"), (Summaries(Recorded([])), ", about [0-2] s left")):
+        with pytest.raises(ReachcostError, match="raises failed"):
+            made(tmp_path / time_left, number_request(seen, "fine", "raises", "last"), watch=watch)
+        first, second, third = watch.kept
+        assert first.startswith("1 of 4 cells done")
+        assert re.fullmatch(f"2 of 4 cells done{time_left}", second)
+        assert third == "3 of 4 cells done, 1 failed"
+
+
+def test_a_terminal_shows_running_cells(seen: Path, tmp_path: Path) -> None:
     terminal = Console(file=io.StringIO(), force_terminal=True, force_interactive=True, width=100)
-    board = Lines(terminal, 2)
-    cells = [*cells_of(number_request(tmp_path, "fine", "last"), tmp_path).values()]
-    board.planned(cells)
-    board.began(cells[0])
-    terminal.file.truncate(0)
-    assert board.live is not None
-    board.live.refresh()
-    board.failed(cells[1], "[red]no")
-    board.close()
+    with pytest.raises(ReachcostError):
+        made(tmp_path / "out", number_request(seen, "raises"), start=TWO, watch=Lines(terminal))
     shown = terminal.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
-    assert "0 of 3 cells done" in shown
-    assert "numbers/base/weights" in shown
-    assert "failed: numbers/numbers/fine: [red]no" in shown
+    assert "of 2 cells done" in shown
+    assert "numbers/base/weights for" in shown
+    assert "failed: numbers/numbers/raises: there is no such number" in shown
 
 
 def test_running_cells_are_printed_while_none_ends(seen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reachcost.experiments.cells.schedule.EVERY", 0.01)
     file = io.StringIO()
-    made(tmp_path / "out", number_request(seen, "fine"), start=TWO, watch=Lines(Console(file=file, width=200), 2))
+    made(tmp_path / "out", number_request(seen, "fine"), start=TWO, watch=Lines(Console(file=file, width=200)))
     assert "0 of 2 cells done; numbers/base/weights for 0 s\n" in file.getvalue()
 
 
-def test_what_is_shown_may_change_meanwhile(tmp_path: Path) -> None:
-    """Another thread shows the board: cells appear there when all is known of them."""
-    cells = [*cells_of(number_request(tmp_path, "fine", "last"), tmp_path).values()]
-    told = []
+def test_cells_are_shown_once_their_estimates_are_known(tmp_path: Path) -> None:
+    cells = cells_of(number_request(tmp_path, "fine", "last"), tmp_path)
+    shown = []
 
     class Slow(Durations):
-        def of(self, kind: str, config: Mapping[str, Any]) -> float | None:
-            told.append(watch.summary())
+        def of(self, run: str, config: Mapping[str, Any]) -> float | None:
+            shown.append(schedule.summary())  # as another thread may do
             return 60.0
 
-    watch = Watch(Slow([]))
-    watch.planned(cells)
-    assert [*told, watch.summary()] == ["0 of 0 cells done"] * 3 + ["0 of 3 cells done, about 3 min left"]
+    schedule = Schedule(Executor(tmp_path, tmp_path), Watch(Slow([])))
+    schedule.add(cells.values())
+    assert [*shown, schedule.summary()] == ["0 of 0 cells done"] * 3 + ["0 of 3 cells done, about 3 min left"]
 
 
 def test_a_run_that_is_being_written_is_no_damaged_one(toy_here: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from reachcost.cli import main
 from reachcost.errors import ReachcostError, ReachcostWarning
-from reachcost.experiments.cells.executors import InProcess, Start
+from reachcost.experiments.cells.executors import Executor, Start
 from reachcost.experiments.cells.ray_tasks import RayTasks, nodes_directory
 from reachcost.experiments.cells.schedule import TableRequest
 
@@ -44,7 +44,7 @@ def left_on_nodes() -> list[Path]:
     ids=lambda table: table.table,
 )
 def test_nodes_record_the_same_bytes(table: TableRequest, start: Start, tmp_path: Path) -> None:
-    for name, place in (("here", InProcess), ("nodes", start)):
+    for name, place in (("here", Executor), ("nodes", start)):
         made(tmp_path / name, table, start=place)
     assert contents(tmp_path / "nodes") == contents(tmp_path / "here")
     assert not left_on_nodes()

@@ -39,9 +39,8 @@ def print_tables(
     title: str,
 ) -> None:
     """Compute missing runs, print every table once it is complete, and write a report of them if one is wanted."""
-    from reachcost.core.machine import cores
     from reachcost.core.progress import ConsoleProgress, Progress
-    from reachcost.experiments.cells.executors import InProcess, LocalPool
+    from reachcost.experiments.cells.executors import Executor, LocalPool
     from reachcost.experiments.cells.ray_tasks import RayTasks
     from reachcost.experiments.cells.schedule import Lines, Titles
     from reachcost.experiments.tables import make_tables
@@ -54,8 +53,8 @@ def print_tables(
     require_writable(out, *(out / folder for folder in ("tables", "runs", "figures")))
     durations, studied, began = Durations([out, PUBLISHED]), Studied(), time.perf_counter()
     progress = ConsoleProgress(console) if on == "here" else Progress()
-    watch = Titles(progress, durations) if on == "here" else Lines(console, workers or cores(), durations)
-    pools = {"here": InProcess, "local": partial(LocalPool, workers=workers)}
+    watch = Titles(progress, durations) if on == "here" else Lines(console, durations)
+    pools = {"here": Executor, "local": partial(LocalPool, workers=workers)}
     start = pools.get(on, partial(RayTasks, workers=workers, address=address))
     then = None if report is None else studied.add
     for table in make_tables(requests, out, start, watch, progress, then):

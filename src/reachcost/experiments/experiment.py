@@ -1,4 +1,4 @@
-"""The engine of a study: what its runs share, and its heads, each recorded once and then read back."""
+"""The runs of a study below one output directory: what they share, and its heads."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from reachcost.results.records import Columns, Run
 from reachcost.tasks.contract import Task
 
 ORACLE, RANDOM = "oracle", "random"
-"""Ceiling and floor: they use no world model."""
+"""Costs of the upper and lower reference, which use no world model."""
 WEIGHTS = "weights.safetensors"
 Thing = TypeVar("Thing")
 
@@ -53,10 +53,10 @@ class Recording:
     """The runs of declared tables below one output directory.
 
     Args:
-        study: What to run.
+        study: The declared tables.
         out: The output directory.
-        progress: True shows how far it is.
-        episodes: Keep at most so many episodes of every evaluation set, spread over it.
+        progress: Where to show progress; True for the terminal.
+        episodes: Maximum number of episodes of every evaluation set, spread over it.
     """
 
     def __init__(
@@ -65,43 +65,43 @@ class Recording:
         self.study, self.progress, self._episodes = study, as_progress(progress), episodes
         self.recorder = Recorder(out, self.progress)
         self.reference = StudyRef(lambda: study, episodes=episodes)
-        """How another process finds the study."""
+        """How another process builds the study."""
         self.shared: Path | None = None
-        """A directory for logs that several processes learn from."""
+        """A directory for logs that several processes read."""
         self._made: dict[Any, Any] = {}
 
     def within(self, study: Study) -> Experiment:
-        """The engine for one world, among the same records."""
+        """Return an experiment of one world, with the same records."""
         other = Experiment(study, self.recorder.out, self.progress, self._episodes)
         other.recorder, other.shared = self.recorder, self.shared
         return other
 
     def once(self, make: Callable[..., Thing], *given: Any) -> Thing:
-        """What a function makes of this and arguments, once for all runs that need it."""
+        """Return what a function makes of this recording and arguments; it is called once."""
         if (make, given) not in self._made:
             self._made[make, given] = make(self, *given)
         return self._made[make, given]
 
     def derive(self, make: Callable[..., Experiment], *given: Any) -> Experiment:
-        """The variant of the study that a function at the top of a module makes, so that others can make it, too."""
+        """Return the variant that a function at the top of a module makes, so that other processes can make it, too."""
         variant = self.once(make, *given)
         variant.reference = self.reference._replace(variants=(*self.reference.variants, (make, given)))
         return variant
 
     def cell(self, spec: RunSpec) -> Cell:
-        """A declared run of this study."""
+        """Return the cell of a run."""
         return Cell(self, spec)
 
     def cells(self, specs: Iterable[RunSpec]) -> list[Cell]:
-        """Declared runs of this study."""
+        """Return the cells of runs."""
         return [*map(self.cell, specs)]
 
     def read(self, spec: RunSpec) -> Run:
-        """A recorded run; if it is missing it is computed first, unless only declared runs may be."""
+        """Return a recorded run; a missing one is computed first, if the recorder may."""
         return self.recorder.read(self.cell(spec))
 
     def sha256(self, spec: RunSpec, file: str) -> str:
-        """sha256 of a file of another run, for a configuration; `PENDING` while that run is still to be computed."""
+        """Return the sha256 of a file of another run, or `PENDING` while that run is not recorded."""
         cell = self.cell(spec)
         if not self.recorder.computes and not cell.recorded:
             return PENDING
@@ -123,11 +123,11 @@ class Experiment(Recording):
         self.unseen = lru_cache(maxsize=1)(self._unseen)
 
     def variant(self, **changes: Any) -> Experiment:
-        """The same with changes of the study, among the same records."""
+        """Return a variant with changes of the study, and the same records."""
         return self.within(replace(self.study, **changes))
 
     def fewer(self, episodes: int) -> Experiment:
-        """The same on at most so many episodes, among the same records; what belongs to no episode is shared."""
+        """Return a variant with at most this number of episodes, and the same records, models and logs."""
         other = self.within(self.study)
         other._episodes = episodes if self._episodes is None else min(episodes, self._episodes)
         other._built, other.latents, other.probe = self._built, self.latents, self.probe
@@ -136,12 +136,12 @@ class Experiment(Recording):
 
     @cached_property
     def task(self) -> Task:
-        """The world that logs, models and heads are of."""
+        """The world of logs, models and heads."""
         return self.study.task()
 
     @cached_property
     def logs(self) -> Logs:
-        """What heads and probes learn from."""
+        """The logs that heads and probes learn from."""
         if self.study.open_logs is not None:
             return self.study.open_logs(self.task)
         if self.shared is not None:
@@ -149,7 +149,7 @@ class Experiment(Recording):
         return self.task.generate_logs(**self.study.logs)
 
     def model(self, name: str, clamp: bool = True) -> WorldModel:
-        """The world model of that name."""
+        """Return the world model of that name."""
         return self._built(name, clamp)
 
     def _build(self, name: str, clamp: bool) -> WorldModel:
@@ -159,35 +159,31 @@ class Experiment(Recording):
         return encode_logs(self.model(model), self.logs, progress=self.progress)
 
     def _probe(self, model: str) -> LinearProbe:
-        """The paper's probe: ridge regression on 16,000 random rows."""
+        """Fit the paper's probe: ridge regression on 16,000 random rows."""
         rows = generator(0, "probe").permutation(self.logs.rows)[: PROBE_ROWS * 4 // 5]
         return fit_probe(self.latents(model).values[rows], self.task.coordinates(self.logs.columns["state"][rows]))
 
     def place(self, evaluation: str | None = None) -> tuple[Task, EvaluationSet]:
-        """An evaluation set, by default the study's, and the world it is of."""
+        """Return an evaluation set, by default the study's, and its world."""
         return self._drawn(evaluation or self.study.evaluation)
 
     def _draw(self, name: str) -> tuple[Task, EvaluationSet]:
         foreign = self.study.foreign_sets.get(name)
-        world, whole = foreign() if foreign else (self.task, self.task.evaluation_set(name))
-        return world, whole if self._episodes is None else whole.spread(min(self._episodes, len(whole)))
-
-    def world(self, evaluation: str | None = None) -> Task:
-        """The world that an evaluation set is of."""
-        return self.place(evaluation)[0]
+        world, goals = foreign() if foreign else (self.task, self.task.evaluation_set(name))
+        return world, goals if self._episodes is None else goals.spread(min(self._episodes, len(goals)))
 
     def evaluation(self, name: str | None = None) -> EvaluationSet:
-        """The evaluation set of that name."""
+        """Return the evaluation set of that name."""
         return self.place(name)[1]
 
     def excluded(self, evaluation: str | None = None) -> str:
-        """The set whose source episodes a head must not see: its own, if it is of the logs that heads learn from."""
+        """Return the set whose source episodes a head must not see: its own, unless it is of other logs."""
         if evaluation is None or evaluation in self.study.foreign_sets:
             return self.study.evaluation
         return evaluation
 
     def inputs(self, model: str) -> dict[str, Any]:
-        """What every run depends on, for its manifest."""
+        """Return what every run depends on, for its manifest."""
         return {
             "study": self.study.name,
             "protocol": self.study.protocol,
@@ -196,12 +192,10 @@ class Experiment(Recording):
             "logs_sha256": self.logs.fingerprint,
         }
 
-    # Heads
-
     def pairs(self, member: Member, plan: HeadPlan, seed: int, evaluation: str | None = None) -> Pairs:
-        """Draw the pairs of a head, without the source episodes of an evaluation set if the plan says so."""
+        """Sample the pairs of a head, without the source episodes of an evaluation set if the plan excludes them."""
         if not plan.of_episodes:
-            raise ReachcostError(f"{plan.labels} pairs are drawn by `repair_latents`, with the head that learns them")
+            raise ReachcostError(f"{plan.labels} pairs are sampled by `repair_latents`, with the head that learns them")
         latents = self.learned_from(member, plan, seed, evaluation)
         counts = {"count": plan.pairs, "validation": plan.validation, "seed": self.pair_seed(seed)}
         exclude = self.kept_out(plan, evaluation)
@@ -234,7 +228,7 @@ class Experiment(Recording):
         )
 
     def learned_from(self, member: Member, plan: HeadPlan, seed: int, evaluation: str | None = None) -> Latents:
-        """The encoded logs that the pairs of a head are drawn from: all of them, or those that its coverage keeps."""
+        """Return the encoded logs of the pairs of a head: all of them, or those that its coverage keeps."""
         latents, exclude = self.latents(member.model), self.kept_out(plan, evaluation)
         if plan.episodes is not None:
             latents = latents.keep(np.arange(latents.logs.lengths[: plan.episodes].sum()))
@@ -243,15 +237,15 @@ class Experiment(Recording):
         return covered_latents(latents, plan.coverage, self.task, plan.rows, exclude, self.pair_seed(seed))
 
     def kept_out(self, plan: HeadPlan, evaluation: str | None) -> EvaluationSet | None:
-        """The evaluation set whose episodes a head must not see, if it must not."""
+        """Return the evaluation set whose episodes a head must not see, if there is one."""
         return self.evaluation(self.excluded(evaluation)) if plan.exclude else None
 
     def pair_seed(self, seed: int) -> int:
-        """Seed of the pairs of a head."""
+        """Return the seed of the pairs of a head."""
         return seed if self.study.pair_seed is None else self.study.pair_seed
 
     def head(self, member: Member, name: str, seed: int | None = None, evaluation: str | None = None) -> LearnedHead:
-        """A head, trained if it is not there."""
+        """Return a head; a missing one is trained first."""
         cell = self.cell(HeadRun(member, name, seed, evaluation))
         run = self.recorder.read(cell)
         run.complete(cell.compute).require_intact()
@@ -260,17 +254,17 @@ class Experiment(Recording):
     def head_record(
         self, member: Member, name: str, seed: int | None = None, evaluation: str | None = None
     ) -> dict[str, Any]:
-        """How a head was trained."""
+        """Return how a head was trained."""
         run = self.read(HeadRun(member, name, seed, evaluation))
         return json.loads(run.text("config.json"))["training"]
 
     def heads_of(self, setting: Setting) -> dict[str, HeadRun]:
-        """The heads behind the cost of a setting, by name."""
+        """Return the heads of the cost of a setting, by name."""
         names = () if setting.cost in (ORACLE, RANDOM) else cost_plan(self.study, setting.cost).heads
         return {name: HeadRun(setting.member, name, setting.head_seed, setting.evaluation) for name in names}
 
     def behind(self, setting: Setting, goals: bool = True) -> dict[str, Any]:
-        """What a run of a setting depends on, for its manifest: `inputs`, its cost and heads, and its goals."""
+        """Return what a run of a setting depends on, for its manifest: `inputs`, its cost and heads, and its goals."""
         config = {
             **self.inputs(setting.member.model),
             "cost": setting.cost,
@@ -279,17 +273,15 @@ class Experiment(Recording):
         return {**config, **self.evaluation(setting.evaluation).record} if goals else config
 
     def cost(self, setting: Setting) -> TerminalCost:
-        """The terminal cost of a setting."""
+        """Return the terminal cost of a setting."""
         plan, member = cost_plan(self.study, setting.cost), setting.member
         heads = {name: self.head(member, name, setting.head_seed, setting.evaluation) for name in plan.heads}
         return plan.build(self, member.model, heads)
 
-    # What rankings share
-
     def pool(
         self, member: Member, evaluation: str | None = None, clamp: bool = True
     ) -> tuple[Tensor, Tensor, dict[str, np.ndarray]]:
-        """Predicted ends [E, S, D] of the shared candidates, goals [E, D], and true distances [E, S] by name."""
+        """Return predicted ends [E, S, D] of the shared candidates, goals [E, D], and true distances [E, S] by name."""
         return self._rolled_out(member, evaluation, clamp)
 
     @torch.no_grad()
@@ -322,17 +314,16 @@ class HeadRun(RunSpec):
     seed: int | None = None
     """Its seed; by default that of the member."""
     evaluation: str | None = None
-    """The evaluation set; by default the study's."""
 
     def name(self, recording: Experiment) -> str:
-        """Member, plan, and what differs from the defaults."""
+        """Return the member, the plan, and differences from the defaults."""
         excluded, seed = recording.excluded(self.evaluation), self._seed()
         name = f"{self.member.label}-{self.plan}" + (f"-head{seed}" if seed != self.member.seed else "")
         foreign = recording.study.heads[self.plan].exclude and excluded != recording.study.evaluation
         return f"{name}-without-{excluded}" if foreign else name
 
     def config(self, recording: Experiment) -> dict[str, Any]:
-        """Its plan, seeds, and the episodes that it must not see."""
+        """Return its plan, seeds, and the episodes that it must not see."""
         plan, seed = recording.study.heads[self.plan], self._seed()
         kept_out = recording.kept_out(plan, self.evaluation)
         return {
@@ -343,7 +334,7 @@ class HeadRun(RunSpec):
             "excluded_set_sha256": kept_out.fingerprint if kept_out else None,
         }
 
-    @torch.enable_grad()  # a head that is not kept is trained again where it is needed, which may be without
+    @torch.enable_grad()  # the head may be trained again within a block without gradients
     def compute(self, recording: Experiment, directory: Path) -> Columns:
         """Train it."""
         plan, title = recording.study.heads[self.plan], self.name(recording)
@@ -363,39 +354,35 @@ class SettingRun(RunSpec):
     setting: Setting
 
     def name(self, recording: Experiment) -> str:
-        """What differs from the protocol of the study."""
+        """Return the differences from the defaults of the study."""
         return recording.study.run_name(self.setting)
 
     def needs(self, recording: Experiment) -> list[RunSpec]:
-        """The heads behind its cost."""
+        """Return the heads of its cost."""
         return [*recording.heads_of(self.setting).values()]
 
 
 def shared_logs(directory: Path, task: Task, settings: Mapping[str, Any]) -> Logs:
-    """What a task generates with these settings, drawn by whoever comes first and read as memory maps.
+    """Return the logs of a task as memory maps, generated by the first process that needs them.
 
     Args:
-        directory: Where the files are; it must not outlive the code that draws.
+        directory: Where the files are; it must not outlive the code that generates.
         task: The world.
-        settings: What its logs are generated with.
+        settings: Arguments of `task.generate_logs`.
     """
-    said = json.dumps([type(task).__module__, type(task).__qualname__, task.world, settings], default=repr)
-    path = directory / f"logs-{hashlib.sha256(said.encode()).hexdigest()[:32]}"
+    key = json.dumps([type(task).__module__, type(task).__qualname__, task.world, settings], default=repr)
+    path = directory / f"logs-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
     with FileLock(path.with_suffix(".lock")):
         if not path.exists():
             logs = task.generate_logs(**settings)
             if logs.observe not in (None, task.observe):
-                return logs  # nobody else could make its further columns
-            _write(logs, path)
+                return logs  # its further columns cannot be shared
+            with new_directory(path) as partial:
+                for number, column in enumerate(logs.columns.values()):
+                    np.save(partial / f"{number}.npy", column)
+                np.save(partial / "lengths.npy", logs.lengths)
+                names = {"columns": [*logs.columns], "observed": logs.observe is not None}
+                (partial / "columns.json").write_text(json.dumps(names), encoding="utf-8")
     names = json.loads((path / "columns.json").read_text(encoding="utf-8"))
     columns = {name: open_memory_map(path / f"{number}.npy") for number, name in enumerate(names["columns"])}
     return Logs(columns, np.load(path / "lengths.npy"), task.observe if names["observed"] else None)
-
-
-def _write(logs: Logs, path: Path) -> None:
-    with new_directory(path) as partial:
-        for number, column in enumerate(logs.columns.values()):
-            np.save(partial / f"{number}.npy", column)
-        np.save(partial / "lengths.npy", logs.lengths)
-        names = {"columns": [*logs.columns], "observed": logs.observe is not None}
-        (partial / "columns.json").write_text(json.dumps(names), encoding="utf-8")

@@ -185,7 +185,7 @@ class SascRun(SettingRun):
 
 def rankings(experiment: Experiment, setting: Setting) -> dict[str, np.ndarray]:
     """How a cost ranks the shared pools, from its recorded rows: each [episodes]."""
-    further = tuple(f"spearman_{name}" for name in experiment.world(setting.evaluation).further_distances)
+    further = tuple(f"spearman_{name}" for name in experiment.place(setting.evaluation)[0].further_distances)
     keys = {"episode": experiment.evaluation(setting.evaluation).episodes.tolist()}
     return require_rows(experiment.read(SascRun(setting)), keys, ("spearman", "rank", "selected", *further))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -122,7 +122,7 @@ class Setting:
     @property
     def seed_of_head(self) -> int:
         """Seed of its head."""
-            return self.member.seed if self.head_seed is None else self.head_seed
+        return self.member.seed if self.head_seed is None else self.head_seed
 
 
 @dataclass(frozen=True, kw_only=True)

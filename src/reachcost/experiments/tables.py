@@ -12,7 +12,7 @@ from typing import Any
 from reachcost.core.atomic import scratch_directory
 from reachcost.core.progress import Progress, as_progress
 from reachcost.experiments.cells import Cell, RunSpec, StudyRef, missing_of, with_needs
-from reachcost.experiments.cells.executors import InProcess, Recordings, Start
+from reachcost.experiments.cells.executors import Executor, Recordings, Start
 from reachcost.experiments.cells.schedule import TableRequest, Titles, Watch, completed
 from reachcost.experiments.experiment import Recording
 from reachcost.experiments.rows import RowPlan, row_runs, table_row
@@ -114,7 +114,7 @@ def make_table(
 def make_tables(
     requests: Sequence[TableRequest],
     out: Path,
-    start: Start = InProcess,
+    start: Start = Executor,
     watch: Watch | None = None,
     progress: Progress | bool | None = None,
     then: Then | None = None,

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from reachcost.core.machine import cores
 from reachcost.experiments.cells import StudyRef
-from reachcost.experiments.cells.executors import InProcess, LocalPool, Start
+from reachcost.experiments.cells.executors import Executor, LocalPool, Start
 from reachcost.experiments.cells.schedule import TableRequest
 from reachcost.experiments.rows import RowPlan
 from reachcost.experiments.study import Study
@@ -41,7 +41,7 @@ def lines() -> list[RowPlan]:
 def main() -> None:
     """Time both, compare their rows, and print the ratio."""
     with TemporaryDirectory() as room:
-        found = {name: run(Path(room) / name, start) for name, start in {"here": InProcess, "local": LocalPool}.items()}
+        found = {name: run(Path(room) / name, start) for name, start in {"here": Executor, "local": LocalPool}.items()}
     rows = [one.pop("rows") for one in found.values()]
     ratio = round(found["local"]["seconds"] / found["here"]["seconds"], 3)
     print(f"{ratio} of the time of one process; the same rows: {rows[0] == rows[1]}")

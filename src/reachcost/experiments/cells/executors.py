@@ -16,7 +16,7 @@ from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 
@@ -101,23 +101,34 @@ class Worker:
         return Answer(outcome, [(str(one.message), one.category) for one in caught])
 
 
-class Executor(Protocol):
-    """Computes cells; it records nothing."""
+class Executor:
+    """Computes cells in this process, one after the other; subclasses compute them elsewhere. It records nothing.
 
-    tries: int
+    Args:
+        out: The output directory.
+        scratch: A directory for temporary files.
+    """
+
+    places = 1
+    """Number of cells that are computed at a time."""
+    tries = 1
     """How often a cell is started whose worker dies."""
 
-    @property
-    def places(self) -> int:
-        """Number of cells that are computed at a time."""
-        ...
+    def __init__(self, out: Path, scratch: Path) -> None:
+        self._out, self._scratch = out, scratch
 
     def submit(self, cell: Cell) -> Future[Any]:
         """Start a cell whose needs are recorded."""
-        ...
+        future: Future[Answer] = Future()
+        try:
+            future.set_result(Answer(computed(cell.compute, self._scratch)))
+        except Exception as error:  # other cells go on
+            future.set_result(Answer(reason_of(error)))
+        return future
 
     def answer(self, future: Future[Any]) -> Answer | None:
         """Return the answer of a finished cell, or None if its worker died."""
+        return future.result()
 
     def close(self) -> None:
         """Stop all cells."""
@@ -127,32 +138,7 @@ Start = Callable[[Path, Path], Executor]
 """Makes an executor, from the output directory and a directory for temporary files."""
 
 
-class InProcess:
-    """Computes cells in this process, one after the other, with all threads; arguments as in `Start`."""
-
-    places, tries = 1, 1
-
-    def __init__(self, out: Path, scratch: Path) -> None:
-        self._scratch = scratch
-
-    def submit(self, cell: Cell) -> Future[Answer]:
-        """Compute a cell."""
-        future: Future[Answer] = Future()
-        try:
-            future.set_result(Answer(computed(cell.compute, self._scratch)))
-        except Exception as error:  # other cells go on
-            future.set_result(Answer(reason_of(error)))
-        return future
-
-    def answer(self, future: Future[Answer]) -> Answer:
-        """Return the answer of a cell."""
-        return future.result()
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-class LocalPool:
+class LocalPool(Executor):
     """Computes cells in worker processes of this machine.
 
     Every worker is a `ProcessPoolExecutor` of one process: if it dies, only its own cell is affected.
@@ -166,6 +152,7 @@ class LocalPool:
     tries = 2
 
     def __init__(self, out: Path, scratch: Path, workers: int | None = None) -> None:
+        super().__init__(out, scratch)
         self.places, self._context = workers or cores(), _context()
         # Workers end when the other end of this pipe is closed: by `close`, or because this process died.
         self._reader, self._lifeline = self._context.Pipe(duplex=False)
@@ -175,7 +162,7 @@ class LocalPool:
         self._idle: list[ProcessPoolExecutor] = []
         self._busy: dict[Future[str], ProcessPoolExecutor] = {}
 
-    def submit(self, cell: Cell) -> Future[str]:
+    def submit(self, cell: Cell) -> Future[Any]:
         """Send a cell to a worker."""
         job = pickled(cell)
         with _interrupts_blocked():  # new processes inherit this: Ctrl-C is for the driver
@@ -189,7 +176,7 @@ class LocalPool:
                     self._busy[future] = worker
                     return future
 
-    def answer(self, future: Future[str]) -> Answer | None:
+    def answer(self, future: Future[Any]) -> Answer | None:
         """Return the answer of a finished cell, or None if its worker died."""
         worker = self._busy.pop(future)
         try:

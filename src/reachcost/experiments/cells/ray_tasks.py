@@ -26,13 +26,13 @@ from uuid import uuid4
 
 import numpy as np
 
-from reachcost.core.atomic import private_directory, remove_leftovers, shared_directory
+from reachcost.core.atomic import private_directory, remove_leftovers, replaced_file, shared_directory
 from reachcost.core.devices import choose_device
 from reachcost.core.files import expand_path, redirect_paths, user_files
 from reachcost.core.machine import code_sha256, cores, versions
 from reachcost.errors import ReachcostError, reason_of
 from reachcost.experiments.cells import Cell
-from reachcost.experiments.cells.executors import DIED, Answer, Worker, pickled
+from reachcost.experiments.cells.executors import DIED, Answer, Executor, Worker, pickled
 from reachcost.results.records import read_run
 
 RETRIES = 5
@@ -54,7 +54,7 @@ def quiet(alone: bool = True) -> None:
     os.environ.update({**QUIET, **(ALONE if alone else {})})
 
 
-class RayTasks:
+class RayTasks(Executor):
     """Computes cells on a Ray cluster.
 
     Args:
@@ -65,10 +65,9 @@ class RayTasks:
             new cluster on this machine.
     """
 
-    tries = 1
-
     def __init__(self, out: Path, scratch: Path, workers: int | None = None, address: str | None = None) -> None:
-        self._out, self._workers, self._device, self._driver = out, workers, choose_device("auto"), uuid4().hex
+        super().__init__(out, scratch)
+        self._workers, self._device, self._driver = workers, choose_device("auto"), uuid4().hex
         self._directory = tempfile.TemporaryDirectory(prefix="reachcost-ray-", ignore_cleanup_errors=True)
         try:
             self._ray = self._connected(address or os.environ.get("RAY_ADDRESS"))
@@ -228,7 +227,9 @@ class NodeWorker:
         job, files, places, search = shipment
         try:
             for name, reference in files.items():
-                write_file(self._scratch / name, get, reference)
+                if not (file := self._scratch / name).exists():
+                    with replaced_file(file) as partial:
+                        get(reference).tofile(partial)
             redirect_paths({text: self._scratch / name for text, name in places.items()})
             found = [str(self._scratch / name) for name in search if (self._scratch / name).is_dir()]
             sys.path[:0] = [path for path in found if path not in sys.path]
@@ -239,16 +240,3 @@ class NodeWorker:
 
 node_worker = cache(NodeWorker)
 """The worker of this process."""
-
-
-def write_file(place: Path, get: Callable[[Any], np.ndarray], reference: Any) -> None:
-    """Write a file, unless it exists; it appears when it is complete."""
-    if place.exists():
-        return
-    place.parent.mkdir(parents=True, exist_ok=True)
-    partial = place.with_name(f".{uuid4().hex}")
-    try:
-        get(reference).tofile(partial)
-        partial.replace(place)
-    finally:
-        partial.unlink(missing_ok=True)

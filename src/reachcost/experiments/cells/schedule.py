@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,138 +46,6 @@ class TableRequest(NamedTuple):
         return recording.study.tables[self.table].rows.cells(recording)
 
 
-class Watch:
-    """Counts cells and estimates the time left.
-
-    Args:
-        durations: Seconds of recorded runs.
-        places: Number of cells that are computed at a time.
-        say: Shows a message.
-    """
-
-    def __init__(
-        self,
-        durations: Durations | None = None,
-        places: int = 1,
-        say: Callable[[str], object] = lambda text: None,
-    ) -> None:
-        self._durations, self.places, self.say = durations or Durations(()), places, say
-        self.failures = self.done = 0
-        self._expected: dict[Path, float | None] = {}
-        self._took: dict[str, list[float]] = {}
-        self._pace = 0.0, 0.0  # seconds of cells that are done, and their estimate
-        self.running: dict[Path, tuple[Cell, float]] = {}
-        self.ahead: dict[Path, Cell] = {}
-
-    def counted(self, table: str, cells: Collection[Path], missing: Collection[Path]) -> None:
-        """Show how many cells of a table are recorded and missing."""
-        earlier = len({*cells} - {*missing} - {*self._expected})
-        self.say(f"{table}: {f'{earlier} cells recorded earlier, ' if earlier else ''}{len(missing)} to compute")
-
-    def planned(self, cells: Collection[Cell]) -> None:
-        """Count cells that are to be computed."""
-        self._expected |= {cell.path: self._durations.of(cell.name, cell.config) for cell in cells}
-        self.ahead |= {cell.path: cell for cell in cells}  # last, as another thread may show what is ahead
-
-    def began(self, cell: Cell) -> None:
-        """Count a cell that is being computed."""
-        self.running[cell.path] = cell, time.monotonic()
-
-    def ended(self, cell: Cell, seconds: float) -> None:
-        """Count a cell that is recorded."""
-        self._forget(cell)
-        self.done += 1
-        self._took.setdefault(cell.spec.kind, []).append(seconds)
-        if expected := self._expected[cell.path]:
-            self._pace = self._pace[0] + seconds, self._pace[1] + expected
-
-    def failed(self, cell: Cell, reason: str) -> None:
-        """Count a cell that will not be recorded."""
-        self._forget(cell)
-        self.failures += 1
-        self.say(f"failed: {cell.name}: {reason}")
-
-    def waited(self) -> None:
-        """Show the running cells, as none has ended for a while."""
-
-    def close(self) -> None:
-        """Stop showing."""
-
-    def summary(self) -> str:
-        """Return counts of cells, and the time left; "more than" if nothing is known of some cells."""
-        ahead, failed = [*self.ahead.values()], f", {self.failures} failed" if self.failures else ""
-        words = f"{self.done} of {self.done + self.failures + len(ahead)} cells done{failed}"
-        known = [seconds for cell in ahead if (seconds := self._seconds(cell)) is not None]
-        if not known:
-            return words
-        spent = sum(time.monotonic() - since for _, since in [*self.running.values()])
-        about = "about" if len(known) == len(ahead) else "more than"
-        return f"{words}, {about} {duration(max(0.0, sum(known) - spent) / self.places)} left"
-
-    def _seconds(self, cell: Cell) -> float | None:
-        """Estimate a cell from comparable runs and the pace so far, else from the cells of its kind that are done."""
-        if (expected := self._expected[cell.path]) is not None:
-            return expected * self._pace[0] / self._pace[1] if self._pace[1] else expected
-        took = [*self._took.get(cell.spec.kind, ())]
-        return sum(took) / len(took) if took else None
-
-    def _forget(self, cell: Cell) -> None:
-        self.ahead.pop(cell.path, None)
-        self.running.pop(cell.path, None)
-
-
-class Titles(Watch):
-    """Shows counts in the titles of a progress, for cells that are computed in this process."""
-
-    def __init__(self, progress: Progress, durations: Durations | None = None) -> None:
-        super().__init__(durations, say=progress.say)
-        self._step, self._shown = progress.step, time.monotonic()
-
-    def began(self, cell: Cell) -> None:
-        """Show the title of a cell."""
-        super().began(cell)
-        self._step(f"{self.done + self.failures + 1}/{self.done + self.failures + len(self.ahead)} {cell.path.name}")
-        if time.monotonic() - self._shown > EVERY:
-            self._shown = time.monotonic()
-            self.say(self.summary())
-
-
-class Lines(Watch):
-    """Prints a line for every failed cell; below them a terminal shows all cells, and a file gets a line for each."""
-
-    def __init__(self, console: Console, places: int, durations: Durations | None = None) -> None:
-        options = {"markup": False, "highlight": False, "soft_wrap": True}
-        super().__init__(durations, places, lambda text: console.print(text, **options))
-        shown = {"get_renderable": lambda: Text(self._state("\n  ")), "refresh_per_second": 2, "transient": True}
-        self.live = Live(console=console, **shown) if console.is_interactive else None
-
-    def began(self, cell: Cell) -> None:
-        """Show all cells from now on."""
-        super().began(cell)
-        if self.live and not self.live.is_started:
-            self.live.start()
-
-    def ended(self, cell: Cell, seconds: float) -> None:
-        """Print the time of a cell."""
-        super().ended(cell, seconds)
-        if self.live is None:
-            self.say(f"{cell.name} {seconds:.1f} s; {self.summary()}")
-
-    def waited(self) -> None:
-        """Print the running cells."""
-        if self.live is None:
-            self.say(self._state("; "))
-
-    def close(self) -> None:
-        """Clear the terminal."""
-        if self.live:
-            self.live.stop()
-
-    def _state(self, between: str) -> str:
-        running = [f"{cell.name} for {duration(time.monotonic() - since)}" for cell, since in [*self.running.values()]]
-        return between.join([self.summary(), *running])
-
-
 def completed(
     requests: Sequence[TableRequest], recordings: Recordings, executor: Executor, watch: Watch
 ) -> Iterator[tuple[TableRequest, Recording]]:
@@ -193,7 +61,9 @@ def completed(
             missing = missing_of(cells)
             if request.table not in counted:
                 counted.add(request.table)
-                watch.counted(request.table, cells, missing)
+                earlier = len({*cells} - {*missing} - schedule.done)
+                words = f"{earlier} cells recorded earlier, " if earlier else ""
+                watch.say(f"{request.table}: {words}{len(missing)} to compute")
             if {*missing} - {*schedule.failed}:
                 schedule.add(missing.values())
                 waiting[request] = frozenset(missing)
@@ -207,50 +77,69 @@ def completed(
 
 
 class Schedule:
-    """Cells that wait, are computed, or failed."""
+    """Cells that wait, are computed, are recorded, or failed.
+
+    Args:
+        executor: Computes cells.
+        watch: Shows them, and knows what recorded runs took.
+    """
 
     def __init__(self, executor: Executor, watch: Watch) -> None:
         self._executor, self._watch = executor, watch
         self._waiting: dict[Path, Cell] = {}
-        self._running: dict[Future[Any], Cell] = {}
-        self._deaths = Counter[Path]()
+        self._running: dict[Future[Any], tuple[Cell, float]] = {}
+        self._expected: dict[Path, float | None] = {}
         self._models: dict[Path, str] = {}
+        self._deaths = Counter[Path]()
+        self._took: dict[str, list[float]] = {}
+        self._pace = 0.0, 0.0  # seconds of cells that are done, and their estimate
+        self.done = set[Path]()
+        """Cells that were recorded."""
         self.failed: dict[Path, tuple[Cell, str]] = {}
+        """Cells that will not be recorded, and why."""
 
     @property
     def unsettled(self) -> set[Path]:
         """Cells that may still be recorded."""
-        return {*self._waiting, *(cell.path for cell in self._running.values())}
+        return {cell.path for cell in self._ahead()}
+
+    @property
+    def count(self) -> int:
+        """Number of all cells."""
+        return len(self.done) + len(self.failed) + len(self._ahead())
+
+    def _ahead(self) -> list[Cell]:
+        return [*self._waiting.values(), *(cell for cell, _ in [*self._running.values()])]
 
     def add(self, cells: Iterable[Cell]) -> None:
         """Add cells, unless they are known already."""
-        known = self.unsettled | {*self.failed}
+        known = {*self.unsettled, *self.failed}
         new = {cell.path: cell for cell in cells if cell.path not in known}
-        self._waiting |= new
         for path, cell in new.items():
             config = cell.config
             self._models[path] = str(config.get("model") or config.get("world"))
-        self._watch.planned(new.values())
+            self._expected[path] = self._watch.durations.of(cell.name, config)
+        self._waiting |= new  # last, as another thread may show what is ahead
         self._fail_dependents()
 
     def step(self) -> None:
         """Start as many cells as there are places, then wait until one is finished."""
-        self._watch.places = self._executor.places
-        while len(self._running) < self._watch.places and (cell := self._next()):
-            self._watch.began(self._waiting.pop(cell.path))
-            self._running[self._executor.submit(cell)] = cell
+        while len(self._running) < self._executor.places and (cell := self._next()):
+            self._watch.began(self, cell)
+            del self._waiting[cell.path]
+            self._running[self._executor.submit(cell)] = cell, time.monotonic()
         finished = wait(self._running, EVERY, FIRST_COMPLETED).done
         for future in finished:
-            self._settle(self._running.pop(future), future)
+            self._settle(self._running.pop(future)[0], future)
         if self._running and not finished:
-            self._watch.waited()
+            self._watch.waited(self)
 
     def _next(self) -> Cell | None:
         """Return a cell whose needs are recorded, preferably of a world model that no running cell uses.
 
         The first cell of a world model encodes its logs, and others would wait for it.
         """
-        unsettled, busy = self.unsettled, Counter(self._models[cell.path] for cell in self._running.values())
+        unsettled, busy = self.unsettled, Counter(self._models[cell.path] for cell, _ in self._running.values())
         ready = [cell for cell in self._waiting.values() if not any(need.path in unsettled for need in cell.needs)]
         return min(ready, key=lambda cell: busy[self._models[cell.path]], default=None)
 
@@ -274,11 +163,16 @@ class Schedule:
         except ReachcostError as error:
             self._fail(cell, str(error))
         else:
-            self._watch.ended(cell, answer.outcome.seconds)
+            seconds = answer.outcome.seconds
+            self.done.add(cell.path)
+            self._took.setdefault(cell.spec.kind, []).append(seconds)
+            if expected := self._expected[cell.path]:
+                self._pace = self._pace[0] + seconds, self._pace[1] + expected
+            self._watch.ended(self, cell, seconds)
 
     def _fail(self, cell: Cell, reason: str) -> None:
         self.failed[cell.path] = cell, reason
-        self._watch.failed(cell, reason)
+        self._watch.say(f"failed: {cell.name}: {reason}")
         self._fail_dependents()
 
     def _fail_dependents(self) -> None:
@@ -299,6 +193,106 @@ class Schedule:
             f"{named}{f'; {others} more need that' if others else ''}: all else is recorded; fix it, and the same "
             "command goes on"
         )
+
+    def summary(self) -> str:
+        """Return counts of cells, and the time left; "more than" if nothing is known of some cells."""
+        ahead, failed = self._ahead(), f", {len(self.failed)} failed" if self.failed else ""
+        words = f"{len(self.done)} of {self.count} cells done{failed}"
+        known = [seconds for cell in ahead if (seconds := self._seconds(cell)) is not None]
+        if not known:
+            return words
+        spent = sum(time.monotonic() - since for _, since in [*self._running.values()])
+        about = "about" if len(known) == len(ahead) else "more than"
+        return f"{words}, {about} {duration(max(0.0, sum(known) - spent) / self._executor.places)} left"
+
+    def _seconds(self, cell: Cell) -> float | None:
+        """Estimate a cell from comparable runs and the pace so far, else from the cells of its kind that are done."""
+        if (expected := self._expected[cell.path]) is not None:
+            return expected * self._pace[0] / self._pace[1] if self._pace[1] else expected
+        took = self._took.get(cell.spec.kind)
+        return sum(took) / len(took) if took else None
+
+    def state(self, between: str) -> str:
+        """Return the summary and the running cells."""
+        running = [f"{cell.name} for {duration(time.monotonic() - since)}" for cell, since in [*self._running.values()]]
+        return between.join([self.summary(), *running])
+
+
+class Watch:
+    """Shows a schedule; this one shows nothing.
+
+    Args:
+        durations: Seconds of recorded runs, to estimate the time left.
+    """
+
+    def __init__(self, durations: Durations | None = None) -> None:
+        self.durations = durations or Durations(())
+
+    def say(self, text: str) -> None:
+        """Show a message."""
+
+    def began(self, schedule: Schedule, cell: Cell) -> None:
+        """Show that a cell begins."""
+
+    def ended(self, schedule: Schedule, cell: Cell, seconds: float) -> None:
+        """Show that a cell is recorded."""
+
+    def waited(self, schedule: Schedule) -> None:
+        """Show what is running, as no cell has ended for a while."""
+
+    def close(self) -> None:
+        """Stop showing."""
+
+
+class Titles(Watch):
+    """Shows counts in the titles of a progress, for cells that are computed in this process."""
+
+    def __init__(self, progress: Progress, durations: Durations | None = None) -> None:
+        super().__init__(durations)
+        self.say, self._step, self._shown = progress.say, progress.step, time.monotonic()
+
+    def began(self, schedule: Schedule, cell: Cell) -> None:
+        """Show the title of a cell, and sometimes a summary."""
+        number = len(schedule.done) + len(schedule.failed) + 1
+        self._step(f"{number}/{schedule.count} {cell.path.name}")
+        if time.monotonic() - self._shown > EVERY:
+            self._shown = time.monotonic()
+            self.say(schedule.summary())
+
+
+class Lines(Watch):
+    """Prints a line for each failed cell; a terminal shows all others below, a file gets a line for each of them."""
+
+    def __init__(self, console: Console, durations: Durations | None = None) -> None:
+        super().__init__(durations)
+        self._console = console
+        self._live: Live | None = None
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def began(self, schedule: Schedule, cell: Cell) -> None:
+        """Begin to show all cells on a terminal."""
+        if self._console.is_interactive and self._live is None:
+            shown = {"get_renderable": lambda: Text(schedule.state("\n  ")), "refresh_per_second": 2, "transient": True}
+            self._live = Live(console=self._console, **shown)
+            self._live.start()
+
+    def ended(self, schedule: Schedule, cell: Cell, seconds: float) -> None:
+        """Print the time of a cell."""
+        if self._live is None:
+            self.say(f"{cell.name} {seconds:.1f} s; {schedule.summary()}")
+
+    def waited(self, schedule: Schedule) -> None:
+        """Print what is running."""
+        if self._live is None:
+            self.say(schedule.state("; "))
+
+    def close(self) -> None:
+        """Clear the terminal."""
+        if self._live:
+            self._live.stop()
 
 
 class Part(NamedTuple):
