@@ -1,4 +1,4 @@
-"""What a report is made of, in the terms of its panels, whether it was just computed or read from files."""
+"""What a report is made of, whether it was just computed or read from files."""
 
 from __future__ import annotations
 
@@ -22,28 +22,27 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Loop:
-    """How the episodes of one closed loop came out."""
+    """Outcomes of the E episodes of one closed loop."""
 
     cost: str
     success: np.ndarray
     """Whether the goal was reached, bool [E]."""
     steps: np.ndarray
-    """Actions until then, or all [E]."""
+    """Number of actions, int [E]."""
     category: np.ndarray
-    """How it came out, str [E]."""
+    """How the episode ended, str [E]."""
     run: str = ""
-    """The record it is from, if it is from one."""
+    """Name of the record, if there is one."""
     model: str = ""
-    """The world model, where it is told."""
     setting: str = ""
-    """The evaluation set, where it is told."""
+    """Name of the evaluation set, if known."""
     protocol: str = ""
-    """Planner, seed and budget, where they are told: what is compared has the same."""
+    """Episodes, planner, seed and budget: only loops of one protocol compare."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """A run on disk, as its manifest tells it."""
+    """A run on disk."""
 
     name: str
     kind: str
@@ -52,32 +51,30 @@ class Record:
 
 @dataclass(frozen=True)
 class Material:
-    """Everything that panels may show."""
+    """Everything that the panels show. Materials are joined with `+`."""
 
     audits: dict[str, Audit] = field(default_factory=dict)
-    """By the name of the file or cost."""
+    """By name of the file or cost."""
     loops: tuple[Loop, ...] = ()
     ranks: dict[str, np.ndarray] = field(default_factory=dict)
-    """% of candidates put before the truly best one, by cost [E]."""
+    """By cost, the percentage of candidates put before the truly best one [E]."""
     unranked: tuple[str, ...] = ()
-    """Which rankings are there and not shown, in sentences."""
+    """Sentences about rankings that are not shown."""
     tables: tuple[ResultTable, ...] = ()
     heads: dict[str, Training] = field(default_factory=dict)
-    """How heads were trained, by name."""
     scenes: tuple[Scene, ...] = ()
     records: tuple[Record, ...] = ()
     commands: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
-    """What is there and not shown, in sentences."""
+    """Sentences about everything else that is not shown."""
 
     def __add__(self, other: Material) -> Material:
-        """Both together."""
-        together: dict[str, Any] = {}
+        joined: dict[str, Any] = {}
         for part in fields(self):
             mine, theirs = getattr(self, part.name), getattr(other, part.name)
-            several = isinstance(mine, dict)
-            together[part.name] = numbered([*mine.items(), *theirs.items()]) if several else (*mine, *theirs)
-        return Material(**together)
+            named = isinstance(mine, dict)
+            joined[part.name] = numbered([*mine.items(), *theirs.items()]) if named else (*mine, *theirs)
+        return Material(**joined)
 
     @property
     def is_empty(self) -> bool:
@@ -86,17 +83,17 @@ class Material:
 
     @property
     def scene(self) -> Scene | None:
-        """What can be looked at: the scene that shows most costs side by side, then the one with most episodes."""
-        return max(self.scenes, key=_seen, default=None)
+        """The scene with the most costs side by side, then with the most episodes."""
 
+        def size(scene: Scene) -> tuple[int, int, int]:
+            costs = max((len(episode.ways) for episode in scene.episodes), default=0)
+            return costs, len(scene.episodes), len(scene.neighbourhoods)
 
-def _seen(scene: Scene) -> tuple[int, int, int]:
-    ways = max((len(episode.ways) for episode in scene.episodes), default=0)
-    return ways, len(scene.episodes), len(scene.neighbourhoods)
+        return max(self.scenes, key=size, default=None)
 
 
 def numbered(pairs: Iterable[tuple[str, Value]]) -> dict[str, Value]:
-    """All values by name; of one name, the later ones are numbered, but for arrays that are there already.
+    """Values by name. Later values of a name get a number, but equal arrays are dropped.
 
     >>> numbered([("raw", 14), ("head", 99), ("raw", 22)])
     {'raw': 14, 'head': 99, 'raw (2)': 22}
@@ -104,19 +101,19 @@ def numbered(pairs: Iterable[tuple[str, Value]]) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for name, value in pairs:
         if isinstance(value, np.ndarray) and np.array_equal(value, np.asarray(found.get(name))):
-            continue  # several audits of one world model rank the same candidates by latent distance
+            continue  # audits of one world model rank the same candidates by latent distance
         free = (f"{name} ({number})" for number in count(2))
         found[name if name not in found else next(word for word in free if word not in found)] = value
     return found
 
 
 def loops_of(runs: ControlRuns) -> tuple[Loop, ...]:
-    """How the episodes of each cost came out."""
+    """The outcomes of each cost."""
     parts = zip(runs.costs, runs.success, runs.steps, runs.category, strict=True)
     episodes = fingerprint_arrays(runs.episodes, runs.paths[0, :, 0], runs.goals)
     return tuple(Loop(*part, protocol=f"{episodes}, {runs.paths.shape[2]}") for part in parts)
 
 
 def ranks_of(rankings: Mapping[str, Ranking]) -> dict[str, np.ndarray]:
-    """Where each cost puts the truly best candidate."""
+    """Rank of the truly best candidate under each cost."""
     return {name: ranking.oracle_best_rank for name, ranking in rankings.items()}

@@ -6,7 +6,7 @@ whatever its template `templates/NAME.html.j2` needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from reachcost.audits.show import notes
 from reachcost.audits.stage import Stage
 from reachcost.audits.verdict import NOTHING
 from reachcost.report.charts import linear, logarithmic, swarm
-from reachcost.report.material import Material, Record
+from reachcost.report.material import Material
 from reachcost.report.page import interval, number
 from reachcost.report.success import success
 from reachcost.report.training import learning
@@ -224,27 +224,6 @@ def _cells(table: ResultTable, row: TableRow, several: bool, detailed: bool) -> 
 
 RUNS = 150
 """Maximum number of runs in the list."""
-INPUTS = {
-    "model_sha256": "world model",
-    "logs_sha256": "logs",
-    "evaluation_set_sha256": "evaluation set",
-    "full_set_sha256": "full evaluation set",
-    "planner_seed": "planner seed",
-    "head_seed": "head seed",
-    "pair_seed": "pair seed",
-    "candidate_seed": "candidate seed",
-}
-"""Settings of a run that are listed."""
-AUDITED = {
-    "world model": "model",
-    "sha256 of the logs": "logs_sha256",
-    "evaluation set": "evaluation_set",
-    "sha256 of the evaluation set": "evaluation_set_sha256",
-    "planner": "planner",
-    "planner seed": "planner_seed",
-    "versions": "versions",
-}
-"""Settings of an audit that are listed."""
 
 
 def provenance(material: Material) -> Panel:
@@ -253,41 +232,20 @@ def provenance(material: Material) -> Panel:
     commands = [*dict.fromkeys([*material.commands, *map(str, made)])]
     if not (commands or material.audits or material.records or material.left_out):
         return {"missing": "No command, run or audit is among what was given."}
-    return {
-        "commands": commands,
-        "audits": {
-            name: {text: audit.settings.get(setting) for text, setting in AUDITED.items()}
-            for name, audit in material.audits.items()
-        },
-        "runs": _runs(material.records) if material.records else None,
-        "left_out": material.left_out,
-    }
-
-
-def _runs(records: Sequence[Record]) -> Panel:
-    manifests = [record.manifest for record in records]
+    manifests = [record.manifest for record in material.records]
     versions = {f"{name} {version}" for manifest in manifests for name, version in manifest["versions"].items()}
     return {
-        "facts": {
-            "runs": len(records),
+        "commands": commands,
+        "audits": {name: audit.settings for name, audit in material.audits.items()},
+        "summary": {
+            "runs": len(manifests),
             "seconds in all": number(sum(manifest["elapsed_seconds"] for manifest in manifests)),
             "machine": "; ".join(sorted({manifest["machine"] for manifest in manifests})),
             "versions": ", ".join(sorted(versions)),
         },
-        "rows": [_run(record) for record in records[:RUNS]],
-        "more": max(0, len(records) - RUNS),
-    }
-
-
-def _run(record: Record) -> Panel:
-    config, manifest = record.manifest["config"], record.manifest
-    inputs = [f"{word} {str(config[name])[:12]}" for name, word in INPUTS.items() if config.get(name) is not None]
-    return {
-        "name": f"{record.kind}/{record.name}",
-        "seconds": manifest["elapsed_seconds"],
-        "rows": manifest["rows"],
-        "inputs": ", ".join(inputs),
-        "sha256": str(manifest["files"]["rows.parquet"])[:16],
+        "runs": material.records[:RUNS],
+        "more": max(0, len(manifests) - RUNS),
+        "left_out": material.left_out,
     }
 
 

@@ -1,4 +1,4 @@
-"""What the record of a head tells a reader; everything in it is optional, as heads learn in many ways."""
+"""How heads were trained: the record of a head, and what a report shows of it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from reachcost.core.json_files import read_as
 from reachcost.report.charts import linear, polyline
 from reachcost.report.page import number
 
+HEADS, EPOCHS = 6, 400
+"""Maximum number of heads, and of epochs in a learning curve."""
+
 
 @dataclass(frozen=True)
 class Errors:
-    """How far a head is off."""
+    """Validation errors of a head."""
 
     loss: float | None = None
     rmse: float | None = None
@@ -21,7 +24,7 @@ class Errors:
 
 @dataclass(frozen=True)
 class References:
-    """Heads that cannot know anything."""
+    """Validation errors of heads that cannot learn anything."""
 
     constant: Errors = field(default_factory=Errors)
     shuffled: Errors | None = None
@@ -29,7 +32,7 @@ class References:
 
 @dataclass(frozen=True)
 class Exclusion:
-    """What was kept out of training."""
+    """Proof that no evaluation episode was trained on."""
 
     excluded_episodes: int | None = None
     overlapping_pairs: int | None = None
@@ -37,14 +40,14 @@ class Exclusion:
 
 @dataclass(frozen=True)
 class Model:
-    """The world model behind the latents."""
+    """The world model of the latents."""
 
     name: str | None = None
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """The pairs it learned from."""
+class Pairs:
+    """The training pairs."""
 
     labels: str | None = None
     train_pairs: int | None = None
@@ -57,17 +60,17 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Epoch:
-    """One line of the learning curve."""
+    """A point of the learning curve."""
 
     validation_loss: float | None = None
 
 
 @dataclass(frozen=True)
 class Training:
-    """How a head was trained."""
+    """The record of a head. All values are optional, because heads are trained in several ways."""
 
     seed: int | None = None
-    pairs: Drawn = field(default_factory=Drawn)
+    pairs: Pairs = field(default_factory=Pairs)
     validation_loss: float | None = None
     validation_rmse: float | None = None
     references: References = field(default_factory=References)
@@ -83,61 +86,30 @@ class Training:
         return read_as(cls, dict(record), where)
 
 
-# The panel
-
-HEADS, EPOCHS = 6, 400
-"""Maximum number of heads, and of epochs in a learning curve."""
-
-
 def learning(heads: Mapping[str, Training]) -> dict[str, Any] | None:
-    """Learning curves, labels, and the proof that no head saw the evaluation set; None without heads."""
+    """The panel of a report: learning curves, errors and pairs of heads; None without heads."""
     if not heads:
         return None
     shown = [*heads.items()][:HEADS]
     constant = any(record.references.constant.loss is not None for _, record in shown)
-    lead = "Error on pairs of held-out episodes, by epoch, on a scale from 0"
+    dashes = "; the dashed line is the best constant, which knows nothing" if constant else ""
     return {
-        "lead": lead + ("; the dashed line is the best constant, which knows nothing." if constant else "."),
-        "heads": [_head(name, record) for name, record in shown],
+        "lead": f"Error on pairs of held-out episodes, by epoch, on a scale from 0{dashes}.",
+        "heads": [{"name": name, "record": record, "curve": _curve(record)} for name, record in shown],
         "more": max(0, len(heads) - HEADS),
     }
 
 
-def _head(name: str, record: Training) -> dict[str, Any]:
-    pairs, exclusion = record.pairs, record.pairs.exclusion
-    errors = {
-        "this head": Errors(record.validation_loss, record.validation_rmse),
-        "best constant": record.references.constant,
-        "shuffled labels": record.references.shuffled or Errors(),
-    }
-    facts = {
-        "labels": pairs.labels,
-        "head seed": record.seed,
-        "pairs of an epoch": pairs.train_pairs,
-        "validation pairs": pairs.validation_pairs,
-        "held-out episodes": pairs.held_out_episodes,
-        "evaluation episodes kept out": exclusion.excluded_episodes,
-        "pairs that touch them": exclusion.overlapping_pairs,
-        "world model": pairs.model and pairs.model.name,
-        "sha256 of the logs": pairs.logs_sha256 and f"{pairs.logs_sha256[:16]}…",
-    }
+def _curve(record: Training) -> dict[str, Any] | None:
     losses = [epoch.validation_loss for epoch in record.curve[:EPOCHS] if epoch.validation_loss is not None]
-    panel = {
-        "name": name,
-        "errors": {name: one for name, one in errors.items() if one.loss is not None and one.rmse is not None},
-        "facts": facts,
-        "curve": None,
+    if len(losses) < 2:
+        return None
+    reference = record.references.constant.loss
+    values = losses if reference is None else [*losses, reference]
+    height = linear(max(values), min(0.0, *values))  # y points down
+    first, best = number(losses[0]), number(min(losses))
+    return {
+        "points": polyline(losses, height),
+        "reference": None if reference is None else height(reference),
+        "text": f"validation loss, {first} after the first of {len(losses)} epochs, {best} at best",
     }
-    if len(losses) > 1:
-        reference = record.references.constant.loss
-        values = [*losses, *([] if reference is None else [reference])]
-        height = linear(max(values), min(0.0, *values))  # y grows downwards
-        panel["curve"] = {
-            "points": polyline(losses, height),
-            "reference": None if reference is None else height(reference),
-            "text": (
-                f"validation loss, {number(losses[0])} after the first of {len(losses)} epochs, "
-                f"{number(min(losses))} at best"
-            ),
-        }
-    return panel
