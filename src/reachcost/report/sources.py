@@ -1,9 +1,9 @@
-"""Records on disk as material for a report. Others may have written them: nothing in them runs."""
+"""Records on disk as material for a report. Others may have written them: nothing in them is run."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,72 +25,101 @@ from reachcost.report.scene import read_scene, scene_file
 from reachcost.report.training import Training
 from reachcost.results.pack import find_pack
 from reachcost.results.records import Run, is_recorded, read_run, run_paths
-from reachcost.results.tables import is_table, read_table
+from reachcost.results.tables import ResultTable, is_table, read_table
 
-TABLES, RUNS, READ, ROWS = 100, 3000, 60, 1_000_000
-"""Tables and runs of a directory that are looked at, runs of a kind whose rows are read, and how many these may be."""
+TABLES, RUNS = 100, 3000
+"""Maximum number of tables and runs of a directory."""
+RUNS_OF_A_KIND, ROWS = 60, 1_000_000
+"""Maximum number of runs of a kind whose rows are read, and of rows of a run."""
 SCENE_FILE = "scene.json"
 OUTCOMES = ("success", "steps", "category")
-KINDS = {
+COLUMNS = {
     "success": pa.types.is_boolean,
     "steps": pa.types.is_integer,
     "category": pa.types.is_string,
     "rank": pa.types.is_floating,
 }
-"""What columns of rows hold."""
+"""Types of the columns that are read."""
 PROTOCOL = ("evaluation_set_sha256", "planner_settings", "planner_seed", "budget", "clamp")
-"""Settings that closed loops share where costs are compared."""
+"""Settings that comparable closed loops share."""
 POOL = ("candidates", "candidate_horizon", "candidate_seed")
-"""Settings that rankings of the same candidates share; what ranks parts of a cost has others."""
+"""Settings of a ranking; records of parts of a cost lack some of them."""
 
 
 def read_source(path: Path) -> Material:
-    """What a path holds: an audit, a table, a scene, a run, a head, or a whole directory of runs and tables."""
+    """Read an audit, a table, a scene, a run, a head, or a directory of runs and tables."""
     if not (is_recorded(path) or run_paths(path)):
         raise ReachcostError(
             f"there is nothing at {path}: give an audit, a run, a table, a head or a directory of these"
         )
     if path.is_dir() or not path.exists():  # packed runs have no directories
-        return _directory(path)
+        return _read_directory(path)
     document = read_record(path) if path.suffix == ".json" else None
     if is_audit(document):
         scenes = (read_scene(scene_file(path)),) if scene_file(path).exists() else ()
         audit = read_audit(path)
-        told = audit.settings.get("command")
-        commands = (told,) if isinstance(told, str) else ()
+        command = audit.settings.get("command")
+        commands = (command,) if isinstance(command, str) else ()
         return Material(audits={path.stem: audit}, ranks=read_ranks(path), scenes=scenes, commands=commands)
     if is_table(document):
-        return Material(tables=(read_table(path, _headings(path.stem)),))
+        return Material(tables=(_read_table(path),))
     if isinstance(document, dict) and document.get("format") == SCENE:
         return Material(scenes=(read_scene(path),))
     raise ReachcostError(
-        f"{path} is no record of reachcost: give what reachcost audit --out wrote, a table of DIR/tables, a directory "
-        "of a run or a head, or a directory with runs and tables"
+        f"{path} is not a record of reachcost: give what reachcost audit --out wrote, a table of DIR/tables, a "
+        "directory of a run or a head, or a directory with runs and tables"
     )
 
 
-def _directory(path: Path) -> Material:
+def read_runs(runs: Sequence[Run]) -> Material:
+    """Read runs; if there are many of a kind, only those that a page can show."""
+    kinds: dict[str | None, list[Run]] = {"loop": [], "ranks": [], "head": [], "audit": [], None: []}
+    for run in runs:
+        kinds[_kind(run)].append(run)
+    loops, ranks, heads, audits = kinds["loop"], kinds["ranks"], kinds["head"], kinds["audit"]
+    ranked = _largest_pool(ranks)
+    left_out = []
+    if len(loops) > RUNS_OF_A_KIND:
+        left_out.append(f"Outcomes of {len(loops)} closed loops are in the tables alone.")
+        loops = []
+    for what, found in (("audits", audits), ("heads", heads)):
+        if len(found) > RUNS_OF_A_KIND:
+            left_out.append(f"{len(found) - RUNS_OF_A_KIND} further runs with {what} are not shown.")
+    others = f"Of {len(ranks)} rankings, those {len(ranked)} of one world model and one pool are shown."
+    return Material(
+        audits={run.path.name: _audit(run) for run in audits[:RUNS_OF_A_KIND]},
+        loops=tuple(map(_loop, loops)),
+        ranks={_cost(run): _column(run, "rank") for run in ranked},
+        unranked=(others,) if len(ranked) < len(ranks) else (),
+        heads=numbered(
+            (run.path.name, _training(_document(run, "config.json"), run.path)) for run in heads[:RUNS_OF_A_KIND]
+        ),
+        records=tuple(Record(run.path.name, run.path.parent.name, run.manifest) for run in runs),
+        left_out=tuple(left_out),
+    )
+
+
+def _read_directory(path: Path) -> Material:
     if (path / "manifest.json").is_file() or find_pack(path):
         found = read_runs([read_run(path)])
         if not (found.audits or found.loops or found.ranks or found.heads):
-            raise ReachcostError(f"{path} is no closed loop, ranking, head or audit: give one of these")
+            raise ReachcostError(f"{path} is not a closed loop, ranking, head or audit: give one of these")
         return found
     if (path / "config.json").is_file():
         return Material(heads={path.name: _training(read_record(path / "config.json"), path)})
     tables = sorted((path / "tables").glob("*.json"))
-    runs = run_paths(_runs_in(path))
-    audits = [
-        file for folder in (path, path / "audits") for file in sorted(folder.glob("*.json")) if _holds_audit(file)
-    ]
-    scenes = (read_scene(path / SCENE_FILE),) if (path / SCENE_FILE).exists() else ()
-    left = [
+    runs = run_paths(path if "runs" in path.absolute().parts else path / "runs")
+    left_out = [
         f"{count - limit} {what} of {path} were not looked at."
         for what, count, limit in (("tables", len(tables), TABLES), ("runs", len(runs), RUNS))
         if count > limit
     ]
-    shown = tuple(read_table(file, _headings(file.stem)) for file in tables[:TABLES])
-    found = sum(map(read_source, audits), Material(tables=shown, scenes=scenes, left_out=tuple(left)))
-    found += read_runs([read_run(run) for run in runs[:RUNS]])
+    found = Material(
+        tables=tuple(map(_read_table, tables[:TABLES])),
+        scenes=(read_scene(path / SCENE_FILE),) if (path / SCENE_FILE).exists() else (),
+        left_out=tuple(left_out),
+    )
+    found = sum(map(read_source, _audit_files(path)), found) + read_runs([read_run(run) for run in runs[:RUNS]])
     if found.is_empty:
         raise ReachcostError(
             f"{path} holds no table, audit or finished run, and is neither a run nor a head: give the directory that "
@@ -99,59 +128,26 @@ def _directory(path: Path) -> Material:
     return found
 
 
-def _runs_in(path: Path) -> Path:
-    """Where runs are: below `runs`, wherever a path begins there."""
-    return path if "runs" in path.absolute().parts else path / "runs"
+def _audit_files(path: Path) -> Iterator[Path]:
+    for folder in (path, path / "audits"):
+        for file in sorted(folder.glob("*.json")):
+            if not file.name.endswith(".scene.json") and is_audit(read_record(file)):
+                yield file
 
 
-def _holds_audit(file: Path) -> bool:
-    return not file.name.endswith(".scene.json") and is_audit(read_record(file))
-
-
-def _headings(name: str) -> Mapping[str, tuple[str, int]]:
-    """How the study that makes a table calls its columns, if it is one of ours."""
-    study = all_tables().get(name)
-    return {} if study is None else study.headings
-
-
-def read_runs(runs: Sequence[Run]) -> Material:
-    """What runs hold: of few everything, of many what can still be read."""
-    kinds: dict[str, list[Run]] = {"loop": [], "ranks": [], "head": [], "audit": []}
-    for run in runs:
-        kind = _kind(run)
-        if kind is not None:
-            kinds[kind].append(run)
-    ranked = _same_pools(kinds["ranks"])
-    left = (
-        [f"Outcomes of {len(kinds['loop'])} closed loops are in the tables alone."] if len(kinds["loop"]) > READ else []
-    )
-    left += [
-        f"{len(kinds[kind]) - READ} further runs with {what} are not shown."
-        for kind, what in (("audit", "audits"), ("head", "heads"))
-        if len(kinds[kind]) > READ
-    ]
-    others = f"Of {len(kinds['ranks'])} rankings, those {len(ranked)} of one world model and one pool are shown."
-    return Material(
-        audits={run.path.name: _audit(run) for run in kinds["audit"][:READ]},
-        loops=tuple(map(_loop, kinds["loop"])) if len(kinds["loop"]) <= READ else (),
-        ranks={_cost(run): _column(run, "rank") for run in ranked},
-        unranked=(others,) if len(ranked) < len(kinds["ranks"]) else (),
-        heads=numbered(
-            (run.path.name, _training(_document(run, "config.json"), run.path)) for run in kinds["head"][:READ]
-        ),
-        records=tuple(Record(run.path.name, run.path.parent.name, run.manifest) for run in runs),
-        left_out=tuple(left),
-    )
+def _read_table(file: Path) -> ResultTable:
+    """A table, with the headings of the study that makes it."""
+    study = all_tables().get(file.stem)
+    return read_table(file, {} if study is None else study.headings)
 
 
 def _kind(run: Run) -> str | None:
-    """What a run is of, by what is in it."""
-    files = run.manifest["files"]
+    """What a run recorded, or None if a report has no panel for it."""
+    files, config = run.manifest["files"], run.manifest["config"]
     if "audit.json" in files:
         return "audit"
     if "config.json" in files:
         return "head"
-    config = run.manifest["config"]
     if "cost" not in config:
         return None
     if "planner" in config:
@@ -160,21 +156,21 @@ def _kind(run: Run) -> str | None:
 
 
 def _has_outcomes(run: Run) -> bool:
-    """Some runs record paths instead."""
+    """Whether a run recorded outcomes; some record paths instead."""
     try:
         if not run.pack:
             require_regular(run.path / "rows.parquet")
         return {*OUTCOMES} <= {*run.columns}
     except (OSError, pa.ArrowException):
-        return True  # whoever reads it will say what is wrong
+        return True  # reading the columns explains the problem
 
 
 def _cost(run: Run) -> str:
     return str(run.manifest["config"].get("cost", run.path.name))
 
 
-def _same_pools(runs: Sequence[Run]) -> list[Run]:
-    """Of rankings, those that ranked the same candidates: the largest such group."""
+def _largest_pool(runs: Sequence[Run]) -> list[Run]:
+    """The largest group of rankings of the same candidates, one for each cost."""
     groups: dict[tuple[str, ...], dict[str, Run]] = {}
     for run in runs:
         config = run.manifest["config"]
@@ -192,7 +188,7 @@ def _loop(run: Run) -> Loop:
 
 
 def _column(run: Run, name: str) -> np.ndarray:
-    """A column of the rows of a run, as the manifest promises them."""
+    """A column of the rows of a run, checked."""
     run.require_intact()
     try:
         rows = run.manifest["rows"] if run.pack else pq.read_metadata(run.path / "rows.parquet").num_rows
@@ -200,18 +196,17 @@ def _column(run: Run, name: str) -> np.ndarray:
             raise ReachcostError(f"{run.path} has more than {ROWS:,} rows: report a smaller run")
         table = run.table()
     except pa.ArrowException as error:
-        why = str(error).partition("\n")[0]
-        raise ReachcostError(f"the rows of {run.path} cannot be read ({why}): make them again") from error
-    known = name in table.column_names and KINDS[name](table.schema.field(name).type)
+        reason = str(error).partition("\n")[0]
+        raise ReachcostError(f"the rows of {run.path} cannot be read ({reason}): make them again") from error
+    known = name in table.column_names and COLUMNS[name](table.schema.field(name).type)
     if not known or not len(table) or table[name].null_count:
         raise ReachcostError(f"the rows of {run.path} have no column {name}: run the command that made them again")
     return table[name].to_numpy()
 
 
 def _audit(run: Run) -> Audit:
-    """The audit that a run recorded."""
-    read = partial(rows_of, run.table, run.path / "rows.parquet")
-    return audit_of(_document(run, "audit.json"), run.path / "audit.json", read)
+    rows = partial(rows_of, run.table, run.path / "rows.parquet")
+    return audit_of(_document(run, "audit.json"), run.path / "audit.json", rows)
 
 
 def _document(run: Run, name: str) -> Any:
@@ -225,7 +220,7 @@ def _document(run: Run, name: str) -> Any:
 
 
 def _training(config: Any, path: Path) -> Training:
-    """How the head of a configuration was trained; its weights are not read."""
+    """The training record of a head; its weights are not read."""
     if not isinstance(config, dict) or config.get("format") != HEAD or not isinstance(config.get("training"), dict):
-        raise ReachcostError(f"{path} is no head: give the directory that reachcost fit --out wrote")
+        raise ReachcostError(f"{path} is not a head: give the directory that reachcost fit --out wrote")
     return Training.of(config["training"], str(path / "config.json"))
