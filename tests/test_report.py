@@ -431,8 +431,8 @@ def _folder(path: Path, name: str) -> Path:
 
 WRONG: dict[str, tuple[Callable[[Path], Path], str]] = {
     "nothing there": (lambda path: path / "none", "there is nothing at"),
-    "a text": (lambda path: _write(path / "a.txt", "hello"), "is no record of reachcost"),
-    "another json": (lambda path: _write(path / "a.json", {"a": 1}), "is no record of reachcost"),
+    "a text": (lambda path: _write(path / "a.txt", "hello"), "is not a record of reachcost"),
+    "another json": (lambda path: _write(path / "a.json", {"a": 1}), "is not a record of reachcost"),
     "half a json": (lambda path: _write(path / "a.json", '{"verdict": '), "is not valid JSON"),
     "no number": (lambda path: _write(path / "a.json", '{"table": "t", "rows": [NaN]}'), "NaN is no number"),
     "deep": (lambda path: _write(path / "a.json", "[" * 100_000), "is not valid JSON"),
@@ -451,7 +451,7 @@ WRONG: dict[str, tuple[Callable[[Path], Path], str]] = {
         lambda path: _audit(path, stages=[{"name": "goals", "outcome": "maybe"}]),
         "stages[0].outcome is 'maybe'",
     ),
-    "a run without columns": (_run, "is no closed loop, ranking, head or audit"),
+    "a run without columns": (_run, "is not a closed loop, ranking, head or audit"),
     "a damaged run": (_damaged_run, "is not the file its manifest describes"),
     "rows that are no Parquet": (_sealed_run, "cannot be read"),
     "ranks of text": (lambda path: _ranked(path, np.array(["first", "last"])), "have no column rank"),
@@ -463,7 +463,7 @@ WRONG: dict[str, tuple[Callable[[Path], Path], str]] = {
         lambda path: _write(path / "t.json", {"table": "t", "rows": [ROW], "study": []}),
         "study is []",
     ),
-    "another head": (lambda path: _write(path / "config.json", {"format": "x"}).parent, "is no head"),
+    "another head": (lambda path: _write(path / "config.json", {"format": "x"}).parent, "is not a head"),
     "a script for a picture": (
         lambda path: _scene(path, {"number": 1, "goal_frame": {"image": "data:text/html,<script>"}}),
         "a picture of 1 frames is damaged",

@@ -178,6 +178,8 @@ class Recorder:
         """Whether a missing run is computed when it is read; otherwise reading it is an error."""
         self.used: dict[str, Run] = {}
         """Every run that was read since the last `used.clear()`, by name."""
+        self.specs: dict[str, RunSpec] = {}
+        """What each run that was ever read records, by name."""
 
     def find(self, cell: Cell) -> Run | None:
         """Return the recorded run of a cell, whose configuration must match, or None."""
@@ -211,6 +213,7 @@ class Recorder:
         if cell.name not in self.used:
             self._require_same(run.manifest["versions"], f"{cell.path} is")
             self.used[cell.name] = run
+            self.specs[cell.name] = cell.spec
         return run
 
     def _require_same(self, new: Mapping[str, str], what: str) -> None:
