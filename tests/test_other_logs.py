@@ -107,7 +107,7 @@ def test_states_alone_are_drawn_when_read(tmp_path: Path) -> None:
         ({"observations": STATES, "terminals": np.zeros(8)}, "terminals mark no row"),
         ({"observations": STATES, "terminals": ENDS[1:]}, "terminals has 7 values for 8 rows"),
         ({"observations": STATES, "lengths": [7, 1]}, "episode 1 has 1 row, 1 of 2 have fewer than two"),
-        ({"observations": STATES, "actions": ACTIONS[1:], "lengths": LENGTHS}, "action has 7 rows but state has 8"),
+        ({"observations": STATES, "actions": ACTIONS[1:], "lengths": LENGTHS}, "action has 7 rows"),
         ({"observations": STATES * np.nan, "lengths": LENGTHS}, "state is not finite in 8 rows"),
         ({"actions": ACTIONS, "lengths": LENGTHS}, "has no states and no frames, only action, lengths"),
         ({"obs": STATES, "state": STATES, "lengths": LENGTHS}, "has 'state' twice, also as 'state'"),
@@ -234,8 +234,8 @@ def test_the_metadata_of_a_minari_dataset_counts_what_it_holds(tmp_path: Path) -
     metadata = {"total_episodes": 2, "total_steps": 6}
     for written, refused in (
         (json.dumps({**metadata, "data_format": "hdf5"}), ""),
-        (json.dumps({**metadata, "total_episodes": 3}), "total_episodes is 2, but 3 in metadata.json"),
-        (json.dumps({**metadata, "total_steps": "7"}), "total_steps is 6, but '7' in metadata.json"),
+        (json.dumps({**metadata, "total_episodes": 3}), "metadata.json has .*total_episodes.: 3"),
+        (json.dumps({**metadata, "total_steps": "7"}), "metadata.json has .*total_steps.: '7'"),
         ("{", r"metadata.json cannot be read \("),
     ):
         (data / "metadata.json").write_text(written)
@@ -342,9 +342,9 @@ def seen_twice(file: h5py.File) -> None:
         (nothing_seen, r"\(Minari\): episode_1 has no observations: collect it again"),
         (remove("episode_1/actions"), r"\(Minari\): episode_1 has no actions"),
         (nothing_done, r"\(Minari\): episode_1 has no actions: collect it again"),
-        (copied("episode_01"), r"\(Minari\): episode_01 and episode_1 are both episode 1"),
-        (copied("episode_3"), r"\(Minari\): episode_2 is missing before episode_3"),
-        (remove("episode_0"), r"\(Minari\): episode_0 is missing before episode_1"),
+        (copied("episode_01"), "each number once"),
+        (copied("episode_3"), "each number once"),
+        (remove("episode_0"), "each number once"),
         (copied("episode_2_new"), r"\(Minari\): 'episode_2_new' is not the name of an episode"),
         (copied("Episode_2\n"), r"\(Minari\): 'Episode_2\\n' is not the name of an episode"),
         (copied(f"episode_{'9' * 5000}"), r"\(Minari\): 'episode_9+' is not the name of an episode"),

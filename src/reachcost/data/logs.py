@@ -47,7 +47,7 @@ class Logs:
                     f"log column {name!r} has {len(column)} rows but the episode lengths add up to {self.rows}: "
                     "give every column one row per step"
                 )
-        require_width("these logs", self.columns)
+        require_width(self.columns)
 
     @classmethod
     def of_episodes(

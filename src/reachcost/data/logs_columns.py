@@ -52,18 +52,25 @@ def add_column(where: str, columns: dict[str, Any], name: str, values: Any, stor
     columns[name] = values
 
 
-def require_width(where: str | Path, columns: Mapping[str, Any]) -> None:
+def require_width(columns: Mapping[str, Any]) -> None:
     """Raise an error for vectors and frames without a single value."""
     for name in (*VECTORS, "pixels"):
         if name in columns and 0 in (shape := np.shape(columns[name]))[1:]:
-            raise ReachcostError(f"{where}: {name} is {shape}, so its rows are empty: write at least one value per row")
+            raise ReachcostError(
+                f"log column {name} is {shape}, so its rows are empty: write at least one value per row"
+            )
 
 
 def require_columns(where: str | Path, columns: Mapping[str, Any], lengths: np.ndarray) -> None:
-    """Raise an error for columns of the wrong type or shape, and for values that are not finite."""
+    """Raise an error for columns of the wrong type, shape or length, and for values that are not finite."""
     if "state" not in columns and "pixels" not in columns:
         raise ReachcostError(f"{where} has neither `state` (or `pos_agent`) nor `pixels`, only {sorted(columns)}")
-    require_width(where, columns)
+    for name, column in columns.items():
+        if len(column) != lengths.sum():
+            raise ReachcostError(
+                f"{where}: {name} has {len(column)} rows but the episodes have {lengths.sum()}: give every column one "
+                "row per step"
+            )
     offsets = np.cumsum(lengths) - lengths
     for name in VECTORS:
         if name in columns and (columns[name].ndim != 2 or columns[name].dtype.kind not in "fiu"):
@@ -270,13 +277,7 @@ def require_rows(where: str, columns: Mapping[str, Any], bookkeeping: Mapping[st
         others = ", ".join(sorted({*columns, *bookkeeping})) or "nothing"
         known = ", ".join(f"`{name}`" for name in STATES)
         raise ReachcostError(f"{where} has no states and no frames, only {others[:200]}: name them {known} or `pixels`")
-    rows = len(columns[main])
-    lengths = episode_lengths(where, bookkeeping, rows)
-    for name, column in columns.items():
-        if len(column) != rows:
-            raise ReachcostError(
-                f"{where}: {name} has {len(column)} rows but {main} has {rows}: give every column one row per step"
-            )
+    lengths = episode_lengths(where, bookkeeping, len(columns[main]))
     require_steps(where, lengths)
     require_columns(where, columns, lengths)
     return lengths

@@ -16,7 +16,7 @@ from reachcost.core.atomic import new_file, replaced_file, require_file
 from reachcost.core.hdf5 import Column, Group, NewFile, OnDisk, reading, writing
 from reachcost.core.progress import Progress, as_progress
 from reachcost.data.logs import Logs, require_logs
-from reachcost.data.logs_columns import require_columns
+from reachcost.data.logs_columns import episode_lengths, require_columns
 from reachcost.errors import ReachcostError, require_type
 from reachcost.protocols import Observations
 
@@ -153,17 +153,19 @@ def _read(path: Path, file: Group, observe: Callable[[np.ndarray], Observations]
         raise ReachcostError(
             f"{path} has no {' and no '.join(missing)}: ep_len and ep_offset must say where its episodes are"
         )
-    lengths = _read_lengths(path, *(read_column(_column(path, file, name)) for name in INDEX))
     columns: dict[str, Any] = {}
     for stored in sorted(name for name in file if name not in INDEX):
         column, name = _column(path, file, stored), RENAMED.get(stored, stored)
-        if name != stored and name in file:
-            continue
-        if len(column) != lengths.sum():
-            raise ReachcostError(
-                f"{path}: column {stored!r} has {len(column)} rows, but the episode lengths add up to {lengths.sum()}"
-            )
-        columns[name] = ColumnOnDisk(path, column) if stored == "pixels" else read_column(column)
+        if name == stored or name not in file:
+            columns[name] = ColumnOnDisk(path, column) if stored == "pixels" else read_column(column)
+    lengths, offsets = (read_column(_column(path, file, name)) for name in INDEX)
+    rows = len(next(iter(columns.values()), ()))
+    lengths = episode_lengths(str(path), {"ep_len": lengths}, rows)
+    if (lengths < 1).any() or not np.array_equal(offsets, np.cumsum(lengths) - lengths):
+        raise ReachcostError(
+            f"{path}: ep_len and ep_offset contradict each other: episodes must follow each other without gaps, and "
+            "have at least one row"
+        )
     require_columns(path, columns, lengths)
     return Logs(columns, lengths, None if "pixels" in columns else observe)
 
@@ -188,22 +190,3 @@ def _column(path: Path, file: Group, name: str) -> Column:
     if not isinstance(column, Column) or column.ndim == 0:
         raise ReachcostError(f"{path}: {name!r} is not a column: all columns are at the root of the file")
     return column
-
-
-def _read_lengths(path: Path, lengths: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Lengths int64 [E]; raises an error if the offsets contradict them."""
-    if lengths.ndim != 1 or lengths.shape != offsets.shape or not len(lengths):
-        raise ReachcostError(
-            f"{path}: ep_len {lengths.shape} and ep_offset {offsets.shape} must hold one number per episode"
-        )
-    if lengths.dtype.kind not in "iu" or offsets.dtype.kind not in "iu" or (lengths < 1).any():
-        raise ReachcostError(f"{path}: ep_len and ep_offset must be whole numbers, and every episode at least one row")
-    lengths = lengths.astype(np.int64)
-    expected = np.cumsum(lengths) - lengths
-    if (offsets != expected).any():
-        episode = int(np.flatnonzero(offsets != expected)[0])
-        raise ReachcostError(
-            f"{path}: episode {episode} starts at row {offsets[episode]} by ep_offset but at {expected[episode]} by "
-            "the lengths before it: episodes must follow each other without gaps"
-        )
-    return lengths

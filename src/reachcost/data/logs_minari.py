@@ -107,7 +107,7 @@ def read_minari(path: Path, file: Group, observe: Callable[[np.ndarray], Observa
 
 
 def _episode_names(where: str, file: Group) -> list[str]:
-    """Names of the groups, episode 0 first; raises an error for other names, and for numbers twice or missing."""
+    """Names of the groups, episode 0 first; raises an error unless they are numbered from 0, each number once."""
     names: dict[int, str] = {}
     for name in map(str, file):
         found = EPISODE.fullmatch(name)
@@ -115,15 +115,11 @@ def _episode_names(where: str, file: Group) -> list[str]:
             raise ReachcostError(
                 f"{where}: {name[:80]!r} is not the name of an episode: call it episode_N, or leave it out"
             )
-        number = int(found[1])
-        if number in names:
-            raise ReachcostError(f"{where}: {names[number]} and {name} are both episode {number}: renumber them")
-        names[number] = name
-    missing = next((number for number in range(len(names)) if number not in names), None)
-    if missing is not None:
+        names[int(found[1])] = name
+    if sorted(names) != list(range(len(file))):
         raise ReachcostError(
-            f"{where}: episode_{missing} is missing before {names[max(names)]}: copy the dataset again, or number its "
-            f"episodes from 0 to {len(names) - 1}"
+            f"{where}: its episodes are not numbered from 0 to {len(file) - 1}, each number once: copy the dataset "
+            "again, or renumber its episodes"
         )
     return [names[number] for number in range(len(names))]
 
@@ -136,15 +132,14 @@ def _require_counts(path: Path, where: str, steps: Sequence[int]) -> None:
     try:
         metadata = read_json(place)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ReachcostError(f"{place} cannot be read ({reason}): copy the dataset again") from error
-    known = metadata if isinstance(metadata, dict) else {}
-    for name, count in (("total_episodes", len(steps)), ("total_steps", sum(steps))):
-        if known.get(name) not in (None, count):
-            raise ReachcostError(
-                f"{where}: {name} is {count}, but {repr(known[name])[:40]} in {METADATA}: copy the dataset again, or "
-                "correct its metadata"
-            )
+        raise ReachcostError(f"{place} cannot be read ({error}): copy the dataset again") from error
+    found = {"total_episodes": len(steps), "total_steps": sum(steps)}
+    recorded = {name: metadata[name] for name in found if isinstance(metadata, dict) and name in metadata}
+    if any(recorded[name] not in (None, found[name]) for name in recorded):
+        raise ReachcostError(
+            f"{where}: {found}, but {METADATA} has {str(recorded)[:120]}: copy the dataset again, or correct its "
+            "metadata"
+        )
 
 
 def _columns(where: str, episode: str, group: Any, seen: set[object]) -> Iterator[tuple[str, Column]]:
