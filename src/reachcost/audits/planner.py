@@ -56,7 +56,7 @@ class Audit:
 
     @property
     def verdict(self) -> str:
-        """The stage to blame; `none` if episodes succeed, `cannot tell` if the measurements do not explain failures."""
+        """The stage to blame; `none` if episodes succeed, `cannot tell` if no measurement explains failures."""
         return verdict_of(self.stages).blamed
 
     @property

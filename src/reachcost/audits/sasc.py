@@ -1,7 +1,4 @@
-"""SASC, the selection audit with shared candidates: does a terminal cost rank a fixed pool by true distance?
-
-Every cost scores the same candidates. The diagnostic cost is the true distance from the end of each one to the goal.
-"""
+"""SASC, the selection audit with shared candidates: does a terminal cost rank a fixed pool by true distance?"""
 
 from __future__ import annotations
 
@@ -35,14 +32,12 @@ class SascAudit:
         scores: Cost of every candidate, by name of the cost, each [E, S].
         diagnostic: Diagnostic cost of every candidate [E, S].
         rankings: How each cost ranks the pools, by name of the cost.
-        ends: True end states of the candidates [E, S, ...]; None if `diagnostic` was given.
     """
 
     episodes: np.ndarray
     scores: dict[str, np.ndarray]
     diagnostic: np.ndarray
     rankings: dict[str, Ranking]
-    ends: np.ndarray | None = None
 
     def __repr__(self) -> str:
         found = ", ".join(f"{name} {ranking.spearman.mean():.3f}" for name, ranking in self.rankings.items())
@@ -60,7 +55,7 @@ def sasc(
     diagnostic: np.ndarray | None = None,
     top_k: int = 10,
 ) -> SascAudit:
-    """Score fixed pools with every cost and compare the rankings with the true distance. Each pool is rolled out once.
+    """Score fixed pools with every cost and compare the rankings with the true distance.
 
     Args:
         task: Executes the candidates.
@@ -88,14 +83,14 @@ def sasc(
     if len(evaluation):
         try_task(task, evaluation, some_action(model))
     _, terminal, goal = roll_out(task, model, evaluation, pools)
-    asked = asked_once(costs)
-    scored = {name: score(name, cost, terminal, goal, evaluation.episodes) for name, cost in asked.items()}
-    scores = {name: values.cpu().numpy() for name, values in scored.items()}
-    ends = None
+    scores = {
+        name: score(name, cost, terminal, goal, evaluation.episodes).cpu().numpy()
+        for name, cost in asked_once(costs).items()
+    }
     if diagnostic is None:
         ends = execute(task, evaluation, pools if blocks is None else blocks.unroll(pools))
         diagnostic = to_goals(task.distance, ends, evaluation)
-    return SascAudit(evaluation.episodes, scores, diagnostic, compare_rankings(scores, diagnostic, top_k), ends)
+    return SascAudit(evaluation.episodes, scores, diagnostic, compare_rankings(scores, diagnostic, top_k))
 
 
 def draw_pools(
@@ -109,8 +104,7 @@ def draw_pools(
     """Random candidates [E, S, H, A]: standard normal action blocks, or uniform discrete actions."""
     if require_actions(task, model) is not None or task.discrete_actions is None:
         return gaussian_pools(evaluation, model.action_dim, horizon, candidates, seed)
-    streams = EpisodeStreams(seed, "sasc", evaluation.episodes, 0)
-    return streams.integers(task.discrete_actions, candidates, horizon, 1)
+    return EpisodeStreams(seed, "sasc", evaluation.episodes, 0).integers(task.discrete_actions, candidates, horizon, 1)
 
 
 def gaussian_pools(

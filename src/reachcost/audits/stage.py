@@ -41,14 +41,11 @@ class Stage:
     """The measurement of one stage.
 
     Attributes:
-        name: Name of the stage.
+        name, measured, threshold, higher: As in its rule.
         outcome: Whether it passes; unknown if it could not be measured.
-        measured: What was measured.
         value: The measured number.
         interval: 95 % confidence interval of the value over episodes (goals), if there are several.
         n: Number of episodes (goals).
-        threshold: Value at which the stage just passes.
-        higher: Whether larger values are better.
         advice: What to do if it fails, or why it is unknown.
         rows: One number for each episode (goal) [n].
         episodes: Episode numbers [n] in the evaluation set or in the logs, or `NO_EPISODE`.
@@ -82,12 +79,7 @@ def unknown(rule: Rule, why: str) -> Stage:
 
 
 def judge(rule: Rule, values: np.ndarray | float, episodes: np.ndarray | None = None) -> Stage:
-    """Compare a value, or the mean of values [N], with the rule of its stage.
-
-    >>> rule = Rule("dynamics", "skill", 0.5, True, "train the predictor")
-    >>> judge(rule, 0.98).outcome, judge(rule, -0.2).advice
-    ('pass', 'train the predictor')
-    """
+    """Compare a value, or the mean of values [N], with the rule of its stage."""
     rows = np.atleast_1d(values)
     value = float(np.mean(rows))
     interval = _interval(value, rows, rule) if np.isfinite(value) else None
@@ -98,10 +90,6 @@ def judge_grouped(rule: Rule, values: np.ndarray, episodes: np.ndarray) -> Stage
     """Compare the mean of values [N] with the rule of a share. An episode may have several values.
 
     Values of one episode are not independent, so the interval counts episodes.
-
-    >>> rule = Rule("coverage", "% lost", 10.0, False, "log more", share=True)
-    >>> judge_grouped(rule, np.array([0.0, 100.0, 0.0]), np.array([7, 7, 8])).rows.tolist()
-    [50.0, 0.0]
     """
     numbers, group, counts = np.unique(episodes, return_inverse=True, return_counts=True)
     rows = np.bincount(group, weights=values) / counts
@@ -113,10 +101,6 @@ def judge_ratio(rule: Rule, parts: np.ndarray, wholes: np.ndarray, episodes: np.
     """Compare sum(parts) / sum(wholes) with the rule of a stage. An episode may have several parts and wholes [N].
 
     A row is the sum of parts of an episode / the mean sum of wholes, so that the mean of the rows is the value.
-
-    >>> rule = Rule("dynamics", "skill", 0.5, True, "train the predictor")
-    >>> judge_ratio(rule, np.array([1.0, 1.0, 0.0]), np.ones(3), np.array([3, 3, 5])).rows.tolist()
-    [1.3333333333333333, 0.0]
     """
     numbers, group = np.unique(episodes, return_inverse=True)
     part, whole = (np.bincount(group, weights=values) for values in (parts, wholes))

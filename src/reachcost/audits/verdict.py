@@ -22,12 +22,7 @@ class Verdict(NamedTuple):
 
 
 def verdict_of(stages: Sequence[Stage]) -> Verdict:
-    """The stage to blame, with the reason and the advice.
-
-    >>> from reachcost.audits.stage import judge
-    >>> verdict_of([judge(RULES["ranking"], 0.1), judge(RULES["execution"], 14.0)]).blamed
-    'ranking'
-    """
+    """The stage to blame, with the reason and the advice."""
     found = {stage.name: stage for stage in stages}
     failing = [name for name in STAGES if name in found and found[name].outcome == "fail"]
     blamed = _blame(found, failing)

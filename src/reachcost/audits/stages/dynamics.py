@@ -33,10 +33,9 @@ WINDOWS = 500
 
 
 def measure(subject: Subject) -> Stage:
-    """Skill of predicting executed candidates, or logged actions without a simulator.
+    """Skill of predicting what a probe reads after executed candidates or, without a simulator, after logged actions.
 
-    If there is a probe, the skill is that of the probed state: most latent dimensions do not encode the state. A model
-    with a history is measured on logged windows, which provide that history.
+    A model with a history is measured on logged windows, which provide that history.
     """
     rule = subject.rule(RULE)
     ends = executed(subject) if history_of(subject.model) == 1 else None
@@ -83,11 +82,6 @@ class Moves:
         """Squared change that each prediction explains, and the squared change, each [N].
 
         The ratio of their sums is 1 for perfect predictions, and 0 if they are as wrong as predicting no change.
-
-        >>> start, true = torch.zeros(4, 2), torch.ones(4, 2)
-        >>> foreseen, change = Moves(np.arange(4), start, 0.5 * true, true).skill()
-        >>> float(foreseen.sum() / change.sum())
-        0.75
         """
         error, change = ((part - self.true).double().square().sum(1).numpy() for part in (self.predicted, self.start))
         return change - error, change
@@ -95,16 +89,7 @@ class Moves:
 
 @torch.no_grad()
 def logged_moves(model: WorldModel, latents: Latents, horizon: int = 5, count: int = WINDOWS, seed: int = 0) -> Moves:
-    """Predict logged windows of `horizon` action blocks, which requires no simulator.
-
-    A model with a history gets the frames and blocks before the window.
-
-    >>> from reachcost import encode_logs, load_world_model, make_task
-    >>> model = load_world_model("lewm-tworoom-3072")
-    >>> moves = logged_moves(model, encode_logs(model, make_task("tworoom").generate_logs(10)), count=50)
-    >>> bool((moves.predicted - moves.true).norm() < 0.5 * (moves.start - moves.true).norm())
-    True
-    """
+    """Predict logged windows of `horizon` action blocks. A model with a history also gets the frames before them."""
     logs, blocks, history = latents.logs, blocks_of(model), history_of(model)
     if "action" not in logs.columns:
         raise ReachcostError("prediction on logs needs logs with a column 'action'")

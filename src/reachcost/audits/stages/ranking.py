@@ -44,10 +44,7 @@ QUICK, PAIRS = Recipe(epochs=3, hidden=128), 30_000
 
 @once
 def measure(subject: Subject) -> Stage:
-    """How much nearer to the goal the cost's elites end than the pool: 0 is chance, 1 is the order by true distance.
-
-    The cost scores true ends, so the dynamics have no effect. Without an oracle distance it ranks logged states.
-    """
+    """How much nearer to the goal the cost's elites end than the pool: 0 is chance, 1 is the order by true distance."""
     advice = LEARNED if subject.heads else RULE.advice
     ends = executed(subject)
     if ends is None or ends.distance is None:
@@ -60,28 +57,21 @@ def measure(subject: Subject) -> Stage:
 
 
 def ranking_gain(scores: np.ndarray, distances: np.ndarray, elites: int) -> tuple[np.ndarray, np.ndarray]:
-    """How much nearer to the goal than the pool the best candidates end: by the cost, and by the true distance.
+    """How much nearer to the goal the best candidates end than the mean of the pool [E], and the largest such gain [E].
 
     Args:
-        scores: Cost of every candidate [E, S].
+        scores: Cost of every candidate [E, S]. Ties are broken at random, and the gain is the mean over that.
         distances: True distance of its end to the goal [E, S]; infinity counts as twice the largest finite one.
         elites: Number of candidates that a planner keeps.
-
-    Returns:
-        Gain of the cost [E] and largest possible gain [E]. A random order gains 0. Ties are broken at random, and the
-        gain is the mean over that.
-
-    >>> distances = np.array([[1.0, 2.0, 3.0, 4.0]])
-    >>> ranking_gain(distances, distances, 2), ranking_gain(np.zeros((1, 4)), distances, 2)
-    ((array([1.]), array([1.])), (array([0.]), array([1.])))
     """
     finite = np.isfinite(distances)
     largest = distances[finite].max() if finite.any() else 0.0
     distances = np.where(finite, distances, 2 * largest)
-    found, best = (
-        (distances.mean(1) - (_chosen(order, elites) * distances).sum(1) / elites) for order in (scores, distances)
-    )
-    return found, best
+
+    def gain(order: np.ndarray) -> np.ndarray:
+        return distances.mean(1) - (_chosen(order, elites) * distances).sum(1) / elites
+
+    return gain(scores), gain(distances)
 
 
 def _chosen(scores: np.ndarray, count: int) -> np.ndarray:
