@@ -15,7 +15,7 @@ from reachcost.data.logs import Logs
 from reachcost.data.logs_hdf5 import open_logs, write_logs
 from reachcost.heads.regression import PairHead
 from reachcost.heads.storage import load_head, save_head
-from reachcost.swm.comparison import change_of, doubt_of, row_of
+from reachcost.swm.evaluation import change_of, doubt_of, row_of
 from reachcost.swm.package import import_stable_worldmodel, silence
 from reachcost.tasks.tworoom import Layout, TwoRoom
 from tests.swm.test_public_checkpoints import config_tree, save
@@ -109,7 +109,7 @@ def test_a_world_that_is_not_theirs_is_refused(tmp_path: Path, capsys: pytest.Ca
     save_head(PairHead(192, hidden=4), tmp_path / "head")
     evaluate = ["evaluate", "--model", "lewm-tworoom-3072", "--head", str(tmp_path / "head"), "--task"]
     assert main([*evaluate, "toponav"]) == 1
-    assert "stable-worldmodel has no world of ours called 'toponav'" in " ".join(capsys.readouterr().err.split())
+    assert "stable-worldmodel has no world 'toponav'" in " ".join(capsys.readouterr().err.split())
     assert main([*evaluate, "maze"]) == 1
     assert "unknown task 'maze': choose one of tworoom, toponav" in " ".join(capsys.readouterr().err.split())
 

@@ -311,9 +311,9 @@ def test_their_world_ends_an_episode_after_the_budget_of_the_set_else_of_the_tas
 
 def test_what_their_world_cannot_do_is_refused(lewm: JepaWorldModel) -> None:
     model, grid = SwmModel(lewm), TopoNav()
-    with pytest.raises(ReachcostError, match="has no world of ours called 'toponav': choose one that it has"):
+    with pytest.raises(ReachcostError, match="toponav"):
         evaluate_in_world(grid, model, lewm.actions, grid.evaluation_set())
-    with pytest.raises(ReachcostError, match="executes the mean of its elites, not the best"):
+    with pytest.raises(ReachcostError, match="execute='best'"):
         evaluate_in_world(TwoRoom(), model, lewm.actions, four_goals(), CEM(execute="best"))
     for planner, option in ((CEM(shrink=True), "shrink=True"), (CEM(correlation=0.5), "correlation=0.5")):
         with pytest.raises(ReachcostError, match=f"has no {option}"):

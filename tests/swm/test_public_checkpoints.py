@@ -331,7 +331,7 @@ def test_missing_or_foreign_action_statistics_are_refused(saved: tuple[Any, Path
         load_checkpoint(saved[1], logs=Logs({"action": np.random.default_rng(0).normal(size=(9, 3))}, np.array([9])))
     with pytest.raises(ReachcostError, match="no column 'action'"):
         load_checkpoint(saved[1], logs=Logs({"state": np.zeros((9, 3))}, np.array([9])))
-    with pytest.raises(ReachcostError, match=r"have 10 numbers, the given ones 8 \(4 steps of 2\)"):
+    with pytest.raises(ReachcostError, match="4 steps of 2"):
         load_checkpoint(saved[1], actions=replace(BLOCKS, length=4))
 
 

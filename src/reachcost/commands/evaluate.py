@@ -58,7 +58,7 @@ def evaluate(
     from reachcost.core.progress import ConsoleProgress
     from reachcost.data.latents import encode_logs
     from reachcost.heads.storage import load_head
-    from reachcost.swm.comparison import compare_in_world, doubt_of, table_name
+    from reachcost.swm.evaluation import compare_in_world, doubt_of, table_name
     from reachcost.swm.package import import_stable_worldmodel
     from reachcost.worldmodels.jepa import JepaWorldModel
 

@@ -1,4 +1,4 @@
-"""A repair judged by stable-worldmodel itself: its environment, solver, policy and `World.evaluate`.
+"""Evaluation before and after a repair by stable-worldmodel itself: its environment, solver and `World.evaluate`.
 
 Needs the extra `swm`; tested with release 0.1.1.
 """
@@ -6,47 +6,53 @@ Needs the extra `swm`; tested with release 0.1.1.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
-from dataclasses import fields
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, fields
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
 
+from reachcost.core.machine import versions
 from reachcost.core.parallel import reserve_threads
 from reachcost.core.progress import Progress, as_progress
 from reachcost.core.seeding import generator
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.evaluation import EvaluationSet, require_one_world
-from reachcost.data.latents import Latents
+from reachcost.data.latents import Latents, model_identity
 from reachcost.data.logs import Logs
 from reachcost.data.logs_hdf5 import write_logs
 from reachcost.errors import ReachcostError
+from reachcost.heads.base import LearnedHead
+from reachcost.labels.exclusion import Exclusion
 from reachcost.planning.cem import CEM
-from reachcost.swm.experience import FromLogs
-from reachcost.swm.model import Standardiser
+from reachcost.results.stats import newcombe, wilson
+from reachcost.results.tables import ResultTable, TableRow
+from reachcost.swm.costs import FromLogs, RepairedModel
+from reachcost.swm.model import Standardiser, SwmModel
 from reachcost.swm.package import import_stable_worldmodel, silence
 from reachcost.tasks.contract import PublicEnvironment, Task
+from reachcost.worldmodels.jepa import JepaWorldModel
+
+TOTAL = "success"
+"""Name of the success of all episodes in a table."""
 
 
 def public_environment(task: Task) -> PublicEnvironment:
-    """The same world in stable-worldmodel."""
+    """Return the environment of stable-worldmodel that has the same world as a task."""
     if task.public is None:
-        raise ReachcostError(f"stable-worldmodel has no world of ours called {task.name!r}: choose one that it has")
+        raise ReachcostError(f"stable-worldmodel has no world {task.name!r}: choose a task that it has")
     return task.public
 
 
 def goals_dataset(task: Task, goals: EvaluationSet, path: Path, action_size: int | None = None) -> Any:
-    """Starts and goals as one of their datasets, kept in an HDF5 file.
+    """Return starts and goals as a dataset of stable-worldmodel, stored in a new HDF5 file.
 
-    An episode is two rows, start and goal, so `World.evaluate` takes `start_steps` 0 and `goal_offset` 1.
-
-    Args:
-        task: The world.
-        goals: Starts and goals in that world.
-        path: The file, a new one.
-        action_size: Numbers in an action, of which all are 0; by default as many as the task logs.
+    An episode is two rows, start and goal, so `World.evaluate` takes `start_steps` 0 and `goal_offset` 1. Its actions
+    are `action_size` zeros; by default as many as the task logs.
     """
     import_stable_worldmodel()
     from stable_worldmodel.data import HDF5Dataset
@@ -71,21 +77,21 @@ def evaluate_in_world(
     logs: Latents | None = None,
     progress: Progress | bool | None = None,
 ) -> np.ndarray:
-    """Run their CEM, policy and `World.evaluate` with a cost on every start and goal -> success bool [E].
+    """Run the CEM, policy and `World.evaluate` of stable-worldmodel on every start and goal -> success bool [E].
 
-    Their generator is shared by all episodes of a batch. So each episode is evaluated by itself, with its own seed,
-    and torch shares nothing among threads but pieces of equal shape: it ends the same alone or among others.
+    Their generator is shared by all episodes of a batch. Here each episode is evaluated alone, with its own seed, so
+    its outcome does not depend on the other episodes.
 
     Args:
-        task: The world, one that they have, too.
-        cost: What a solver plans with: a model of theirs, `SwmModel` or `RepairedModel`. None acts at random.
-        blocks: How the model's action blocks relate to actions, `model.actions`.
+        task: A world that stable-worldmodel has, too.
+        cost: What the solver plans with: one of their models, `SwmModel` or `RepairedModel`. None acts at random.
+        blocks: Action blocks of the model, `model.actions`.
         goals: Starts and goals in that world.
-        planner: Size of the search; `CEM()` is that of the paper.
-        seed: Of the planner.
-        transform: What the policy does to `pixels` and `goal` before a model of theirs sees them; ours need nothing.
-        logs: Encoded logs that their CEM begins with (see `FromLogs`), but for the episodes that the goals are of.
-        progress: True shows how far it is.
+        planner: Size of the search; by default the paper's.
+        seed: Seed of the planner.
+        transform: What the policy does to `pixels` and `goal` before one of their models reads them.
+        logs: Encoded logs that the CEM begins with (see `FromLogs`), without the episodes of the goals.
+        progress: True reports progress.
     """
     swm, planner, public = import_stable_worldmodel(), planner or CEM(), public_environment(task)
     _require_plain(planner)
@@ -116,21 +122,13 @@ def evaluate_in_world(
 
 
 def _require_plain(planner: CEM) -> None:
-    """Refuse options that the solver there does not have."""
-    if planner.execute != "mean":
-        raise ReachcostError(f"the CEM of stable-worldmodel executes the mean of its elites, not the {planner.execute}")
-    plain = CEM(
-        planner.horizon,
-        planner.candidates,
-        planner.iterations,
-        planner.elites,
-        blocks=planner.blocks,
-        deviation=planner.deviation,
-    )
+    """Raise an error for options that their solver does not have."""
+    supported = ("horizon", "candidates", "iterations", "elites", "blocks", "deviation")
     for option in fields(planner):
-        if (given := getattr(planner, option.name)) != getattr(plain, option.name):
+        value = getattr(planner, option.name)
+        if option.name not in supported and value != option.default:
             raise ReachcostError(
-                f"the CEM of stable-worldmodel has no {option.name}={given!r}: leave it out, or plan with `rc.control`"
+                f"the CEM of stable-worldmodel has no {option.name}={value!r}: leave it out, or plan with `rc.control`"
             )
 
 
@@ -152,3 +150,126 @@ def _policy(cost: Any, blocks: ActionBlocks, planner: CEM, seed: int, transform:
     plan = PlanConfig(planner.horizon, planner.executed, action_block=blocks.length)
     process: Any = {"action": Standardiser(blocks)}
     return WorldModelPolicy(solver, plan, process=process, transform=transform)
+
+
+def table_name(goals: EvaluationSet, weight: float | None = None, from_logs: bool = False) -> str:
+    """Return the name of the table of a comparison."""
+    hybrid = "" if weight is None else f"-hybrid-{weight:g}"
+    return f"stable-worldmodel-{goals.name}{hybrid}{'-from-logs' if from_logs else ''}"
+
+
+def compare_in_world(
+    task: Task,
+    model: JepaWorldModel,
+    head: LearnedHead,
+    goals: EvaluationSet,
+    weight: float | None = None,
+    planner: CEM | None = None,
+    seed: int = 0,
+    doubt: str | None = None,
+    logs: Latents | None = None,
+    progress: Progress | bool | None = None,
+) -> ResultTable:
+    """Evaluate latent distance, the repaired cost and random actions on the same starts and goals.
+
+    Args:
+        task: A world that stable-worldmodel has, too.
+        model: The frozen world model.
+        head: A head fitted on its latents.
+        goals: Starts and goals that the head was not trained on.
+        weight: None replaces latent distance by the head; a number adds that much of the head.
+        planner: Size of the search.
+        seed: Seed of the planner.
+        doubt: Warning about head and goals, see `doubt_of`.
+        logs: Encoded logs that the CEM begins with, without the episodes of the goals.
+        progress: True reports progress.
+    """
+    planner, progress, raw = planner or CEM(), as_progress(progress), SwmModel(model)
+    labels = head.record.get("pairs", {}).get("labels", "unknown")
+    repair = "hybrid" if weight is not None else "shuffled" if labels == "shuffled" else "repaired"
+    costs = {"raw": raw, repair: RepairedModel(raw, head, weight), "random": None}
+    success = {}
+    for name, cost in costs.items():
+        progress.step(name)
+        success[name] = evaluate_in_world(task, cost, model.actions, goals, planner, seed, logs=logs, progress=progress)
+    change = change_of(success["raw"], success[repair])
+    provenance: dict[str, Any] = {
+        "command": "reachcost evaluate",
+        "environment": public_environment(task).name,
+        "model": model_identity(model),
+        "head": {key: value for key, value in head.record.items() if key != "curve"},
+        "weight": weight,
+        "planner": asdict(planner),
+        "begins_with_logs_sha256": None if logs is None else logs.logs.fingerprint,
+        "evaluation_set": goals.name,
+        **goals.record,
+        "logs_of_goals_sha256": goals.logs_sha256,
+        "doubt": doubt,
+        "change": change,
+        "episodes": goals.episodes.tolist(),
+        "outcomes": {name: found.astype(int).tolist() for name, found in success.items()},
+        "versions": {**versions(), "stable-worldmodel": version("stable-worldmodel")},
+    }
+    rows = [row_of(task, name, model.card["name"], seed, found, goals) for name, found in success.items()]
+    formula = "the head" if weight is None else f"latent distance and {weight:g} of the head, both standardised"
+    low, high = change["interval"]
+    note = (
+        f"`World.evaluate` of stable-worldmodel on {public_environment(task).name}, {len(goals)} starts and goals of "
+        f"{goals.name}, its CEM with {planner.candidates} candidates and {planner.iterations} rounds"
+        f"{'' if logs is None else ', which begins with logged actions (`FromLogs`)'}. `raw` is latent distance, "
+        f"`{repair}` {formula} (labels {labels}), `random` its random policy; brackets are Wilson intervals of 95 %. "
+        f"The repair changes success by {change['points']:+.1f} points [{low:+.1f}, {high:+.1f}] (Newcombe's paired "
+        f"interval): {change['gained']} episodes gained, {change['lost']} lost. "
+        f"{f'Note: {doubt}. ' if doubt else ''}Made by `reachcost evaluate`."
+    )
+    metrics = _metrics(task.groups(goals.starts, goals.goals))
+    kinds = {metric: (f"{name} %", 1) for name, metric in metrics.items()}
+    return ResultTable(table_name(goals, weight, logs is not None), note, (TOTAL, *kinds), rows, provenance, kinds)
+
+
+def doubt_of(head: LearnedHead, goals: EvaluationSet, logs: Logs | None) -> str | None:
+    """Return a warning if the head may have been trained on these goals; None if its record proves otherwise.
+
+    Args:
+        head: The head.
+        goals: The full evaluation set.
+        logs: Logs that the head was fitted on, if they are available.
+    """
+    pairs = head.record.get("pairs", {})
+    if goals.fingerprint in pairs.get("exclusion", {}).get("evaluation_sets_sha256", []):
+        return None
+    unproved = "nothing proves that the head has not seen these goals"
+    if logs is None:
+        return f"{unproved}: give the --logs that it was fitted on"
+    if logs.fingerprint != pairs.get("logs_sha256"):
+        return f"{unproved}: it was not fitted on these --logs, give those"
+    shared = len(Exclusion(logs, [goals]).episodes)
+    return f"the head was fitted on {shared} episodes that hold these goals, which flatters it" if shared else None
+
+
+def change_of(before: np.ndarray, after: np.ndarray) -> dict[str, Any]:
+    """Return what a repair changed, from success bool [E] before and after it."""
+    low, high = newcombe(before, after)
+    return {
+        "points": round(float(100 * (after.mean() - before.mean())), 1),
+        "interval": [round(100 * low, 1), round(100 * high, 1)],
+        "gained": int((after & ~before).sum()),
+        "lost": int((before & ~after).sum()),
+    }
+
+
+def row_of(task: Task, cost: str, model: str, seed: int, success: np.ndarray, goals: EvaluationSet) -> TableRow:
+    """Return success bool [E] of a cost as a row of the table."""
+    kinds = task.groups(goals.starts, goals.goals)
+    groups = {TOTAL: success, **{metric: success[kinds[name]] for name, metric in _metrics(kinds).items()}}
+    shown = {name: found for name, found in groups.items() if len(found)}
+    ours = {name: float(100 * found.mean()) for name, found in shown.items()}
+    interval = {name: [100 * bound for bound in wilson(int(found.sum()), len(found))] for name, found in shown.items()}
+    return TableRow(cost, model, len(success), ours, interval, paper=None, seed=seed)
+
+
+def _metrics(groups: Iterable[str]) -> dict[str, str]:
+    """Column of each group: its first word, or its full name if several groups begin with that word."""
+    words = {name: name.partition(" ")[0] for name in groups}
+    uses = Counter([TOTAL, *words.values()])
+    return {name: word if uses[word] == 1 else f"{TOTAL} of {name}" for name, word in words.items()}

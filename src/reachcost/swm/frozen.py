@@ -1,8 +1,8 @@
-"""What planning with a frozen model repeats, done once: its frames are encoded, and its predictor is folded.
+"""Repeated work of planning with a frozen model, done once: frames are encoded once, and the predictor is folded.
 
-Nothing here outlives a change of the model: before anything is used again, modules and weights are compared with those
-it was made of; a change through `.data` that leaves the first row of a weight alone is seen when other frames come.
-Where a change could go unnoticed, nothing is kept.
+Before anything is reused, modules and weights are compared with those it was made of. A change through `.data` that
+leaves the first row of a weight unchanged is noticed when new frames come. Models whose changes could go unnoticed are
+not cached.
 
 Shapes: B episodes, S candidates, H action blocks of A numbers, G goal frames, D latent size.
 """
@@ -21,20 +21,19 @@ from reachcost.worldmodels.public import PublicParts
 from reachcost.worldmodels.public_config import FAMILIES, describe, path_of, read_architecture
 
 FEW = 4
-"""Frames that are kept, each of a whole batch: starts and goals of two batches."""
+"""Number of batches of frames that are kept: starts and goals of two batches."""
 METHODS = {"forward", "encode", "predict", "rollout"}
-"""What, set on a module itself, makes it do something else than its class says."""
-WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""Whole numbers by their bytes."""
+"""Methods that make a module behave differently from its class if they are set on the instance."""
+INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Integer types by their number of bytes."""
 PREDICTING = ("predictor.", "action_encoder.", "pred_proj.")
-"""The weights that are folded, by the beginning of their names."""
+"""Prefixes of the weights that are folded."""
 
 
 class EncodedFrames:
-    """The latents of the last few frames, for as long as the model that encodes them stays as it is.
+    """Latents of the last few frames, kept until the model that encodes them changes.
 
-    Frames are known by their content, of which a copy is kept: a solver gives the same ones at every step, in tensors
-    that it may fill with those of another episode next time.
+    Frames are compared by their content, of which a copy is kept, because a solver may reuse its tensors.
     """
 
     def __init__(self) -> None:
@@ -42,12 +41,12 @@ class EncodedFrames:
         self._kept: list[tuple[Tensor, Tensor]] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), ()  # a copy belongs to a copy of the model, and begins anew
+        return type(self), ()  # a copied model has a cache of its own
 
     def renew(self, model: nn.Module, *frames: Tensor) -> bool:
-        """Forget everything if the model is not what it was; whether it was forgotten.
+        """Clear the cache if the model has changed; return whether it has.
 
-        Frames that are not known tell that a solver begins anew: then every weight is compared, else a row of each.
+        For new frames, the beginning of a plan, all weights are compared, otherwise one row of each.
         """
         thorough = any(self._known(given) is None for given in frames)
         if self._snapshot is not None and self._snapshot.holds(model, thorough):
@@ -56,10 +55,10 @@ class EncodedFrames:
         return True
 
     def of(self, frames: Tensor, encode: Callable[[Tensor], Tensor]) -> Tensor:
-        """What `encode` makes of frames [B, ...], without gradient."""
+        """Return `encode(frames)` of frames [B, ...], without gradient."""
         if (known := self._known(frames)) is not None:
             return known.clone()
-        with torch.inference_mode(False), torch.no_grad():  # CEM runs in that mode, a gradient solver may come after it
+        with torch.inference_mode(False), torch.no_grad():  # a gradient solver may use the latents after CEM
             latents = encode(frames)
             if self._snapshot is not None:
                 self._kept = [*self._kept[1 - FEW :], (frames.clone(), latents)]
@@ -67,16 +66,17 @@ class EncodedFrames:
 
     def _known(self, frames: Tensor) -> Tensor | None:
         for known, latents in self._kept:
-            if _kind(known) == _kind(frames) and torch.equal(known, frames):
+            alike = (known.shape, known.dtype, known.device) == (frames.shape, frames.dtype, frames.device)
+            if alike and torch.equal(known, frames):
                 return latents
         return None
 
 
 class FoldedModel(EncodedFrames):
-    """A LeWM or PLDM of stable-worldmodel 0.1.1 that costs what ours costs; other models it leaves to themselves.
+    """Rollouts of a LeWM or PLDM of stable-worldmodel 0.1.1 at the cost of `PublicParts`.
 
-    Frames go through the model's own encoder. Its predictor is rolled out as `PublicParts`, a copy of its weights that
-    predicts the same with less work, through which gradients reach the candidates, but not the weights.
+    Frames go through the model's own encoder. Its predictor is rolled out as `PublicParts` with a copy of its weights,
+    so gradients reach the candidates, but not the weights.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class FoldedModel(EncodedFrames):
         self._parts: PublicParts | None = None
 
     def renew(self, model: nn.Module, *frames: Tensor) -> bool:
-        """Forget everything if the model is not what it was, and fold it again; whether it was forgotten."""
+        """Clear the cache and fold the model again if it has changed; return whether it has."""
         if not super().renew(model, *frames):
             return False
         with torch.inference_mode(False), torch.no_grad():
@@ -92,9 +92,9 @@ class FoldedModel(EncodedFrames):
         return True
 
     def rollout(self, model: Any, info: dict[str, Any], candidates: Tensor) -> dict[str, Tensor] | None:
-        """Where candidates [B, S, H, A] end, from the newest frame: `predicted_emb` [B, S, 1, D], `goal_emb` [B, 1, D].
+        """Roll candidates [B, S, H, A] out from the newest frame: `predicted_emb` [B, S, 1, D], `goal_emb` [B, 1, D].
 
-        None for a model that is not built like the public ones.
+        None for a model that differs from the public ones.
         """
         if path_of(model) not in FAMILIES:
             return None
@@ -108,10 +108,10 @@ class FoldedModel(EncodedFrames):
 
 
 class Snapshot:
-    """A model as it was: its modules, where their weights were, the first row of each, and what its bits add up to.
+    """Modules of a model, addresses of their weights, the first row of each, and the sum of its bits.
 
-    Numbers are compared as well because a change through `.data` leaves no other trace. Rows are views, which keep the
-    memory of the weights: its address cannot become that of others.
+    Numbers are compared because a change through `.data` leaves no other trace. Rows are views, so the memory of the
+    weights is not reused for others.
     """
 
     def __init__(self, state: list[object], tensors: list[Tensor]) -> None:
@@ -121,34 +121,33 @@ class Snapshot:
 
     @classmethod
     def of(cls, model: nn.Module) -> Snapshot | None:
-        """None where changes would go unnoticed, or something else than its class tells what the model does."""
-        state = _state(model)
-        tensors = _tensors(model)
+        """Take a snapshot; None if changes could go unnoticed, or if the class does not define what the model does."""
+        state, tensors = _state(model), _tensors(model)
         if state is None or len({tensor.device for tensor in tensors}) != 1:
             return None
         with torch.inference_mode(False):
             return cls(state, tensors)
 
     def holds(self, model: nn.Module, thorough: bool = True) -> bool:
-        """Whether the model is still the same, by every weight or by a row of each."""
+        """Whether the model is unchanged, by every weight or by one row of each."""
         if _state(model) != self._state or not torch.equal(torch.cat(self._rows), self._numbers):
             return False
         return not thorough or torch.equal(_sums(_tensors(model)), self._sums)
 
 
 def _tensors(model: nn.Module) -> list[Tensor]:
-    """Weights and buffers that hold something."""
+    """Weights and buffers that are not empty."""
     found = (tensor.detach() for tensor in (*model.parameters(), *model.buffers()))
     return [tensor for tensor in found if tensor.ndim and tensor.numel()]
 
 
 def _sums(tensors: list[Tensor]) -> Tensor:
-    """The bits of each tensor as whole numbers, added up: no order of adding changes that."""
-    return torch.stack([tensor.view(WHOLE[tensor.element_size()]).sum() for tensor in tensors])
+    """Sums of the bits of each tensor as integers, which do not depend on the order."""
+    return torch.stack([tensor.view(INTEGERS[tensor.element_size()]).sum() for tensor in tensors])
 
 
 def _state(model: nn.Module) -> list[object] | None:
-    """Modules, and address and version of their weights; None where these do not tell all."""
+    """Modules, settings, and addresses and versions of weights; None if these do not determine the model."""
     state: list[object] = [torch.is_autocast_enabled("cpu"), torch.is_autocast_enabled("cuda")]
     for module in model.modules():
         hooks = module._forward_hooks or module._forward_pre_hooks
@@ -164,13 +163,8 @@ def _state(model: nn.Module) -> list[object] | None:
     return state
 
 
-def _kind(tensor: Tensor) -> tuple[object, ...]:
-    """What two tensors must share to be compared at all."""
-    return tensor.shape, tensor.dtype, tensor.device
-
-
 def _fold(model: Any) -> PublicParts | None:
-    """The predicting parts of a model, frozen; None unless they predict what the model does."""
+    """The predicting parts of a model, frozen; None unless they predict the same."""
     if {tensor.dtype for tensor in model.parameters()} != {torch.float32}:
         return None
     weights = {name: tensor.clone() for name, tensor in model.state_dict().items() if name.startswith(PREDICTING)}
@@ -181,14 +175,14 @@ def _fold(model: Any) -> PublicParts | None:
         del parts.encoder, parts.projector  # the model's own are used
         parts.load_state_dict(weights, assign=True)
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError, ZeroDivisionError):
-        return None  # something in it was exchanged for something else
+        return None  # some module was replaced
     parts.eval().requires_grad_(False).to(next(model.parameters()).device)
     lay_out(parts)
     return parts if _agree(model, parts) else None
 
 
 def _agree(model: Any, parts: PublicParts) -> bool:
-    """Whether both predict the same on random numbers, until the window has moved: names and sizes do not tell all."""
+    """Whether both predict the same from random numbers, for more steps than the window is long."""
     history, numbers = model.predictor.num_frames, torch.Generator().manual_seed(0)
     start = torch.randn(2, 1, parts.latent_dim, generator=numbers).to(parts.device)
     blocks = torch.randn(2, history + 1, parts.architecture.action_dim, generator=numbers).to(parts.device)

@@ -1,4 +1,4 @@
-"""A world model of ours with the interface of stable-worldmodel: `encode`, `rollout`, and, for 0.1.1, `get_cost`.
+"""A world model of reachcost with the interface of stable-worldmodel: `encode`, `rollout`, and, for 0.1.1, `get_cost`.
 
 Shapes: B episodes, S candidates, H action blocks of A numbers, T frames, D latent size.
 """
@@ -19,13 +19,10 @@ from reachcost.worldmodels.jepa import JepaWorldModel, rolled_out
 
 
 class SwmModel(nn.Module):
-    """One of our models as one of theirs: a frozen copy, always in eval mode and float32.
+    """A frozen copy of a model of `load_world_model` as a model of stable-worldmodel, in eval mode and float32.
 
-    It reads the frames of a `World` as they come (a policy needs no `transform`). Candidates are action blocks in the
-    standardised coordinates of the logs, for which a policy needs a `process`: `Standardiser(model.actions)`.
-
-    Args:
-        model: A name that `rc.zoo()` lists, one of `reachcost train-model`, or a public checkpoint.
+    It reads the frames of a `World` directly (a policy needs no `transform`). Candidates are standardised action
+    blocks, for which a policy needs `process={"action": Standardiser(model.actions)}`.
 
     >>> from reachcost import load_world_model
     >>> model = SwmModel(load_world_model("lewm-tworoom-3072"))
@@ -42,7 +39,7 @@ class SwmModel(nn.Module):
         if not isinstance(model, JepaWorldModel):
             raise ReachcostError(f"the model is a {type(model).__name__}: give what rc.load_world_model returns")
         if model.predicting is not model.parts:
-            raise ReachcostError("this model predicts in half precision, their solvers do not: give the whole model")
+            raise ReachcostError("their solvers do not use half precision: give the model that was halved")
         self.source, self.parts = model, copy.deepcopy(model.parts)
         self._latents = EncodedFrames()
         low, high = model.actions.bounds()
@@ -51,7 +48,7 @@ class SwmModel(nn.Module):
         self.eval()
 
     def train(self, mode: bool = True) -> SwmModel:
-        """Stay in eval mode: normalisation layers would learn from candidates."""
+        """Stay in eval mode."""
         return super().train(False)
 
     def encode(self, info: dict[str, Any]) -> dict[str, Any]:
@@ -69,9 +66,9 @@ class SwmModel(nn.Module):
         return self.parts.embed(inputs.to(self.low.device)).unflatten(0, pixels.shape[:2])
 
     def rollout(self, info: dict[str, Any], action_sequence: Tensor) -> dict[str, Any]:
-        """Add `predicted_emb` [B, S, T + H, D]: the frames, then the latent after each block of [B, S, H, A].
+        """Add `predicted_emb` [B, S, T + H, D]: latents of the frames, then after each block of [B, S, H, A].
 
-        With `action_history` [B, S, T - 1, A], as git main gives it, all T frames are read; without, the newest alone.
+        With `action_history` [B, S, T - 1, A] of git main all T frames are read, otherwise only the newest.
         """
         self._require_blocks(action_sequence)
         pixels, blocks = _require_frames(info, "pixels", 6), action_sequence
@@ -86,7 +83,7 @@ class SwmModel(nn.Module):
         return {**info, "predicted_emb": rolled_out(self.parts, context, blocks, whole_path=True)}
 
     def criterion(self, info_dict: dict[str, Any], action_candidates: Tensor | None = None) -> Tensor:
-        """Latent distance of the last predicted step to the goal [B, S], as their models have it."""
+        """Latent distance of the last predicted step to the goal [B, S], as in their models."""
         terminal = info_dict["predicted_emb"][:, :, -1]
         return (terminal - goal_of(info_dict.get("goal_emb"), terminal)[:, None]).square().sum(-1)
 
@@ -99,13 +96,13 @@ class SwmModel(nn.Module):
         size = self.source.action_dim
         if candidates.ndim != 4 or candidates.shape[3] != size:
             raise ReachcostError(
-                f"action candidates are {tuple(candidates.shape)}: give [B, S, H, A = {size}], that is "
+                f"action candidates are {tuple(candidates.shape)}: give [B, S, H, A = {size}], with "
                 f"PlanConfig(..., action_block={self.source.actions.length})"
             )
 
 
 class Standardiser:
-    """Actions as a model's logs have them, in the form that a policy of theirs expects of a `process`.
+    """The `process` of a policy: standardises actions by the logs of a model.
 
     >>> blocks = ActionBlocks(mean=(0.0, 1.0), std=(1.0, 2.0), low=(-1.0, -1.0), high=(1.0, 1.0), length=5)
     >>> Standardiser(blocks).inverse_transform(np.array([0.5, 0.5])).tolist()
@@ -125,7 +122,7 @@ class Standardiser:
 
 
 def goal_of(goal: Tensor | None, terminal: Tensor) -> Tensor:
-    """Goal latents [B, D] of terminal [B, S, D], from [B, T, D] or [B, S, T, D]; without gradient."""
+    """Return goal latents [B, D] for terminal [B, S, D], from [B, T, D] or [B, S, T, D]; without gradient."""
     batch, _, size = terminal.shape
     if goal is None or goal.ndim not in (3, 4) or len(goal) != batch or goal.shape[-1] != size:
         found = "missing" if goal is None else tuple(goal.shape)
@@ -139,7 +136,7 @@ def _require_frames(info: dict[str, Any], key: str, dimensions: int) -> Tensor:
         raise ReachcostError(f"the info dictionary has no {key!r}: plan in a World with goals, see World.evaluate")
     if found.dtype != torch.uint8 or found.ndim != dimensions:
         raise ReachcostError(
-            f"{key} are {found.dtype} {tuple(found.shape)}: give uint8 frames [..., T, height, width, 3] as the world "
-            "draws them, without the policy's transform"
+            f"{key} are {found.dtype} {tuple(found.shape)}: give uint8 frames [..., T, height, width, 3] as rendered, "
+            "without the policy's transform"
         )
     return found

@@ -1,4 +1,4 @@
-"""The door to stable-worldmodel itself, which only its own worlds need: the extra `swm`, imported without noise."""
+"""Import of stable-worldmodel, the extra `swm`, without its warnings and prints."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from reachcost.errors import ReachcostError
 
 
 def import_stable_worldmodel() -> Any:
-    """The package `stable_worldmodel`, with its environments known to Gymnasium."""
+    """Return the package `stable_worldmodel`; its environments are then registered in Gymnasium."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it warns of every environment whose own extra is missing
+        warnings.simplefilter("ignore")  # it warns of every environment whose extra is missing
         try:
             _import_torchvision()
             import stable_worldmodel
@@ -27,14 +27,14 @@ def import_stable_worldmodel() -> Any:
 
 @contextlib.contextmanager
 def silence() -> Iterator[None]:
-    """Give its solvers a `print` that prints nothing, and ignore what its environments make Gymnasium warn of.
+    """Stop its solvers from printing, and ignore warnings that its environments cause in Gymnasium.
 
-    Standard output itself is left alone: progress is shown there meanwhile.
+    Standard output is not redirected, because progress is shown there.
     """
     package = "stable_worldmodel.solver."
     solvers: list[Any] = [module for name, module in sys.modules.items() if name.startswith(package)]
     for module in solvers:
-        module.print = _print_nothing
+        module.print = lambda *values, **options: None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -44,15 +44,11 @@ def silence() -> Iterator[None]:
             module.__dict__.pop("print", None)
 
 
-def _print_nothing(*values: object, **options: object) -> None:
-    """Take what `print` takes."""
-
-
 def _import_torchvision() -> None:
     """Import torchvision, which stable-worldmodel needs.
 
-    The build that a package index offers can be one for CUDA beside a torch for the CPU. Its import then looks for two
-    operators that are missing; declaring them is enough, as nothing here calls them.
+    A torchvision built for CUDA next to a torch for the CPU looks for two missing operators. Declaring them is enough,
+    because nothing here calls them.
     """
     try:
         import torchvision
