@@ -13,11 +13,12 @@ import reachcost as rc
 from reachcost.core.seeding import EpisodeStreams
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.rows import RowPlan, row_values, table_row
-from reachcost.experiments.runs import ControlRun, execute_watched, outcomes, selections
+from reachcost.experiments.runs import ControlRun, outcomes
 from reachcost.experiments.study import Setting
 from reachcost.experiments.tables import make_table
 from reachcost.planning.control import control
 from reachcost_paper.pusht import STUDY, tables
+from reachcost_paper.pusht.selection import execute_watched, selections
 from reachcost_paper.pusht.settings import COSTS, MEMBER, MODEL, sets
 from tests.small import smaller
 

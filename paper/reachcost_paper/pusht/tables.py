@@ -25,7 +25,7 @@ from reachcost.experiments.rows import (
     table_row,
     together,
 )
-from reachcost.experiments.runs import SascRun, SelectionRun, selections
+from reachcost.experiments.runs import SascRun
 from reachcost.experiments.study import Setting, Study
 from reachcost.experiments.tables import TablePlan, TableRows, plain_rows
 from reachcost.planning.cem import CEM
@@ -34,6 +34,7 @@ from reachcost.tasks.pusht.contacts import require_pymunk
 from reachcost.tasks.pusht.task import PushT
 from reachcost_paper.package_data import read_notes, read_paper
 from reachcost_paper.pusht.figures import FIGURES, contact_cells, draw_contact
+from reachcost_paper.pusht.selection import SHARES, SelectionRun, selections
 from reachcost_paper.pusht.settings import (
     BLOCK,
     COSTS,
@@ -329,6 +330,7 @@ STUDY = Study(
     costs=COSTS,
     foreign_sets=FOREIGN_SETS,
     require=require_pymunk,
+    shares=SHARES,
     last_states={"final_success": lambda task, states, goals: task.success(states, goals)},
     headings={
         "final_success": ("final success %", 1),

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
 from reachcost.audits.stages.ranking import MARGIN
+from reachcost.data.latents import Latents, encode_logs
 from reachcost.experiments.cells import Cell
-from reachcost.experiments.experiment import Experiment
+from reachcost.experiments.experiment import Experiment, SettingRun
 from reachcost.experiments.rows import RowPlan, Values, difference_row, measured, metric_row, ranked, row_runs
-from reachcost.experiments.runs import ControlRun, LoggedRun, SascRun
+from reachcost.experiments.runs import ControlRun, SascRun
 from reachcost.experiments.study import Member, Setting
+from reachcost.fitting.logged_audit import LoggedPools, logged_audit, logged_pools
 from reachcost.results.ranking import correlation, ranks
-from reachcost.results.records import require_rows
+from reachcost.results.records import Columns, require_rows
 from reachcost.results.stats import paired_bootstrap
 from reachcost.results.tables import TableRow
 from reachcost_paper.charts import draw_distributions
@@ -46,7 +49,7 @@ AUDITED = (
 """Costs that are audited."""
 LOGGED = [line.cost for line in baselines() if line.cost in AUDITED]
 """Costs that are audited from logs alone."""
-HELD_OUT_LOGS = (("seed", 201), ("episodes", 1_000))
+HELD_OUT_LOGS = {"seed": 201, "episodes": 1_000}
 """Logs that no model and no head was trained on."""
 GOALS = 200
 DIFFERENCES = ("raw", "trm-complete", "trm-paper", "trm")
@@ -136,15 +139,32 @@ def _success_differences(experiment: Experiment) -> Rows:
     return rows
 
 
-def logged_run(setting: Setting) -> LoggedRun:
-    """A cost on the held-out logs."""
-    return LoggedRun(setting, HELD_OUT_LOGS, GOALS)
+def held_out(experiment: Experiment, model: str) -> tuple[Latents, LoggedPools]:
+    logs = experiment.task.generate_logs(**HELD_OUT_LOGS)
+    latents = encode_logs(experiment.model(model), logs, progress=experiment.progress)
+    return latents, logged_pools(latents, np.arange(len(latents.logs)), GOALS)
+
+
+@dataclass(frozen=True)
+class LoggedRun(SettingRun):
+    """A ranking of logged states of the held-out logs by one cost; rows are goals."""
+
+    kind: ClassVar[str] = "logged"
+
+    def config(self, recording: Experiment) -> dict[str, Any]:
+        return {**recording.behind(self.setting, goals=False), "held_out_logs": HELD_OUT_LOGS, "goals": GOALS}
+
+    def compute(self, recording: Experiment, directory: Path) -> Columns:
+        cost = self.setting.cost
+        latents, pools = recording.once(held_out, self.setting.member.model)
+        found = logged_audit({cost: recording.cost(self.setting)}, latents, pools)[cost]
+        return {"goal": np.arange(GOALS), "rho_logged": found.spearman}
 
 
 def logged_runs(experiment: Experiment) -> list[Cell]:
     """Every cost by logs, by executed candidates and by closed loops."""
     settings = settings_of(LOGGED)
-    return experiment.cells(run(setting) for run in (logged_run, SascRun, ControlRun) for setting in settings)
+    return experiment.cells(run(setting) for run in (LoggedRun, SascRun, ControlRun) for setting in settings)
 
 
 def logged_rows(experiment: Experiment) -> Rows:
@@ -163,7 +183,7 @@ def logged_rows(experiment: Experiment) -> Rows:
 
 
 def _scores(experiment: Experiment, settings: Sequence[Setting]) -> Values:
-    runs = [experiment.read(logged_run(setting)) for setting in settings]
+    runs = [experiment.read(LoggedRun(setting)) for setting in settings]
     by_logs = [require_rows(run, {"goal": list(range(GOALS))}, ("rho_logged",))["rho_logged"] for run in runs]
     return {
         "rho_logged": np.stack(by_logs),

@@ -31,7 +31,6 @@ from reachcost.experiments.cells import PENDING, Cell, Recorder, RunSpec, StudyR
 from reachcost.experiments.study import HeadPlan, Member, Setting, Study, Tables, cost_plan
 from reachcost.fitting.fit import fit
 from reachcost.fitting.labelled_recipe import LabelledRecipe, Labels
-from reachcost.fitting.logged_audit import LoggedPools, logged_pools
 from reachcost.fitting.repair import repair_latents
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.storage import load_head, write_head
@@ -120,7 +119,6 @@ class Experiment(Recording):
         self.latents, self.probe = cache(self._latents), cache(self._probe)
         self._built, self._drawn = cache(self._build), cache(self._draw)
         self._rolled_out = lru_cache(maxsize=4)(self._roll_out)
-        self.unseen = lru_cache(maxsize=1)(self._unseen)
 
     def variant(self, **changes: Any) -> Experiment:
         """Return a variant with changes of the study, and the same records."""
@@ -296,10 +294,6 @@ class Experiment(Recording):
         ends = execute(task, goals, pools if blocks is None else blocks.unroll(pools))
         distances = {"oracle": task.distance, **task.further_distances}
         return terminal, goal, {name: to_goals(distance, ends, goals) for name, distance in distances.items()}
-
-    def _unseen(self, model: str, logs: tuple[tuple[str, int], ...], goals: int) -> tuple[Latents, LoggedPools]:
-        latents = encode_logs(self.model(model), self.task.generate_logs(**dict(logs)), progress=self.progress)
-        return latents, logged_pools(latents, np.arange(len(latents.logs)), goals)
 
 
 @dataclass(frozen=True)

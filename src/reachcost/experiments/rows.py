@@ -11,7 +11,6 @@ import numpy as np
 
 from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import ORACLE, RANDOM, Experiment
-from reachcost.experiments.runs import SHARES as SELECTED_SHARES
 from reachcost.experiments.runs import AuditRun, ControlRun, SascRun, outcomes, rankings
 from reachcost.experiments.study import Setting
 from reachcost.results.stats import hierarchical_bootstrap, mean_std, newcombe, sign_flip_test, wilson
@@ -263,4 +262,4 @@ def intervals(experiment: Experiment, values: Values) -> dict[str, list[float]]:
 def shares(experiment: Experiment) -> set[str]:
     """The metrics that are shares of episodes."""
     study = experiment.study
-    return {"success", *SELECTED_SHARES, *study.groups, *study.categories, *study.bins, *study.last_states}
+    return {"success", *study.shares, *study.groups, *study.categories, *study.bins, *study.last_states}

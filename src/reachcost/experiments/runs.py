@@ -1,4 +1,4 @@
-"""Runs of a setting: closed loops, rankings of candidates, single plans and audits."""
+"""Runs of a setting: closed loops, rankings of candidates, and audits."""
 
 from __future__ import annotations
 
@@ -12,21 +12,14 @@ import numpy as np
 import torch
 
 from reachcost.audits.planner import audit_planner
-from reachcost.audits.sasc import to_goals
-from reachcost.core.seeding import EpisodeStreams
 from reachcost.costs.checks import score
 from reachcost.costs.latent import LatentMSE
 from reachcost.costs.oracle import OracleGeodesic, exact_model
-from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet
-from reachcost.data.models import encode_rows
-from reachcost.errors import ReachcostError
 from reachcost.experiments.experiment import ORACLE, RANDOM, Experiment, SettingRun
 from reachcost.experiments.study import Setting, cost_plan
-from reachcost.fitting.logged_audit import logged_audit
-from reachcost.planning.cem import CEM
 from reachcost.planning.control import ControlRuns, budget_of, control
-from reachcost.planning.planner import PlanContext, Planner, RandomPolicy
+from reachcost.planning.planner import Planner, RandomPolicy
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.ranking import compare_rankings
 from reachcost.results.records import Columns, require_rows
@@ -35,12 +28,12 @@ from reachcost.tasks.contract import Task
 
 @dataclass(frozen=True)
 class ControlRun(SettingRun):
-    """Closed loop under one cost; rows are episodes."""
+    """A closed loop under one cost; rows are episodes."""
 
     kind: ClassVar[str] = "control"
 
     def config(self, recording: Experiment) -> dict[str, Any]:
-        """The closed loop, its episodes, and what moves the world."""
+        """Return the closed loop, its episodes, and the dynamics of the planner."""
         planned = loop_config(recording, self.setting)
         return {
             **planned,
@@ -53,7 +46,7 @@ class ControlRun(SettingRun):
         """Run every episode."""
         task, evaluation = recording.place(self.setting.evaluation)
         runs, last_states = closed_loop(recording, self.setting, evaluation), recording.study.last_states
-        last = {name: so(task, runs.paths[0, :, -1], evaluation.goals) for name, so in last_states.items()}
+        last = {name: test(task, runs.paths[0, :, -1], evaluation.goals) for name, test in last_states.items()}
         return {**runs.rows(), **last}
 
 
@@ -63,7 +56,7 @@ def closed_loop(experiment: Experiment, setting: Setting, goals: EvaluationSet) 
     study, planner = experiment.study, _planner(experiment, setting, task)
     world, cost = _planned_with(experiment, setting, task)
     costs: Mapping[str, TerminalCost] = {setting.cost: cost}
-    if study.prepare is not None and not planner.from_logs:  # logs know latents, no tables
+    if study.prepare is not None and not planner.from_logs:  # which needs latents
         world, costs = study.prepare(world, costs)
     proposal = None if setting.cost == RANDOM or study.proposal is None else study.proposal(task)
     options: dict[str, Any] = {
@@ -77,7 +70,7 @@ def closed_loop(experiment: Experiment, setting: Setting, goals: EvaluationSet) 
 
 
 def loop_config(experiment: Experiment, setting: Setting) -> dict[str, Any]:
-    """What a closed loop is made of, for its record."""
+    """Return the configuration of a closed loop."""
     task, evaluation = experiment.place(setting.evaluation)
     planner = _planner(experiment, setting, task)
     return {
@@ -97,7 +90,7 @@ def _planner(experiment: Experiment, setting: Setting, task: Task) -> Planner:
 
 
 def _planned_with(experiment: Experiment, setting: Setting, task: Task) -> tuple[WorldModel, TerminalCost]:
-    """World model and terminal cost of a setting; the oracle plans with the simulator."""
+    """Return the world model and the terminal cost of a setting; the oracle plans with the simulator."""
     model = experiment.model(setting.member.model, setting.clamp)
     if setting.cost == RANDOM:
         return model, LatentMSE()
@@ -108,7 +101,7 @@ def _planned_with(experiment: Experiment, setting: Setting, task: Task) -> tuple
 
 
 def outcomes(experiment: Experiment, setting: Setting) -> dict[str, np.ndarray]:
-    """Outcome metrics of a closed-loop run, each [episodes of its group]."""
+    """Return outcome metrics of a closed-loop run, each [episodes of its group]."""
     task, evaluation = experiment.place(setting.evaluation)
     run = experiment.read(ControlRun(setting))
     keys = {"cost": [setting.cost], "episode": evaluation.episodes.tolist()}
@@ -139,16 +132,16 @@ def outcomes(experiment: Experiment, setting: Setting) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class SascRun(SettingRun):
-    """The shared pools of a member, scored by one cost; rows are episodes."""
+    """A ranking of the shared pools of a member by one cost; rows are episodes."""
 
     kind: ClassVar[str] = "sasc"
 
     def name(self, recording: Experiment) -> str:
-        """As of a closed loop; pools know neither planner nor budget."""
+        """Return the name of the closed loop without planner and budget, which pools do not depend on."""
         return recording.study.run_name(replace(self.setting, planner=None, budget=None))
 
     def config(self, recording: Experiment) -> dict[str, Any]:
-        """The cost and the pools."""
+        """Return the cost and the pools."""
         plan = recording.study.pools
         return {
             **recording.behind(self.setting),
@@ -160,7 +153,7 @@ class SascRun(SettingRun):
 
     @torch.no_grad()
     def compute(self, recording: Experiment, directory: Path) -> Columns:
-        """Score the pools, and compare with the true distances."""
+        """Score the pools, and compare the scores with true distances."""
         setting, goals = self.setting, recording.evaluation(self.setting.evaluation)
         terminal, goal, distances = recording.pool(setting.member, setting.evaluation, setting.clamp)
         scores = (
@@ -184,120 +177,25 @@ class SascRun(SettingRun):
 
 
 def rankings(experiment: Experiment, setting: Setting) -> dict[str, np.ndarray]:
-    """How a cost ranks the shared pools, from its recorded rows: each [episodes]."""
+    """Return the metrics of a recorded ranking, each [episodes]."""
     further = tuple(f"spearman_{name}" for name in experiment.place(setting.evaluation)[0].further_distances)
     keys = {"episode": experiment.evaluation(setting.evaluation).episodes.tolist()}
     return require_rows(experiment.read(SascRun(setting)), keys, ("spearman", "rank", "selected", *further))
 
 
 @dataclass(frozen=True)
-class LoggedRun(SettingRun):
-    """Logged states of unseen logs, ranked by one cost; rows are goals."""
-
-    kind: ClassVar[str] = "logged"
-    logs: tuple[tuple[str, int], ...]
-    """What those logs are generated with."""
-    goals: int
-    """Number of goals."""
-
-    def config(self, recording: Experiment) -> dict[str, Any]:
-        """The cost, the logs and the number of goals."""
-        behind = recording.behind(self.setting, goals=False)
-        return {**behind, "held_out_logs": dict(self.logs), "goals": self.goals}
-
-    def compute(self, recording: Experiment, directory: Path) -> Columns:
-        """Rank the states."""
-        cost = self.setting.cost
-        latents, pools = recording.unseen(self.setting.member.model, self.logs, self.goals)
-        found = logged_audit({cost: recording.cost(self.setting)}, latents, pools)[cost]
-        return {"goal": np.arange(self.goals), "rho_logged": found.spearman}
-
-
-DISTANCES = ("refined", "pool_best", "selected", "rank")
-SHARES = ("selected_success", "selected_final")
-"""Of the selected candidates: that reach the goal at any time, and that end there."""
-
-
-@dataclass(frozen=True)
-class SelectionRun(SettingRun):
-    """One plan from every start; rows are episodes.
-
-    `refined` is the oracle distance after the mean of the last elites, `selected` after the candidate of the last pool
-    with the lowest cost, `pool_best` after the one that really ends nearest, and `rank` the percentage of the others
-    that the cost puts before that one.
-    """
-
-    kind: ClassVar[str] = "selection"
-    planner: CEM
-
-    def config(self, recording: Experiment) -> dict[str, Any]:
-        """The cost and the planner."""
-        return {
-            **recording.behind(self.setting),
-            "clamp": self.setting.clamp,
-            "planner": type(self.planner).__name__,
-            "planner_settings": self.planner,
-            "planner_seed": self.setting.member.seed,
-        }
-
-    @torch.no_grad()
-    def compute(self, recording: Experiment, directory: Path) -> Columns:
-        """Plan and execute."""
-        setting, member = self.setting, self.setting.member
-        task, goals = recording.place(setting.evaluation)
-        model = recording.model(member.model, setting.clamp)
-        if (blocks := blocks_of(model)) is None:
-            raise ReachcostError(f"{member.model} does not say how its blocks stand for actions: nothing to execute")
-        context, goal = (encode_rows(model, task.observe(states), len(goals)) for states in (goals.starts, goals.goals))
-        streams = EpisodeStreams(member.seed, "plan", goals.episodes, 0)
-        found = self.planner.search(PlanContext(model, recording.cost(setting), context[:, None], goal, streams))
-        plans = torch.cat([found.pool, found.mean[:, None]], dim=1)
-        ends, reached = execute_watched(task, goals, blocks.unroll(plans.cpu().numpy()))
-        distance, rows = to_goals(task.distance, ends, goals), np.arange(len(goals))
-        costs, chosen = found.costs.cpu().numpy(), found.costs.argmin(1).cpu().numpy()
-        last = task.success(ends[rows, chosen], goals.goals)
-        return {
-            "episode": goals.episodes,
-            "refined": distance[:, -1],
-            "pool_best": distance[:, :-1].min(1),
-            "selected": distance[rows, chosen],
-            "rank": compare_rankings({"": costs}, distance[:, :-1])[""].oracle_best_rank,
-            "selected_success": reached[rows, chosen],
-            "selected_final": last,
-        }
-
-
-def execute_watched(task: Task, goals: EvaluationSet, plans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Execute actions [E, S, T, a]: the states they end in [E, S, ...], and whether they were at the goal [E, S]."""
-    shape = plans.shape[:2]
-    here, there = (np.repeat(states, shape[1], axis=0) for states in (goals.starts, goals.goals))
-    reached = np.array(task.success(here, there))
-    for actions in plans.reshape(-1, *plans.shape[2:]).swapaxes(0, 1):
-        here = task.step(here, actions)
-        reached |= task.success(here, there)
-    return here.reshape(*shape, *here.shape[1:]), reached.reshape(shape)
-
-
-def selections(experiment: Experiment, setting: Setting, planner: CEM) -> dict[str, np.ndarray]:
-    """What one plan came to, from its recorded rows: each [episodes]; shares in percent."""
-    keys = {"episode": experiment.evaluation(setting.evaluation).episodes.tolist()}
-    read = require_rows(experiment.read(SelectionRun(setting, planner)), keys, (*DISTANCES, *SHARES))
-    return {name: 100 * value if name in SHARES else value for name, value in read.items()}
-
-
-@dataclass(frozen=True)
 class AuditRun(SettingRun):
-    """The audit of a setting's planner; rows are the audit's, `audit.json` holds stages, verdict and criteria."""
+    """An audit of the planner of a setting; `audit.json` holds its stages, verdict and criteria."""
 
     kind: ClassVar[str] = "audits"
     criteria: bool = False
 
     def name(self, recording: Experiment) -> str:
-        """As of the closed loop, and whether there are criteria."""
+        """Return the name of the closed loop, and whether there are criteria."""
         return super().name(recording) + ("-criteria" if self.criteria else "")
 
     def config(self, recording: Experiment) -> dict[str, Any]:
-        """The closed loop, and whether there are criteria."""
+        """Return the closed loop, and whether there are criteria."""
         return {**loop_config(recording, self.setting), "criteria": self.criteria}
 
     def compute(self, recording: Experiment, directory: Path) -> Columns:

@@ -179,6 +179,8 @@ class Study(Tables):
     """Metrics that are the success in a group of episodes of the task."""
     categories: Sequence[str] = ()
     """Metrics that are the share of the failure category of that name."""
+    shares: Sequence[str] = ()
+    """Custom metrics that are shares of episodes."""
     last_states: Mapping[str, Callable[[Task, np.ndarray, np.ndarray], np.ndarray]] = field(default_factory=dict)
     """Metrics that are the share of episodes whose last state passes a test of task, states and goals: bool [N]."""
     bins: Mapping[str, tuple[float, float]] = field(default_factory=dict)
