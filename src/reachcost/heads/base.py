@@ -1,8 +1,9 @@
-"""What every head shares: how it is built, scaled and described."""
+"""The base class of heads."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from inspect import signature
 from typing import Any
 
 from torch import Tensor, nn
@@ -11,10 +12,10 @@ from reachcost.errors import ReachcostError
 
 
 class LearnedHead(nn.Module, ABC):
-    """A function of two latents whose output, times `scale`, is what its labels count (steps, pixels).
+    """A learned function of two latents; its output times `scale` is in the unit of its labels (steps, pixels).
 
-    A head of one's own implements `compare`; `fit(pairs, head=...)` trains it. To be saved it also has a `kind`, a
-    `config` with every argument of its constructor, and the decorator `register_head`.
+    A custom head implements `compare`; `fit(pairs, head=...)` trains it. To be saved it also needs a `kind` and the
+    decorator `register_head`, and it keeps the arguments of its constructor in attributes of the same names.
 
     Args:
         latent_dim: D.
@@ -25,7 +26,7 @@ class LearnedHead(nn.Module, ABC):
     """
 
     kind: str = ""
-    """How files and recipes call it."""
+    """Name in files and recipes."""
 
     def __init__(self, latent_dim: int, scale: float) -> None:
         super().__init__()
@@ -33,12 +34,13 @@ class LearnedHead(nn.Module, ABC):
             raise ReachcostError(f"the scale of a head is {scale}: make it positive, about as large as its labels")
         self.latent_dim, self.scale = latent_dim, scale
         self.record: dict[str, Any] = {}
-        """How the head was trained; saved beside the weights."""
+        """How the head was trained; saved with the weights."""
 
     @property
     def config(self) -> dict[str, Any]:
-        """The arguments that build this head, as JSON values."""
-        return {"latent_dim": self.latent_dim, "scale": self.scale}
+        """The arguments that build this head, as JSON values: attributes with the names of constructor arguments."""
+        names = ("latent_dim", "scale", *signature(type(self)).parameters)
+        return {name: getattr(self, name) for name in names if hasattr(self, name)}
 
     def scaled(self, z: Tensor, goal: Tensor) -> Tensor:
         """Predict label / scale, the quantity the loss sees."""
@@ -52,7 +54,7 @@ class LearnedHead(nn.Module, ABC):
 
     @abstractmethod
     def compare(self, z: Tensor, goal: Tensor) -> Tensor:
-        """What the network makes of z [..., D] and goal [..., D] -> [...]."""
+        """The scaled prediction for z [..., D] and goal [..., D] -> [...]."""
 
     def forward(self, z: Tensor, goal: Tensor) -> Tensor:
         """Predict the label."""

@@ -1,11 +1,6 @@
-"""Reachability within budgets: how probable is it that a goal is reached within so many steps?
-
-The idea of RC-aux (budget-conditioned reachability), asked of latents that stay as they are.
-"""
+"""Reachability within budgets of steps, the idea of RC-aux, as a head on frozen latents."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,19 +10,16 @@ from reachcost.heads.base import LearnedHead, two_hidden_layers
 
 
 class BudgetHead(LearnedHead):
-    """Predicts how probably a goal is reached within 1, 2, ... K times `scale` steps; as a cost, the steps expected.
+    """The probability that a goal is reached within 1, 2, ... K times `scale` steps; as a cost, the expected steps.
 
-    Each budget multiplies the probability of not having arrived by a share of its own, so that a larger budget never
-    makes arriving less probable. Steps are expected within the largest budget: who never arrives needs all of it.
+    Each budget multiplies the probability of a miss by a predicted factor, so a larger budget never reaches a goal less
+    probably. The expected steps are at most the largest budget.
 
     Args:
         latent_dim: D.
-        budgets: K, the number of budgets.
+        budgets: Number of budgets, K.
         hidden: Width of the two hidden layers.
         scale: Steps from one budget to the next.
-
-    Shape:
-        z [..., D] and goal [..., D], broadcast against each other, to steps [...].
 
     >>> head = BudgetHead(latent_dim=10, budgets=4, hidden=16, scale=5.0)
     >>> z, goal = torch.randn(2, 6, 10), torch.randn(2, 1, 10)
@@ -45,11 +37,6 @@ class BudgetHead(LearnedHead):
         self.budgets, self.hidden = budgets, hidden
         self.mlp = two_hidden_layers(4 * latent_dim, hidden, budgets)
 
-    @property
-    def config(self) -> dict[str, Any]:
-        """The arguments that build this head."""
-        return {**super().config, "budgets": self.budgets, "hidden": self.hidden}
-
     def log_missed(self, z: Tensor, goal: Tensor) -> Tensor:
         """Logarithm of the probability that each budget is too small [..., K]."""
         z, goal = torch.broadcast_tensors(z, goal)
@@ -62,18 +49,15 @@ class BudgetHead(LearnedHead):
         return -torch.expm1(self.log_missed(z, goal))
 
     def compare(self, z: Tensor, goal: Tensor) -> Tensor:
-        """Budgets that are expected to be too small."""
+        """Expected number of budgets that are too small."""
         return self.log_missed(z, goal).exp().sum(-1)
 
     def reached(self, steps: Tensor) -> Tensor:
-        """Which budgets suffice for so many steps [...], infinitely many among them: bool [..., K]."""
+        """Whether each budget is enough for a number of steps [...], which may be infinite: bool [..., K]."""
         return steps[..., None] <= self.scale * torch.arange(1, self.budgets + 1, device=steps.device)
 
     def losses(self, z: Tensor, goal: Tensor, steps: Tensor) -> Tensor:
-        """Cross-entropy of each pair, averaged over the budgets: z, goal [P, D] and the steps between them [P] -> [P].
-
-        Steps may be infinite: not known ever to arrive.
-        """
+        """Cross-entropy of each pair, averaged over the budgets: z, goal [P, D], steps [P] -> [P]; steps may be inf."""
         missed = self.log_missed(z, goal)
         arrived = torch.log(-torch.expm1(missed.clamp(max=-1e-6)))
         return -torch.where(self.reached(steps), arrived, missed).mean(-1)

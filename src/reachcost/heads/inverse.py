@@ -1,7 +1,4 @@
-"""Inverse dynamics with a goal: which action block was taken here, by those who later came there?
-
-The idea of GC-IDM: a policy from logs, on latents that stay as they are, without a planner.
-"""
+"""Goal-conditioned inverse dynamics, the idea of GC-IDM: a policy from logs on frozen latents, without a planner."""
 
 from __future__ import annotations
 
@@ -16,14 +13,14 @@ from reachcost.errors import ReachcostError
 
 
 class InverseDynamics(nn.Module):
-    """An MLP on two latents that predicts the next action block, or which of some discrete actions comes next.
+    """An MLP that predicts the action block, or the discrete action, which leads from one latent to another.
 
     Args:
         latent_dim: D.
-        outputs: Numbers of an action block, A, or discrete actions there are.
+        outputs: Size of an action block, A, or number of discrete actions.
         discrete: Whether actions are discrete.
         hidden: Width of the hidden layers.
-        layers: How many there are.
+        layers: Number of hidden layers.
 
     Attributes:
         record: How it was trained.
@@ -47,11 +44,11 @@ class InverseDynamics(nn.Module):
 
     @property
     def action_dim(self) -> int:
-        """A: numbers of an action as a planner gives it, 1 for the index of a discrete one."""
+        """Size of an action as planners return it: A, or 1 for the index of a discrete action."""
         return 1 if self.discrete else self.outputs
 
     def forward(self, z: Tensor, goal: Tensor) -> Tensor:
-        """What the MLP makes of both latents."""
+        """The block or the logits for z and goal."""
         for name, latent in (("z", z), ("goal", goal)):
             if latent.shape[-1] != self.latent_dim:
                 raise ReachcostError(
@@ -63,7 +60,7 @@ class InverseDynamics(nn.Module):
     def act(self, z: Tensor, goal: Tensor, draws: Tensor | None = None) -> Tensor:
         """The action block [..., A], or a discrete action, int64 [..., 1].
 
-        That is the most probable one, or, by uniform draws [...] from 0 to below 1, each as often as it is probable.
+        The discrete action is the most probable one, or is sampled by uniform random numbers `draws` [...] in [0, 1).
         """
         predicted = self(z, goal)
         if not self.discrete:
@@ -74,10 +71,10 @@ class InverseDynamics(nn.Module):
         return below.sum(-1, keepdim=True)
 
     def losses(self, z: Tensor, goal: Tensor, taken: Tensor) -> Tensor:
-        """Loss of each pair [P], from z, goal [P, D] and what was taken: blocks [P, A], or actions int64 [P].
+        """Loss of each pair [P], from z, goal [P, D] and the logged blocks [P, A] or actions int64 [P].
 
-        Absolute errors of blocks: noise that hits the bounds of an action pulls its mean towards zero, and a policy of
-        means would be slow; the median stays where it was aimed at. Numbers of a block that are NaN do not count.
+        Blocks have absolute errors, because clipped noise pulls the mean of an action towards zero, but not its median.
+        NaN in a block does not count.
         """
         predicted = self(z, goal)
         if self.discrete:

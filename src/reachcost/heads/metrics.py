@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,12 +16,9 @@ class EuclideanHead(LearnedHead):
 
     Args:
         latent_dim: D.
-        embedding: Numbers each latent is mapped to.
+        embedding: Size of the embedding of a latent.
         hidden: Width of the two hidden layers that embed a latent.
-        scale: Steps per unit of the network's output; conditions the loss.
-
-    Shape:
-        z [..., D] and goal [..., D], broadcast against each other, to steps [...]. A shared goal is embedded once.
+        scale: Steps per unit of the network's output.
 
     >>> head, (z, goal) = EuclideanHead(latent_dim=10, hidden=16), torch.randn(2, 4, 10)
     >>> torch.equal(head(z, goal), head(goal, z)), head(z, z).max().item()
@@ -36,28 +32,20 @@ class EuclideanHead(LearnedHead):
         self.embedding, self.hidden = embedding, hidden
         self.embed = two_hidden_layers(latent_dim, hidden, embedding)
 
-    @property
-    def config(self) -> dict[str, Any]:
-        """The arguments that build this head."""
-        return {**super().config, "embedding": self.embedding, "hidden": self.hidden}
-
     def compare(self, z: Tensor, goal: Tensor) -> Tensor:
         """The distance of the embeddings."""
         return torch.linalg.vector_norm(self.embed(z) - self.embed(goal), dim=-1)
 
 
 class IntervalHead(LearnedHead):
-    """A quasimetric of two latents: not symmetric, never negative, 0 from a latent to itself, no detour shorter.
+    """A quasimetric of two latents (interval quasimetric embedding): a metric that need not be symmetric.
 
     Args:
         latent_dim: D.
-        components: C, distances that are combined into one: a learned mean of their maximum and their mean.
-        intervals: M, intervals of a component.
+        components: Number of distances, C, which are combined by a learned mean of their maximum and their mean.
+        intervals: Number of intervals of a component, M.
         hidden: Width of the two hidden layers that embed a latent.
-        scale: Steps per unit of the network's output; conditions the loss.
-
-    Shape:
-        z [..., D] and goal [..., D], broadcast against each other, to steps [...]. A shared goal is embedded once.
+        scale: Steps per unit of the network's output.
 
     >>> head, (a, b, c) = IntervalHead(latent_dim=10, hidden=16), torch.randn(3, 10)
     >>> bool(head(a, c) <= head(a, b) + head(b, c)), head(a, a).item()
@@ -76,14 +64,8 @@ class IntervalHead(LearnedHead):
         self.embed = two_hidden_layers(latent_dim, hidden, components * intervals)
         self.leaning = nn.Parameter(torch.zeros(()))
 
-    @property
-    def config(self) -> dict[str, Any]:
-        """The arguments that build this head."""
-        given = {"components": self.components, "intervals": self.intervals, "hidden": self.hidden}
-        return {**super().config, **given}
-
     def compare(self, z: Tensor, goal: Tensor) -> Tensor:
-        """The components' maximum and mean, weighed by a learned share."""
+        """The learned mean of the maximum and the mean of the components."""
         shape = self.components, self.intervals
         lengths = union_length(self.embed(z).unflatten(-1, shape), self.embed(goal).unflatten(-1, shape))
         return torch.lerp(lengths.mean(-1), lengths.amax(-1), self.leaning.sigmoid())
@@ -98,25 +80,22 @@ def union_length(start: Tensor, end: Tensor) -> Tensor:
     end = torch.maximum(start, end)
     start, order = start.expand_as(end).sort(dim=-1)
     reached = end.gather(-1, order).cummax(dim=-1).values
-    # From left to right, an interval adds what lies beyond all that came before it.
+    # From left to right, each interval adds its part beyond all earlier ones.
     covered = torch.cat([start[..., :1], torch.maximum(start[..., 1:], reached[..., :-1])], dim=-1)
     return (reached - covered).sum(-1)
 
 
 class ResidualHead(LearnedHead):
-    """A quasimetric of two latents: a Euclidean distance of embeddings, plus the most by which others decrease.
+    """A quasimetric of two latents (metric residual network), cheaper than `IntervalHead`.
 
-    Both parts obey the triangle inequality and are 0 from a latent to itself, and so is their sum. Cheaper than
-    `IntervalHead`, as nothing is sorted.
+    It is a Euclidean distance of embeddings plus the largest decrease of other embeddings. Both parts obey the triangle
+    inequality and are 0 from a latent to itself, and so does their sum.
 
     Args:
         latent_dim: D.
-        embedding: Numbers of each of the two embeddings of a latent, one per part.
+        embedding: Size of the embedding of a latent for each part.
         hidden: Width of the two hidden layers that embed a latent.
-        scale: Steps per unit of the network's output; conditions the loss.
-
-    Shape:
-        z [..., D] and goal [..., D], broadcast against each other, to steps [...]. A shared goal is embedded once.
+        scale: Steps per unit of the network's output.
 
     >>> head, (a, b, c) = ResidualHead(latent_dim=10, hidden=16), torch.randn(3, 10)
     >>> bool(head(a, c) <= head(a, b) + head(b, c)), head(a, a).item()
@@ -130,14 +109,9 @@ class ResidualHead(LearnedHead):
         self.embedding, self.hidden = embedding, hidden
         self.embed = two_hidden_layers(latent_dim, hidden, 2 * embedding)
 
-    @property
-    def config(self) -> dict[str, Any]:
-        """The arguments that build this head."""
-        return {**super().config, "embedding": self.embedding, "hidden": self.hidden}
-
     def compare(self, z: Tensor, goal: Tensor) -> Tensor:
         """The symmetric part plus the directed one."""
-        both_ways, one_way = (self.embed(z) - self.embed(goal)).chunk(2, dim=-1)
-        # The root of the mean of squares, not of their sum: the maximum would be lost beside the latter.
-        symmetric = torch.linalg.vector_norm(both_ways, dim=-1) / math.sqrt(self.embedding)
-        return symmetric + functional.relu(one_way).amax(-1)
+        both, residual = (self.embed(z) - self.embed(goal)).chunk(2, dim=-1)
+        # The root of the mean of squares, not of their sum, which would hide the maximum.
+        symmetric = torch.linalg.vector_norm(both, dim=-1) / math.sqrt(self.embedding)
+        return symmetric + functional.relu(residual).amax(-1)

@@ -1,4 +1,4 @@
-"""Kinds of heads by name, and recipes: how a head is built and trained, as values that records hold."""
+"""Kinds of heads by name, and recipes: how a head is built and trained."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from inspect import signature
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -30,7 +30,7 @@ Kind = TypeVar("Kind", bound=type[LearnedHead])
 
 
 def register_head(head: Kind) -> Kind:
-    """Make a class of heads known by its `kind`: recipes then build it, `save_head` and `load_head` take it.
+    """Register a class of heads by its `kind`, for recipes, `save_head` and `load_head`.
 
     >>> import torch
     >>> @register_head
@@ -47,7 +47,7 @@ def register_head(head: Kind) -> Kind:
     True
     """
     if not isinstance(head, type) or not issubclass(head, LearnedHead) or not head.kind:
-        raise ReachcostError(f"cannot register {head!r}: give a subclass of LearnedHead that has a `kind`")
+        raise ReachcostError(f"cannot register {head!r}: give a subclass of LearnedHead with a `kind`")
     if wrong := refusal(head, {"latent_dim": 1, "scale": 1.0}):
         raise ReachcostError(f"cannot register {head.__name__}: {wrong}: let its constructor take latent_dim and scale")
     known = KINDS.get(head.kind, head)
@@ -60,14 +60,14 @@ def register_head(head: Kind) -> Kind:
 
 
 def is_same_class(one: type, other: type) -> bool:
-    """Whether two classes are one, perhaps defined again (a notebook's cell run twice)."""
+    """Whether two classes are the same, perhaps defined twice by a notebook."""
     return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
 
 
 def refusal(kind: type[LearnedHead], arguments: Mapping[str, Any]) -> str:
-    """Say why the constructor of a kind of head does not take these arguments; nothing if it does.
+    """Why the constructor of a kind of head does not take these arguments; empty if it does.
 
-    Only the heads of this package have their values checked here: positive numbers and switches.
+    Values are only checked for the heads of this package.
 
     >>> refusal(LinearHead, {"hidden": 8})
     "the linear head has no 'hidden', it knows latent_dim, scale"
@@ -78,7 +78,7 @@ def refusal(kind: type[LearnedHead], arguments: Mapping[str, Any]) -> str:
         if name not in known and not takes_any:
             return f"the {kind.kind} head has no {name!r}, it knows {', '.join(known)}"
         if not _is_json(value):
-            return f"{name!r} of the {kind.kind} head is no JSON value"
+            return f"{name!r} of the {kind.kind} head is not a JSON value"
         if kind in BUILT_IN:
             wanted = _TYPES[str(known[name].annotation)]
             if not isinstance(value, wanted) or (wanted is not bool and not 0 < value < float("inf")):
@@ -87,28 +87,15 @@ def refusal(kind: type[LearnedHead], arguments: Mapping[str, Any]) -> str:
 
 
 def _is_json(value: Any) -> bool:
-    """Whether a value comes back from JSON as it is."""
+    """Whether a value is the same after a round trip through JSON."""
     try:
         return json.loads(json.dumps(value, allow_nan=False)) == value
     except (TypeError, ValueError, RecursionError):
         return False
 
 
-OF_SOME_HEADS = ("hidden", "symmetric")
-
-
-class _Options(dict[str, Any]):
-    """Options that stay as they were checked; a dict, as `asdict` and JSON know no other mapping."""
-
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise ReachcostError("the options of a recipe cannot be changed: make another one with dataclasses.replace")
-
-    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = _refuse
-    setdefault = update = _refuse  # pyright: ignore[reportAssignmentType]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and pickle by construction, as both would set the items."""
-        return _Options, (dict(self),)
+HEAD_FIELDS = ("hidden", "symmetric")
+"""Fields of a recipe that are arguments of some heads."""
 
 
 @dataclass(frozen=True)
@@ -116,38 +103,36 @@ class Recipe:
     """How a head is built and trained. The defaults are ours; `Recipe.paper()` has the paper's."""
 
     head: str = "embedding"
-    """Kind of the head: embedding, pair, linear, mahalanobis, euclidean, iqe, mrn, budget or one of your own, by
-    `register_head`."""
+    """Kind of the head: embedding, pair, linear, mahalanobis, euclidean, iqe, mrn, budget or a registered one."""
     scale: float = 10.0
-    """Steps (or what the labels count) per unit of the network's output."""
+    """Steps, or other units of the label, per unit of the network's output."""
     hidden: int | None = None
-    """Width of the hidden layers; by default the head's own."""
+    """Width of the hidden layers; None for the default of the head."""
     symmetric: bool | None = None
-    """Average both input orders of a pair head while training and afterwards; by default the head's own choice."""
+    """Average both input orders of a pair head; None for the default of the head."""
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """Further arguments of the head, as JSON values: `{"embedding": 128}`."""
+    """Further arguments of the head as JSON values, such as `{"embedding": 128}`."""
     epochs: int = 8
     """Passes over the training pairs."""
     batch_size: int = 256
     """Pairs per update."""
     learning_rate: float = 3e-3
-    """AdamW learning rate; the peak, with the one-cycle schedule."""
+    """AdamW learning rate; the maximum of the one-cycle schedule."""
     weight_decay: float = 1e-4
     """AdamW weight decay."""
     schedule: Literal["constant", "one-cycle"] = "one-cycle"
     """Learning rate over the updates."""
     fresh: bool = True
-    """Draw new training pairs every epoch instead of repeating the first ones."""
+    """Sample new training pairs for every epoch."""
     loss: Literal["regression", "ranking"] = "regression"
-    """Predict labels, or only which of two pairs has the larger one."""
+    """Predict labels, or only which of two pairs has the larger label."""
     expectile: float = 0.05
-    """Weight of a prediction below its label; one above it weighs the rest. Below 0.5 the head leans to the short times
-    among those that were logged: to an expectile of labels within `scale` of each other, to a quantile beyond. Of a
-    ranking, which predicts no label, it is always 0.5."""
+    """Weight of a prediction below its label; a prediction above has the rest. Below 0.5 the head leans to the short
+    logged times. Always 0.5 for a ranking."""
 
     @classmethod
     def paper(cls, **changes: Any) -> Recipe:
-        """The paper's recipe, with changes.
+        """The recipe of the paper, with changes.
 
         >>> Recipe.paper(epochs=24).batch_size
         1024
@@ -166,7 +151,7 @@ class Recipe:
 
     @classmethod
     def recorded(cls, record: Mapping[str, Any]) -> Recipe:
-        """The recipe in a head's record; records before `options` name a width and an order for every head.
+        """The recipe in the record of a head. Old records have `hidden` and `symmetric` for every head.
 
         >>> Recipe.recorded({"head": "linear", "hidden": 256, "scale": 224.0, "symmetric": False}).hidden is None
         True
@@ -175,16 +160,18 @@ class Recipe:
         if kind is None or "options" in record:
             return cls(**record)
         known = signature(kind).parameters
-        return cls(**{name: value for name, value in record.items() if name in known or name not in OF_SOME_HEADS})
+        return cls(**{name: value for name, value in record.items() if name in known or name not in HEAD_FIELDS})
 
     def __post_init__(self) -> None:
         require_numbers(self)
-        object.__setattr__(self, "options", _Options(copy.deepcopy(dict(self.options))))
+        object.__setattr__(self, "options", copy.deepcopy(dict(self.options)))
         for name in ("scale", "epochs", "batch_size", "learning_rate"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ReachcostError(f"recipe: {name} is {getattr(self, name)}: make it positive")
         if not 0 < self.expectile < 1:
-            raise ReachcostError(f"recipe: expectile is {self.expectile}: choose one between 0 and 1, 0.5 for the mean")
+            raise ReachcostError(
+                f"recipe: expectile is {self.expectile}: give 0.5 for the mean, or another between 0 and 1"
+            )
         for name, choices in (
             ("schedule", ("constant", "one-cycle")),
             ("loss", ("regression", "ranking")),
@@ -196,26 +183,22 @@ class Recipe:
                     f"recipe: unknown {name} {getattr(self, name)!r}: choose one of {', '.join(choices)}{own}"
                 )
         if self.loss == "ranking":
-            self._forget_expectile()
+            if self.expectile not in (Recipe.expectile, 0.5):
+                raise ReachcostError(f"recipe: a ranking has no expectile, but it is {self.expectile}: leave it out")
+            object.__setattr__(self, "expectile", 0.5)
         twice = [name for name in ("latent_dim", *self._named) if name in self.options]
         if wrong := f"options repeat {twice[0]!r}" if twice else refusal(KINDS[self.head], self.arguments):
             raise ReachcostError(f"recipe: {wrong}: leave it out, or choose another head")
 
-    def _forget_expectile(self) -> None:
-        """Record no leaning of a loss that has none, and refuse to be asked for one."""
-        if self.expectile not in (Recipe.expectile, 0.5):
-            raise ReachcostError(f"recipe: a ranking has no expectile, but it is {self.expectile}: leave it out")
-        object.__setattr__(self, "expectile", 0.5)
-
     @property
     def _named(self) -> dict[str, Any]:
-        """The head's arguments that have a field of their own and are given."""
-        given = {name: getattr(self, name) for name in OF_SOME_HEADS if getattr(self, name) is not None}
+        """The arguments of the head that are fields of the recipe."""
+        given = {name: getattr(self, name) for name in HEAD_FIELDS if getattr(self, name) is not None}
         return {"scale": self.scale, **given}
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What the head is built with beside the latent dimension; the rest are its own defaults."""
+        """The arguments of the head in addition to the latent dimension; others have their defaults."""
         return {**self._named, **copy.deepcopy(dict(self.options))}
 
     def build(self, latent_dim: int) -> LearnedHead:
@@ -225,7 +208,7 @@ class Recipe:
     def losses(self, predicted: Tensor, target: Tensor) -> Tensor:
         """Loss of each scaled prediction [P] against its scaled label [P]."""
         if self.loss == "ranking":
-            # Each pair against its neighbour in the batch: the logistic loss of putting the nearer one first.
+            # The logistic loss of the order of each pair and its neighbour in the batch.
             sign = torch.sign(target - target.roll(1))
             return functional.softplus(-sign * (predicted - predicted.roll(1)))
         loss = functional.smooth_l1_loss(predicted, target, reduction="none")

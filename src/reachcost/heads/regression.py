@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,16 +13,13 @@ from reachcost.heads.base import LearnedHead, two_hidden_layers
 
 
 class PairHead(LearnedHead):
-    """Predicts how many steps separate two latents.
+    """Predicts the steps between two latents by an MLP on both, as in the paper.
 
     Args:
         latent_dim: D.
         hidden: Width of the two hidden layers.
-        scale: Steps per unit of the network's output; conditions the regression loss.
+        scale: Steps per unit of the network's output.
         symmetric: Average both input orders, so that `head(z, g) == head(g, z)`.
-
-    Shape:
-        z [..., D] and goal [..., D], broadcast against each other, to steps [...].
 
     >>> head = PairHead(latent_dim=10, hidden=16)
     >>> head(torch.zeros(4, 256, 10), torch.zeros(4, 1, 10)).shape
@@ -37,11 +33,6 @@ class PairHead(LearnedHead):
         self.hidden, self.symmetric = hidden, symmetric
         self.mlp = two_hidden_layers(4 * latent_dim, hidden)
 
-    @property
-    def config(self) -> dict[str, Any]:
-        """The arguments that build this head."""
-        return {**super().config, "hidden": self.hidden, "symmetric": self.symmetric}
-
     def compare(self, z: Tensor, goal: Tensor) -> Tensor:
         """The MLP's softplus on the features of the pair, or its mean over both orders."""
         if self.symmetric:
@@ -49,13 +40,13 @@ class PairHead(LearnedHead):
         return self.read(self.features(z, goal))
 
     def features(self, z: Tensor, goal: Tensor) -> Tensor:
-        """What the MLP sees of a pair: z, goal, difference and absolute difference, one after the other [..., 4 D]."""
+        """Input of the MLP: z, goal, difference and absolute difference, concatenated [..., 4 D]."""
         z, goal = torch.broadcast_tensors(z, goal)
         difference = z - goal
         return torch.cat([z, goal, difference, difference.abs()], dim=-1)
 
     def read(self, features: Tensor) -> Tensor:
-        """What the MLP makes of features [..., 4 D] -> [...]."""
+        """Output of the MLP for features [..., 4 D] -> [...]."""
         return functional.softplus(self.mlp(features).squeeze(-1))
 
     def symmetrised(self) -> PairHead:
@@ -66,19 +57,15 @@ class PairHead(LearnedHead):
 
 
 class EmbeddingHead(LearnedHead):
-    """Predicts how many steps separate two latents, from [e + f, |e - f|] of their embeddings e and f.
+    """Predicts the steps between two latents by an MLP on [e + f, |e - f|] of their embeddings e and f.
 
-    Symmetric by construction. The map to a few numbers leaves the MLP the geometry and little else to fit, with fewer
-    operations than a symmetric `PairHead`.
+    Symmetric by construction, with fewer operations than a symmetric `PairHead`.
 
     Args:
         latent_dim: D.
-        embedding: Numbers each latent is mapped to.
+        embedding: Size of the linear embedding of a latent.
         hidden: Width of the two hidden layers.
-        scale: Steps per unit of the network's output; conditions the regression loss.
-
-    Shape:
-        z [..., D] and goal [..., D], broadcast against each other, to steps [...].
+        scale: Steps per unit of the network's output.
 
     >>> head = EmbeddingHead(latent_dim=10, hidden=16)
     >>> z, goal = torch.randn(4, 256, 10), torch.randn(4, 1, 10)
@@ -94,17 +81,12 @@ class EmbeddingHead(LearnedHead):
         self.embed = nn.Linear(latent_dim, embedding)
         self.mlp = two_hidden_layers(2 * embedding, hidden)
 
-    @property
-    def config(self) -> dict[str, Any]:
-        """The arguments that build this head."""
-        return {**super().config, "embedding": self.embedding, "hidden": self.hidden}
-
     def compare(self, z: Tensor, goal: Tensor) -> Tensor:
         """The MLP's softplus on sum and absolute difference of the embeddings."""
         one, other = self.embed(z), self.embed(goal)
         hidden = torch.cat([one + other, (one - other).abs()], dim=-1)
         for layer in list(self.mlp)[:-1]:
-            # In place where no gradient needs the input: a pool then stays in the processor's cache.
+            # In place where no gradient needs the input, so that a pool stays in the processor's cache.
             frozen = isinstance(layer, nn.SiLU) and not torch.is_grad_enabled()
             hidden = functional.silu(hidden, inplace=True) if frozen else layer(hidden)
         return functional.softplus(self.mlp[-1](hidden).squeeze(-1))

@@ -1,4 +1,4 @@
-"""Heads on disk."""
+"""Saving and loading heads."""
 
 from __future__ import annotations
 
@@ -21,11 +21,8 @@ VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 def save_head(head: LearnedHead, directory: str | Path) -> None:
-    """Save the head as a new directory; it appears whole or not at all.
-
-    What could not be loaded again is refused: heads of one's own need `register_head`.
-    """
-    require_type(head, LearnedHead, "head", "give what rc.fit or rc.repair returns")
+    """Save the head as a new directory, all files or none. Refuses a head that `load_head` could not load."""
+    require_type(head, LearnedHead, "head", "give the result of rc.fit or rc.repair")
     with new_directory(Path(directory)) as partial:
         write_head(head, partial)
 
@@ -41,10 +38,10 @@ def load_head(directory: str | Path, hub: Hub | None = None) -> LearnedHead:
     """Load a head that `save_head` wrote, bit for bit, after checking both files.
 
     Args:
-        directory: Where it was saved, or `hf://user/name` (perhaps with `@revision`) on the Hugging Face Hub.
-        hub: Where to look for the latter; by default the hub itself.
+        directory: Directory of the head, or `hf://user/name`, optionally with `@revision`, on the Hugging Face Hub.
+        hub: Client for the Hub; None for the default.
     """
-    require_type(directory, str | Path, "directory", "name what save_head wrote, or hf://user/name")
+    require_type(directory, str | Path, "directory", "give the directory of a saved head, or hf://user/name")
     repo = Repository.of(directory)
     place = Path(directory) if repo is None else repo.download(FILES, hub)
     if not place.is_dir():
@@ -71,15 +68,15 @@ def load_head(directory: str | Path, hub: Hub | None = None) -> LearnedHead:
 
 @torch.no_grad()
 def _require_finite(stored: StoredModule, head: LearnedHead) -> None:
-    """Refuse weights or a scale so large that predictions overflow, on latents of usual sizes."""
-    usual = torch.tensor([0.0, 1.0, -1.0, 10.0])[:, None].expand(-1, head.latent_dim)
-    predicted = call_foreign(lambda: head(usual[:, None], usual[None]), "the head cannot be used", "fit it again")
+    """Refuse weights or a scale so large that predictions for ordinary latents overflow."""
+    latents = torch.tensor([0.0, 1.0, -1.0, 10.0])[:, None].expand(-1, head.latent_dim)
+    predicted = call_foreign(lambda: head(latents[:, None], latents[None]), "the head cannot be used", "fit it again")
     if not torch.isfinite(torch.as_tensor(predicted)).all():
         stored.refuse(f"its weights or its scale ({head.scale:.3g}) are so large that it predicts no finite numbers")
 
 
 def _require_record(stored: StoredModule, record: dict[str, Any]) -> dict[str, Any]:
-    """Refuse a record whose parts others rely on and that are not what `fit` writes."""
+    """Refuse a record without the structure that `fit` writes."""
     pairs = record.get("pairs", {})
     parts = [pairs, record.get("recipe", {})]
     parts += [pairs.get(name, {}) for name in ("model", "exclusion")] if isinstance(pairs, dict) else []
@@ -96,7 +93,7 @@ def _require_loadable(head: LearnedHead) -> None:
     """Refuse a head that `load_head` could not build again from its config and weights."""
     kind = KINDS.get(head.kind)
     if kind is None or not is_same_class(kind, type(head)):
-        _refuse(head, "its class is not registered", "give it a `kind` of its own and the decorator register_head")
+        _refuse(head, "its class is not registered", "give it a unique `kind` and the decorator register_head")
     arguments = {name: given for name, given in signature(kind).parameters.items() if given.kind not in VARIADIC}
     missing = [f"`config` leaves out {name!r}" for name in arguments if name not in head.config]
     if wrong := "".join(missing[:1]) or refusal(kind, head.config):
@@ -116,7 +113,7 @@ def _require_loadable(head: LearnedHead) -> None:
 
 
 def _refuse(head: LearnedHead, problem: str, remedy: str) -> NoReturn:
-    raise ReachcostError(f"cannot save a {type(head).__name__} that could be loaded again, as {problem}: {remedy}")
+    raise ReachcostError(f"cannot save this {type(head).__name__}: {problem}: {remedy}")
 
 
 def _shapes(head: LearnedHead) -> dict[str, tuple[torch.Size, torch.dtype]]:
