@@ -17,10 +17,9 @@ from reachcost.heads.base import LearnedHead
 from reachcost.planning.control import ControlRuns
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.report.drawing import SceneParts, draw_scene
-from reachcost.report.headline import headline
 from reachcost.report.material import Material, loops_of, ranks_of
 from reachcost.report.page import render
-from reachcost.report.panels import panels
+from reachcost.report.panels import context
 from reachcost.report.scene import Scene
 from reachcost.report.sources import read_source
 from reachcost.report.training import Training
@@ -103,8 +102,7 @@ class Report:
             data={"scene": None if scene is None else asdict(replace(scene, neighbourhoods=()))},
             scripts=["report/report.js"],
             styles=["report/report.css"],
-            headline=headline(material),
-            panels=panels(material),
+            **context(material),
         )
 
 

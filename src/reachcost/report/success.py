@@ -10,9 +10,7 @@ from typing import Any
 
 from reachcost.audits.planner import Audit
 from reachcost.costs.latent import ORACLE, RAW
-from reachcost.report.charts import linear
 from reachcost.report.material import Loop, Material
-from reachcost.report.page import plain, share_interval
 from reachcost.results.stats import wilson
 from reachcost.results.tables import SIMULATOR, ResultTable
 
@@ -156,65 +154,25 @@ def _pair(interval: Sequence[float] | None) -> tuple[float, float] | None:
     return None if interval is None else (float(interval[0]), float(interval[1]))
 
 
-# The panel
+# Charts
 
-SUCCESS_SCALE = linear(0, 100)
 CHARTS, BARS = 3, 40
-"""Maximum number of charts, and of bars in a chart, where the tables below show the rest."""
+"""Maximum number of charts, and of bars in a chart, if the tables below show the rest."""
 
 
-def success(material: Material) -> dict[str, Any]:
-    """Success rates with intervals, and how episodes ended."""
+def charts_of(material: Material) -> dict[str, dict[str, Any]]:
+    """A bar chart of success rates for each source; `more` rates are only in the tables."""
     groups = success_rates(material)
-    if not groups:
-        why = "No closed loop is among these records: reachcost audit --task, or reachcost reproduce, runs some."
-        return {"missing": why}
-    tabled = {*groups} <= {table.name for table in material.tables}
-    charts, bars = (CHARTS, BARS) if tabled else (len(groups), None)
-    ended = endings(material)
-    names = sorted({name for counts in ended.values() for name in counts}, key=lambda name: (name != "success", name))
+    in_tables = {*groups} <= {table.name for table in material.tables}
+    bars = BARS if in_tables else None
     return {
-        "lead": "Share of episodes that reach their goal. Brackets on bars are 95 % intervals.",
-        "charts": [_success_chart(name, rates, bars) for name, rates in [*groups.items()][:charts]],
-        "more": max(0, len(groups) - charts),
-        "categories": names if len(names) > 1 else [],
-        "ending_headings": [("cost", ""), *((plain(name), "number") for name in names), ("episodes", "number")],
-        "endings": ended,
-    }
-
-
-def _success_chart(name: str, rates: Sequence[SuccessRate], bars: int | None) -> dict[str, Any]:
-    several_models = len({rate.model for rate in rates} - {SIMULATOR}) > 1
-    several_seeds = len({rate.seed for rate in rates}) > 1
-    papers = any(rate.paper is not None for rate in rates)
-    rows = []
-    for rate in rates[:bars]:
-        details = [
-            rate.model if several_models else "",
-            f"seed {rate.seed}" if several_seeds and rate.seed is not None else "",
-            rate.setting,
-            rate.remark,
-        ]
-        rows.append(
-            {
-                "rate": rate,
-                "details": " · ".join(filter(None, details)),
-                "below": ", ".join(filter(None, (share_interval(rate.interval), f"n {rate.n}"))),
-                "kind": "bound" if rate.cost in BOUNDS else "plain",
-            }
-        )
-    costs = {rate.cost for rate in rates}
-    absent = [f"{cost} ({role.partition(':')[0]})" for cost, role in BOUNDS.items() if cost not in costs]
-    remarks = [
-        "The line across a bar is the paper's value." if papers else "",
-        f"Not run here: {', '.join(absent)}." if absent else "",
-        f"{len(rates) - len(rows)} more lines are in the table below." if len(rates) > len(rows) else "",
-    ]
-    return {
-        "name": name,
-        "headings": [("cost", "wide"), ("reached, 95 %", "number"), *([("paper", "number")] if papers else [])],
-        "rows": rows,
-        "papers": papers,
-        "scale": SUCCESS_SCALE,
-        "remarks": " ".join(filter(None, remarks)),
+        name: {
+            "rates": rates[:bars],
+            "more": len(rates) - len(rates[:bars]),
+            "models": len({rate.model for rate in rates} - {SIMULATOR}) > 1,
+            "seeds": len({rate.seed for rate in rates}) > 1,
+            "papers": any(rate.paper is not None for rate in rates),
+            "absent": [cost for cost in BOUNDS if cost not in {rate.cost for rate in rates}],
+        }
+        for name, rates in [*groups.items()][: CHARTS if in_tables else None]
     }

@@ -1,4 +1,4 @@
-"""How heads were trained: the record of a head, and what a report shows of it."""
+"""How heads were trained: the parts of their records that a report shows."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 
 from reachcost.core.json_files import read_as
 from reachcost.report.charts import linear, polyline
-from reachcost.report.page import number
 
-HEADS, EPOCHS = 6, 400
-"""Maximum number of heads, and of epochs in a learning curve."""
+EPOCHS = 400
+"""Maximum number of epochs of a learning curve."""
 
 
 @dataclass(frozen=True)
@@ -86,30 +85,18 @@ class Training:
         return read_as(cls, dict(record), where)
 
 
-def learning(heads: Mapping[str, Training]) -> dict[str, Any] | None:
-    """The panel of a report: learning curves, errors and pairs of heads; None without heads."""
-    if not heads:
-        return None
-    shown = [*heads.items()][:HEADS]
-    constant = any(record.references.constant.loss is not None for _, record in shown)
-    dashes = "; the dashed line is the best constant, which knows nothing" if constant else ""
-    return {
-        "lead": f"Error on pairs of held-out episodes, by epoch, on a scale from 0{dashes}.",
-        "heads": [{"name": name, "record": record, "curve": _curve(record)} for name, record in shown],
-        "more": max(0, len(heads) - HEADS),
-    }
-
-
-def _curve(record: Training) -> dict[str, Any] | None:
+def learning_curve(record: Training) -> dict[str, Any] | None:
+    """Points of the validation loss in a chart, and its reference line; None without two epochs."""
     losses = [epoch.validation_loss for epoch in record.curve[:EPOCHS] if epoch.validation_loss is not None]
     if len(losses) < 2:
         return None
     reference = record.references.constant.loss
     values = losses if reference is None else [*losses, reference]
     height = linear(max(values), min(0.0, *values))  # y points down
-    first, best = number(losses[0]), number(min(losses))
     return {
         "points": polyline(losses, height),
         "reference": None if reference is None else height(reference),
-        "text": f"validation loss, {first} after the first of {len(losses)} epochs, {best} at best",
+        "first": losses[0],
+        "best": min(losses),
+        "epochs": len(losses),
     }
