@@ -1,4 +1,4 @@
-"""The audit of a whole planner names the stage that was broken, and no other."""
+"""The audit of a planner names the stage that was broken, and no other."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_repaired_planner_has_no_fault(repaired: Audit, goals: EvaluationSet) 
 
 
 @pytest.mark.parametrize("labels", ["oracle", "temporal"])
-def test_a_head_that_never_saw_the_doorway_fails_at_coverage(
+def test_a_head_without_logs_of_the_doorway_fails_at_coverage(
     lewm: JepaWorldModel, limited: Latents, world: TwoRoom, goals: EvaluationSet, labels: str
 ) -> None:
     pairs = (
@@ -149,7 +149,7 @@ def test_a_head_that_never_saw_the_doorway_fails_at_coverage(
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::reachcost.errors.ReachcostWarning")
-def test_what_the_audit_advises_where_the_doorway_was_never_seen_mends_the_planner(
+def test_the_advice_for_coverage_fixes_the_planner(
     lewm: JepaWorldModel, limited: Latents, world: TwoRoom, goals: EvaluationSet
 ) -> None:
     assert "reachcost fit --labels imagined" in RULES["coverage"].advice
@@ -207,7 +207,7 @@ class StandsStill(Wrapped):
         return predicted - (predicted - context[:, -1:]) @ self.rowspace
 
 
-def test_a_predictor_that_forgets_the_position_alone_fails_at_dynamics(
+def test_a_predictor_without_the_position_fails_at_dynamics(
     lewm: JepaWorldModel, logged: Latents, world: TwoRoom, goals: EvaluationSet
 ) -> None:
     """A cost of the position, that is: a head may find traces of it in the other 190 dimensions."""
@@ -228,7 +228,7 @@ def test_a_predictor_that_forgets_the_position_alone_fails_at_dynamics(
     assert foreseen.sum() / change.sum() > 0.8  # whole latents would not tell
 
 
-def test_a_latent_that_forgets_the_state_fails_at_representation(
+def test_latents_without_the_state_fail_at_representation(
     lewm: JepaWorldModel, logged: Latents, world: TwoRoom, goals: EvaluationSet
 ) -> None:
     order = torch.randperm(len(logged.values), generator=torch.Generator().manual_seed(0))
@@ -244,7 +244,7 @@ def unseen(world: TwoRoom, lewm: JepaWorldModel) -> Latents:
 
 
 @pytest.mark.slow
-def test_logs_alone_tell_latent_distance_from_a_repaired_cost(
+def test_logs_alone_separate_latent_distance_from_a_repaired_cost(
     lewm: JepaWorldModel, logged: Latents, trm: HeadCost, unseen: Latents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranking_stage, "GOALS", 30)
@@ -264,7 +264,7 @@ def test_logs_alone_tell_latent_distance_from_a_repaired_cost(
 
 
 @pytest.mark.slow
-def test_logs_alone_tell_a_head_that_learned_nothing_and_know_when_they_cannot_tell(
+def test_logs_alone_find_a_head_that_learned_nothing(
     lewm: JepaWorldModel, logged: Latents, trm: HeadCost, unseen: Latents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranking_stage, "GOALS", 30)
@@ -285,12 +285,12 @@ def test_logs_alone_tell_a_head_that_learned_nothing_and_know_when_they_cannot_t
         assert "log more episodes, or longer ones" in stage.advice
 
 
-def test_what_cannot_be_judged_says_what_is_missing(lewm: JepaWorldModel, logged: Latents) -> None:
+def test_an_unknown_stage_names_what_is_missing(lewm: JepaWorldModel, logged: Latents) -> None:
     frames = Logs({"pixels_64": np.zeros((40, 8), np.uint8)}, np.array([20, 20]))
     audit = audit_planner(lewm, Latents(logged.values[:40], frames))
     assert "a column `state`" in advice(audit)["representation"]
     assert "column 'action'" in advice(audit)["dynamics"]
-    assert "goals have 300 logged states" in advice(audit)["ranking"]
+    assert "earlier logged states" in advice(audit)["ranking"]
     assert audit.verdict == "cannot tell"
     start = logged.keep(logged.logs.offsets[logged.logs.lengths.argmax()] + np.arange(20))
     short = advice(audit_planner(lewm, start))
@@ -299,7 +299,7 @@ def test_what_cannot_be_judged_says_what_is_missing(lewm: JepaWorldModel, logged
     assert "dynamics" not in advice(audit_planner(lewm, start, planner=CEM(horizon=3)))
 
 
-def test_a_discrete_world_is_judged_in_every_stage(grid: Audit, cells: EvaluationSet) -> None:
+def test_every_stage_of_a_discrete_world_is_measured(grid: Audit, cells: EvaluationSet) -> None:
     assert grid.verdict == "ranking"  # latent distance leads into walls
     assert advice(grid) == {"coverage": "no logs were learned from", "foresight": NOT_NEEDED}
     found = {stage.name: stage for stage in grid.stages}
@@ -313,7 +313,7 @@ def test_a_discrete_world_is_judged_in_every_stage(grid: Audit, cells: Evaluatio
 
 
 @pytest.mark.slow
-def test_a_discrete_world_tells_a_cost_without_fault_and_one_that_learned(
+def test_perfect_and_learned_costs_in_a_discrete_world(
     task: TopoNav, model: ExactTopoNav, latents: Latents, head: PairHead, cells: EvaluationSet
 ) -> None:
     perfect = audit_planner(model, latents, OracleGeodesic(model), task, cells, GRID_SEARCH)
@@ -324,9 +324,7 @@ def test_a_discrete_world_tells_a_cost_without_fault_and_one_that_learned(
     assert learned.settings["planner"]["actions"] == 5  # the planner of discrete worlds, as none was given
 
 
-def test_rows_reproduce_the_stages_episode_by_episode(
-    grid: Audit, task: TopoNav, model: ExactTopoNav, cells: EvaluationSet
-) -> None:
+def test_rows_reproduce_the_stages(grid: Audit, task: TopoNav, model: ExactTopoNav, cells: EvaluationSet) -> None:
     rows = grid.rows
     assert set(map(len, rows.values())) == {5 * len(cells) + 1}
     values = {name: rows["value"][rows["measurement"] == name] for name in STAGES}
@@ -351,7 +349,7 @@ def test_rows_reproduce_the_stages_episode_by_episode(
     np.testing.assert_allclose(values["ranking"], gain / possible.mean(), rtol=1e-5)
 
 
-def test_an_audit_is_data_that_nothing_changes(grid: Audit) -> None:
+def test_an_audit_is_frozen_data(grid: Audit) -> None:
     document = grid.document()
     assert json.loads(json.dumps(document, allow_nan=False))["verdict"] == grid.verdict
     assert [stage["name"] for stage in document["stages"]] == list(STAGES)
@@ -372,7 +370,7 @@ ERRORS = [FlatTyre("puncture"), ReachcostError("puncture: change the tyre")]
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_an_unexpected_error_in_a_stage_is_that_error(
+def test_an_error_in_a_stage_is_raised(
     task: TopoNav,
     model: ExactTopoNav,
     latents: Latents,
@@ -414,29 +412,15 @@ def test_an_unexpected_error_in_a_stage_is_that_error(
         audit_planner(LoggedModel(lewm), Latents(logged.values, logged.logs))
 
 
-def test_a_cost_that_is_not_finite_is_refused_by_name(
+def test_a_cost_that_is_not_finite_is_named(
     task: TopoNav, model: ExactTopoNav, latents: Latents, cells: EvaluationSet
 ) -> None:
     search = CategoricalCEM(candidates=8, iterations=1, elites=2)
-    with pytest.raises(ReachcostError, match="terminal cost 'audited' of candidate 0 in episode 0 is nan"):
+    with pytest.raises(ReachcostError, match="'audited' of candidate 0"):
         audit_planner(model, latents, lambda terminal, goal: terminal[..., 0] * np.nan, task, cells, search)
 
 
-@pytest.mark.slow
-def test_a_head_that_saw_the_evaluation_says_so(
-    lewm: JepaWorldModel, logged: Latents, trm: HeadCost, world: TwoRoom
-) -> None:
-    drawn = world.evaluation_set("high-distance")
-    assert drawn.source_episodes is not None
-    seen = drawn.subset(np.flatnonzero((drawn.source_episodes < len(logged.logs)).any(1)))
-    for excluded in (None, seen):
-        head = fit(TemporalPairs(logged, 2_000, exclude=excluded), Recipe(epochs=1, hidden=8))
-        caveats = audit_planner(lewm, logged, HeadCost(head), world, seen, TINY).caveats
-        assert any("overestimate" in caveat for caveat in caveats) == (excluded is None)
-    assert "may have been trained" in audit_planner(lewm, logged, trm).caveats[0]
-
-
-def test_an_interval_that_holds_the_threshold_and_idle_logs_are_told(
+def test_caveats_report_near_thresholds_and_unused_logs(
     task: TopoNav, model: ExactTopoNav, latents: Latents, cells: EvaluationSet
 ) -> None:
     unseen = encode_logs(model, task.generate_logs(20, seed=1))
@@ -452,36 +436,30 @@ def test_an_interval_that_holds_the_threshold_and_idle_logs_are_told(
 def test_mismatched_parts_are_refused(
     lewm: JepaWorldModel, logged: Latents, trm: HeadCost, world: TwoRoom, goals: EvaluationSet
 ) -> None:
-    with pytest.raises(ReachcostError, match="'high-distance': give a set"):
-        audit_planner(lewm, logged, task=world, evaluation="high-distance")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ReachcostError, match="call encode_logs"):
-        audit_planner(lewm, logged.logs)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ReachcostError, match="a task goes with an evaluation set"):
-        audit_planner(lewm, logged, task=world)
-    wanderer: Any = RandomPolicy()
-    with pytest.raises(ReachcostError, match=r"planner is RandomPolicy.*: give one that samples"):
-        audit_planner(lewm, logged, None, world, goals, wanderer)
     other = encode_logs(lewm, world.generate_logs(20, seed=5))
-    with pytest.raises(ReachcostError, match="the head was fitted on other logs than these"):
-        audit_planner(lewm, other, trm)
     stranger = load_world_model("lewm-tworoom-3073")
-    with pytest.raises(ReachcostError, match="world model"):
-        audit_planner(stranger, logged, trm, world, goals)
-    with pytest.raises(
-        ReachcostError, match=r"the latents are of .*3072.*, not of .*3073.*: encode the logs with this model"
-    ):
-        audit_planner(stranger, logged)
-    with pytest.raises(ReachcostError, match="400 of the 400 held-out episodes are in the logs that heads learn from"):
-        audit_planner(lewm, logged, held_out=logged)
+    wrong: dict[str, tuple[Any, ...]] = {
+        "'high-distance'": (lewm, logged, None, world, "high-distance"),
+        "encode_logs": (lewm, logged.logs),
+        "evaluation set": (lewm, logged, None, world),
+        "RandomPolicy": (lewm, logged, None, world, goals, RandomPolicy()),
+        "other logs": (lewm, other, trm),
+        "world model": (stranger, logged, trm, world, goals),
+        r"3072.*, not of .*3073": (stranger, logged),
+        "400 held-out episodes": (lewm, logged, None, None, None, None, logged),
+    }
+    for message, arguments in wrong.items():
+        with pytest.raises(ReachcostError, match=message):
+            audit_planner(*arguments)
 
 
 @given(st.dictionaries(st.sampled_from(list(STAGES)), st.one_of(st.none(), st.integers(0, 20).map(lambda n: 5.0 * n))))
-def test_the_verdict_is_the_first_failure_unless_foresight_knows_better(found: dict[str, float | None]) -> None:
+def test_the_verdict_is_the_first_failure_unless_foresight_decides(found: dict[str, float | None]) -> None:
     """Values in percent of the stage's own scale, where 80 is enough."""
     stages = [
         unknown(RULES[name], "missing")
         if value is None
-        else judge(name, replace(RULES[name], threshold=80.0, higher=True), value)
+        else judge(replace(RULES[name], threshold=80.0, higher=True), value)
         for name, value in found.items()
     ]
     failing = [name for name in STAGES if (value := found.get(name)) is not None and value < 80]
@@ -544,7 +522,7 @@ def test_foresight_decides_where_nothing_else_explains_the_failures(
     assert len(asked) == 3  # not where episodes succeed
 
 
-def test_goals_beyond_the_budget_are_to_blame(
+def test_goals_beyond_the_budget_are_blamed(
     task: TopoNav, model: ExactTopoNav, latents: Latents, cells: EvaluationSet
 ) -> None:
     hasty = replace(cells, budget=2)
@@ -557,7 +535,7 @@ def test_goals_beyond_the_budget_are_to_blame(
 
 
 @pytest.mark.slow
-def test_what_the_cost_gets_along_with_is_excused(
+def test_a_failing_representation_is_not_blamed_if_the_cost_succeeds(
     task: TopoNav, latents: Latents, cells: EvaluationSet, model: ExactTopoNav
 ) -> None:
     known = Latents(latents.values, latents.logs)
@@ -580,13 +558,13 @@ def test_every_threshold_is_an_argument(
     assert {stage.name: stage.threshold for stage in audit.stages if stage.name in asked} == asked
     assert audit.verdict == "none"
     assert outcomes(audit)["ranking"] == "pass"
-    with pytest.raises(ReachcostError, match=r"there is no threshold 'rank': choose one of goals, sampling"):
+    with pytest.raises(ReachcostError, match="'rank'"):
         audit_planner(model, latents, thresholds={"rank": 0.5})
-    with pytest.raises(ReachcostError, match="the threshold of ranking is nan: give a number"):
+    with pytest.raises(ReachcostError, match="nan"):
         audit_planner(model, latents, thresholds={"ranking": np.nan})
 
 
-def test_the_representation_is_judged_on_what_a_frame_can_show(lewm: JepaWorldModel, logged: Latents) -> None:
+def test_the_representation_is_measured_on_the_chosen_columns(lewm: JepaWorldModel, logged: Latents) -> None:
     """A velocity, say: no encoder of single frames has a chance."""
     states = np.asarray(logged.logs.columns["state"])
     hidden = np.random.default_rng(0).normal(size=(len(states), 1)).astype(states.dtype)
@@ -599,19 +577,12 @@ def test_the_representation_is_judged_on_what_a_frame_can_show(lewm: JepaWorldMo
     assert shown.outcome == "pass"
     assert shown.value == measure(Subject(lewm, logged)).value
     for wrong in ([3], [-1], []):
-        with pytest.raises(ReachcostError, match=r"none of the 3 numbers of a logged state: choose from 0 to 2"):
+        with pytest.raises(ReachcostError, match="state_columns"):
             Subject(lewm, moving, state_columns=wrong)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), np.array([1.0, np.nan])])
-def test_a_value_that_is_no_number_is_unknown(value: np.ndarray | float) -> None:
-    stage = judge(RULES["dynamics"], value)
-    assert stage.outcome == "unknown"
-    assert "not finite" in stage.advice
-
-
 @given(st.lists(st.booleans(), min_size=2, max_size=50))
-def test_intervals_of_a_stage_hold_its_value(success: list[bool]) -> None:
+def test_the_interval_of_a_stage_contains_its_value(success: list[bool]) -> None:
     stage = judge(RULES["execution"], 100.0 * np.array(success))
     assert stage.value is not None
     assert stage.interval is not None
@@ -621,7 +592,7 @@ def test_intervals_of_a_stage_hold_its_value(success: list[bool]) -> None:
 
 
 @pytest.mark.slow
-def test_the_criteria_are_checked_and_everything_is_shown(repaired: Audit, goals: EvaluationSet) -> None:
+def test_criteria_are_checked_and_shown(repaired: Audit, goals: EvaluationSet) -> None:
     buried, decoded, shuffled, larger, coverage = (criterion.outcome for criterion in repaired.criteria)
     assert decoded == shuffled == larger == coverage == "survives"
     assert buried != "refuted"  # seven episodes decide little
@@ -657,7 +628,7 @@ def test_criteria_without_simulator_are_unknown(lewm: JepaWorldModel, logged: La
     assert all(criterion.claim not in shown(audit) for criterion in audit.criteria)
 
 
-def test_criteria_that_cannot_be_tested_say_what_is_missing(
+def test_untested_criteria_name_what_is_missing(
     lewm: JepaWorldModel,
     limited: Latents,
     world: TwoRoom,
@@ -710,13 +681,12 @@ def test_the_command_line_fits_and_audits(
     assert "needs a simulator" in shown
     assert shown.count("falsification criteria") == 1
     assert "buries good candidates\n" not in shown  # claims that nothing was found of are not told
-    assert main(["fit", *parts, "--out", str(head)]) == 1
-    assert "exists already" in capsys.readouterr().err
-    assert main(["audit", *parts, *options]) == 1
-    assert "exists already" in capsys.readouterr().err
-    assert main(["audit", *parts, "--candidates", "1"]) == 1
-    assert "--candidates 1: give 2 or more" in capsys.readouterr().err
-    assert main(["audit", *parts, "--head", str(tmp_path / "none")]) == 1
-    assert "there is no head at" in capsys.readouterr().err
-    assert main(["audit", *parts, "--episodes", "101"]) == 1
-    assert "choose 1 to 100" in capsys.readouterr().err
+    for command, said in (
+        (["fit", *parts, "--out", str(head)], "exists already"),
+        (["audit", *parts, *options], "exists already"),
+        (["audit", *parts, "--candidates", "1"], "--candidates 1: give 2 or more"),
+        (["audit", *parts, "--head", str(tmp_path / "none")], "there is no head at"),
+        (["audit", *parts, "--episodes", "101"], "choose 1 to 100"),
+    ):
+        assert main(command) == 1
+        assert said in capsys.readouterr().err

@@ -83,7 +83,7 @@ def _learned_from(subject: Subject) -> Tensor:
 
 @torch.no_grad()
 def uncovered(queries: Tensor, logged: Tensor, seed: int = 0) -> Tensor:
-    """Whether each latent [Q, D] is farther from logged ones [R, D] than 99 % of these are from each other: bool [Q]."""
+    """Whether latents [Q, D] are farther from logged ones [R, D] than 99 % of these are from each other: bool [Q]."""
     if len(logged) < 2:
         raise ReachcostError(f"{len(logged)} logged latents cover nothing: give the logs that heads learn from")
     order = torch.randperm(len(logged), generator=torch.Generator().manual_seed(seed))[:SAMPLE]
