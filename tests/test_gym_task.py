@@ -336,7 +336,7 @@ def test_a_dead_worker_is_told_and_replaced() -> None:
     actions = np.full((4, 1), 0.5)
     moved = task.step(states, actions)
     actions[3] = 0
-    with pytest.raises(ReachcostError, match=r"a worker process died during `step` \(exit code -9\): memory may have"):
+    with pytest.raises(ReachcostError, match="exit code -9"):
         task.step(states, actions)
     actions[3] = 0.5
     np.testing.assert_array_equal(task.step(states, actions), moved)

@@ -148,7 +148,7 @@ class Task(ABC):
 
     def offers(self, part: str) -> bool:
         """Whether this world has an optional part."""
-        return getattr(type(self), part) is not getattr(Task, part)
+        return part in vars(self) or getattr(type(self), part) is not getattr(Task, part)
 
     def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """The oracle distance [N], 0 from a state to itself; used for diagnosis, never by a terminal cost."""

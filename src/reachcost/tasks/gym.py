@@ -99,16 +99,18 @@ class GymTask(Task):
         if budget < 1:
             raise ReachcostError(f"a budget of {budget} actions leaves nothing to plan: give one or more")
         self.action_budget, self.stops_at_success = budget, stops_at_success
-        self._functions = {
-            "success": success,
-            "distance": distance,
-            "observe": observe,
-            "coordinates": coordinates,
+        self._success, self._observe = success, observe
+        parts = {
+            "distance": distance and _returning_array(distance),
+            "coordinates": coordinates and _returning_array(coordinates),
+            "bottleneck": bottleneck and _returning_array(bottleneck),
             "groups": groups,
             "category": category,
-            "bottleneck": bottleneck,
-            "plane": None if plane is None else lambda: plane,
+            "plane": plane and (lambda: plane),
         }
+        for part, function in parts.items():
+            if function is not None:
+                setattr(self, part, function)
         self._policy, self._length = policy, budget + 1 if length is None else length
         self._sets: dict[str, EvaluationSet | int] = {}
         hooks = Hooks(name, make_env, get_state, set_state)
@@ -122,7 +124,11 @@ class GymTask(Task):
             self._width, self._dtype = states.shape[1], states.dtype
             self._workers = Workers(partial(RowByRow, hooks, clip), workers, self.name)
             try:
-                self._check_copies(states, actions, trial.step(states, actions)[0])
+                if not np.array_equal(self.step(states, actions), trial.step(states, actions)[0]):
+                    raise ReachcostError(
+                        f"{self.name}: two environments of make_env take the same step to different places: make them "
+                        "equal, or have the state hold what differs"
+                    )
                 check_parts(self, states, actions)
                 self._sets = self._checked_sets(sets)
             except BaseException:
@@ -142,7 +148,6 @@ class GymTask(Task):
     def offers(self, part: str) -> bool:
         """Whether this world has an optional part."""
         given = {
-            **{name: function is not None for name, function in self._functions.items()},
             "render": self._renders,
             "generate_logs": self._policy is not None or self._actions.bounded,
             "evaluation_set": bool(self._sets),
@@ -156,37 +161,13 @@ class GymTask(Task):
     def observe(self, states: np.ndarray) -> Observations:
         """`state`, and what else a world model may encode."""
         states = np.asarray(states)
-        if (function := self._functions["observe"]) is not None:
-            return {"state": states, **function(states)}
+        if self._observe is not None:
+            return {"state": states, **self._observe(states)}
         return LazyColumns({"state": states, **({"pixels": partial(self.render, states)} if self._renders else {})})
 
     def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """Whether each state counts as having reached its goal: bool [N]."""
-        return np.asarray(self._given("success")(states, goals))
-
-    def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """The oracle distance [N]."""
-        return np.asarray(self._given("distance")(states, goals))
-
-    def coordinates(self, states: np.ndarray) -> np.ndarray:
-        """What a probe should read from states [N, K]."""
-        return np.asarray((self._functions["coordinates"] or super().coordinates)(states))
-
-    def groups(self, starts: np.ndarray, goals: np.ndarray) -> Mapping[str, np.ndarray]:
-        """Named kinds of episodes, each bool [N]."""
-        return (self._functions["groups"] or super().groups)(starts, goals)
-
-    def category(self, starts: np.ndarray, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Names of the outcomes of episodes: str [N]."""
-        return (self._functions["category"] or super().category)(starts, states, goals)
-
-    def bottleneck(self, states: np.ndarray) -> np.ndarray:
-        """Whether states are near narrow places: int [N]."""
-        return np.asarray(self._given("bottleneck")(states))
-
-    def plane(self) -> Plane:
-        """The plane of its states."""
-        return self._given("plane")()
+        return np.asarray(self._success(states, goals))
 
     def render(self, states: np.ndarray) -> np.ndarray:
         """Render states as uint8 pixels [N, height, width, 3]."""
@@ -267,19 +248,6 @@ class GymTask(Task):
             raise ReachcostError(f"{self.name}: states of shape {states.shape}: give [N, {self._width}]")
         return states.astype(self._dtype, copy=False)
 
-    def _given(self, part: str) -> Callable[..., Any]:
-        function = self._functions[part]
-        if function is None:
-            raise self._missing(part)
-        return function
-
-    def _check_copies(self, states: np.ndarray, actions: np.ndarray, moved: np.ndarray) -> None:
-        if not np.array_equal(self.step(states, actions), moved):
-            raise ReachcostError(
-                f"{self.name}: two environments of make_env take the same step to different places: make them equal, "
-                "or have the state hold what differs"
-            )
-
     def _checked_sets(self, sets: Mapping[str, EvaluationSet | int] | None) -> dict[str, EvaluationSet | int]:
         if sets is None:
             return {"logged": max(1, self.action_budget // 2)} if self.offers("generate_logs") else {}
@@ -302,3 +270,7 @@ class GymTask(Task):
             else:
                 checked[name] = what
         return checked
+
+
+def _returning_array(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
+    return lambda *arrays: np.asarray(function(*arrays))
