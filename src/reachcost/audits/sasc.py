@@ -11,7 +11,7 @@ from torch import Tensor
 
 from reachcost.core.seeding import EpisodeStreams
 from reachcost.costs.checks import require_one_model, score
-from reachcost.costs.latent import asked_once
+from reachcost.costs.latent import evaluated_once
 from reachcost.data.evaluation import EvaluationSet, require_one_world, require_set
 from reachcost.data.latents import require_finite
 from reachcost.data.models import encode_rows, predict_ends
@@ -85,7 +85,7 @@ def sasc(
     _, terminal, goal = roll_out(task, model, evaluation, pools)
     scores = {
         name: score(name, cost, terminal, goal, evaluation.episodes).cpu().numpy()
-        for name, cost in asked_once(costs).items()
+        for name, cost in evaluated_once(costs).items()
     }
     if diagnostic is None:
         ends = execute(task, evaluation, pools if blocks is None else blocks.unroll(pools))

@@ -1,4 +1,4 @@
-"""Checks of terminal costs before and after they rank candidates, and several costs over one batch."""
+"""Checks of terminal costs and of their values, and several costs over one batch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reachcost.protocols import TerminalCost, WorldModel
 
 
 def require_one_model(costs: Mapping[str, TerminalCost], model: WorldModel) -> None:
-    """Refuse what is no mapping of costs, and heads that were trained on latents of another world model."""
+    """Refuse anything but a mapping of costs, and heads that were trained on latents of another world model."""
     if not isinstance(costs, Mapping):
         raise ReachcostError(f"costs is a {type(costs).__name__}: pass a mapping {{name: cost}}")
     require_model(model)
@@ -34,23 +34,27 @@ def require_one_model(costs: Mapping[str, TerminalCost], model: WorldModel) -> N
                 )
             trained_on = getattr(head, "record", {}).get("pairs", {}).get("model")
             if trained_on and here and trained_on["sha256"] != here["sha256"]:
-                made = "" if hasattr(model, "fingerprint") else "; if it encodes as then, give it a `fingerprint`"
+                hint = (
+                    ""
+                    if hasattr(model, "fingerprint")
+                    else ", or give the model a `fingerprint` if it encodes as before"
+                )
                 raise ReachcostError(
                     f"the head of cost {name!r} was trained on latents of {trained_on['name']} "
                     f"({trained_on['sha256'][:12]}), but the planner uses {planners} ({here['sha256'][:12]}): "
-                    f"fit a head on latents of this world model{made}"
+                    f"fit a head on latents of this world model{hint}"
                 )
 
 
 def require_cost(cost: object, what: str) -> None:
-    """Refuse what is no terminal cost: a name, a class, a mapping."""
+    """Refuse anything but a terminal cost."""
     if isinstance(cost, nn.Module):
         raise ReachcostError(f"{what} is a head: wrap it, HeadCost(head)")
     require_callable(cost, what, "give a terminal cost, say rc.LatentMSE() or rc.HeadCost(head)")
 
 
 def require_terminal(terminal: Tensor, goal: Tensor) -> None:
-    """Refuse what no world model may predict, before a cost is blamed for it."""
+    """Refuse malformed predictions of a world model, before a cost is blamed for them."""
     known = isinstance(terminal, Tensor) and terminal.ndim == 3
     if not known or (len(terminal), terminal.shape[2]) != goal.shape:
         found = tuple(terminal.shape) if isinstance(terminal, Tensor) else type(terminal).__name__
@@ -61,7 +65,7 @@ def require_terminal(terminal: Tensor, goal: Tensor) -> None:
 
 
 def score(name: str, cost: TerminalCost, terminal: Tensor, goal: Tensor, episodes: np.ndarray) -> Tensor:
-    """Apply a cost to B episodes, and refuse what is not costs [B, S], all finite, naming cost and episode."""
+    """Apply a cost to B episodes; its values must be finite costs [B, S]."""
     require_terminal(terminal, goal)
     costs = cost(terminal, goal)
     if not isinstance(costs, Tensor) or costs.shape != terminal.shape[:2]:
@@ -83,13 +87,13 @@ def score(name: str, cost: TerminalCost, terminal: Tensor, goal: Tensor, episode
 
 @dataclass(frozen=True)
 class GroupedCost:
-    """Several costs over one batch: consecutive groups of rows, `episodes[k]` (their numbers) for the k-th cost."""
+    """Several costs over one batch, each for a group of consecutive rows: episodes `episodes[k]` for the k-th cost."""
 
     costs: Mapping[str, TerminalCost]
     episodes: Sequence[np.ndarray]
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
-        """Score terminal [B, S, D] against goal [B, D], each group of rows with its own cost."""
+        """Costs [B, S] of terminal latents [B, S, D] for goals [B, D]."""
         require_terminal(terminal, goal)
         sizes = [len(group) for group in self.episodes]
         groups = zip(self.costs.items(), terminal.split(sizes), goal.split(sizes), self.episodes, strict=True)

@@ -1,4 +1,4 @@
-"""What terminal costs say about every place of a world that is a plane."""
+"""Maps of terminal costs over worlds that are a plane."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reachcost.tasks.contract import Task
 
 
 class Places:
-    """Every free place of a map, encoded once for all costs and goals. The task must offer `plane`."""
+    """Every free place of a map, encoded once for all costs and goals. The task must have `plane`."""
 
     @torch.no_grad()
     def __init__(self, task: Task, model: WorldModel) -> None:
@@ -26,10 +26,7 @@ class Places:
 
     @torch.no_grad()
     def field(self, cost: TerminalCost, goals: np.ndarray) -> np.ndarray:
-        """Cost of ending at each cell of the map, for some goals [G, ...]: [G, rows, columns].
-
-        NaN is where nobody can be.
-        """
+        """Cost of each cell of the map for some goals [G, ...]: [G, rows, columns]; NaN for cells that are not free."""
         goal = encode_rows(self._model, self._task.observe(goals), len(goals))
         field = np.full((len(goals), len(self._free)), np.nan)
         field[:, self._free] = cost(self._latents.expand(len(goals), -1, -1), goal).cpu().numpy()
@@ -39,9 +36,7 @@ class Places:
 def cost_fields(
     task: Task, model: WorldModel, costs: Mapping[str, TerminalCost], goals: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Cost of ending at each cell of the map, for some goals [G, ...]: name to [G, rows, columns].
-
-    Places are encoded once for all costs and goals. NaN is where nobody can be. The task must offer `plane`.
+    """Cost of each cell of the map for some goals [G, ...]: name to [G, rows, columns]. See `Places`.
 
     >>> from reachcost import LatentMSE, load_world_model, make_task
     >>> task, model = make_task("tworoom"), load_world_model("lewm-tworoom-3072")

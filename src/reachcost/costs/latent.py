@@ -1,4 +1,4 @@
-"""Terminal costs of latents: distance, a head, their sum, and distances through a linear probe.
+"""Terminal costs on latents: distance, a head, their sum, and distances through a linear probe.
 
 Shape of all of them: terminal [B, S, D], goal [B, D] -> costs [B, S].
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +34,7 @@ class LatentMSE:
     """
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
-        """Score terminal [B, S, D] against goal [B, D]."""
+        """Costs [B, S] of terminal latents [B, S, D] for goals [B, D]."""
         if terminal.shape[-1] != goal.shape[-1] or not terminal.is_floating_point():
             raise ReachcostError(
                 f"LatentMSE compares float latents of one dimension, not {terminal.dtype} [{terminal.shape[-1]}] with "
@@ -45,23 +45,23 @@ class LatentMSE:
 
 @dataclass(frozen=True)
 class HeadCost:
-    """Replacement cost: what the head predicts between terminal and goal latent."""
+    """The prediction of a head between terminal and goal latent.
+
+    On the CPU each pool is computed separately, in pieces of equal shape, so that no pool depends on the others.
+    """
 
     head: Head
 
     def __post_init__(self) -> None:
-        require_type(self.head, Head, "head", "give a head, rc.load_head(directory) or what rc.repair returns")
+        require_type(self.head, Head, "head", "give a head, rc.load_head(directory) or the result of rc.repair")
 
     @property
     def heads(self) -> tuple[Head, ...]:
-        """The heads behind the cost."""
+        """The heads of the cost."""
         return (self.head,)
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
-        """Score terminal [B, S, D] against goal [B, D] where they are; the head comes along.
-
-        On a processor each pool by itself, in pieces of equal shape: no pool depends on the others.
-        """
+        """Costs [B, S] of terminal latents [B, S, D] for goals [B, D]."""
         if isinstance(self.head, nn.Module):
             move_to_device(self.head, terminal.device)
         if terminal.device.type != "cpu":
@@ -85,18 +85,18 @@ class HybridCost:
 
     @property
     def heads(self) -> tuple[Head, ...]:
-        """The heads behind the cost."""
+        """The heads of the cost."""
         return tuple(head for cost in (self.base, self.learned) for head in getattr(cost, "heads", ()))
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
-        """Score terminal [B, S, D] against goal [B, D]."""
+        """Costs [B, S] of terminal latents [B, S, D] for goals [B, D]."""
         return standardise(self.base(terminal, goal)) + self.weight * standardise(self.learned(terminal, goal))
 
 
 def standardise(costs: Tensor, epsilon: float = 1e-6) -> Tensor:
     """Zero mean and unit standard deviation over the candidates of each pool [B, S].
 
-    Mean and deviation carry no gradient: a planner that descends it moves each candidate by its own cost alone.
+    Mean and deviation have no gradient, so that the gradient of a candidate is that of its cost alone.
     """
     centred = costs - costs.detach().mean(-1, keepdim=True)
     return centred / (centred.detach().square().mean(-1, keepdim=True).sqrt() + epsilon)
@@ -104,13 +104,13 @@ def standardise(costs: Tensor, epsilon: float = 1e-6) -> Tensor:
 
 @dataclass(frozen=True)
 class DecodedDistance:
-    """Straight distance between the decoded states, or another one if it is given (a task's oracle distance, say)."""
+    """Euclidean distance between decoded states, or another `distance`, such as the oracle distance of a task."""
 
     probe: LinearProbe
     distance: Distance | None = None
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
-        """Score terminal [B, S, D] against goal [B, D]."""
+        """Costs [B, S] of terminal latents [B, S, D] for goals [B, D]."""
         ends, goals = self.probe(terminal), self.probe(goal)[:, None].expand(*terminal.shape[:2], -1)
         if self.distance is None:
             return (ends - goals).norm(dim=-1)
@@ -123,7 +123,7 @@ class SubspaceCost:
 
     With the probe W z + b the rowspace projector is P = W^T (W W^T)^+ W; the residual one is I - P.
 
-    >>> probe = LinearProbe(torch.tensor([[1.0], [0.0]]), torch.zeros(1))  # reads the first of two numbers
+    >>> probe = LinearProbe(torch.tensor([[1.0], [0.0]]), torch.zeros(1))  # reads the first of two components
     >>> SubspaceCost(probe)(torch.tensor([[[3.0, 4.0]]]), torch.zeros(1, 2))
     tensor([[9.]])
     >>> SubspaceCost(probe, residual=True)(torch.tensor([[[3.0, 4.0]]]), torch.zeros(1, 2))
@@ -135,13 +135,13 @@ class SubspaceCost:
 
     @cached_property
     def projector(self) -> Tensor:
-        """The matrix [D, D] that keeps the subspace."""
+        """The projection matrix [D, D]."""
         weight = self.probe.weight.double()
         rowspace = weight @ torch.linalg.pinv(weight)
         return (torch.eye(len(weight), dtype=weight.dtype) - rowspace if self.residual else rowspace).float()
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
-        """Score terminal [B, S, D] against goal [B, D]."""
+        """Costs [B, S] of terminal latents [B, S, D] for goals [B, D]."""
         return ((terminal - goal[:, None]) @ self._copies.on(terminal.device)).square().sum(-1)
 
     @cached_property
@@ -151,7 +151,7 @@ class SubspaceCost:
 
 @dataclass(frozen=True)
 class StandardisedL2:
-    """Squared latent distance with every component divided by its standard deviation in the logs."""
+    """Squared latent distance, with every component divided by its standard deviation in the logs."""
 
     std: Tensor
 
@@ -165,7 +165,7 @@ class StandardisedL2:
         return cls(latents.std(0))
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
-        """Score terminal [B, S, D] against goal [B, D]."""
+        """Costs [B, S] of terminal latents [B, S, D] for goals [B, D]."""
         return ((terminal - goal[:, None]) / self._copies.on(terminal.device)).square().mean(-1)
 
     @cached_property
@@ -177,13 +177,13 @@ ORACLE = "oracle"
 
 
 def true_distance(task: Task | None) -> str:
-    """What the oracle distance is called, with what it counts where the task says so."""
+    """Label of the oracle distance, with its unit if the task defines one."""
     unit = "" if task is None else task.distance_unit
     return f"{unit} of true distance" if unit else "true distance"
 
 
 def unit_of(name: str, cost: TerminalCost | None, task: Task | None = None) -> str:
-    """What a cost of that name counts, as far as that is known.
+    """Unit of a cost; empty if unknown.
 
     >>> unit_of("raw", LatentMSE()), unit_of("mine", None)
     ('mean squared latent difference', '')
@@ -196,26 +196,12 @@ def unit_of(name: str, cost: TerminalCost | None, task: Task | None = None) -> s
     return "" if len(records) != 1 else true_distance(task) if records[0].get("labels") == ORACLE else "steps"
 
 
-class Once:
-    """A cost that remembers what it said of the one set of candidates that it is ever shown."""
-
-    def __init__(self, cost: TerminalCost) -> None:
-        self._cost = cost
-        self._said: Tensor | None = None
-
-    def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
-        """Score terminal [B, S, D] against goal [B, D]."""
-        if self._said is None:
-            self._said = self._cost(terminal, goal)
-        return self._said
-
-
-def asked_once(costs: Mapping[str, TerminalCost]) -> dict[str, TerminalCost]:
-    """The same costs, for one set of candidates: a head alone and in hybrids is computed once, to the same bit."""
-    known: dict[int, Once] = {}
+def evaluated_once(costs: Mapping[str, TerminalCost]) -> dict[str, TerminalCost]:
+    """The same costs for one set of candidates, on which each head is computed once, alone and in hybrids."""
+    known: dict[int, TerminalCost] = {}
 
     def once(cost: TerminalCost) -> TerminalCost:
-        return known.setdefault(id(cost.head), Once(cost)) if type(cost) is HeadCost else cost
+        return known.setdefault(id(cost.head), cache(cost)) if type(cost) is HeadCost else cost
 
     return {
         name: replace(cost, base=once(cost.base), learned=once(cost.learned))

@@ -1,4 +1,4 @@
-"""Oracle costs read the true state: they are references for diagnosis, never a repair."""
+"""Oracle costs, which read the true state. They are references for diagnosis, not a repair."""
 
 from __future__ import annotations
 
@@ -15,30 +15,28 @@ from reachcost.tasks.contract import Task
 from reachcost.tasks.exact import ExactDynamics
 
 NO_WAY = 1e9
-"""Cost of an end that no way leads on from to the goal: a cost must be finite to be ranked."""
+"""Cost of a state without a path to the goal. Costs must be finite to be ranked."""
 
 
 @runtime_checkable
 class ExactModel(Protocol):
-    """A world model of exact dynamics, whose latents tell the state."""
+    """A world model with exact dynamics, whose latents contain the state."""
 
     @property
     def task(self) -> Task:
-        """The world it is exact about."""
-        ...
+        """The simulated world."""
 
     def states(self, latents: Tensor) -> np.ndarray:
-        """The states behind latents: [..., D] -> [..., state]."""
-        ...
+        """The states of latents: [..., D] -> [..., state]."""
 
 
 def exact_model(task: Task, model: object, starts: np.ndarray) -> Any:
-    """The world model that an oracle plans with: `model` if it is exact about this very world, or the simulator.
+    """The world model of an oracle planner: `model` if it simulates the world of the task, else the simulator.
 
     Args:
         task: The world.
-        model: The planner's world model, which says how its actions are made.
-        starts: Some states, which tell the simulator their kind [N, ...].
+        model: The world model of the planner, which defines the action blocks.
+        starts: Some states, for their shape and type [N, ...].
     """
     exact = isinstance(model, ExactModel) and model.task.world == task.world
     return model if exact else ExactDynamics(task, blocks_of(model), starts)
@@ -46,12 +44,12 @@ def exact_model(task: Task, model: object, starts: np.ndarray) -> Any:
 
 @dataclass(frozen=True)
 class OracleGeodesic:
-    """True distance from the state behind the terminal latent to the state behind the goal latent."""
+    """True distance from the state of the terminal latent to the state of the goal latent."""
 
     model: ExactModel
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
-        """Score terminal [B, S, D] against goal [B, D]."""
+        """Costs [B, S] of terminal latents [B, S, D] for goals [B, D]."""
         ends = self.model.states(terminal)
         goals = np.broadcast_to(self.model.states(goal)[:, None], ends.shape)
         size = ends.shape[-1]
@@ -62,17 +60,17 @@ class OracleGeodesic:
 
 @dataclass(frozen=True)
 class EncodedCost:
-    """Shows the states behind exact latents to a world model, and scores what it makes of them."""
+    """Scores exact latents by encoding their states with a world model."""
 
     exact: ExactDynamics
     model: WorldModel
     cost: TerminalCost
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
-        """Score terminal states [B, S, D] against goal states [B, D]."""
-        return self.cost(self._seen(terminal), self._seen(goal))
+        """Costs [B, S] of terminal latents [B, S, D] for goals [B, D]."""
+        return self.cost(self._encoded(terminal), self._encoded(goal))
 
-    def _seen(self, latents: Tensor) -> Tensor:
+    def _encoded(self, latents: Tensor) -> Tensor:
         states = self.exact.states(latents.reshape(-1, latents.shape[-1]))
-        seen = self.model.encode(self.exact.task.observe(states))
-        return seen.view(*latents.shape[:-1], seen.shape[-1])
+        encoded = self.model.encode(self.exact.task.observe(states))
+        return encoded.view(*latents.shape[:-1], encoded.shape[-1])
