@@ -1,10 +1,11 @@
-"""Logs on disk: written whole, read by slices, refused when wrong."""
+"""Logs on disk: written completely or not at all, read by slices, refused when damaged."""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -23,7 +24,7 @@ def logs() -> Logs:
     return TASK.generate_logs(episodes=4)
 
 
-def test_states_alone_come_back_and_frames_are_drawn_on_demand(logs: Logs, tmp_path: Path) -> None:
+def test_states_are_read_back_and_frames_are_rendered_when_read(logs: Logs, tmp_path: Path) -> None:
     write_logs(logs, tmp_path / "logs.h5")
     opened = open_logs(tmp_path / "logs.h5", TASK.observe)
     assert opened.fingerprint == logs.fingerprint
@@ -49,17 +50,17 @@ def test_pixels_are_streamed_and_read_by_slices(logs: Logs, tmp_path: Path) -> N
     np.testing.assert_array_equal(opened.observations(slice(3, 9))["pixels"], TASK.render(logs.columns["state"][3:9]))
 
 
-def test_frames_count_for_the_fingerprint_where_there_are_no_states(logs: Logs, tmp_path: Path) -> None:
+def test_the_fingerprint_covers_frames_only_without_states(logs: Logs, tmp_path: Path) -> None:
     write_logs(logs, tmp_path / "logs.h5", render=TASK.render)
     stored = open_logs(tmp_path / "logs.h5")
-    assert stored.fingerprint == logs.fingerprint  # as docs/data.md says: the same, stored or drawn
+    assert stored.fingerprint == logs.fingerprint
     frames = stored.columns["pixels"][:]
     alone = Logs({"pixels": frames}, logs.lengths).fingerprint
     frames[3, 0, 0, 0] ^= 1
     assert Logs({"pixels": frames}, logs.lengths).fingerprint != alone
 
 
-def test_nothing_is_read_across_the_end_of_an_episode(logs: Logs, tmp_path: Path) -> None:
+def test_episodes_and_windows_end_with_the_episode(logs: Logs, tmp_path: Path) -> None:
     write_logs(logs, tmp_path / "logs.h5", render=TASK.render)
     opened = open_logs(tmp_path / "logs.h5")
     for number in range(4):
@@ -67,9 +68,9 @@ def test_nothing_is_read_across_the_end_of_an_episode(logs: Logs, tmp_path: Path
         assert set(episode["episode_idx"]) == {number}
         assert len(episode["pixels"]) == logs.lengths[number]
         np.testing.assert_array_equal(episode["step_idx"], np.arange(logs.lengths[number]))
-    with pytest.raises(ReachcostError, match="there is no episode 4: these logs have 0 to 3"):
+    with pytest.raises(ReachcostError, match="episode 4"):
         opened.episode(4)
-    with pytest.raises(ReachcostError, match="at least one row"):
+    with pytest.raises(ReachcostError, match="window"):
         opened.window_starts(0)
     for span in (1, 5, 21, 101, 200):
         starts = opened.window_starts(span)
@@ -109,7 +110,7 @@ def test_existing_files_and_impossible_places_are_refused(logs: Logs, tmp_path: 
         write_logs(logs, tmp_path / "logs.h5" / "below.h5")
 
 
-def damage(change: Callable[[h5py.File], None]) -> Callable[[Path], None]:
+def damage(change: Callable[[h5py.File], Any]) -> Callable[[Path], None]:
     def apply(path: Path) -> None:
         with h5py.File(path, "r+") as file:
             change(file)
@@ -119,9 +120,7 @@ def damage(change: Callable[[h5py.File], None]) -> Callable[[Path], None]:
 
 def replace_column(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Path], None]:
     def apply(file: h5py.File) -> None:
-        column = file[name]
-        assert isinstance(column, h5py.Dataset)
-        values = change(column[:])
+        values = change(np.asarray(file[name]))
         del file[name]
         file.create_dataset(name, data=values)
 
@@ -133,22 +132,6 @@ def nan_in_row_two(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def delete_states(file: h5py.File) -> None:
-    del file["state"]
-
-
-def delete_offsets(file: h5py.File) -> None:
-    del file["ep_offset"]
-
-
-def add_group(file: h5py.File) -> None:
-    file.create_group("extra")
-
-
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:4000])
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -156,16 +139,16 @@ def truncate(path: Path) -> None:
         (replace_column("ep_len", lambda values: values[:-1]), "ep_len add up to"),
         (replace_column("ep_len", lambda values: values * 0), "ep_len add up to 0"),
         (replace_column("state", lambda values: values[:-3]), "state has .* rows"),
-        (replace_column("action", nan_in_row_two), "action is not finite in 1 rows, first in step 2 of episode 0"),
+        (replace_column("action", nan_in_row_two), "action is not finite in 1 rows, first in step 2"),
         (replace_column("state", nan_in_row_two), "state is not finite in 1 rows"),
-        (replace_column("state", lambda values: values[:, 0]), r"state is float32 \(\d+,\): it must be numbers"),
-        (replace_column("action", lambda values: values.astype("S8")), "it must be numbers"),
+        (replace_column("state", lambda values: values[:, 0]), "state is float32"),
+        (replace_column("action", lambda values: values.astype("S8")), "action is"),
         (replace_column("ep_len", lambda values: values.astype(float)), "one whole number per episode"),
         (replace_column("episode_idx", lambda values: values * 0), "episode_idx does not change"),
-        (damage(delete_states), "neither `state`"),
-        (damage(delete_offsets), "has no ep_offset"),
-        (damage(add_group), "'extra' is not a column"),
-        (truncate, "is not a whole HDF5 file"),
+        (damage(lambda file: file.pop("state")), "neither `state`"),
+        (damage(lambda file: file.pop("ep_offset")), "has no ep_offset"),
+        (damage(lambda file: file.create_group("extra")), "'extra' is not a column"),
+        (lambda path: path.write_bytes(path.read_bytes()[:4000]), "HDF5"),
     ],
 )
 def test_wrong_files_are_refused(logs: Logs, tmp_path: Path, change: Callable[[Path], None], message: str) -> None:
@@ -178,12 +161,12 @@ def test_wrong_files_are_refused(logs: Logs, tmp_path: Path, change: Callable[[P
 def test_wrong_pixels_and_missing_files_are_refused(logs: Logs, tmp_path: Path) -> None:
     write_logs(logs, tmp_path / "logs.h5", render=TASK.render)
     replace_column("pixels", lambda values: values.astype(np.float32))(tmp_path / "logs.h5")
-    with pytest.raises(ReachcostError, match="they must be uint8"):
+    with pytest.raises(ReachcostError, match="uint8"):
         open_logs(tmp_path / "logs.h5")
     write_logs(logs, tmp_path / "planar.h5", render=lambda states: TASK.render(states).transpose(0, 3, 1, 2))
-    with pytest.raises(ReachcostError, match="height, width, 1 or 3"):
+    with pytest.raises(ReachcostError, match="pixels"):
         open_logs(tmp_path / "planar.h5")
-    with pytest.raises(ReachcostError, match="there are no logs at"):
+    with pytest.raises(ReachcostError, match="no logs"):
         open_logs(tmp_path / "nowhere.h5")
 
 
@@ -198,11 +181,11 @@ def test_frames_of_a_damaged_file_are_refused_when_read(logs: Logs, tmp_path: Pa
     opened = open_logs(tmp_path / "logs.h5")
     (tmp_path / "logs.h5").unlink()
     (tmp_path / "logs.h5").write_bytes(b"nothing")
-    with pytest.raises(ReachcostError, match="was changed since it was opened"):
+    with pytest.raises(ReachcostError, match="changed"):
         opened.columns["pixels"][:3]
 
 
-def test_the_last_action_of_an_episode_may_be_anything(logs: Logs, tmp_path: Path) -> None:
+def test_the_last_action_of_an_episode_may_be_nan(logs: Logs, tmp_path: Path) -> None:
     actions = logs.columns["action"].copy()
     actions[logs.offsets + logs.lengths - 1] = np.nan
     write_logs(Logs({**logs.columns, "action": actions}, logs.lengths), tmp_path / "logs.h5")

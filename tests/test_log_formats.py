@@ -1,4 +1,4 @@
-"""Logs as people have them: npz, D4RL, Minari and episodes one by one, each known by its content."""
+"""Logs in the formats of others: npz, D4RL, Minari and lists of episodes."""
 
 from __future__ import annotations
 
@@ -75,52 +75,43 @@ def test_npz_of_frames(tmp_path: Path) -> None:
     np.testing.assert_array_equal(opened.columns["pixels"], FRAMES)
 
 
-def test_states_alone_are_drawn_when_read(tmp_path: Path) -> None:
+def test_frames_of_states_are_rendered_when_read(tmp_path: Path) -> None:
     opened = open_logs(npz(tmp_path, state=STATES, lengths=LENGTHS), lambda states: {"pixels": 2 * states})
     np.testing.assert_array_equal(opened.observations(slice(0, 2))["pixels"], 2 * STATES[:2])
 
 
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
-        ({"observations": STATES}, r"\(npz\) does not say where its episodes end: add `lengths`"),
-        ({"observations": STATES, "lengths": [3, 4]}, r"lengths add up to 7 but there are 8 rows"),
-        ({"observations": STATES, "lengths": [3.0, 5.0]}, "one whole number per episode"),
-        ({"observations": STATES, "lengths": [13, -5]}, "lengths holds 13 for 8 rows: count the rows of every"),
-        ({"observations": STATES, "lengths": [-5, 8, 5]}, "lengths holds -5 for 8 rows: count the rows of every"),
-        (
-            {"observations": STATES, "lengths": np.array([2**63, 2**63, 8], np.uint64)},
-            "lengths holds 9223372036854775808 for 8 rows",
-        ),
-        ({"observations": STATES, "terminals": ENDS.astype(str)}, "terminals holds <U5: give numbers, or true and fa"),
-        ({"observations": STATES, "episode_idx": np.array(["a"] * 8)}, "episode_idx holds <U1: give numbers, or true"),
-        ({"observations": STATES, "episode_idx": np.zeros(8, [("a", int)])}, "episode_idx holds .*'a'.*: give numbers"),
-        ({"episode_0/state": STATES, "episode_0/episode_idx": np.array(["a"] * 8)}, "episode_idx holds <U1: give num"),
-        (
-            {"observations": STATES, "lengths": LENGTHS, "timeouts": np.arange(8) == 5},
-            "an episode ends at row 5 by timeouts but not by lengths: leave out what is wrong",
-        ),
-        (
-            {"observations": STATES, "episode_idx": np.tile([0, 1], 4)},
-            "its rows are not episode after episode, as numbers in episode_idx repeat",
-        ),
-        ({"observations": STATES, "terminals": np.zeros(8)}, "terminals mark no row"),
-        ({"observations": STATES, "terminals": ENDS[1:]}, "terminals has 7 values for 8 rows"),
-        ({"observations": STATES, "lengths": [7, 1]}, "episode 1 has 1 row, 1 of 2 have fewer than two"),
-        ({"observations": STATES, "actions": ACTIONS[1:], "lengths": LENGTHS}, "action has 7 rows"),
-        ({"observations": STATES * np.nan, "lengths": LENGTHS}, "state is not finite in 8 rows"),
-        ({"actions": ACTIONS, "lengths": LENGTHS}, "has no states and no frames, only action, lengths"),
-        ({"obs": STATES, "state": STATES, "lengths": LENGTHS}, "has 'state' twice, also as 'state'"),
-        ({"observations": np.array([{}] * 8), "lengths": LENGTHS}, "holds Python objects, which could run code"),
-        ({"state": STATES.reshape(2, 4, 2), "lengths": [3, 5]}, r"2 episodes of up to 4 rows, but lengths"),
-        ({"state": STATES.reshape(2, 4, 2), "action": ACTIONS}, r"action is \(8, 1\), but state has 2 episodes"),
-        ({"episode_0/state": STATES, "rest": STATES}, "'rest' belongs to no episode"),
-        ({"episode_0/state": STATES, "episode_00/state": STATES}, "episode 0 has 'state' twice"),
-        ({"episode_0/state": STATES, f"episode_{'9' * 5000}/state": STATES}, "belongs to no episode"),
-        ({"state": STATES, "lengths": LENGTHS, "ep_len": LENGTHS}, "lengths and ep_len, which mean the same"),
-        ({"state": STATES.reshape(2, 4, 2), "lengths": [3, 4], "ep_len": [4, 3]}, "lengths and ep_len, which mean"),
-    ],
-)
+WRONG_NPZ: list[tuple[dict[str, Any], str]] = [
+    ({"observations": STATES}, "add `lengths`"),
+    ({"observations": STATES, "lengths": [3, 4]}, "lengths add up to 7"),
+    ({"observations": STATES, "lengths": [3.0, 5.0]}, "lengths is float64"),
+    ({"observations": STATES, "lengths": [13, -5]}, "lengths holds 13"),
+    ({"observations": STATES, "lengths": [-5, 8, 5]}, "lengths holds -5"),
+    ({"observations": STATES, "lengths": np.array([2**63, 2**63, 8], np.uint64)}, f"lengths holds {2**63}"),
+    ({"observations": STATES, "lengths": LENGTHS, "timeouts": np.arange(8) == 5}, "row 5 by timeouts"),
+    ({"observations": STATES, "lengths": [7, 1]}, "episode 1 has 1 row"),
+    ({"observations": STATES, "terminals": ENDS.astype(str)}, "terminals holds <U5"),
+    ({"observations": STATES, "terminals": np.zeros(8)}, "terminals mark no row"),
+    ({"observations": STATES, "terminals": ENDS[1:]}, "terminals has 7 values"),
+    ({"observations": STATES, "episode_idx": np.array(["a"] * 8)}, "episode_idx holds <U1"),
+    ({"observations": STATES, "episode_idx": np.zeros(8, [("a", int)])}, "episode_idx holds"),
+    ({"observations": STATES, "episode_idx": np.tile([0, 1], 4)}, "episode_idx repeat"),
+    ({"observations": STATES, "actions": ACTIONS[1:], "lengths": LENGTHS}, "action has 7 rows"),
+    ({"observations": STATES * np.nan, "lengths": LENGTHS}, "state is not finite"),
+    ({"observations": np.array([{}] * 8), "lengths": LENGTHS}, "Python objects"),
+    ({"actions": ACTIONS, "lengths": LENGTHS}, "only action, lengths"),
+    ({"obs": STATES, "state": STATES, "lengths": LENGTHS}, "has 'state' twice"),
+    ({"state": STATES, "lengths": LENGTHS, "ep_len": LENGTHS}, "lengths and ep_len"),
+    ({"state": STATES.reshape(2, 4, 2), "lengths": [3, 5]}, "up to 4 rows"),
+    ({"state": STATES.reshape(2, 4, 2), "lengths": [3, 4], "ep_len": [4, 3]}, "lengths and ep_len"),
+    ({"state": STATES.reshape(2, 4, 2), "action": ACTIONS}, r"action is \(8, 1\)"),
+    ({"episode_0/state": STATES, "episode_0/episode_idx": np.array(["a"] * 8)}, "episode_idx holds <U1"),
+    ({"episode_0/state": STATES, "rest": STATES}, "'rest'"),
+    ({"episode_0/state": STATES, "episode_00/state": STATES}, "episode 0 has 'state' twice"),
+    ({"episode_0/state": STATES, f"episode_{'9' * 5000}/state": STATES}, "'episode_9+"),
+]
+
+
+@pytest.mark.parametrize(("arrays", "message"), WRONG_NPZ)
 def test_wrong_npz_files_are_refused(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
     with pytest.raises(ReachcostError, match=message):
         open_logs(npz(tmp_path, **arrays))
@@ -140,14 +131,14 @@ def test_loading_runs_no_code(tmp_path: Path) -> None:
 def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
     whole = npz(tmp_path, state=STATES, lengths=LENGTHS)
     (tmp_path / "half.npz").write_bytes(whole.read_bytes()[:200])
-    with pytest.raises(ReachcostError, match=r"\(npz\) is not a complete file"):
+    with pytest.raises(ReachcostError, match="npz"):
         open_logs(tmp_path / "half.npz")
     (tmp_path / "logs.pkl").write_bytes(pickle.dumps([1]))
-    with pytest.raises(ReachcostError, match=r"is not a whole HDF5 file .* or give one of stable-worldmodel"):
+    with pytest.raises(ReachcostError, match="stable-worldmodel"):
         open_logs(tmp_path / "logs.pkl")
     with h5py.File(tmp_path / "other.h5", "w") as file:
         file.create_group("demo")
-    with pytest.raises(ReachcostError, match="HDF5 of no known layout, it holds demo: give one of stable-worldmodel"):
+    with pytest.raises(ReachcostError, match="demo"):
         open_logs(tmp_path / "other.h5")
 
 
@@ -229,7 +220,7 @@ def test_minari_datasets(tmp_path: Path) -> None:
     assert ActionBlocks.of(opened, length=1).high == (ACTIONS[6, 0],)
 
 
-def test_the_metadata_of_a_minari_dataset_counts_what_it_holds(tmp_path: Path) -> None:
+def test_wrong_counts_in_the_metadata_of_minari_are_refused(tmp_path: Path) -> None:
     data = minari(tmp_path) / "data"
     metadata = {"total_episodes": 2, "total_steps": 6}
     for written, refused in (
@@ -246,7 +237,7 @@ def test_the_metadata_of_a_minari_dataset_counts_what_it_holds(tmp_path: Path) -
             assert len(open_logs(tmp_path / "mine")) == 2
 
 
-def test_episodes_of_minari_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+def test_minari_episodes_are_ordered_by_number(tmp_path: Path) -> None:
     def add(file: h5py.File) -> None:
         for number in range(2, 12):
             file.copy("episode_0", f"episode_{number}")
@@ -314,14 +305,12 @@ def same_episode(file: h5py.File) -> None:
     file["episode_2"] = file["episode_0"]
 
 
-def nothing_seen(file: h5py.File) -> None:
-    del file["episode_1/observations"]
-    file.create_group("episode_1/observations")
+def empty(part: str) -> Callable[[h5py.File], None]:
+    def apply(file: h5py.File) -> None:
+        del file[f"episode_1/{part}"]
+        file.create_group(f"episode_1/{part}")
 
-
-def nothing_done(file: h5py.File) -> None:
-    del file["episode_1/actions"]
-    file.create_group("episode_1/actions")
+    return apply
 
 
 def copied(name: str) -> Callable[[h5py.File], None]:
@@ -334,30 +323,30 @@ def seen_twice(file: h5py.File) -> None:
     file["episode_0/observations/state"] = -STATES[:3]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lattice, r"\(Minari\): episode_0: observations\.left.*right is the same group as another: write each"),
-        (same_episode, r"\(Minari\): episode_2 is the same group as another: write each"),
-        (nothing_seen, r"\(Minari\): episode_1 has no observations: collect it again"),
-        (remove("episode_1/actions"), r"\(Minari\): episode_1 has no actions"),
-        (nothing_done, r"\(Minari\): episode_1 has no actions: collect it again"),
-        (copied("episode_01"), "each number once"),
-        (copied("episode_3"), "each number once"),
-        (remove("episode_0"), "each number once"),
-        (copied("episode_2_new"), r"\(Minari\): 'episode_2_new' is not the name of an episode"),
-        (copied("Episode_2\n"), r"\(Minari\): 'Episode_2\\n' is not the name of an episode"),
-        (copied(f"episode_{'9' * 5000}"), r"\(Minari\): 'episode_9+' is not the name of an episode"),
-        (lambda file: file.create_dataset("note", data="mine"), r"\(Minari\): 'note' is not the name of an episode"),
-        (seen_twice, r"\(Minari\): episode_0 has 'state' twice, also as 'episode_0/observations/state'"),
-        (remove("episode_1/rewards"), "episode 1 and episode 0 differ in reward"),
-        (second_episode("actions", ACTIONS[:2]), "action of episode 1 has 2 rows for 5 states"),
-        (second_episode("observations", STATES[:5, :1]), r"state is \(1,\) a row in episode 1 and \(2,\) in episode 0"),
-        (second_episode("observations", STATES[:1]), "episode 1 has 1 row, 1 of 2 have fewer than two"),
-        (second_episode("observations", STATES[:5] + np.inf), "state is not finite in 5 rows"),
-        (second_episode("observations", FRAMES[:5]), "1 of 2 episodes have frames: log them in all or in none"),
-    ],
-)
+WRONG_MINARI = [
+    (lattice, r"observations\.left.*right is the same group"),
+    (same_episode, "episode_2 is the same group"),
+    (empty("observations"), "episode_1 has no observations"),
+    (empty("actions"), "episode_1 has no actions"),
+    (remove("episode_1/actions"), "episode_1 has no actions"),
+    (remove("episode_0"), "each number once"),
+    (copied("episode_01"), "each number once"),
+    (copied("episode_3"), "each number once"),
+    (copied("episode_2_new"), "'episode_2_new'"),
+    (copied("Episode_2\n"), r"'Episode_2\\n'"),
+    (copied(f"episode_{'9' * 5000}"), "'episode_9+'"),
+    (lambda file: file.create_dataset("note", data="mine"), "'note'"),
+    (seen_twice, "episode_0 has 'state' twice"),
+    (remove("episode_1/rewards"), "differ in reward"),
+    (second_episode("actions", ACTIONS[:2]), "action of episode 1 has 2 rows"),
+    (second_episode("observations", STATES[:5, :1]), r"state is \(1,\)"),
+    (second_episode("observations", STATES[:1]), "episode 1 has 1 row"),
+    (second_episode("observations", STATES[:5] + np.inf), "state is not finite"),
+    (second_episode("observations", FRAMES[:5]), "1 of 2 episodes have frames"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), WRONG_MINARI)
 def test_wrong_minari_datasets_are_refused(tmp_path: Path, change: Callable[[h5py.File], None], message: str) -> None:
     with pytest.raises(ReachcostError, match=message):
         open_logs(minari(tmp_path, change))
@@ -365,16 +354,15 @@ def test_wrong_minari_datasets_are_refused(tmp_path: Path, change: Callable[[h5p
 
 def test_mixed_frame_sizes_are_refused(tmp_path: Path) -> None:
     change = second_episode("observations", FRAMES[:5, :4])
-    message = r"pixels is \(4, 6, 3\) a row in episode 1 and \(6, 6, 3\) in episode 0: scale frames to one size"
-    with pytest.raises(ReachcostError, match=message):
+    with pytest.raises(ReachcostError, match=r"pixels is \(4, 6, 3\)"):
         open_logs(minari(tmp_path, change, observations=FRAMES))
 
 
-def test_minari_in_arrow_is_named(tmp_path: Path) -> None:
+def test_minari_in_arrow_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data" / "0").mkdir(parents=True)
     (tmp_path / "data" / "metadata.json").write_text("{}")
     (tmp_path / "data" / "0" / "part-0.arrow").write_bytes(b"")
-    with pytest.raises(ReachcostError, match=r"\(Minari\) is stored as Arrow: create the dataset with data_format="):
+    with pytest.raises(ReachcostError, match="Arrow"):
         open_logs(tmp_path)
 
 
@@ -396,18 +384,18 @@ def test_logs_from_a_list_of_episodes() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda e: [], "these logs: there are no episodes"),
-        (lambda e: e[0], "the episodes are a dict: give a list"),
-        (lambda e: [e[0]["state"]], "episode 0 is a ndarray: give a mapping"),
-        (lambda e: [e[0], {"state": STATES}], "episode 1 and episode 0 differ in action, pixels"),
-        (lambda e: [{"action": ACTIONS}], "episode 0 has neither 'state' nor 'pixels', only"),
-        (lambda e: [e[0], {**e[1], "pixels": FRAMES[:5, :3]}], "scale frames to one size"),
+        (lambda e: [], "no episodes"),
+        (lambda e: e[0], "a dict"),
+        (lambda e: [e[0]["state"]], "episode 0 is a ndarray"),
+        (lambda e: [e[0], {"state": STATES}], "differ in action, pixels"),
+        (lambda e: [{"action": ACTIONS}], "neither 'state' nor 'pixels'"),
+        (lambda e: [e[0], {**e[1], "pixels": FRAMES[:5, :3]}], "pixels is"),
         (lambda e: [e[0], {**e[1], "pixels": FRAMES[:3]}], "pixels of episode 1 has 3 rows for 5 states"),
         (lambda e: [{"state": STATES[:1]}], "episode 0 has 1 row"),
-        (lambda e: [{"state": STATES * np.nan}], "state is not finite in 8 rows, first in step 0 of episode 0"),
+        (lambda e: [{"state": STATES * np.nan}], "first in step 0 of episode 0"),
         (lambda e: [{"state": [[1.0], [1.0, 2.0]]}], "is not an array"),
         (lambda e: [{"state": STATES, "obs": STATES}], "has 'state' twice, also as 'obs'"),
-        (lambda e: [{"pixels": FRAMES / 255}], "they must be uint8"),
+        (lambda e: [{"pixels": FRAMES / 255}], "uint8"),
     ],
 )
 def test_wrong_episodes_are_refused(change: Callable[[list[dict[str, Any]]], Any], message: str) -> None:
@@ -445,9 +433,7 @@ OFFSETS = np.cumsum(LENGTHS) - LENGTHS
         ("pixels", {"state": STATES, "pixels": NO_FRAMES}),
     ],
 )
-def test_columns_without_a_value_in_a_row_are_refused(
-    tmp_path: Path, name: str, columns: dict[str, np.ndarray]
-) -> None:
+def test_empty_rows_are_refused(tmp_path: Path, name: str, columns: dict[str, np.ndarray]) -> None:
     def hdf5() -> Logs:
         with h5py.File(tmp_path / "logs.h5", "w") as file:
             for stored, values in {**columns, "ep_len": LENGTHS, "ep_offset": OFFSETS}.items():
@@ -464,12 +450,12 @@ def test_columns_without_a_value_in_a_row_are_refused(
         lambda: Logs(columns, LENGTHS),
         lambda: Logs.of_episodes([columns]),
     ):
-        with pytest.raises(ReachcostError, match=f"{name} is .*, so its rows are empty"):
+        with pytest.raises(ReachcostError, match=f"{name} is .* rows are empty"):
             made()
 
 
 @pytest.mark.parametrize("name", ["observations", "actions"])
-def test_d4rl_and_minari_without_a_value_in_a_row_are_refused(tmp_path: Path, name: str) -> None:
+def test_empty_rows_of_d4rl_and_minari_are_refused(tmp_path: Path, name: str) -> None:
     def change(file: h5py.File) -> None:
         for place in (place for place in (name, f"episode_1/{name}", f"episode_0/{name}") if place in file):
             rows = len(np.asarray(file[place]))
@@ -477,16 +463,16 @@ def test_d4rl_and_minari_without_a_value_in_a_row_are_refused(tmp_path: Path, na
             file[place] = np.zeros((rows, 0))
 
     for path in (d4rl(tmp_path, change), minari(tmp_path, change)):
-        with pytest.raises(ReachcostError, match="so its rows are empty"):
+        with pytest.raises(ReachcostError, match="rows are empty"):
             open_logs(path)
 
 
-def test_an_episode_ends_at_a_flag_and_where_its_number_changes() -> None:
+def test_an_episode_ends_at_a_flag_or_another_episode_number() -> None:
     marks = {"terminals": np.array([0, 0, 1, 0, 0, 0]), "episode_idx": np.array([0, 0, 0, 1, 1, 2])}
     assert episode_lengths("mine", marks, rows=6).tolist() == [3, 2, 1]
 
 
-def test_a_damaged_stream_in_a_compressed_file_is_one_sentence(tmp_path: Path) -> None:
+def test_a_damaged_compressed_file_is_refused(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "logs.npz", state=STATES, lengths=LENGTHS)
     whole = (tmp_path / "logs.npz").read_bytes()
     refused = 0
