@@ -1,4 +1,4 @@
-"""HDF5 from strangers and on bad disks: refused or read right, in this file alone; no crash, no lost interrupt."""
+"""Hostile HDF5 files and bad disks: refused or read correctly; no crash, no lost interrupt."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def claim_much(file: h5py.File, _: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (link_elsewhere, "state is a link to somewhere else"),
-        (link_within, "elsewhere is a link to somewhere else"),
-        (store_elsewhere, "state lies in other files"),
-        (compose_elsewhere, "state lies in other files"),
-        (claim_much, r"pixels is uint8 \(10000000000000, 8, 8, 3\), which a file of this size cannot hold"),
+        (link_elsewhere, "state is a link"),
+        (link_within, "elsewhere is a link"),
+        (store_elsewhere, "state"),
+        (compose_elsewhere, "state"),
+        (claim_much, r"pixels is uint8 \(10000000000000, 8, 8, 3\)"),
     ],
 )
-def test_a_file_is_read_alone_and_not_believed(
+def test_links_and_absurd_shapes_are_refused(
     logs: Logs, tmp_path: Path, change: Callable[[h5py.File, Path], None], message: str
 ) -> None:
     write_logs(logs, tmp_path / "other.h5")
@@ -95,7 +95,7 @@ def test_a_file_is_read_alone_and_not_believed(
 
 
 @pytest.mark.parametrize("text", [False, True])
-def test_a_shape_without_rows_behind_it_is_refused_before_memory_is_taken(
+def test_a_shape_without_stored_rows_is_refused_before_memory_is_allocated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bool
 ) -> None:
     rows = 2**20
@@ -105,7 +105,7 @@ def test_a_shape_without_rows_behind_it_is_refused_before_memory_is_taken(
             file.create_dataset("note", (rows,), h5py.string_dtype(), chunks=(1000,))[0] = "long" * 10
         file["ep_len"], file["ep_offset"] = np.array([rows]), np.array([0])
     monkeypatch.setattr(machine, "available_memory", lambda: 2**26)
-    with pytest.raises(ReachcostError, match=r": \w+ needs 0\.[12] GB of memory, more than there is: cut it"):
+    with pytest.raises(ReachcostError, match=r"0\.[12] GB"):
         open_logs(tmp_path / "logs.h5")
 
 
@@ -119,26 +119,26 @@ def test_a_damaged_heap_is_one_sentence(logs: Logs, tmp_path: Path) -> None:
         open_logs(path)
 
 
-def test_heaps_within_heaps_are_refused_at_once(tmp_path: Path) -> None:
+def test_nested_heaps_are_refused_at_once(tmp_path: Path) -> None:
     heap = b"GCOL\x01\0\0\0" + struct.pack("<Q", 2**40)
     holds_one = struct.pack("<HHIQ", 1, 1, 0, len(heap)) + heap
     (tmp_path / "heaps").write_bytes(heap + 20_000 * holds_one)
     begun = time.monotonic()
-    with pytest.raises(ReachcostError, match=r"heaps: its heap at byte \d+ is damaged: copy or generate"):
+    with pytest.raises(ReachcostError, match="heap at byte"):
         require_heaps_that_end(tmp_path / "heaps", sizes=8)
-    assert time.monotonic() - begun < 10  # walked one by one, minutes
+    assert time.monotonic() - begun < 10  # one by one, they would take minutes
 
 
 @pytest.mark.parametrize("frames", [False, True])
-def test_every_flipped_bit_of_our_own_logs_is_noticed_or_harmless(logs: Logs, tmp_path: Path, frames: bool) -> None:
+def test_flipped_bits_in_own_logs_are_noticed_or_harmless(logs: Logs, tmp_path: Path, frames: bool) -> None:
     few = logs.keep(np.arange(12))
     named = Logs({**few.columns, "note": np.array(["text", "Wände"] * 6)}, few.lengths)
     path = tmp_path / "logs.h5"
     write_logs(named, path, render=TASK.render if frames else None)
-    whole, sound = {name: column[:] for name, column in open_logs(path).columns.items()}, path.read_bytes()
+    values, intact = {name: column[:] for name, column in open_logs(path).columns.items()}, path.read_bytes()
     noticed = 0
-    for place in range(0, len(sound), len(sound) // 70):
-        data = bytearray(sound)
+    for place in range(0, len(intact), len(intact) // 70):
+        data = bytearray(intact)
         data[place] ^= 16
         path.write_bytes(data)
         try:
@@ -146,24 +146,24 @@ def test_every_flipped_bit_of_our_own_logs_is_noticed_or_harmless(logs: Logs, tm
         except ReachcostError:
             noticed += 1
             continue
-        assert found.keys() == whole.keys(), place
-        assert all(np.array_equal(found[name], whole[name]) for name in whole), place
+        assert found.keys() == values.keys(), place
+        assert all(np.array_equal(found[name], values[name]) for name in values), place
     assert noticed > 15
 
 
-def test_columns_that_were_changed_on_purpose_say_so_or_lose_their_checksum(logs: Logs, tmp_path: Path) -> None:
+def test_a_changed_column_is_refused_unless_its_checksum_is_removed(logs: Logs, tmp_path: Path) -> None:
     write_logs(logs, tmp_path / "logs.h5")
     with h5py.File(tmp_path / "logs.h5", "r+") as file:
         state: Any = file["state"]
         state[0] = 7
-    with pytest.raises(ReachcostError, match="state is not what was written, by its checksum"):
+    with pytest.raises(ReachcostError, match="checksum"):
         open_logs(tmp_path / "logs.h5")
     with h5py.File(tmp_path / "logs.h5", "r+") as file:
         del file["state"].attrs["sha256"]
     assert open_logs(tmp_path / "logs.h5").columns["state"][0].tolist() == [7, 7]
 
 
-def test_rows_that_others_add_are_read_too(logs: Logs, tmp_path: Path) -> None:
+def test_added_rows_are_read(logs: Logs, tmp_path: Path) -> None:
     write_logs(logs, tmp_path / "logs.h5")
     with h5py.File(tmp_path / "logs.h5", "r+") as file:
         columns: dict[str, Any] = {**file}
@@ -174,13 +174,13 @@ def test_rows_that_others_add_are_read_too(logs: Logs, tmp_path: Path) -> None:
     assert open_logs(tmp_path / "logs.h5").rows == logs.rows + 2
 
 
-def test_the_same_logs_are_the_same_bytes(logs: Logs, tmp_path: Path) -> None:
+def test_equal_logs_give_equal_files(logs: Logs, tmp_path: Path) -> None:
     for name in ("one.h5", "two.h5"):
         write_logs(logs, tmp_path / name, render=TASK.render)
     assert (tmp_path / "one.h5").read_bytes() == (tmp_path / "two.h5").read_bytes()
 
 
-def test_a_disk_that_is_full_is_one_sentence_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_full_disk_gives_one_sentence_and_leaves_no_file(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "reachcost", *("logs", "generate", "tworoom", "--episodes", "100")]
     ended = subprocess.run(
         [*command, "--pixels", "64", "--out", "logs.h5"],
@@ -191,21 +191,19 @@ def test_a_disk_that_is_full_is_one_sentence_and_nothing_is_left(tmp_path: Path)
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20)),
     )
     assert ended.returncode == 1
-    assert ended.stderr == (
-        "reachcost: cannot write logs.h5 (File too large): make room there, or choose another place\n"
-    )
+    assert ended.stderr.startswith("reachcost: cannot write logs.h5 (File too large): ")
     assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize("reads", [False, True])
-def test_an_interrupt_is_never_lost_in_a_file(logs: Logs, tmp_path: Path, reads: bool) -> None:
+def test_interrupts_during_reading_and_writing_are_not_lost(logs: Logs, tmp_path: Path, reads: bool) -> None:
     many = TASK.generate_logs(episodes=150)
     write_logs(many, tmp_path / "logs.h5", render=TASK.render)
     stored = open_logs(tmp_path / "logs.h5").columns["pixels"]
 
     def work() -> None:
-        patience = time.monotonic() + 60  # longer than any interrupt takes, however fast or busy the machine is
-        while time.monotonic() < patience:
+        deadline = time.monotonic() + 60  # longer than any interrupt takes
+        while time.monotonic() < deadline:
             if reads:
                 stored[np.arange(0, many.rows)]
             else:
@@ -219,7 +217,7 @@ def test_an_interrupt_is_never_lost_in_a_file(logs: Logs, tmp_path: Path, reads:
     assert not [*tmp_path.glob(".*")]
 
 
-def test_interrupts_wait_for_the_end_of_a_block_and_mean_what_they_did() -> None:
+def test_interrupts_are_deferred_to_the_end_of_a_block() -> None:
     done, before = [], signal.getsignal(signal.SIGINT)
 
     def work() -> None:

@@ -16,12 +16,12 @@ from reachcost.tasks.tworoom.evaluation_sets import FROZEN
 
 WRONG = {
     "no value": (b"{", "Expecting"),
-    "NaN": (b"[NaN]", "NaN is no number"),
-    "infinity": (b"[-Infinity]", "-Infinity is no number"),
-    "too large a number": (b"[1e400]", "1e400 is no number"),
-    "too many digits": (b"[" + b"9" * 30 + b"]", "is no number"),
-    "digits without end": (b"[" + b"9" * 100_000 + b"]", "is no number"),
-    "one name twice": (b'{"a": 1, "a": 2}', "'a' is there twice"),
+    "NaN": (b"[NaN]", "NaN is not a number"),
+    "infinity": (b"[-Infinity]", "-Infinity is not a number"),
+    "too large a number": (b"[1e400]", "1e400 is not a number"),
+    "too many digits": (b"[" + b"9" * 30 + b"]", "is not a number"),
+    "digits without end": (b"[" + b"9" * 100_000 + b"]", "is not a number"),
+    "one name twice": (b'{"a": 1, "a": 2}', "'a' occurs twice"),
     "depth that is walked": (b"[" * 70 + b"]" * 70, "nested too deeply"),
     "depth without end": (b"[" * 100_000, "nested too deeply"),
     "half a character": (rb'["\ud800"]', "surrogates not allowed"),

@@ -1,4 +1,4 @@
-"""Work in pieces: every core helps, and no bit depends on how many there are."""
+"""Work in pieces uses every core, and no bit depends on their number."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def two_threads() -> Iterator[None]:
 
 
 @given(st.integers(1, 5000))
-def test_a_pool_is_cut_into_pieces_of_one_size_that_waste_little(count: int) -> None:
+def test_pieces_have_one_size_with_little_padding(count: int) -> None:
     size = piece_size(count)
     assert 1 <= size <= LARGEST
-    assert -count % size < -(-count // size)  # less than a candidate a piece is filled up
+    assert -count % size < -(-count // size)  # padding: less than one candidate per piece
 
 
-def test_results_come_in_order_from_several_threads(two_threads: None) -> None:
+def test_results_of_several_threads_are_in_order(two_threads: None) -> None:
     seen: set[int] = set()
 
     def work(number: int) -> int:
@@ -48,14 +48,14 @@ def test_results_come_in_order_from_several_threads(two_threads: None) -> None:
     assert torch.get_num_threads() == 2
 
 
-def test_what_fails_in_a_piece_fails_the_whole(two_threads: None) -> None:
+def test_an_exception_in_a_piece_is_raised(two_threads: None) -> None:
     with pytest.raises(ZeroDivisionError):
         parallel_map(lambda number: 1 // number, [1, 0, 1])
     assert parallel_map(lambda number: number, []) == []
     assert torch.get_num_threads() == 2
 
 
-def test_nothing_works_on_after_a_failure(two_threads: None) -> None:
+def test_other_pieces_stop_after_a_failure(two_threads: None) -> None:
     done: list[int] = []
 
     def work(number: int) -> None:
@@ -71,7 +71,7 @@ def test_nothing_works_on_after_a_failure(two_threads: None) -> None:
     assert len(done) == ended < 20
 
 
-def test_every_thread_has_the_modes_of_the_one_that_asks(two_threads: None) -> None:
+def test_threads_have_the_modes_of_their_caller(two_threads: None) -> None:
     def modes(_: int) -> tuple[bool, bool]:
         return torch.is_autocast_enabled("cpu"), torch.ones(2).is_inference()
 
@@ -80,18 +80,18 @@ def test_every_thread_has_the_modes_of_the_one_that_asks(two_threads: None) -> N
     assert parallel_map(modes, range(4)) == [(False, False)] * 4
 
 
-def test_threads_that_are_born_later_have_as_many_of_torch(two_threads: None) -> None:
+def test_later_threads_have_the_same_number_of_torch_threads(two_threads: None) -> None:
     with reserve_threads():
         parallel_map(lambda number: number, range(4))
     parallel_map(lambda number: number, range(4))
     found: list[int] = []
-    born = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
-    born.start()
-    born.join()
+    thread = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
     assert found == [2]
 
 
-def test_a_model_of_ones_own_is_given_every_thread(two_threads: None) -> None:
+def test_custom_models_use_every_thread(two_threads: None) -> None:
     class Own:
         latent_dim, action_dim = 2, 2
         threads: ClassVar[list[int]] = []
@@ -110,7 +110,7 @@ def test_a_model_of_ones_own_is_given_every_thread(two_threads: None) -> None:
     assert torch.get_num_threads() == 2
 
 
-def test_all_threads_are_left_to_the_pieces_and_given_back(two_threads: None) -> None:
+def test_reserved_threads_are_restored(two_threads: None) -> None:
     def share() -> int:
         return len(set(parallel_map(lambda _: threading.get_ident(), range(8))))
 

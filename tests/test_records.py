@@ -262,7 +262,7 @@ def write_late(path: Path) -> None:
 
 
 def test_two_writers_of_one_directory_never_mix(tmp_path: Path) -> None:
-    with pytest.raises(ReachcostError, match="made by someone else meanwhile"):
+    with pytest.raises(ReachcostError, match="made by another process"):
         write_late(tmp_path / "head")
     assert [path.name for path in tmp_path.rglob("*")] == ["head", "early"]
 

@@ -1,7 +1,7 @@
-"""Large arrays: read in chunks, so that temporaries stay small, and fingerprints of their content.
+"""Large arrays: reading in chunks, so that temporaries stay small, and fingerprints of their content.
 
-Touched pages of a memory map count as memory of the process until the kernel needs them elsewhere, and a few random
-rows touch them all. `read_chunks` and `row_reader` read the file instead, unless the map was written to.
+Pages of a memory map that were read count as memory of the process, and a few random rows touch them all.
+`read_chunks` and `row_reader` therefore read the file instead, unless the map was written to.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CHUNK_BYTES = 2**22
-"""Bytes of an array that are worked on together."""
+"""Bytes of an array that are processed together."""
 SMALL = 128 * CHUNK_BYTES
-"""Bytes of a memory map that may as well come to lie in memory: random rows of it are read faster."""
+"""Bytes up to which a memory map may be loaded into memory, where random rows are read faster."""
 PAGES = Path("/proc/self/pagemap")
-"""What Linux says of each page of this process, eight bytes each."""
+"""State of each page of this process on Linux, eight bytes each."""
 
 _opened = WeakKeyDictionary[mmap.mmap, tuple[int, int]]()
-"""Address of each map and the descriptor of its file."""
+"""Address of each map, and the descriptor of its file."""
 
 
 def open_memory_map(path: Path) -> np.memmap:
-    """The array of an `.npy` file as a memory map; what is written into it stays in memory."""
+    """The array of an `.npy` file as a memory map; writing to it changes memory, not the file."""
     array = np.lib.format.open_memmap(path, mode="c")
     if isinstance(array.base, mmap.mmap) and os.access(PAGES, os.R_OK):
         file = os.open(path, os.O_RDONLY)
@@ -44,7 +44,7 @@ def open_memory_map(path: Path) -> np.memmap:
 
 
 def read_chunks(array: np.ndarray) -> Iterator[np.ndarray]:
-    """An array [R, ...] as consecutive rows, about CHUNK_BYTES bytes at a time; to be read, not to be written.
+    """Consecutive rows of an array [R, ...], about CHUNK_BYTES at a time, for reading.
 
     >>> [len(piece) for piece in read_chunks(np.zeros((5, CHUNK_BYTES // 4), np.int16))]
     [2, 2, 1]
@@ -59,7 +59,7 @@ def read_chunks(array: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def row_reader(array: Tensor) -> Callable[[Tensor], Tensor]:
-    """What reads rows [N] of an array [R, ...] as it is now -> [N, ...].
+    """Function that reads rows [N] of an array [R, ...] -> [N, ...].
 
     >>> import torch
     >>> row_reader(torch.arange(10)[:, None])(torch.tensor([7, 2])).tolist()
@@ -88,12 +88,12 @@ def _bytes(array: np.ndarray) -> memoryview:
 
 def _fill(room: memoryview, file: int, begin: int) -> None:
     if os.preadv(file, [room], begin) < len(room):
-        raise ReachcostError("a file was cut while it was read: leave the directory of REACHCOST_CACHE to reachcost")
+        raise ReachcostError("a file was truncated while it was read: do not change files in REACHCOST_CACHE")
 
 
 def _in_file(array: np.ndarray) -> tuple[int, int] | None:
-    """The descriptor of the file that holds an array as it is, and at which byte; None if none does."""
-    if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:  # columns on disk are no arrays
+    """Descriptor and first byte of the file that holds an array unchanged; None if there is none."""
+    if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:  # columns on disk are not arrays
         return None
     address = array.ctypes.data
     for opened, (begin, file) in list(_opened.items()):
@@ -103,12 +103,14 @@ def _in_file(array: np.ndarray) -> tuple[int, int] | None:
 
 
 def _written(address: int, size: int) -> bool:
-    """Whether a page of a map was written to: the process has it to itself."""
+    """Whether a page of a map was written to, and is now private to this process."""
     first, stop = address // mmap.PAGESIZE, -(-(address + size) // mmap.PAGESIZE)
     with PAGES.open("rb", buffering=0) as file:
         file.seek(8 * first)
-        kinds = np.frombuffer(file.read(8 * (stop - first)), np.uint8)[7::8] >> 5  # there, swapped out, of a file
-    return len(kinds) < stop - first or bool((kinds % 5).any())  # neither absent nor both there and of a file
+        kinds = (
+            np.frombuffer(file.read(8 * (stop - first)), np.uint8)[7::8] >> 5
+        )  # bits: present, swapped out, of a file
+    return len(kinds) < stop - first or bool((kinds % 5).any())  # neither absent nor present and of a file
 
 
 def fingerprint_arrays(*arrays: np.ndarray) -> str:

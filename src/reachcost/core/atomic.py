@@ -1,6 +1,6 @@
 """Files and directories that appear complete or not at all: written under a temporary name, fsynced, renamed.
 
-A writer locks what it writes as long as it lives, so that leftovers of dead writers can be removed.
+A writer locks its temporary file while it lives, so that leftovers of dead writers can be removed.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from reachcost.core.files import require_regular
 from reachcost.errors import ReachcostError
 
 PARTIAL_NAME = re.compile(r"\..+\.[0-9a-f]{32}\.partial", re.DOTALL)
-"""Names of what is written aside."""
+"""Temporary names."""
 
 
 @contextmanager
 def new_directory(path: Path) -> Iterator[Path]:
-    """Fill a directory aside; it appears at `path` whole when the block ends, and not at all if it fails."""
+    """Yield a temporary directory, which becomes `path` when the block ends, and is removed if it fails."""
     if path.exists():
         raise ReachcostError(f"{path} exists already: choose another name, or remove it first")
-    with _aside(path, Path.mkdir) as partial:
+    with _temporary(path, Path.mkdir) as partial:
         yield partial
         for file in partial.rglob("*"):
             _fsync(file)
@@ -38,45 +38,45 @@ def new_directory(path: Path) -> Iterator[Path]:
         try:
             partial.rename(path)
         except OSError as error:
-            raise ReachcostError(f"{path} was made by someone else meanwhile: choose another name") from error
+            raise ReachcostError(f"{path} was made by another process: choose another name") from error
     _fsync(path.parent)
 
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """Write a file aside; it appears at `path` when the block ends, unless something else did so before."""
-    with _aside(path, lambda file: file.touch(exist_ok=False)) as partial:
+    """Yield a temporary file, which becomes `path` when the block ends, unless `path` exists by then."""
+    with _temporary(path, Path.touch) as partial:
         yield partial
         _fsync(partial)
         try:
             path.hardlink_to(partial)  # unlike a rename, it replaces nothing
-        except OSError as error:  # it is there, or this system has no such links
+        except OSError as error:  # it exists, or this system has no such links
             if path.exists() or path.is_symlink():
-                raise ReachcostError(f"{path} was made by someone else meanwhile: choose another name") from error
+                raise ReachcostError(f"{path} was made by another process: choose another name") from error
             partial.rename(path)
     _fsync(path.parent)
 
 
 @contextmanager
 def scratch_directory(path: Path) -> Iterator[Path]:
-    """A directory aside for what is needed meanwhile; it is gone when the block ends, and swept up if that is never."""
-    with _aside(path, Path.mkdir) as partial:
+    """Yield a temporary directory next to `path`, which is removed when the block ends, or by the next writer."""
+    with _temporary(path, Path.mkdir) as partial:
         yield partial
 
 
 def shared_directory(path: Path, key: str) -> tuple[Path, Callable[[], None]]:
-    """A directory aside that several processes share, who say the same key, and what leaves it.
+    """A temporary directory next to `path` for all processes with one key, and the function that leaves it.
 
-    It is gone when the last of them left, and swept up if that is never, as they died.
+    It is removed when the last of them leaves, or by the next writer if they died.
 
     Args:
-        path: What it is aside of.
+        path: What it belongs to.
         key: 32 hexadecimal digits.
     """
     make_directory(path.parent, path)
     directory = path.with_name(f".{path.name}.{key}.partial")
-    while (handle := _shared(directory)) is None:
-        pass  # the last of others removed it at this moment
+    while (handle := _share(directory)) is None:
+        pass  # another process removed it at this moment
 
     def leave() -> None:
         with suppress(OSError):  # others are still there
@@ -86,8 +86,8 @@ def shared_directory(path: Path, key: str) -> tuple[Path, Callable[[], None]]:
     return directory, leave
 
 
-def _shared(directory: Path) -> int | None:
-    """The handle that locks a directory for several; None if it is gone before that."""
+def _share(directory: Path) -> int | None:
+    """The handle of a shared lock on a directory; None if the directory was removed before that."""
     try:
         directory.mkdir(exist_ok=True)
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
@@ -108,13 +108,13 @@ def _shared(directory: Path) -> int | None:
 
 
 def private_directory(path: Path) -> Path:
-    """A directory that no other user can write to or look into, made if it is not there."""
+    """Make a directory that no other user can read or write, or check that it is one."""
     try:
         with suppress(FileExistsError):
             path.mkdir(mode=0o700)
         found = path.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
-            raise ReachcostError(f"{path} may be another user's: remove it, or set TMPDIR to a place of your own")
+            raise ReachcostError(f"{path} may be another user's: remove it, or set TMPDIR to another directory")
         path.chmod(0o700)
     except OSError as error:
         _refuse(path, error)
@@ -123,9 +123,9 @@ def private_directory(path: Path) -> Path:
 
 @contextmanager
 def replaced_file(path: Path) -> Iterator[Path]:
-    """Write a file aside; it takes the place of `path` when the block ends, and not at all if it fails."""
+    """Yield a temporary file, which replaces `path` when the block ends, and is removed if it fails."""
     require_file(path, overwrite=True)
-    with _aside(path, lambda file: file.touch(exist_ok=False)) as partial:
+    with _temporary(path, Path.touch) as partial:
         yield partial
         _fsync(partial)
         partial.replace(path)
@@ -133,13 +133,13 @@ def replaced_file(path: Path) -> Iterator[Path]:
 
 
 def require_file(path: Path, overwrite: bool) -> None:
-    """Refuse to write over something: over a directory, device or pipe in any case."""
+    """Refuse an existing path: always a directory, device or pipe, a file unless `overwrite`."""
     try:
         kind = path.stat().st_mode
     except OSError:
         return
     if not stat.S_ISREG(kind):
-        raise ReachcostError(f"{path} exists already, and is no file: choose another name or --out")
+        raise ReachcostError(f"{path} exists already, and is not a file: choose another name or --out")
     if not overwrite:
         raise ReachcostError(
             f"{path} exists already: choose another name or --out, or replace it (overwrite=True, --overwrite)"
@@ -147,7 +147,7 @@ def require_file(path: Path, overwrite: bool) -> None:
 
 
 def make_directory(directory: Path, wanted: Path) -> None:
-    """Make a directory and those above it, unless it is there, for the sake of what is wanted."""
+    """Make a directory and its parents, unless it exists; errors name the path that is wanted in it."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -162,7 +162,7 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def lock_directory(directory: Path) -> Iterator[None]:
-    """Wait until nobody else is here who asked for it: for several files that belong together. It leaves nothing."""
+    """Lock a directory, for several files that belong together; it leaves no file."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         with suppress(OSError):  # a system without locks
@@ -173,14 +173,14 @@ def lock_directory(directory: Path) -> Iterator[None]:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove what writers that are dead left aside below a directory: nothing of others, and nothing of the living."""
+    """Remove temporary files of dead writers below a directory."""
     for partial in directory.rglob(".*.partial"):
         _remove_if_dead(partial)
 
 
 def _remove_if_dead(partial: Path) -> None:
     if PARTIAL_NAME.fullmatch(partial.name) and not partial.is_symlink():
-        with suppress(OSError):  # its writer lives, or removed it meanwhile
+        with suppress(OSError):  # its writer lives, or has removed it
             handle = os.open(partial, os.O_RDONLY)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -190,12 +190,12 @@ def _remove_if_dead(partial: Path) -> None:
 
 
 @contextmanager
-def _aside(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
-    """Something new beside `path`, locked; what is left of it is removed at the end, what the killed left at once."""
+def _temporary(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
+    """A locked file or directory next to `path`, removed at the end; removes leftovers of dead writers first."""
     make_directory(path.parent, path)
     for left in path.parent.glob(f".{escape(path.name)}.{'[0-9a-f]' * 32}.partial"):
         _remove_if_dead(left)
-    partial, handle = _made(path, make)
+    partial, handle = _make_locked(path, make)
     try:
         yield partial
     finally:
@@ -203,8 +203,8 @@ def _aside(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
         os.close(handle)
 
 
-def _made(path: Path, make: Callable[[Path], None]) -> tuple[Path, int]:
-    """Something new under a name that no other writer has, and the handle that locks it."""
+def _make_locked(path: Path, make: Callable[[Path], None]) -> tuple[Path, int]:
+    """A new file or directory under a unique name, and the handle of its lock."""
     while True:
         partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
         try:
@@ -212,9 +212,9 @@ def _made(path: Path, make: Callable[[Path], None]) -> tuple[Path, int]:
             handle = os.open(partial, os.O_RDONLY)
         except OSError as error:
             _refuse(path, error)
-        with suppress(OSError):  # a system without locks, where nothing can be proved dead
+        with suppress(OSError):  # a system without locks, where no writer can be proved dead
             fcntl.flock(handle, fcntl.LOCK_EX)
-        if partial.exists():  # else it was swept away before it was locked
+        if partial.exists():  # otherwise it was removed before it was locked
             return partial, handle
         os.close(handle)
 
@@ -239,18 +239,18 @@ def _fsync(path: Path) -> None:
         os.close(handle)
 
 
-MARK = b"reachcost-sealed "
+CHECKSUM_MARK = b"reachcost-sealed "
 
 
 def write_with_checksum(path: Path, content: bytes) -> None:
-    """Replace the file at `path` in one step."""
-    write_file(path, b"%b%b\n%b" % (MARK, hashlib.sha256(content).hexdigest().encode(), content))
+    """Replace the file at `path` in one step by its content and a checksum."""
+    write_file(path, b"%b%b\n%b" % (CHECKSUM_MARK, hashlib.sha256(content).hexdigest().encode(), content))
 
 
 def read_with_checksum(path: Path) -> bytes:
-    """What was written, bit for bit; ValueError for anything else."""
+    """The content that `write_with_checksum` wrote; ValueError if it was changed."""
     require_regular(path)
     seal, _, content = path.read_bytes().partition(b"\n")
-    if seal != MARK + hashlib.sha256(content).hexdigest().encode():
+    if seal != CHECKSUM_MARK + hashlib.sha256(content).hexdigest().encode():
         raise ValueError("its checksum does not fit")
     return content

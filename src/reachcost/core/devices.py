@@ -1,4 +1,4 @@
-"""Where networks compute, and checks of their results that do not interrupt a GPU."""
+"""Devices of networks, and checks of their results that do not interrupt a GPU."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from torch import Tensor
 from reachcost.errors import ReachcostError
 
 _AUTO: list[str] = []
-"""What `auto` is, if a command was told."""
+"""The device of `auto`, if a command set one."""
 
 
 def use_device(name: str) -> None:
-    """Make a device what `auto` means from now on; `auto` itself is a GPU if there is one."""
+    """Set the device of `auto`; `auto` itself is a GPU if there is one."""
     _AUTO[:] = [] if name == "auto" else [choose_device(name)]
 
 
 def choose_device(name: str) -> str:
-    """Return the device of that name, what was chosen or else a GPU if there is one for `auto`; refuse a missing one.
+    """Return the device of that name; `auto` is the one that `use_device` set, else a GPU if there is one.
 
     >>> choose_device("cpu")
     'cpu'
@@ -37,9 +37,9 @@ def choose_device(name: str) -> str:
 
 
 def device_of(thing: object) -> torch.device:
-    """Where a network or a world model computes: its weights, or its `device`; by default the processor.
+    """The device of a network or a world model: of its weights, or its `device`; by default the CPU.
 
-    >>> device_of(torch.nn.Linear(1, 1)), device_of("nothing that computes")
+    >>> device_of(torch.nn.Linear(1, 1)), device_of("text")
     (device(type='cpu'), device(type='cpu'))
     """
     if isinstance(thing, torch.nn.Module) and not hasattr(thing, "device"):
@@ -48,14 +48,14 @@ def device_of(thing: object) -> torch.device:
 
 
 def move_to_device(module: torch.nn.Module, device: torch.device) -> None:
-    """Move a network to a device, once: where everything else is that it computes with."""
+    """Move a network to a device, unless it is there."""
     if any(weight.device != device for weight in module.parameters()):
-        with torch.inference_mode(False):  # a planner may run in that mode, and gradients come after it
+        with torch.inference_mode(False):  # a planner may run in that mode, and training after it needs gradients
             module.to(device)
 
 
 class DeviceCopies:
-    """A tensor, copied once to each device that asks for it.
+    """A tensor and its copies on other devices, each made once.
 
     >>> DeviceCopies(torch.ones(2)).on(torch.device("meta")).device
     device(type='meta')
@@ -71,28 +71,28 @@ class DeviceCopies:
         return self._copies[device]
 
 
-_OPEN = threading.local()
+_DEFERRED = threading.local()
 
 
 def refuse_if(wrong: Tensor, refusal: Callable[[], NoReturn]) -> None:
-    """Call a refusal if a tensor [] is true: at once on a processor, else when the plan that asked is made."""
-    if wrong.is_meta:  # shapes alone, and nothing to see
+    """Call a refusal if a tensor [] is true: at once on a CPU, else when the current plan is complete."""
+    if wrong.is_meta:  # it has no value
         return
-    questions = getattr(_OPEN, "questions", None)
-    if questions is not None and wrong.device.type != "cpu":
-        questions.append((wrong, refusal))
+    checks = getattr(_DEFERRED, "checks", None)
+    if checks is not None and wrong.device.type != "cpu":
+        checks.append((wrong, refusal))
     elif wrong:
         refusal()
 
 
 @contextmanager
 def defer_device_checks() -> Iterator[None]:
-    """Ask at the end what `refuse_if` was asked meanwhile."""
-    outer, _OPEN.questions = getattr(_OPEN, "questions", None), []
+    """Defer the checks of `refuse_if` to the end of the block."""
+    outer, _DEFERRED.checks = getattr(_DEFERRED, "checks", None), []
     try:
         yield
-        for wrong, refusal in _OPEN.questions:
+        for wrong, refusal in _DEFERRED.checks:
             if wrong:
                 refusal()
     finally:
-        _OPEN.questions = outer
+        _DEFERRED.checks = outer

@@ -1,4 +1,4 @@
-"""Paths and files: names that users give, the cache directory, checks and checksums of regular files."""
+"""Paths and regular files: names of users, checks, checksums, the cache directory."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pathlib import Path
 from reachcost.errors import ReachcostError
 
 LONGEST_NAME = 200
-"""Bytes of a file name: file systems allow 255, and a file has a longer name while it is written."""
+"""Maximum bytes of a file name: file systems allow 255, and temporary names are longer."""
 
 
 def is_file_name(name: str) -> bool:
-    r"""Whether a text can name a file or a directory: a single part of a path, not hidden, all of it printable.
+    r"""Whether a text can name a file or a directory: one part of a path, not hidden, printable.
 
     >>> [is_file_name(name) for name in ("trm-0.5", "..", "a/b", "a\0b", "")]
     [True, False, False, False, False]
@@ -33,17 +33,17 @@ def is_file_name(name: str) -> bool:
 
 
 def require_regular(path: Path) -> None:
-    """OSError unless there is a file, before anybody opens it and waits.
+    """Raise OSError unless the path is a regular file: opening a pipe would wait.
 
     >>> require_regular(Path("/dev/zero"))
     Traceback (most recent call last):
-    OSError: [Errno 22] it is no file: '/dev/zero'
+    OSError: [Errno 22] it is not a file: '/dev/zero'
     """
     kind = path.stat().st_mode
     if stat.S_ISDIR(kind):
         raise IsADirectoryError(errno.EISDIR, "it is a directory", str(path))
     if not stat.S_ISREG(kind):
-        raise OSError(errno.EINVAL, "it is no file", str(path))
+        raise OSError(errno.EINVAL, "it is not a file", str(path))
 
 
 def sha256_of(path: Path) -> str:
@@ -53,36 +53,36 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-_BROUGHT: dict[str, Path] = {}
-"""Places by what people write for them, where that is on another machine."""
+_REDIRECTED: dict[str, Path] = {}
+"""Local copies of files of another machine, by their paths there."""
 
 
 def expand_path(path: str | Path) -> Path:
-    """A path with the home directory for `~`; as it is, where nobody knows of one. What was brought here is here.
+    """A path with `~` replaced by the home directory, if there is one, and redirected to a local copy.
 
     >>> expand_path("runs/model").name
     'model'
     """
-    if (brought := _BROUGHT.get(str(Path(path)))) is not None:
-        return brought
+    if (copy := _REDIRECTED.get(str(Path(path)))) is not None:
+        return copy
     try:
         return Path(path).expanduser()
     except RuntimeError:
         return Path(path)
 
 
-def redirect_paths(places: Mapping[str, Path]) -> None:
-    """From now on, take what people write for a place for another one: a copy of it on this machine.
+def redirect_paths(copies: Mapping[str, Path]) -> None:
+    """Make `expand_path` return local copies of these paths.
 
     >>> redirect_paths({"nowhere/maze.py": Path("/tmp/maze.py")})
     >>> expand_path("nowhere/maze.py").name
     'maze.py'
     """
-    _BROUGHT.update({str(Path(written)): place for written, place in places.items()})
+    _REDIRECTED.update({str(Path(path)): copy for path, copy in copies.items()})
 
 
 def user_files(reads: Iterable[str]) -> Iterable[Path]:
-    """Files that a study reads, and loaded modules of no installed package."""
+    """Files that a study reads, and loaded modules that do not belong to an installed package."""
     for path in map(expand_path, reads):
         yield from (file for file in (sorted(path.rglob("*")) if path.is_dir() else [path]) if file.is_file())
     modules = [getattr(module, "__file__", None) for module in [*sys.modules.values()]]
@@ -98,7 +98,7 @@ def _is_own(module: str) -> bool:
 
 
 def cache_directory(given: str | Path | None = None) -> Path:
-    """The directory that is given, or that of the environment variable `REACHCOST_CACHE`, or `~/.cache/reachcost`."""
+    """The given directory, or that of the environment variable `REACHCOST_CACHE`, or `~/.cache/reachcost`."""
     try:
         return Path(given or os.environ.get("REACHCOST_CACHE") or "~/.cache/reachcost").expanduser()
     except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""Reading and writing HDF5 files, without trusting their content.
+"""Reading and writing HDF5 files without trusting their content.
 
 The HDF5 library follows links to other files, believes any shape, crashes on full disks, and never returns from some
 damaged files. No option of h5py prevents that, so all access to HDF5 goes through this module.
@@ -25,37 +25,70 @@ from reachcost.core.machine import defer_interrupts, require_memory
 from reachcost.errors import ReachcostError
 
 HEAP = b"GCOL\x01\0\0\0"
-"""How one begins: its name, its version and room; its size follows."""
+"""First bytes of a heap: name, version and padding; its size follows."""
 HEADER = 16
-"""Bytes before the first object, and of an object before its content: number [2], references [2], room [4], size."""
+"""Bytes before the first object, and of an object before its content: number [2], references [2], padding [4], size."""
 
 
 def require_heaps_that_end(path: Path, sizes: int) -> None:
-    """Refuse a file with a heap that does not end, or with heaps that hold more than lies in it.
+    """Refuse a file with a heap without end, or with heaps that hold more than the file.
 
     Args:
         path: The file.
-        sizes: Bytes of a size in it.
+        sizes: Number of bytes of a size in it.
     """
     found = path.stat()
     if (place := _endless(path, sizes, (found.st_size, found.st_mtime_ns, found.st_ino))) is not None:
         raise ReachcostError(f"{path}: its heap at byte {place} is damaged: copy or generate the file again")
 
 
-def require_rows_that_fit(path: Path, dataset: h5py.h5d.DatasetID) -> None:
-    """Refuse rows of several lengths of which one is longer than the file, as far as they lie there uncompressed."""
+@lru_cache(maxsize=64)
+def _endless(path: Path, sizes: int, signature: tuple[int, ...]) -> int | None:
+    """First byte of a heap without end, or of one that overlaps others; computed once for each state of a file."""
+    with path.open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return None
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            left = len(data) // HEADER  # maximum number of heaps and objects
+            place = data.find(HEAP)
+            while place >= 0:
+                left -= 1 + _objects(data, place, sizes, left)
+                if left < 0:
+                    return place
+                place = data.find(HEAP, place + 1)
+            return None
+
+
+def _objects(data: mmap.mmap, place: int, sizes: int, most: int) -> int:
+    """Number of objects of a heap; `most + 1` if it has no end or more objects than `most`."""
+
+    def number(at: int, width: int) -> int:
+        return int.from_bytes(data[at : at + width], "little")
+
+    at, stop, count = place + HEADER, min(len(data), place + number(place + 8, sizes)), 0
+    while at + HEADER <= stop and count <= most:
+        size = number(at + 8, sizes)
+        step = size if number(at, 2) == 0 else HEADER + (size + 7) // 8 * 8  # object 0 is the free space at the end
+        if step % 2**64 == 0:
+            return most + 1
+        at, count = at + step, count + 1
+    return count
+
+
+def _require_rows_that_fit(path: Path, dataset: h5py.h5d.DatasetID) -> None:
+    """Refuse variable-length rows that claim to be longer than the file, unless they are compressed."""
     width, most = dataset.get_type().get_size(), path.stat().st_size
     length = np.dtype({"names": ["length"], "formats": ["<u4"], "offsets": [0], "itemsize": width})
     with path.open("rb") as file:
-        for begin, size in _stretches(dataset):
+        for begin, size in _stored_ranges(dataset):
             file.seek(begin)
             rows = np.frombuffer(file.read(size // width * width), length)["length"]
             if len(rows) and rows.max() > most:
                 raise ReachcostError(f"{path}: a row claims {rows.max():,} bytes: copy or generate the file again")
 
 
-def _stretches(dataset: h5py.h5d.DatasetID) -> Iterator[tuple[int, int]]:
-    """Where the rows of a column lie in its file: first byte, and how many."""
+def _stored_ranges(dataset: h5py.h5d.DatasetID) -> Iterator[tuple[int, int]]:
+    """First byte and number of bytes of the rows of a column in its file."""
     layout = dataset.get_create_plist()
     if layout.get_layout() == h5py.h5d.CHUNKED and not layout.get_nfilters():
         chunks = (dataset.get_chunk_info(number) for number in range(dataset.get_num_chunks()))
@@ -64,56 +97,18 @@ def _stretches(dataset: h5py.h5d.DatasetID) -> Iterator[tuple[int, int]]:
         yield begin, dataset.get_storage_size()
 
 
-@lru_cache(maxsize=64)
-def _endless(path: Path, sizes: int, seen: tuple[int, ...]) -> int | None:
-    """Where a heap begins without end or within others; asked once of a file as long as it stays as it was seen."""
-    with path.open("rb") as file:
-        if not os.fstat(file.fileno()).st_size:
-            return None
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            left = len(data) // HEADER  # of heaps and objects, as none is smaller
-            for place in _heaps(data):
-                left -= 1 + _objects(data, place, sizes, left)
-                if left < 0:
-                    return place
-            return None
-
-
-def _heaps(data: mmap.mmap) -> Iterator[int]:
-    place = data.find(HEAP)
-    while place >= 0:
-        yield place
-        place = data.find(HEAP, place + 1)
-
-
-def _objects(data: mmap.mmap, place: int, sizes: int, most: int) -> int:
-    """How many objects a heap has; if it has no end, or more than `most`, then one more than these."""
-
-    def number(at: int, width: int) -> int:
-        return int.from_bytes(data[at : at + width], "little")
-
-    at, stop, count = place + HEADER, min(len(data), place + number(place + 8, sizes)), 0
-    while at + HEADER <= stop and count <= most:
-        size = number(at + 8, sizes)
-        step = size if number(at, 2) == 0 else HEADER + (size + 7) // 8 * 8  # the first is what is free behind it
-        if step % 2**64 == 0:
-            return most + 1
-        at, count = at + step, count + 1
-    return count
-
-
-logging.getLogger("hdf5plugin").setLevel(logging.CRITICAL)  # of a filter that is missing, those hear who need it
-with contextlib.suppress(ImportError):  # its filters read the compressed files that some projects release
+logging.getLogger("hdf5plugin").setLevel(logging.CRITICAL)  # our own error reports a missing filter
+with contextlib.suppress(ImportError):  # filters of compressed files that some projects release
     import hdf5plugin  # noqa: F401
 
 BELIEVABLE = 10_000
-"""Times the size of its file that a column may take in memory; blank frames are compressed to a thousandth."""
+"""Maximum ratio of a column in memory to its file; blank frames are compressed to a thousandth."""
 SMALL = 2**30
-"""Bytes that any column may take."""
+"""Bytes that every column may take."""
 
 
 class Column:
-    """Rows of numbers or text [R, ...] in one file, read by slices or row numbers."""
+    """Rows of numbers or text [R, ...] in a file, read by slices or row numbers."""
 
     def __init__(self, where: Path, dataset: h5py.Dataset) -> None:
         self.where, self._dataset = where, dataset
@@ -132,7 +127,7 @@ class Column:
             self._require_room(self._count(rows) * math.prod(self.shape[1:]) * self.dtype.itemsize)
             if not isinstance(rows, np.ndarray):
                 return self._dataset[rows]
-            # One by one: HDF5 takes far longer for a list of rows than for each of them.
+            # one by one: HDF5 takes much longer for a list of rows
             return np.stack([self._dataset[row] for row in rows.tolist()]) if len(rows) else self._dataset[:0]
 
     @property
@@ -142,7 +137,7 @@ class Column:
 
     @property
     def holds_bytes(self) -> bool:
-        """Whether rows are bytes, of several lengths."""
+        """Whether rows are bytes of variable length."""
         return h5py.check_vlen_dtype(self.dtype) == np.uint8
 
     def text(self) -> np.ndarray:
@@ -151,12 +146,12 @@ class Column:
             self._require_readable(self._dataset.id)
             self._require_room(math.prod(self.shape) * self.dtype.itemsize)
             found = np.asarray(self._dataset.asstr()[:])
-            # As an array, every row takes as much as the longest.
+            # in an array, every row takes as much as the longest
             self._require_room(4 * found.size * max(map(len, found.ravel()), default=0))
             return np.array(found, dtype=str)
 
-    def remark(self, name: str) -> Any:
-        """What an attribute of the column says, a number or text; None if there is none."""
+    def attribute(self, name: str) -> Any:
+        """The number or text of an attribute; None if there is none."""
         with _sentences(self.where, self.name):
             if name not in self._dataset.attrs:
                 return None
@@ -165,40 +160,39 @@ class Column:
         return found.decode(errors="replace") if isinstance(found, bytes) else found
 
     def _count(self, rows: Any) -> int:
-        """How many rows those are: a slice, row numbers, or one."""
         if isinstance(rows, slice):
             return len(range(*rows.indices(len(self)))) if self.shape else 1
         return len(rows) if isinstance(rows, np.ndarray) else 1
 
     def _require_room(self, needed: int) -> None:
-        """Refuse what memory has no room for: a shape is believed before there is anything behind it."""
-        if needed > CHUNK_BYTES:  # asking takes longer than to read a few rows
+        """Refuse rows that do not fit into memory: a file may claim any shape."""
+        if needed > CHUNK_BYTES:  # for a few rows, asking takes longer than reading
             require_memory(needed, f"{self.where}: {self.name}", "cut it into parts")
 
     def _require_readable(self, stored: h5py.h5d.DatasetID | h5py.h5a.AttrID) -> None:
-        """Refuse rows of several lengths that the library of HDF5 would not survive."""
+        """Refuse variable-length rows that would crash the HDF5 library."""
         if not stored.dtype.hasobject:
             return
         kind = stored.get_type()
-        usual = h5py.h5t.py_create(stored.dtype, logical=True)
-        if h5py.check_string_dtype(stored.dtype) is None and kind.encode() != usual.encode():
-            _refuse(self.where, self.name, "is of no known type", "copy or generate the file again")
+        known = h5py.h5t.py_create(stored.dtype, logical=True)
+        if h5py.check_string_dtype(stored.dtype) is None and kind.encode() != known.encode():
+            _refuse(self.where, self.name, "is of an unknown type", "copy or generate the file again")
         _, sizes = self._dataset.file.id.get_create_plist().get_sizes()
         require_heaps_that_end(self.where, sizes)
         if isinstance(stored, h5py.h5d.DatasetID) and not self._fits:
-            require_rows_that_fit(self.where, stored)
+            _require_rows_that_fit(self.where, stored)
             self._fits = True
 
 
 class Group(Mapping[str, "Group | Column"]):
-    """Groups and columns by name, that lie in this file and nowhere else."""
+    """Groups and columns of this file by name."""
 
     def __init__(self, where: Path, group: h5py.Group) -> None:
         self.where, self._group = where, group
 
     @property
     def identity(self) -> object:
-        """What tells it from other groups, whichever way it was come to."""
+        """Equal for the same group, whatever path led to it."""
         return self._group.id
 
     def __iter__(self) -> Iterator[str]:
@@ -214,11 +208,11 @@ class Group(Mapping[str, "Group | Column"]):
 
     def __getitem__(self, name: str) -> Group | Column:
         found: Any = self._group
-        for part in name.split("/"):  # each step of the way is looked at before it is taken
+        for part in name.split("/"):  # each step is checked before it is taken
             with _sentences(self.where, name), defer_interrupts():
                 link = found.get(part, getlink=True)
                 if isinstance(link, h5py.ExternalLink | h5py.SoftLink):
-                    _refuse(self.where, name, "is a link to somewhere else", "write what it leads to into the file")
+                    _refuse(self.where, name, "is a link to another place", "copy its target into the file")
                 found = link and found[part]
             if found is None:
                 raise KeyError(name)
@@ -226,26 +220,22 @@ class Group(Mapping[str, "Group | Column"]):
             return Group(self.where, found)
         if not isinstance(found, h5py.Dataset):
             _refuse(self.where, name, "is neither a group nor a column", "leave it out")
-        return Column(self.where, self._own(found))
+        return Column(self.where, self._checked(found))
 
-    def _own(self, dataset: h5py.Dataset) -> h5py.Dataset:
-        """The dataset, once it is found to lie in this file, and to be no larger than that can hold."""
+    def _checked(self, dataset: h5py.Dataset) -> h5py.Dataset:
+        """The dataset, if it is stored in this file and not larger than the file can hold."""
         with _sentences(self.where, _name(dataset)):
             if dataset.is_virtual or dataset.id.get_create_plist().get_external_count():
                 _refuse(self.where, _name(dataset), "lies in other files", "write its rows into this one")
             most = max(SMALL, BELIEVABLE * self.where.stat().st_size)
             if dataset.size is not None and dataset.size * dataset.dtype.itemsize > most:
-                _refuse(
-                    self.where,
-                    _name(dataset),
-                    f"is {dataset.dtype} {dataset.shape}, which a file of this size cannot hold",
-                    "write it again",
-                )
+                problem = f"is {dataset.dtype} {dataset.shape}, which a file of this size cannot hold"
+                _refuse(self.where, _name(dataset), problem, "write it again")
         return dataset
 
 
 class OnDisk:
-    """A file that every process opens anew, so that it can be pickled, and that must stay the one it was."""
+    """A file that must not change and can be pickled: every process opens it when it first reads."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -253,8 +243,8 @@ class OnDisk:
         self._opened: tuple[int, h5py.File, dict[str, Column]] | None = None
 
     def read(self, name: str, rows: Any) -> np.ndarray:
-        """Some rows of a column, by its full name."""
-        with defer_interrupts():  # what is opened for it is given up before its end, too
+        """Rows of a column, by its full name."""
+        with defer_interrupts():  # HDF5 objects are closed inside, too
             return self._column(name)[rows]
 
     def _column(self, name: str) -> Column:
@@ -272,7 +262,6 @@ class OnDisk:
         return columns[name]
 
     def _signature(self) -> tuple[int, ...]:
-        """What changes when somebody writes to a file, or puts another in its place."""
         with _sentences(self.path):
             found = self.path.stat()
         return found.st_size, found.st_mtime_ns, found.st_ino
@@ -283,7 +272,7 @@ class OnDisk:
 
 @contextmanager
 def reading(path: Path, otherwise: str) -> Iterator[Group]:
-    """What a file holds, while the block lasts; with what to give otherwise, if it is no such file."""
+    """The root group of a file while the block lasts; errors end with what to give otherwise."""
     with _sentences(path, remedy=f"copy or generate it again, or {otherwise}"):
         with defer_interrupts():
             file = h5py.File(path, "r")
@@ -293,7 +282,7 @@ def reading(path: Path, otherwise: str) -> Iterator[Group]:
 
 @contextmanager
 def _sentences(where: Path, name: str = "", remedy: str = "copy or generate it again") -> Iterator[None]:
-    """Turn whatever the library raises about a file into one sentence."""
+    """Turn all exceptions of the library into one sentence."""
     try:
         yield
     except ReachcostError:
@@ -307,10 +296,10 @@ def _sentences(where: Path, name: str = "", remedy: str = "copy or generate it a
     except Exception as error:  # a damaged file can make it raise anything
         reason = str(error).partition("\n")[0]
         if not name:
-            raise ReachcostError(f"{where} is not a whole HDF5 file ({reason}): {remedy}") from error
+            raise ReachcostError(f"{where} is not a complete HDF5 file ({reason}): {remedy}") from error
         raise ReachcostError(
             f"{where}: {name} cannot be read ({reason}): the file is damaged, or compressed by a filter that "
-            "`pip install hdf5plugin` brings"
+            "`pip install hdf5plugin` provides"
         ) from error
 
 
@@ -323,12 +312,12 @@ def _name(part: h5py.Group | h5py.Dataset) -> str:
 
 
 FORMAT = ("v110", "v110")
-"""The oldest in which HDF5 keeps a checksum of all that it notes beside the numbers; version 1.10 and later read it."""
+"""Oldest format with checksums of all metadata; HDF5 1.10 and later read it."""
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[NewFile]:
-    """A new file, whole once the block has ended; in place of what is at the path."""
+    """A new file, complete when the block ends; it replaces the file at the path."""
     disk, new = _Disk(path), None
     try:
         with defer_interrupts():
@@ -343,9 +332,9 @@ def writing(path: Path) -> Iterator[NewFile]:
 
 
 class NewFile:
-    """A file of columns that is being written; a disk that takes no more is an error at once.
+    """A file of columns that is being written; a full disk raises an error at once.
 
-    It holds on to its columns: one that is given up is written to the disk, which no interrupt may disturb.
+    It keeps its columns open, because closing one writes to the disk, which no interrupt may disturb.
     """
 
     def __init__(self, file: h5py.File, disk: _Disk) -> None:
@@ -353,13 +342,13 @@ class NewFile:
         self._columns: list[h5py.Dataset] = []
 
     def close(self) -> None:
-        """Write what is not written yet."""
+        """Write all buffered data."""
         self._file.close()
 
-    def add(self, name: str, values: np.ndarray, **remarks: int | str) -> None:
-        """Write a column, to which rows can be added later, with attributes beside it.
+    def add(self, name: str, values: np.ndarray, **attributes: int | str) -> None:
+        """Write a column with attributes; rows can be added later.
 
-        All text is of fixed length: what is not lies in a heap, which has no checksum.
+        All text has a fixed length, because variable-length text lies in a heap, which has no checksum.
         """
         if values.dtype.kind == "U":
             encoded = np.char.encode(values, "utf-8")
@@ -367,17 +356,14 @@ class NewFile:
         with defer_interrupts():
             dataset = self._file.create_dataset(name, data=values, maxshape=(None, *values.shape[1:]), chunks=True)
             self._columns.append(dataset)
-            for (
-                key,
-                remark,
-            ) in remarks.items():  # text of one length, which lies under the checksum of the column's head
-                dataset.attrs[key] = np.bytes_(remark) if isinstance(remark, str) else remark
+            for key, value in attributes.items():
+                dataset.attrs[key] = np.bytes_(value) if isinstance(value, str) else value
         self._disk.require_written()
 
     def add_frames(self, name: str, rows: int, shape: tuple[int, ...]) -> Callable[[slice, np.ndarray], None]:
-        """Make a column of frames uint8 [R, *shape], and return what writes some of them.
+        """Make a column of frames uint8 [R, *shape], and return a function that writes some of them.
 
-        Each is compressed by itself, with a checksum that is compared whenever it is read.
+        Each frame is compressed separately, with a checksum that is compared whenever it is read.
         """
         with defer_interrupts():
             dataset = self._file.create_dataset(
@@ -400,65 +386,59 @@ class NewFile:
 
 
 class _Disk:
-    """A file that keeps to itself what the system refuses: told of it, the library of HDF5 crashes at its end."""
+    """A file that keeps write errors, because the HDF5 library would crash on them when it closes."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
         self._at = 0
-        self._refused: OSError | None = None
+        self._error: OSError | None = None
 
     def require_written(self) -> None:
-        """Raise what was refused."""
-        if self._refused is not None:
-            raise self._refused
+        """Raise the first write error."""
+        if self._error is not None:
+            raise self._error
 
     def close(self) -> None:
-        """Give the file back."""
         os.close(self._file)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go to a place, which may lie behind the end."""
         self._at = offset + (0, self._at, os.fstat(self._file).st_size)[whence]
         return self._at
 
     def tell(self) -> int:
-        """Where the next byte comes from or goes to."""
         return self._at
 
     def readinto(self, room: memoryview) -> int:
-        """Fill some room; with zeros, where there is nothing."""
+        """Fill a buffer, with zeros after the end of the file."""
         found = os.preadv(self._file, [room], self._at)
         memoryview(room).cast("B")[found:] = bytes(len(room) - found)
         self._at += len(room)
         return len(room)
 
     def read(self, size: int) -> bytes:
-        """So many bytes."""
         room = bytearray(size)
         self.readinto(memoryview(room))
         return bytes(room)
 
     def write(self, data: memoryview) -> int:
-        """Write all bytes, unless something was refused before."""
         left = memoryview(data).cast("B")
         self._at += len(left)
-        while len(left) and self._refused is None:
+        while len(left) and self._error is None:
             try:
                 written = os.pwrite(self._file, left, self._at - len(left))
             except OSError as error:
-                self._refused = error
+                self._error = error
             else:
                 left = left[written:]
         return len(data)
 
     def truncate(self, size: int) -> int:
-        """Make the file so long."""
-        if self._refused is None:
+        if self._error is None:
             try:
                 os.ftruncate(self._file, size)
             except OSError as error:
-                self._refused = error
+                self._error = error
         return size
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Nothing is buffered."""

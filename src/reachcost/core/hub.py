@@ -1,4 +1,4 @@
-"""The Hugging Face Hub, behind two methods that a folder on disk can offer as well. Needs the extra `hub`."""
+"""The Hugging Face Hub, behind two methods that a folder can provide as well. Needs the extra `hub`."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ SCHEME = "hf://"
 
 
 class Hub(Protocol):
-    """Where repositories are."""
+    """Storage of repositories."""
 
     def upload(self, folder: Path, repo: str, private: bool) -> None:
-        """Put the files of a folder into a repository, which is made if it is new."""
+        """Upload the files of a folder to a repository, created if needed."""
         ...
 
     def download(self, repo: str, names: tuple[str, ...], revision: str | None) -> Path:
-        """A directory with those of the named files that the repository holds, all of one revision."""
+        """A directory with the named files that exist in the repository, all of one revision."""
         ...
 
 
 class HuggingFace:
-    """The hub itself; writing and private repositories need a token, as `hf auth login` keeps it."""
+    """The Hugging Face Hub; writing and private repositories need the token of `hf auth login`."""
 
     def upload(self, folder: Path, repo: str, private: bool) -> None:
-        """Put the files of a folder into a repository, which is made if it is new."""
+        """Upload the files of a folder to a repository, created if needed."""
         api = _client().HfApi()
-        api.create_repo(repo, private=private or None, exist_ok=True)  # None: as the owner's settings have it
+        api.create_repo(repo, private=private or None, exist_ok=True)  # None: the default of the owner
         if private and not api.repo_info(repo).private:
-            raise ReachcostError(f"{repo} is there already, and public: choose another name, or leave out --private")
+            raise ReachcostError(f"{repo} exists already and is public: choose another name, or leave out --private")
         api.upload_folder(repo_id=repo, folder_path=folder, commit_message="Upload by reachcost")
 
     def download(self, repo: str, names: tuple[str, ...], revision: str | None) -> Path:
-        """A directory of the hub's own cache."""
+        """A directory of the hub's cache."""
         return Path(_client().snapshot_download(repo, allow_patterns=list(names), revision=revision))
 
 
 class Repository(NamedTuple):
-    """A repository on the hub, perhaps at a certain revision."""
+    """A repository on the hub, with an optional revision."""
 
     name: str
     revision: str | None
 
     @classmethod
     def of(cls, source: object) -> Repository | None:
-        """What `hf://user/name` or `hf://user/name@revision` names; None for anything else.
+        """The repository of `hf://user/name` or `hf://user/name@revision`; None for anything else.
 
         >>> Repository.of("hf://me/my-head@v1"), Repository.of("my-head")
         (Repository(name='me/my-head', revision='v1'), None)
         """
         text = str(source)
-        if not text.startswith("hf:/"):  # a Path swallows the second slash
+        if not text.startswith("hf:/"):  # a Path drops the second slash
             return None
         name, _, revision = text.removeprefix("hf:").lstrip("/").partition("@")
         return cls(require_name(name), revision or None)
@@ -62,7 +62,7 @@ class Repository(NamedTuple):
         return f"{SCHEME}{self.name}{f'@{self.revision}' if self.revision else ''}"
 
     def download(self, names: tuple[str, ...], hub: Hub | None = None) -> Path:
-        """A directory with these files, as far as the repository has them."""
+        """A directory with those of these files that exist in the repository."""
         try:
             return (hub or HuggingFace()).download(self.name, names, self.revision)
         except ReachcostError:
@@ -72,7 +72,7 @@ class Repository(NamedTuple):
             raise ReachcostError(f"{self} cannot be read ({_reason(error)}): {_advice(error, advice)}") from error
 
     def upload(self, folder: Path, private: bool = False, hub: Hub | None = None) -> None:
-        """Put the files of a folder there."""
+        """Upload the files of a folder."""
         try:
             (hub or HuggingFace()).upload(folder, self.name, private)
         except ReachcostError:
@@ -83,7 +83,7 @@ class Repository(NamedTuple):
 
 
 def is_name(text: str) -> bool:
-    """Whether a text could name a repository: user/name.
+    """Whether a text is a valid repository name: user/name.
 
     >>> is_name("me/my-head"), is_name("my-head")
     (True, False)
@@ -92,9 +92,9 @@ def is_name(text: str) -> bool:
 
 
 def require_name(text: str) -> str:
-    """Refuse what cannot name a repository."""
+    """Return a repository name, or refuse it."""
     if not is_name(text):
-        raise ReachcostError(f"{text!r} is no name on the hub: give user/name")
+        raise ReachcostError(f"{text!r} is not a name on the hub: give user/name")
     return text
 
 

@@ -14,15 +14,15 @@ from reachcost.core.files import require_regular
 from reachcost.errors import ReachcostError
 
 LARGEST = 64 * 2**20
-"""Bytes of a file that are read."""
+"""Maximum bytes of a file."""
 DEEPEST = 64
-"""Objects within objects; what goes deeper would only be a trap for whoever walks through it."""
+"""Maximum depth of objects within objects."""
 DIGITS = 20
-"""Of a whole number; those of more fit into no array, and some not even into a float."""
+"""Maximum digits of a whole number: longer ones fit into no array."""
 
 
 def read_json(path: Path) -> Any:
-    """What a file of JSON holds; OSError where it cannot be read, ValueError for anything else that is wrong."""
+    """Values of a JSON file; OSError if it cannot be read, ValueError if it is invalid."""
     require_regular(path)
     with path.open("rb") as file:
         data = file.read(LARGEST + 1)
@@ -32,45 +32,45 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(data: bytes) -> Any:
-    """Values of JSON: finite numbers, names that come once, text that can be written; ValueError for anything else.
+    """Values of JSON with finite numbers, unique names and valid text; ValueError for anything else.
 
     >>> parse_json(b'{"x": [1, 2.5]}')
     {'x': [1, 2.5]}
     >>> parse_json(b"[NaN]")
     Traceback (most recent call last):
-    ValueError: NaN is no number
+    ValueError: NaN is not a number
     """
     try:
         found = json.loads(
             data.decode(),
-            parse_constant=_no_number,
+            parse_constant=_not_a_number,
             parse_float=_finite,
             parse_int=_whole,
             object_pairs_hook=_object,
         )
-        if b"\\u" in data:  # half of a pair of characters, say, which no file takes
+        if b"\\u" in data:  # a lone surrogate, for example, cannot be written
             json.dumps(found, ensure_ascii=False).encode()
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     level = [found]
     for _ in range(DEEPEST):
-        level = [part for whole in level for part in _parts(whole)]
+        level = [part for value in level for part in _parts(value)]
     if level:
         raise ValueError("it is nested too deeply")
     return found
 
 
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text[:40]} is no number")
+def _not_a_number(text: str) -> NoReturn:
+    raise ValueError(f"{text[:40]} is not a number")
 
 
 def _finite(text: str) -> float:
     number = float(text)
-    return number if math.isfinite(number) else _no_number(text)
+    return number if math.isfinite(number) else _not_a_number(text)
 
 
 def _whole(text: str) -> int:
-    return int(text) if len(text) <= DIGITS else _no_number(text)
+    return int(text) if len(text) <= DIGITS else _not_a_number(text)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -78,19 +78,19 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice[:40]!r} is there twice")
+        raise ValueError(f"{twice[:40]!r} occurs twice")
     return found
 
 
-def _parts(whole: object) -> list[Any]:
-    if isinstance(whole, dict):
-        return [*whole.values()]
-    return whole if isinstance(whole, list) else []
+def _parts(value: object) -> list[Any]:
+    if isinstance(value, dict):
+        return [*value.values()]
+    return value if isinstance(value, list) else []
 
 
 Read = TypeVar("Read")
 LONGEST = 20_000
-"""Maximum number of characters of a text that is not a picture."""
+"""Maximum characters of a text that is not a picture."""
 REMEDY = "give a record as reachcost writes it"
 
 
@@ -166,5 +166,5 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 def _require_short(value: Any) -> None:
     if isinstance(value, str) and len(value) > LONGEST and not value.startswith("data:"):
         raise ReachcostError(f"{value[:60]!r}... has more than {LONGEST:,} characters: {REMEDY}")
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _require_short(inner)
+    for part in _parts(value):
+        _require_short(part)

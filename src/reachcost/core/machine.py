@@ -1,4 +1,4 @@
-"""The machine and this process: processor, versions, free memory, interrupts."""
+"""The machine and this process: processor, versions, free memory, deferred interrupts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reachcost.errors import ReachcostError
 
 
 def processor() -> str:
-    """Name of the processor, as well as the system tells."""
+    """Name of the processor, as the system reports it."""
     info = Path("/proc/cpuinfo")
     names = [line for line in info.read_text().splitlines() if line.startswith("model name")] if info.exists() else []
     return names[0].partition(":")[2].strip() if names else platform.processor()
@@ -38,16 +38,16 @@ def machine() -> str:
 
 @cache
 def code_sha256() -> str:
-    """sha256 over the code of reachcost: two states of it may bear one version."""
+    """sha256 over the code of reachcost, as different code may have one version."""
     root, digest = Path(__file__).parents[1], hashlib.sha256()
     for file in sorted(root.rglob("*.py")):
         digest.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
 
 
-@cache  # packages are read from disk for it, and every run asks
+@cache  # it reads packages from disk, and every run needs it
 def versions() -> dict[str, str]:
-    """Versions of what the numbers depend on."""
+    """Versions of the packages that the numbers depend on."""
     packages = {name: importlib.metadata.version(name) for name in ("reachcost", "torch", "numpy", "scipy")}
     return {"python": platform.python_version(), **packages}
 
@@ -56,7 +56,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def require_memory(needed: int, what: str, remedy: str) -> None:
-    """Refuse what this machine has no memory for.
+    """Refuse work that needs more memory than this machine has.
 
     >>> require_memory(2**60, "an array", "cut it into parts")
     Traceback (most recent call last):
@@ -67,19 +67,19 @@ def require_memory(needed: int, what: str, remedy: str) -> None:
 
 
 def available_memory() -> int:
-    """Bytes that this process may still use, as far as the system tells."""
+    """Bytes that this process may still use, as the system reports them."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     try:
-        told = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-        free = 1024 * int(told["MemAvailable"].split()[0])
+        info = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        free = 1024 * int(info["MemAvailable"].split()[0])
         used = PAGE * int(Path("/proc/self/statm").read_text().split()[0])
-    except (OSError, ValueError, LookupError):  # another system, where all of it has to do
+    except (OSError, ValueError, LookupError):  # not Linux: all memory of the machine
         return PAGE * os.sysconf("SC_PHYS_PAGES")
     return free if limit == resource.RLIM_INFINITY else min(free, max(0, limit - used))
 
 
 def try_memory(size: int) -> None:
-    """Raise MemoryError if so many bytes cannot be had: now, where a library would crash for want of them."""
+    """Raise MemoryError unless this number of bytes is available, before a library crashes without them."""
     try:
         mmap.mmap(-1, size).close()
     except OSError as error:
@@ -87,15 +87,15 @@ def try_memory(size: int) -> None:
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: whoever tidies up after Ctrl-C does so then, too."""
+    """SIGTERM: code that cleans up after Ctrl-C also cleans up after it."""
 
 
 @contextmanager
 def defer_interrupts() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM wait for the end of the block.
+    """Defer Ctrl-C and SIGTERM to the end of the block.
 
-    Python raises what they mean in whatever runs next. After a long call into a library that is often one of its
-    finalizers or callbacks, where exceptions are lost.
+    Python raises their exceptions in the code that runs next. After a long call into a library, that is often one of
+    its finalizers or callbacks, where exceptions are lost.
 
     >>> try:
     ...     with defer_interrupts():
@@ -106,21 +106,21 @@ def defer_interrupts() -> Iterator[None]:
     this is done first
     interrupted
     """
-    if threading.current_thread() is not threading.main_thread():  # no signal is raised there
+    if threading.current_thread() is not threading.main_thread():  # signals are raised in the main thread
         yield
         return
-    usual = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    came: list[tuple[int, FrameType | None]] = []
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    received: list[tuple[int, FrameType | None]] = []
     try:
-        for number, handler in usual.items():
+        for number, handler in handlers.items():
             if callable(handler):
-                signal.signal(number, lambda *what: came.append(what))
+                signal.signal(number, lambda *what: received.append(what))
         yield
     finally:
-        for number, handler in usual.items():
+        for number, handler in handlers.items():
             if callable(handler):
                 signal.signal(number, handler)
-        for number, frame in came[:1]:
-            handler = usual[signal.Signals(number)]
+        for number, frame in received[:1]:
+            handler = handlers[signal.Signals(number)]
             assert callable(handler)
             handler(number, frame)

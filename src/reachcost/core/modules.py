@@ -1,7 +1,7 @@
-"""Trained things on disk: `weights.safetensors` beside a readable `config.json`. Loading never runs code from them.
+"""Trained modules on disk: `weights.safetensors` and a readable `config.json`. Loading never runs code from them.
 
-`config.json` holds a format name, everything needed to rebuild the module, and a sha256 over itself and the weights:
-two files that do not belong together, or were changed or cut short, are refused.
+`config.json` holds a format name, everything needed to rebuild the module, and a sha256 over itself and the weights.
+Files that do not belong together, or were changed or truncated, are refused.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ def _serialise(module: nn.Module) -> bytes:
     weights = {name: tensor.contiguous() for name, tensor in module.state_dict().items()}
     try:
         return save(weights)
-    except RuntimeError as error:  # safetensors would lose which weights are one
+    except RuntimeError as error:  # safetensors cannot store shared weights
         storages = [tensor.untyped_storage().data_ptr() for tensor in weights.values()]
         tied = [name for name, storage in zip(weights, storages, strict=True) if storages.count(storage) > 1]
         raise ReachcostError(
             f"cannot save a {type(module).__name__} whose weights {', '.join(tied)} share memory: "
-            "keep them as one parameter, or give each a copy of its own"
+            "keep them as one parameter, or give each a separate copy"
         ) from error
 
 
 def stored_format(directory: Path) -> str | None:
-    """The format that `config.json` in a directory names, if it does."""
+    """The format in the `config.json` of a directory, if there is one."""
     try:
         config = read_json(directory / "config.json")
     except (OSError, ValueError):
@@ -73,7 +73,7 @@ class StoredModule:
         self._directory, self._what, self._remedy = directory, what, remedy
 
     def refuse(self, problem: str, cause: Exception | None = None) -> NoReturn:
-        """Stop, saying what is wrong and what to do."""
+        """Raise an error with the problem and the remedy."""
         raise ReachcostError(f"cannot load {self._what} in {self._directory}: {problem}: {self._remedy}") from cause
 
     def config(self, format_name: str) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class StoredModule:
         """Build the module and give it the stored weights, bit for bit; frozen and in eval mode."""
         weights = self._weights(config)
         try:
-            with torch.device("meta"):  # shapes only: a wrong config must not allocate anything
+            with torch.device("meta"):  # a wrong config must not allocate memory
                 module = build()
         except (ValueError, TypeError, KeyError, ArithmeticError, RuntimeError) as error:
             self.refuse(f"config.json does not describe a module ({error})", error)
@@ -128,6 +128,6 @@ def _shapes(tensors: dict[str, Tensor]) -> dict[str, tuple[tuple[int, ...], torc
 
 
 def _checksum(config: dict[str, Any], weights: bytes) -> str:
-    """sha256 over everything but the checksum itself: another configuration is another module."""
+    """sha256 over the weights and the configuration without its checksum."""
     covered = {key: value for key, value in config.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(covered, sort_keys=True).encode() + weights).hexdigest()

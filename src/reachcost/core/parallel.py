@@ -1,7 +1,7 @@
-"""Work on several threads, in pieces of equal shape, and recorded functions that run without Python's lock.
+"""Threads, work in pieces of equal shape, and recorded functions that run without Python's lock.
 
-The last bits of a matrix product depend on its shape and on how many threads share it. Pieces of equal shape on one
-thread each give the same bits for any batch size and number of cores, and stay in the processor's cache.
+The last bits of a matrix product depend on its shape and on its number of threads. Pieces of equal shape on one thread
+each give the same bits for any batch size and number of cores, and fit into the processor's cache.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 SMALLEST, LARGEST = 32, 150
-"""Candidates of a piece."""
+"""Minimum and maximum number of candidates of a piece."""
 
 
 def parallel_map(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result]:
-    """Do some work on every piece, on as many threads as torch may use, and return the results in order.
+    """Map a function over pieces, on the threads that torch may use; results are in order.
 
     >>> parallel_map(lambda row: row.sum().item(), torch.ones(3, 4))
     [4.0, 4.0, 4.0]
     """
     pieces = list(pieces)
     threads = min(_allowed(), len(pieces))
-    with one_thread():  # until all are done: the number of threads that this one restores is that of new threads, too
+    with one_thread():  # until all are done, as new threads inherit the number
         if threads < 2:
             return [work(piece) for piece in pieces]
         modes, failed = _modes(), threading.Event()
@@ -48,7 +48,7 @@ def parallel_map(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> li
                     try:
                         results.append(work(piece))
                     except BaseException:
-                        failed.set()  # the others need not go on
+                        failed.set()  # the others stop
                         raise
             return results
 
@@ -56,13 +56,13 @@ def parallel_map(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> li
         try:
             own = share(0)
         finally:
-            wait(others)  # nothing works on in the background
+            wait(others)  # no work is left in the background
         shares = [own, *(other.result() for other in others)]
     return [shares[number % threads][number // threads] for number in range(len(pieces))]
 
 
 def _modes() -> Callable[[], ExitStack]:
-    """What torch keeps for each thread by itself, to be entered in another: gradients, inference, autocast."""
+    """Function that enters this thread's modes of torch in another thread: gradients, inference, autocast."""
     inference, gradients = torch.is_inference_mode_enabled(), torch.is_grad_enabled()
     cast = {kind: torch.get_autocast_dtype(kind) for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)}
 
@@ -79,7 +79,7 @@ def _modes() -> Callable[[], ExitStack]:
 
 @cache
 def _helpers(count: int) -> ThreadPoolExecutor:
-    """Threads that stay, with one thread of torch each: starting one takes as long as a small piece."""
+    """Threads that are kept, with one torch thread each: starting one takes as long as a small piece."""
     return ThreadPoolExecutor(count, "reachcost", lambda: torch.set_num_threads(1))
 
 
@@ -87,9 +87,9 @@ os.register_at_fork(after_in_child=_helpers.cache_clear)  # a fork has the pool,
 
 
 def piece_size(count: int) -> int:
-    """How many of a pool's candidates make a piece: a pool is cut in two, or in more pieces if it is large.
+    """Number of candidates of a piece: a pool is cut in two, or in more pieces if it is large.
 
-    That depends on the pool alone, so that its bits depend on nothing else; small pieces would waste matrix products.
+    It depends on the pool alone, so that results do, too; small pieces would slow down matrix products.
 
     >>> [piece_size(count) for count in (2, 37, 75, 300, 1000)]
     [2, 37, 38, 150, 143]
@@ -99,7 +99,7 @@ def piece_size(count: int) -> int:
 
 
 def split_pools(pools: Tensor) -> list[tuple[int, Tensor]]:
-    """Pools [B, S, ...] in pieces of equal shape [size, ...], the last of a pool filled up, each with its number in B.
+    """Pools [B, S, ...] as pieces of equal shape [size, ...], padded, each with its index in B.
 
     >>> [(number, len(piece)) for number, piece in split_pools(torch.zeros(2, 301, 4))][:3]
     [(0, 101), (0, 101), (0, 101)]
@@ -111,16 +111,13 @@ def split_pools(pools: Tensor) -> list[tuple[int, Tensor]]:
 
 
 def join_pools(found: list[Tensor], pools: Tensor) -> Tensor:
-    """What was found for the pieces of pools [B, S, ...], each [size, ...], as one tensor [B, S, ...]."""
+    """Results [size, ...] of the pieces of pools [B, S, ...] as one tensor [B, S, ...]."""
     return torch.cat(found).unflatten(0, (len(pools), -1))[:, : pools.shape[1]]
 
 
 @contextmanager
 def reserve_threads() -> Iterator[None]:
-    """Leave all threads to `parallel_map`: what torch would share among threads of its own is too small to be worth it.
-
-    Its threads wait for their next task by spinning, on a core that a piece could use.
-    """
+    """Leave all threads to `parallel_map`: torch's own threads would spin on cores that pieces could use."""
     allowed, before = _allowed(), getattr(_THREADS, "allowed", None)
     _THREADS.allowed = allowed
     torch.set_num_threads(1)
@@ -133,7 +130,7 @@ def reserve_threads() -> Iterator[None]:
 
 @contextmanager
 def all_threads() -> Iterator[None]:
-    """Give torch back, inside `reserve_threads`, what it had before: for work that does not cut itself into pieces."""
+    """Let torch use all threads inside `reserve_threads`, for work that is not cut into pieces."""
     threads = torch.get_num_threads()
     torch.set_num_threads(_allowed())
     try:
@@ -144,7 +141,7 @@ def all_threads() -> Iterator[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Small matrices are faster on one thread, and sums then do not depend on the number of cores."""
+    """Use one thread: small matrices are faster, and sums do not depend on the number of cores."""
     threads, before = torch.get_num_threads(), getattr(_THREADS, "allowed", None)
     _THREADS.allowed = None
     torch.set_num_threads(1)
@@ -156,7 +153,7 @@ def one_thread() -> Iterator[None]:
 
 
 _THREADS = threading.local()
-"""How many threads `parallel_map` may use, where torch itself was told to use one."""
+"""`allowed`: number of threads of `parallel_map` while torch itself uses one."""
 
 
 def _allowed() -> int:
@@ -165,16 +162,15 @@ def _allowed() -> int:
 
 Function = Callable[..., Tensor]
 CHECKED = 3
-"""Times that a new recording is replayed and compared: torch rearranges it while it is replayed first."""
+"""Times that a new recording is replayed and compared, as torch optimises it in its first replays."""
 MOST = 64
-"""Recordings of a function that are kept."""
+"""Maximum number of recordings that are kept."""
 
 
 class Traced:
-    """A function whose weights do not change, recorded once for each `key` and shape of its arguments.
+    """A function with constant weights, recorded once for each `key` and shape of its arguments.
 
-    Where it cannot be recorded, or a recording does not give the same bits, and wherever gradients are asked for, it is
-    called as it is.
+    If it cannot be recorded, if the recording gives other bits, or if gradients are required, it is called directly.
 
     >>> double = Traced()
     >>> with torch.no_grad():
@@ -187,10 +183,10 @@ class Traced:
         self._recordings: dict[Hashable, Function | None] = {}
 
     def __reduce__(self) -> tuple[type[Traced], tuple[()]]:
-        return Traced, ()  # recordings cannot be copied, and a copy makes its own
+        return Traced, ()  # recordings cannot be copied
 
     def recorded(self, key: Hashable, function: Function, *example: Tensor) -> Function:
-        """What to call in place of the function, with arguments of the shapes of the example."""
+        """The recording of a function, or the function itself, for arguments with the shapes of the example."""
         if not _replayable(example):
             return function
         of_shape = key, tuple((tensor.shape, tensor.dtype) for tensor in example)
@@ -202,19 +198,19 @@ class Traced:
 
 
 def _replayable(example: tuple[Tensor, ...]) -> bool:
-    """On a processor, without gradients, and with nothing else that looks at single operations."""
+    """On a CPU, without gradients, autocast or dispatch modes."""
     watched = torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or torch._C._len_torch_dispatch_stack()
     return not watched and all(tensor.device.type == "cpu" for tensor in example)
 
 
 def _record(function: Function, example: tuple[Tensor, ...]) -> Function | None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it is deprecated, and shapes become constants, which are those of the key
+        warnings.simplefilter("ignore")  # of deprecation, and of shapes that become constants
         try:
             recording: Any = torch.jit.trace(function, example, check_trace=False)
-        except (RuntimeError, AttributeError):  # no such thing in this version, or with these weights
+        except (RuntimeError, AttributeError):  # not supported by this version or these weights
             return None
-    vars(recording).clear()  # the function itself, and with it the module, would never be given up
+    vars(recording).clear()  # it would keep the function, and with it the module, alive
     expected = function(*example)
     same = all(torch.equal(recording(*example), expected) for _ in range(CHECKED))
     return recording if same else None

@@ -15,23 +15,23 @@ from rich.text import Text
 
 from reachcost.errors import refuse
 
-_UNSEEN = re.compile(
+_HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
-"""Control characters, marks that turn or hide text, and halves of characters: what a reader must see, or cannot."""
+"""Control characters, marks that turn or hide text, and surrogates."""
 
 
 def escape_hidden(text: object) -> str:
-    r"""Text in which everything shows: control characters and marks of direction as their code points.
+    r"""Text with its control characters and marks of direction as code points.
 
     >>> escape_hidden("a\x1b[1m\u202eb")
     'a⟨1B⟩[1m⟨202E⟩b'
     """
-    return _UNSEEN.sub(lambda found: f"⟨{ord(found[0]):02X}⟩", str(text))
+    return _HIDDEN.sub(lambda found: f"⟨{ord(found[0]):02X}⟩", str(text))
 
 
 class PlainConsole(Console):
-    """A terminal on which text is text: brackets are no styles, colons no pictures, and nothing moves the cursor.
+    """A console that shows text as it is: no markup, no emoji, no control characters.
 
     >>> PlainConsole(width=40).print("[red] [/nothing] :smile: \\x1b[2J")
     [red] [/nothing] :smile: ⟨1B⟩[2J
@@ -41,42 +41,42 @@ class PlainConsole(Console):
         super().__init__(markup=False, emoji=False, **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        """What is printed, piece by piece; what moves the cursor is only what progress asks for."""
+        """Escape all text; control segments, which progress bars use, stay."""
         for piece in super().render(renderable, options):
             yield piece if piece.control else piece._replace(text=escape_hidden(piece.text))
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Text as it is shown: what is printed, and cells and titles of tables."""
+        """Escape strings, also those in cells and titles of tables."""
         return super().render_str(escape_hidden(text), **options)
 
 
 Item = TypeVar("Item")
 EVERY = 30.0
-"""Seconds between two plain lines about the same piece of work."""
+"""Seconds between two plain lines about one piece of work."""
 
 
 class Progress:
-    """Shows nothing; what library functions use unless told otherwise."""
+    """Progress that shows nothing: the default of library functions."""
 
     def step(self, title: str) -> None:
         """Announce the next piece of work."""
 
     def reused(self, title: str) -> None:
-        """Say that a piece of work was done before."""
+        """Report that a piece of work was recorded earlier."""
 
     def say(self, text: str) -> None:
-        """Say something between two pieces of work."""
+        """Print a line between two pieces of work."""
 
     def track(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
         """Iterate over the items of the current piece."""
         yield from items
 
     def note(self, text: str) -> None:
-        """Say how the current piece is doing."""
+        """Show the state of the current piece."""
 
 
 class ConsoleProgress(Progress):
-    """One line per piece of work, with a bar while it runs; where there is no terminal, plain lines with the time."""
+    """One line per piece of work, with a bar while it runs; plain lines with the time if there is no terminal."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -88,19 +88,19 @@ class ConsoleProgress(Progress):
         self._title = title
 
     def reused(self, title: str) -> None:
-        """Say that a piece of work was done before."""
+        """Report that a piece of work was recorded earlier."""
         self.say(f"{title:<22} recorded earlier")
 
     def say(self, text: str) -> None:
-        """Say something between two pieces of work."""
+        """Print a line between two pieces of work."""
         self._console.print(text, style="dim", markup=False, highlight=False, soft_wrap=True)
 
     def track(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
         """Iterate over the items of the current piece, and show how many are done."""
         self._note = ""
-        yield from self._beside_bar(items, unit) if self._console.is_interactive else self._in_lines(items, unit)
+        yield from self._with_bar(items, unit) if self._console.is_interactive else self._in_lines(items, unit)
 
-    def _beside_bar(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
+    def _with_bar(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
         title, note = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[note]}"))
         columns = (title, BarColumn(12), MofNCompleteColumn(), TextColumn(unit, markup=False))
         with Bars(*columns, TimeElapsedColumn(), note, console=self._console) as bars:
@@ -112,38 +112,37 @@ class ConsoleProgress(Progress):
         self._bars = None
 
     def _in_lines(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
-        """A line at the end, and one now and then for those who watch a file."""
-        began = said = time.monotonic()
+        began = printed = time.monotonic()
         for done, item in enumerate(items, start=1):
             yield item
             now = time.monotonic()
-            if done == len(items) or now - said >= EVERY:
-                said = now
+            if done == len(items) or now - printed >= EVERY:
+                printed = now
                 words = (f"{self._title:<22}", f"{done}/{len(items)}", unit, f"{now - began:.1f} s", self._note)
                 line = " ".join(word for word in words if word.strip())
                 self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def note(self, text: str) -> None:
-        """Say how the current piece is doing, beside its bar or at the end of its next line."""
+        """Show the state of the current piece next to its bar, or at the end of its next line."""
         self._note = text
         if self._bars is not None:
             self._bars.update(self._bars.task_ids[-1], note=text)
 
 
 class Rate:
-    """Tells a progress how many of something are done in a second, beside the piece that it tracks."""
+    """Shows how many units are done per second, next to the current piece of a progress."""
 
     def __init__(self, progress: Progress, unit: str) -> None:
         self._progress, self._unit, self._done, self._began = progress, unit, 0, time.perf_counter()
 
     def add(self, count: int) -> None:
-        """So many more are done."""
+        """Count units that are done."""
         self._done += count
         self._progress.note(f"{self._done / (time.perf_counter() - self._began):,.0f} {self._unit}/s")
 
 
 def as_progress(progress: Progress | bool | None) -> Progress:
-    """What `progress=` stands for: True shows it on standard error; None and False show nothing.
+    """The progress of an argument `progress=`: True shows it on standard error; None and False show nothing.
 
     >>> type(as_progress(True)).__name__, type(as_progress(None)).__name__
     ('ConsoleProgress', 'Progress')

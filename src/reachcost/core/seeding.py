@@ -1,6 +1,6 @@
-"""Randomness belongs to the thing it samples for: one stream per (seed, purpose, indices).
+"""Random streams, one per (seed, purpose, indices).
 
-Results therefore never depend on batch size, order, number of workers, or where a run was resumed.
+Results therefore never depend on batch size, order, number of workers, or the point where a run was resumed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def generator(seed: int, purpose: str, *indices: int) -> Generator:
 
 
 class _Digest(ISeedSequence):
-    """Seeds a bit generator with the hash of a name; three times as fast as `Philox(key=...)`, with the same key."""
+    """Seeds a bit generator with the hash of a name, three times as fast as `Philox(key=...)` with the same key."""
 
     def __init__(self, name: str) -> None:
         self._digest = hashlib.blake2b(name.encode(), digest_size=16).digest()
@@ -48,7 +48,7 @@ def torch_seed(seed: int, purpose: str, *indices: int) -> int:
 class EpisodeStreams:
     """The streams of a batch of episodes at one replan; rows of the same episode share their numbers.
 
-    Sharing makes comparisons between costs paired: every cost meets the same candidates.
+    Comparisons between costs are therefore paired: every cost scores the same candidates.
     """
 
     def __init__(self, seed: int, purpose: str, episodes: Sequence[int] | np.ndarray, replan: int) -> None:
@@ -58,7 +58,7 @@ class EpisodeStreams:
     def uniform16(self, *shape: int) -> np.ndarray:
         """Draw uint16 numbers, uniform over their range, of shape [rows, *shape].
 
-        Sixteen bits resolve a probability to 1.5e-5, and are four times as fast to draw as float32.
+        Sixteen bits resolve a probability to 1.5e-5, and are drawn four times as fast as float32.
         """
         size = math.prod(shape)
         words = np.stack([stream.bit_generator.random_raw(-(-size // 4)) for stream in self._streams])
@@ -66,7 +66,7 @@ class EpisodeStreams:
 
     def normal(self, *shape: int) -> np.ndarray:
         """Draw standard normal float32 numbers of shape [rows, *shape]."""
-        from reachcost.core.parallel import parallel_map  # which needs torch: simulators do not
+        from reachcost.core.parallel import parallel_map  # it needs torch, which simulators do not
 
         draws = np.empty((len(self._streams), *shape), np.float32)
         # numpy samples outside the interpreter's lock

@@ -176,8 +176,8 @@ def read_column(column: Column) -> np.ndarray:
     if not column.is_text and (column.dtype.hasobject or column.dtype.kind not in "biufcSV"):
         raise ReachcostError(f"{column.where}: {column.name} holds {column.dtype}: write numbers or text")
     values = column.text() if column.is_text else column[:]
-    known = column.remark("sha256")
-    if known is not None and _checksum(column.name, values[: column.remark("rows")]) != known:
+    known = column.attribute("sha256")
+    if known is not None and _checksum(column.name, values[: column.attribute("rows")]) != known:
         raise ReachcostError(
             f"{column.where}: {column.name} is not what was written, by its checksum: copy or generate the file "
             "again, or remove the attribute `sha256` of a column that you changed yourself"
