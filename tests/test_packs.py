@@ -282,7 +282,7 @@ def test_a_study_goes_on_from_its_pack(tmp_path: Path) -> None:
 
 
 def test_estimates_know_packed_runs(packed: Path) -> None:
-    assert Durations([packed]).of("study/heads", {"seed": 9}) is not None
+    assert Durations([packed]).of("study/heads/run", {"seed": 9}) is not None
 
 
 def test_rows_that_a_pack_cannot_hold_are_kept_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

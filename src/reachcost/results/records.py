@@ -1,13 +1,12 @@
-"""A result is a record: one directory per run, with a manifest and rows, complete or not there at all.
+"""Records of runs: each is a directory with a manifest and rows, which is complete or absent.
 
 DIR/runs/<name>/manifest.json   configuration, seeds, sha256 of inputs, versions, machine, seconds, sha256 of files
 DIR/runs/<name>/rows.parquet    one row per episode or epoch
-DIR/runs/<study>/pack.json      finished runs that were packed into few files (`pack.py`)
+DIR/runs/<study>/pack.json      recorded runs that were packed into few files (`pack.py`)
 DIR/tables/<table>.json, .md    made from the rows alone
 
-A run that is computed is recorded as a directory. Whoever reads a run finds it in its directory or else in the pack.
-Manifest and rows are small and meant to be kept. Larger files of a run (weights) are artefacts: they may be missing
-where rows suffice, and are made again, to the same bytes, where they do not.
+A run is read from its directory or else from the pack. Larger files of a run (weights) are artefacts: they may be
+missing, and are made again, to the same bytes, when they are needed.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
+from pydantic import AfterValidator
 
 from reachcost.core.atomic import PARTIAL_NAME, make_directory, new_directory, remove_leftovers, write_file
 from reachcost.core.files import is_file_name, sha256_of
-from reachcost.core.json_files import read_json
+from reachcost.core.json_files import read_as, read_json
 from reachcost.core.machine import machine, try_memory, versions
 from reachcost.errors import ReachcostError
 from reachcost.results.pack import DROP, REMEDY, Pack, find_pack, name_of, open_pack
@@ -39,18 +38,18 @@ MANIFEST, ROWS = "manifest.json", "rows.parquet"
 FORMAT = "reachcost-run/2"
 ROOM = 2**24
 """Bytes that Arrow needs to write a small file: without them it ends the whole process."""
-Columns = Mapping[str, np.ndarray]
 EVALUATED_ON = ("evaluation_set_sha256", "full_set_sha256")
 """Settings that name an evaluation set. Older records lack them, and some runs know their set only once they run, so
-they are compared only where both sides have them."""
+they are compared only if both sides have them."""
+
+Columns = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What a run returns that knows its evaluation set only once it runs."""
+    """The rows of a run that knows its evaluation set only once it runs."""
 
     rows: Columns
-    """The rows."""
     evaluation: Mapping[str, str]
     """`EvaluationSet.record`, which the manifest adds to the configuration."""
 
@@ -61,29 +60,48 @@ Compute = Callable[[Path], Columns | Evaluated]
 
 @dataclass(frozen=True)
 class Result:
-    """What the computation of a run made, before anything is recorded; it can be sent from process to process."""
+    """The result of a computation, which can be recorded by another process."""
 
     rows: Columns
-    """The rows."""
     files: Mapping[str, bytes]
     """Further files, by name."""
     seconds: float
-    """What it took."""
     machine: str = field(default_factory=machine)
-    """Where it was made."""
     evaluation: Mapping[str, str] = field(default_factory=dict)
-    """Names the evaluation set, if the configuration does not."""
 
     def place(self, directory: Path) -> Columns:
-        """Write the files into a directory, as the computation did, and return the rows."""
+        """Write the files into a directory, and return the rows."""
         for name, content in self.files.items():
             (directory / name).write_bytes(content)
         return self.rows
 
 
+def _file_name(name: str) -> str:
+    if not is_file_name(name):
+        raise ValueError("should be the name of a file")
+    return name
+
+
+_Files = dict[Annotated[str, AfterValidator(_file_name)], str]
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    """The parts of a manifest that are read."""
+
+    format: Literal["reachcost-run/2"]
+    config: dict[str, Any]
+    versions: dict[str, Any]
+    machine: str
+    rows: int
+    files: _Files
+    artefacts: _Files
+    elapsed_seconds: float
+
+
 @dataclass(frozen=True)
 class Run:
-    """A finished run on disk."""
+    """A recorded run."""
 
     path: Path
     manifest: dict[str, Any]
@@ -92,11 +110,11 @@ class Run:
 
     @property
     def sha256(self) -> dict[str, str]:
-        """sha256 of every file of the run, artefacts too, by name."""
+        """sha256 of every file of the run, including artefacts, by name."""
         return {**self.manifest["files"], **self.manifest["artefacts"]}
 
     def table(self) -> pa.Table:
-        """Read the rows, after checking that they are the ones the manifest describes."""
+        """Return the rows, which must be those that the manifest describes."""
         self.require_intact()
         table = self.pack.rows(name_of(self.path)) if self.pack else read_table(self.path / ROWS)
         if len(table) != self.manifest["rows"]:
@@ -109,7 +127,7 @@ class Run:
         return [*self.pack.columns(name_of(self.path))] if self.pack else pq.read_schema(self.path / ROWS).names
 
     def text(self, name: str) -> str:
-        """Read a text file of the run, after checking that it is the one the manifest describes."""
+        """Return a text file of the run, which must be the one that the manifest describes."""
         self.require_intact()
         return self.pack.texts(name_of(self.path))[name] if self.pack else (self.path / name).read_text("utf-8")
 
@@ -129,7 +147,7 @@ class Run:
                 raise ReachcostError(_damaged(self, f"{name} is not the file its manifest describes"))
 
     def complete(self, compute: Compute) -> Run:
-        """Make missing artefacts again, by the computation that made the run; they must come out the same.
+        """Make missing artefacts again, by the computation that made the run; they must have the same bytes.
 
         Artefacts of a packed run are kept in the directory `path`, next to copies of its other files.
         """
@@ -143,7 +161,7 @@ class Run:
                 for name in missing:
                     if sha256_of(Path(directory) / name) != self.manifest["artefacts"][name]:
                         raise ReachcostError(
-                            f"{name} of the run in {self.path} is not kept, and {machine()} makes another one than "
+                            f"{name} of the run in {self.path} is missing, and {machine()} makes another one than "
                             f"{self.manifest['machine']} did: choose another --out, to make all runs here"
                         )
                     write_file(self.path / name, (Path(directory) / name).read_bytes())
@@ -151,7 +169,7 @@ class Run:
 
     @property
     def kept_files(self) -> list[Path]:
-        """Every file that another machine needs to read the run; artefacts are left out."""
+        """Every file that another machine needs to read the run, without artefacts."""
         names = [name for name in self.manifest["files"] if not self.pack or (self.path / name).exists()]
         record = [self.pack.path, self.pack.rows_file(name_of(self.path))] if self.pack else [self.path / MANIFEST]
         return [*record, *(self.path / name for name in names)]
@@ -159,7 +177,7 @@ class Run:
 
 @contextmanager
 def exclusive(out: Path) -> Iterator[None]:
-    """Keep other processes from writing into the same directory, and clear what killed ones left."""
+    """Lock a directory against other processes, and remove what killed ones left."""
     if out.exists() and not out.is_dir():
         raise ReachcostError(f"{out} is a file: choose another --out, a directory")
     make_directory(out, out)
@@ -174,7 +192,7 @@ def exclusive(out: Path) -> Iterator[None]:
 
 
 def record_run(path: Path, config: Mapping[str, Any], compute: Compute, artefacts: Sequence[str] = ()) -> Run:
-    """Return the finished run at `path`, computing it only if it is not there yet.
+    """Return the recorded run at `path`, computing it only if it is not there yet.
 
     Args:
         path: Directory of the run.
@@ -183,57 +201,42 @@ def record_run(path: Path, config: Mapping[str, Any], compute: Compute, artefact
         compute: Called with a directory for further files; returns the rows.
         artefacts: Names of those files that need not be kept.
     """
-    if is_recorded(path):
-        run = read_run(path)
-        require_config(run, config)
-        return run
-    with new_directory(path) as partial:
-        manifest = _seal(partial, config, _timed(compute, partial), artefacts)
-    return Run(path, manifest)
+    if not is_recorded(path):
+        return keep_run(path, config, computed(compute), artefacts)
+    run = read_run(path)
+    require_config(run, config)
+    return run
 
 
-def computed(compute: Compute, scratch: Path) -> Result:
-    """Do the computation of a run in a directory below `scratch`, which is gone afterwards; record nothing."""
+def computed(compute: Compute, scratch: Path | None = None) -> Result:
+    """Compute a run in a temporary directory (below `scratch`), and record nothing."""
     with tempfile.TemporaryDirectory(dir=scratch) as directory:
-        result = _timed(compute, Path(directory))
+        start = time.perf_counter()
+        made = compute(Path(directory))
+        seconds = round(time.perf_counter() - start, 3)
         files = {file.name: file.read_bytes() for file in sorted(Path(directory).iterdir())}
-        return replace(result, files=files)
+    if isinstance(made, Evaluated):
+        return Result(made.rows, files, seconds, evaluation=made.evaluation)
+    return Result(made, files, seconds)
 
 
 def keep_run(path: Path, config: Mapping[str, Any], result: Result, artefacts: Sequence[str] = ()) -> Run:
-    """Record what was computed elsewhere; otherwise as `record_run`."""
+    """Record a result; other arguments are those of `record_run`."""
     with new_directory(path) as partial:
-        result.place(partial)
-        manifest = _seal(partial, config, result, artefacts)
+        write_rows(result.place(partial), partial / ROWS)
+        made = {file.name: sha256_of(file) for file in sorted(partial.iterdir())}
+        manifest = {
+            "format": FORMAT,
+            "config": {**as_json(config), **result.evaluation},
+            "versions": versions(),
+            "machine": result.machine,
+            "rows": len(next(iter(result.rows.values()))),
+            "files": {name: sha for name, sha in made.items() if name not in artefacts},
+            "artefacts": {name: sha for name, sha in made.items() if name in artefacts},
+            "elapsed_seconds": result.seconds,
+        }
+        (partial / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     return Run(path, manifest)
-
-
-def _timed(compute: Compute, directory: Path) -> Result:
-    """Rows and seconds; the files stay in the directory."""
-    start = time.perf_counter()
-    made = compute(directory)
-    seconds = round(time.perf_counter() - start, 3)
-    if isinstance(made, Evaluated):
-        return Result(made.rows, {}, seconds, evaluation=made.evaluation)
-    return Result(made, {}, seconds)
-
-
-def _seal(directory: Path, config: Mapping[str, Any], result: Result, artefacts: Sequence[str]) -> dict[str, Any]:
-    """Write rows and manifest beside the other files of a run."""
-    write_rows(result.rows, directory / ROWS)
-    made = {file.name: sha256_of(file) for file in sorted(directory.iterdir())}
-    manifest = {
-        "format": FORMAT,
-        "config": {**as_json(config), **result.evaluation},
-        "versions": versions(),
-        "machine": result.machine,
-        "rows": len(next(iter(result.rows.values()))),
-        "files": {name: sha for name, sha in made.items() if name not in artefacts},
-        "artefacts": {name: sha for name, sha in made.items() if name in artefacts},
-        "elapsed_seconds": result.seconds,
-    }
-    (directory / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-    return manifest
 
 
 def write_rows(rows: Columns, path: Path) -> None:
@@ -243,7 +246,7 @@ def write_rows(rows: Columns, path: Path) -> None:
 
 
 def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """Read rows in this thread: where memory lacks for another one, Arrow waits for it for ever."""
+    """Read rows in this thread: Arrow waits forever for another one if there is no memory for it."""
     with pq.ParquetFile(path, pre_buffer=False) as file:
         return file.read(columns, use_threads=False)
 
@@ -254,7 +257,7 @@ def is_recorded(path: Path) -> bool:
 
 
 def run_paths(directory: Path) -> list[Path]:
-    """Paths of the finished runs below a directory, packed or not, sorted."""
+    """Return the sorted paths of recorded runs below a directory, packed or not."""
     found = {file.parent for file in directory.rglob(MANIFEST)}
     packs = [*directory.rglob(PACK), *(above / PACK for above in directory.parents[:2])]
     for pack in (path for path in packs if path.is_file()):
@@ -264,48 +267,25 @@ def run_paths(directory: Path) -> list[Path]:
 
 
 def read_run(path: Path) -> Run:
-    """Open a finished run and check its manifest."""
-    if not (path / MANIFEST).exists() and (pack := find_pack(path)):
-        return _checked(Run(path, pack.manifest(name_of(path)), pack))
-    run = Run(path, {})
+    """Open a recorded run and check its manifest."""
+    pack = None if (path / MANIFEST).exists() else find_pack(path)
     try:
-        return _checked(Run(path, read_json(path / MANIFEST)))
+        manifest = pack.manifest(name_of(path)) if pack else read_json(path / MANIFEST)
     except OSError as error:
-        raise ReachcostError(_damaged(run, f"manifest.json cannot be read ({error.strerror})")) from error
+        raise ReachcostError(_damaged(Run(path, {}), f"manifest.json cannot be read ({error.strerror})")) from error
     except ValueError as error:
-        raise ReachcostError(_damaged(run, f"manifest.json is not valid JSON ({error})")) from error
-
-
-def _checked(run: Run) -> Run:
-    """Refuse a run whose manifest is not one."""
-    manifest = run.manifest
-    types = {
-        "config": dict,
-        "versions": dict,
-        "machine": str,
-        "rows": int,
-        "files": dict,
-        "artefacts": dict,
-        "elapsed_seconds": (int, float),
-    }
-    if (
-        not isinstance(manifest, dict)
-        or manifest.get("format") != FORMAT
-        or not all(isinstance(manifest.get(key), kind) for key, kind in types.items())
-        or ROWS not in manifest["files"]
-        or not all(_is_file_of_run(*file) for part in ("files", "artefacts") for file in manifest[part].items())
-    ):
-        raise ReachcostError(_damaged(run, f"manifest.json is not of format {FORMAT!r}"))
+        if isinstance(error, ReachcostError):
+            raise
+        raise ReachcostError(_damaged(Run(path, {}), f"manifest.json is not valid JSON ({error})")) from error
+    run = Run(path, manifest, pack)
+    known = read_as(_Manifest, manifest, f"the record in {path} is damaged: manifest.json", _remedy(run))
+    if ROWS not in known.files:
+        raise ReachcostError(_damaged(run, f"manifest.json names no {ROWS}"))
     return run
 
 
-def _is_file_of_run(name: str, sha256: object) -> bool:
-    """Whether a manifest names a file of its own directory, and its checksum."""
-    return is_file_name(name) and isinstance(sha256, str)
-
-
 def require_intact_runs(out: Path) -> None:
-    """Check every finished run below `out`, so that damage is found before anything is computed or written."""
+    """Check every recorded run below `out`, before anything is computed or written."""
     without_manifest = {
         file.parent for file in (out / "runs").rglob(ROWS) if not PARTIAL_NAME.fullmatch(file.parent.name)
     }
@@ -319,39 +299,27 @@ def require_rows(run: Run, keys: Mapping[str, Sequence[Any]], values: Sequence[s
     Returns the value columns as arrays shaped like the keys, for example [cost, episode, candidate].
     """
     table = run.table()
-    missing = [name for name in (*keys, *values) if name not in table.column_names]
-    if missing:
+    if missing := [name for name in (*keys, *values) if name not in table.column_names]:
         raise ReachcostError(_damaged(run, f"its rows have no column {', '.join(missing)}"))
-    shape = tuple(len(allowed) for allowed in keys.values())
+    places = {name: {key: place for place, key in enumerate(allowed)} for name, allowed in keys.items()}
+    shape = tuple(map(len, places.values()))
     position = np.zeros(len(table), np.int64)
-    for name, allowed in keys.items():
-        index = _index_in(run, table, name, allowed)
-        if (index < 0).any():
-            row = int(np.flatnonzero(index < 0)[0])
-            raise ReachcostError(_damaged(run, f"row {row} has an unexpected {name} {table[name][row].as_py()!r}"))
-        position = position * len(allowed) + index
+    for name, known in places.items():
+        found = table[name].to_pylist()
+        if unknown := [row for row, key in enumerate(found) if isinstance(key, list | dict) or key not in known]:
+            wrong = found[unknown[0]]
+            raise ReachcostError(_damaged(run, f"row {unknown[0]} has an unexpected {name} {wrong!r}"))
+        position = position * len(known) + np.array([known[key] for key in found], np.int64)
     count = np.bincount(position, minlength=int(np.prod(shape)))
     for problem, wrong in (("missing", count == 0), ("duplicate", count > 1)):
         if wrong.any():
-            where = [int(at) for at in np.unravel_index(int(np.flatnonzero(wrong)[0]), shape)]
+            where = np.unravel_index(int(np.flatnonzero(wrong)[0]), shape)
             named = ", ".join(f"{name} {allowed[at]}" for (name, allowed), at in zip(keys.items(), where, strict=True))
             raise ReachcostError(_damaged(run, f"{int(wrong.sum())} rows are {problem}, the first is {named}"))
-    result: dict[str, np.ndarray] = {}
-    for name in values:
-        ordered = np.empty(len(table))
-        ordered[position] = _finite(run, table, name)
-        result[name] = ordered.reshape(shape)
-    return result
-
-
-def _index_in(run: Run, table: pa.Table, name: str, allowed: Sequence[Any]) -> np.ndarray:
-    """Position of each value of a key column among the allowed ones, -1 if it is none of them."""
-    try:
-        value_set = pa.array(allowed, table.schema.field(name).type)
-    except (pa.ArrowException, TypeError) as error:
-        raise ReachcostError(_damaged(run, f"its column {name} is of another type ({error})")) from error
-    found = pc.index_in(table[name], value_set=value_set)  # pyright: ignore[reportAttributeAccessIssue] (made at import)
-    return found.fill_null(-1).to_numpy()
+    ordered = {name: np.empty(len(table)) for name in values}
+    for name, column in ordered.items():
+        column[position] = _finite(run, table, name)
+    return {name: column.reshape(shape) for name, column in ordered.items()}
 
 
 def _finite(run: Run, table: pa.Table, name: str) -> np.ndarray:
@@ -366,7 +334,7 @@ def _finite(run: Run, table: pa.Table, name: str) -> np.ndarray:
 
 
 def as_json(value: Any) -> Any:
-    """Settings as JSON values: dataclasses become objects, tuples arrays."""
+    """Return settings as JSON values: dataclasses become objects, tuples arrays."""
     if is_dataclass(value):
         return {one.name: as_json(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, Mapping):
@@ -384,7 +352,7 @@ def require_config(run: Run, config: Mapping[str, Any]) -> None:
 
 
 def differences(recorded: Any, now: Any, where: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where settings differ from those on record: name, then both values."""
+    """Yield where settings differ from those on record: name, then both values."""
     if (is_dataclass(now) or isinstance(now, Mapping)) and isinstance(recorded, dict):
         known = {**_defaults(now), **recorded} if is_dataclass(now) else recorded
         values = {f.name: getattr(now, f.name) for f in fields(now)} if is_dataclass(now) else now
@@ -398,14 +366,10 @@ def differences(recorded: Any, now: Any, where: str = "") -> Iterator[tuple[str,
 
 
 def _defaults(settings: Any) -> dict[str, Any]:
-    """The defaults of a dataclass, by field: what a run had before the field was there."""
-    found = {}
-    for one in fields(settings):
-        if one.default is not MISSING:
-            found[one.name] = as_json(one.default)
-        elif one.default_factory is not MISSING:
-            found[one.name] = as_json(one.default_factory())
-    return found
+    """Return the defaults of a dataclass, by field: what a run had before the field was added."""
+    made = {one.name: one.default_factory() for one in fields(settings) if one.default_factory is not MISSING}
+    found = {one.name: one.default for one in fields(settings) if one.default is not MISSING}
+    return as_json({**found, **made})
 
 
 def _short(value: Any) -> str:
@@ -414,5 +378,8 @@ def _short(value: Any) -> str:
 
 
 def _damaged(run: Run, what: str) -> str:
-    remedy = REMEDY if run.pack else "remove that directory and run the command again"
-    return f"the record in {run.path} is damaged: {what}: {remedy}"
+    return f"the record in {run.path} is damaged: {what}: {_remedy(run)}"
+
+
+def _remedy(run: Run) -> str:
+    return REMEDY if run.pack else "remove that directory and run the command again"
