@@ -19,11 +19,12 @@ from reachcost.errors import ReachcostError
 from reachcost.experiments import registry
 from reachcost.experiments.registry import all_figures, all_tables, draw, results_of
 from reachcost.results.episode_figures import HOLD, STEP, Panel, draw_replay
-from reachcost.results.figures import LOOKS, PanelPlan, draw_panels, write_figure
+from reachcost.results.figures import PanelPlan, draw_panels, write_figure
 from reachcost.results.records import is_recorded
 from reachcost.results.tables import Records
 from reachcost_paper.charts import Bar, draw_bars
 from reachcost_paper.package_data import read_paper
+from reachcost_paper.styles import LOOKS
 
 ROOT = Path(__file__).parents[2]
 RESULTS, NAMES = ROOT / "results", [*all_figures()]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 
-from reachcost.results.episode_figures import BLOCKED, GOAL, OPEN, START, draw_mark, draw_walls, draw_way
+from reachcost.results.episode_figures import GOAL, START, draw_mark
 from reachcost.results.figures import PanelPlan
 from reachcost.results.tables import Records
 from reachcost.tasks.toponav.task import SIZE, TopoNav
 from reachcost_paper.charts import bar_panel
+from reachcost_paper.styles import BLOCKED, OPEN, draw_walls, draw_route
 
 COSTS = {"raw": "raw", "trm-paper": "TRM,\npaper's", "trm": "TRM,\nours", "shuffled": "shuffled\nlabels"}
 
@@ -25,8 +26,8 @@ def draw_grid(axes: Axes, records: Records) -> None:
         route.append(task.step(route[-1], action))
     draw_walls(axes, [(x - 0.5, y - 0.5, 1, 1) for x, y in np.argwhere(~task.free)], -0.5, SIZE - 0.5)
     ends = np.concatenate([goals.starts[row], goals.goals[row]])
-    draw_way(axes, ends, BLOCKED)
-    draw_way(axes, np.concatenate(route), OPEN)
+    draw_route(axes, ends, BLOCKED)
+    draw_route(axes, np.concatenate(route), OPEN)
     for mark, place in zip((START, GOAL), ends, strict=True):
         draw_mark(axes, mark, place)
     text = f"x, cells\nstraight {straight[at]:.0f} cells, route {far[at]} steps"

@@ -15,30 +15,18 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, Rectangle
+from matplotlib.patches import Circle
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
 from scipy.ndimage import distance_transform_edt
 
 from reachcost.core.atomic import write_file
-from reachcost.results.figures import BLUE, TITLE_SIZE, VERMILLION, Look, new_figure, write_picture
+from reachcost.results.figures import TITLE_SIZE, new_figure, write_picture
 
 START, GOAL, END = ("start", "o", "white", 9), ("goal", "*", "gold", 16), ("end", "X", "crimson", 9)
 """Name, marker, colour and size of marks."""
 WALL = "0.25"
-BLOCKED, OPEN = Look("straight line, blocked", VERMILLION, dash="--"), Look("shortest way", BLUE)
-
-
-def draw_walls(axes: Axes, walls: Sequence[tuple[float, float, float, float]], low: float, high: float) -> None:
-    """Walls, each (x, y, width, height), in a square from `low` to `high`; y grows downwards."""
-    for x, y, width, height in walls:
-        axes.add_patch(Rectangle((x, y), width, height, facecolor=WALL, edgecolor="none"))
-    axes.set(xlim=(low, high), ylim=(high, low), aspect="equal")
-
-
-def draw_way(axes: Axes, places: np.ndarray, look: Look) -> None:
-    """A way through places [N, 2]."""
-    axes.plot(*places.T, color=look.colour, linestyle=look.dash, linewidth=2.2, label=look.name)
+"""Colour of walls."""
 
 
 def draw_mark(axes: Axes, mark: tuple[str, str, str, float], place: np.ndarray) -> None:

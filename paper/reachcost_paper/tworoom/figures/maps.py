@@ -6,13 +6,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 
-from reachcost.results.episode_figures import BLOCKED, END, GOAL, OPEN, START, draw_mark, draw_walls, draw_way
-from reachcost.results.figures import LOOKS, PanelPlan
+from reachcost.results.episode_figures import END, GOAL, START, draw_mark
+from reachcost.results.figures import PanelPlan
 from reachcost.results.tables import Records
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, SUCCESS_DISTANCE, Layout
 from reachcost.tasks.tworoom.renderer import BORDER_LINE
 from reachcost_paper.charts import tidy
+from reachcost_paper.styles import BLOCKED, LOOKS, OPEN, draw_walls, draw_route
 from reachcost_paper.tworoom.trace import COMPONENTS, SETTINGS
 from reachcost_paper.tworoom.trace import GOAL as GOAL_ROW
 
@@ -45,7 +46,7 @@ def _traced(records: Records, *columns: str) -> dict[str, np.ndarray]:
 def _draw_traced(axes: Axes, paths: dict[str, np.ndarray]) -> None:
     raw, goal = paths[TRACED[0]], paths[GOAL_ROW][0]
     for cost in TRACED:
-        draw_way(axes, paths[cost], LOOKS[cost])
+        draw_route(axes, paths[cost], LOOKS[cost])
     for mark, place in ((START, raw[0]), (GOAL, goal), (END, raw[-1])):
         draw_mark(axes, mark, place)
 
@@ -79,8 +80,8 @@ def draw_routes(axes: Axes, records: Records) -> None:
     door = [(CENTRE + beside, sill - task.layout.radius), (CENTRE - beside, sill - task.layout.radius)]
     straight, route = (distance(start[None], goal[None])[0] for distance in (task.euclidean, task.distance))
     draw_rooms(axes)
-    draw_way(axes, np.stack([start, goal]), BLOCKED)
-    draw_way(axes, np.stack([start, *door, goal]), OPEN)
+    draw_route(axes, np.stack([start, goal]), BLOCKED)
+    draw_route(axes, np.stack([start, *door, goal]), OPEN)
     for mark, place in ((START, start), (GOAL, goal)):
         draw_mark(axes, mark, place)
     axes.set_xlabel(f"x, px\nstraight {straight:.0f} px, by the door {route:.0f} px")
