@@ -1,4 +1,4 @@
-"""Criteria compare what differs in one thing, and say so where nothing differs or nothing can be compared."""
+"""The paper's falsification criteria."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Namesake(Weighted):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("own", [Weighted, Namesake])
-def test_a_head_that_cannot_be_built_anew_leaves_one_criterion_unknown(
+def test_a_head_that_cannot_be_rebuilt_leaves_one_criterion_unknown(
     task: TopoNav, model: ExactTopoNav, latents: Latents, cells: EvaluationSet, own: type[Weighted]
 ) -> None:
     pairs = TemporalPairs(latents, 200, validation=50, exclude=cells)
@@ -96,7 +96,7 @@ def test_a_head_that_cannot_be_built_anew_leaves_one_criterion_unknown(
 
 
 @pytest.mark.parametrize("kept_out", [True, False])
-def test_the_shuffled_control_keeps_a_set_out_only_if_the_head_did(
+def test_the_shuffled_control_excludes_a_set_only_if_the_head_did(
     task: TopoNav,
     model: ExactTopoNav,
     latents: Latents,
@@ -124,7 +124,7 @@ def test_the_shuffled_control_keeps_a_set_out_only_if_the_head_did(
     ("differences", "outcome"),
     [([0, 0, 0], "undecided"), ([-1, 0, -1], "refuted"), ([2, 1, 1], "survives"), ([1, -1, 0], "undecided")],
 )
-def test_no_difference_anywhere_refutes_nothing(differences: list[float], outcome: str) -> None:
+def test_outcomes_of_paired_differences(differences: list[float], outcome: str) -> None:
     assert _judged(np.array(differences), "", np.arange(3)).outcome == outcome
 
 
@@ -139,7 +139,7 @@ class Unlabelled(TwoRoom):
 
 
 @pytest.mark.slow
-def test_a_bottleneck_is_found_where_the_task_does_not_tell_one(
+def test_a_bottleneck_is_found_for_a_task_without_one(
     world: TwoRoom, lewm: JepaWorldModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(criteria, "COVERAGE_PAIRS", 5_000)
@@ -167,7 +167,7 @@ class Line(TopoNav):
         return np.where(states[:, 1] != goals[:, 1], np.inf, apart)
 
 
-def test_places_on_most_ways_are_near_and_those_on_fewest_far() -> None:
+def test_places_on_most_paths_are_near() -> None:
     states = np.stack([np.arange(11), np.zeros(11, int)], axis=1)
     starts, goals = (np.array([[place, 0] for place in places]) for places in ([0, 2, 4, 5], [6, 6, 6, 6]))
     found = bottleneck_of_paths(Line(), states, EvaluationSet(starts, goals, "right"))
@@ -186,7 +186,7 @@ def test_the_coverage_criterion_is_decided_in_a_discrete_world_without_a_bottlen
     assert _coverage(Subject(model, latents, LatentMSE(), task, cells, SEARCH)).outcome != "unknown"
 
 
-def test_what_latent_distance_does_not_need_refutes_nothing(
+def test_nothing_is_refuted_if_latent_distance_succeeds(
     task: TopoNav, model: ExactTopoNav, latents: Latents, cells: EvaluationSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Goals a step away need no repair: that costs are no better there says nothing about those that do."""

@@ -38,7 +38,7 @@ def random(*shape: int, seed: int = 0) -> torch.Tensor:
 
 
 @given(st.integers(0, 1000), st.integers(1, 4))
-def test_the_rowspace_share_is_that_of_an_orthonormal_basis(seed: int, targets: int) -> None:
+def test_the_rowspace_share_equals_that_of_an_orthonormal_basis(seed: int, targets: int) -> None:
     probe = LinearProbe(random(6, targets, seed=seed), torch.zeros(targets))
     terminal, goal = random(2, 5, 6, seed=seed + 1), random(2, 6, seed=seed + 2)
     basis = torch.linalg.qr(probe.weight).Q
@@ -56,7 +56,7 @@ class FirstCoordinate:
         return (z - goal)[..., 0].square()
 
 
-def test_attribution_finds_where_a_head_looks() -> None:
+def test_attribution_finds_the_inputs_of_a_head() -> None:
     terminal, goal = random(3, 20, 4), random(3, 4, seed=1)
     first, second = (LinearProbe(torch.eye(4)[:, [axis]], torch.zeros(1)) for axis in (0, 1))
     seeing, blind = (attribute(FirstCoordinate(), probe, terminal, goal) for probe in (first, second))
@@ -77,7 +77,7 @@ def test_a_head_without_preferences_has_the_isotropic_gradient_share() -> None:
     assert torch.stack(shares).mean().item() == pytest.approx(2 / 32, rel=0.35)
 
 
-def test_all_features_are_the_head_and_a_symmetric_head_does_not_mind_the_order() -> None:
+def test_all_features_together_are_the_head() -> None:
     head = PairHead(5, hidden=8, scale=10.0)
     terminal, goal = random(3, 7, 5), random(3, 5, seed=1)
     whole = HeadCost(head)(terminal, goal)
@@ -88,11 +88,11 @@ def test_all_features_are_the_head_and_a_symmetric_head_does_not_mind_the_order(
     assert (swap_consistency(head, terminal, goal)[0] > 0).all()
     assert (swap_consistency(head.symmetrised(), terminal, goal)[0] < 1e-4).all()
     for wrong in ((head.symmetrised(), BLOCKS), (head, ("colour",))):
-        with pytest.raises(ReachcostError, match="give a pair head of one input order"):
+        with pytest.raises(ReachcostError, match="pair head"):
             FeaturesOnly(*wrong)
 
 
-def test_labels_are_judged_by_band_and_group_with_honest_intervals() -> None:
+def test_label_quality_by_band_and_group() -> None:
     rng = np.random.default_rng(0)
     gaps = rng.integers(1, 101, 1200).astype(float)
     distances = gaps + rng.normal(0, 10, 1200)
@@ -107,11 +107,11 @@ def test_labels_are_judged_by_band_and_group_with_honest_intervals() -> None:
         assert low < found.pearson < high
     one_door = np.zeros(1200, bool)
     one_door[0] = True
-    with pytest.raises(ReachcostError, match="only 1 pairs are 'across the wall'"):
+    with pytest.raises(ReachcostError, match="across the wall"):
         label_quality(gaps, distances, {"across the wall": one_door}, np.arange(1200))
 
 
-def test_rows_of_one_episode_add_no_certainty() -> None:
+def test_repeated_rows_of_an_episode_do_not_narrow_the_interval() -> None:
     values = np.random.default_rng(0).normal(size=50)
     once = np.stack([values, np.ones(50)], axis=1)
 
@@ -127,7 +127,7 @@ def test_places_away_from_the_logs_are_uncovered() -> None:
     outside = inside + 3
     assert uncovered(inside, logged).float().mean() < 0.05
     assert uncovered(outside, logged).all()
-    with pytest.raises(ReachcostError, match="1 logged latents cover nothing"):
+    with pytest.raises(ReachcostError, match="1 logged latents"):
         uncovered(inside, logged[:1])
 
 
@@ -142,15 +142,15 @@ def test_skill_on_logs_needs_actions_and_long_episodes(world: TwoRoom, lewm: Jep
     latents = encode_logs(lewm, world.generate_logs(20))
     foreseen, change = logged_moves(lewm, latents, count=100).skill()
     assert foreseen.sum() / change.sum() > 0.9
-    with pytest.raises(ReachcostError, match="no logged episode has 501 rows"):
+    with pytest.raises(ReachcostError, match="501 rows"):
         logged_moves(lewm, latents, horizon=100)
     silent = Latents(latents.values, Logs({"state": latents.logs.columns["state"]}, latents.logs.lengths))
-    with pytest.raises(ReachcostError, match="needs logs with a column 'action'"):
+    with pytest.raises(ReachcostError, match="action"):
         logged_moves(lewm, silent)
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.data())
-def test_kept_rows_stay_together_only_if_they_followed_each_other(lengths: list[int], data: st.DataObject) -> None:
+def test_consecutive_kept_rows_stay_one_episode(lengths: list[int], data: st.DataObject) -> None:
     total = sum(lengths)
     logs = Logs({"state": np.arange(total)[:, None]}, np.array(lengths))
     rows = np.array(sorted(data.draw(st.sets(st.integers(0, total - 1), min_size=1))))
@@ -169,7 +169,7 @@ def test_kept_rows_stay_together_only_if_they_followed_each_other(lengths: list[
 @pytest.mark.parametrize("rows", [[], [3, 2], [1, 1], [-1, 2], [5]])
 def test_rows_that_cannot_be_kept_are_refused(rows: list[int]) -> None:
     logs = Logs({"state": np.arange(5.0)[:, None]}, np.array([5]))
-    with pytest.raises(ReachcostError, match="cannot keep these rows: give one or more of 0 to 4, ascending"):
+    with pytest.raises(ReachcostError, match="0 to 4"):
         logs.keep(np.array(rows, int))
 
 
@@ -178,7 +178,7 @@ def states_as_latents(task: TwoRoom, episodes: int) -> Latents:
     return Latents(torch.from_numpy(logs.columns["state"]), logs)
 
 
-def test_coverage_settings_hold_what_the_paper_says(world: TwoRoom) -> None:
+def test_coverage_settings_are_those_of_the_paper(world: TwoRoom) -> None:
     latents = states_as_latents(world, 4_000)
     layout, goals = world.layout, world.evaluation_set("high-distance")
     banned = Exclusion(latents.logs, [goals])
@@ -202,13 +202,13 @@ def test_coverage_settings_hold_what_the_paper_says(world: TwoRoom) -> None:
 
 
 @pytest.mark.parametrize(("setting", "kept"), [("limited", [1, 4]), ("mixed", range(5)), ("random", range(5))])
-def test_all_rows_of_a_setting_are_kept_unless_fewer_are_asked_for(setting: str, kept: list[int]) -> None:
+def test_rows_of_a_coverage_setting(setting: str, kept: list[int]) -> None:
     bottleneck, rng = np.array([2, 0, 1, 2, 0]), np.random.default_rng(0)
     assert covered_rows(bottleneck, setting, None, rng).tolist() == list(kept)
     assert set(covered_rows(bottleneck, setting, 2, rng).tolist()) <= set(kept)
 
 
-def test_pairs_of_no_group_are_a_group_of_their_own(task: TopoNav) -> None:
+def test_pairs_of_no_group_are_a_separate_group(task: TopoNav) -> None:
     """Neither a world without groups nor one whose groups leave pairs out mixes them with the first group."""
 
     class OneKind(TopoNav):
@@ -222,17 +222,17 @@ def test_pairs_of_no_group_are_a_group_of_their_own(task: TopoNav) -> None:
         assert groups(*ends).tolist() == expected
 
 
-def test_unknown_settings_and_what_is_too_rare_are_refused(world: TwoRoom) -> None:
+def test_unknown_settings_and_rare_states_are_refused(world: TwoRoom) -> None:
     rng = np.random.default_rng(0)
-    with pytest.raises(ReachcostError, match="unknown coverage 'none': choose one of limited, balanced, mixed, random"):
+    with pytest.raises(ReachcostError, match="'none'"):
         covered_rows(np.zeros(3, int), "none", None, rng)
-    with pytest.raises(ReachcostError, match="only 1 of 5 states for balanced coverage: log more episodes"):
+    with pytest.raises(ReachcostError, match="1 of 5 states"):
         covered_rows(np.array([2, 0, 0, 0, 0]), "balanced", 10, rng)
-    with pytest.raises(ReachcostError, match="only 0 of 1 states for limited coverage"):
+    with pytest.raises(ReachcostError, match="0 of 1 states"):
         covered_rows(np.full(3, 2), "limited", None, rng)
 
     def rare(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         return (np.arange(len(first)) == 0).astype(int)
 
-    with pytest.raises(ReachcostError, match="the groups hold only 50, 1 pairs of 100"):
+    with pytest.raises(ReachcostError, match="50, 1 pairs"):
         OraclePairs(states_as_latents(world, 20), world, count=100, validation=100, groups=rare)

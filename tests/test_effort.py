@@ -1,4 +1,4 @@
-"""What an action costs, by what is counted and by the clock."""
+"""Multiply-adds, parameters and seconds per executed action."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_twice_the_candidates_or_iterations_cost_twice_as_much(
     assert wide == long == 2 * once > 0
 
 
-def test_a_plan_that_is_executed_in_part_costs_more_per_action(
+def test_a_partly_executed_plan_costs_more_per_action(
     world: TwoRoom, lewm: JepaWorldModel, goals: rc.EvaluationSet
 ) -> None:
     one_block = rc.CEM(candidates=20, iterations=2, elites=4, blocks=1)
@@ -57,7 +57,7 @@ def test_a_policy_without_a_planner_costs_its_own_network_once_a_block(
     assert found.seconds > 0
 
 
-def test_weights_that_are_shared_are_counted_once() -> None:
+def test_shared_weights_are_counted_once() -> None:
     layer = torch.nn.Linear(3, 2)
     assert parameters_of([layer, layer]) == 8
     assert parameters_of(rc.LatentMSE()) == 0

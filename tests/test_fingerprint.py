@@ -1,4 +1,4 @@
-"""By what world models are known: the same for the same weights, another for others, none where nothing tells."""
+"""Fingerprints of world models: equal for equal weights, different for others, none without weights."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("what", PAIRS)
-def test_what_tells_models_apart(what: str) -> None:
+def test_models_that_differ_have_different_fingerprints(what: str) -> None:
     one, other = PAIRS[what]
     assert rc.data.fingerprint_of(one()) == rc.data.fingerprint_of(one()) != rc.data.fingerprint_of(other())
 
 
-def test_what_does_not_change_a_model_does_not_change_its_fingerprint() -> None:
+def test_modes_and_caches_do_not_change_the_fingerprint() -> None:
     model = Own(net=linear().eval())
     before = rc.data.fingerprint_of(model)
     assert model.remembered == 7
@@ -83,11 +83,11 @@ def test_what_does_not_change_a_model_does_not_change_its_fingerprint() -> None:
 
 
 @pytest.mark.parametrize("model", [Own(), Own(scale=3.0, name="x"), Own(kind=Own, call=len)])
-def test_without_weights_nothing_tells(model: Own) -> None:
+def test_models_without_weights_have_no_fingerprint(model: Own) -> None:
     assert rc.data.fingerprint_of(model) is None
 
 
-def test_a_fingerprint_of_its_own_comes_first() -> None:
+def test_the_attribute_fingerprint_has_priority() -> None:
     assert rc.data.fingerprint_of(Own(net=linear(), fingerprint="mine-1")) == "mine-1"
     assert rc.data.fingerprint_of(Own(net=linear(), fingerprint=None)) is None
     lewm = rc.load_world_model("lewm-tworoom-3072")
@@ -98,7 +98,7 @@ def test_names_are_short_and_without_addresses() -> None:
     assert [name_of(model) for model in (Own(), Net(), rc.tasks.ExactTopoNav())] == ["Own", "Net", "ExactTopoNav()"]
 
 
-def test_exact_dynamics_are_known_by_world_blocks_and_what_a_subclass_adds() -> None:
+def test_fingerprints_of_exact_dynamics() -> None:
     class Scaled(rc.tasks.ExactDynamics):
         def __init__(self, task: rc.Task, actions: rc.ActionBlocks, scale: float) -> None:
             super().__init__(task, actions)
@@ -119,12 +119,12 @@ def test_exact_dynamics_are_known_by_world_blocks_and_what_a_subclass_adds() -> 
     assert rc.data.fingerprint_of(rc.tasks.ExactDynamics(TwoRoom(), blocks())) == rc.data.fingerprint_of(models[0])
 
 
-def test_latents_are_kept_for_models_with_weights_and_others_are_told(tmp_path: Path) -> None:
+def test_latents_are_cached_for_models_with_weights_only(tmp_path: Path) -> None:
     logs = TwoRoom().generate_logs(4)
     found = rc.encode_logs(Own(net=linear()), logs, cache=tmp_path)
     assert found.model["name"] == "Own"
     assert list(tmp_path.rglob("latents.npy"))
-    with pytest.warns(ReachcostWarning, match=r"Own has no `fingerprint`.* not kept and heads.*: give it one") as said:
+    with pytest.warns(ReachcostWarning, match="Own has no `fingerprint`") as said:
         assert rc.encode_logs(Own(), logs, cache=tmp_path).model == {}
     assert len(said) == 1
     assert rc.encode_logs(Own(), logs, cache=False).model == {}  # nothing was to be kept, so nothing is said

@@ -106,7 +106,7 @@ def test_a_second_frame_shows_the_velocity(length: int) -> None:
     assert rates[1] > 0.8
 
 
-def test_the_context_grows_to_the_history_and_holds_what_was_seen_and_done() -> None:
+def test_the_context_grows_to_the_history() -> None:
     task, goals, model = Sliding(), drawn(3), Glide(3, length=2)
     planner = replace(PLANNER, horizon=2, iterations=1, blocks=None)  # two blocks of two steps between plans
     ready = rc.with_actions(model, task.generate_logs(20), 2, units="environment", clamp=False)
@@ -134,7 +134,7 @@ def test_an_episode_with_a_history_is_the_same_alone() -> None:
         np.testing.assert_array_equal(alone.paths[0, 0], whole.paths[number, 2])
 
 
-def test_planners_see_candidates_of_the_future_alone() -> None:
+def test_candidates_start_after_past_actions() -> None:
     model, past = Glide(2), torch.tensor([[[0.1, 0.0]]])
     streams = EpisodeStreams(0, "plan", [0], 0)
     context = rc.PlanContext(model, rc.LatentMSE(), torch.zeros(1, 2, 2), torch.zeros(1, 2), streams, past=past)
@@ -143,7 +143,7 @@ def test_planners_see_candidates_of_the_future_alone() -> None:
     assert model.seen[0][1][0, :, 0].tolist() == [pytest.approx([0.1, 0.0])] * 3
 
 
-def test_public_architectures_are_given_the_frames_that_they_read(world: TwoRoom) -> None:
+def test_public_architectures_get_their_history(world: TwoRoom) -> None:
     seen: list[int] = []
 
     class Watched(PublicParts):
@@ -164,7 +164,7 @@ FRAMES = {"seen": np.random.default_rng(0).normal(size=(3, 2)).astype(np.float32
 BLOCKS = torch.randn(3, 5, 4, 2, generator=torch.Generator().manual_seed(0))
 
 
-def test_models_with_a_history_are_checked_with_one_frame_and_with_all() -> None:
+def test_the_check_uses_one_frame_and_the_full_history() -> None:
     for history in (1, 2, 5):
         model = Glide(history)
         rc.check_world_model(model, FRAMES, BLOCKS)
@@ -175,14 +175,14 @@ def test_models_with_a_history_are_checked_with_one_frame_and_with_all() -> None
         def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
             return super().rollout(context[:, [0, 1]], actions)
 
-    with pytest.raises(ReachcostError, match=r"failed on .*IndexError.*: take a context of 1 frame.*may repeat"):
+    with pytest.raises(ReachcostError, match="IndexError"):
         rc.check_world_model(Demanding(2), FRAMES, BLOCKS)
 
     class Mixing(Glide):
         def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
             return super().rollout(context, actions) + (context[:1, :1] if context.shape[1] > 1 else 0)
 
-    with pytest.raises(ReachcostError, match="rollout from 2 frames of a row changes with the other rows"):
+    with pytest.raises(ReachcostError, match="2 frames"):
         rc.check_world_model(Mixing(2), FRAMES, BLOCKS)
 
 
@@ -190,11 +190,11 @@ def test_models_with_a_history_are_checked_with_one_frame_and_with_all() -> None
 def test_a_history_is_a_positive_int(history: object) -> None:
     model = Glide(2)
     model.history = history  # pyright: ignore[reportAttributeAccessIssue]
-    with pytest.raises(ReachcostError, match="make it a positive int, or leave it out"):
+    with pytest.raises(ReachcostError, match="history"):
         rc.check_world_model(model, FRAMES, BLOCKS)
 
 
-def test_windows_of_logs_tell_a_model_its_history() -> None:
+def test_logged_windows_provide_the_history() -> None:
     """Two frames and the block between them tell the velocity that logged starts have; one frame does not."""
     task, rng = Sliding(), np.random.default_rng(1)
     states, actions = [rng.normal(size=(30, 4)).astype(np.float32)], rng.uniform(-0.3, 0.3, (12, 30, 2))

@@ -1,4 +1,4 @@
-"""What an audit must not take for granted: units, ways to measure distance, episodes that repeat, an oracle."""
+"""Audits of worlds with other units, distances, or no oracle."""
 
 from __future__ import annotations
 
@@ -84,15 +84,13 @@ def subject(task: rc.Task, evaluation: rc.EvaluationSet, **options: Any) -> Subj
 
 @pytest.mark.parametrize("task", [Plane(), Cells()])
 @pytest.mark.parametrize(("budget", "outcome"), [(14, "fail"), (30, "pass")])
-def test_goals_are_within_reach_by_the_fastest_moves_whatever_distance_counts(
-    task: rc.Task, budget: int, outcome: str
-) -> None:
+def test_goals_within_reach_do_not_depend_on_the_unit_of_distance(task: rc.Task, budget: int, outcome: str) -> None:
     """Eight to twelve units at half a unit a step."""
     crippled = rc.CEM(horizon=1, candidates=2, iterations=1, elites=2)
     assert STAGES["goals"](subject(task, far(budget), planner=crippled)).outcome == outcome
 
 
-def test_a_distance_that_does_not_add_up_says_nothing_about_reach() -> None:
+def test_goals_are_unknown_if_distances_do_not_add_up() -> None:
     found = STAGES["goals"](subject(Squared(), far(14), planner=SEARCH))
     assert found.outcome == "unknown"
     assert "adds up along a path" in found.advice
@@ -131,7 +129,7 @@ class Stretched(Plane):
         return (states + np.clip(actions, -0.5, 0.5) * [1000, 1]).astype(np.float32)
 
 
-def test_every_coordinate_counts_in_the_skill_of_predicting() -> None:
+def test_every_coordinate_counts_in_dynamics() -> None:
     task, logs = Stretched(), Plane().generate_logs(60)
     logs = rc.Logs(
         {"state": logs.columns["state"] * np.array([1000, 1], np.float32), "action": logs.columns["action"]},
@@ -147,13 +145,13 @@ def stages(**rows: list[float]) -> list[Stage]:
     return [judge(RULES[name], np.array(values), np.arange(len(values))) for name, values in rows.items()]
 
 
-def test_what_foresight_tells_is_compared_on_the_same_episodes() -> None:
+def test_foresight_is_compared_on_the_same_episodes() -> None:
     """The first four fail with true ends as without: the dynamics cost nothing, although the others fail, too."""
     found = stages(sampling=[100.0] * 8, foresight=[0.0, 0, 100, 100], execution=[0.0, 0, 100, 100, 0, 0, 0, 0])
     assert verdict_of(found).blamed == "ranking"
 
 
-def test_without_an_oracle_neither_cost_nor_search_is_excused() -> None:
+def test_without_an_oracle_cost_and_search_cannot_be_separated() -> None:
     blind = stages(foresight=[0.0] * 4, execution=[0.0] * 4)
     assert verdict_of(blind).blamed == "cannot tell"
     assert verdict_of(stages(foresight=[100.0] * 4, execution=[0.0] * 4)).blamed == "dynamics"
@@ -164,7 +162,7 @@ def test_without_an_oracle_neither_cost_nor_search_is_excused() -> None:
     assert audit.verdict == "cannot tell"
 
 
-def test_episodes_that_repeat_by_chance_are_no_leak() -> None:
+def test_episodes_that_repeat_by_chance_are_accepted() -> None:
     def walks(count: int, seed: int) -> rc.Logs:
         first = np.random.default_rng(seed).integers(0, 8, count)
         states = (first[:, None] + np.arange(3)).reshape(-1, 1).repeat(2, axis=1).astype(np.float32)
@@ -177,11 +175,11 @@ def test_episodes_that_repeat_by_chance_are_no_leak() -> None:
     model = ExactDynamics(task, rc.ActionBlocks.of(task.generate_logs(2), 1))
     Subject(model, latents(walks(40, 0)), held_out=latents(walks(40, 1)))
     logs = task.generate_logs(40)
-    with pytest.raises(ReachcostError, match="10 of the 10 held-out episodes are in the logs"):
+    with pytest.raises(ReachcostError, match="10 held-out episodes"):
         Subject(model, latents(logs), held_out=latents(logs.keep(np.arange(300))))
 
 
-def test_thresholds_of_what_is_measured_otherwise_have_names_of_their_own() -> None:
+def test_rules_from_logs_have_their_own_thresholds() -> None:
     logs = Plane().generate_logs(200)
     model = ExactDynamics(Plane(), rc.ActionBlocks.of(logs, 1))
     latents = rc.encode_logs(model, logs, cache=False)
@@ -190,15 +188,15 @@ def test_thresholds_of_what_is_measured_otherwise_have_names_of_their_own() -> N
         assert ranking.threshold == asked.get("ranking-logs", -0.1)
 
 
-def test_states_of_whole_numbers_are_refused_where_a_step_is_none() -> None:
+def test_integer_states_of_a_continuous_task_are_refused() -> None:
     task, logs = Plane(), Plane().generate_logs(5)
     model = ExactDynamics(task, rc.ActionBlocks.of(logs, 1), np.zeros((1, 2), np.float32))
     whole = rc.EvaluationSet(np.array([[-4, -4]]), np.array([[4, 4]]))
-    with pytest.raises(ReachcostError, match="give starts and goals as floats"):
+    with pytest.raises(ReachcostError, match="floats"):
         rc.control(task, model, {"raw": rc.LatentMSE()}, whole, SEARCH)
 
 
-def test_a_stage_is_added_by_one_entry_and_blamed_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stage_is_added_by_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here a further cause of a bad order of candidates."""
     rule = Rule("support", "% of goals among the logs", 50.0, True, "log episodes to these goals", share=True)
     monkeypatch.setitem(STAGES, "support", lambda _: judge(rule, np.zeros(4)))

@@ -20,9 +20,7 @@ pools = array_shapes(min_dims=2, max_dims=2, min_side=2, max_side=12).flatmap(
 
 
 @given(pools, st.data())
-def test_a_constant_cost_gains_nothing_and_the_truth_everything(
-    pool: tuple[np.ndarray, np.ndarray], data: st.DataObject
-) -> None:
+def test_the_gain_lies_between_chance_and_truth(pool: tuple[np.ndarray, np.ndarray], data: st.DataObject) -> None:
     scores, distances = pool
     elites = data.draw(st.integers(1, scores.shape[1]))
     gain, possible = ranking_gain(scores, distances, elites)
@@ -49,9 +47,7 @@ def test_only_the_order_of_a_cost_counts(pool: tuple[np.ndarray, np.ndarray], da
 
 
 @given(pools, st.data())
-def test_ties_are_worth_what_a_random_order_of_them_is(
-    pool: tuple[np.ndarray, np.ndarray], data: st.DataObject
-) -> None:
+def test_ties_count_as_a_random_order(pool: tuple[np.ndarray, np.ndarray], data: st.DataObject) -> None:
     scores, distances = (part[:1] for part in pool)
     elites = data.draw(st.integers(1, scores.shape[1]))
     random = np.random.default_rng(0)
@@ -61,7 +57,7 @@ def test_ties_are_worth_what_a_random_order_of_them_is(
     assert broken.mean() == pytest.approx(expected[0], abs=6 * broken.std() / len(noise) ** 0.5 + 1e-9)
 
 
-def test_ends_without_a_way_to_the_goal_count_as_twice_the_farthest() -> None:
+def test_ends_without_a_path_count_as_twice_the_farthest() -> None:
     distances = np.array([[1.0, 3.0, np.inf, np.inf]])
     known = np.array([[1.0, 3.0, 6.0, 6.0]])
     for scores in (np.array([[0.0, 1.0, 2.0, 3.0]]), np.array([[3.0, 2.0, 1.0, 0.0]]), np.zeros((1, 4))):

@@ -65,7 +65,7 @@ def test_watching_changes_no_plan_of_discrete_actions(
         assert torch.equal(seen_round.plan, seen_round.pool[rows, seen_round.elites[:, 0]].long())
 
 
-def test_who_cannot_be_watched_is_refused(world: rc.tasks.TwoRoom, lewm: JepaWorldModel) -> None:
+def test_planners_without_rounds_cannot_be_watched(world: rc.tasks.TwoRoom, lewm: JepaWorldModel) -> None:
     goals = world.evaluation_set("high-distance").spread(1)
     with pytest.raises(ReachcostError, match="RandomPolicy cannot be watched"):
         rc.control(world, lewm, COSTS, goals, rc.planning.RandomPolicy(), watch=print)

@@ -95,7 +95,7 @@ def test_pools_of_another_shape_are_refused(task: TopoNav, model: ExactTopoNav, 
         sasc(task, model, {"raw": LatentMSE()}, evaluation, sasc_pool(task, evaluation, 0)[:5])
 
 
-def test_pools_are_drawn_in_the_actions_of_the_model_and_belong_to_their_episodes(
+def test_pools_are_sampled_per_episode_in_actions_of_the_model(
     task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet, world: TwoRoom, lewm: JepaWorldModel
 ) -> None:
     discrete = draw_pools(task, model, evaluation, horizon=12, candidates=50)
@@ -111,10 +111,7 @@ def test_pools_are_drawn_in_the_actions_of_the_model_and_belong_to_their_episode
     blocks = draw_pools(world, lewm, goals)
     assert blocks.shape == (20, 300, 5, lewm.action_dim)
     assert (blocks.mean(), blocks.std()) == pytest.approx((0, 1), abs=0.01)
-    with pytest.raises(
-        ReachcostError,
-        match=r"tworoom has continuous actions.*add model = rc.with_actions\(model, logs, length=1\)",
-    ):
+    with pytest.raises(ReachcostError, match="with_actions"):
         draw_pools(world, model, goals)
 
 
@@ -123,28 +120,26 @@ def test_a_world_without_distance_needs_a_diagnostic_cost(model: ExactTopoNav, e
         distance = Task.distance
 
     few = evaluation.subset(slice(0, 2))
-    with pytest.raises(ReachcostError, match="has no oracle `distance`: write it, or pass diagnostic="):
+    with pytest.raises(ReachcostError, match="diagnostic"):
         sasc(Unmeasured(), model, {"raw": LatentMSE()}, few)
     given = np.tile(np.arange(300.0), (2, 1))
     found = sasc(Unmeasured(), model, {"raw": LatentMSE()}, few, diagnostic=given)
     np.testing.assert_array_equal(found.diagnostic, given)
 
 
-def test_bad_input_is_named() -> None:
+def test_wrong_scores_are_named() -> None:
     good = np.arange(6.0).reshape(2, 3)
     with pytest.raises(ReachcostError, match=r"cost 'raw' has shape \(2, 2\)"):
         compare_rankings({"raw": good[:, :2]}, good)
     bad = good.copy()
     bad[1, 2] = np.nan
-    with pytest.raises(ReachcostError, match="cost 'raw' of candidate 2 in episode 1 is nan"):
+    with pytest.raises(ReachcostError, match="candidate 2 in episode 1"):
         compare_rankings({"raw": bad}, good)
     with pytest.raises(ReachcostError, match="candidates >= 2"):
         compare_rankings({}, good[:, :1])
 
 
-def test_a_head_of_several_costs_is_asked_once_with_the_same_bits(
-    task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet
-) -> None:
+def test_a_head_of_several_costs_runs_once(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet) -> None:
     head, few = CountingHead(model.latent_dim), evaluation.spread(3)
     costs = {
         "head": HeadCost(head),
