@@ -15,7 +15,7 @@ import reachcost as rc
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.metrics import IntervalHead, ResidualHead, union_length
 from reachcost_paper.worlds import suite
-from reachcost_paper.worlds.oneway import GATE, WALL
+from reachcost_paper.worlds.graph import GATE, WALL
 
 DIRECTED = ("iqe", "mrn")
 METRIC = (*DIRECTED, "euclidean")

@@ -15,7 +15,7 @@ import reachcost as rc
 from reachcost.heads.base import LearnedHead
 from reachcost.peers.transitions import Transitions
 from reachcost_paper.worlds import suite
-from reachcost_paper.worlds.oneway import GATE, WALL
+from reachcost_paper.worlds.graph import GATE, WALL
 from tests.test_stitched import corridor, latents_of
 
 Fit = Callable[..., LearnedHead]

@@ -12,9 +12,10 @@ from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 from reachcost.results.records import read_run
 from reachcost_paper.suite import STUDY, budget, labels
-from reachcost_paper.suite.labels import BOUNDS, HEADS, OTHERS, SETTINGS, UNRANKED, Place, paper_studies, way_row
+from reachcost_paper.suite.labels import BOUNDS, HEADS, OTHERS, SETTINGS, UNRANKED, method_row
+from reachcost_paper.suite.places import Place, paper_studies, place_of
 from reachcost_paper.worlds import suite
-from reachcost_paper.worlds.sets import EPISODES
+from reachcost_paper.worlds.tasks import EPISODES
 from tests.small import STUDIES
 
 
@@ -28,15 +29,15 @@ def test_a_line_is_of_all_episodes_and_read_back(tmp_path: Path, monkeypatch: py
     place = Place.of_study(STUDIES["toponav"])
     monkeypatch.setattr(labels, "place_of", lambda recording, world: place)
     assert len(place.goals) == EPISODES
-    assert len(place.kept_out[1]) > EPISODES  # the whole set is kept out of training
+    assert len(place.excluded[1]) > EPISODES  # the whole set is kept out of training
     for name in ("raw", *BOUNDS):
-        lines = [way_row(Recording(STUDY, tmp_path), "toponav", name) for _ in range(2)]
+        lines = [method_row(Recording(STUDY, tmp_path), "toponav", name) for _ in range(2)]
         assert lines[0] == lines[1]
         assert (lines[0].model, lines[0].n) == ("toponav", EPISODES)
         assert ("rho_geo" in lines[0].ours, "operations" in lines[0].ours) == (name == "raw", name == "raw")
-    assert way_row(Recording(STUDY, tmp_path), "toponav", "raw", {"raw": "other"}).cost == "other"
+    assert method_row(Recording(STUDY, tmp_path), "toponav", "raw", {"raw": "other"}).cost == "other"
     config = read_run(tmp_path / "runs" / "suite" / "labels" / "toponav-raw").manifest["config"]
-    subset, full = place.kept_out
+    subset, full = place.excluded
     assert config["evaluation_set_sha256"] == subset.fingerprint
     assert config["full_set_sha256"] == full.fingerprint
 
@@ -50,7 +51,7 @@ def test_planners_of_one_place_share_its_head_and_its_record(tmp_path: Path, mon
     assert [line.setting for line in lines[0]] == [*small, "", ""]
     assert [line.n for line in lines[0]] == [EPISODES * len(budget.SEEDS)] * 2 + [EPISODES] * 2
     config = read_run(tmp_path / "runs" / "suite" / "budget" / "open").manifest["config"]
-    assert config["evaluation_set_sha256"] == labels.place_of(Recording(STUDY, tmp_path), "open").goals.fingerprint
+    assert config["evaluation_set_sha256"] == place_of(Recording(STUDY, tmp_path), "open").goals.fingerprint
 
 
 def test_fewer_rollouts_are_a_sixteenth_and_an_eighth_whatever_the_world() -> None:
@@ -66,5 +67,5 @@ def test_fewer_rollouts_are_a_sixteenth_and_an_eighth_whatever_the_world() -> No
 
 def test_a_world_of_the_suite_reports_one_set_and_keeps_both_out(tmp_path: Path) -> None:
     place = Place.of_world(Recording(STUDY, tmp_path), suite()["open"])
-    assert [one.name for one in place.kept_out] == ["report", "tune"]
+    assert [one.name for one in place.excluded] == ["report", "tune"]
     assert place.goals.name == "report"

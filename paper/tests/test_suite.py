@@ -16,9 +16,9 @@ from reachcost.heads.recipe import Recipe
 from reachcost.planning.cem import CEM
 from reachcost.results.records import read_run
 from reachcost_paper.suite import STUDY, tables, verdicts
-from reachcost_paper.suite.outcomes import LOGS_ONLY, NOTHING, SIMULATOR, Outcome, summary_rows
-from reachcost_paper.suite.settings import TUNED
-from reachcost_paper.worlds import suite, world
+from reachcost_paper.suite.verdicts import LOGS_ONLY, NOTHING, SIMULATOR, TUNED, Outcome, summary_rows
+from reachcost_paper.worlds import suite
+from reachcost_paper.worlds import tasks as world_tasks
 
 
 def outcome(where: str, condition: str, succeeds: bool, simulator: str, logs: str = CANNOT_TELL) -> Outcome:
@@ -26,7 +26,7 @@ def outcome(where: str, condition: str, succeeds: bool, simulator: str, logs: st
 
 
 def test_nothing_begins_where_a_package_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(world, "find_spec", lambda package: None if package == "mujoco" else True)
+    monkeypatch.setattr(world_tasks, "find_spec", lambda package: None if package == "mujoco" else True)
     for begin in (lambda: require_ready(results_of("all")), lambda: reproduce("verdicts", tmp_path / "out")):
         with pytest.raises(ReachcostError, match="the world 'momentum' needs mujoco: pip install"):
             begin()
@@ -43,7 +43,7 @@ def test_records_name_the_evaluation_set_of_their_world(tmp_path: Path, monkeypa
     search = CEM(candidates=8, iterations=1, elites=2)
     small = replace(open_world, pairs=2000, planner=search, recipe=LabelledRecipe(Recipe(epochs=1)))
     for module in (tables, verdicts):
-        monkeypatch.setattr(module, "world_of", lambda name: small)
+        monkeypatch.setattr(module, "suite", lambda: {"open": small})
     recording = Recording(STUDY, tmp_path)
     recording.read(tables.WorldRun("open"))
     recording.read(verdicts.VerdictRun("open", NOTHING))
@@ -67,7 +67,7 @@ def test_records_name_the_evaluation_set_of_their_world(tmp_path: Path, monkeypa
     ],
 )
 def test_a_verdict_is_judged_by_what_was_planted_and_by_what_it_did(one: Outcome, simulator: str, logs: str) -> None:
-    assert (one.judged(SIMULATOR), one.judged(LOGS_ONLY)) == (simulator, logs)
+    assert (one.score(SIMULATOR), one.score(LOGS_ONLY)) == (simulator, logs)
 
 
 def test_shares_are_of_held_back_worlds_and_tell_harmless_faults_apart() -> None:

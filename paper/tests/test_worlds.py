@@ -25,13 +25,12 @@ from reachcost.protocols import Observations
 from reachcost.tasks.check import check_task
 from reachcost.worldmodels.check import check_world_model
 from reachcost_paper.worlds import World, learned, suite
-from reachcost_paper.worlds.faults import FAULTS, Planner, whole
+from reachcost_paper.worlds.faults import FAULTS, Planner, intact
 from reachcost_paper.worlds.hill import Hill
 from reachcost_paper.worlds.learned import Learned
 from reachcost_paper.worlds.momentum import FRAMES, Momentum, physics
-from reachcost_paper.worlds.sight import Eye, Placed, Sight, lose_number
-from reachcost_paper.worlds.wander import wander
-from reachcost_paper.worlds.world import PARTS, require
+from reachcost_paper.worlds.sight import Eye, Sight, lose_number
+from reachcost_paper.worlds.tasks import SEEDS, FeatureTask, require, wander
 
 WORLDS = suite()
 OURS = [name for name, world in WORLDS.items() if not world.packages and name != "obstacle"]
@@ -59,8 +58,8 @@ def test_a_world_keeps_the_contract(name: str) -> None:
     world = here(name)
     task = world.task()
     assert check_task(task).keys() & {"distance", "generate_logs", "evaluation_set"} == set()
-    tune, report = (world.evaluation(task, part) for part in PARTS)
-    assert (tune.name, report.name) == PARTS
+    tune, report = (world.evaluation(task, part) for part in tuple(SEEDS))
+    assert (tune.name, report.name) == tuple(SEEDS)
     assert len(tune) == len(report) == 30
     pairs = [{(start.tobytes(), goal.tobytes()) for start, goal in zip(*ends, strict=True)} for ends in (
         (tune.starts, tune.goals), (report.starts, report.goals))]  # fmt: skip
@@ -147,7 +146,7 @@ def test_momentum_is_the_physics_of_the_package() -> None:
         np.testing.assert_allclose(frames[-1], after, rtol=1e-5, atol=1e-6)
 
 
-class Sled(Placed):
+class Sled(FeatureTask):
     """Slides along a line; a frame shows where, not how fast."""
 
     name, action_budget = "sled", 20
@@ -219,7 +218,7 @@ def test_up_the_hill_leads_away_from_the_goal() -> None:
 
 def test_every_fault_breaks_its_link_and_no_other() -> None:
     quick = {"pairs": 2000, "recipe": LabelledRecipe(Recipe(epochs=1))}
-    planner = whole(replace(here("one-way"), cost="raw", **quick), "tune")
+    planner = intact(replace(here("one-way"), cost="raw", **quick), "tune")
     links = {
         "shuffled-head": {"cost"},
         "blind-encoder": {"model", "cost"},

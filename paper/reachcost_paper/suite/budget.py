@@ -1,4 +1,4 @@
-"""Success against rollouts in many worlds: the paper's size of search, a sixteenth of it, and what logs add to that."""
+"""Success against rollouts in many worlds: the paper's size of search, a sixteenth of it, and plans from logs."""
 
 from __future__ import annotations
 
@@ -18,32 +18,20 @@ from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
 from reachcost.results.records import Evaluated, require_rows
 from reachcost.results.tables import TableRow
-from reachcost_paper.suite.labels import BOUNDS, HEADS, SETTINGS, Place, WayRun, paper_studies, place_of, way_row
+from reachcost_paper.suite.labels import BOUNDS, HEADS, SETTINGS, MethodRun, method_row
+from reachcost_paper.suite.places import Place, paper_studies, place_of
 from reachcost_paper.worlds import suite
 
 METRICS = ("success", "steps")
 COST = "trm-auto"
 SEEDS = (0, 1)
-"""Of planners: episodes are few, and each meets other random numbers."""
+"""Of planners."""
 SIZES = ("candidates", "iterations", "elites", "keep_elites")
-"""What of a planner is its size; the rest belongs to a world."""
-NOTE = (
-    "Success against rollouts in other worlds than that of table `budget`: a search of the paper's size, a sixteenth "
-    "of its rollouts, and an eighth. From logs: `CEM.experienced()`, which was chosen there, and "
-    "`CategoricalCEM.experienced()`, whose settings were compared on other sets (60 pairs of another seed of the "
-    "paper's grid, and `tune` of rooms and heading). The sets of this table had been published before: `report` of the "
-    "suite in the tables `worlds`, `verdicts` and `labels`, the others in the tables of their worlds. Horizon and "
-    "deviation are those of each world's planner. The worlds of the paper with 30 episodes of their evaluation sets "
-    "(objects to be pushed: goals 50 steps away, 25 actions a plan), the suite with its set `report`, two seeds of the "
-    "planner, heads as `reachcost fit` makes them (`trm-auto`). The grid without the routes of the true map that its "
-    "protocol writes into every pool: a sixteenth of a pool would hold little else. steps: to the goal, the whole "
-    "budget where it was not reached. `oracle` plans with the simulator, the true distance and the planner of the "
-    "world, `random` acts at random: the lines of table `labels`. Brackets are 95 % intervals over seeds and episodes."
-)
+"""Fields of a planner that are its size; the others belong to a world."""
 
 
 def planners(own: CEM | CategoricalCEM) -> dict[str, CEM | CategoricalCEM]:
-    """The planner of a world in the paper's size, and those that get by with less, by what the table calls them.
+    """The planner of a world in the paper's size, and planners with fewer rollouts, by their names in the table.
 
     >>> [*planners(CEM(horizon=3, candidates=100))]
     ['CEM 300 x 10', 'CEM 37 x 5', 'iCEM 37 x 5', 'from logs 37 x 5', 'from logs 75 x 5']
@@ -78,14 +66,12 @@ class BudgetRun(RunSpec):
     """A world of the suite, or the study of another."""
 
     def name(self, recording: Recording) -> str:
-        """The world."""
         return self.world
 
     def config(self, recording: Recording) -> dict[str, Any]:
-        """The world, the head and the planners."""
         place = recording.once(place_of, self.world)
-        ways = {"planners": _planners(place), "planner_seeds": SEEDS}
-        return {**place.declared, "way": COST, "settings": SETTINGS[COST], **ways}
+        method = {"way": COST, "settings": SETTINGS[COST]}
+        return {**place.declared, **method, "planners": _planners(place), "planner_seeds": SEEDS}
 
     def compute(self, recording: Recording, directory: Path) -> Evaluated:
         """Train the head, and run every episode with every planner."""
@@ -104,30 +90,29 @@ def _planners(place: Place) -> dict[str, CEM | CategoricalCEM]:
 
 
 def budget_worlds() -> list[str]:
-    """Those of the paper that have no such table themselves, then the suite."""
+    """The worlds of the paper without the table `budget`, then the suite."""
     return [*(study.name for study in paper_studies() if "budget" not in study.tables), *suite()]
 
 
 def budget_runs(recording: Recording) -> list[Cell]:
     """Every planner in every world, with floor and ceiling."""
-    bounds = [WayRun(world, name) for world in budget_worlds() for name in BOUNDS]
+    bounds = [MethodRun(world, name) for world in budget_worlds() for name in BOUNDS]
     return recording.cells([*map(BudgetRun, budget_worlds()), *bounds])
 
 
 def budget_rows(recording: Recording) -> list[TableRow]:
-    """Every planner in every world."""
     return [row for world in budget_worlds() for row in world_rows(recording, world)]
 
 
 def world_rows(recording: Recording, world: str) -> list[TableRow]:
     """Every planner in one world, all with one head; floor and ceiling are those of the table `labels`."""
-    run, ways = recording.read(BudgetRun(world)), _planners(recording.once(place_of, world))
-    bounds = [way_row(recording, world, name) for name in BOUNDS]
+    run, names = recording.read(BudgetRun(world)), _planners(recording.once(place_of, world))
+    bounds = [method_row(recording, world, name) for name in BOUNDS]
     episodes = sorted(set(run.table()["episode"].to_pylist()))
-    read = require_rows(run, {"cost": [*ways], "seed": SEEDS, "episode": episodes}, METRICS)
+    read = require_rows(run, {"cost": [*names], "seed": SEEDS, "episode": episodes}, METRICS)
     rows = [
         _row(world, name, {"success": 100 * read["success"][number], "steps": read["steps"][number]})
-        for number, name in enumerate(ways)
+        for number, name in enumerate(names)
     ]
     return [*rows, *bounds]
 

@@ -19,21 +19,13 @@ from reachcost.planning.control import control
 from reachcost.planning.planner import RandomPolicy
 from reachcost.results.records import Evaluated, require_rows
 from reachcost.results.tables import TableRow
-from reachcost_paper.suite import budget
-from reachcost_paper.suite.labels import METRICS, directed_rows, directed_runs, label_rows, label_runs, require_ready
-from reachcost_paper.suite.settings import settings_of, world_of, worlds
-from reachcost_paper.suite.verdicts import METRICS as JUDGED
-from reachcost_paper.suite.verdicts import NOTE, VERDICTS, verdict_rows
-from reachcost_paper.worlds.faults import whole
-from reachcost_paper.worlds.world import World
+from reachcost_paper.package_data import read_notes
+from reachcost_paper.suite import budget, labels, verdicts
+from reachcost_paper.suite.places import require_ready, settings_of
+from reachcost_paper.worlds import World, suite
+from reachcost_paper.worlds.faults import intact
 
 COSTS = ("raw", "trm", "oracle", "random")
-SUITE_NOTE = (
-    "Worlds of different structure, on the set `report`; settings of a world were tried out on `tune`. `raw` is latent "
-    "distance, `trm` the repair from logs with the settings of the world, `oracle` plans with the simulator and the "
-    "true distance, `random` acts at random. Brackets are 95 % intervals: bootstrap over episodes, at least as wide as "
-    "Wilson's."
-)
 
 
 @dataclass(frozen=True)
@@ -44,17 +36,14 @@ class WorldRun(RunSpec):
     world: str
 
     def name(self, recording: Recording) -> str:
-        """The world."""
         return self.world
 
     def config(self, recording: Recording) -> dict[str, Any]:
-        """The world and its set."""
-        return {**settings_of(recording, world_of(self.world)), "part": "report"}
+        return {**settings_of(recording, suite()[self.world]), "part": "report"}
 
     def compute(self, recording: Recording, directory: Path) -> Evaluated:
-        """Run every episode under every cost."""
-        world = world_of(self.world)
-        planner = whole(world, "report")
+        world = suite()[self.world]
+        planner = intact(world, "report")
         task, model, goals = planner.task, planner.model, planner.evaluation
         head = HeadCost(world.repair(task, model, planner.logs)) if world.cost == "raw" else planner.cost
         exact = exact_model(task, model, goals.starts)
@@ -69,8 +58,7 @@ class WorldRun(RunSpec):
 
 
 def suite_rows(recording: Recording) -> list[TableRow]:
-    """Floor, ceiling, latent distance and the repair in every world."""
-    return [row for world in worlds() for row in _rows(recording, world)]
+    return [row for world in suite().values() for row in _rows(recording, world)]
 
 
 def _rows(recording: Recording, world: World) -> list[TableRow]:
@@ -91,40 +79,20 @@ def _rows(recording: Recording, world: World) -> list[TableRow]:
     ]
 
 
-WAYS = (
-    "Where labels come from, and which head learns them: `trm` is our head (`embedding`, symmetric) on logged times, "
-    "`trm-paper` the paper's, `temporal-iqe` a quasimetric that is told the order of time; `stitched` and `imagined` "
-    "are shortest ways over logged and over imagined transitions, with `embedding` the shorter of there and back, with "
-    "`iqe` and `mrn`, two quasimetrics, directed. `trm-auto` is what `reachcost fit --labels auto` makes of the logs, "
-    "decided by what is measured on them. Peers, each written from its paper, on the same logs and latents: `qrl` and "
-    "`hilp` (distances from transitions), `budget` (reachability within budgets, as in RC-aux), `gc-idm` (inverse "
-    "dynamics with a goal, without planner). `shuffled` is `trm` on permuted labels, `oracle` plans with the simulator "
-    "and the true distance, `random` acts at random. ρ is the rank correlation with the true distance after each of "
-    "300 random candidates; seconds are those of labels and training on one thread, operations millions of "
-    "multiply-adds of an executed action, encoding apart (those that dynamics compute in numpy are not counted). "
-    "Brackets are 95 % intervals over episodes."
-)
-DIRECTED_NOTE = (
-    "Two halls with a gate that opens one way: the way back is another one, and longer; set `report`. `trm-directed` "
-    f"is `trm-auto`, which finds the difference in two halves of the episodes. {WAYS}"
-)
-LABELS_NOTE = (
-    "Label sources, heads and peers in many worlds: those of the paper (the first world model of each, 30 episodes of "
-    "its evaluation set, its planner, where there are two readings the quicker one), and the suite (set `report`; no "
-    "settings of single worlds). All these sets had been published before, in the tables of their worlds. A row has at "
-    f"most one head and one planner seed. {WAYS}"
-)
-WORLDS = TableRows([WorldRun(world.name) for world in worlds()], suite_rows)
-DIRECTED = TableRows(directed_runs, directed_rows)
+NOTES = read_notes("reachcost_paper.suite")
+PLANS: dict[str, tuple[tuple[str, ...], TableRows]] = {
+    "worlds": (("success",), TableRows([WorldRun(name) for name in suite()], suite_rows)),
+    "directed": (labels.METRICS, TableRows(labels.directed_runs, labels.directed_rows)),
+    "labels": (labels.METRICS, TableRows(labels.label_runs, labels.label_rows)),
+    "budget-worlds": (budget.METRICS, budget.ROWS),
+    "verdicts": (verdicts.METRICS, TableRows(verdicts.RUNS, verdicts.verdict_rows)),
+}
 STUDY = Tables(
     name="suite",
     protocol=2,
     tables={
-        "worlds": TablePlan(SUITE_NOTE, ("success",), WORLDS, intervals="", legend=False),
-        "directed": TablePlan(DIRECTED_NOTE, METRICS, DIRECTED, intervals="", legend=False),
-        "labels": TablePlan(LABELS_NOTE, METRICS, TableRows(label_runs, label_rows), intervals="", legend=False),
-        "budget-worlds": TablePlan(budget.NOTE, budget.METRICS, budget.ROWS, intervals="", legend=False),
-        "verdicts": TablePlan(NOTE, JUDGED, TableRows(VERDICTS, verdict_rows), intervals="", legend=False),
+        name: TablePlan(NOTES[name], metrics, rows, intervals="", legend=False)
+        for name, (metrics, rows) in PLANS.items()
     },
     headings={
         "seconds": ("seconds", 0),
@@ -133,6 +101,6 @@ STUDY = Tables(
         "wrong": ("wrong %", 1),
         "cannot_tell": ("cannot tell %", 1),
     },
-    table_groups={"suite": ("worlds", "directed", "labels", "budget-worlds", "verdicts")},
+    table_groups={"suite": tuple(PLANS)},
     require=require_ready,
 )

@@ -1,8 +1,9 @@
-"""Every world, whole and broken in one place at a time: does the audit name that place?"""
+"""Planners of every world, intact and with one fault: does the audit name the fault?"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,56 +11,147 @@ from typing import Any, ClassVar
 import numpy as np
 
 from reachcost.audits.planner import Audit, audit_planner
+from reachcost.audits.verdict import CANNOT_TELL
 from reachcost.data.latents import encode_logs
 from reachcost.experiments.cells import RunSpec
 from reachcost.experiments.experiment import Recording
 from reachcost.results.records import Evaluated, Run
+from reachcost.results.stats import wilson
 from reachcost.results.tables import TableRow
-from reachcost_paper.suite.outcomes import LOGS_ONLY, NOTHING, SIMULATOR, Outcome, summary_rows
-from reachcost_paper.suite.settings import TUNED, settings_of, world_of, worlds
-from reachcost_paper.worlds.faults import FAULTS, Planner, whole
+from reachcost_paper.suite.places import settings_of
+from reachcost_paper.worlds import suite
+from reachcost_paper.worlds.faults import FAULTS, Planner, intact
 
-METRICS = ("right", "wrong", "cannot_tell", "success")
+NOTHING = "nothing"
+"""The condition without a fault."""
+SIMULATOR, LOGS_ONLY = "simulator", "logs-only"
+SCORES = ("right", "wrong", "cannot_tell")
+METRICS = (*SCORES, "success")
+TUNED = ("obstacle", "one-way", "open", "rooms")
+"""Worlds that the thresholds of the audit were set on."""
 UNSEEN = 99
-"""Seed of the logs that no head has seen, for the audit without a simulator."""
-NOTE = (
-    "Planners of the suite, whole (`nothing`) and broken in one place, on the set `report`, audited with a simulator "
-    "and from logs alone. Planted are a shuffled head (ranking), an encoder that lost a coordinate (representation), "
-    "noise in predictions (dynamics), three candidates (sampling), logs without a region that routes cross (coverage), "
-    "two actions for an episode (goals) and, where logs go somewhere, logs that wander instead (ranking). With a "
-    "simulator a verdict is right if it names what was planted or, where episodes succeed all the same, `none`. From "
-    "logs alone naming what was planted is right, harmless or not, since success is not known; logs that wander are a "
-    "fault only where they do harm. Shares are percent of n planners, with Wilson's 95 % interval. The lines `all` are "
-    "those to believe: on held-back worlds no threshold was set, on the tuned ones (marked *) all were; two rules "
-    "became more general after the sets `tune` of arm and hill had shown what they took for granted. Before that, this "
-    "table had been published once, with all worlds but hill and the same sets. `failing` are those planners of them "
-    "that really fail, `harmless` those that succeed although a fault is planted. Lines of one world tell the "
-    "verdicts, and success in % of n episodes."
-)
+"""Seed of logs that no head was trained on, for the audit without a simulator."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """An intact or faulty planner, and the verdicts of its audits."""
+
+    world: str
+    condition: str
+    """The fault: `nothing`, or one of `FAULTS`."""
+    episodes: int
+    success: float
+    """In percent of the episodes."""
+    succeeds: bool
+    """Whether the stage `execution` passes."""
+    verdicts: Mapping[str, str]
+    """By setting."""
+
+    @property
+    def harmless(self) -> bool:
+        """Whether there is a fault but episodes succeed."""
+        return self.condition != NOTHING and self.succeeds
+
+    def expected(self, setting: str) -> str:
+        """The right verdict: the stage of the fault, or `none` without a fault or where it is known to be harmless."""
+        if self.condition == NOTHING:
+            return "none"
+        fault = FAULTS[self.condition]
+        harm_counts = setting == SIMULATOR or fault.only_by_harm
+        return "none" if self.succeeds and harm_counts else fault.stage
+
+    def score(self, setting: str) -> str:
+        """`right`, `wrong` or `cannot_tell`."""
+        verdict = self.verdicts[setting]
+        if verdict == self.expected(setting):
+            return "right"
+        return "cannot_tell" if verdict == CANNOT_TELL else "wrong"
+
+
+def summary_rows(found: Sequence[Outcome], tuned: Iterable[str]) -> list[TableRow]:
+    """Shares over the held-back worlds, in total and by fault, over the tuned worlds, then every outcome."""
+    tuned = {*tuned}
+    held_back, others = ([one for one in found if (one.world in tuned) == chosen] for chosen in (False, True))
+    conditions = dict.fromkeys(one.condition for one in found)
+    return [
+        *_totals("", "held-back worlds", held_back),
+        *(
+            _share(condition, "held-back worlds", setting, [one for one in held_back if one.condition == condition])
+            for condition in conditions
+            for setting in (SIMULATOR, LOGS_ONLY)
+        ),
+        *_totals("tuned: ", "tuned worlds", others),
+        *(_line(one, one.world in tuned) for one in found),
+    ]
+
+
+def _totals(prefix: str, worlds: str, found: Sequence[Outcome]) -> Iterator[TableRow]:
+    """Shares of all planners, of those that fail, and of those that succeed with a fault."""
+    kinds = {
+        "all": found,
+        "failing": [one for one in found if not one.succeeds],
+        "harmless": [one for one in found if one.harmless],
+    }
+    for kind, those in kinds.items():
+        for setting in (SIMULATOR, LOGS_ONLY):
+            yield _share(prefix + kind, worlds, setting, those)
+
+
+def _share(cost: str, worlds: str, setting: str, found: Sequence[Outcome]) -> TableRow:
+    scores = [one.score(setting) for one in found]
+    counts = {score: scores.count(score) for score in SCORES} if found else {}
+    return TableRow(
+        cost=cost,
+        model=worlds,
+        n=len(found),
+        ours={score: 100 * count / len(found) for score, count in counts.items()},
+        interval={score: [100 * bound for bound in wilson(count, len(found))] for score, count in counts.items()},
+        paper=None,
+        setting=setting,
+    )
+
+
+def _line(one: Outcome, tuned: bool) -> TableRow:
+    verdicts = [
+        f"{setting}: {verdict} ({one.score(setting).replace('_', ' ')})" for setting, verdict in one.verdicts.items()
+    ]
+    return TableRow(
+        cost=one.condition,
+        model=f"{one.world}*" if tuned else one.world,
+        n=one.episodes,
+        ours={"success": one.success},
+        interval={},
+        paper=None,
+        setting="; ".join(verdicts),
+        extra={
+            "verdicts": dict(one.verdicts),
+            "expected": {setting: one.expected(setting) for setting in one.verdicts},
+        },
+    )
 
 
 @dataclass(frozen=True)
 class VerdictRun(RunSpec):
-    """What both audits of a planner say, whole or broken; rows are those of the audits."""
+    """Both audits of an intact or faulty planner; rows are those of the audits."""
 
     kind: ClassVar[str] = "verdicts"
     world: str
     condition: str
-    """What is planted: `nothing`, or one of `FAULTS`."""
+    """The fault: `nothing`, or one of `FAULTS`."""
 
     def name(self, recording: Recording) -> str:
-        """World and condition."""
         return f"{self.world}-{self.condition}"
 
     def config(self, recording: Recording) -> dict[str, Any]:
-        """World, condition and unseen logs."""
-        settings = settings_of(recording, world_of(self.world))
+        settings = settings_of(recording, suite()[self.world])
         return {**settings, "condition": self.condition, "part": "report", "unseen": UNSEEN}
 
     def compute(self, recording: Recording, directory: Path) -> Evaluated:
         """Audit the planner with the simulator, and from logs alone."""
-        made = recording.once(_whole, self.world)
-        planner = made if self.condition == NOTHING else FAULTS[self.condition].plant(made)
+        planner = recording.once(_intact, self.world)
+        if self.condition != NOTHING:
+            planner = FAULTS[self.condition].plant(planner)
         audits = {SIMULATOR: _with_simulator(planner), LOGS_ONLY: _from_logs(planner)}
         documents = {name: audit.document() for name, audit in audits.items()}
         (directory / "audits.json").write_text(
@@ -70,20 +162,20 @@ class VerdictRun(RunSpec):
         return Evaluated(rows, planner.evaluation.record)
 
 
-VERDICTS = [
+RUNS = [
     VerdictRun(world.name, condition)
-    for world in worlds()
+    for world in suite().values()
     for condition in (NOTHING, *(name for name, fault in FAULTS.items() if fault.fits(world)))
 ]
 
 
 def verdict_rows(recording: Recording) -> list[TableRow]:
-    """Shares over worlds, then a line for every world and fault."""
-    return summary_rows([_read(run, recording.read(run)) for run in VERDICTS], TUNED)
+    """Shares over worlds, then a row for every world and fault."""
+    return summary_rows([_read(run, recording.read(run)) for run in RUNS], TUNED)
 
 
-def _whole(recording: Recording, world: str) -> Planner:
-    return whole(world_of(world), "report")
+def _intact(recording: Recording, world: str) -> Planner:
+    return intact(suite()[world], "report")
 
 
 def _with_simulator(planner: Planner) -> Audit:

@@ -1,6 +1,5 @@
-"""Small worlds of different structure, with all that a planner needs and ways to break it: what audits are tried on."""
+"""Small worlds of different structure, with planners and faults, to test audits and label sources on."""
 
-from reachcost_paper.worlds.suite import suite
-from reachcost_paper.worlds.world import World
+from reachcost_paper.worlds.suite import World, suite
 
 __all__ = ["World", "suite"]

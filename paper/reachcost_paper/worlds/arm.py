@@ -1,4 +1,4 @@
-"""An arm of two joints among obstacles: angles wrap around, and the straight way is often barred."""
+"""An arm of two joints among obstacles: angles wrap around, and the straight motion is often blocked."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from scipy.sparse.csgraph import shortest_path
 from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
-from reachcost.protocols import Observations
-from reachcost_paper.worlds.sets import EPISODES, SEEDS, evaluation
-from reachcost_paper.worlds.sight import Placed
+from reachcost_paper.worlds.tasks import EPISODES, SEEDS, FeatureTask, evaluation
 
 TURN, SPEED, NEAR = 2 * np.pi, 0.12, 0.25
 FINE, COARSE, ALONG = 180, 36, 40
-"""Angles per turn where touching is looked up and where routes are measured, and postures along a straight way."""
+"""Angles per turn of the table of contacts and of the graph of routes, and postures along a straight motion."""
 DISCS = np.array([(1.3, 0.5, 0.3), (-0.9, -1.0, 0.3)])
 """Obstacles: x, y and radius; the shoulder is at the origin, both links have length 1."""
 FAR, NOWHERE, DOUBLE = 20.0, 99.0, 0.5
@@ -35,19 +33,19 @@ def touching(states: np.ndarray) -> np.ndarray:
 
 
 def grid(side: int) -> np.ndarray:
-    """All pairs of angles, so many per turn: [side * side, 2]."""
+    """All pairs of angles, `side` per turn: [side * side, 2]."""
     angles = np.arange(side) * TURN / side - np.pi
     return np.stack(np.meshgrid(angles, angles, indexing="ij"), axis=-1).reshape(-1, 2)
 
 
-def apart(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-    """Steps that the slower joint needs if nothing is in the way [...]."""
+def straight_steps(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    """Steps of the slower joint without obstacles [...]."""
     turn = (np.asarray(states, np.float64) - goals + np.pi) % TURN - np.pi
     return np.abs(turn).max(-1) / SPEED
 
 
-class Arm(Placed):
-    """Joints turn by at most 0.12 rad a step, and not at all where that would touch; a state is two angles, float32.
+class Arm(FeatureTask):
+    """Joints turn by at most 0.12 rad a step, unless the arm would touch an obstacle; a state is two angles, float32.
 
     >>> turned = Arm().step(np.array([[3.1, 0.0]], np.float32), np.array([[1.0, 0.0]]))
     >>> [round(angle, 2) for angle in turned[0].tolist()]
@@ -57,30 +55,22 @@ class Arm(Placed):
     name = "arm"
     action_budget = 120
     distance_unit = "steps"
-    stops_at_success = True
-    sets = tuple(SEEDS)
 
     def __init__(self) -> None:
-        self._barred = touching(grid(FINE)).reshape(FINE, FINE)
+        self._blocked = touching(grid(FINE)).reshape(FINE, FINE)
 
     def free(self, states: np.ndarray) -> np.ndarray:
-        """Whether nothing is touched: bool [N]."""
         cells = np.round((np.asarray(states, np.float64) + np.pi) * FINE / TURN).astype(int) % FINE
-        return ~self._barred[cells[:, 0], cells[:, 1]]
+        return ~self._blocked[cells[:, 0], cells[:, 1]]
 
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """Turn the joints, if that touches nothing."""
         turned = (states + SPEED * np.clip(actions, -1, 1) + np.pi) % TURN - np.pi
         turned = turned.astype(np.float32)
         return np.where(self.free(turned)[:, None], turned, states)
 
-    def observe(self, states: np.ndarray) -> Observations:
-        """The state, as models here encode it."""
-        return {"state": states}
-
     @cached_property
     def _hops(self) -> np.ndarray:
-        """Moves between all pairs of coarse angles, 99 where there is no way [n, n]."""
+        """Steps between all pairs of coarse angles, 99 if there is no route [n, n]."""
         places, free = grid(COARSE), self.free(grid(COARSE))
         cells = np.arange(COARSE**2)
         ends = (np.stack(np.divmod(cells, COARSE), axis=1)[:, None] + AROUND) % COARSE @ np.array([COARSE, 1])
@@ -94,18 +84,18 @@ class Arm(Placed):
         """The coarse angles around states [N, 2]: their numbers and steps to them, both [N, 4]."""
         low = np.floor((np.asarray(states, np.float64) + np.pi) * COARSE / TURN).astype(int)
         corners = low[:, None] + np.array([(0, 0), (0, 1), (1, 0), (1, 1)])
-        return corners % COARSE @ np.array([COARSE, 1]), apart(
+        return corners % COARSE @ np.array([COARSE, 1]), straight_steps(
             corners * TURN / COARSE - np.pi, np.asarray(states)[:, None]
         )
 
     def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Steps of the straight way where nothing bars it, else along coarse angles around the obstacles."""
+        """Steps of the straight motion if it is free, else along coarse angles around the obstacles."""
         (here, to_here), (there, to_there) = self._corners(states), self._corners(goals)
-        ways = to_here[:, :, None] + self._hops[here[:, :, None], there[:, None]] + to_there[:, None]
-        return np.where(self._straight(states, goals), apart(states, goals), ways.min((1, 2)))
+        routes = to_here[:, :, None] + self._hops[here[:, :, None], there[:, None]] + to_there[:, None]
+        return np.where(self._straight(states, goals), straight_steps(states, goals), routes.min((1, 2)))
 
     def _straight(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Whether nothing is touched on the straight way: bool [N]."""
+        """Whether the straight motion touches no obstacle: bool [N]."""
         turn = (np.asarray(goals, np.float64) - states + np.pi) % TURN - np.pi
         along = states + np.linspace(0, 1, ALONG)[:, None, None] * turn
         return np.all(self.free(along.reshape(-1, 2)).reshape(ALONG, -1), axis=0)
@@ -116,7 +106,7 @@ class Arm(Placed):
 
     def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """Whether both joints are within a quarter of a radian."""
-        return apart(states, goals) * SPEED < NEAR
+        return straight_steps(states, goals) * SPEED < NEAR
 
     def features(self, states: np.ndarray) -> np.ndarray:
         """Cosine and sine of both angles, and of their doubles."""
@@ -125,11 +115,10 @@ class Arm(Placed):
         return np.concatenate(waves, axis=1)
 
     def place(self, features: np.ndarray) -> np.ndarray:
-        """The angles again."""
         return np.arctan2(features[:, 2:4], features[:, :2]).astype(np.float32)
 
     def generate_logs(self, episodes: int, seed: int = 0, steps: int = 60, noise: float = 0.5) -> Logs:
-        """Arms on their way from one posture to another, with noise, until they arrive or time is up."""
+        """Arms that move from one posture to another, with noise, until they arrive or time is up."""
         rng, rows = generator(seed, "arm-logs"), np.arange(steps + 1)
         postures = rng.uniform(-np.pi, np.pi, (8 * episodes, 2)).astype(np.float32)
         here, goals = postures[self.free(postures)][: 2 * episodes].reshape(2, episodes, 2)
@@ -144,19 +133,19 @@ class Arm(Placed):
         path = np.stack(states, axis=1)
         there = self.success(path, goals[:, None])
         lengths = np.where(there.any(1), there.argmax(1) + 1, steps + 1)
-        taken.append(taken[-1])  # the action of a last row is never taken
+        taken.append(taken[-1])  # the action of a last row is not executed
         logged = rows < lengths[:, None]
         return Logs({"state": path[logged], "action": np.stack(taken, axis=1)[logged]}, lengths, self.observe)
 
     def evaluation_set(self, name: str) -> EvaluationSet:
-        """Starts and goals with at least 20 steps between them, and more than without the obstacles."""
+        """Starts and goals at least 20 steps apart, and more than without the obstacles."""
         ends = generator(SEEDS[name], "arm-evaluation").uniform(-np.pi, np.pi, (100 * EPISODES, 2, 2))
         starts, goals = ends.astype(np.float32).transpose(1, 0, 2)
-        route, straight = self.distance(starts, goals), apart(starts, goals)
+        route, straight = self.distance(starts, goals), straight_steps(starts, goals)
         fit = self.free(starts) & self.free(goals) & (route >= FAR) & (route < NOWHERE) & (route > 1.2 * straight)
-        return evaluation(self, name, starts[fit][:EPISODES], goals[fit][:EPISODES])
+        return evaluation(self, name, starts[fit], goals[fit])
 
 
 def level(states: np.ndarray) -> np.ndarray:
-    """The upper arm about level, on either side: no way from above to below avoids both."""
+    """The upper arm about level, on either side: every route from above to below passes one of them."""
     return np.abs(np.sin(np.asarray(states)[:, 0])) < 0.3

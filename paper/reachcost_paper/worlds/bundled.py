@@ -1,4 +1,4 @@
-"""A world that comes with reachcost, by its name: a wall with a door, seen in pixels by a bundled model."""
+"""TwoRoom in the suite: a wall with a door, seen in pixels by a bundled world model."""
 
 from __future__ import annotations
 
@@ -10,22 +10,18 @@ from torch import Tensor
 
 from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
-from reachcost.data.logs import Logs
 from reachcost.data.probe import fit_probe
-from reachcost.planning.cem import CEM
 from reachcost.protocols import WorldModel
-from reachcost.tasks.contract import Task
 from reachcost.tasks.registry import make_task
 from reachcost.worldmodels.loading import load_world_model
-from reachcost_paper.worlds.sets import EPISODES, SEEDS
 from reachcost_paper.worlds.sight import Blind
-from reachcost_paper.worlds.world import World
+from reachcost_paper.worlds.tasks import EPISODES, SEEDS
 
 NAME, MODEL, RULE = "tworoom", "lewm-tworoom-3072", "high-distance"
 FIRST_SOURCE, SOURCES = 200, 500
-"""Evaluation sets are drawn from logs of their own, of seeds that nothing else uses; so many episodes."""
+"""First seed and number of episodes of the logs that evaluation sets are sampled from."""
 LOW, HIGH, PROBED = 20.0, 204.0, 1500
-"""Places that a probe is fitted on, and how many."""
+"""Range and number of places that a probe is fitted on."""
 DOORWAY = 40.0
 
 
@@ -36,24 +32,16 @@ def bundled_model() -> WorldModel:
 
 
 @lru_cache
-def drawn_set(part: str) -> EvaluationSet:
-    """Starts and goals far apart, half of them with the wall between."""
+def evaluation_set(part: str) -> EvaluationSet:
+    """Starts and goals far apart, half of them on different sides of the wall."""
     task, seed = make_task(NAME), SEEDS[part]
     source = task.generate_logs(SOURCES, FIRST_SOURCE + seed)
     return replace(task.draw_evaluation_set(RULE, source, seed).spread(EPISODES), name=part)
 
 
-def _model(task: Task, logs: Logs) -> WorldModel:
-    return bundled_model()
-
-
-def _evaluation(task: Task, part: str) -> EvaluationSet:
-    return drawn_set(part)
-
-
 @lru_cache
 def _lost_height() -> tuple[Tensor, Tensor, Tensor]:
-    """Weight and bias of a probe of x, and the latents along a line of one height [P, D], one for each pixel."""
+    """Weight and bias of a probe of x, and the latents of a horizontal line [P, D], one per pixel."""
     task, model = make_task(NAME), bundled_model()
     places = generator(0, "bundled-probe").uniform(LOW, HIGH, (PROBED, 2)).astype(np.float32)
     probe = fit_probe(model.encode(task.observe(places)), places[:, :1])
@@ -63,7 +51,7 @@ def _lost_height() -> tuple[Tensor, Tensor, Tensor]:
 
 
 def lose_height(model: WorldModel) -> Blind:
-    """A model to which every place looks as if it were at half the height: a line of latents, looked up by x."""
+    """A model that encodes every place as if it were at half the height, by a table of latents indexed by x."""
     weight, bias, line = _lost_height()
 
     def lose(latents: Tensor) -> Tensor:
@@ -75,17 +63,3 @@ def lose_height(model: WorldModel) -> Blind:
 def by_the_door(states: np.ndarray) -> np.ndarray:
     """Within 40 px of the doorway."""
     return np.asarray(make_task(NAME).layout.door_distance(np.asarray(states)) < DOORWAY)
-
-
-OBSTACLE = World(
-    name="obstacle",
-    structure="a wall with one door, seen in pixels by a bundled world model",
-    task=lambda: make_task(NAME),
-    model=_model,
-    logs={"episodes": 1000, "seed": 0},
-    planner=CEM(candidates=150, iterations=5, elites=15),
-    blind=lose_height,
-    region=by_the_door,
-    evaluation=_evaluation,
-)
-"""The world."""

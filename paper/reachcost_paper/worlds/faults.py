@@ -1,4 +1,4 @@
-"""Faults, planted one at a time: each breaks one link of a world's planner, and the audit should name that one."""
+"""Faults: each breaks one stage of a world's planner, and the audit should name that stage."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from reachcost.data.models import fingerprint_of, history_of
 from reachcost.planning.planner import SamplingPlanner
 from reachcost.protocols import Observations, TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
-from reachcost_paper.worlds.world import World
+from reachcost_paper.worlds.suite import World
 
 NOISE = 1.0
 """Noise in predictions, in standard deviations of logged latents."""
 SHORT = 2
-"""Actions of an episode whose goals are out of reach."""
+"""Actions per episode of the fault whose goals are out of reach."""
 
 
 @dataclass(frozen=True)
 class Planner:
-    """A planner, whole or broken: what an audit is given."""
+    """An intact or faulty planner, as input of an audit."""
 
     world: World
     task: Task
@@ -45,12 +45,12 @@ class Planner:
         return encode_logs(self.model, self.logs)
 
     def unseen(self, seed: int) -> Logs:
-        """Logs of the same kind that no head has seen."""
+        """Logs of the same kind that no head was trained on."""
         return self.task.generate_logs(**{**self.world.logs, "seed": seed})
 
 
-def whole(world: World, part: str, seed: int = 0) -> Planner:
-    """The planner of a world, with nothing broken."""
+def intact(world: World, part: str, seed: int = 0) -> Planner:
+    """The planner of a world, without a fault."""
     task = world.task()
     logs = world.generate_logs(task)
     model = world.model(task, logs)
@@ -60,16 +60,16 @@ def whole(world: World, part: str, seed: int = 0) -> Planner:
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that breaks a planner."""
+    """A fault of one stage."""
 
     stage: str
-    """What is to blame where it does harm."""
+    """The stage that the audit should name if the fault reduces success."""
     plant: Callable[[Planner], Planner]
-    """Breaks a planner."""
+    """Returns a planner with the fault."""
     fits: Callable[[World], bool] = lambda world: True
-    """In which worlds it can be planted."""
+    """Whether the fault applies to a world."""
     only_by_harm: bool = False
-    """Whether nothing is to blame as long as episodes succeed, so that not even logs may say so."""
+    """Whether the verdict must be `none` while episodes succeed, even from logs alone."""
 
 
 def _shuffled(planner: Planner) -> Planner:
@@ -103,7 +103,7 @@ def _wandering(planner: Planner) -> Planner:
 
 
 def _fitted_on(planner: Planner, logs: Logs) -> Planner:
-    """The same planner, its head fitted on other logs; the world model stays."""
+    """The same planner with a head fitted on other logs; the world model stays."""
     return replace(planner, logs=logs, cost=HeadCost(planner.world.repair(planner.task, planner.model, logs)))
 
 
@@ -120,17 +120,17 @@ FAULTS = {
     "far-goals": Fault("goals", _short),
     "wandering-logs": Fault("ranking", _wandering, lambda world: bool(world.wandering), only_by_harm=True),
 }
-"""What breaks a planner, by name."""
+"""Faults by name."""
 
 
 class _Noisy:
-    """A world model whose predictions are off by something that looks random and is the same every time."""
+    """A world model with deterministic noise in its predictions."""
 
     def __init__(self, model: WorldModel, size: Tensor) -> None:
         self.model, self.size = model, size
         self.latent_dim, self.action_dim = model.latent_dim, model.action_dim
         self.actions, self.history = blocks_of(model), history_of(model)
-        self.fingerprint = fingerprint_of(model)  # it encodes as that one does
+        self.fingerprint = fingerprint_of(model)  # the encoder is the same
 
     def encode(self, observations: Observations) -> Tensor:
         return self.model.encode(observations)
@@ -138,6 +138,6 @@ class _Noisy:
     def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
         flat = torch.cat([context[:, -1:].expand(-1, actions.shape[1], -1), actions.flatten(2).float()], dim=2)
         mixed = torch.randn(flat.shape[2], self.latent_dim, generator=torch.Generator().manual_seed(0))
-        # The sine of large numbers has no visible order; its deviation is the square root of a half.
+        # The sine of large numbers looks random; its deviation is the square root of a half.
         noise = 2**0.5 * torch.sin(1e3 * flat @ mixed)
         return self.model.rollout(context, actions) + self.size * noise

@@ -1,7 +1,8 @@
-"""Worlds of finitely many states: a table of transitions, and distances along its arrows."""
+"""Worlds of finitely many states: a table of transitions, and distances along its arrows; two halls, and many rooms."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import ClassVar
 
@@ -14,26 +15,25 @@ from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.protocols import Observations
-from reachcost_paper.worlds.sets import EPISODES, SEEDS, evaluation
-from reachcost_paper.worlds.sight import Placed
+from reachcost_paper.worlds.tasks import EPISODES, SEEDS, FeatureTask, evaluation
+
+Transitions = tuple[np.ndarray, np.ndarray]
+"""States [N, D], and the number of the state after each action [N, A]."""
 
 
-class GraphTask(Placed):
-    """A world of N states, each some whole numbers, with A actions; subclasses say which.
+class GraphTask(FeatureTask):
+    """A world of N states of integers with A actions, defined by a subclass.
 
     Args:
         nodes: The states, int64 [N, D].
         transitions: Number of the state after each action [N, A].
     """
 
-    stops_at_success = True
     distance_unit = "steps"
-    sets = tuple(SEEDS)
     far: ClassVar[int]
-    """Evaluation episodes are at least so many steps long."""
-    telling: ClassVar[int]
-    """So many features, the first ones, tell a state."""
+    """Minimum number of steps of an evaluation episode."""
+    identifying: ClassVar[int]
+    """Number of leading features that identify a state."""
 
     def __init__(self, nodes: np.ndarray, transitions: np.ndarray) -> None:
         self.nodes, self.transitions = nodes, transitions
@@ -45,12 +45,14 @@ class GraphTask(Placed):
         inside = np.all((states >= 0) & (states < self._index.shape), axis=1)
         found = np.where(inside, self._index[tuple(np.where(inside[:, None], states, 0).T)], -1)
         if (found < 0).any():
-            raise ReachcostError(f"{states[found < 0][0].tolist()} is no state of {self.name}: see its `nodes`")
+            raise ReachcostError(
+                f"{states[found < 0][0].tolist()} is not a state of {self.name}: use rows of its `nodes`"
+            )
         return found
 
     @cached_property
     def distances(self) -> np.ndarray:
-        """Steps from each state to each other along the arrows, inf where there is no way [N, N]."""
+        """Steps from each state to each other along the arrows, inf if there is no route [N, N]."""
         count, actions = self.transitions.shape
         arrows = (np.repeat(np.arange(count), actions), self.transitions.ravel())
         edges = csr_array((np.ones(count * actions, np.int8), arrows), shape=(count, count))
@@ -58,35 +60,28 @@ class GraphTask(Placed):
 
     @cached_property
     def routes(self) -> np.ndarray:
-        """First action of a shortest way from each state to each other [N, N]."""
+        """First action of a shortest route from each state to each other [N, N]."""
         return self.distances[self.transitions].argmin(1)
 
     @cached_property
     def _places(self) -> KDTree:
-        return KDTree(self.features(self.nodes)[:, : self.telling])
+        return KDTree(self.features(self.nodes)[:, : self.identifying])
 
     def place(self, features: np.ndarray) -> np.ndarray:
         """The states whose features are nearest."""
-        return self.nodes[self._places.query(features[:, : self.telling])[1]]
+        return self.nodes[self._places.query(features[:, : self.identifying])[1]]
 
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """Follow the table."""
         return self.nodes[self.transitions[self.index(states), actions[:, 0]]]
 
-    def observe(self, states: np.ndarray) -> Observations:
-        """The state, as models here encode it."""
-        return {"state": states}
-
     def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Whether the very state is reached."""
         return (np.asarray(states) == goals).all(-1)
 
     def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Steps of the shortest way there."""
         return self.distances[self.index(states), self.index(goals)]
 
     def generate_logs(self, episodes: int, seed: int = 0, steps: int = 150, noise: float = 0.1) -> Logs:
-        """Walkers from one place to another, a share of whose actions is random, until they arrive or time is up."""
+        """Walkers from one state to another, until they arrive or time is up; a share `noise` of actions is random."""
         rng, (count, actions) = generator(seed, f"{self.name}-logs"), self.transitions.shape
         here = rng.integers(count, size=episodes)
         goal = (here + rng.integers(1, count, size=episodes)) % count
@@ -99,12 +94,143 @@ class GraphTask(Placed):
         path = np.stack(states, axis=1)
         lengths = np.where((path == goal[:, None]).any(1), (path == goal[:, None]).argmax(1) + 1, steps + 1)
         logged = np.arange(steps + 1) < lengths[:, None]
-        taken.append(taken[-1])  # the action of a last row is never taken
+        taken.append(taken[-1])  # the action of a last row is not executed
         columns = {"state": self.nodes[path[logged]], "action": np.stack(taken, axis=1)[logged][:, None]}
         return Logs(columns, lengths, self.observe)
 
     def evaluation_set(self, name: str) -> EvaluationSet:
-        """Long ways, drawn evenly."""
+        """Long routes, sampled uniformly."""
         pairs = np.argwhere((self.distances >= self.far) & np.isfinite(self.distances))
         chosen = pairs[generator(SEEDS[name], f"{self.name}-evaluation").permutation(len(pairs))[:EPISODES]]
         return evaluation(self, name, self.nodes[chosen[:, 0]], self.nodes[chosen[:, 1]])
+
+
+MOVES = np.array([(0, -1), (0, 1), (-1, 0), (1, 0)])
+"""Up, down, left and right."""
+LEFT = 2
+
+
+def moves_between(free: np.ndarray, barred: Callable[[np.ndarray], np.ndarray] | None = None) -> Transitions:
+    """The free cells of a square grid, bool [x, y], and the number of the cell after each move [N, 4].
+
+    A move into a wall stays; so do the moves that `barred` marks, bool [N, 4] for cells [N, 2].
+    """
+    nodes = np.argwhere(free)
+    index = np.full(free.shape, -1)
+    index[tuple(nodes.T)] = np.arange(len(nodes))
+    after = nodes[:, None] + MOVES
+    inside = np.all((after >= 0) & (after < len(free)), axis=-1)
+    after = np.where(inside[..., None], after, nodes[:, None])
+    stays = ~free[after[..., 0], after[..., 1]]
+    if barred is not None:
+        stays |= barred(nodes)
+    after = np.where(stays[..., None], nodes[:, None], after)
+    return nodes, index[after[..., 0], after[..., 1]]
+
+
+HALLS, WALL, GATE, DOOR = 19, 9, 15, 1
+"""Side of the square of both halls, column of the wall between them, rows of its gate and of its door."""
+
+
+class OneWay(GraphTask):
+    """Two halls with a gate that opens to the right only; the way back leads through a door at the other end.
+
+    Moves are up, down, left and right; a state is a cell (x, y).
+
+    >>> task, halls = OneWay(), np.array([[WALL - 1, GATE], [WALL + 1, GATE]])
+    >>> task.distance(halls, halls[::-1]).tolist()
+    [2.0, 30.0]
+    """
+
+    name = "one-way"
+    action_budget = 100
+    discrete_actions = len(MOVES)
+    far, identifying = 20, 2
+
+    def __init__(self) -> None:
+        free = np.ones((HALLS, HALLS), bool)
+        free[WALL] = False
+        free[WALL, [GATE, DOOR]] = True
+        super().__init__(*moves_between(free, _back_through_gate))
+
+    def coordinates(self, states: np.ndarray) -> np.ndarray:
+        """The cell, -1 to 1."""
+        return 2 * np.asarray(states, np.float64) / (HALLS - 1) - 1
+
+    def features(self, states: np.ndarray) -> np.ndarray:
+        """The cell, and the colour of its hall."""
+        return np.concatenate([self.coordinates(states), np.sign(np.asarray(states)[:, :1] - WALL)], axis=1)
+
+
+def _back_through_gate(cells: np.ndarray) -> np.ndarray:
+    x, y = cells.T
+    at_gate = (y == GATE) & ((x == WALL) | (x == WALL + 1))
+    return at_gate[:, None] & (np.arange(len(MOVES)) == LEFT)
+
+
+def by_the_door(states: np.ndarray) -> np.ndarray:
+    """Around the door of `OneWay`, the only route back."""
+    x, y = np.asarray(states).T
+    return (np.abs(x - WALL) <= 3) & (y <= DOOR + 3)
+
+
+ACROSS, PITCH, LAYOUT = 5, 5, 9
+"""Rooms per side, cells per room and wall, and the seed of the tree: of the first seeds, the one of longest routes."""
+ROOMS = ACROSS * PITCH + 1
+WALLPAPER = 2.0
+"""Size of the features that identify a room."""
+BUSIEST = (2, 2)
+
+
+def room_cells() -> np.ndarray:
+    """Free cells, bool [x, y]: rooms of 4 x 4, and a door for each step of a depth-first walk."""
+    rng, free = generator(LAYOUT, "rooms"), np.zeros((ROOMS, ROOMS), bool)
+    inside = np.arange(ROOMS) % PITCH != 0
+    free[np.ix_(inside, inside)] = True
+    trail, seen = [(0, 0)], {(0, 0)}
+    while trail:
+        here = np.array(trail[-1])
+        moves = [move for move in MOVES if ((here + move >= 0) & (here + move < ACROSS)).all()]
+        moves = [move for move in moves if tuple((here + move).tolist()) not in seen]
+        if not moves:
+            trail.pop()
+            continue
+        move = moves[rng.integers(len(moves))]
+        door = here * PITCH + np.where(move == 0, rng.integers(1, PITCH), np.where(move > 0, PITCH, 0))
+        free[tuple(door)] = True
+        trail.append(tuple((here + move).tolist()))
+        seen.add(trail[-1])
+    return free
+
+
+class Rooms(GraphTask):
+    """Twenty-five rooms whose doors make a tree: routes of more than 100 steps, most of them away from the goal.
+
+    Moves are up, down, left and right; a state is a cell (x, y).
+
+    >>> task = Rooms()
+    >>> len(task.nodes), int(task.distances.max()) > 100
+    (424, True)
+    """
+
+    name = "rooms"
+    action_budget = 250
+    discrete_actions = len(MOVES)
+    far, identifying = 100, 2
+
+    def __init__(self) -> None:
+        super().__init__(*moves_between(room_cells()))
+
+    def coordinates(self, states: np.ndarray) -> np.ndarray:
+        """The cell, -1 to 1."""
+        return 2 * np.asarray(states, np.float64) / (ROOMS - 1) - 1
+
+    def features(self, states: np.ndarray) -> np.ndarray:
+        """The cell, and the wallpaper of its room."""
+        rooms = np.minimum(np.asarray(states) // PITCH, ACROSS - 1) @ np.array([ACROSS, 1])
+        return np.concatenate([self.coordinates(states), WALLPAPER * np.eye(ACROSS**2)[rooms]], axis=1)
+
+
+def middle_room(states: np.ndarray) -> np.ndarray:
+    """The room of `Rooms` that most long routes lead through."""
+    return (np.asarray(states) // PITCH == BUSIEST).all(1)

@@ -1,4 +1,4 @@
-"""MiniGrid's four rooms: a heading, three discrete actions, and a transition table read off the real environment."""
+"""MiniGrid's four rooms: a heading, three discrete actions, and a transition table of the real environment."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import gymnasium
 import numpy as np
 
 from reachcost_paper.worlds.graph import GraphTask
-from reachcost_paper.worlds.world import require
+from reachcost_paper.worlds.tasks import require
 
 LAYOUT = 0
-"""The seed of its doors."""
+"""Seed of the doors."""
 HEADINGS, ACTIONS = 4, 3
 WALL = 9
-"""The row and the column of the walls that divide the rooms."""
+"""Row and column of the walls between the rooms."""
+TURNED = 0.3
+"""Size of the heading in a latent: three turns are about two cells, not a room."""
 
 
 def make_environment() -> Any:
@@ -28,7 +30,7 @@ def make_environment() -> Any:
 
 
 def tabulate_environment(environment: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Step it by every action from every state: states (x, y, heading) [N, 3], number of the next one [N, 3]."""
+    """Execute every action in every state: states (x, y, heading) [N, 3], number of the next state [N, 3]."""
     cells = [
         (x, y)
         for x in range(environment.width)
@@ -52,7 +54,7 @@ class Heading(GraphTask):
     name = "heading"
     action_budget = 100
     discrete_actions = ACTIONS
-    far, telling = 20, 4
+    far, identifying = 20, 4
 
     def __init__(self) -> None:
         environment = make_environment()
@@ -72,11 +74,7 @@ class Heading(GraphTask):
         return np.concatenate([read, np.eye(4)[rooms]], axis=1)
 
 
-TURNED = 0.3
-"""How much of a latent is the heading: three turns are about two cells, not a whole room."""
-
-
 def doorways(states: np.ndarray) -> np.ndarray:
-    """Cells in the two walls that divide the rooms, and beside them: every way from room to room crosses them."""
+    """Cells in and next to the two walls between the rooms: every route from room to room crosses them."""
     x, y = np.asarray(states)[:, :2].T
     return (np.abs(x - WALL) <= 1) | (np.abs(y - WALL) <= 1)

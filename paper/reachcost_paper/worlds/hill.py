@@ -1,4 +1,4 @@
-"""Gymnasium's mountain car, made by `GymTask`: too weak for the hill, it must drive away from its goal first."""
+"""Gymnasium's mountain car by `GymTask`: it is too weak for the hill and must first drive away from its goal."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ from scipy.sparse import csr_array
 from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.tasks.gym import GymTask
-from reachcost_paper.worlds.sets import EPISODES, SEEDS
-from reachcost_paper.worlds.sight import Placed
+from reachcost_paper.worlds.tasks import EPISODES, SEEDS, FeatureTask
 
 LOW, HIGH = np.array([-1.2, -0.07]), np.array([0.6, 0.07])
 """Smallest and largest place and speed."""
 NEAR, FAR = 0.05, 40.0
 CELLS, GOALS = (121, 101), 61
-"""Places and speeds where times are known, and places to which they are."""
+"""Grid of places and speeds from which times are tabulated, and number of goal places."""
 HELD, SETTLED = (2, 6), 0.1
-"""Steps for which an arrow holds an action (a single one would not leave its cell), and how exact times are."""
+"""Steps for which an arrow holds an action (one step would not leave its cell), and tolerance of times."""
 STARTS, LEFT, RIGHT = (-0.8, -0.2), (-1.15, -1.0), (0.4, 0.5)
 PUSH, SHAKE = 0.5, 1.0
-"""How hard logged cars push the way they roll, and the deviation of what is added to it."""
+"""Force of logged cars in the direction they roll, and the deviation of its noise."""
 
 
 def near(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-    """Whether the place is within 0.05 of the goal's, at any speed: bool [N]."""
+    """Whether the place is within 0.05 of the goal, at any speed: bool [N]."""
     return np.abs(np.asarray(states)[:, 0] - np.asarray(goals)[:, 0]) < NEAR
 
 
@@ -46,15 +45,15 @@ CAR: Mapping[str, Any] = MappingProxyType(
         "clip": True,
     }
 )
-"""What `GymTask` needs to know of it."""
+"""Arguments of `GymTask`."""
 
 
 @lru_cache(1)
 def times() -> np.ndarray:
     """Fewest steps from each place and speed to within 0.05 of each goal [GOALS, *CELLS].
 
-    Shortest ways on the graph of cells, whose arrows hold an action for some steps and end between four cells; times
-    are raised from zero until they change no more.
+    Shortest paths on the graph of cells, by value iteration from zero. Arrows hold an action for some steps and end
+    between four cells.
     """
     car, axes = GymTask(**CAR), [np.linspace(*ends) for ends in zip(LOW, HIGH, CELLS, strict=True)]
     cells = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2).astype(np.float32)
@@ -65,20 +64,20 @@ def times() -> np.ndarray:
             here = car.step(here, np.full((len(cells), 1), force, np.float32))
             arrows += [(step, _corners(here))] if step in HELD else []
     there = np.abs(cells[:, :1] - np.linspace(LOW[0], HIGH[0], GOALS)) < NEAR
-    left, before = np.where(there, 0, np.float32(1)), np.zeros(there.shape, np.float32)
-    while np.abs(left - before).max() > SETTLED:
-        before = left
-        left = np.where(there, 0, np.min([step + ends @ before for step, ends in arrows], axis=0))
-    return left.T.reshape(GOALS, *CELLS)
+    times_left, before = np.where(there, 0, np.float32(1)), np.zeros(there.shape, np.float32)
+    while np.abs(times_left - before).max() > SETTLED:
+        before = times_left
+        times_left = np.where(there, 0, np.min([step + ends @ before for step, ends in arrows], axis=0))
+    return times_left.T.reshape(GOALS, *CELLS)
 
 
 def _cell(states: np.ndarray) -> np.ndarray:
-    """Where states [N, 2] lie among the cells, with fractions [2, N]."""
+    """Fractional cell indices of states [N, 2]: [2, N]."""
     return ((np.asarray(states, np.float64) - LOW) / (HIGH - LOW) * (np.array(CELLS) - 1)).T
 
 
 def _corners(states: np.ndarray) -> csr_array:
-    """How much states [N, 2] are of each of the four cells around them [N, cells]."""
+    """Bilinear weights of states [N, 2] on the four cells around them [N, cells]."""
     lies = _cell(states)
     low = np.clip(np.floor(lies).astype(int), 0, np.array(CELLS)[:, None] - 2)
     (x, speed), (right, faster) = low, np.clip(lies - low, 0, 1)
@@ -93,20 +92,20 @@ def _corners(states: np.ndarray) -> csr_array:
 
 
 def steps_between(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-    """Fewest steps from states to the places of goals, whatever the speed there [N]."""
+    """Fewest steps from states to the places of goals, for any final speed [N]."""
     there = np.round((np.asarray(goals, np.float64)[:, 0] - LOW[0]) / (HIGH - LOW)[0] * (GOALS - 1))
     steps = map_coordinates(times(), np.concatenate([there[None], _cell(states)]), order=1, mode="nearest")
     return np.where(near(states, goals), 0.0, steps)
 
 
 def pump(states: np.ndarray, rng: Generator) -> np.ndarray:
-    """What logs record: push the way the car rolls, and shake a lot [N, 1]."""
+    """The logged policy: push in the direction the car rolls, with strong noise [N, 1]."""
     push = PUSH * np.sign(states[:, 1:]) + SHAKE * rng.standard_normal((len(states), 1))
     return np.clip(push, -1, 1).astype(np.float32)
 
 
 def drawn_set(name: str) -> EvaluationSet:
-    """Cars at rest in the valley, half of them to go up each hill; all at least 40 steps away from there."""
+    """Cars at rest in the valley, half of them with a goal on each hill, at least 40 steps away."""
     rng, many = generator(SEEDS[name], "hill-evaluation"), 20 * EPISODES
     starts, goals = np.zeros((2, many, 2), np.float32)
     starts[:, 0] = rng.uniform(*STARTS, many)
@@ -115,8 +114,8 @@ def drawn_set(name: str) -> EvaluationSet:
     return EvaluationSet(starts[far], goals[far], name, SEEDS[name])
 
 
-class Hill(GymTask, Placed):
-    """A state is place and speed, float32, and an action a force; success is about the place only.
+class Hill(GymTask, FeatureTask):
+    """A state is place and speed, float32, and an action a force; success ignores the speed.
 
     >>> task, goal = Hill(), np.array([[0.45, 0.0]], np.float32)
     >>> resting, rolling = (task.distance(np.array([[-0.5, speed]], np.float32), goal)[0] for speed in (0.0, 0.06))
@@ -143,12 +142,11 @@ class Hill(GymTask, Placed):
         return 2 * (np.asarray(states, np.float64) - LOW) / (HIGH - LOW) - 1
 
     def place(self, features: np.ndarray) -> np.ndarray:
-        """The state again."""
         return np.clip(LOW + (features + 1) * (HIGH - LOW) / 2, LOW, HIGH).astype(np.float32)
 
 
 def halfway_up(states: np.ndarray) -> np.ndarray:
-    """Swings of middling energy, which every way out of the valley leads through."""
+    """Swings of medium energy: every route out of the valley leads through them."""
     place, speed = np.asarray(states, np.float64).T
     swing = speed**2 / 2 + 0.0025 / 3 * np.sin(3 * place)
     return np.abs(swing) < 0.0003

@@ -1,4 +1,4 @@
-"""A small trained world model: an encoder that can be read back, and a network that predicts a block of actions."""
+"""A small trained world model: an invertible encoder, and a network that predicts the effect of an action block."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ from reachcost.core.seeding import torch_seed
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
 from reachcost.protocols import Observations
-from reachcost_paper.worlds.sight import Eye, Placed
+from reachcost_paper.worlds.sight import Eye
+from reachcost_paper.worlds.tasks import FeatureTask
 
 HIDDEN, BATCH, UPDATES, RATE = 128, 256, 6000, 3e-3
-LOOKS, HELD_OUT = 10, 0.1
-"""How often held-out episodes are asked during training, and their share: the best network is kept."""
+CHECKS, HELD_OUT = 10, 0.1
+"""Number of evaluations on held-out episodes during training, and their share; the best network is kept."""
 
 
 class Learned:
     """Dynamics learned from logs; a rollout predicts the features block by block and encodes the last ones.
 
-    A model of several frames tells from them what one frame does not show. Before the first frame of an episode all
-    is taken to have stood still with no action, in training and in planning.
+    A model of several frames sees velocities, which one frame does not show. Before the first frame of an episode the
+    state is assumed to be at rest with no action, in training and in planning.
 
     Args:
-        task: Names the features; its dynamics are not used.
-        logs: What it learns from.
+        task: Defines the features; its dynamics are not used.
+        logs: Training data.
         length: Environment steps per action block.
-        history: Frames, one block apart, that a prediction is made of.
-        seed: Of weights and batches.
+        history: Number of input frames, one block apart.
+        seed: Seed of weights and batches.
     """
 
-    def __init__(self, task: Placed, logs: Logs, length: int, history: int = 1, seed: int = 0) -> None:
+    def __init__(self, task: FeatureTask, logs: Logs, length: int, history: int = 1, seed: int = 0) -> None:
         self.eye, self.actions, self.history = Eye(task), ActionBlocks.of(logs, length), history
         self.latent_dim, self.action_dim = self.eye.size, self.actions.size
         self._name = task.name
@@ -89,12 +90,12 @@ class Learned:
 
 @dataclass(frozen=True)
 class Windows:
-    """N logged windows: what a prediction is made of, and what came.
+    """N logged windows: inputs and targets of predictions.
 
     Attributes:
-        episodes: Of which episode each is [N].
-        frames: Features, one block apart, the newest last [N, history, F].
-        actions: From the first frame to what is predicted [N, history * length, a].
+        episodes: Episode of each window [N].
+        frames: Features, one block apart, newest last [N, history, F].
+        actions: Actions from the first frame to the target [N, history * length, a].
         moved: Change of the features in the last block [N, F].
     """
 
@@ -104,8 +105,8 @@ class Windows:
     moved: Tensor
 
 
-def cut(task: Placed, logs: Logs, length: int, history: int) -> Windows:
-    """All windows of the logs; before its first row an episode is taken to have stood still, with no action."""
+def cut(task: FeatureTask, logs: Logs, length: int, history: int) -> Windows:
+    """All windows of the logs; before its first row an episode is at rest, with no action."""
     features = np.asarray(task.features(np.asarray(logs.columns["state"])), np.float32)
     taken = np.asarray(logs.columns["action"], np.float32)
     rows = logs.window_starts(length + 1)
@@ -119,7 +120,7 @@ def cut(task: Placed, logs: Logs, length: int, history: int) -> Windows:
 
 
 def _train(inputs: Tensor, targets: Tensor, unseen: Tensor, truth: Tensor) -> tuple[nn.Module, float]:
-    """The network whose predictions of unseen windows were best, and their mean squared error in units of change."""
+    """The network with the best predictions of held-out windows, and their mean squared error in units of change."""
     network = nn.Sequential(
         *(nn.Linear(inputs.shape[1], HIDDEN), nn.SiLU(), nn.Linear(HIDDEN, HIDDEN), nn.SiLU()),
         nn.Linear(HIDDEN, targets.shape[1]),
@@ -134,7 +135,7 @@ def _train(inputs: Tensor, targets: Tensor, unseen: Tensor, truth: Tensor) -> tu
         loss.backward()
         optimizer.step()
         schedule.step()
-        if update % (UPDATES // LOOKS) == 0:
+        if update % (UPDATES // CHECKS) == 0:
             with torch.no_grad():
                 error = float((network(unseen) - truth).square().mean())
             if error < best:

@@ -1,4 +1,4 @@
-"""PointMaze of gymnasium-robotics: a ball with momentum in a U; a frame shows its place, not its velocity."""
+"""PointMaze of gymnasium-robotics: a ball with momentum in a U; a frame shows its position, not its velocity."""
 
 from __future__ import annotations
 
@@ -16,11 +16,7 @@ from scipy.spatial import KDTree
 from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
-from reachcost.protocols import Observations
-from reachcost_paper.worlds.sets import EPISODES, SEEDS, evaluation
-from reachcost_paper.worlds.sight import Placed
-from reachcost_paper.worlds.wander import wander
-from reachcost_paper.worlds.world import require
+from reachcost_paper.worlds.tasks import EPISODES, SEEDS, FeatureTask, evaluation, require, wander
 
 SIDE, FASTEST, NEAR = 1.5, 5.0, 0.3
 FRAMES, CELLS, MARGIN = 5, 30, 0.1
@@ -30,7 +26,7 @@ FAR = 3.0
 
 @lru_cache(1)
 def physics() -> Any:
-    """The maze as the package builds it: its environment."""
+    """The maze environment of the package."""
     require("gymnasium_robotics", "momentum")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -38,13 +34,11 @@ def physics() -> Any:
         return gymnasium.make("PointMaze_UMaze-v3").unwrapped
 
 
-class Momentum(Placed):
+class Momentum(FeatureTask):
     """A state is (x, y) and their velocities, float32; an action is a force along each axis, kept for five frames."""
 
     name = "momentum"
     action_budget = 60
-    stops_at_success = True
-    sets = tuple(SEEDS)
 
     def __init__(self) -> None:
         self._walls = np.array(physics().maze.maze_map) == 1
@@ -61,10 +55,6 @@ class Momentum(Placed):
             here = self._rollout(self._model, self._data, here, force)[0][:, -1, 1:5]
         return here.astype(np.float32)
 
-    def observe(self, states: np.ndarray) -> Observations:
-        """The state, as models here encode it."""
-        return {"state": states}
-
     def free(self, places: np.ndarray) -> np.ndarray:
         """Whether the centre of the ball can be at places [N, 2]."""
         walls, found = self._walls, np.ones(len(places), bool)
@@ -76,7 +66,7 @@ class Momentum(Placed):
 
     @cached_property
     def _routes(self) -> tuple[KDTree, np.ndarray]:
-        """Free places of a grid, and the lengths of the ways between all of them [n, n]."""
+        """Free places of a grid, and the lengths of the routes between all of them [n, n]."""
         axis = np.linspace(-SIDE, SIDE, CELLS + 1)
         places = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
         places = places[self.free(places)]
@@ -85,7 +75,7 @@ class Momentum(Placed):
         return tree, shortest_path(edges, directed=False)
 
     def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Length of the way there, whatever the velocity; straight where both are close together."""
+        """Length of the route, for any velocity; the straight line if both places are close."""
         tree, lengths = self._routes
         here, there = (np.asarray(ends, np.float64)[:, :2] for ends in (states, goals))
         straight = np.linalg.norm(here - there, axis=1)
@@ -93,19 +83,19 @@ class Momentum(Placed):
         return np.where(straight < NEAR, straight, to_here + lengths[first, last] + to_there)
 
     def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Whether the ball is within 0.3 of the place, at any velocity."""
+        """Whether the ball is within 0.3 of the goal, at any velocity."""
         return np.linalg.norm(np.asarray(states)[:, :2] - np.asarray(goals)[:, :2], axis=1) < NEAR
 
     def coordinates(self, states: np.ndarray) -> np.ndarray:
-        """The place; velocities are not to be seen in a frame."""
+        """The place; frames do not show velocities."""
         return np.asarray(states, np.float64)[:, :2]
 
     def features(self, states: np.ndarray) -> np.ndarray:
-        """The place, -1 to 1: all that a frame shows."""
+        """The place, -1 to 1."""
         return np.asarray(states)[:, :2] / SIDE
 
     def place(self, features: np.ndarray) -> np.ndarray:
-        """The ball at rest at that place, as features tell nothing of its velocity."""
+        """The ball at rest at that place: features do not contain the velocity."""
         return np.concatenate([SIDE * features, np.zeros_like(features)], axis=1).astype(np.float32)
 
     def _starts(self, count: int, rng: Generator) -> np.ndarray:
@@ -114,18 +104,18 @@ class Momentum(Placed):
         return np.concatenate([places, np.zeros_like(places)], axis=1).astype(np.float32)
 
     def generate_logs(self, episodes: int, seed: int = 0, steps: int = 100) -> Logs:
-        """Forces that change slowly, from a standing start."""
+        """Forces that change slowly, from rest."""
         rng = generator(seed, "momentum-logs")
         return wander(self, self._starts(episodes, rng), 2, steps, rng)
 
     def evaluation_set(self, name: str) -> EvaluationSet:
-        """From one arm of the U to the other, standing at both ends."""
+        """From one arm of the U to the other, at rest at both ends."""
         starts, goals = self._starts(40 * EPISODES, generator(SEEDS[name], "momentum-evaluation")).reshape(2, -1, 4)
         far = self.distance(starts, goals) > FAR
-        return evaluation(self, name, starts[far][:EPISODES], goals[far][:EPISODES])
+        return evaluation(self, name, starts[far], goals[far])
 
 
 def bend(states: np.ndarray) -> np.ndarray:
-    """The bend of the U, from the middle of one arm to that of the other: every way between them leads through."""
+    """The bend of the U, between the middles of its arms: every route between the arms leads through."""
     x, y = np.asarray(states)[:, :2].T
     return (x > 0.4) & (np.abs(y) < 1.0)

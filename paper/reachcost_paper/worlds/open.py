@@ -1,4 +1,4 @@
-"""An open field: nothing is in the way, so that latent distance is right as it is."""
+"""An open field without obstacles, where latent distance is correct."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ import numpy as np
 from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.logs import Logs
-from reachcost.protocols import Observations
-from reachcost_paper.worlds.sets import EPISODES, SEEDS, evaluation
-from reachcost_paper.worlds.sight import Placed
-from reachcost_paper.worlds.wander import wander
+from reachcost_paper.worlds.tasks import EPISODES, SEEDS, FeatureTask, evaluation, wander
 
 SIDE, SPEED, NEAR = 40.0, 1.0, 2.0
 APART = 15.0
 
 
-class Open(Placed):
+class Open(FeatureTask):
     """A point in a square that moves by at most 1 along each axis; a state is (x, y), float32.
 
     >>> Open().step(np.array([[39.5, 3.0]], np.float32), np.array([[1.0, 0.5]])).tolist()
@@ -25,42 +22,30 @@ class Open(Placed):
 
     name = "open"
     action_budget = 50
-    stops_at_success = True
-    sets = tuple(SEEDS)
 
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """Move, as far as the edges let it."""
         return np.clip(states + SPEED * np.clip(actions, -1, 1), 0, SIDE).astype(np.float32)
 
-    def observe(self, states: np.ndarray) -> Observations:
-        """The state, as models here encode it."""
-        return {"state": states}
-
     def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """The straight distance."""
         return np.linalg.norm(np.asarray(states, np.float64) - goals, axis=-1)
 
     def success(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Whether the goal is nearer than 2."""
         return self.distance(states, goals) < NEAR
 
     def features(self, states: np.ndarray) -> np.ndarray:
-        """The position, -1 to 1."""
         return 2 * np.asarray(states) / SIDE - 1
 
     def place(self, features: np.ndarray) -> np.ndarray:
-        """The position again."""
         return np.clip((features + 1) * SIDE / 2, 0, SIDE).astype(np.float32)
 
     def generate_logs(self, episodes: int, seed: int = 0, steps: int = 60) -> Logs:
-        """Wanderers whose direction changes slowly."""
         rng = generator(seed, "open-logs")
         return wander(self, rng.uniform(0, SIDE, (episodes, 2)).astype(np.float32), 2, steps, rng)
 
     def evaluation_set(self, name: str) -> EvaluationSet:
         """Starts and goals at least 15 apart."""
         ends = generator(SEEDS[name], "open-evaluation").uniform(0, SIDE, (10 * EPISODES, 2, 2)).astype(np.float32)
-        ends = ends[self.distance(ends[:, 0], ends[:, 1]) > APART][:EPISODES]
+        ends = ends[self.distance(ends[:, 0], ends[:, 1]) > APART]
         return evaluation(self, name, ends[:, 0], ends[:, 1])
 
 

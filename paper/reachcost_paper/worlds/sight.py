@@ -1,8 +1,7 @@
-"""Exact dynamics behind an encoder: what a world model would be that makes no mistake but those of its latents."""
+"""Exact dynamics behind an encoder: a world model whose only errors are those of its latents."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
 
@@ -16,31 +15,15 @@ from reachcost.data.actions import ActionBlocks, blocks_of
 from reachcost.data.models import history_of
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations, WorldModel
-from reachcost.tasks.contract import Task
 from reachcost.tasks.exact import ExactDynamics
+from reachcost_paper.worlds.tasks import FeatureTask
 
 BENT, BEND = 12, 0.3
-"""How many numbers of a latent are not linear in the features, and how large they are."""
-
-
-class Placed(Task):
-    """A task whose states can be written as features and read back from them."""
-
-    @abstractmethod
-    def features(self, states: np.ndarray) -> np.ndarray:
-        """What a latent is made of, each about -1 to 1: [N, ...] -> [N, F]; angles as sine, cosine."""
-
-    @abstractmethod
-    def place(self, features: np.ndarray) -> np.ndarray:
-        """The states of features [N, F], also of some that are a little off: [N, ...]."""
-
-    def coordinates(self, states: np.ndarray) -> np.ndarray:
-        """The features."""
-        return np.asarray(self.features(states), np.float64)
+"""Number and size of the entries of a latent that are not linear in the features."""
 
 
 class Eye:
-    """An encoder that can be read back: the features of a state, bent and rotated.
+    """An invertible encoder: the features of a state, with nonlinear entries added, rotated.
 
     >>> from reachcost_paper.worlds.open import Open
     >>> eye = Eye(Open())
@@ -49,7 +32,7 @@ class Eye:
     (torch.Size([1, 14]), [[3.0, 4.0]])
     """
 
-    def __init__(self, task: Placed) -> None:
+    def __init__(self, task: FeatureTask) -> None:
         self.task = task
         rng = generator(0, f"eye-{task.name}")
         self.known = task.features(np.asarray(task.generate_logs(1).columns["state"][:1])).shape[1]
@@ -59,13 +42,13 @@ class Eye:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 over what makes the latents."""
+        """sha256 over the encoder."""
         return fingerprint_arrays(self._turn, self._bend, np.array([self.task.world]))
 
     def paint(self, features: np.ndarray) -> Tensor:
         """The latents of features [N, F] -> [N, D]."""
-        whole = np.concatenate([features, BEND * np.sin(features @ self._bend)], axis=1)
-        return torch.from_numpy((whole @ self._turn).astype(np.float32))
+        bent = np.concatenate([features, BEND * np.sin(features @ self._bend)], axis=1)
+        return torch.from_numpy((bent @ self._turn).astype(np.float32))
 
     def see(self, states: np.ndarray) -> Tensor:
         """The latents of states [N, ...] -> [N, D]."""
@@ -82,11 +65,11 @@ class Eye:
 
 
 class Sight:
-    """An encoder before exact dynamics: a rollout executes candidates in the simulator.
+    """A world model of exact dynamics behind an encoder: a rollout executes candidates in the simulator.
 
     Args:
         task: The world.
-        actions: How blocks stand for its actions; None where they are discrete.
+        actions: Its action blocks; None for discrete actions.
 
     >>> from reachcost_paper.worlds.open import Open
     >>> task = Open()
@@ -96,7 +79,7 @@ class Sight:
     [[[5.0, 6.0]]]
     """
 
-    def __init__(self, task: Placed, actions: ActionBlocks | None = None) -> None:
+    def __init__(self, task: FeatureTask, actions: ActionBlocks | None = None) -> None:
         self.task, self.actions, self.eye = task, actions, Eye(task)
         self._exact = ExactDynamics(task, actions)
         self.latent_dim, self.action_dim = self.eye.size, self._exact.action_dim
@@ -106,7 +89,7 @@ class Sight:
 
     @property
     def fingerprint(self) -> str:
-        """sha256 over what makes the latents."""
+        """sha256 over the encoder."""
         return self.eye.fingerprint
 
     def encode(self, observations: Observations) -> Tensor:
@@ -125,12 +108,12 @@ class Sight:
 
 
 class Blind:
-    """A world model whose encoder, and with it every prediction, has lost something.
+    """A world model whose encoder, and therefore every prediction, has lost something.
 
     Args:
-        model: The whole model.
-        lose: What is left of latents [N, D] -> [N, D].
-        lost: What is lost, for people.
+        model: The intact model.
+        lose: Removes it from latents [N, D] -> [N, D].
+        lost: Its name, for readers.
     """
 
     def __init__(self, model: WorldModel, lose: Callable[[Tensor], Tensor], lost: str) -> None:
@@ -143,28 +126,26 @@ class Blind:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 over the whole model's and what is lost."""
+        """sha256 over the fingerprint of the intact model and the name of the loss."""
         return fingerprint_arrays(np.array([str(getattr(self._model, "fingerprint", "")), self.lost]))
 
     def encode(self, observations: Observations) -> Tensor:
-        """Encode, then lose."""
         return self._lose(self._model.encode(observations))
 
     def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
-        """Predict from what is left, then lose: shapes as in the whole model."""
         ends = self._model.rollout(context, actions)
         return self._lose(ends.reshape(-1, self.latent_dim)).view(ends.shape)
 
 
 def lose_number(model: WorldModel, number: int, value: float) -> Blind:
-    """A model behind an `Eye` to which one number of every state looks the same."""
+    """A model behind an `Eye` for which one entry of every state has the same value."""
     eye = getattr(model, "eye", None)
     if not isinstance(eye, Eye):
-        raise ReachcostError(f"{model!r} has no `eye`: make a Blind with a `lose` of its own")
+        raise ReachcostError(f"{model!r} has no `eye`: make a Blind with another `lose`")
 
     def lose(latents: Tensor) -> Tensor:
-        left = eye.states(latents)
-        left[:, number] = value
-        return eye.see(eye.task.place(eye.task.features(left)))
+        states = eye.states(latents)
+        states[:, number] = value
+        return eye.see(eye.task.place(eye.task.features(states)))
 
     return Blind(model, lose, f"number {number} of a state of {eye.task.name}")

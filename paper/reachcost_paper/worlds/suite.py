@@ -1,42 +1,127 @@
-"""The suite: every world by name, made when asked for."""
+"""The suite: worlds with logs, world model, planner and evaluation sets, and what to break in them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
+from importlib.util import find_spec
+from typing import Any, Literal, cast
 
+import numpy as np
+
+from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.data.actions import ActionBlocks
+from reachcost.data.evaluation import EvaluationSet
+from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs
 from reachcost.fitting.labelled_recipe import LabelledRecipe
+from reachcost.fitting.repair import repair_latents
+from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
+from reachcost.planning.planner import SamplingPlanner
+from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
-from reachcost_paper.worlds import arm, bundled, heading, hill, momentum, oneway, open, rooms
+from reachcost.tasks.registry import make_task
+from reachcost_paper.worlds import arm, bundled, graph, heading, hill, momentum, open
 from reachcost_paper.worlds.learned import Learned
-from reachcost_paper.worlds.sight import Placed, Sight, lose_number
-from reachcost_paper.worlds.world import World
+from reachcost_paper.worlds.sight import Sight, lose_number
+from reachcost_paper.worlds.tasks import SEEDS, FeatureTask, require
 
 
-def seen(task: Task, logs: Logs, block: int = 1) -> Sight:
-    """Exact dynamics behind an encoder, with action blocks of the logs where actions are continuous."""
+@dataclass(frozen=True)
+class World:
+    """One world. Logs and models are made on first use.
+
+    >>> from reachcost_paper.worlds import suite
+    >>> world = suite()["open"]
+    >>> task = world.task()
+    >>> len(world.evaluation(task, "tune"))
+    30
+    """
+
+    name: str
+    structure: str
+    """Its structure, in one sentence."""
+    task: Callable[[], Task]
+    model: Callable[[Task, Logs], WorldModel]
+    """Makes the world model."""
+    logs: Mapping[str, Any]
+    """Arguments of `task.generate_logs`; another `seed` gives other logs of the same kind."""
+    planner: SamplingPlanner
+    blind: Callable[[WorldModel], WorldModel]
+    """The same model, with an encoder that loses one relevant coordinate."""
+    region: Callable[[np.ndarray], np.ndarray]
+    """Marks the states [N, ...] where many routes pass, bool [N]; one fault removes them from the logs."""
+    cost: Literal["raw", "trm"] = "trm"
+    """Cost of the intact planner: latent distance, or the repaired cost."""
+    recipe: LabelledRecipe = field(default_factory=LabelledRecipe)
+    """How its head is trained; settings were tried on `tune`."""
+    pairs: int = 100_000
+    """Training pairs of an epoch."""
+    wandering: Mapping[str, Any] = field(default_factory=dict)
+    """Changes of `logs` for logs that wander aimlessly, if it has any."""
+    evaluation: Callable[[Task, str], EvaluationSet] = lambda task, part: task.evaluation_set(part)
+    """Returns the evaluation set `tune` or `report`."""
+    shown: tuple[int, ...] | None = None
+    """Entries of a state that a frame shows, for the audit of logs alone; None for all."""
+    packages: tuple[str, ...] = ()
+    """Packages of the extra `worlds` that it needs."""
+
+    def available(self) -> bool:
+        """Whether its packages are installed."""
+        return all(find_spec(package) is not None for package in self.packages)
+
+    def generate_logs(self, task: Task) -> Logs:
+        return task.generate_logs(**self.logs)
+
+    def repair(
+        self, task: Task, model: WorldModel, logs: Logs, *, seed: int = 0, shuffled: bool = False
+    ) -> LearnedHead:
+        """`reachcost.repair` with the settings of this world; both evaluation sets are excluded."""
+        return repair_latents(
+            encode_logs(model, logs),
+            exclude=[self.evaluation(task, part) for part in SEEDS],
+            pairs=self.pairs,
+            recipe=self.recipe,
+            seed=seed,
+            shuffled=shuffled,
+            model=model,
+        )
+
+    def terminal_cost(self, task: Task, model: WorldModel, logs: Logs, *, seed: int = 0) -> TerminalCost:
+        """The cost of the intact planner."""
+        return LatentMSE() if self.cost == "raw" else HeadCost(self.repair(task, model, logs, seed=seed))
+
+
+def require_packages(worlds: Iterable[World]) -> None:
+    """Refuse to begin if a package of any of these worlds is not installed."""
+    for world in worlds:
+        for package in world.packages:
+            require(package, world.name)
+
+
+def exact(task: Task, logs: Logs, block: int = 1) -> Sight:
+    """Exact dynamics behind an encoder, with action blocks of the logs for continuous actions."""
     actions = None if task.discrete_actions else ActionBlocks.of(logs, block)
-    return Sight(cast(Placed, task), actions)
+    return Sight(cast(FeatureTask, task), actions)
 
 
 _LEARNED: dict[tuple[str, str], Learned] = {}
 
 
 def learned(task: Task, logs: Logs, block: int, history: int = 1) -> Learned:
-    """A small trained model, trained once per logs and process."""
+    """A small world model, trained once per process and logs."""
     key = (task.world, logs.fingerprint)
     if key not in _LEARNED:
-        _LEARNED[key] = Learned(cast(Placed, task), logs, block, history)
+        _LEARNED[key] = Learned(cast(FeatureTask, task), logs, block, history)
     return _LEARNED[key]
 
 
 def suite() -> dict[str, World]:
-    """Every world by name; those that need a package that is missing, too (see `World.available`).
+    """Every world by name, including worlds whose packages are missing (see `World.available`).
 
     >>> list(suite())[:3]
     ['rooms', 'one-way', 'open']
@@ -45,24 +130,24 @@ def suite() -> dict[str, World]:
         World(
             name="rooms",
             structure="many rooms in a tree, routes of more than 100 steps, four discrete actions",
-            task=rooms.Rooms,
-            model=seen,
+            task=graph.Rooms,
+            model=exact,
             logs={"episodes": 2000, "seed": 0},
             planner=CategoricalCEM(actions=4, horizon=14, candidates=96, iterations=3, elites=8, tie_break=1e-3),
             blind=partial(lose_number, number=1, value=0),
-            region=rooms.middle,
+            region=graph.middle_room,
             wandering={"noise": 1.0},
             recipe=LabelledRecipe(Recipe(epochs=16)),
         ),
         World(
             name="one-way",
             structure="two halls with a gate that opens one way: the distance back is not the distance there",
-            task=oneway.OneWay,
-            model=seen,
+            task=graph.OneWay,
+            model=exact,
             logs={"episodes": 1500, "seed": 0},
             planner=CategoricalCEM(actions=4, horizon=8, candidates=64, iterations=3, elites=8, tie_break=1e-3),
             blind=partial(lose_number, number=1, value=0),
-            region=oneway.by_the_door,
+            region=graph.by_the_door,
             wandering={"noise": 1.0},
             recipe=LabelledRecipe(Recipe(head="pair"), directed=True),
         ),
@@ -70,7 +155,7 @@ def suite() -> dict[str, World]:
             name="open",
             structure="an open field, where the distance of latents is right as it is",
             task=open.Open,
-            model=partial(seen, block=5),
+            model=partial(exact, block=5),
             logs={"episodes": 300, "seed": 0},
             planner=CEM(horizon=3, candidates=100, iterations=5, elites=10),
             blind=partial(lose_number, number=1, value=0),
@@ -81,7 +166,7 @@ def suite() -> dict[str, World]:
             name="arm",
             structure="two joints among obstacles: angles that wrap around, seen as sine and cosine",
             task=arm.Arm,
-            model=partial(seen, block=5),
+            model=partial(exact, block=5),
             logs={"episodes": 1500, "seed": 0},
             planner=CEM(horizon=6, candidates=128, iterations=5, elites=12),
             blind=partial(lose_number, number=0, value=0.0),
@@ -91,7 +176,7 @@ def suite() -> dict[str, World]:
             name="heading",
             structure="four rooms of MiniGrid with a heading: three discrete actions, turning takes time",
             task=heading.Heading,
-            model=seen,
+            model=exact,
             logs={"episodes": 2000, "seed": 0},
             planner=CategoricalCEM(actions=3, horizon=10, candidates=64, iterations=3, elites=8, tie_break=1e-3),
             blind=partial(lose_number, number=1, value=9),
@@ -122,6 +207,16 @@ def suite() -> dict[str, World]:
             region=hill.halfway_up,
             recipe=LabelledRecipe(Recipe(head="pair"), directed=True),
         ),
-        bundled.OBSTACLE,
+        World(
+            name="obstacle",
+            structure="a wall with one door, seen in pixels by a bundled world model",
+            task=partial(make_task, bundled.NAME),
+            model=lambda task, logs: bundled.bundled_model(),
+            logs={"episodes": 1000, "seed": 0},
+            planner=CEM(candidates=150, iterations=5, elites=15),
+            blind=bundled.lose_height,
+            region=bundled.by_the_door,
+            evaluation=lambda task, part: bundled.evaluation_set(part),
+        ),
     )
     return {world.name: world for world in worlds}
