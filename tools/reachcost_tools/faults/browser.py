@@ -1,4 +1,4 @@
-"""Pages in a real browser, headless: what a reader would meet in a report of a damaged record."""
+"""Pages in a real headless browser: what a reader would see in a report of a damaged record."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Page, sy
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 MISSING = "no chromium here: pages are not opened (Debian: apt-get install chromium)"
 PAGE = "page.html"
-"""Name of a page beside the record that it was made of."""
+"""Name of a page, next to its record."""
 SECONDS = 20
-"""After which opening a page hangs."""
+"""After which opening a page counts as hanging."""
 
 
 @contextmanager
 def launched() -> Iterator[Browser]:
-    """A browser that asks nothing of any network."""
+    """A browser without network requests of its own."""
     with sync_playwright() as playwright:
         quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*quiet, "--disable-sync"])
@@ -30,11 +30,7 @@ def launched() -> Iterator[Browser]:
 
 
 class Pages:
-    """Opens pages one after the other; without a browser, none.
-
-    Args:
-        browser: Where they are opened.
-    """
+    """Opens pages one after the other; without a browser it opens none."""
 
     def __init__(self, browser: Browser | None) -> None:
         self._browser = browser
@@ -42,7 +38,7 @@ class Pages:
         self._complaints: list[str] = []
 
     def complaint(self, directory: Path) -> str:
-        """What is wrong about the pages in a directory, which are removed then; empty if nothing is."""
+        """Remove the pages below a directory, and return what is wrong about them; empty if nothing is."""
         found = [self._opened(page) for page in directory.rglob(PAGE)]
         for page in directory.rglob(PAGE):
             page.unlink()
@@ -56,7 +52,7 @@ class Pages:
             page = self._page = self._page or self._new(self._browser)
             page.goto(file.absolute().as_uri())
             self._complaints.append(page.evaluate(USE))
-            page.wait_for_timeout(20)  # pictures come later
+            page.wait_for_timeout(20)  # pictures appear later
         except Error as error:
             self._complaints.append(f"the page cannot be used: {error.message}")
             if self._page is not None:
@@ -68,22 +64,22 @@ class Pages:
         page = browser.new_page()
         page.set_default_timeout(1000 * SECONDS)
         page.on("pageerror", lambda error: self._complaints.append(f"JavaScript: {error}"))
-        page.on("console", self._said)
-        page.on("dialog", self._asked)
+        page.on("console", self._on_message)
+        page.on("dialog", self._on_dialog)
         return page
 
-    def _said(self, message: ConsoleMessage) -> None:
+    def _on_message(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             self._complaints.append(f"{message.type}: {message.text}")
 
-    def _asked(self, dialog: Dialog) -> None:
+    def _on_dialog(self, dialog: Dialog) -> None:
         self._complaints.append("it opened a dialog")
         dialog.dismiss()
 
 
 @contextmanager
 def pages() -> Iterator[Pages]:
-    """Opens pages within the block, if there is a browser here."""
+    """Opens pages within the block, if a browser is installed."""
     if CHROMIUM is None:
         yield Pages(None)
         return
@@ -106,4 +102,4 @@ USE = """() => {
   const empty = shown.filter(one => !one.width || !one.height);
   return empty.length ? `${empty.length} pictures of ${empty[0].width} x ${empty[0].height} pixels` : "";
 }"""
-"""Uses every control of a page, and says what is empty."""
+"""Uses every control of a page, and returns what is empty."""

@@ -1,4 +1,4 @@
-"""Workers, whole nodes and the driver are killed while a study is computed on a Ray cluster of this machine."""
+"""SIGKILL of workers, nodes and the driver while a study is computed on a Ray cluster of this machine."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.small import contents
 ROOT = Path(__file__).parents[3]
 NODES = 3
 KILLS = 5
-"""Of one study."""
+"""Number of kills during one study."""
 PATIENCE = 600.0
-"""Seconds that a study has, and that there is something to be killed."""
+"""Seconds after which a study counts as hanging."""
 STUDY = """
 task = "tests.toy:Corridor"
 models = ["tests.toy:Sketch"]
@@ -43,13 +43,13 @@ elites = 4
 
 
 def tries(count: int, scratch: Path) -> Iterator[Attempt]:
-    """Kill so many workers, nodes and drivers, and compare the rows with the undisturbed ones after every few."""
+    """Kill workers, nodes and drivers, and compare the rows with undisturbed ones after every few."""
     quiet()  # drivers inherit it
     file = scratch / "keys.toml"
     file.write_text(STUDY, encoding="utf-8")
     driver = _driver(file, scratch / "undisturbed")
     if driver.wait(PATIENCE):
-        yield Attempt("nothing is killed", f"exit code {driver.returncode}: {_told(scratch / 'undisturbed')}")
+        yield Attempt("nothing is killed", f"exit code {driver.returncode}: {_errors(scratch / 'undisturbed')}")
         return
     expected, nodes = contents(scratch / "undisturbed"), Nodes(NODES)
     try:
@@ -68,7 +68,7 @@ def tries(count: int, scratch: Path) -> Iterator[Attempt]:
 
 
 def _disturbed(file: Path, out: Path, nodes: Nodes, numbers: range) -> tuple[list[str], str]:
-    """Run the study while somebody is killed again and again; whom, and what was wrong about the outcome."""
+    """Run the study while processes are killed; return which, and what was wrong about the outcome."""
     driver, whats = _driver(file, out, nodes.address), []
     for number in numbers:
         if what := _kill(random.Random(number), nodes, driver):
@@ -76,32 +76,32 @@ def _disturbed(file: Path, out: Path, nodes: Nodes, numbers: range) -> tuple[lis
         if what.startswith("the driver"):
             driver = _driver(file, out, nodes.address)
     while driver.wait(PATIENCE):
-        told = _told(out)
-        if len(told.splitlines()) != 1 or not told.startswith("reachcost: "):
-            return whats, f"exit code {driver.returncode}: {told}"
-        driver = _driver(file, out, nodes.address)  # it failed with a sentence, and the same command goes on
+        errors = _errors(out)
+        if len(errors.splitlines()) != 1 or not errors.startswith("reachcost: "):
+            return whats, f"exit code {driver.returncode}: {errors}"
+        driver = _driver(file, out, nodes.address)  # it failed with one sentence, and the same command resumes
     return whats, ""
 
 
-def _kill(chance: random.Random, nodes: Nodes, driver: subprocess.Popen[bytes]) -> str:
-    """Wait until there are workers, and for a while, then kill somebody: whom, or nothing if the study is done."""
-    patience = time.monotonic() + PATIENCE
-    while not nodes.workers() and driver.poll() is None and time.monotonic() < patience:
+def _kill(rng: random.Random, nodes: Nodes, driver: subprocess.Popen[bytes]) -> str:
+    """Wait for workers and a random delay, then kill a process; return which, or nothing if the study is done."""
+    deadline = time.monotonic() + PATIENCE
+    while not nodes.workers() and driver.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
-    delay, whom = chance.uniform(0, 3), chance.choice(("worker", "worker", "node", "node", "driver"))
+    delay, kind = rng.uniform(0, 3), rng.choice(("worker", "worker", "node", "node", "driver"))
     time.sleep(delay)
     workers = nodes.workers()
     if driver.poll() is not None or not workers:
         return ""
-    victim = chance.choice(workers)
-    if whom == "driver":
+    victim = rng.choice(workers)
+    if kind == "driver":
         driver.kill()
         driver.wait()
-    elif whom == "worker":
+    elif kind == "worker":
         os.kill(victim, signal.SIGKILL)
     else:
         nodes.kill(nodes.number_of(victim))
-    return f"the {whom} after {delay:.2f} s"
+    return f"the {kind} after {delay:.2f} s"
 
 
 def _driver(file: Path, out: Path, address: str | None = None) -> subprocess.Popen[bytes]:
@@ -114,6 +114,5 @@ def _driver(file: Path, out: Path, address: str | None = None) -> subprocess.Pop
         )
 
 
-def _told(out: Path) -> str:
-    """What a driver said at its end."""
+def _errors(out: Path) -> str:
     return Path(f"{out}-errors").read_text(encoding="utf-8", errors="replace").strip()

@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import struct
-import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +30,7 @@ from reachcost.explorer.requests import Asked
 from reachcost.heads.storage import load_head
 from reachcost.worldmodels.loading import load_world_model
 from reachcost_tools.faults.formats import models, records
-from reachcost_tools.faults.formats.logs import ACTIONS, ENDS, LENGTHS, ROWS, STATES
+from reachcost_tools.faults.formats.logs import ACTIONS, LENGTHS, STATES
 
 OnPath = Callable[[Path], Any]
 """Function of a file or directory: a reader, a writer, or a change."""
@@ -130,19 +129,6 @@ def _zip(name: str, data: Callable[[Path], bytes]) -> OnPath:
     return write
 
 
-def _npz(*members: tuple[str, np.ndarray]) -> OnPath:
-    """Writes logs as npz, also with several arrays of one name."""
-
-    def write(directory: Path) -> None:
-        with warnings.catch_warnings(), zipfile.ZipFile(directory / "logs.npz", "w") as file:
-            warnings.simplefilter("ignore")  # about a name that occurs twice
-            for name, values in members:
-                with file.open(f"{name}.npy", "w") as member:
-                    np.lib.format.write_array(member, values)
-
-    return write
-
-
 def _npy(header: str, body: bytes = b"") -> bytes:
     text = header.encode() + b"\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + body
@@ -184,17 +170,6 @@ def _hdf5(change: Callable[[h5py.File], Any]) -> OnPath:
             file["state"], file["action"] = STATES, ACTIONS
             file["ep_len"], file["ep_offset"] = LENGTHS, STARTS
             change(file)
-
-    return write
-
-
-def _columns(**found: np.ndarray) -> OnPath:
-    """Writes HDF5 columns."""
-
-    def write(directory: Path) -> None:
-        with h5py.File(directory / "logs.h5", "w") as file:
-            for name, values in found.items():
-                file[name] = values
 
     return write
 
@@ -250,22 +225,6 @@ def _unfilled(file: h5py.File) -> None:
     file["unused"] = np.zeros(available_memory() // 5000, np.uint8)  # the file must be large enough to be believed
     file.create_dataset("state", (rows, 20), "f4", chunks=(1000, 20))
     file["ep_len"], file["ep_offset"] = np.array([rows]), np.array([0])
-
-
-def _minari(*names: str, changed: dict[str, np.ndarray] | None = None, metadata: Any = None) -> OnPath:
-    """Writes a dataset of Minari: groups of any names with the same parts."""
-    parts = {"observations/state": STATES, "actions": ACTIONS[:-1], **(changed or {})}
-
-    def write(directory: Path) -> None:
-        (directory / "logs").mkdir()
-        with h5py.File(directory / "logs" / "main_data.hdf5", "w") as file:
-            for name in names:
-                for part, values in parts.items():
-                    file[f"{name}/{part}"] = values
-        if metadata is not None:
-            (directory / "logs" / "metadata.json").write_text(json.dumps(metadata))
-
-    return write
 
 
 def _parquet(table: dict[str, Any]) -> OnPath:
@@ -330,18 +289,6 @@ LOGS: dict[str, OnPath] = {
     "npz: a petabyte": _zip("state.npy", lambda _: _npy(SHAPE)),
     "npz: a bomb": _zip("state.npy", lambda _: BOMB),
     "npz: a name outside the file": _zip("../canary.npy", lambda _: _npy(SHAPE)),
-    "npz: two arrays of one name": _npz(("state", STATES), ("state", -STATES), ("lengths", LENGTHS)),
-    "npz: lengths twice": _npz(("state", STATES), ("lengths", LENGTHS[::-1]), ("lengths", LENGTHS)),
-    "npz: lengths under two names": _npz(("state", STATES), ("lengths", LENGTHS[::-1]), ("ep_len", LENGTHS)),
-    "npz: states under two names": _npz(("state", STATES), ("obs", -STATES), ("lengths", LENGTHS)),
-    "npz: one episode under two names": _npz(("episode_1/state", STATES), ("episode_01/state", -STATES)),
-    "npz: an episode of 5000 digits": _npz(("episode_1/state", STATES), (f"episode_{'9' * 5000}/state", STATES)),
-    "npz: states without numbers": _npz(("state", STATES[:, :0]), ("lengths", LENGTHS)),
-    "npz: actions without numbers": _npz(("state", STATES), ("action", ACTIONS[:, :0]), ("lengths", LENGTHS)),
-    "npz: an axis of episodes without numbers": _npz(("state", STATES[None, :, :0])),
-    "npz: an episode without numbers": _npz(("episode_0/state", STATES[:, :0])),
-    "HDF5: states without numbers": _columns(state=STATES[:, :0], ep_len=LENGTHS, ep_offset=STARTS),
-    "HDF5: actions without numbers": _columns(state=STATES, action=ACTIONS[:, :0], ep_len=LENGTHS, ep_offset=STARTS),
     "HDF5: a column that links to another file": _hdf5(_link),
     "HDF5: a column whose rows are bytes of another file": _hdf5(_external),
     "HDF5: a column assembled from another file": _hdf5(_virtual),
@@ -350,21 +297,7 @@ LOGS: dict[str, OnPath] = {
     "HDF5: groups within themselves": _hdf5(_loop),
     "HDF5: groups with a million paths to their content": _hdf5(_lattice),
     "HDF5: a column without stored rows, larger than memory": _hdf5(_unfilled),
-    "D4RL: states without numbers": _columns(observations=STATES[:, :0], actions=ACTIONS, timeouts=ENDS),
-    "D4RL: actions without numbers": _columns(observations=STATES, actions=ACTIONS[:, :0], timeouts=ENDS),
-    "Minari: states without numbers": _minari("episode_0", changed={"observations/state": STATES[:, :0]}),
-    "Minari: actions without numbers": _minari("episode_0", changed={"actions": ACTIONS[:-1, :0]}),
-    "Minari: states under two names": _minari("episode_0", changed={"observations/observation": -STATES}),
-    "Minari: a group that is not an episode": _minari("episode_0", "episode_1_copy"),
-    "Minari: an episode twice": _minari("episode_0", "episode_1", "episode_01"),
-    "Minari: an episode missing": _minari("episode_0", "episode_2"),
-    "Minari: an episode of 5000 digits": _minari("episode_0", f"episode_{'9' * 5000}"),
-    "Minari: a line break in a name": _minari("episode_0", "episode\n1"),
-    "Minari: more episodes in its metadata": _minari("episode_0", metadata={"total_episodes": 2}),
-    "Minari: more steps in its metadata": _minari("episode_0", metadata={"total_steps": ROWS}),
-    "Minari: text for a number in its metadata": _minari("episode_0", metadata={"total_episodes": "1" * 5000}),
 }
-"""Logs with traps, that can be read only in part, or without numbers in their rows."""
 OVERLAPPING = (
     b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}'
 )

@@ -1,4 +1,4 @@
-"""Logs: ours, those of others, and latents that are kept of them."""
+"""Formats of logs, and of their cached latents."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ NUMBERS = np.repeat(np.arange(len(LENGTHS)), LENGTHS)
 FILE = "logs.h5"
 
 
-def read(path: Path) -> str:
-    """Everything that logs hold."""
+def _read(path: Path) -> str:
     logs = open_logs(path)
     content: dict[str, Any] = {"lengths": logs.lengths}
     for name, column in logs.columns.items():
@@ -49,20 +48,18 @@ def read(path: Path) -> str:
     return digest(content)
 
 
-def in_file(name: str) -> Any:
-    """What reads a file of that name in a directory."""
-    return lambda directory: read(directory / name)
+def _file(name: str) -> Any:
+    return lambda directory: _read(directory / name)
 
 
-def ours(directory: Path) -> None:
-    """States, text and frames, as `write_logs` writes them."""
+def _ours(directory: Path) -> None:
     names = np.array(["walk", "run", "rest"])[NUMBERS]
     columns = {"state": STATES, "action": ACTIONS, "episode_idx": NUMBERS, "policy": names, "pixels": FRAMES}
     write_logs(Logs(columns, LENGTHS), directory / FILE)
 
 
-def public(directory: Path) -> None:
-    """As stable-worldmodel releases them: no checksum anywhere, and the oldest layout of HDF5."""
+def _stable_worldmodel(directory: Path) -> None:
+    """No checksums, and the oldest layout of HDF5."""
     columns = {
         "pos_agent": STATES,
         "action": ACTIONS,
@@ -74,19 +71,17 @@ def public(directory: Path) -> None:
         for name, values in columns.items():
             file[name] = values
         file.create_dataset("pixels", data=FRAMES, chunks=(4, *FRAMES.shape[1:]), compression="gzip")
-        file["note"] = np.array(["a", "b", "c"], dtype=object)[NUMBERS]  # in a heap
+        file["note"] = np.array(["a", "b", "c"], dtype=object)[NUMBERS]  # variable-length text
 
 
-def d4rl(directory: Path) -> None:
-    """Flags at the ends of episodes."""
+def _d4rl(directory: Path) -> None:
     with h5py.File(directory / FILE, "w") as file:
         file["observations"], file["actions"], file["rewards"] = STATES, ACTIONS, np.arange(ROWS, dtype=np.float32)
         file["terminals"], file["timeouts"] = np.zeros(ROWS, bool), ENDS
         file["infos/qpos"] = STATES[:, :1]
 
 
-def minari(directory: Path) -> None:
-    """A group for each episode, with frames as JPEG of several lengths, and metadata that count them."""
+def _minari(directory: Path) -> None:
     counts = {"total_episodes": len(LENGTHS), "total_steps": ROWS - len(LENGTHS), "data_format": "hdf5"}
     (directory / "metadata.json").write_text(json.dumps(counts))
     with h5py.File(directory / "main_data.hdf5", "w") as file:
@@ -100,9 +95,7 @@ def minari(directory: Path) -> None:
             group["rewards"] = np.zeros(LENGTHS[number] - 1)
 
 
-def npz(compressed: bool) -> Any:
-    """What writes arrays of all episodes."""
-
+def _npz(compressed: bool) -> Any:
     def write(directory: Path) -> None:
         save = np.savez_compressed if compressed else np.savez
         save(directory / "logs.npz", observations=STATES, actions=ACTIONS, lengths=LENGTHS, images=FRAMES)
@@ -110,19 +103,17 @@ def npz(compressed: bool) -> Any:
     return write
 
 
-def npz_of_episodes(directory: Path) -> None:
-    """A name for each episode."""
+def _npz_of_episodes(directory: Path) -> None:
     stops = np.cumsum(LENGTHS).tolist()
     parts = {number: slice(stop - LENGTHS[number], stop) for number, stop in enumerate(stops)}
     named: dict[str, Any] = {f"episode_{number}/state": STATES[rows] for number, rows in parts.items()}
     np.savez(directory / "logs.npz", **named)
 
 
-def lance(directory: Path) -> None:
-    """A table of stable-worldmodel."""
-    import lance as package
+def _lance(directory: Path) -> None:
+    import lance
 
-    package.write_dataset(
+    lance.write_dataset(
         pa.table(
             {
                 "episode_idx": NUMBERS,
@@ -142,30 +133,21 @@ def _jpeg(frame: np.ndarray) -> bytes:
     return encoded.getvalue()
 
 
-def kept(directory: Path) -> None:
-    """Latents of logs, in pieces, as `encode_logs` keeps them."""
-    _encode(directory)
-
-
-def read_kept(directory: Path) -> str:
-    """What a second encoding gives: damage is encoded again."""
-    return _encode(directory)
-
-
 def _encode(cache: Path) -> str:
+    """Encode logs with a cache; a second call reads it, and encodes damaged parts again."""
     task = TopoNav()
     latents = encode_logs(ExactTopoNav(task), task.generate_logs(episodes=20), batch=16, cache=cache)
     return digest({"latents": latents.values.numpy()})
 
 
 LOGS = (
-    Format("logs (HDF5)", ours, in_file(FILE), sealed=True),
-    Format("logs of stable-worldmodel (HDF5)", public, in_file(FILE)),
-    Format("logs of D4RL (HDF5)", d4rl, in_file(FILE)),
-    Format("logs of Minari (HDF5)", minari, read),
-    Format("logs (npz)", npz(compressed=False), in_file("logs.npz")),
-    Format("logs (npz, compressed)", npz(compressed=True), in_file("logs.npz")),
-    Format("logs (npz, by episode)", npz_of_episodes, in_file("logs.npz")),
-    *([Format("logs (Lance)", lance, in_file("logs.lance"))] if importlib.util.find_spec("lance") else []),
-    Format("kept latents", kept, read_kept, sealed=True, ignored=(".lock",)),
+    Format("logs (HDF5)", _ours, _file(FILE), sealed=True),
+    Format("logs of stable-worldmodel (HDF5)", _stable_worldmodel, _file(FILE)),
+    Format("logs of D4RL (HDF5)", _d4rl, _file(FILE)),
+    Format("logs of Minari (HDF5)", _minari, _read),
+    Format("logs (npz)", _npz(compressed=False), _file("logs.npz")),
+    Format("logs (npz, compressed)", _npz(compressed=True), _file("logs.npz")),
+    Format("logs (npz, by episode)", _npz_of_episodes, _file("logs.npz")),
+    *([Format("logs (Lance)", _lance, _file("logs.lance"))] if importlib.util.find_spec("lance") else []),
+    Format("kept latents", _encode, _encode, sealed=True, ignored=(".lock",)),
 )

@@ -1,4 +1,4 @@
-"""Heads, world models, public checkpoints, and the state of a training."""
+"""Formats of heads, world models, public checkpoints, and the state of a training."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ BLOCKS = ActionBlocks(mean=(0.0, 0.1), std=(1.0, 0.5), low=(-1.0, -1.0), high=(1
 PLAN = TrainingPlan(
     seed=5, steps=4, refinement=4, windows=8, transitions=32, validate_every=2, holdout=0.2, threads=1, projections=16
 )
-DRAWN = np.random.default_rng(0)
-FRAMES = DRAWN.integers(0, 256, (4, 64, 64, 3), dtype=np.uint8)
+FRAMES = np.random.default_rng(0).integers(0, 256, (4, 64, 64, 3), dtype=np.uint8)
 MODULE = "stable_worldmodel.wm.lewm.module"
 MLP = {
     "_target_": f"{MODULE}.MLP",
@@ -71,7 +70,7 @@ PUBLIC = {
 
 
 def head(directory: Path) -> None:
-    """A head with a record of its training."""
+    """Write a head with a record of its training."""
     torch.manual_seed(0)
     made = PairHead(latent_dim=4, hidden=8, scale=20.0)
     made.record = {"pairs": {"model": {"name": "m", "sha256": "0" * 64}, "count": 10}, "curve": [{"loss": 0.5}]}
@@ -79,7 +78,7 @@ def head(directory: Path) -> None:
 
 
 def read_head(directory: Path) -> str:
-    """What it predicts, its weights and its record."""
+    """Digest of predictions, weights and record."""
     found = load_head(directory / "head")
     latents = torch.linspace(-2, 2, 12).reshape(3, 4)
     with torch.no_grad():
@@ -89,7 +88,7 @@ def read_head(directory: Path) -> str:
 
 
 def world_model(directory: Path) -> None:
-    """A compact one, untrained."""
+    """Write an untrained compact model."""
     torch.manual_seed(0)
     parts = CompactParts(CompactArchitecture(action_dim=10)).eval()
     plan = {"kind": "lewm", "size": "compact", "seed": 0, "steps": 1, "refinement": 0}
@@ -100,12 +99,12 @@ def world_model(directory: Path) -> None:
 
 
 def read_world_model(directory: Path) -> str:
-    """Where it predicts that frames lead."""
+    """Digest of its card, weights, latents and predictions."""
     return _used(load_world_model(directory / "model", device="cpu"))
 
 
 def checkpoint(directory: Path) -> None:
-    """A small one of the public architecture."""
+    """Write a small checkpoint of the public architecture."""
     torch.manual_seed(0)
     _, architecture = read_architecture(directory, PUBLIC)
     assert isinstance(architecture, PublicArchitecture)
@@ -114,8 +113,7 @@ def checkpoint(directory: Path) -> None:
     (directory / "public" / "config.json").write_text(json.dumps(PUBLIC, indent=1))
 
 
-def read_checkpoint(directory: Path) -> str:
-    """Where it predicts that frames lead."""
+def _read_checkpoint(directory: Path) -> str:
     return _used(load_world_model(directory / "public", actions=BLOCKS, device="cpu"))
 
 
@@ -136,8 +134,8 @@ def _logs() -> Logs:
     return TwoRoom().generate_logs(episodes=10, seed=3)
 
 
-def state(directory: Path) -> None:
-    """A training after two updates."""
+def _state(directory: Path) -> None:
+    """Write the state of a training after two updates."""
     training = Training(_logs(), PLAN)
     for step in (1, 2):
         training.enter(step)
@@ -147,7 +145,7 @@ def state(directory: Path) -> None:
 
 
 def read_state(directory: Path) -> str:
-    """What the training goes on from."""
+    """Digest of everything from which the training continues."""
     training = Training(_logs(), PLAN)
     curve, best = restore_state(training, directory / STATE)
     moments = [value for kept in training.phase.optimizer.state_dict()["state"].values() for value in kept.values()]
@@ -159,6 +157,6 @@ def read_state(directory: Path) -> str:
 MODELS = (
     Format("head", head, read_head, sealed=True),
     Format("world model", world_model, read_world_model, sealed=True, ignored=("curve.csv", "README.md")),
-    Format("public checkpoint", checkpoint, read_checkpoint),
-    Format("state of a training", state, read_state, sealed=True),
+    Format("public checkpoint", checkpoint, _read_checkpoint),
+    Format("state of a training", _state, read_state, sealed=True),
 )

@@ -1,4 +1,4 @@
-"""Records of runs, audits, scenes and tables, files of sweeps, and evaluation sets."""
+"""Formats of runs, audits, scenes, tables, sweeps, and evaluation sets."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ elites = 4
 
 
 def run(directory: Path) -> None:
-    """A closed loop."""
+    """Write a closed-loop run."""
     config = {"cost": "raw", "planner": {"candidates": 8}, "seed": 0, "model_sha256": "0" * 64}
     rows = {
         "episode": np.arange(6),
@@ -59,26 +59,25 @@ def run(directory: Path) -> None:
     record_run(directory / "run", config, lambda _: rows)
 
 
-def read_run_rows(directory: Path) -> str:
-    """Its rows, as a report reads them."""
+def _read_run(directory: Path) -> str:
+    """Digest of its rows, of which a report is made."""
     page(directory / "run")
     table = read_run(directory / "run").table()
     return digest({name: table[name].to_numpy() for name in table.column_names})
 
 
 def packed(directory: Path) -> None:
-    """A closed loop in a pack."""
+    """Write a closed-loop run in a pack."""
     run(directory / "runs" / "study" / "control")
     pack(directory)
 
 
-def read_packed_rows(directory: Path) -> str:
-    """Its rows, as a report reads them."""
-    return read_run_rows(directory / "runs" / "study" / "control")
+def _read_packed(directory: Path) -> str:
+    return _read_run(directory / "runs" / "study" / "control")
 
 
 def audit(directory: Path) -> None:
-    """An audit with its rows and its scene."""
+    """Write an audit with its rows and its scene."""
     values = {"goals": 100.0, "sampling": 100.0, "ranking": 0.2, "dynamics": 0.9, "execution": 25.0}
     stages = tuple(
         judge(RULES[name], np.full(4, values[name]), np.arange(4))
@@ -93,7 +92,7 @@ def audit(directory: Path) -> None:
 
 
 def scene(directory: Path, name: str = "scene.json") -> None:
-    """Two episodes on a plane under two costs, with maps and frames."""
+    """Write two episodes on a plane under two costs, with maps and frames."""
     frames = np.arange(3 * 8 * 8 * 3, dtype=np.uint8).reshape(3, 8, 8, 3)
     places, costs = ((0.0, 0.0), (0.5, 0.5), (1.0, 1.0)), ("raw", "trm")
     field = Field.of(np.linspace(0, 1, 12).reshape(3, 4))
@@ -113,7 +112,7 @@ def scene(directory: Path, name: str = "scene.json") -> None:
 
 
 def table(directory: Path) -> None:
-    """Lines with intervals."""
+    """Write a table with intervals."""
     rows = [
         TableRow(cost, "lewm", 4, {"success": 25.0}, {"success": [20.0, 30.0]}, {"success": 7.0})
         for cost in ("raw", "trm")
@@ -123,27 +122,26 @@ def table(directory: Path) -> None:
 
 
 def page(path: Path) -> str:
-    """What a report makes of a record, kept beside it to be opened: all of it is shown, none of it runs."""
+    """A report of a record, written next to it to be opened; raises if text of the record became code."""
     text = Report(path).html()
     if "<script>alert" in text:
-        raise AssertionError("what a record says became part of the page")
+        raise AssertionError("text of a record became code of the page")
     there = next(parent for parent in path.parents if parent.is_dir())  # a packed run has no directory
     (there / PAGE).write_text(text)
     return text
 
 
-def of_page(name: str) -> Callable[[Path], str]:
-    """What makes a page of a file, and returns its digest."""
+def _of_page(name: str) -> Callable[[Path], str]:
     return lambda directory: digest({"page": page(directory / name)})
 
 
 def sweep(directory: Path) -> None:
-    """Lists of everything."""
+    """Write a sweep."""
     write_file(directory / "sweep.toml", SWEEP)
 
 
-def read_sweep_file(directory: Path) -> str:
-    """All heads, planners, costs and members that it declares, for whom nobody trusts its author."""
+def _read_sweep(directory: Path) -> str:
+    """Digest of all that it declares, read without trust in its author."""
     text = read_file(directory / "sweep.toml")
     found, study = read_sweep("sweep.toml", text), study_of_sweep("sweep.toml", text)
     heads = {name: asdict(plan) for name, plan in study.heads.items()}
@@ -151,23 +149,21 @@ def read_sweep_file(directory: Path) -> str:
     return digest({"sweep": asdict(found), "heads": heads, "planners": found.all_planners(None), **names})
 
 
-def frozen(directory: Path) -> None:
-    """A set that is shipped."""
+def _evaluation_set(directory: Path) -> None:
     write_file(directory / "balanced.json", (FROZEN / "balanced.json").read_bytes())
 
 
-def read_set(directory: Path) -> str:
-    """Its states and where they came from."""
+def _read_evaluation_set(directory: Path) -> str:
     found = read_evaluation_set(directory / "balanced.json", np.float32)
     return digest({name: part for name, part in vars(found).items() if isinstance(part, np.ndarray | str | int)})
 
 
 RECORDS = (
-    Format("run record", run, read_run_rows, sealed=True),
-    Format("pack", packed, read_packed_rows, sealed=True),
-    Format("audit", audit, of_page("audit.json")),
-    Format("scene", scene, of_page("scene.json")),
-    Format("table", table, of_page("tables/made.json")),
-    Format("sweep", sweep, read_sweep_file),
-    Format("evaluation set", frozen, read_set, sealed=True),
+    Format("run record", run, _read_run, sealed=True),
+    Format("pack", packed, _read_packed, sealed=True),
+    Format("audit", audit, _of_page("audit.json")),
+    Format("scene", scene, _of_page("scene.json")),
+    Format("table", table, _of_page("tables/made.json")),
+    Format("sweep", sweep, _read_sweep),
+    Format("evaluation set", _evaluation_set, _read_evaluation_set, sealed=True),
 )
