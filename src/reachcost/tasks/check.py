@@ -14,8 +14,7 @@ from reachcost.errors import ReachcostError, call_foreign
 from reachcost.tasks.compatibility import require_logs_of
 from reachcost.tasks.contract import LOST, Handle, Plane, Task
 
-NEARBY = 1e-3
-"""Maximum distance from a state to itself, as a share of the largest distance."""
+NEARBY = 1e-3  # maximum distance from a state to itself, as a share of the largest distance
 FORMS: dict[str, tuple[str, Callable[[np.ndarray], Any]]] = {
     "success": ("bool [N]", lambda found: found.dtype == bool and found.ndim == 1),
     "groups": ("bool [N] for every name", lambda found: found.dtype == bool and found.ndim == 1),

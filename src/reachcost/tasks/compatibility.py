@@ -12,8 +12,7 @@ from reachcost.data.logs import Logs
 from reachcost.errors import FOREIGN_ERRORS, ReachcostError, ReachcostWarning
 from reachcost.tasks.contract import Task
 
-STEPS = 200
-"""Maximum number of logged steps that are repeated in the task."""
+STEPS = 200  # maximum number of logged steps that are repeated in the task
 
 
 def example_states(task: Task) -> np.ndarray | None:

@@ -17,8 +17,7 @@ from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, require_type
 from reachcost.protocols import Observations
 
-Distance = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""States [N, ...] and goals [N, ...] to distances [N]."""
+Distance = Callable[[np.ndarray, np.ndarray], np.ndarray]  # states [N, ...] and goals [N, ...] to distances [N]
 
 LOST = {
     "distance": "no oracle planner, no SASC, no heads on oracle labels; final distances are NaN",
@@ -213,6 +212,13 @@ class Task(ABC):
         return ReachcostError(
             f"the task {self.name!r} has no `{part}`: {LOST[part]}; write that method of the task, or do without"
         )
+
+
+def require_finite(name: str, rows: np.ndarray) -> None:
+    """Require finite numbers in every row of states or actions [N, ...]."""
+    if not np.isfinite(rows).all():
+        row = int(np.argwhere(~np.isfinite(rows))[0, 0])
+        raise ReachcostError(f"{name} {row} is {rows[row].tolist()}: {name}s must be finite")
 
 
 def require_task(task: object) -> None:

@@ -25,12 +25,9 @@ ADVICE = {
     "also step from the states in which an episode ended",
     "render": "make the environment with render_mode='rgb_array', and fix what it reports",
 }
-ROUNDING = 1e-5
-"""Share of its size by which an action may exceed the action space: actions pass through float32."""
-EPISODES, STEPS = 3, 6
-"""Size of the trial of an environment: a fraction of a second in most."""
-CLOSE = 1e-3
-"""Share of the states' range by which a step from a set state may differ from the same step in an episode."""
+ROUNDING = 1e-5  # share of its size by which an action may exceed the action space: actions pass through float32
+EPISODES, STEPS = 3, 6  # size of the trial of an environment: a fraction of a second in most
+CLOSE = 1e-3  # share of the states' range by which a step from a set state may differ from the same step in an episode
 
 
 class Actions:
@@ -112,11 +109,9 @@ class Actions:
 class Hooks:
     """Functions that make an environment, read its state and set it."""
 
-    name: str | None
-    """Name in error messages; by default the environment's own."""
+    name: str | None  # name in error messages; by default the environment's own
     make_env: Callable[[], Environment]
-    get_state: Callable[[Environment], Any]
-    """Reads the full state, a vector of numbers [D]."""
+    get_state: Callable[[Environment], Any]  # reads the full state, a vector of numbers [D]
     set_state: Callable[[Environment, np.ndarray], object]
 
 

@@ -22,14 +22,10 @@ if TYPE_CHECKING:
 class Entry:
     """A bundled world, imported when it is made."""
 
-    task: str
-    """module:class of its task."""
-    environment: str
-    """module:class of its Gymnasium environment."""
-    gymnasium_id: str
-    """Its id in Gymnasium, after `reachcost/`."""
-    budget: int
-    """Maximum number of steps per episode there."""
+    task: str  # module:class of its task
+    environment: str  # module:class of its Gymnasium environment
+    gymnasium_id: str  # its id in Gymnasium, after `reachcost/`
+    budget: int  # maximum number of steps per episode there
 
 
 TASKS = {

@@ -13,32 +13,18 @@ from typing import Any
 import numpy as np
 
 from reachcost.errors import ReachcostError
-from reachcost.tasks.pusht.geometry import (
-    AGENT_RADIUS,
-    BAR,
-    CENTRE_OF_GRAVITY,
-    INNER,
-    STEM,
-    touches_walls,
-    turned,
-)
+from reachcost.tasks.pusht.geometry import AGENT_RADIUS, BAR, CENTRE_OF_GRAVITY, INNER, STEM, touches_walls, turned
 
-SECONDS = 0.01
-"""Seconds per tick of the physics."""
+SECONDS = 0.01  # seconds per tick of the physics
 MASS, MOMENT = 1.0, 3000.0
 """Of the T. The public environment uses the bar's moment also for the stem, without moving it to the stem's place."""
 RECTANGLES = ((-60.0, -45.0, 60.0, -15.0), (-15.0, -15.0, 15.0, 75.0))
 """Bar and stem relative to the centre of gravity: smallest x and y, largest x and y."""
-SLOP = float(np.float32(0.1))
-"""Pixels of overlap that pymunk ignores."""
-CORRECTION = 1 - 0.0017970074436457143**SECONDS
-"""Share of further overlap that pymunk corrects in a tick."""
-FORGOTTEN = 4
-"""Ticks after which pymunk forgets a contact."""
-FARTHEST = float(np.hypot(15.0, 75.0))
-"""Pixels from the centre of gravity to the farthest corner of the T."""
-AT_ONCE = 8192
-"""Rows that are solved in one batch."""
+SLOP = float(np.float32(0.1))  # pixels of overlap that pymunk ignores
+CORRECTION = 1 - 0.0017970074436457143**SECONDS  # share of further overlap that pymunk corrects in a tick
+FORGOTTEN = 4  # ticks after which pymunk forgets a contact
+FARTHEST = float(np.hypot(15.0, 75.0))  # pixels from the centre of gravity to the farthest corner of the T
+AT_ONCE = 8192  # rows that are solved in one batch
 LEFT_LOW, LEFT_HIGH, RIGHT_LOW, RIGHT_HIGH = (5.0, 5.0), (5.0, 506.0), (506.0, 5.0), (506.0, 506.0)
 WALLS = ((LEFT_HIGH, LEFT_LOW), (LEFT_LOW, RIGHT_LOW), (RIGHT_LOW, RIGHT_HIGH), (LEFT_HIGH, RIGHT_HIGH))
 WALL_RADIUS = 2.0

@@ -14,8 +14,7 @@ from reachcost.tasks.pusht.logs import make_logs
 from reachcost.tasks.pusht.policies import KINDS
 
 FROZEN = Path(__file__).parent / "frozen"
-BUDGETS = {25: 50, 50: 50, 75: 75}
-"""Goal offset in steps, and maximum number of actions per episode."""
+BUDGETS = {25: 50, 50: 50, 75: 75}  # goal offset in steps, and maximum number of actions per episode
 SEEDS = (3072, 3073, 3074)
 EPISODES = 50
 NAMES = tuple(f"offset-{offset}-{seed}" for offset in BUDGETS for seed in SEEDS)

@@ -11,15 +11,12 @@ WINDOW = 512
 AGENT_RADIUS = 15.0
 BAR = np.array([(-60.0, 30.0), (60.0, 30.0), (60.0, 0.0), (-60.0, 0.0)])
 STEM = np.array([(-15.0, 30.0), (-15.0, 120.0), (15.0, 120.0), (15.0, 30.0)])
-CENTRE_OF_GRAVITY = np.array([0.0, 45.0])
-"""The point of the T's frame about which it turns."""
-INNER = (7.0, 504.0)
-"""Faces of the walls: the T touches none while all its corners are strictly between them."""
+CENTRE_OF_GRAVITY = np.array([0.0, 45.0])  # the point of the T's frame about which it turns
+INNER = (7.0, 504.0)  # faces of the walls: the T touches none while all its corners are strictly between them
 OUTLINE = np.array([(-60, 0), (60, 0), (60, 30), (15, 30), (15, 120), (-15, 120), (-15, 30), (-60, 30)], np.float64)
 """Corners of the T in its frame [8, 2]."""
 MIDDLE = np.array([0.0, 46.0])
-REACH = float(np.hypot(60.0, 46.0))
-"""Largest distance of a point of the T from `MIDDLE`, a point of its frame."""
+REACH = float(np.hypot(60.0, 46.0))  # largest distance of a point of the T from `MIDDLE`, a point of its frame
 
 
 def turned(points: np.ndarray, angles: np.ndarray) -> np.ndarray:

@@ -16,14 +16,10 @@ from reachcost.tasks.workers import Workers
 
 STEPS = 100
 PURPOSE = "pusht-logs"
-AT_ONCE = 1000
-"""Episodes simulated in one batch; larger batches are not faster."""
-ALONE = 200
-"""Episodes that one process simulates before a second one has started."""
-MOVED = 1e-9
-"""Pixels or radians; a T without contact does not move at all."""
-LATER = 25
-"""Steps over which displacement and rotation are measured, in addition to single steps."""
+AT_ONCE = 1000  # episodes simulated in one batch; larger batches are not faster
+ALONE = 200  # episodes that one process simulates before a second one has started
+MOVED = 1e-9  # pixels or radians; a T without contact does not move at all
+LATER = 25  # steps over which displacement and rotation are measured, in addition to single steps
 PUBLIC = {
     "deviation of actions": 0.201,
     "deviation of agent positions, px": 94.1,

@@ -20,13 +20,10 @@ from reachcost.tasks.pusht.contacts import (
 )
 from reachcost.tasks.pusht.geometry import AGENT_RADIUS, MIDDLE, REACH, WINDOW, clearance, touches_walls, turned
 
-TICKS = 10
-"""Ticks of the physics per step."""
+TICKS = 10  # ticks of the physics per step
 ACTION_SCALE = 100.0
-STIFFNESS, DRAG = 100.0, 20.0
-"""Constants of the controller that pulls the agent to its target."""
-TOUCH = 1e-6
-"""Pixels; at a larger distance nothing touches, even after rounding."""
+STIFFNESS, DRAG = 100.0, 20.0  # constants of the controller that pulls the agent to its target
+TOUCH = 1e-6  # pixels; at a larger distance nothing touches, even after rounding
 
 
 def step(states: np.ndarray, actions: np.ndarray) -> np.ndarray:

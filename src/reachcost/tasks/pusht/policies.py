@@ -12,32 +12,21 @@ from reachcost.tasks.pusht.geometry import AGENT_RADIUS, CENTRE_OF_GRAVITY, OUTL
 from reachcost.tasks.pusht.physics import ACTION_SCALE, step
 
 KINDS = ("pusher", "weak", "random")
-SHARES = (0.7, 0.15, 0.15)
-"""Share of the episodes of each kind."""
-POSES, CHOICES = 6, 32
-"""Numbers of target poses and of pushes that are sampled for an episode of the pusher."""
-PUSH_SPEED = (0.1, 0.3)
-"""Range of the length of the actions of a push."""
+SHARES = (0.7, 0.15, 0.15)  # share of the episodes of each kind
+POSES, CHOICES = 6, 32  # numbers of target poses and of pushes that are sampled for an episode of the pusher
+PUSH_SPEED = (0.1, 0.3)  # range of the length of the actions of a push
 PUSH_NOISE = 0.05
-WEAK_REACH = 100.0
-"""Maximum distance in pixels, along each axis, between the T and the weak policy's targets."""
+WEAK_REACH = 100.0  # maximum distance in pixels, along each axis, between the T and the weak policy's targets
 AGENT_ROOM, BLOCK_ROOM, POSE_ROOM = (50.0, 450.0), (100.0, 400.0), (160.0, 352.0)
 """Ranges of start positions, as in the public environment, and of the pusher's target poses."""
 SPOTS_PER_EDGE = (5, 2, 2, 4, 2, 4, 2, 2)
-GYRATION = 55.0
-"""About sqrt(moment / mass), in pixels: the weight of a radian of error relative to a pixel."""
-STAND_OFF = 12.0
-"""Pixels between agent and T where a push begins."""
-AROUND = 112.0
-"""Radius of the circle on which the agent moves around the T."""
-ARRIVED = 8.0
-"""Pixels from the beginning of a push at which it begins."""
-WALK_SPEED = 0.34
-"""Maximum length of an action on the way to a push."""
-LOST = 30.0
-"""Pixels off the T at which a push is given up."""
-CLOSE = (12.0, 0.12)
-"""Pixels and radians within which a target pose counts as reached."""
+GYRATION = 55.0  # about sqrt(moment / mass), in pixels: the weight of a radian of error relative to a pixel
+STAND_OFF = 12.0  # pixels between agent and T where a push begins
+AROUND = 112.0  # radius of the circle on which the agent moves around the T
+ARRIVED = 8.0  # pixels from the beginning of a push at which it begins
+WALK_SPEED = 0.34  # maximum length of an action on the way to a push
+LOST = 30.0  # pixels off the T at which a push is given up
+CLOSE = (12.0, 0.12)  # pixels and radians within which a target pose counts as reached
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from functools import lru_cache
 import numpy as np
 
 from reachcost.errors import ReachcostError
+from reachcost.tasks.contract import require_finite
 from reachcost.tasks.pusht.geometry import AGENT_RADIUS, MIDDLE, REACH, WINDOW, turned
 
-Layers = tuple[tuple[np.ndarray, tuple[float, float, float]], ...]
-"""Shares [n, width, width] and the colour of each."""
+Layers = tuple[tuple[np.ndarray, tuple[float, float, float]], ...]  # shares [n, width, width] and the colour of each
 Shape = Callable[[np.ndarray, np.ndarray, float], Layers]
 """Places x, y [n, width, width] in the frame of the shape, and the size of a pixel, to the layers there."""
 SIZE = 224
@@ -23,11 +23,9 @@ GOAL_POSE = np.array([256.0, 256.0, np.pi / 4])
 WHITE, WALL, GREEN = (255.0, 255.0, 255.0), (211.0, 211.0, 211.0), (144.0, 238.0, 144.0)
 BLOCK_EDGE, BLOCK = (119.0, 136.0, 153.0), (142.0, 163.0, 183.0)
 AGENT_EDGE, AGENT = (65.0, 105.0, 225.0), (78.0, 126.0, 255.0)
-EDGE = 2.0
-"""Half the width in pixels of the lines around the T, and of the walls."""
+EDGE = 2.0  # half the width in pixels of the lines around the T, and of the walls
 AGENT_LINE = 4.0
-VALUES_AT_ONCE = 60_000
-"""Pixels of the patches that are computed together, few enough to stay in the processor's cache."""
+VALUES_AT_ONCE = 60_000  # pixels of the patches that are computed together, few enough to stay in the processor's cache
 
 
 def render(states: np.ndarray, size: int = SIZE) -> np.ndarray:
@@ -37,9 +35,7 @@ def render(states: np.ndarray, size: int = SIZE) -> np.ndarray:
     states = np.asarray(states, np.float64)
     if states.ndim != 2 or states.shape[1] != 7:
         raise ReachcostError(f"PushT renders states [N, 7], not {states.shape}")
-    if not np.isfinite(states).all():
-        row = int(np.flatnonzero(~np.isfinite(states).all(1))[0])
-        raise ReachcostError(f"state {row} is {states[row].tolist()}: PushT renders finite numbers")
+    require_finite("state", states)
     frames = np.empty((len(states), size, size, 3), np.uint8)
     frames[:] = background(size)
     middles = states[:, 2:4] + turned(MIDDLE, states[:, 4])

@@ -11,7 +11,7 @@ from reachcost.data.logs import Logs
 from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
-from reachcost.tasks.contract import Distance, PublicEnvironment, Task
+from reachcost.tasks.contract import Distance, PublicEnvironment, Task, require_finite
 from reachcost.tasks.episode_env import EpisodeEnv
 from reachcost.tasks.pusht import evaluation_sets, physics, renderer
 from reachcost.tasks.pusht.logs import PUBLIC, STEPS, default_workers, log_statistics, make_logs, proprio
@@ -136,10 +136,8 @@ def _checked(states: np.ndarray, actions: np.ndarray, form: str) -> tuple[np.nda
     sequence = actions.shape[1:2] if "T" in form else ()
     if states.ndim != 2 or states.shape[1] != 7 or actions.shape != (len(states), *sequence, 2):
         raise ReachcostError(f"PushT steps states [N, 7] by actions {form}, not {states.shape} by {actions.shape}")
-    for name, rows in (("state", states), ("action", actions)):
-        if not np.isfinite(rows).all():
-            row = int(np.argwhere(~np.isfinite(rows))[0, 0])
-            raise ReachcostError(f"{name} {row} is {rows[row].tolist()}: {name}s must be finite")
+    require_finite("state", states)
+    require_finite("action", actions)
     return states, actions
 
 
@@ -167,11 +165,6 @@ class PushTEnv(EpisodeEnv):
     """One PushT episode as a Gymnasium environment: pixels in, a relative target in [-1, 1]^2 out, reward 0.
 
     `reset(options={"start": state, "goal": state})` sets the pair, 7 numbers each; by default both are sampled.
-
-    >>> import gymnasium, reachcost
-    >>> observation, info = gymnasium.make("reachcost/PushT-v0").reset(seed=0)
-    >>> observation.shape, sorted(info)
-    ((224, 224, 3), ['distance', 'goal_state', 'state'])
     """
 
     def __init__(self, render_mode: str | None = None, pixels: int = renderer.SIZE) -> None:

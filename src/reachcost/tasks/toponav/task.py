@@ -221,14 +221,10 @@ class RouteProposal:
     """
 
     task: TopoNav
-    iterations: int = 5
-    """Planner iterations; each gets new perturbations."""
-    horizon: int = 12
-    """Actions per candidate."""
-    routes: int = 12
-    """Number of route candidates; the first is not perturbed."""
-    replacement: float = 0.12
-    """Probability of a random action at each position of a perturbed route."""
+    iterations: int = 5  # planner iterations; each gets new perturbations
+    horizon: int = 12  # actions per candidate
+    routes: int = 12  # number of route candidates; the first is not perturbed
+    replacement: float = 0.12  # probability of a random action at each position of a perturbed route
 
     def __call__(self, states: np.ndarray, goals: np.ndarray, streams: EpisodeStreams) -> np.ndarray:
         """Propose candidates [B, iterations, 1 + routes, horizon] for states [B, 2] and goals [B, 2]."""
@@ -261,11 +257,6 @@ class TopoNavEnv(EpisodeEnv):
     """One TopoNav episode as a Gymnasium environment: pixels in, one of five actions out, reward -1 until the goal.
 
     `reset(options={"start": (x, y), "goal": (x, y)})` sets the pair; by default two different cells are sampled.
-
-    >>> import gymnasium, reachcost
-    >>> observation, info = gymnasium.make("reachcost/TopoNav-v0").reset(seed=0)
-    >>> observation.shape
-    (145, 145, 3)
     """
 
     step_reward = -1.0

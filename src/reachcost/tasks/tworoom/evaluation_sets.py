@@ -15,16 +15,14 @@ from reachcost.tasks.tworoom.layout import SUCCESS_DISTANCE, Layout
 
 BUDGET = 50
 FROZEN = Path(__file__).parent / "frozen"
-SET_SEED = 3
-"""The first seed whose high-distance set needs the doorway in 47 of 50 crossings, as the paper's does."""
+SET_SEED = 3  # the first seed whose high-distance set needs the doorway in 47 of 50 crossings, as the paper's does
 
 
 @dataclass(frozen=True)
 class Rule:
     """Which start and goal rows of the logs may form a pair; bounds are in pixels."""
 
-    each: int
-    """Pairs in the same room, and pairs across the wall."""
+    each: int  # pairs in the same room, and pairs across the wall
     euclidean: tuple[float, float] = (SUCCESS_DISTANCE, np.inf)
     geodesic: tuple[float, float] = (0.0, np.inf)
     margin: tuple[float, float] = (-np.inf, np.inf)

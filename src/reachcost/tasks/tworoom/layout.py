@@ -21,8 +21,7 @@ DOOR_MARGIN = 1.75
 SUCCESS_DISTANCE = 16.0
 DOOR, WALL = "door", "wall"
 WALLS = ("vertical", "horizontal")
-GRIP = 10.0
-"""Pixels between the border and the handle of the wall."""
+GRIP = 10.0  # pixels between the border and the handle of the wall
 
 
 @dataclass(frozen=True)
@@ -35,14 +34,10 @@ class Layout:
     """
 
     wall: Literal["vertical", "horizontal"] = "vertical"
-    thickness: int = 10
-    """Pixels."""
-    doors: tuple[tuple[float, float], ...] = ((49.0, 14.0),)
-    """Centre along the wall and half-size of each door, in pixels. Only the agent's centre must fit through."""
-    radius: float = 7.0
-    """Radius of the agent in pixels: its centre keeps this distance from wall and border."""
-    speed: float = 5.0
-    """Pixels per step for an action of length 1."""
+    thickness: int = 10  # pixels
+    doors: tuple[tuple[float, float], ...] = ((49.0, 14.0),)  # centre along the wall and half-size of each, in pixels
+    radius: float = 7.0  # of the agent: its centre keeps this distance from wall and border, but fits into any door
+    speed: float = 5.0  # pixels per step for an action of length 1
 
     def __post_init__(self) -> None:
         if self.wall not in WALLS:

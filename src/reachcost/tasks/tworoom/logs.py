@@ -11,10 +11,8 @@ from reachcost.data.logs import Logs
 from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, SUCCESS_DISTANCE, Layout
 
 Step = Callable[[Layout, np.ndarray, np.ndarray], np.ndarray]
-DOOR_REACHED = 10.5
-"""Pixels from the centre of a door at which the policy turns to the goal."""
-DOOR_FIT = 1.1
-"""Least half-size of a usable door, in radii of the agent."""
+DOOR_REACHED = 10.5  # pixels from the centre of a door at which the policy turns to the goal
+DOOR_FIT = 1.1  # least half-size of a usable door, in radii of the agent
 PUBLIC_CACHE = {
     "episodes": 10_000,
     "observations": 632_749,

@@ -12,10 +12,8 @@ from reachcost.errors import ReachcostError
 from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, Layout
 
 BORDER_LINE = 4
-CHUNK = 16
-"""Frames that are computed together, few enough for the processor's cache."""
-VISIBLE_RADII = 5.9
-"""Radii from the agent's centre beyond which its Gaussian changes no pixel."""
+CHUNK = 16  # frames that are computed together, few enough for the processor's cache
+VISIBLE_RADII = 5.9  # radii from the agent's centre beyond which its Gaussian changes no pixel
 
 
 @lru_cache(maxsize=2048)

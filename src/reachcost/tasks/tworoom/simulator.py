@@ -6,10 +6,8 @@ import numpy as np
 
 from reachcost.tasks.tworoom.layout import BORDER, CENTRE, DOOR_MARGIN, SIZE, Layout
 
-FAR = 1e6
-"""Pixels; outside any frame."""
-TOUCH = 1e-3
-"""Pixels; more than the rounding error of float32."""
+FAR = 1e6  # pixels; outside any frame
+TOUCH = 1e-3  # pixels; more than the rounding error of float32
 
 
 def move(layout: Layout, states: np.ndarray, actions: np.ndarray) -> np.ndarray:

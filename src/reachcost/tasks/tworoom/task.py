@@ -14,7 +14,7 @@ from reachcost.data.logs import Logs
 from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
-from reachcost.tasks.contract import Distance, Handle, Plane, PublicEnvironment, Task
+from reachcost.tasks.contract import Distance, Handle, Plane, PublicEnvironment, Task, require_finite
 from reachcost.tasks.episode_env import EpisodeEnv
 from reachcost.tasks.tworoom import evaluation_sets, renderer, simulator
 from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, SUCCESS_DISTANCE, Layout
@@ -22,25 +22,18 @@ from reachcost.tasks.tworoom.logs import PUBLIC_CACHE, collect, log_statistics, 
 
 NEAR, FAR = 70.0, 95.0
 """Pixels to the nearest door: at most NEAR and at least FAR are the paper's classes of doorway coverage."""
-CELL = 4.0
-"""Pixels between neighbouring places of a map."""
+CELL = 4.0  # pixels between neighbouring places of a map
 LAYOUTS_MODEL = "lewm-layouts-3072"
 """Trained in 4,000 layouts: either wall direction, one door or two (see `varied.py`)."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcomes of N episodes.
+    """Outcomes of N episodes."""
 
-    Attributes:
-        success: Whether the goal was within 16 px at any time after the start, bool [N].
-        first_success: Step of the first success, -1 without one [N].
-        category: Name of the outcome, str [N].
-    """
-
-    success: np.ndarray
-    first_success: np.ndarray
-    category: np.ndarray
+    success: np.ndarray  # whether the goal was within 16 px at any time after the start, bool [N]
+    first_success: np.ndarray  # step of the first success, -1 without one [N]
+    category: np.ndarray  # name of the outcome, str [N]
 
 
 class TwoRoom(Task):
@@ -66,10 +59,7 @@ class TwoRoom(Task):
     public = PublicEnvironment("swm/TwoRoom-v1", SIZE, {"transitions": 500.0, "frames": 10.0})
 
     def __init__(
-        self,
-        layout: Layout | None = None,
-        collision: Literal["endpoint", "swept"] = "endpoint",
-        pixels: int = SIZE,
+        self, layout: Layout | None = None, collision: Literal["endpoint", "swept"] = "endpoint", pixels: int = SIZE
     ) -> None:
         if not 8 <= pixels <= SIZE:
             raise ReachcostError(f"TwoRoom cannot render frames of {pixels} px: choose 8 to {SIZE}")
@@ -97,9 +87,7 @@ class TwoRoom(Task):
             raise ReachcostError(
                 f"TwoRoom steps states [N, 2] by actions [N, 2], not {np.shape(states)} by {np.shape(actions)}"
             )
-        if not np.isfinite(actions).all():
-            row = int(np.flatnonzero(~np.isfinite(actions).all(-1))[0])
-            raise ReachcostError(f"action {row} is {np.asarray(actions)[row].tolist()}: actions must be finite")
+        require_finite("action", np.asarray(actions))
         return self._step(self.layout, np.asarray(states), np.asarray(actions))
 
     def render(self, states: np.ndarray, size: int | None = None) -> np.ndarray:

@@ -22,20 +22,14 @@ from reachcost.tasks.tworoom import renderer
 from reachcost.tasks.tworoom.layout import BORDER, SIZE, Layout
 from reachcost.tasks.tworoom.task import TwoRoom, columns_of
 
-EPISODES = 4
-"""Logged episodes per layout."""
-HALF = 14.0
-"""Half-size of the doors of test layouts, in pixels."""
+EPISODES = 4  # logged episodes per layout
+HALF = 14.0  # half-size of the doors of test layouts, in pixels
 HALVES = (10.0, 20.0)
 """Range of the half-size of training doors: a model that saw one size only errs wherever it saw no door."""
-APART = 8.0
-"""Least distance in pixels between the centres of training and test doors."""
-SECOND = 0.3
-"""Share of the layouts with a second door."""
-BETWEEN = 8.0
-"""Least length of wall between two doors, in pixels."""
-STEP = 0.25
-"""Centres and sizes are multiples of this, which float32 represents exactly."""
+APART = 8.0  # least distance in pixels between the centres of training and test doors
+SECOND = 0.3  # share of the layouts with a second door
+BETWEEN = 8.0  # least length of wall between two doors, in pixels
+STEP = 0.25  # centres and sizes are multiples of this, which float32 represents exactly
 
 
 def one_door(centre: float, turned: bool = False) -> Layout:
