@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from reachcost.explorer.engine import Engine
-from reachcost.explorer.server import application
-from reachcost.explorer.serving import listening
+from reachcost.explorer.server import application, listening_socket
 
 TOKEN = "secret"
 
@@ -22,7 +21,7 @@ TOKEN = "secret"
 @contextmanager
 def served(engine: Engine) -> Iterator[str]:
     """The address of a page."""
-    with listening(0) as door:
+    with listening_socket(0) as door:
         port = door.getsockname()[1]
         config = uvicorn.Config(application(engine, TOKEN, port), lifespan="off", log_level="error")
         server = uvicorn.Server(config)

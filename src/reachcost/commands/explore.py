@@ -11,7 +11,7 @@ from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
     from reachcost.core.progress import Progress
-    from reachcost.explorer.engine import Planned
+    from reachcost.explorer.engine import ModelWithCosts
     from reachcost.tasks.contract import Task
 
 
@@ -45,7 +45,7 @@ def explore(
         device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
     """
     try:
-        from reachcost.explorer.serving import serve
+        from reachcost.explorer.server import serve
     except ModuleNotFoundError as error:
         raise ReachcostError(f"the page needs a server ({error}): pip install 'reachcost[ui]'") from error
     from reachcost.core.devices import use_device
@@ -87,26 +87,26 @@ def usual_models(task: Task) -> tuple[str, ...]:
     return tuple(dict.fromkeys([task.models[0], *others[:1]]))
 
 
-def _planned(task: Task, name: str, head: str | None, trust_pickle: bool, progress: Progress) -> Planned:
+def _planned(task: Task, name: str, head: str | None, trust_pickle: bool, progress: Progress) -> ModelWithCosts:
     """A world model with its costs; without logs to learn from, latent distance is the only one."""
     from reachcost.core.progress import escape_hidden
     from reachcost.costs.checks import require_one_model
     from reachcost.costs.latent import HeadCost, LatentMSE
-    from reachcost.explorer.engine import Planned
+    from reachcost.explorer.engine import ModelWithCosts
     from reachcost.explorer.heads import knows_layouts, repaired_head
     from reachcost.heads.storage import load_head
 
     logs = task.generate_logs(SOME) if task.offers("generate_logs") else None
     model = model_option(name, task=task, logs=logs, trust_pickle=trust_pickle)
-    everywhere = head is None and knows_layouts(task, name)
+    all_layouts = head is None and knows_layouts(task, name)
     if head is None and logs is None:
         told = f"{escape_hidden(task.name)} logs nothing to fit a head on: give --head to see a repaired cost"
         console.print(told, markup=False, highlight=False)
-        return Planned(model, {"raw": LatentMSE()})
-    fitted = load_head(head) if head is not None else repaired_head(task, model, everywhere, progress)
+        return ModelWithCosts(model, {"raw": LatentMSE()})
+    fitted = load_head(head) if head is not None else repaired_head(task, model, all_layouts, progress)
     costs = {"raw": LatentMSE(), "repaired": HeadCost(fitted)}
     require_one_model(costs, model)
-    return Planned(model, costs, everywhere)
+    return ModelWithCosts(model, costs, all_layouts)
 
 
 def _show(address: str) -> None:

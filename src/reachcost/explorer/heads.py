@@ -1,4 +1,4 @@
-"""The repaired cost of a world model where none is given: a head on logs of the task, kept for the next time."""
+"""The default repaired cost of the page: a head on generated logs of the task, kept in the cache."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from reachcost.protocols import WorldModel
 from reachcost.tasks.contract import Task
 
 EPISODES, PAIRS, SEED = 3000, 50_000, 0
-"""Logged episodes and pairs of an epoch: half a minute on two cores, for a head that is good enough to be watched."""
-TOGETHER = 12
-"""Episodes of one layout, where a head learns in many."""
+"""Number of logged episodes and of pairs per epoch (half a minute on two cores), and the seed."""
+EPISODES_OF_A_LAYOUT = 12
+"""Number of episodes in each layout, for a head for all layouts."""
 RECIPE = LabelledRecipe(labels="temporal")
 FORMAT = "reachcost-explored-head/1"
 
 
 def knows_layouts(task: Task, name: str) -> bool:
-    """Whether the world model of that name knows this world with its handles elsewhere."""
+    """Whether a world model was trained in other layouts of this world."""
     if name not in task.models or not task.offers("handles"):
         return False
     return all(name in task.moved(handle.name, round(1 - handle.value)).models for handle in task.handles())
 
 
 def repaired_head(
-    task: Task, model: WorldModel, everywhere: bool, progress: Progress, episodes: int = EPISODES, pairs: int = PAIRS
+    task: Task, model: WorldModel, all_layouts: bool, progress: Progress, episodes: int = EPISODES, pairs: int = PAIRS
 ) -> LearnedHead:
-    """A head on logged times of the task, made once; `everywhere` makes it learn in many layouts of the world."""
-    directory = _directory(task, model, everywhere, episodes, pairs)
+    """A head on logged times of the task, from the cache if it is there; `all_layouts` fits it on many layouts."""
+    directory = _directory(task, model, all_layouts, episodes, pairs)
     if directory is not None and directory.exists():
         progress.reused("repaired cost")
         return load_head(directory)
-    if everywhere:
+    if all_layouts:
         latents, exclude = _latents_of_layouts(task, model, episodes, progress), None
     else:
         latents = encode_logs(model, task.generate_logs(episodes, seed=SEED), progress=progress)
@@ -56,8 +56,8 @@ def repaired_head(
     return head
 
 
-def _directory(task: Task, model: WorldModel, everywhere: bool, episodes: int, pairs: int) -> Path | None:
-    """Where the head of these is kept; nowhere if nothing tells the model from others."""
+def _directory(task: Task, model: WorldModel, all_layouts: bool, episodes: int, pairs: int) -> Path | None:
+    """Directory of the head in the cache; None if the world model has no fingerprint."""
     known = fingerprint_of(model)
     if known is None:
         return None
@@ -65,8 +65,10 @@ def _directory(task: Task, model: WorldModel, everywhere: bool, episodes: int, p
         "format": FORMAT,
         "model": known,
         "world": task.world,
-        "logs": task.generate_logs(TOGETHER, seed=SEED).fingerprint,  # a few tell whether it logs as it did then
-        "everywhere": everywhere,
+        "logs": task.generate_logs(
+            EPISODES_OF_A_LAYOUT, seed=SEED
+        ).fingerprint,  # a few episodes show whether the task changed
+        "everywhere": all_layouts,
         "numbers": [episodes, pairs, SEED],
         "recipe": repr(RECIPE),
     }
@@ -74,14 +76,14 @@ def _directory(task: Task, model: WorldModel, everywhere: bool, episodes: int, p
 
 
 def _latents_of_layouts(task: Task, model: WorldModel, episodes: int, progress: Progress) -> Latents:
-    """Logs of the world with its handles anywhere, a few episodes in each layout, encoded as they look there."""
+    """Logs of random layouts of the world, encoded with the frames of their layout."""
     parts = []
     progress.step("latents")
-    for number in progress.track(range(-(-episodes // TOGETHER)), "layouts"):
+    for number in progress.track(range(-(-episodes // EPISODES_OF_A_LAYOUT)), "layouts"):
         rng, world = generator(SEED, "explored-layout", number), task
         for handle in task.handles():
             world = world.moved(handle.name, rng.random())
-        logs = world.generate_logs(TOGETHER, seed=int(rng.integers(2**31)))
+        logs = world.generate_logs(EPISODES_OF_A_LAYOUT, seed=int(rng.integers(2**31)))
         parts.append(encode_logs(model, logs, cache=False))
     columns = {name: np.concatenate([part.logs.columns[name] for part in parts]) for name in ("state", "action")}
     lengths = np.concatenate([part.logs.lengths for part in parts])

@@ -1,4 +1,4 @@
-"""The page itself: what can be asked for, two maps side by side, and the rounds of the planner."""
+"""The page: settings, two maps side by side, and the iterations of the planner."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from reachcost.explorer.responses import handles_of
 from reachcost.report.page import render
 from reachcost.tasks.contract import Task
 
-LOOKED_AT = 200
-"""Episodes among which the one to begin with is chosen."""
-MOST = 0.8
-"""Share of them whose detour is shorter."""
+EPISODES = 200
+"""Maximum number of episodes that the first one is chosen from."""
+DETOUR = 0.8
+"""Quantile of the detour of the first episode."""
 
 
 def explorer_page(engine: Engine) -> str:
-    """The whole page of an engine."""
+    """The page of an engine."""
     task = engine.task
     start, goal = first_places(task)
     plane = task.plane()
@@ -49,18 +49,18 @@ def explorer_page(engine: Engine) -> str:
 
 
 def first_places(task: Task) -> tuple[list[float], list[float]]:
-    """A start and a goal to begin with, (x, y) each: one that needs a longer detour than most."""
+    """Start and goal that the page opens with, (x, y) each: they need a longer detour than most."""
     plane = task.plane()
     if task.sets:
         found = task.evaluation_set(task.sets[0])
-        starts, goals = found.starts[:LOOKED_AT], found.goals[:LOOKED_AT]
+        starts, goals = found.starts[:EPISODES], found.goals[:EPISODES]
     else:
         free = plane.grid().reshape(-1, 2)
         states = plane.states(free[plane.free(free)][[0, -1]])
         starts, goals = states[:1], states[1:]
     here, there = plane.places(starts), plane.places(goals)
     straight = np.maximum(np.linalg.norm(np.asarray(there, float) - here, axis=1), plane.cell)
-    way = task.distance(starts, goals) if task.offers("distance") else straight
-    detours = np.argsort(np.where(np.isfinite(way), way, 0) / straight, kind="stable")
-    chosen = detours[int(MOST * len(detours))]
+    distance = task.distance(starts, goals) if task.offers("distance") else straight
+    detours = np.argsort(np.where(np.isfinite(distance), distance, 0) / straight, kind="stable")
+    chosen = detours[int(DETOUR * len(detours))]
     return [float(part) for part in here[chosen]], [float(part) for part in there[chosen]]

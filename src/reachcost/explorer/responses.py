@@ -1,27 +1,54 @@
-"""What a page is told of an episode: how it came out, and every round of every plan of it, as the simulator has it."""
+"""Answers to the page: how an episode ended, and every iteration of every plan, as the simulator executes it."""
 
 from __future__ import annotations
 
+import base64
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from reachcost.costs.oracle import NO_WAY
 from reachcost.data.actions import ActionBlocks
-from reachcost.explorer.arrays import packed, packed_costs, packed_places
 from reachcost.planning.control import ControlRuns
 from reachcost.planning.planner import Round, SamplingPlanner
 from reachcost.tasks.compatibility import stepped
-from reachcost.tasks.contract import Task
+from reachcost.tasks.contract import Plane, Task
+
+LARGEST = 65_535
+"""Largest coordinate of a packed place."""
+
+
+def packed(array: np.ndarray) -> dict[str, Any]:
+    """An array of float32, uint16 or uint8 as JSON values, row by row in base64.
+
+    >>> packed(np.uint8([[1, 2]]))
+    {'kind': 'uint8', 'shape': [1, 2], 'data': 'AQI='}
+    """
+    data = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    return {"kind": str(array.dtype), "shape": list(array.shape), "data": base64.b64encode(data.data).decode()}
+
+
+def packed_places(plane: Plane, places: np.ndarray) -> dict[str, Any]:
+    """Places [..., 2] of a plane, uint16: 0 is the low corner, 65,535 the high one."""
+    low, high = np.array(plane.low, float), np.array(plane.high, float)
+    share = np.clip((places - low) / (high - low), 0, 1)
+    return packed(np.rint(LARGEST * share).astype(np.uint16))
+
+
+def packed_costs(costs: np.ndarray) -> dict[str, Any]:
+    """Costs, float32. Places that cannot reach the goal get the largest of the other costs."""
+    finite = costs[costs < NO_WAY]
+    return packed((np.minimum(costs, finite.max()) if finite.size else costs).astype(np.float32))
 
 
 def handles_of(world: Task) -> list[dict[str, Any]]:
-    """The handles of a world, for a page."""
+    """The handles of a world."""
     return [asdict(handle) for handle in world.handles()] if world.offers("handles") else []
 
 
 def outcome_of(world: Task, runs: ControlRuns) -> dict[str, Any]:
-    """How the one episode of some runs came out."""
+    """How the only episode of the runs ended."""
     steps, distance = int(runs.steps[0, 0]), float(runs.final_distance[0, 0])
     return {
         "path": packed_places(world.plane(), world.plane().places(runs.paths[0, 0, : steps + 1])),
@@ -35,15 +62,15 @@ def outcome_of(world: Task, runs: ControlRuns) -> dict[str, Any]:
 def rounds_of(
     world: Task, blocks: ActionBlocks | None, runs: ControlRuns, rounds: list[Round], planner: SamplingPlanner
 ) -> dict[str, Any]:
-    """Every round of P plans of I rounds: where the simulator takes each of S candidates.
+    """Every iteration of P plans of I iterations with S candidates of T actions, executed by the simulator.
 
     Returns:
-        `ends` [P, I, S, 2] and `costs` [P, I, S] of candidates; which of them are `elites` [P, I, K], and the `ways`
-        [P, I, K, T + 1, 2] of these; the way of what would be executed then, `chosen` [P, I, T + 1, 2]; the number of
-        `plans`, and how many actions of each are `executed`.
+        `ends` [P, I, S, 2] and `costs` [P, I, S] of candidates, indices of the `elites` [P, I, K] and their paths
+        `ways` [P, I, K, T + 1, 2], the path of the plan so far, `chosen` [P, I, T + 1, 2], the number of `plans`, and
+        the number of actions of each that are `executed`.
     """
     executed = planner.executed * (1 if blocks is None else blocks.length)
-    plans = -(-int(runs.steps[0, 0]) // executed)  # a world may go on when the goal is reached; a page does not
+    plans = -(-int(runs.steps[0, 0]) // executed)  # a world may continue after the goal; the page does not
     iterations = planner.iterations
     if not plans:
         return {"plans": plans, "executed": executed}
@@ -52,9 +79,9 @@ def rounds_of(
     starts = np.repeat(runs.paths[0, 0, : plans * executed : executed], iterations, axis=0)
     candidates = np.concatenate([pools, chosen[:, None].astype(pools.dtype)], axis=1)
     actions = candidates.astype(np.int64) if blocks is None else blocks.unroll(candidates)
-    ways = followed(world, np.repeat(starts, actions.shape[1], axis=0), actions.reshape(-1, *actions.shape[2:]))
+    states = simulated(world, np.repeat(starts, actions.shape[1], axis=0), actions.reshape(-1, *actions.shape[2:]))
     plane = world.plane()
-    places = plane.places(ways.reshape(-1, *ways.shape[2:])).reshape(*actions.shape[:2], -1, 2)
+    places = plane.places(states.reshape(-1, *states.shape[2:])).reshape(*actions.shape[:2], -1, 2)
     ends, best = places[:, :-1, -1], places[np.arange(len(places))[:, None], elites]
     return {
         "plans": plans,
@@ -67,9 +94,9 @@ def rounds_of(
     }
 
 
-def followed(world: Task, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    """Where actions [N, T, a] lead from states [N, ...], step by step: [N, T + 1, ...]."""
-    ways = [states]
+def simulated(world: Task, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    """Paths [N, T + 1, ...] of states [N, ...] under actions [N, T, a]."""
+    path = [states]
     for step in range(actions.shape[1]):
-        ways.append(stepped(world, ways[-1], actions[:, step]))
-    return np.stack(ways, axis=1)
+        path.append(stepped(world, path[-1], actions[:, step]))
+    return np.stack(path, axis=1)

@@ -1,14 +1,16 @@
-"""The server behind the page: this machine alone, a secret in every address, one plan at a time."""
+"""The server of the page. It listens on this machine only, wants a secret in every address, and plans one at a time."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
+import socket
 from collections.abc import Callable
 from functools import partial
 from threading import Event
 from typing import Any
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -18,98 +20,136 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reachcost.errors import ReachcostError
-from reachcost.explorer.engine import Engine, Unwanted
+from reachcost.explorer.engine import Cancelled, Engine
 from reachcost.explorer.page import explorer_page
-from reachcost.explorer.requests import Asked
+from reachcost.explorer.requests import PlanRequest
 
+HOST = "127.0.0.1"
 LARGEST = 8192
-"""Bytes of a request; a page needs a few hundred."""
+"""Maximum number of bytes of a request; the page sends a few hundred."""
 HEADERS = {
     "Cache-Control": "no-store",
-    "Content-Security-Policy": "frame-ancestors 'none'",  # the page itself has the rest, with the hashes of its parts
+    "Content-Security-Policy": "frame-ancestors 'none'",  # the page itself has the rest of the policy
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-Answer = Callable[[Asked, Callable[[], bool]], dict[str, Any]]
+Answer = Callable[[PlanRequest, Callable[[], bool]], dict[str, Any]]
+
+
+def serve(engine: Engine, port: int, ready: Callable[[str], None]) -> None:
+    """Serve the page until a signal ends the process.
+
+    Args:
+        engine: Answers the requests.
+        port: Port, or 0 for any that is free.
+        ready: Called with the address of the page, including its secret, when it can be opened.
+    """
+    token = secrets.token_urlsafe(24)
+    with listening_socket(port) as listener:
+        port = listener.getsockname()[1]
+        app = application(engine, token, port)
+        options = {"lifespan": "off", "ws": "none", "log_level": "warning", "access_log": False}
+        server = Server(uvicorn.Config(app, **options))
+        with server.capture_signals():  # a signal must not hit an event loop that is starting or closing
+            ready(f"http://{HOST}:{port}/{token}/")
+            server.run(sockets=[listener])
+
+
+class Server(uvicorn.Server):
+    """A server that closes all connections when it ends, which cancels every plan in progress."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close all connections, then wait for their requests to end."""
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await super().shutdown(sockets)
+
+
+def listening_socket(port: int) -> socket.socket:
+    """A listening socket bound to the loopback interface."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((HOST, port))
+    except (OSError, OverflowError) as error:
+        listener.close()
+        reason = getattr(error, "strerror", None) or error
+        raise ReachcostError(f"--port {port} cannot be used ({reason}): give another, or 0 for any") from error
+    listener.listen()
+    return listener
 
 
 def application(engine: Engine, token: str, port: int) -> ASGIApp:
-    """The page at /TOKEN/, and what it asks: /TOKEN/field and /TOKEN/plan.
+    """The page at /TOKEN/, and its requests at /TOKEN/field and /TOKEN/plan."""
+    page, turn = explorer_page(engine), asyncio.Lock()  # the lock is fair: requests are answered in order
 
-    Args:
-        engine: Answers.
-        token: What every address must begin with.
-        port: Where it is served.
-    """
-    page, turn = explorer_page(engine), asyncio.Lock()  # the lock is fair: who asked first is answered first
-
-    async def opened(request: Request) -> Response:
+    async def show_page(request: Request) -> Response:
         return HTMLResponse(page)
 
-    async def answered(request: Request, answer: Answer) -> Response:
+    async def respond(request: Request, answer: Answer) -> Response:
         try:
-            asked = Asked.of(await body_of(request))
+            parsed = PlanRequest.parse(await read_body(request))
             async with turn:
-                return JSONResponse(await while_wanted(request, partial(answer, asked)))
-        except (ClientDisconnect, asyncio.CancelledError) as left:  # the client hung up, or the server ends
-            raise Unwanted from left
+                return JSONResponse(await run_while_wanted(request, partial(answer, parsed)))
+        except (ClientDisconnect, asyncio.CancelledError) as left:  # the client left, or the server ends
+            raise Cancelled from left
 
     async def field(request: Request) -> Response:
-        return await answered(request, lambda asked, _: engine.field(asked))
+        return await respond(request, lambda parsed, _: engine.field(parsed))
 
     async def plan(request: Request) -> Response:
-        return await answered(request, engine.plan)
+        return await respond(request, engine.plan)
 
     routes = [
-        Route(f"/{token}/", opened),
+        Route(f"/{token}/", show_page),
         Route(f"/{token}/field", field, methods=["POST"]),
         Route(f"/{token}/plan", plan, methods=["POST"]),
     ]
-    handlers: dict[Any, Any] = {HTTPException: _refused, ReachcostError: _sentence, Unwanted: _gone, Exception: _failed}
-    return Guard(Starlette(routes=routes, exception_handlers=handlers), token, port)
+    return Guard(Starlette(routes=routes, exception_handlers=HANDLERS), token, port)
 
 
 class Guard:
-    """Lets through what comes from this machine's own page, and nothing else.
+    """Refuses requests that do not come from the page itself.
 
-    The name of the host is checked, as a foreign page may have its own name lead here (DNS rebinding), and where a
-    request comes from, as a foreign page may send one in vain.
+    It checks the Host header, because a foreign page may point its own name here (DNS rebinding), and the Origin
+    header, because a foreign page may send requests blindly.
     """
 
     def __init__(self, app: ASGIApp, token: str, port: int) -> None:
         self._app, self._token = app, token
-        self._hosts = tuple(f"{name}:{port}" for name in ("127.0.0.1", "localhost"))
+        self._hosts = tuple(f"{name}:{port}" for name in (HOST, "localhost"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer a request."""
 
-        async def framed(message: Any) -> None:
+        async def send_with_headers(message: Any) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] += [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
             await send(message)
 
-        wrong = self._wrong(scope)
-        await (JSONResponse({"error": wrong}, 403) if wrong else self._app)(scope, receive, framed)
+        problem = self._problem(scope)
+        app = JSONResponse({"error": problem}, 403) if problem else self._app
+        await app(scope, receive, send_with_headers)
 
-    def _wrong(self, scope: Scope) -> str | None:
+    def _problem(self, scope: Scope) -> str | None:
         headers = Headers(scope=scope)
-        given = scope["path"].partition("/")[2].partition("/")[0].encode("utf-8", "replace")
+        token = scope["path"].partition("/")[2].partition("/")[0].encode("utf-8", "replace")
         host, origin = headers.get("host", ""), headers.get("origin")
         if host not in self._hosts:
             return f"this page is at {self._hosts[0]} alone: open it there"
         if origin not in (None, f"http://{host}"):
-            return "another page asks: open this one"
-        if not secrets.compare_digest(given, self._token.encode()):
+            return "the request comes from another page: open this one"
+        if not secrets.compare_digest(token, self._token.encode()):
             return "the address lacks its secret: open the one that reachcost explore printed"
         return None
 
 
-async def body_of(request: Request) -> bytes:
-    """What was sent, JSON; more than a page would send is refused before it is read."""
+async def read_body(request: Request) -> bytes:
+    """The JSON body of a request; a body larger than `LARGEST` is refused before it is read."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        raise HTTPException(415, "the request is no application/json: send JSON")
+        raise HTTPException(415, "the content type of the request is not application/json: send JSON")
     body = bytearray()
     async for part in request.stream():
         body += part
@@ -118,10 +158,10 @@ async def body_of(request: Request) -> bytes:
     return bytes(body)
 
 
-async def while_wanted(request: Request, work: Callable[[Callable[[], bool]], dict[str, Any]]) -> dict[str, Any]:
-    """Do some work in a thread, and let it know when nobody waits any more: a newer request has taken its place."""
+async def run_while_wanted(request: Request, work: Callable[[Callable[[], bool]], dict[str, Any]]) -> dict[str, Any]:
+    """Run a function in a thread; the function it is given returns False once the client has left."""
     if await request.is_disconnected():
-        raise Unwanted
+        raise Cancelled
     gone = Event()
 
     async def listen() -> None:
@@ -137,17 +177,16 @@ async def while_wanted(request: Request, work: Callable[[Callable[[], bool]], di
         listening.cancel()
 
 
-async def _refused(request: Request, error: HTTPException) -> Response:
-    return JSONResponse({"error": str(error.detail)}, error.status_code)
+def _error(status: int, text: Callable[[Any], str]) -> Any:
+    async def handle(request: Request, error: Exception) -> Response:
+        return JSONResponse({"error": text(error)}, getattr(error, "status_code", status))
+
+    return handle
 
 
-async def _sentence(request: Request, error: ReachcostError) -> Response:
-    return JSONResponse({"error": str(error)}, 422)
-
-
-async def _gone(request: Request, error: Unwanted) -> Response:
-    return JSONResponse({"error": "a newer request took the place of this one"}, 409)
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": f"{type(error).__name__}: {error}; the terminal has the whole story"}, 500)
+HANDLERS: dict[Any, Any] = {
+    HTTPException: _error(400, lambda error: str(error.detail)),
+    ReachcostError: _error(422, str),
+    Cancelled: _error(409, lambda _: "a newer request replaced this one"),
+    Exception: _error(500, lambda error: f"{type(error).__name__}: {error}; the terminal shows the traceback"),
+}

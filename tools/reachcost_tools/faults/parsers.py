@@ -23,7 +23,7 @@ def parsers() -> dict[str, tuple[Callable[[bytes], object], list[bytes]]]:
     """Parsers by name, each with its first inputs; imported here, as atheris has to see their imports."""
     from reachcost.core.json_files import parse_json
     from reachcost.experiments.sweep import read_sweep
-    from reachcost.explorer.requests import Asked
+    from reachcost.explorer.requests import PlanRequest
     from reachcost.worldmodels.public_config import read_architecture
     from reachcost_tools.faults.formats.models import PUBLIC
     from reachcost_tools.faults.formats.records import SWEEP
@@ -47,7 +47,10 @@ def parsers() -> dict[str, tuple[Callable[[bytes], object], list[bytes]]]:
     likes = "".join(f"[planners.{like}]\nlike = '{like}'\n" for like in ("replanning", "improved", "mppi"))
     return {
         "JSON": (plain, [b'{"a": [1, 2.5e3, "\\u00e9", null, true]}', b"[[[]], -0.0, 1E-7]", b'"\\ud83d\\ude00"']),
-        "explore": (Asked.of, [json.dumps(asked).encode(), json.dumps({**asked, "layout": {}, "seed": -1}).encode()]),
+        "explore": (
+            PlanRequest.parse,
+            [json.dumps(asked).encode(), json.dumps({**asked, "layout": {}, "seed": -1}).encode()],
+        ),
         "sweep": (swept, [SWEEP.encode(), f"{LEAST}hybrids = [0.5, 1]\n{likes}".encode(), LEAST.encode()]),
         "public config": (public, [json.dumps(PUBLIC).encode(), json.dumps(bare).encode()]),
     }

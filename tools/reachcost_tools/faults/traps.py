@@ -26,7 +26,7 @@ from reachcost.data.logs_hdf5 import open_logs
 from reachcost.experiments.cells import StudyRef
 from reachcost.experiments.cells.schedule import TableRequest, plan_of
 from reachcost.experiments.sweep import read_sweep
-from reachcost.explorer.requests import Asked
+from reachcost.explorer.requests import PlanRequest
 from reachcost.heads.storage import load_head
 from reachcost.worldmodels.loading import load_world_model
 from reachcost_tools.faults.formats import models, records
@@ -376,6 +376,8 @@ TRAPS: dict[str, Trap] = {
     **{f"sweep: {what}": Trap(_text("sweep.toml", words), _sweep) for what, words in SWEEPS.items()},
     "sweep: a stranger's world": Trap(_stranger("", "lewm-tworoom-3072"), _sweep),
     "sweep: a stranger's model": Trap(_stranger("tworoom", ""), _sweep),
-    "explore: a number without end": Trap(lambda _: None, lambda _: Asked.of(b'{"seed": ' + b"9" * 5000 + b"}")),
-    "explore: brackets without end": Trap(lambda _: None, lambda _: Asked.of(DEEP)),
+    "explore: a number without end": Trap(
+        lambda _: None, lambda _: PlanRequest.parse(b'{"seed": ' + b"9" * 5000 + b"}")
+    ),
+    "explore: brackets without end": Trap(lambda _: None, lambda _: PlanRequest.parse(DEEP)),
 }
