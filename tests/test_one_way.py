@@ -12,7 +12,7 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import encode_logs
 from reachcost.errors import ReachcostError
 from reachcost.labels.oracle import OraclePairs
-from reachcost.results.ranking import compare_rankings
+from reachcost.results.stats import compare_rankings
 from reachcost.tasks.exact import ExactDynamics
 from tests.toy import Corridor
 

@@ -17,7 +17,7 @@ from reachcost.costs.oracle import OracleGeodesic
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
 from reachcost.heads.regression import PairHead
-from reachcost.results.ranking import compare_rankings
+from reachcost.results.stats import compare_rankings
 from reachcost.tasks.contract import Task
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav, sasc_pool

@@ -19,8 +19,8 @@ from reachcost.experiments.experiment import Experiment, SettingRun
 from reachcost.experiments.study import Setting
 from reachcost.planning.cem import CEM
 from reachcost.planning.planner import PlanContext
-from reachcost.results.ranking import compare_rankings
 from reachcost.results.records import Columns, require_rows
+from reachcost.results.stats import compare_rankings
 from reachcost.tasks.contract import Task
 
 DISTANCES = ("refined", "pool_best", "selected", "rank")

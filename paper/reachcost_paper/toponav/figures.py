@@ -10,7 +10,7 @@ from reachcost.results.figures import PanelPlan
 from reachcost.results.tables import Records
 from reachcost.tasks.toponav.task import SIZE, TopoNav
 from reachcost_paper.charts import bar_panel
-from reachcost_paper.styles import BLOCKED, OPEN, draw_walls, draw_route
+from reachcost_paper.styles import BLOCKED, OPEN, draw_route, draw_walls
 
 COSTS = {"raw": "raw", "trm-paper": "TRM,\npaper's", "trm": "TRM,\nours", "shuffled": "shuffled\nlabels"}
 

@@ -22,8 +22,8 @@ from reachcost.experiments.study import Member
 from reachcost.experiments.tables import TableRows
 from reachcost.heads.regression import PairHead
 from reachcost.protocols import Head
-from reachcost.results.ranking import compare_rankings
 from reachcost.results.records import Columns, require_rows
+from reachcost.results.stats import compare_rankings
 from reachcost.results.tables import TableRow
 from reachcost_paper.tworoom.settings import LEWM, PAPER
 

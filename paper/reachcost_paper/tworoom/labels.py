@@ -14,9 +14,8 @@ from reachcost.experiments.cells import RunSpec
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.study import Member
 from reachcost.experiments.tables import TableRows
-from reachcost.results.ranking import ranks
 from reachcost.results.records import Columns, require_rows
-from reachcost.results.stats import cluster_bootstrap
+from reachcost.results.stats import cluster_bootstrap, ranks
 from reachcost.results.tables import TableRow
 from reachcost_paper.tworoom.settings import ABLATION, LEWM, PAPER, PAPER_HEAD
 

@@ -18,9 +18,8 @@ from reachcost.experiments.rows import RowPlan, Values, difference_row, measured
 from reachcost.experiments.runs import ControlRun, SascRun
 from reachcost.experiments.study import Member, Setting
 from reachcost.fitting.logged_audit import LoggedPools, logged_audit, logged_pools
-from reachcost.results.ranking import correlation, ranks
 from reachcost.results.records import Columns, require_rows
-from reachcost.results.stats import paired_bootstrap
+from reachcost.results.stats import correlation, paired_bootstrap, ranks
 from reachcost.results.tables import TableRow
 from reachcost_paper.charts import draw_distributions
 from reachcost_paper.tworoom.control import baselines

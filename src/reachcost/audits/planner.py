@@ -26,7 +26,7 @@ from reachcost.errors import ReachcostError
 from reachcost.planning.control import ControlRuns, Proposal, default_planner
 from reachcost.planning.planner import SamplingPlanner
 from reachcost.protocols import TerminalCost, WorldModel
-from reachcost.results.ranking import Ranking
+from reachcost.results.stats import Ranking
 from reachcost.tasks.contract import Task, require_task
 
 

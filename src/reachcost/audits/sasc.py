@@ -18,7 +18,7 @@ from reachcost.data.models import encode_rows, predict_ends
 from reachcost.errors import ReachcostError, require_type
 from reachcost.planning.control import require_actions, some_action
 from reachcost.protocols import TerminalCost, WorldModel
-from reachcost.results.ranking import Ranking, compare_rankings
+from reachcost.results.stats import Ranking, compare_rankings
 from reachcost.tasks.compatibility import try_task
 from reachcost.tasks.contract import Task
 

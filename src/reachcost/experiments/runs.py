@@ -21,8 +21,8 @@ from reachcost.experiments.study import Setting, cost_plan
 from reachcost.planning.control import ControlRuns, budget_of, control
 from reachcost.planning.planner import Planner, RandomPolicy
 from reachcost.protocols import TerminalCost, WorldModel
-from reachcost.results.ranking import compare_rankings
 from reachcost.results.records import Columns, require_rows
+from reachcost.results.stats import compare_rankings
 from reachcost.tasks.contract import Task
 
 

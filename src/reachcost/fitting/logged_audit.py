@@ -19,7 +19,7 @@ from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.protocols import TerminalCost
-from reachcost.results.ranking import Ranking, compare_rankings
+from reachcost.results.stats import Ranking, compare_rankings
 
 VISITS = 250
 """Number of rows nearest to a goal, by latent distance; their episodes pass near it."""

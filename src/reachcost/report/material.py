@@ -14,7 +14,7 @@ from reachcost.core.arrays import fingerprint_arrays
 from reachcost.planning.control import ControlRuns
 from reachcost.report.scene import Scene
 from reachcost.report.training import Training
-from reachcost.results.ranking import Ranking
+from reachcost.results.stats import Ranking
 from reachcost.results.tables import ResultTable
 
 Value = TypeVar("Value")

@@ -1,11 +1,12 @@
-"""Statistics as plain functions on arrays [seeds, episodes, ...]; candidates are never treated as independent.
+"""Statistics of runs: how costs rank candidates, intervals, and tests. Candidates never count as independent trials.
 
-All intervals are 95 % percentile intervals unless `level` says otherwise.
+All intervals are 95 % intervals unless `level` says otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from statistics import NormalDist
@@ -13,15 +14,123 @@ from statistics import NormalDist
 import numpy as np
 
 from reachcost.core.seeding import generator
+from reachcost.errors import ReachcostError
 
 ANALYSIS_SEED = 20260726
 RESAMPLES = 100_000
+LEVEL = 0.95
 KEPT_DRAWS = 50_000_000
-"""Bytes of draws, at most, that are kept for the next values of the same shape."""
+"""Maximum number of bytes of draws that are kept for the next values of the same shape."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How one cost ranks E pools of S candidates, compared with a diagnostic cost.
+
+    Attributes:
+        spearman: Rank correlation with the diagnostic cost, average ranks for ties [E]; 0 if a cost is constant.
+        oracle_best_rank: Percentage of other candidates that the cost puts strictly before the truly best one [E].
+        selected_distance: Diagnostic cost of the candidate that the cost selects [E].
+        top_k: Diagnostic costs of the k candidates that the cost puts first [E, k].
+    """
+
+    spearman: np.ndarray
+    oracle_best_rank: np.ndarray
+    selected_distance: np.ndarray
+    top_k: np.ndarray
+
+    def __repr__(self) -> str:
+        rank = f"best candidate at {self.oracle_best_rank.mean():.1f} %"
+        return f"Ranking({len(self.spearman)} pools; mean rho {self.spearman.mean():.3f}, {rank})"
+
+
+def compare_rankings(scores: Mapping[str, np.ndarray], diagnostic: np.ndarray, top_k: int = 10) -> dict[str, Ranking]:
+    """Compare the order of candidates under each cost [E, S] with their order under the diagnostic cost [E, S].
+
+    >>> diagnostic = np.array([[3.0, 1.0, 2.0]])
+    >>> rankings = compare_rankings({"good": 2 * diagnostic, "bad": -diagnostic}, diagnostic, top_k=1)
+    >>> float(rankings["good"].spearman[0]), float(rankings["bad"].oracle_best_rank[0])
+    (1.0, 100.0)
+    """
+    _require_scores(scores, diagnostic)
+    episodes = np.arange(len(diagnostic))
+    others = diagnostic.shape[1] - 1
+    true_ranks = ranks(diagnostic)
+    best = diagnostic.argmin(1)
+    rankings: dict[str, Ranking] = {}
+    for name, cost in scores.items():
+        order = np.argsort(cost, axis=1, kind="stable")
+        before = (cost < cost[episodes, best][:, None]).sum(1)
+        rankings[name] = Ranking(
+            spearman=correlation(ranks(cost), true_ranks),
+            oracle_best_rank=100 * before / others,
+            selected_distance=diagnostic[episodes, order[:, 0]],
+            top_k=np.take_along_axis(diagnostic, order[:, :top_k], axis=1),
+        )
+    return rankings
+
+
+def ranks(values: np.ndarray) -> np.ndarray:
+    """Return the rank of each number in its row [..., S], from 1; equal numbers share their mean rank.
+
+    >>> ranks(np.array([7.0, 5.0, 7.0, 9.0]))
+    array([2.5, 1. , 2.5, 4. ])
+    """
+    first, last = rank_bounds(values)
+    return (first + last) / 2
+
+
+def rank_bounds(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lowest and the highest rank of each number in its row [..., S], by any order of equal numbers.
+
+    `scipy.stats.rankdata` returns the same, but takes half as long to import as torch.
+
+    >>> rank_bounds(np.array([7, 5, 7, 9]))
+    (array([2, 1, 2, 4]), array([3, 1, 3, 4]))
+    """
+    order = np.argsort(values, axis=-1, kind="stable")
+    ascending = np.take_along_axis(values, order, axis=-1)
+    rises = ascending[..., 1:] != ascending[..., :-1]
+    edge, place = np.ones((*values.shape[:-1], 1), bool), np.arange(1, values.shape[-1] + 1)
+    begins, ends = np.concatenate([edge, rises], axis=-1), np.concatenate([rises, edge], axis=-1)
+    first, last = np.empty_like(order), np.empty_like(order)
+    np.put_along_axis(first, order, np.maximum.accumulate(np.where(begins, place, 0), axis=-1), axis=-1)
+    latest = np.where(ends, place, len(place))[..., ::-1]
+    np.put_along_axis(last, order, np.minimum.accumulate(latest, axis=-1)[..., ::-1], axis=-1)
+    return first, last
+
+
+def correlation(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return the Pearson correlation of each row of [N, S] with its counterpart: [N]; 0 if one of them is constant."""
+    left = left - left.mean(1, keepdims=True)
+    right = right - right.mean(1, keepdims=True)
+    norm = np.sqrt((left**2).sum(1) * (right**2).sum(1))
+    return np.divide((left * right).sum(1), norm, out=np.zeros(len(left)), where=norm > 0)
+
+
+def _require_scores(scores: Mapping[str, np.ndarray], diagnostic: np.ndarray) -> None:
+    if diagnostic.ndim != 2 or diagnostic.shape[1] < 2:
+        raise ReachcostError(f"the diagnostic cost has shape {diagnostic.shape}: give [episodes, candidates >= 2]")
+    if (np.isnan(diagnostic) | np.isneginf(diagnostic)).any():
+        raise ReachcostError(
+            "the diagnostic cost is not a number somewhere: return numbers, or infinity where there is no path"
+        )
+    for name, cost in scores.items():
+        if cost.shape != diagnostic.shape:
+            raise ReachcostError(
+                f"cost {name!r} has shape {cost.shape} but the diagnostic cost has {diagnostic.shape}: "
+                "score the same pool with both"
+            )
+        if not np.isfinite(cost).all():
+            episode, candidate = np.argwhere(~np.isfinite(cost))[0]
+            raise ReachcostError(
+                f"cost {name!r} of candidate {candidate} in episode {episode} is {cost[episode, candidate]}: "
+                "a cost must be finite to be ranked"
+            )
 
 
 def mean_std(values: np.ndarray) -> tuple[float, float]:
-    """Mean and sample standard deviation (n - 1) over seeds; the latter is undefined (NaN) for a single one.
+    """Return mean and sample standard deviation (n - 1) over seeds; NaN for the deviation of a single one.
 
     >>> mean_std(np.array([1.0, 2.0, 3.0]))
     (2.0, 1.0)
@@ -30,28 +139,21 @@ def mean_std(values: np.ndarray) -> tuple[float, float]:
     return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else float("nan")
 
 
-def paired_bootstrap(
-    values: np.ndarray, *, resamples: int = RESAMPLES, seed: int = ANALYSIS_SEED, level: float = 0.95
-) -> np.ndarray:
-    """Interval of the mean over episodes, resampled with replacement: values [E, ...] -> [2, ...].
+def paired_bootstrap(values: np.ndarray, *, resamples: int = RESAMPLES) -> np.ndarray:
+    """Return the interval of the mean over episodes, resampled with replacement: values [E, ...] -> [2, ...].
 
-    All trailing columns of an episode are drawn together, so columns (and their differences) stay paired.
+    The trailing columns of an episode stay together, so that differences of columns are paired.
     """
-    return hierarchical_bootstrap(np.asarray(values)[None], resamples=resamples, seed=seed, level=level)
+    return hierarchical_bootstrap(np.asarray(values)[None], resamples=resamples)
 
 
 def hierarchical_bootstrap(
-    values: np.ndarray,
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = ANALYSIS_SEED,
-    level: float = 0.95,
-    shared: bool = False,
+    values: np.ndarray, *, resamples: int = RESAMPLES, seed: int = ANALYSIS_SEED, shared: bool = False
 ) -> np.ndarray:
-    """Interval of the mean when seeds are resampled first, then episodes inside each: [K, E, ...] -> [2, ...].
+    """Return the interval of the mean when seeds are resampled, then episodes inside each: [K, E, ...] -> [2, ...].
 
-    With `shared`, all seeds met the same episodes, so a resample draws episodes once for all of them: repeating an
-    episode under more seeds then adds no certainty about other episodes.
+    With `shared`, all seeds met the same episodes, which are resampled once for all of them: repeating an episode
+    under more seeds then adds no certainty about other episodes.
 
     >>> constant = np.ones((3, 120, 2))
     >>> hierarchical_bootstrap(constant, resamples=100).shape
@@ -62,12 +164,16 @@ def hierarchical_bootstrap(
     flat = values.reshape(seeds * episodes, -1)
     drawn = _kept_draws if resamples * len(flat) <= KEPT_DRAWS else _draws
     means = [counts @ flat / len(flat) for counts in drawn(seeds, episodes, resamples, seed, shared)]
+    return _percentiles(np.concatenate(means), LEVEL).reshape(2, *values.shape[2:])
+
+
+def _percentiles(resampled: np.ndarray, level: float) -> np.ndarray:
     tail = 50 * (1 - level)
-    return np.percentile(np.concatenate(means), [tail, 100 - tail], axis=0).reshape(2, *values.shape[2:])
+    return np.percentile(resampled, [tail, 100 - tail], axis=0)
 
 
 def _draws(seeds: int, episodes: int, resamples: int, seed: int, shared: bool) -> Iterator[np.ndarray]:
-    """How often each resample drew each value: counts [2000, K * E], and so on."""
+    """Yield how often each resample drew each value: counts [2000, K * E], and so on."""
     rng = generator(seed, "bootstrap")
     for start in range(0, resamples, 2000):
         size = min(2000, resamples - start)
@@ -81,12 +187,12 @@ def _draws(seeds: int, episodes: int, resamples: int, seed: int, shared: bool) -
 
 @lru_cache(maxsize=4)
 def _kept_draws(seeds: int, episodes: int, resamples: int, seed: int, shared: bool) -> list[np.ndarray]:
-    """The same draws for all values of one shape: a table would spend most of its time on drawing them again."""
+    """Keep draws for all values of one shape: a table would spend most of its time on drawing them again."""
     return [*_draws(seeds, episodes, resamples, seed, shared)]
 
 
-def clustered_mean(values: np.ndarray, clusters: np.ndarray, *, level: float = 0.95) -> tuple[float, float]:
-    """Interval of the mean of values [N] when whole clusters [N] of them (episodes) are resampled.
+def clustered_mean(values: np.ndarray, clusters: np.ndarray, *, level: float = LEVEL) -> tuple[float, float]:
+    """Return the interval of the mean of values [N] when clusters [N] of them (episodes) are resampled.
 
     >>> low, high = clustered_mean(np.arange(100.0), np.arange(100) // 2)
     >>> low < 49.5 < high
@@ -105,18 +211,16 @@ def cluster_bootstrap(
     statistic: Callable[[np.ndarray], np.ndarray],
     *,
     resamples: int = 2000,
-    seed: int = ANALYSIS_SEED,
-    level: float = 0.95,
+    level: float = LEVEL,
 ) -> np.ndarray:
-    """Interval of a statistic of column sums when whole clusters of rows (episodes) are resampled: -> [2, ...].
+    """Return the interval of a statistic of column sums when clusters of rows (episodes) are resampled: [2, ...].
 
     Args:
-        columns: What is summed, rows [N, K].
+        columns: Columns to sum, rows [N, K].
         clusters: The cluster of each row [N].
-        statistic: What to make of sums [resamples, K] -> [resamples, ...].
-        resamples: How often to draw as many clusters as there are.
-        seed: Of the draws.
-        level: Of the interval.
+        statistic: Maps sums [resamples, K] to [resamples, ...].
+        resamples: Number of resamples, each of as many clusters as there are.
+        level: Level of the interval.
 
     >>> columns = np.stack([np.arange(100.0), np.ones(100)], axis=1)
     >>> low, high = cluster_bootstrap(columns, np.arange(100) // 2, lambda sums: sums[:, 0] / sums[:, 1])
@@ -126,13 +230,13 @@ def cluster_bootstrap(
     cluster = np.unique(clusters, return_inverse=True)[1]
     sums = np.stack([np.bincount(cluster, weights=column) for column in np.asarray(columns, float).T], axis=1)
     drawn = _kept_clusters if resamples * len(sums) <= KEPT_DRAWS else _clusters
-    tail = 50 * (1 - level)
-    return np.percentile(statistic(drawn(len(sums), resamples, seed) @ sums), [tail, 100 - tail], axis=0)
+    return _percentiles(statistic(drawn(len(sums), resamples) @ sums), level)
 
 
-def _clusters(count: int, resamples: int, seed: int) -> np.ndarray:
-    """How often each resample drew each cluster [resamples, count]."""
-    counts = generator(seed, "cluster-bootstrap").multinomial(count, np.full(count, 1 / count), resamples)
+def _clusters(count: int, resamples: int) -> np.ndarray:
+    """Return how often each resample drew each cluster [resamples, count]."""
+    rng = generator(ANALYSIS_SEED, "cluster-bootstrap")
+    counts = rng.multinomial(count, np.full(count, 1 / count), resamples)
     return counts.astype(np.min_scalar_type(counts.max()))
 
 
@@ -140,7 +244,7 @@ _kept_clusters = lru_cache(maxsize=4)(_clusters)
 
 
 def sign_flip_test(differences: np.ndarray) -> float:
-    """Exact two-sided paired sign-flip p-value over K differences.
+    """Return the exact two-sided paired sign-flip p-value over K differences.
 
     >>> sign_flip_test(np.array([69.17, 71.67, 76.67]))
     0.25
@@ -152,13 +256,13 @@ def sign_flip_test(differences: np.ndarray) -> float:
     return float((flipped >= abs(differences.sum()) - rounding).mean())
 
 
-def wilson(successes: float, trials: int, level: float = 0.95) -> tuple[float, float]:
-    """Wilson score interval of a proportion; a mean over several raters may be no whole number of successes.
+def wilson(successes: float, trials: int) -> tuple[float, float]:
+    """Return the Wilson score interval of a proportion; `successes` may be a mean over several raters.
 
     >>> [round(bound, 3) for bound in wilson(0, 100)]
     [0.0, 0.037]
     """
-    z = NormalDist().inv_cdf(0.5 + level / 2)
+    z = NormalDist().inv_cdf(0.5 + LEVEL / 2)
     share = successes / trials
     centre = (share + z**2 / (2 * trials)) / (1 + z**2 / trials)
     half = z / (1 + z**2 / trials) * np.sqrt(share * (1 - share) / trials + z**2 / (4 * trials**2))
@@ -166,11 +270,11 @@ def wilson(successes: float, trials: int, level: float = 0.95) -> tuple[float, f
     return float(max(0.0, min(share, centre - half))), float(min(1.0, max(share, centre + half)))
 
 
-def newcombe(before: np.ndarray, after: np.ndarray, level: float = 0.95) -> tuple[float, float]:
-    """Interval of the change of a proportion between outcomes [E], [E] of the same episodes: bool, or shares of raters.
+def newcombe(before: np.ndarray, after: np.ndarray) -> tuple[float, float]:
+    """Return the interval of the change of a proportion between outcomes [E] and [E] of the same episodes.
 
-    Newcombe's method 10 (1998): Wilson intervals of both, joined by their correlation. Unlike a bootstrap, it does not
-    become certain when few episodes all change alike.
+    Outcomes are bool, or shares of raters. Newcombe's method 10 (1998): Wilson intervals of both, joined by their
+    correlation. Unlike a bootstrap, it does not become certain when few episodes all change alike.
 
     >>> [round(bound, 2) for bound in newcombe(np.array([False, False]), np.array([True, True]))]
     [0.07, 1.0]
@@ -179,15 +283,15 @@ def newcombe(before: np.ndarray, after: np.ndarray, level: float = 0.95) -> tupl
     trials, share_before, share_after = len(before), before.mean(), after.mean()
     together = trials * (before * after).sum() - before.sum() * after.sum()
     if together > 0:
-        together = max(together - trials / 2, 0)  # his correction for continuity
+        together = max(together - trials / 2, 0)  # Newcombe's correction for continuity
     spread = trials**2 * np.sqrt(share_before * (1 - share_before) * share_after * (1 - share_after))
     correlation = together / spread if spread else 0.0
 
     def join(one: float, other: float) -> float:
         return float(np.sqrt(one**2 - 2 * correlation * one * other + other**2))
 
-    low_before, high_before = wilson(before.sum(), trials, level)
-    low_after, high_after = wilson(after.sum(), trials, level)
+    low_before, high_before = wilson(before.sum(), trials)
+    low_after, high_after = wilson(after.sum(), trials)
     change = float(share_after - share_before)
     return (
         change - join(share_after - low_after, high_before - share_before),

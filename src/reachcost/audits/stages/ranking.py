@@ -17,8 +17,7 @@ from reachcost.errors import ReachcostError
 from reachcost.fitting.logged_audit import TooFewGoals, logged_audit, logged_pools, some_episodes
 from reachcost.fitting.repair import repair_latents
 from reachcost.heads.recipe import Recipe
-from reachcost.results.ranking import rank_bounds
-from reachcost.results.stats import clustered_mean
+from reachcost.results.stats import clustered_mean, rank_bounds
 
 RULE = Rule(
     "ranking",
