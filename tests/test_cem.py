@@ -57,7 +57,7 @@ def streams(rows: int) -> EpisodeStreams:
     return EpisodeStreams(7, "plan", np.arange(rows), 0)
 
 
-def test_the_sampler_is_the_papers() -> None:
+def test_the_default_samples_as_in_the_paper() -> None:
     model, planner = Summing(), CEM(horizon=3, candidates=40, iterations=4, elites=8)
     goal = torch.tensor([[3.0, -1.0], [0.5, 2.0]])
     plan = planner.plan(PlanContext(model, LatentMSE(), torch.zeros(2, 1, 2), goal, streams(2)))
@@ -80,13 +80,7 @@ def test_the_sampler_is_the_papers() -> None:
     assert (plan.sum(1) - goal).abs().max() < 0.5
 
 
-@pytest.mark.parametrize("wrong", [{"horizon": 0}, {"iterations": 0}, {"elites": 1}, {"elites": 301}])
-def test_impossible_budgets_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ReachcostError, match="make every count positive"):
-        CEM(**wrong)
-
-
-def test_the_best_candidate_of_the_last_pool_can_be_executed_in_place_of_the_mean() -> None:
+def test_the_best_candidate_can_be_executed() -> None:
     goal = torch.tensor([[3.0, -1.0], [0.5, 2.0]])
     default = CEM(horizon=3, candidates=40, iterations=4, elites=8)
 
@@ -97,22 +91,14 @@ def test_the_best_candidate_of_the_last_pool_can_be_executed_in_place_of_the_mea
 
     assert default.execute == "mean"
     (mean, pools), (best, same) = search(default), search(replace(default, execute="best"))
-    assert torch.equal(pools, same)  # only what comes out of the search differs
+    assert torch.equal(pools, same)
     costs = LatentMSE()(same[-1].sum(2), goal)
     for episode in range(2):
         assert torch.equal(best[episode], same[-1, episode, costs[episode].argmin()])
     assert not torch.allclose(best, mean)
 
 
-def test_replanning_looks_after_every_block_and_keeps_what_is_left_of_a_plan() -> None:
-    assert CEM.replanning() == CEM(blocks=1, warm_start=True, shrink=True, iterations=3)
-    assert CEM.replanning(candidates=100, iterations=5) == CEM(
-        blocks=1, warm_start=True, shrink=True, iterations=5, candidates=100
-    )
-
-
-def test_replanning_mends_plans_of_a_world_model_that_takes_some_wall_for_a_door() -> None:
-    """What is seen after one block mends the plan; five blocks, executed blindly, are half of the budget."""
+def test_replanning_reaches_more_goals_with_a_wrong_world_model() -> None:
     task = TwoRoom()
     goals = task.evaluation_set("high-distance").spread(30)
     wrong = ExactDynamics(TwoRoom(Layout(doors=((49.0, 24.0),))), load_world_model("lewm-tworoom-3072").actions)
@@ -122,11 +108,6 @@ def test_replanning_mends_plans_of_a_world_model_that_takes_some_wall_for_a_door
         for name, planner in planners.items()
     }
     assert reached["replanning"] > reached["paper"]
-
-
-def test_only_the_mean_or_the_best_can_be_executed() -> None:
-    with pytest.raises(ReachcostError, match=r"CEM\(execute='worst'\): execute the mean or the best"):
-        CEM(execute="worst")  # pyright: ignore[reportArgumentType]
 
 
 GOAL = torch.tensor([[3.0, -1.0], [0.5, 2.0]])
@@ -145,16 +126,16 @@ def pools_of(planner: CEM, left: Tensor | None = None, remaining: int | None = N
     return planner.plan(context), torch.stack(model.pools)
 
 
-def test_the_first_pool_has_the_given_deviation_around_the_given_start() -> None:
+def test_the_first_pool_has_the_given_mean_and_deviation() -> None:
     start = torch.tensor([[[1.0, 2.0]], [[-1.0, 0.0]]])
-    _, usual = pools_of(FEW)
+    _, default = pools_of(FEW)
     _, wide = pools_of(replace(FEW, deviation=2.0))
-    _, begun = pools_of(replace(FEW, blocks=2, warm_start=True), start)
-    assert torch.equal(pools_of(FEW, start)[1], usual)  # only a warm start uses it
-    assert torch.equal(wide[0], 2 * usual[0])
-    assert torch.equal(begun[0, :, 0, :1], start)
-    assert (begun[0, :, 0, 1:] == 0).all()  # what no plan has reached yet
-    assert torch.allclose(begun[0] - begun[0, :, :1], usual[0], atol=1e-6)
+    _, warm = pools_of(replace(FEW, blocks=2, warm_start=True), start)
+    assert torch.equal(pools_of(FEW, start)[1], default)  # only a warm start uses it
+    assert torch.equal(wide[0], 2 * default[0])
+    assert torch.equal(warm[0, :, 0, :1], start)
+    assert (warm[0, :, 0, 1:] == 0).all()
+    assert torch.allclose(warm[0] - warm[0, :, :1], default[0], atol=1e-6)
 
 
 @pytest.mark.parametrize("given", ["logs", ((-1.0, -0.5), (1.5, 0.5)), (np.array([-1, -0.5]), np.array([1.5, 0.5]))])
@@ -189,7 +170,7 @@ def test_kept_elites_take_the_last_places_of_the_next_pool() -> None:
     assert (costs.diff(dim=0) <= 0).all()  # the best is never lost
 
 
-def test_noise_is_correlated_along_a_sequence_and_as_wide_as_before() -> None:
+def test_correlated_noise_keeps_its_deviation() -> None:
     many = replace(FEW, horizon=6, candidates=4000, iterations=1, elites=2)
     for correlation in (0.0, 0.8):
         _, pools = pools_of(replace(many, correlation=correlation))
@@ -211,22 +192,22 @@ def test_a_block_holds_several_correlated_actions() -> None:
     assert torch.allclose((actions[:, :-1] * actions[:, 1:]).mean(0), torch.tensor(0.9), atol=0.08)
 
 
-def test_only_a_shrinking_plan_heeds_what_remains() -> None:
+def test_only_a_shrinking_plan_uses_the_remaining_budget() -> None:
     plan, _ = pools_of(replace(FEW, blocks=1), remaining=1)
     assert plan.shape[1] == FEW.horizon
-    with pytest.raises(ReachcostError, match="no plan fits in a budget that leaves no block"):
+    with pytest.raises(ReachcostError, match="remaining is 0"):
         pools_of(replace(FEW, blocks=1, shrink=True), remaining=0)
     left = torch.ones(2, 2, 2)
     assert pools_of(replace(FEW, blocks=1, shrink=True, warm_start=True), left, remaining=1)[0].shape[1] == 1
 
 
-def test_a_shrinking_plan_goes_no_further_than_the_budget() -> None:
+def test_a_shrinking_plan_ends_with_the_budget() -> None:
     for remaining, blocks in ((7, 3), (2, 2), (1, 1)):
         plan, pools = pools_of(replace(FEW, blocks=1, shrink=True), remaining=remaining)
         assert plan.shape[1] == pools.shape[3] == blocks
 
 
-def test_a_search_tells_what_it_chose_from() -> None:
+def test_a_search_returns_its_last_candidates() -> None:
     model = Blocked()
     found = FEW.search(PlanContext(model, LatentMSE(), torch.zeros(2, 1, 2), GOAL, streams(2)))
     assert torch.equal(found.pool, model.pools[-1])
@@ -235,41 +216,47 @@ def test_a_search_tells_what_it_chose_from() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    "wrong",
     [
-        ({"correlation": 1.0}, r"correlation=1.0\): give a number from 0 to below 1"),
-        ({"correlation": -0.1}, "from 0 to below 1"),
-        ({"blocks": 0}, "execute 1 to 5 blocks"),
-        ({"blocks": 6}, "execute 1 to 5 blocks"),
-        ({"warm_start": True}, "nothing of a plan is left to start from: execute fewer blocks"),
-        ({"warm_start": True, "blocks": 5}, "nothing of a plan is left"),
-        ({"deviation": 0.0}, "positive deviation"),
-        ({"deviation": float("nan")}, "positive deviation"),
-        ({"keep_elites": -1}, "keep no more elites"),
-        ({"keep_elites": 8, "elites": 8, "candidates": 8}, "no new candidate is ever drawn"),
-        ({"keep_elites": 31}, r"CEM\(elites=30, keep_elites=31\): keep no more elites than there are, 0 to 30"),
-        ({"bounds": "space"}, r"give bounds='logs' or \(low, high\)"),
-        ({"bounds": (1.0,)}, r"give bounds='logs' or \(low, high\)"),
-        ({"bounds": 1.0}, r"CEM\(bounds=1.0\): give bounds='logs' or \(low, high\), in units of the environment"),
+        {"horizon": 0},
+        {"iterations": 0},
+        {"elites": 1},
+        {"elites": 301},
+        {"execute": "worst"},
+        {"correlation": 1.0},
+        {"correlation": -0.1},
+        {"blocks": 0},
+        {"blocks": 6},
+        {"warm_start": True},
+        {"warm_start": True, "blocks": 5},
+        {"deviation": 0.0},
+        {"deviation": float("nan")},
+        {"least_deviation": -1.0},
+        {"temperature": -1.0},
+        {"temperature": float("inf")},
+        {"logged_among": 10},
+        {"keep_elites": -1},
+        {"keep_elites": 8, "elites": 8, "candidates": 8},
+        {"keep_elites": 31},
+        {"bounds": "space"},
+        {"bounds": (1.0,)},
+        {"bounds": 1.0},
     ],
 )
-def test_impossible_settings_are_refused(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(ReachcostError, match=message):
+def test_wrong_options_are_refused_by_name(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ReachcostError, match=rf"^CEM\(.*{next(iter(wrong))}="):
         CEM(**wrong)
 
 
-@pytest.mark.parametrize(
-    ("bounds", "message"),
-    [((1.0, -1.0), "give the lower ones first"), (((-1.0,) * 3, 1.0), "one for each of 2")],
-)
-def test_impossible_bounds_are_refused(bounds: Any, message: str) -> None:
-    with pytest.raises(ReachcostError, match=message):
+@pytest.mark.parametrize("bounds", [(1.0, -1.0), ((-1.0,) * 3, 1.0)])
+def test_wrong_bounds_are_refused(bounds: Any) -> None:
+    with pytest.raises(ReachcostError, match="action bounds"):
         pools_of(replace(FEW, bounds=bounds))
 
 
 @pytest.mark.parametrize("option", [{"bounds": "logs"}, {"correlation": 0.5}])
-def test_what_is_about_actions_needs_action_blocks(option: dict[str, Any]) -> None:
-    with pytest.raises(ReachcostError, match="does not say how its blocks stand for them: add model = rc"):
+def test_options_in_units_of_actions_need_action_blocks(option: dict[str, Any]) -> None:
+    with pytest.raises(ReachcostError, match="with_actions"):
         replace(FEW, **option).plan(PlanContext(Summing(), LatentMSE(), torch.zeros(2, 1, 2), GOAL, streams(2)))
 
 
@@ -286,7 +273,7 @@ def goals(world: TwoRoom) -> EvaluationSet:
 SHORT = CEM(candidates=40, iterations=3, elites=6)
 
 
-def test_an_episode_is_the_same_alone_in_a_batch_and_on_any_number_of_threads(
+def test_an_episode_is_the_same_alone_and_on_any_number_of_threads(
     world: TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet
 ) -> None:
     torch.manual_seed(0)
@@ -301,7 +288,7 @@ def test_an_episode_is_the_same_alone_in_a_batch_and_on_any_number_of_threads(
     torch.set_num_threads(threads)
 
 
-def test_all_25_actions_are_executed_and_the_episode_goes_on_to_its_budget(
+def test_the_full_plan_is_executed_until_the_budget_ends(
     world: TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet
 ) -> None:
     planned: list[np.ndarray] = []
@@ -330,7 +317,7 @@ def test_all_25_actions_are_executed_and_the_episode_goes_on_to_its_budget(
     assert longer.paths.shape == (1, 4, 61, 2)
 
 
-def test_a_warm_start_is_what_the_last_plan_of_the_episode_left(
+def test_a_warm_start_is_the_unexecuted_rest_of_the_last_plan(
     world: TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet
 ) -> None:
     planner = replace(SHORT, blocks=2, warm_start=True)
@@ -354,7 +341,7 @@ def test_a_warm_start_is_what_the_last_plan_of_the_episode_left(
     assert (cold.paths != runs.paths).any()
 
 
-def test_planners_get_the_number_of_blocks_that_the_budget_leaves(
+def test_planners_get_the_remaining_number_of_blocks(
     world: TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet
 ) -> None:
     planner = CEM(horizon=3, candidates=8, iterations=1, elites=2, blocks=2, warm_start=True, shrink=True)
@@ -373,7 +360,7 @@ def test_planners_get_the_number_of_blocks_that_the_budget_leaves(
     assert runs.paths.shape[2] == 34
 
 
-def test_the_oracle_plans_through_the_door_where_straight_distance_often_does_not(world: TwoRoom) -> None:
+def test_the_oracle_reaches_goals_behind_the_door(world: TwoRoom) -> None:
     exact = ExactDynamics(world, ActionBlocks.of(world.generate_logs(episodes=50), 5))
     across = world.evaluation_set("high-distance")
     across = across.subset(np.flatnonzero(world.layout.doorway_required(across.starts, across.goals))[:20])
@@ -383,7 +370,7 @@ def test_the_oracle_plans_through_the_door_where_straight_distance_often_does_no
     assert straight < 0.7
 
 
-def test_a_random_policy_stays_within_the_logged_actions(world: TwoRoom, lewm: JepaWorldModel) -> None:
+def test_the_random_policy_stays_in_the_logged_range(world: TwoRoom, lewm: JepaWorldModel) -> None:
     goals = world.evaluation_set("high-distance")
     plan = RandomPolicy().plan(PlanContext(lewm, LatentMSE(), torch.zeros(2, 1, 192), torch.zeros(2, 192), streams(2)))
     actions = lewm.actions.unroll(plan.numpy())
@@ -395,9 +382,7 @@ def test_a_random_policy_stays_within_the_logged_actions(world: TwoRoom, lewm: J
     assert runs.paths.shape == (1, 100, 51, 2)
 
 
-def test_a_shared_pool_is_rolled_out_by_the_model_and_executed_by_the_simulator(
-    world: TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet
-) -> None:
+def test_sasc_rolls_out_a_pool_and_executes_it(world: TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet) -> None:
     pools = gaussian_pools(goals, lewm.action_dim, candidates=50)
     assert np.array_equal(pools[2:3], gaussian_pools(goals.subset(slice(2, 3)), lewm.action_dim, candidates=50))
     exact = ExactDynamics(world, lewm.actions)
@@ -408,49 +393,37 @@ def test_a_shared_pool_is_rolled_out_by_the_model_and_executed_by_the_simulator(
     np.testing.assert_array_equal(learned.diagnostic, audit.diagnostic)
 
 
-def test_parts_that_do_not_belong_together_are_refused(
-    world: TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet
-) -> None:
+def test_parts_that_do_not_fit_are_refused(world: TwoRoom, lewm: JepaWorldModel, goals: EvaluationSet) -> None:
     small = world.generate_logs(episodes=20, seed=9)
     pairs = TemporalPairs(encode_logs(lewm, small, cache=False), count=200, validation=20)
     head = fit(pairs, Recipe(hidden=8, epochs=1))
     other = load_world_model("lewm-tworoom-3073")
     for cost in (HeadCost(head), HybridCost(LatentMSE(), HeadCost(head))):
-        with pytest.raises(ReachcostError, match=r"was trained on latents of .*3072.*but the planner uses .*3073"):
+        with pytest.raises(ReachcostError, match=r"3072.*3073"):
             control(world, other, {"trm": cost}, goals, SHORT)
-        with pytest.raises(ReachcostError, match=r"was trained on latents of .*3072.*but the planner uses .*3073"):
+        with pytest.raises(ReachcostError, match=r"3072.*3073"):
             sasc(world, other, {"trm": cost}, goals, gaussian_pools(goals, other.action_dim, candidates=5))
     exact = ExactDynamics(world, lewm.actions)
-    with pytest.raises(ReachcostError, match=r"head of cost 'trm' reads latents of dimension 192, but .* makes 2"):
+    with pytest.raises(ReachcostError, match="dimension 192"):
         control(world, exact, {"trm": HeadCost(head)}, goals, SHORT)
     moved = TwoRoom(Layout(doors=((150.0, 14.0),)))
-    with pytest.raises(ReachcostError, match=r"'balanced' belongs to TwoRoom with .*49.0.*but the task is .*150.0"):
+    with pytest.raises(ReachcostError, match=r"'balanced'.*49.0.*150.0"):
         control(moved, lewm, {"raw": LatentMSE()}, goals, SHORT)
-    with pytest.raises(ReachcostError, match="belongs to TopoNav, but the task is TwoRoom"):
+    with pytest.raises(ReachcostError, match=r"TopoNav.*TwoRoom"):
         control(world, lewm, {"raw": LatentMSE()}, TopoNav().evaluation_set(episodes=2), SHORT)
     narrow = ActionBlocks((0.0,), (1.0,), (-1.0,), (1.0,), length=5)
-    with pytest.raises(ReachcostError, match=r"stand for actions of 1 numbers, but those of tworoom have 2"):
+    with pytest.raises(ReachcostError, match="actions of tworoom have 2"):
         control(world, ExactDynamics(world, narrow), {"raw": LatentMSE()}, goals, SHORT)
     probe = LinearProbe(torch.zeros(10, 2), torch.zeros(2))
-    with pytest.raises(ReachcostError, match="this probe reads latents of dimension 10, not 192"):
+    with pytest.raises(ReachcostError, match="dimension 10"):
         control(world, lewm, {"decoded": DecodedDistance(probe)}, goals, SHORT)
 
 
-def test_with_a_temperature_the_mean_leans_to_the_cheapest_and_the_deviation_stays() -> None:
-    class Seen:
+def test_mppi_weighs_candidates_by_cost_and_keeps_the_deviation() -> None:
+    class Last(Summing):
         latent_dim, action_dim = 1, 1
 
-        def __init__(self) -> None:
-            self.pools: list[torch.Tensor] = []
-
-        def encode(self, observations: Observations) -> torch.Tensor:
-            return torch.as_tensor(observations["state"])
-
-        def rollout(self, context: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-            self.pools.append(actions)
-            return actions[:, :, 0]
-
-    model, goal = Seen(), torch.full((1, 1), 3.0)
+    model, goal = Last(), torch.full((1, 1), 3.0)
     planner = CEM.mppi(horizon=1, candidates=400, iterations=6)
     numbers = EpisodeStreams(0, "plan", [0], 0)
     plan = planner.plan(PlanContext(model, LatentMSE(), torch.zeros(1, 1, 1), goal, numbers))
@@ -459,6 +432,3 @@ def test_with_a_temperature_the_mean_leans_to_the_cheapest_and_the_deviation_sta
     last, costs = model.pools[-1][0, :, 0, 0], (model.pools[-1][0, :, 0, 0] - 3).square()
     weights = torch.softmax(-(costs - costs.min()) / (0.2 * costs.std()), 0)
     assert plan.item() == pytest.approx((weights * last).sum().item(), abs=1e-5)
-    for wrong in (-1.0, float("inf")):
-        with pytest.raises(ReachcostError, match="give a temperature, or 0"):
-            CEM(temperature=wrong)

@@ -1,4 +1,4 @@
-"""Plans that begin with what was logged from states like the present one."""
+"""Plans that begin with logged actions from states like the current one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Adding:
 
 
 def walks(episodes: int = 6, steps: int = 10) -> rc.Latents:
-    """Each episode walks its own way, whose actions tell the episode and the step."""
+    """Random walks whose actions encode the episode and the step."""
     rng = np.random.default_rng(0)
     logged = []
     for number in range(episodes):
@@ -48,7 +48,7 @@ def walks(episodes: int = 6, steps: int = 10) -> rc.Latents:
     return rc.Latents(torch.from_numpy(logs.columns["state"]), logs)
 
 
-def test_the_nearest_rows_that_go_on_long_enough_are_found_whatever_the_batch() -> None:
+def test_the_nearest_long_enough_sequences_are_found() -> None:
     latents = walks()
     known, here = LoggedActions(latents, BLOCKS), torch.tensor([[0.3, -0.2], [1.0, 1.0], [-1.0, 0.5]])
     found = known.near(here, horizon=3, count=4)
@@ -62,17 +62,17 @@ def test_the_nearest_rows_that_go_on_long_enough_are_found_whatever_the_batch() 
     assert known.near(here, horizon=4, count=100).shape[1] == 6  # only the first rows go on for four blocks
 
 
-def test_actions_that_were_never_taken_are_no_candidates() -> None:
+def test_non_finite_actions_are_not_candidates() -> None:
     latents = walks()
     actions = latents.logs.columns["action"]
-    actions[9::10] = np.nan  # of last rows, as logs that were joined have it
+    actions[9::10] = np.nan  # last rows
     actions[13] = np.nan
     found = LoggedActions(latents, BLOCKS).near(torch.zeros(1, 2), horizon=1, count=100)
     assert found.shape[1] == 6 * 4 - 1
     assert found.isfinite().all()
 
 
-def test_nothing_is_taken_from_episodes_that_the_evaluation_set_is_of() -> None:
+def test_source_episodes_of_the_evaluation_set_are_not_used() -> None:
     latents = walks()
     goals = rc.data.logged_goals(latents.logs, offset=4, count=2)
     assert goals.source_episodes is not None
@@ -81,7 +81,7 @@ def test_nothing_is_taken_from_episodes_that_the_evaluation_set_is_of() -> None:
     assert episodes == sorted(set(range(6)) - set(np.unique(goals.source_episodes).tolist()))
 
 
-def test_the_first_pool_is_the_mean_and_what_was_logged_and_later_ones_keep_their_deviation() -> None:
+def test_the_first_pool_is_logged_and_later_ones_have_the_minimum_deviation() -> None:
     planner = rc.CEM(horizon=2, candidates=8, iterations=3, elites=4, from_logs=True, least_deviation=0.4)
     planner = replace(planner, blocks=1, warm_start=True)
     model, latents, start = Adding(), walks(), torch.full((1, 1, 4), 0.5)
@@ -97,7 +97,7 @@ def test_the_first_pool_is_the_mean_and_what_was_logged_and_later_ones_keep_thei
     assert (second[0, 1:].std(0) > 0.15).all()
 
 
-def test_the_best_are_those_of_the_nearest_that_ended_best() -> None:
+def test_the_best_are_the_nearest_sequences_with_the_best_ends() -> None:
     latents, goal = walks(), torch.tensor([[0.5, 0.5], [-1.0, 0.0]])
     known, here = LoggedActions(latents, BLOCKS), torch.tensor([[0.3, -0.2], [1.0, 1.0]])
     found = known.best(rc.LatentMSE(), here, goal, horizon=3, count=2, among=5)
@@ -112,7 +112,7 @@ def test_the_best_are_those_of_the_nearest_that_ended_best() -> None:
                        known.near(here, 3, 2)[0].sort(0).values)  # fmt: skip
 
 
-def test_an_experienced_planner_begins_with_what_ended_best_and_asks_for_no_rollout_of_it() -> None:
+def test_an_experienced_planner_begins_with_the_best_without_a_rollout() -> None:
     planner = rc.CEM.experienced(horizon=2, candidates=6, elites=4, iterations=2, logged_among=8, correlation=0.0)
     model, logged = Adding(), LoggedActions(walks(), BLOCKS)
     here, goal = torch.zeros(1, 1, 2), torch.ones(1, 2)
@@ -122,11 +122,9 @@ def test_an_experienced_planner_begins_with_what_ended_best_and_asks_for_no_roll
     torch.testing.assert_close(
         model.pools[0][:, 1:], logged.best(rc.LatentMSE(), here[:, 0], goal, 2, count=5, among=8)
     )
-    with pytest.raises(rc.ReachcostError, match="beside from_logs=True"):
-        rc.CEM(logged_among=10)
 
 
-def test_actions_that_do_not_exist_are_no_candidates() -> None:
+def test_unknown_discrete_actions_are_not_candidates() -> None:
     latents = walks()
     actions = np.tile(np.arange(10) % 4, 6)[:, None]
     actions[[3, 17], 0] = -1, 9
@@ -135,52 +133,50 @@ def test_actions_that_do_not_exist_are_no_candidates() -> None:
     assert found.shape == (1, 6 * 9 - 2, 1, 1)
     assert set(found.unique().tolist()) == {0, 1, 2, 3}
     coded = rc.Logs({**latents.logs.columns, "action": np.eye(4, dtype=int)[actions[:, 0] % 4]}, latents.logs.lengths)
-    with pytest.raises(rc.ReachcostError, match="no discrete actions, one number each"):
+    with pytest.raises(rc.ReachcostError, match="no discrete actions"):
         LoggedActions(rc.Latents(latents.values, coded), 4)
 
 
-def test_presets_bend_to_the_one_number_that_is_given() -> None:
+def test_presets_adapt_to_given_sizes() -> None:
     assert (rc.CEM.experienced(elites=3).keep_elites, rc.CEM.experienced(candidates=6).elites) == (1, 2)
     assert (rc.CEM.improved(candidates=37).elites, rc.CEM.improved(elites=4).keep_elites) == (3, 2)
     assert rc.CategoricalCEM.experienced(3, elites=2).keep_elites == 1
 
 
-def test_who_names_no_planner_begins_with_the_logs_that_are_given() -> None:
+def test_the_default_planner_begins_with_logs() -> None:
     task, model = rc.make_task("tworoom"), rc.load_world_model("lewm-tworoom-3072")
     goals, costs = task.evaluation_set("high-distance").spread(2), {"raw": rc.LatentMSE()}
     latents = rc.encode_logs(model, task.generate_logs(50))
-    usual = rc.control(task, model, costs, goals, logs=latents, budget=5)
+    default = rc.control(task, model, costs, goals, logs=latents, budget=5)
     named = rc.control(task, model, costs, goals, rc.CEM.experienced(), logs=latents, budget=5)
-    assert np.array_equal(usual.paths, named.paths)
+    assert np.array_equal(default.paths, named.paths)
     grid, exact = rc.make_task("toponav"), rc.tasks.ExactTopoNav()
     few, logged = grid.evaluation_set().spread(2), rc.encode_logs(exact, grid.generate_logs(50))
-    usual = rc.control(grid, exact, costs, few, logs=logged, budget=3)
+    default = rc.control(grid, exact, costs, few, logs=logged, budget=3)
     named = rc.control(grid, exact, costs, few, rc.CategoricalCEM.experienced(), logs=logged, budget=3)
-    assert np.array_equal(usual.paths, named.paths)
+    assert np.array_equal(default.paths, named.paths)
     without = rc.control(grid, exact, costs, few, budget=3)
     assert np.array_equal(without.paths, rc.control(grid, exact, costs, few, rc.CategoricalCEM(), budget=3).paths)
 
 
-def test_logs_are_asked_for() -> None:
+def test_missing_and_wrong_logs_are_refused() -> None:
     task, model = rc.make_task("tworoom"), rc.load_world_model("lewm-tworoom-3072")
     goals, planner = task.evaluation_set("high-distance").spread(1), rc.CEM(from_logs=True)
-    with pytest.raises(rc.ReachcostError, match=r"give control\(..., logs=rc.encode_logs\(model, logs\)\)"):
+    with pytest.raises(rc.ReachcostError, match="encode_logs"):
         rc.control(task, model, {"raw": rc.LatentMSE()}, goals, planner)
     foreign = rc.Latents(torch.zeros(3, 2), rc.Logs({"state": np.zeros((3, 2))}, np.array([3])), {"sha256": "other"})
-    with pytest.raises(rc.ReachcostError, match="the latents are of another model, not of"):
+    with pytest.raises(rc.ReachcostError, match="another model"):
         rc.control(task, model, {"raw": rc.LatentMSE()}, goals, planner, logs=foreign)
-    with pytest.raises(rc.ReachcostError, match="leave logs= out"):
+    with pytest.raises(rc.ReachcostError, match="logs="):
         rc.control(task, model, {"raw": rc.LatentMSE()}, goals, rc.CEM(), logs=foreign)
     frames = rc.Latents(torch.zeros(3, 2), rc.Logs({"state": np.zeros((3, 2))}, np.array([3])))
     with pytest.raises(rc.ReachcostError, match="no actions of 2 numbers"):
         LoggedActions(frames, BLOCKS)
-    with pytest.raises(rc.ReachcostError, match="no logged episode goes on for the 50 action blocks"):
+    with pytest.raises(rc.ReachcostError, match="50 action blocks"):
         LoggedActions(walks(), BLOCKS).near(torch.zeros(1, 2), horizon=50, count=3)
     latents = rc.encode_logs(model, task.generate_logs(20))
     with pytest.raises(rc.ReachcostError, match="from_logs"):
         rc.audit_planner(model, latents, task=task, evaluation=goals, planner=planner)
-    with pytest.raises(rc.ReachcostError, match="least_deviation=-1"):
-        rc.CEM(least_deviation=-1.0)
 
 
 def test_an_episode_from_logs_is_the_same_alone_and_among_others() -> None:
@@ -196,13 +192,13 @@ def test_an_episode_from_logs_is_the_same_alone_and_among_others() -> None:
     np.testing.assert_array_equal(together.paths[0, row], alone.paths[0, 0])
 
 
-def test_a_planner_declares_what_it_needs() -> None:
+def test_a_planner_declares_its_requirements() -> None:
     task, model = rc.make_task("toponav"), rc.tasks.ExactTopoNav()
     few, costs = task.evaluation_set().spread(2), {"raw": rc.LatentMSE()}
     latents = rc.encode_logs(model, task.generate_logs(20))
 
     class Repeating(rc.Planner):
-        """Does what was done from the nearest logged state."""
+        """Repeats the action of the nearest logged state."""
 
         discrete, actions, from_logs = True, 5, True
 
@@ -211,11 +207,11 @@ def test_a_planner_declares_what_it_needs() -> None:
             return context.logged.near(context.latents[:, -1], horizon=1, count=1)[:, 0]
 
     assert rc.control(task, model, costs, few, Repeating(), logs=latents, budget=3).paths.shape[2] == 4
-    with pytest.raises(rc.ReachcostError, match="give control"):
+    with pytest.raises(rc.ReachcostError, match="encode_logs"):
         rc.control(task, model, costs, few, Repeating())
-    with pytest.raises(rc.ReachcostError, match="Repeating samples discrete actions"):
+    with pytest.raises(rc.ReachcostError, match="Repeating"):
         rc.control(rc.make_task("tworoom"), rc.load_world_model("lewm-tworoom-3072"), costs, few, Repeating())
-    with pytest.raises(rc.ReachcostError, match="leave logs= out"):
+    with pytest.raises(rc.ReachcostError, match="logs="):
         rc.control(task, model, costs, few, rc.planning.RandomPolicy(), logs=latents)
     unfit: Any = type("Unfit", (), {"executed": 1, "plan": Repeating.plan})()
     with pytest.raises(rc.ReachcostError, match=r"inherit from rc\.Planner"):

@@ -1,4 +1,4 @@
-"""A world model of one's own: one call makes it plan, and what is missing is refused at the door."""
+"""World models of users: `with_actions`, and errors for missing or wrong parts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def goals(world: TwoRoom) -> rc.EvaluationSet:
     return world.evaluation_set("balanced").subset(slice(0, 4))
 
 
-def test_it_plans_at_the_first_try(world: TwoRoom, logs: rc.Logs, goals: rc.EvaluationSet) -> None:
+def test_a_model_with_actions_plans(world: TwoRoom, logs: rc.Logs, goals: rc.EvaluationSet) -> None:
     model = rc.with_actions(Walk(), logs, length=5, units="environment")
     assert isinstance(model, rc.WorldModel)
     assert (model.latent_dim, model.action_dim, model.actions) == (2, 10, rc.ActionBlocks.of(logs, 5))
@@ -63,7 +63,7 @@ def test_it_plans_at_the_first_try(world: TwoRoom, logs: rc.Logs, goals: rc.Eval
     assert rc.sasc(world, model, costs, room).rankings["raw"].spearman.mean() > 0.9
 
 
-def test_heads_are_matched_with_the_model_within(world: TwoRoom, logs: rc.Logs, goals: rc.EvaluationSet) -> None:
+def test_heads_are_matched_with_the_wrapped_model(world: TwoRoom, logs: rc.Logs, goals: rc.EvaluationSet) -> None:
     bare, other = Walk(), Walk()
     other.weight = torch.full((1,), 4.0)
     pairs = rc.labels.TemporalPairs(rc.encode_logs(bare, logs), count=200, validation=20)
@@ -71,11 +71,11 @@ def test_heads_are_matched_with_the_model_within(world: TwoRoom, logs: rc.Logs, 
     assert head.record["pairs"]["model"] == {"name": "Walk", "sha256": rc.data.fingerprint_of(bare)}
     costs = {"trm": rc.HeadCost(head)}
     rc.control(world, rc.with_actions(bare, logs, 5), costs, goals, SHORT)
-    with pytest.raises(ReachcostError, match=r"was trained on latents of Walk \(.*but the planner uses Walk \("):
+    with pytest.raises(ReachcostError, match="was trained on latents of Walk"):
         rc.control(world, rc.with_actions(other, logs, 5), costs, goals, SHORT)
 
 
-def test_the_model_sees_logged_actions_alone_unless_told_otherwise(logs: rc.Logs) -> None:
+def test_actions_are_clamped_and_converted_to_units(logs: rc.Logs) -> None:
     blocks = rc.ActionBlocks((0.0, 1.0), (1.0, 2.0), (-1.0, -1.0), (1.0, 1.0), length=1)
     seen: list[list[float]] = []
 
@@ -91,25 +91,22 @@ def test_the_model_sees_logged_actions_alone_unless_told_otherwise(logs: rc.Logs
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "named"),
     [
-        (lambda logs: made(Walk(), logs), r"blocks of 10 .*make 2: pass length=5, or give it action_"),
-        (lambda logs: made(Walk(), logs, 3), r"3 steps of 2 logged components make 6: pass length=5"),
-        (lambda logs: made(Walk(), logs, 0), "a block lasts at least one step"),
-        (lambda logs: made(Walk(), logs, 2.5), "length is 2.5: give the environment steps of a block"),
-        (lambda logs: made(Walk(), "logs.h5"), r"logs is a str: give rc.Logs"),
-        (lambda logs: made(Walk(), logs, 5, units="raw"), "units is 'raw': choose standardised or"),
-        (lambda logs: made(Walk, logs, 5), "got the class Walk: pass an instance"),
-        (lambda logs: made(nn.Linear(2, 2), logs, 5), "`latent_dim` is None: make it a positive int"),
-        (
-            lambda logs: made(made(Walk(), logs, 5), logs, 5),
-            "already has `actions`",
-        ),
-        (lambda logs: made(Walk(), _flat(logs), 5), r"'action' is \(\d+,\): log actions as \[rows, comp"),
+        (lambda logs: made(Walk(), logs), "length=5"),
+        (lambda logs: made(Walk(), logs, 3), "length=5"),
+        (lambda logs: made(Walk(), logs, 0), "length"),
+        (lambda logs: made(Walk(), logs, 2.5), "length"),
+        (lambda logs: made(Walk(), "logs.h5"), "logs is a str"),
+        (lambda logs: made(Walk(), logs, 5, units="raw"), "units is 'raw'"),
+        (lambda logs: made(Walk, logs, 5), "the class Walk"),
+        (lambda logs: made(nn.Linear(2, 2), logs, 5), "latent_dim"),
+        (lambda logs: made(made(Walk(), logs, 5), logs, 5), "already has `actions`"),
+        (lambda logs: made(Walk(), _flat(logs), 5), "'action'"),
     ],
 )
-def test_what_does_not_fit_is_refused(logs: rc.Logs, make: Callable[[rc.Logs], Any], message: str) -> None:
-    with pytest.raises(ReachcostError, match=message):
+def test_wrong_arguments_are_refused(logs: rc.Logs, make: Callable[[rc.Logs], Any], named: str) -> None:
+    with pytest.raises(ReachcostError, match=named):
         make(logs)
 
 
@@ -117,11 +114,9 @@ def _flat(logs: rc.Logs) -> rc.Logs:
     return rc.Logs({"action": np.asarray(logs.columns["action"])[:, 0]}, logs.lengths)
 
 
-def test_a_model_without_blocks_is_refused_at_every_door_with_the_line_to_add(
-    world: TwoRoom, goals: rc.EvaluationSet
-) -> None:
+def test_a_model_without_actions_is_refused_with_the_line_to_add(world: TwoRoom, goals: rc.EvaluationSet) -> None:
     costs = {"raw": rc.LatentMSE()}
-    line = r"tworoom has continuous actions.* Walk .*: add model = rc.with_actions\(model, logs, length="
+    line = r"rc.with_actions\(model, logs, length="
     for call in (
         lambda: rc.control(world, Walk(), costs, goals, SHORT),
         lambda: rc.control(world, Walk(), costs, goals, rc.planning.RandomPolicy()),
@@ -134,61 +129,63 @@ def test_a_model_without_blocks_is_refused_at_every_door_with_the_line_to_add(
         require_actions(world, Walk(3))
 
 
-def test_blocks_of_another_kind_of_action_are_refused(world: TwoRoom, task: TopoNav, model: ExactTopoNav) -> None:
+def test_blocks_that_do_not_fit_the_task_are_refused(world: TwoRoom, task: TopoNav, model: ExactTopoNav) -> None:
     def own(blocks: object, action_dim: int) -> Any:
         walk: Any = Walk()
         walk.actions, walk.action_dim = blocks, action_dim
         return walk
 
     narrow = rc.ActionBlocks((0.0,), (1.0,), (-1.0,), (1.0,), length=5)
-    with pytest.raises(ReachcostError, match=r"stand for actions of 1 numbers, but those of tworoom have 2: measure"):
+    with pytest.raises(ReachcostError, match="actions of tworoom have 2"):
         require_actions(world, own(narrow, 5))
-    with pytest.raises(ReachcostError, match="takes blocks of 10 numbers, but its `actions` make blocks of 5"):
+    with pytest.raises(ReachcostError, match="blocks of 5"):
         require_actions(world, own(narrow, 10))
-    with pytest.raises(ReachcostError, match="`actions` of the world model is a int: make it an ActionBlocks"):
+    with pytest.raises(ReachcostError, match="ActionBlocks"):
         require_actions(world, own(5, 10))
-    with pytest.raises(ReachcostError, match=r"toponav has 5 discrete actions, but .* has action blocks: give"):
+    with pytest.raises(ReachcostError, match="has action blocks"):
         require_actions(task, own(narrow, 5))
-    with pytest.raises(ReachcostError, match=r"toponav has 5 discrete actions, but .* has action_dim 10"):
+    with pytest.raises(ReachcostError, match="action_dim 10"):
         require_actions(task, Walk())
     assert require_actions(task, model) is None
 
 
-def test_the_width_of_actions_is_read_from_logs_where_a_task_does_not_say_it(world: TwoRoom) -> None:
+def test_the_size_of_actions_is_read_from_logs_by_default(world: TwoRoom) -> None:
     class Silent(TwoRoom):
         action_dim = None
 
     narrow = rc.ActionBlocks((0.0,), (1.0,), (-1.0,), (1.0,), length=5)
-    with pytest.raises(ReachcostError, match="those of tworoom have 2"):
+    with pytest.raises(ReachcostError, match="actions of tworoom have 2"):
         require_actions(Silent(), rc.tasks.ExactDynamics(world, narrow))
 
 
-def test_planners_of_the_other_kind_of_action_are_refused_by_name(
+def test_planners_of_other_actions_are_refused(
     world: TwoRoom, task: TopoNav, model: ExactTopoNav, evaluation: rc.EvaluationSet
 ) -> None:
-    with pytest.raises(ReachcostError, match=r"CEM samples continuous.*toponav has 5 .*rc.CategoricalCEM\(actions=5\)"):
+    with pytest.raises(ReachcostError, match=r"CategoricalCEM\(actions=5\)"):
         rc.control(task, model, {"raw": rc.LatentMSE()}, evaluation, rc.CEM())
-    with pytest.raises(ReachcostError, match=r"CategoricalCEM samples discrete .* tworoom are .*rc.CEM\(\)"):
+    with pytest.raises(ReachcostError, match=r"rc.CEM\(\)"):
         require_planner(world, rc.CategoricalCEM())
     for planner in (rc.CategoricalCEM(actions=3), rc.planning.RandomPolicy(actions=3)):
-        with pytest.raises(ReachcostError, match="samples 3 actions, but toponav has 5: give it actions=5"):
+        with pytest.raises(ReachcostError, match="actions=5"):
             require_planner(task, planner)
     require_planner(world, rc.planning.RandomPolicy(actions=3))
 
 
-WRONG: dict[str, tuple[str, Callable[[Tensor], object], str]] = {
-    "too few candidates": ("rollout", lambda ends: ends[:, 1:], r"Wrong returned \(4, \d+, 2\): return a torch.Tensor"),
-    "too few episodes": ("rollout", lambda ends: ends[1:], r"Wrong returned \(3, \d+, 2\)"),
-    "a narrower latent": ("rollout", lambda ends: ends[..., :1], r"Wrong returned \(4, \d+, 1\)"),
-    "no tensor": ("rollout", lambda ends: ends.numpy(), "Wrong returned ndarray"),
-    "the whole path": ("rollout", lambda ends: ends[:, :, None], r"Wrong returned \(4, \d+, 1, 2\)"),
-    "narrow latents": ("encode", lambda latents: latents[:, :1], r"`encode` of .* Wrong returned \(4, 1\)"),
+WRONG: dict[str, tuple[str, Callable[[Tensor], object]]] = {
+    "too few candidates": ("rollout", lambda ends: ends[:, 1:]),
+    "too few episodes": ("rollout", lambda ends: ends[1:]),
+    "a narrower latent": ("rollout", lambda ends: ends[..., :1]),
+    "no tensor": ("rollout", lambda ends: ends.numpy()),
+    "a full path": ("rollout", lambda ends: ends[:, :, None]),
+    "narrow latents": ("encode", lambda latents: latents[:, :1]),
 }
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_wrong_shape_blames_the_model(world: TwoRoom, logs: rc.Logs, goals: rc.EvaluationSet, case: str) -> None:
-    method, change, message = WRONG[case]
+def test_a_wrong_shape_is_reported_with_the_model(
+    world: TwoRoom, logs: rc.Logs, goals: rc.EvaluationSet, case: str
+) -> None:
+    method, change = WRONG[case]
 
     class Wrong(Walk):
         def encode(self, observations: Observations) -> Any:
@@ -204,14 +201,14 @@ def test_a_wrong_shape_blames_the_model(world: TwoRoom, logs: rc.Logs, goals: rc
         lambda: rc.control(world, model, costs, goals, SHORT),
         lambda: rc.sasc(world, model, costs, goals),
     ):
-        with pytest.raises(ReachcostError, match=message):
+        with pytest.raises(ReachcostError, match=rf"`{method}` of the world model Wrong"):
             call()
 
 
-def test_costs_are_not_blamed_for_what_a_foreign_planner_passes_on() -> None:
+def test_wrong_terminal_latents_are_refused() -> None:
     cost = GroupedCost({"raw": rc.LatentMSE()}, [np.arange(2)])
     for wrong in (torch.zeros(3, 4, 2), torch.zeros(2, 4), torch.zeros(2, 4, 3), None):
-        with pytest.raises(ReachcostError, match=r"the world model predicted terminal latents .* for goals \(2, 2\)"):
+        with pytest.raises(ReachcostError, match="terminal latents"):
             cost(wrong, torch.zeros(2, 2))  # pyright: ignore[reportArgumentType]
 
 

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.processor
 
 
 @given(arrays.arrays(np.float32, (3, 20), elements=st.floats(-5, 5, width=16)), st.integers(1, 20))
-def test_lowest_is_a_stable_sort_cut_off(costs: np.ndarray, count: int) -> None:
+def test_lowest_is_a_stable_sort(costs: np.ndarray, count: int) -> None:
     expected = np.argsort(costs, axis=1, kind="stable")[:, :count]
     np.testing.assert_array_equal(lowest(torch.from_numpy(costs), count), expected)
 
@@ -46,8 +46,8 @@ def test_sampling_follows_the_probabilities() -> None:
         assert share == pytest.approx(probability[0, position], abs=0.005)
 
 
-def test_probabilities_are_summed_in_float32_one_action_after_the_other() -> None:
-    """A draw of the published rows at an edge: float64 sums give action 3, and the episode ends three steps further."""
+def test_probabilities_are_summed_in_float32_in_order() -> None:
+    """A draw of a published run: float64 sums give action 3."""
     bits = ["0x1.b328b8p-3", "0x1.15df66p-3", "0x1.53a3eep-2", "0x1.11f0c2p-4", "0x1.035bd6p-2"]
     probability = torch.tensor([float.fromhex(each) for each in bits])[None, None]
     assert sample(probability, torch.tensor([[[44553 - 32768]]], dtype=torch.int16)).item() == 2
@@ -82,7 +82,7 @@ def run(
     return control(task, table_model, tables, evaluation, chosen, seed=seed, proposal=RouteProposal(task))
 
 
-def test_oracle_reaches_goals_that_raw_distance_does_not(
+def test_the_oracle_reaches_more_goals_than_raw_distance(
     task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet
 ) -> None:
     runs = run(task, model, {"raw": LatentMSE(), "oracle": OracleGeodesic(model)}, evaluation.subset(slice(0, 40)))
@@ -110,7 +110,7 @@ def whole_numbers(terminal: Tensor, goal: Tensor) -> Tensor:
     return ((64 * terminal).round() - (64 * goal[:, None]).round()).abs().sum(-1)
 
 
-def test_tables_change_no_plan(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet) -> None:
+def test_tables_do_not_change_plans(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet) -> None:
     costs, few = {"exact": whole_numbers}, evaluation.subset(slice(0, 3))
     direct = control(task, model, costs, few, CategoricalCEM(), seed=3072, proposal=RouteProposal(task))
     np.testing.assert_array_equal(direct.paths, run(task, model, costs, few).paths)
@@ -131,7 +131,7 @@ def test_paths_are_executed_actions(task: TopoNav, model: ExactTopoNav, evaluati
     np.testing.assert_array_equal(runs.paths[0, runs.success[0], -1], evaluation.goals[:5][runs.success[0]])
 
 
-def test_the_budget_is_the_one_given_else_the_sets_else_the_tasks(
+def test_the_budget_is_given_or_of_the_set_or_of_the_task(
     task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet
 ) -> None:
     few = evaluation.subset(slice(0, 3))
@@ -146,7 +146,7 @@ def test_the_budget_is_the_one_given_else_the_sets_else_the_tasks(
     assert executed(short) == 7
     assert executed(short, budget=4) == executed(few, budget=4) == 4
     for wrong, budget in ((short, 0), (replace(few, budget=0), None), (few, -1)):
-        with pytest.raises(ReachcostError, match="leaves nothing to control: give at least one"):
+        with pytest.raises(ReachcostError, match="budget"):
             executed(wrong, budget)
 
 
@@ -210,7 +210,7 @@ def test_kept_elites_come_before_injected_candidates(task: TopoNav, model: Exact
             assert places == 0 or (after[-places:] == 3).all()
 
 
-def test_a_warm_start_leans_to_what_the_last_plan_left(task: TopoNav) -> None:
+def test_a_warm_start_prefers_the_unexecuted_rest_of_the_last_plan(task: TopoNav) -> None:
     planner = CategoricalCEM(blocks=2, warm_start=True, candidates=2000)
     first = pools_of(task, planner, left=torch.arange(10).remainder(5)[None, :, None])[0]
     share = (first[:, :10] == torch.arange(10).remainder(5)).float().mean(0)
@@ -230,23 +230,14 @@ def test_several_actions_of_a_plan_can_be_executed(
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"blocks": 0}, "execute 1 to 12 blocks"),
-        ({"blocks": 13}, "execute 1 to 12 blocks"),
-        ({"blocks": 12, "warm_start": True}, "nothing of a plan is left"),
-        (
-            {"keep_elites": 33},
-            r"CategoricalCEM\(elites=32, keep_elites=33\): keep no more elites than there are, 0 to 32",
-        ),
-    ],
+    "wrong", [{"blocks": 0}, {"blocks": 13}, {"blocks": 12, "warm_start": True}, {"keep_elites": 33}, {"elites": 300}]
 )
-def test_impossible_settings_are_refused(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(ReachcostError, match=message):
+def test_wrong_options_are_refused_by_name(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ReachcostError, match=rf"^CategoricalCEM\(.*{next(iter(wrong))}="):
         CategoricalCEM(**wrong)
 
 
-def test_elites_pull_the_distribution(task: TopoNav, model: ExactTopoNav) -> None:
+def test_more_rounds_lower_the_cost(task: TopoNav, model: ExactTopoNav) -> None:
     start, goal = task.cells[[100]], task.cells[[140]]
     here, target = model.encode({"state": start})[:, None], model.encode({"state": goal})
     costs = []
@@ -263,13 +254,13 @@ def test_elites_pull_the_distribution(task: TopoNav, model: ExactTopoNav) -> Non
     assert costs[1] < costs[0]
 
 
-def test_random_policy_is_a_floor(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet) -> None:
+def test_the_random_policy_reaches_nothing(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet) -> None:
     runs = control(task, model, {"random": LatentMSE()}, evaluation.subset(slice(0, 20)), RandomPolicy())
     assert not runs.success.any()
     assert (runs.steps == 90).all()
 
 
-def test_bad_input_is_named(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet) -> None:
+def test_wrong_input_is_refused(task: TopoNav, model: ExactTopoNav, evaluation: EvaluationSet) -> None:
     few = evaluation.subset(slice(0, 2))
 
     def nan_cost(terminal: Tensor, goal: Tensor) -> Tensor:
@@ -277,27 +268,25 @@ def test_bad_input_is_named(task: TopoNav, model: ExactTopoNav, evaluation: Eval
         costs[1, 9] = torch.nan
         return costs
 
-    with pytest.raises(ReachcostError, match="cost 'nan' of candidate 9 in episode 1 is nan"):
+    with pytest.raises(ReachcostError, match="cost 'nan' of candidate 9 in episode 1"):
         control(task, model, {"nan": nan_cost}, few, CategoricalCEM())
     with pytest.raises(ReachcostError, match="has no episodes"):
         control(task, model, {"raw": LatentMSE()}, evaluation.subset(slice(0, 0)), CategoricalCEM())
-    with pytest.raises(ReachcostError, match="give the proposal the planner's iterations and horizon"):
+    with pytest.raises(ReachcostError, match="proposal"):
         control(task, model, {"raw": LatentMSE()}, few, CategoricalCEM(horizon=8), proposal=RouteProposal(task))
-    with pytest.raises(ReachcostError, match="1 <= elites <= candidates"):
-        CategoricalCEM(elites=300)
-    with pytest.raises(ReachcostError, match="at least one terminal cost"):
+    with pytest.raises(ReachcostError, match="costs="):
         control(task, model, {}, few, CategoricalCEM())
 
     class Blind(ExactTopoNav):
         def encode(self, observations):
             return super().encode(observations) * torch.nan
 
-    with pytest.raises(ReachcostError, match="the latent of the goal of episode 0 is not finite"):
+    with pytest.raises(ReachcostError, match="the goal of episode 0"):
         control(task, Blind(task), {"raw": LatentMSE()}, few, CategoricalCEM())
-    with pytest.raises(ReachcostError, match=r"'foreign' reads .* dimension 192, but ExactTopoNav\(\) makes 10"):
+    with pytest.raises(ReachcostError, match="dimension 192"):
         control(task, model, {"foreign": HeadCost(PairHead(192, hidden=8))}, few, CategoricalCEM())
 
 
-def test_more_actions_than_a_byte_counts_are_told_apart() -> None:
+def test_more_actions_than_fit_in_a_byte_are_sampled() -> None:
     draws = torch.linspace(-32768, 32767, 5000).to(torch.int16)[None, None]
     assert sample(torch.full((1, 1, 300), 1 / 300), draws).unique().tolist() == list(range(300))

@@ -205,8 +205,8 @@ def test_runs_of_other_episodes_are_never_set_side_by_side(
     near, far = straight_runs(task, evaluation.subset(np.arange(4))), evaluation.subset(np.arange(4, 8))
     moved = straight_runs(task, replace(far, episodes=np.arange(4)))
     with pytest.raises(ReachcostError, match="run all costs on one evaluation set"):
-        near.beside(moved)
-    assert near.beside(near).costs == near.costs
+        near.merged(moved)
+    assert near.merged(near).costs == near.costs
     assert (
         best_repair([SuccessRate("raw", 1.0, None, 4, protocol="a"), SuccessRate("head", 9.0, None, 4, protocol="b")])
         is None

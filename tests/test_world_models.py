@@ -47,16 +47,16 @@ def test_rollouts_follow_the_simulator(model: ExactTopoNav, task: TopoNav) -> No
         assert torch.equal(terminal.reshape(600, 10), model.encode({"state": here}))
 
 
-def test_foreign_latents_are_refused(model: ExactTopoNav) -> None:
+def test_latents_of_other_models_are_refused(model: ExactTopoNav) -> None:
     for value in (0.5, 77.0, torch.nan):
         with pytest.raises(ReachcostError, match="not TopoNav features"):
             model.rollout(torch.full((1, 1, 10), value), torch.zeros(1, 2, 3, 1, dtype=torch.long))
 
 
-def test_what_a_model_cannot_read_or_execute_is_refused(model: ExactTopoNav) -> None:
-    with pytest.raises(ReachcostError, match=r"reads 'state' or 'pixels', but the columns are \['proprio'\]"):
+def test_unknown_columns_and_actions_are_refused(model: ExactTopoNav) -> None:
+    with pytest.raises(ReachcostError, match="proprio"):
         model.encode({"proprio": np.zeros((1, 2))})
-    with pytest.raises(ReachcostError, match="actions are 0 to 4 here, but these run from 4 to 9"):
+    with pytest.raises(ReachcostError, match="give 0 to 4"):
         model.rollout(model.latents[:1, None], torch.tensor([4, 9]).reshape(1, 1, 2, 1))
 
 
@@ -142,13 +142,13 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("message", BROKEN)
-def test_broken_models_are_told_what_is_wrong(message: str) -> None:
+def test_a_broken_model_is_refused_with_its_fault(message: str) -> None:
     with pytest.raises(ReachcostError, match=message):
         check_world_model(BROKEN[message], VECTORS, ACTIONS)
 
 
-def test_unfrozen_models_are_told_what_is_wrong() -> None:
-    with pytest.raises(ReachcostError, match=r"train mode.*call \.eval\(\)"):
+def test_unfrozen_models_and_wrong_arguments_are_refused() -> None:
+    with pytest.raises(ReachcostError, match="train mode"):
         check_world_model(Linear(), VECTORS, ACTIONS)
     with pytest.raises(ReachcostError, match="require gradients"):
         check_world_model(Linear().eval(), VECTORS, ACTIONS)
@@ -159,9 +159,9 @@ def test_unfrozen_models_are_told_what_is_wrong() -> None:
             check_world_model(frozen(), VECTORS, actions)
     narrow: Any = broken("encode", HONEST.encode)
     narrow.actions = ActionBlocks((0.0,), (1.0,), (-1.0,), (1.0,), length=3)
-    with pytest.raises(ReachcostError, match="`actions` make blocks of 3 numbers, `action_dim` is 2: make them agree"):
+    with pytest.raises(ReachcostError, match="action_dim"):
         check_world_model(narrow, VECTORS, ACTIONS)
-    with pytest.raises(ReachcostError, match="got the class Linear: pass an instance"):
+    with pytest.raises(ReachcostError, match="the class Linear"):
         check_world_model(Linear, VECTORS, ACTIONS)  # pyright: ignore[reportArgumentType]
     hidden = broken("encode", HONEST.encode)
     hidden.parts = [Linear()]  # pyright: ignore[reportAttributeAccessIssue]

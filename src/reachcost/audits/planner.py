@@ -207,7 +207,7 @@ def _all_runs(subject: Subject, audited: ControlRuns, cost: str) -> ControlRuns:
     """All closed loops of the audit: latent distance if criteria ran it, the audited cost, the oracle."""
     latent = subject.shared.get(latent_runs) if cost != RAW else None
     loops = (latent, replace(audited, costs=(cost,)), oracle_runs(subject))
-    return reduce(ControlRuns.beside, filter(None, loops))
+    return reduce(ControlRuns.merged, filter(None, loops))
 
 
 def _settings(subject: Subject) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The cross-entropy method for discrete actions, as the paper runs it."""
+"""The cross-entropy method for discrete actions, as in the paper."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from reachcost.planning.planner import PlanContext, Round, SamplingPlanner, lowe
 
 @dataclass(frozen=True)
 class CategoricalCEM(SamplingPlanner):
-    """Fit a categorical distribution per horizon position to the elites, five times, then take the best candidate.
+    """Fits a categorical distribution per position to the elites of each round, then takes the best candidate.
 
-    By default as in the paper: one action of a plan is executed, and every plan starts from scratch.
+    The defaults are the paper's: one action of a plan is executed, and every plan starts from scratch.
     """
 
     discrete = True
@@ -30,43 +30,39 @@ class CategoricalCEM(SamplingPlanner):
     horizon: int = 12
     """Actions per candidate."""
     candidates: int = 256
-    """Candidate action sequences per iteration."""
+    """Candidates per round."""
     iterations: int = 5
-    """Rounds of sampling and scoring."""
+    """Number of rounds of sampling and scoring."""
     elites: int = 32
-    """Best candidates the distribution is fitted to."""
+    """Number of best candidates that the distribution is fitted to."""
     prior: float = 0.2
     """Share of the uniform distribution in the fitted one."""
     momentum: float = 0.2
     """Share of the previous distribution in the next one."""
     tie_break: float = 0.0
-    """Weight of the same cost after the executed actions alone. Candidates that end in the same place are then told
-    apart by what they do first; 0 is the paper's planner."""
+    """Weight of the cost after the executed actions alone, to distinguish candidates that end in the same state."""
     blocks: int | None = 1
     """Actions of a plan that are executed before the next plan; None executes all."""
     warm_start: bool = False
-    """Begin with the distribution of elites that all do what the last plan of the episode left unexecuted; else with
-    the uniform one."""
+    """Begin with the distribution of elites that all equal the unexecuted rest of the last plan of the episode."""
     from_logs: bool = False
-    """Begin with what was done before: the first pool ends with logged action sequences from latents like the present
-    one, up to half of it. `control` is then given the encoded logs."""
+    """Fill up to half of the first pool with logged action sequences from latents like the current one; needs logs."""
     logged_among: int = AMONG
-    """Of so many that began nearest, those that ended best by the cost are taken."""
+    """Number of nearest logged sequences, of which those with the lowest cost at their logged ends are taken."""
     keep_elites: int = 0
-    """Best candidates of an iteration, some or all of the elites, that take the last places in the next pool, before
-    injected ones."""
+    """Number of elites that take the last places in the next pool, before injected candidates."""
 
     def __post_init__(self) -> None:
         require_numbers(self)
         if self.actions < 1:
-            raise ReachcostError(f"CategoricalCEM(actions={self.actions}): give as many as the task has")
+            raise ReachcostError(f"CategoricalCEM(actions={self.actions}): give the number of actions of the task")
         self._require_counts(fewest=1)
 
     @classmethod
     def experienced(cls, actions: int = 5, **changes: Any) -> CategoricalCEM:
         """Begin with logged action sequences and search around them, with a sixteenth of the paper's rollouts.
 
-        It also starts from the rest of the last plan, and breaks ties by the cost after the executed actions alone.
+        It also starts from the rest of the last plan, and breaks ties by the cost after the executed actions.
 
         >>> paper, ours = CategoricalCEM(), CategoricalCEM.experienced()
         >>> paper.candidates * paper.iterations / (ours.candidates * ours.iterations)
@@ -78,7 +74,7 @@ class CategoricalCEM(SamplingPlanner):
 
     @defer_device_checks()
     def plan(self, context: PlanContext) -> Tensor:
-        """The best candidate of the last pool [B, H, 1]; among equal costs, the one of lowest index."""
+        """Return the best candidate of the last pool [B, H, 1]."""
         if context.model.action_dim != 1:
             raise ReachcostError(
                 "CategoricalCEM plans one discrete action at a time, but the model takes blocks of "
@@ -87,8 +83,8 @@ class CategoricalCEM(SamplingPlanner):
         goal, device, injected = context.goal, context.latents.device, context.injected
         if injected is not None and injected.shape != (len(goal), self.iterations, injected.shape[2], self.horizon):
             raise ReachcostError(
-                f"the injected candidates have shape {injected.shape} but this planner takes [{len(goal)}, "
-                f"{self.iterations}, K, {self.horizon}]: give the proposal the planner's iterations and horizon"
+                f"injected candidates have shape {injected.shape}, not [{len(goal)}, {self.iterations}, K, "
+                f"{self.horizon}]: give the proposal the planner's iterations and horizon"
             )
         given = None if injected is None else torch.from_numpy(injected).to(device).transpose(2, 3)
         places = self.candidates - (0 if given is None else given.shape[3])  # of the pool, before injected ones
@@ -124,16 +120,12 @@ class CategoricalCEM(SamplingPlanner):
         """Logged action sequences for the first pool [B, H, up to `count`]."""
         if not self.from_logs:
             return torch.empty(len(context.goal), self.horizon, 0, dtype=torch.uint8, device=context.goal.device)
-        logged, here, among = (
-            require_logged(self, context.logged),
-            context.latents[:, -1],
-            max(count, self.logged_among),
-        )
-        known = logged.best(context.cost, here, context.goal, self.horizon, count, among)
+        logged, among = require_logged(self, context.logged), max(count, self.logged_among)
+        known = logged.best(context.cost, context.latents[:, -1], context.goal, self.horizon, count, among)
         return known[..., 0].transpose(1, 2)
 
     def _fitted(self, frequency: Tensor) -> Tensor:
-        """Probabilities of actions that elites chose that often [B, H, actions]."""
+        """Probabilities of actions [B, H, actions] from their frequency among the elites."""
         return (1 - self.prior) * frequency + self.prior / self.actions
 
     def _costs(self, context: PlanContext, pool: Tensor) -> Tensor:
@@ -147,8 +139,8 @@ class CategoricalCEM(SamplingPlanner):
 def sample(probability: Tensor, draws: Tensor) -> Tensor:
     """Inverse-CDF sampling: probability [B, H, A], uniform int16 draws [B, H, S] -> actions [B, H, S].
 
-    They are uint8, or int16 where there are more than 256. Probabilities are summed in float32, one action after the
-    other, so that the edges are the same everywhere: `cumsum` sums in float64 on a CPU.
+    Actions are uint8, or int16 if there are more than 256. Probabilities are summed in float32, one after the other,
+    because `cumsum` sums in float64 on a CPU.
     """
     count = probability.shape[2]
     actions = torch.zeros_like(draws, dtype=torch.uint8 if count <= 256 else torch.int16)
@@ -159,5 +151,5 @@ def sample(probability: Tensor, draws: Tensor) -> Tensor:
 
 
 def pick(pool: Tensor, indices: Tensor) -> Tensor:
-    """Read candidates [B, K] out of the pool [B, H, S] -> [B, H, K]."""
+    """Return candidates [B, K] of a pool [B, H, S] -> [B, H, K]."""
     return pool.gather(2, indices[:, None].expand(-1, pool.shape[1], -1))

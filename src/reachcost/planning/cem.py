@@ -21,10 +21,10 @@ Bound = float | tuple[float, ...]
 
 
 class Search(NamedTuple):
-    """How the search for B action sequences ended."""
+    """Result of a search for B action sequences."""
 
     mean: Tensor
-    """Mean of the last elites [B, H, A]; it was never scored."""
+    """Mean of the last elites [B, H, A]."""
     pool: Tensor
     """The last candidates [B, S, H, A]."""
     costs: Tensor
@@ -33,11 +33,10 @@ class Search(NamedTuple):
 
 @dataclass(frozen=True)
 class CEM(SamplingPlanner):
-    """Fit a diagonal Gaussian over action blocks to the elites, ten times, then take its mean.
+    """Fits a diagonal Gaussian over standardised action blocks to the elites of each round, then takes its mean.
 
-    Works in the standardised coordinates of the model's action blocks. By default as in the paper: no smoothing, no
-    floor under the standard deviation, no clipping (the environment clips its actions), all of a plan executed, every
-    plan from scratch. Class methods are presets of the options; docs/planners.md compares them.
+    The defaults are the paper's: no smoothing, no minimum of the standard deviation, no clipping, the whole plan is
+    executed, and every plan starts from scratch. Class methods are presets; docs/planners.md compares them.
 
     >>> CEM(blocks=1, warm_start=True, deviation=0.5, bounds="logs", keep_elites=5).executed
     1
@@ -48,77 +47,68 @@ class CEM(SamplingPlanner):
     horizon: int = 5
     """Action blocks per candidate."""
     candidates: int = 300
-    """Candidate action sequences per iteration; the first of them is the mean."""
+    """Candidates per round; the first one is the mean."""
     iterations: int = 10
-    """Rounds of sampling and scoring."""
+    """Number of rounds of sampling and scoring."""
     elites: int = 30
-    """Best candidates the Gaussian is fitted to."""
+    """Number of best candidates that the Gaussian is fitted to."""
     execute: Literal["mean", "best"] = "mean"
-    """What is executed: the mean of the last elites, which was never scored, or the best candidate of the last pool.
-    The latter is safer where the cost can be trusted."""
+    """What is executed: the mean of the last elites, which is never scored, or the best candidate of the last pool."""
     blocks: int | None = None
     """Action blocks of a plan that are executed before the next plan; None executes all."""
     warm_start: bool = False
-    """Begin with what the last plan of the episode left unexecuted as the mean, followed by zeros, the mean of the
-    logs; else with zeros alone."""
+    """Initial mean: the unexecuted rest of the last plan of the episode, then zeros, which are the mean of the logs."""
     deviation: float = 1.0
     """Initial standard deviation, in multiples of that of the logged actions."""
     correlation: float = 0.0
-    """Correlation of the noise of an action with that of the next: 0 lets every action vary by itself, which shakes a
-    body rather than moving it; logs of purposeful motion have 0.8 and more."""
+    """Correlation between the noise of consecutive actions; logs of purposeful motion have 0.8 and more."""
     bounds: Literal["logs"] | tuple[Bound, Bound] | None = None
     """Clip candidates to the range of the logged actions, or to (low, high) in units of the environment, each a number
-    or one per component; None clips nothing."""
+    or one per component; None does not clip."""
     keep_elites: int = 0
-    """Best candidates of an iteration, some or all of the elites, that take the last places in the next pool."""
+    """Number of elites that take the last places in the next pool."""
     from_logs: bool = False
-    """Begin with what was done before: the first pool is the mean and the logged action sequences that began nearest to
-    the present latent. `control` is then given the encoded logs."""
+    """Begin with the mean and the logged action sequences that began nearest to the current latent; needs logs."""
     logged_among: int = 0
-    """Of so many logged sequences that began nearest, take those that ended best: the cost is asked about latents that
-    were logged, no rollout is needed. 0 takes the nearest themselves."""
+    """Number of nearest logged sequences, of which those with the lowest cost at their logged ends are taken; 0 takes
+    the nearest ones."""
     least_deviation: float = 0.0
-    """No standard deviation of a later pool is smaller: sequences from logs may agree before they are right."""
+    """Minimum standard deviation after the first round."""
     temperature: float = 0.0
-    """Weigh elites by exp(-cost / temperature), costs counted in standard deviations of theirs, and leave the
-    deviation as it is: with all candidates as elites that is MPPI. 0 weighs all alike."""
+    """Weigh elites by exp(-cost / temperature), with standardised costs, and keep the deviation constant: with all
+    candidates as elites that is MPPI. 0 weighs elites equally."""
     shrink: bool = False
-    """Plan no further than the budget of the episode goes: a plan has `horizon` blocks, or those that are left, rounded
-    up, if they are fewer. With a horizon that reaches it, what counts is where the episode ends, no point beyond."""
+    """Plan at most the blocks that the budget of the episode leaves."""
 
     def __post_init__(self) -> None:
         require_numbers(self)
         self._require_counts(fewest=2)
-        if self.execute not in ("mean", "best"):
-            raise ReachcostError(f"CEM(execute={self.execute!r}): execute the mean or the best")
-        if not 0 < self.deviation < np.inf:
-            raise ReachcostError(f"CEM(deviation={self.deviation}): give a positive deviation")
-        if not 0 <= self.least_deviation < np.inf:
-            raise ReachcostError(f"CEM(least_deviation={self.least_deviation}): give a deviation, or 0 for none")
-        if self.logged_among < 0 or (self.logged_among and not self.from_logs):
-            raise ReachcostError(
-                f"CEM(logged_among={self.logged_among}, from_logs={self.from_logs}): give 0, or a number of logged "
-                "sequences beside from_logs=True"
-            )
-        if not 0 <= self.temperature < np.inf:
-            raise ReachcostError(f"CEM(temperature={self.temperature}): give a temperature, or 0 to weigh elites alike")
-        if not 0 <= self.correlation < 1:
-            raise ReachcostError(f"CEM(correlation={self.correlation}): give a number from 0 to below 1")
-        if self.bounds is not None and self.bounds != "logs":
-            if not isinstance(self.bounds, tuple | list | np.ndarray) or len(self.bounds) != 2:
-                raise ReachcostError(
-                    f"CEM(bounds={self.bounds!r}): give bounds='logs' or (low, high), in units of the environment"
-                )
-            ends = tuple(_plain(end) for end in self.bounds)
-            object.__setattr__(self, "bounds", ends)  # plain numbers go into records
+        for option, valid, remedy in (
+            ("execute", self.execute in ("mean", "best"), "choose 'mean' or 'best'"),
+            ("deviation", 0 < self.deviation < np.inf, "give a positive number"),
+            ("least_deviation", 0 <= self.least_deviation < np.inf, "give a positive number, or 0 for none"),
+            ("logged_among", self.from_logs or not self.logged_among, "give 0, or from_logs=True"),
+            ("logged_among", self.logged_among >= 0, "give a number of sequences, or 0 for the nearest ones"),
+            ("temperature", 0 <= self.temperature < np.inf, "give a positive number, or 0 for equal weights"),
+            ("correlation", 0 <= self.correlation < 1, "give a number from 0 to below 1"),
+            ("bounds", self._is_bounds(), "give 'logs' or (low, high) in units of the environment"),
+        ):
+            if not valid:
+                raise ReachcostError(f"CEM({option}={getattr(self, option)!r}): {remedy}")
+        if self.bounds is not None and self.bounds != "logs":  # plain numbers go into records
+            object.__setattr__(self, "bounds", tuple(_plain(end) for end in self.bounds))
+
+    def _is_bounds(self) -> bool:
+        if self.bounds is None or isinstance(self.bounds, str):
+            return self.bounds in (None, "logs")
+        return isinstance(self.bounds, tuple | list | np.ndarray) and len(self.bounds) == 2
 
     @classmethod
     def replanning(cls, **changes: Any) -> CEM:
         """Plan again after every block, in three rounds that start from the rest of the last plan.
 
-        The paper's planner executes a whole plan without looking: an error of the world model costs all of its steps.
-        This one takes 15 rounds for five blocks, the paper's takes 10. With `shrink` the goal must be reached by the
-        end of the budget, not always a whole horizon later.
+        It takes 15 rounds for five blocks, the paper's default takes 10, but an error of the world model costs one
+        block only.
 
         >>> CEM.replanning(candidates=100).iterations
         3
@@ -129,7 +119,7 @@ class CEM(SamplingPlanner):
     def improved(cls, **changes: Any) -> CEM:
         """iCEM (Pinneri et al. 2020): noise correlated over time, elites kept between rounds, actions within the logs.
 
-        Its noise is autoregressive, not coloured by a Fourier transform, and pools do not shrink.
+        In contrast to the paper of iCEM, the noise is autoregressive, and pools do not shrink.
 
         >>> CEM.improved().keep_elites
         5
@@ -151,9 +141,8 @@ class CEM(SamplingPlanner):
     def experienced(cls, **changes: Any) -> CEM:
         """Begin with logged action sequences and search around them, with a sixteenth of the paper's rollouts.
 
-        The first pool holds logged action sequences from states like the present one that ended nearest to the goal;
-        later pools vary the best of them, with noise correlated over time. `candidates=75` takes an eighth of the
-        paper's rollouts. See docs/speed.md for its success and how it was chosen.
+        The first pool holds logged sequences from states like the current one that ended nearest to the goal; later
+        pools vary the best of them. docs/speed.md reports its success.
 
         >>> CEM().candidates * CEM().iterations / (CEM.experienced().candidates * CEM.experienced().iterations)
         16.216216216216218
@@ -163,7 +152,7 @@ class CEM(SamplingPlanner):
         return cls(**{**best, "logged_among": AMONG, "least_deviation": 0.5, "correlation": 0.8, **changes})
 
     def plan(self, context: PlanContext) -> Tensor:
-        """The mean of the last elites, or the best of the last candidates [B, H, A]."""
+        """Return the mean of the last elites, or the best of the last candidates [B, H, A]."""
         found = self.search(context)
         if self.execute == "mean":
             return found.mean
@@ -173,9 +162,9 @@ class CEM(SamplingPlanner):
     @reserve_threads()
     @defer_device_checks()
     def search(self, context: PlanContext) -> Search:
-        """The mean that `plan` finds, with the last candidates and their costs."""
+        """Return the mean of the last elites with the last candidates and their costs."""
         if context.injected is not None:
-            raise ReachcostError("CEM takes no injected candidates: plan without a proposal, or with CategoricalCEM")
+            raise ReachcostError("CEM has no injected candidates: plan without a proposal, or with CategoricalCEM")
         model, goal, device = context.model, context.goal, context.latents.device
         mean = torch.zeros(len(goal), self._length(context), model.action_dim, device=device)
         if self.warm_start and context.left is not None:
@@ -214,11 +203,11 @@ class CEM(SamplingPlanner):
         if not self.shrink or context.remaining is None:
             return self.horizon
         if context.remaining < 1:
-            raise ReachcostError(f"remaining is {context.remaining}: no plan fits in a budget that leaves no block")
+            raise ReachcostError(f"remaining is {context.remaining}: give at least one block")
         return min(self.horizon, context.remaining)
 
     def _weights(self, costs: Tensor) -> Tensor:
-        """How much each elite counts, from costs [B, K]."""
+        """Weights of the elites [B, K] from their costs."""
         spread = costs.std(1, keepdim=True).clamp(min=1e-12)
         return (-(costs - costs.amin(1, keepdim=True)) / (self.temperature * spread)).softmax(1)
 
@@ -232,7 +221,7 @@ class CEM(SamplingPlanner):
         return logged.best(context.cost, here, context.goal, horizon, count, max(count, self.logged_among))
 
     def _mixing(self, model: WorldModel, horizon: int, device: torch.device) -> Tensor | None:
-        """What makes independent noise of T actions in a row [..., T, a] correlated: [T, T], each row of length 1."""
+        """Matrix [T, T] with rows of norm 1 that correlates independent noise of consecutive actions [..., T, a]."""
         if not self.correlation:
             return None
         steps = torch.arange(horizon * self._blocks(model, "correlation").length, device=device)
@@ -241,7 +230,7 @@ class CEM(SamplingPlanner):
         return torch.where(apart >= 0, self.correlation ** apart.clamp(min=0) * innovation, 0.0)
 
     def _bounds(self, model: WorldModel, device: torch.device) -> tuple[Tensor, Tensor] | None:
-        """The lowest and highest block a candidate may hold, each [A]."""
+        """Lowest and highest block of a candidate, each [A]."""
         if self.bounds is None:
             return None
         blocks = self._blocks(model, "bounds")
@@ -252,8 +241,8 @@ class CEM(SamplingPlanner):
         blocks = blocks_of(model)
         if blocks is None:
             raise ReachcostError(
-                f"CEM({option}={getattr(self, option)!r}) is about actions, but the world model does not say how its "
-                "blocks stand for them: add model = rc.with_actions(model, logs, length=...)"
+                f"CEM({option}={getattr(self, option)!r}) needs action blocks, but the world model has no `actions`: "
+                "add model = rc.with_actions(model, logs, length=...)"
             )
         return blocks
 

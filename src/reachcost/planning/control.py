@@ -29,11 +29,9 @@ from reachcost.tasks.contract import Task, require_task
 
 
 def default_planner(discrete_actions: int | None, with_logs: bool = False) -> CEM | CategoricalCEM:
-    """The planner that begins with logged actions where there are logs, else the paper's.
+    """Return the planner that begins with logged actions if there are logs, else the paper's.
 
-    Args:
-        discrete_actions: Number of discrete actions; None where actions are continuous.
-        with_logs: Whether there are encoded logs.
+    `discrete_actions` is their number, None for continuous actions.
 
     >>> default_planner(None) == CEM(), default_planner(3, with_logs=True).actions
     (True, 3)
@@ -48,7 +46,7 @@ def sized_planner(discrete_actions: None, candidates: int, iterations: int) -> C
 @overload
 def sized_planner(discrete_actions: int | None, candidates: int, iterations: int) -> CEM | CategoricalCEM: ...
 def sized_planner(discrete_actions: int | None, candidates: int, iterations: int) -> CEM | CategoricalCEM:
-    """The paper's planner with another number of candidates, a tenth of them elites, and of rounds.
+    """Return the paper's planner with other numbers of candidates, a tenth of them elites, and rounds.
 
     >>> sized_planner(None, candidates=100, iterations=5).elites
     10
@@ -58,7 +56,7 @@ def sized_planner(discrete_actions: int | None, candidates: int, iterations: int
 
 
 def require_actions(task: Task, model: WorldModel) -> ActionBlocks | None:
-    """The action blocks of a world model, None where actions are discrete; refuses those the task cannot execute.
+    """Return the action blocks of a world model, None for discrete actions; raise an error if they do not fit the task.
 
     >>> from reachcost import load_world_model, make_task
     >>> require_actions(make_task("tworoom"), load_world_model("lewm-tworoom-3072")).length
@@ -79,8 +77,8 @@ def require_actions(task: Task, model: WorldModel) -> ActionBlocks | None:
     if blocks is None:
         length = model.action_dim // width if width and model.action_dim % width == 0 else 1
         raise ReachcostError(
-            f"{task.name} has continuous actions, and the world model {name} does not say how its action blocks stand "
-            f"for them: add model = rc.with_actions(model, logs, length={length}), length being the steps of a block"
+            f"{task.name} has continuous actions, but the world model {name} has no `actions`: add model = "
+            f"rc.with_actions(model, logs, length={length}), with the steps of a block as length"
         )
     if blocks.size != model.action_dim:
         raise ReachcostError(
@@ -89,14 +87,14 @@ def require_actions(task: Task, model: WorldModel) -> ActionBlocks | None:
         )
     if width is not None and width != len(blocks.mean):
         raise ReachcostError(
-            f"the action blocks of the world model {name} stand for actions of {len(blocks.mean)} numbers, but those "
-            f"of {task.name} have {width}: measure them on logs of this world, rc.with_actions(model, logs, length=...)"
+            f"`actions` of the world model {name} have {len(blocks.mean)} numbers, but actions of {task.name} have "
+            f"{width}: measure them on logs of this world, rc.with_actions(model, logs, length=...)"
         )
     return blocks
 
 
 def require_planner(task: Task, planner: Planner, watched: bool = False) -> None:
-    """Refuse a planner of other actions than the task has, and one that is to be `watched` and has no rounds."""
+    """Raise an error for a planner of other actions than the task's, or a `watched` one that has no rounds."""
     require_type(planner, Planner, "planner", "make one, rc.CEM() or rc.CategoricalCEM(), or inherit from rc.Planner")
     name, count = type(planner).__name__, task.discrete_actions
     if planner.discrete is False and count is not None:
@@ -105,11 +103,9 @@ def require_planner(task: Task, planner: Planner, watched: bool = False) -> None
             f"rc.CategoricalCEM(actions={count})"
         )
     if planner.discrete is True and count is None:
-        raise ReachcostError(
-            f"{name} samples discrete actions, but those of {task.name} are continuous: plan with rc.CEM()"
-        )
+        raise ReachcostError(f"{name} samples discrete actions, but those of {task.name} are continuous: use rc.CEM()")
     if watched and not isinstance(planner, SamplingPlanner):
-        raise ReachcostError(f"{name} cannot be watched, it samples no candidates in rounds: leave watch= out")
+        raise ReachcostError(f"{name} has no rounds of candidates: leave watch= out")
     if None not in (count, planner.actions) and planner.actions != count:
         raise ReachcostError(
             f"{name} samples {planner.actions} actions, but {task.name} has {count}: give it actions={count}"
@@ -117,13 +113,13 @@ def require_planner(task: Task, planner: Planner, watched: bool = False) -> None
 
 
 def some_action(model: WorldModel) -> np.ndarray:
-    """An action of the task [a] that is nothing special: the mean of the logs, or the first of discrete ones."""
+    """Return a valid action of the task [a]: the mean of the logs, or the first discrete one."""
     blocks = blocks_of(model)
     return np.zeros(1, np.int64) if blocks is None else np.array(blocks.mean, np.float32)
 
 
 def _width(task: Task) -> int | None:
-    """Numbers in an action of a task: as it says, or as it logs."""
+    """Numbers in an action of a task, as declared or logged."""
     if task.action_dim is not None or not task.offers("generate_logs"):
         return task.action_dim
     logged = task.generate_logs(1).columns
@@ -131,24 +127,24 @@ def _width(task: Task) -> int | None:
 
 
 Proposal = Callable[[np.ndarray, np.ndarray, EpisodeStreams], np.ndarray]
-"""Candidates [B, iterations, K, H] to inject, from states [B, ...], goals [B, ...] and the episodes' streams."""
+"""Function from states [B, ...], goals [B, ...] and random streams to candidates [B, iterations, K, H] to inject."""
 
 PER_COST = ("success", "steps", "final_distance", "category", "paths")
-"""What runs tell of each cost in each episode."""
+"""Attributes of `ControlRuns` with one entry for each cost and episode."""
 
 
 @dataclass(frozen=True)
 class ControlRuns:
-    """What happened in C costs x E episodes.
+    """Closed-loop runs of E episodes with C costs.
 
     Attributes:
         costs: Names of the costs.
         episodes: Numbers of the episodes in their evaluation set [E].
         success: Whether the goal was reached at any time, bool [C, E].
-        steps: Actions until it was, or all that were executed, int [C, E].
-        final_distance: Oracle distance of the last state to the goal [C, E]; NaN where the task has none.
-        category: How the episode came out, str [C, E].
-        paths: Visited states [C, E, budget + 1, ...]; where a task stops at success, the last state repeats.
+        steps: Number of actions until then, or of all executed ones, int [C, E].
+        final_distance: Oracle distance of the last state to the goal [C, E]; NaN if the task has none.
+        category: Outcome of the episode, str [C, E].
+        paths: Visited states [C, E, budget + 1, ...]; if a task stops at success, the last state repeats.
         goals: Goal states [E, ...].
     """
 
@@ -167,7 +163,7 @@ class ControlRuns:
         return f"ControlRuns({len(self.episodes)} episodes; success: {shares})"
 
     def rows(self) -> dict[str, np.ndarray]:
-        """One row per (cost, episode), as columns."""
+        """Return columns with one row per (cost, episode)."""
         return {
             "cost": np.repeat(self.costs, len(self.episodes)),
             "episode": np.tile(self.episodes, len(self.costs)),
@@ -178,32 +174,32 @@ class ControlRuns:
         }
 
     def of(self, episodes: np.ndarray) -> ControlRuns:
-        """Some of the episodes, by number."""
+        """Return the runs of some episodes, by number."""
         rows = np.flatnonzero(np.isin(self.episodes, episodes))
         parts = {name: getattr(self, name)[:, rows] for name in PER_COST}
         return ControlRuns(self.costs, self.episodes[rows], **parts, goals=self.goals[rows])
 
-    def beside(self, other: ControlRuns) -> ControlRuns:
-        """These costs and then those that only another has, in the episodes that both ran."""
+    def merged(self, other: ControlRuns) -> ControlRuns:
+        """Return these costs and then the new ones of other runs, in their common episodes."""
         mine, theirs = self.of(other.episodes), other.of(self.episodes)
-        if not all(map(np.array_equal, mine._asked(), theirs._asked())):
+        if not all(map(np.array_equal, mine._problem(), theirs._problem())):
             raise ReachcostError("these runs have other episodes or budgets: run all costs on one evaluation set")
         new = [row for row, name in enumerate(theirs.costs) if name not in mine.costs]
         parts = {name: np.concatenate([getattr(mine, name), getattr(theirs, name)[new]]) for name in PER_COST}
         costs = (*mine.costs, *(theirs.costs[row] for row in new))
         return ControlRuns(costs, mine.episodes, **parts, goals=mine.goals)
 
-    def _asked(self) -> tuple[np.ndarray, ...]:
-        """What was to be done, whatever the cost: episodes, goals, starts and budget."""
+    def _problem(self) -> tuple[np.ndarray, ...]:
+        """Episodes, goals, starts and budget."""
         return self.episodes, self.goals, self.paths[0, :, 0], np.array(self.paths.shape[2:])
 
 
 def budget_of(task: Task, evaluation: EvaluationSet, given: int | None = None) -> int:
-    """Actions that an episode may execute: those given, or those of the evaluation set, or of the task."""
+    """Return the number of actions of an episode: as given, or of the evaluation set, or of the task."""
     require_type(given, int | None, "budget", "give a whole number of actions")
     budget = next(number for number in (given, evaluation.budget, task.action_budget) if number is not None)
     if budget < 1:
-        raise ReachcostError(f"a budget of {budget} actions leaves nothing to control: give at least one")
+        raise ReachcostError(f"budget is {budget}: give at least one action")
     return budget
 
 
@@ -222,27 +218,25 @@ def control(
     watch: Watch | None = None,
     progress: Progress | bool | None = None,
 ) -> ControlRuns:
-    """Run every episode of the evaluation set under every cost, all of them in one batch.
+    """Run every episode of the evaluation set with every cost, all of them in one batch.
 
-    Random numbers belong to (seed, episode, replan): all costs of an episode meet the same ones, and no episode
-    changes with the others in the batch.
+    Random numbers belong to (seed, episode, replan): they are the same for all costs, and do not depend on the batch.
 
     Args:
         task: Executes actions and measures distance.
-        model: Frozen world model the planner uses; its `actions` turn blocks into actions of the task, unless those are
-            discrete. One with a `history` is given as many past frames, one block apart, as the episode has.
+        model: Frozen world model; its `actions` convert blocks to actions of the task, unless those are discrete. A
+            model with a `history` reads past frames, one block apart.
         costs: Terminal costs by name.
         evaluation: E start and goal states.
-        planner: Chooses action sequences from a `PlanContext`; its first `executed` blocks are executed, then it plans
-            again. By default `CEM.experienced()` where `logs` are given, else the paper's, for the actions of the task.
+        planner: Planner of action sequences, see `default_planner`; its first `executed` blocks are executed, then it
+            plans again.
         seed: Seed of the planner.
-        budget: Actions an episode may execute, instead of the number of the evaluation set or the task.
+        budget: Number of actions of an episode, see `budget_of`.
         proposal: Candidates that every pool contains, if the protocol has any.
-        logs: Encoded logs that a planner with `from_logs` begins with; nothing is taken from the episodes that the
-            evaluation set was drawn from.
-        watch: Called with every `Round` of every plan of the rows that still act, cost by cost and episode by episode;
-            `CEM` and `CategoricalCEM` can be watched.
-        progress: True shows how far it is.
+        logs: Encoded logs that a planner with `from_logs` begins with. Source episodes of the evaluation set are not
+            used.
+        watch: Function that is called with every `Round` of every plan; needs a `SamplingPlanner`.
+        progress: True reports progress.
     """
     blocks = require_actions(task, model)
     planner = default_planner(task.discrete_actions, logs is not None) if planner is None else planner
@@ -289,10 +283,10 @@ def _logged(
     blocks: ActionBlocks | int | None,
     evaluation: EvaluationSet,
 ) -> LoggedActions | None:
-    """The logged actions that the planner begins with; None if it does not use logs."""
+    """The logged actions that the planner begins with; None if it uses no logs."""
     if not planner.from_logs:
         if logs is not None:
-            raise ReachcostError("the planner does not begin with logs: leave logs= out, or plan with from_logs=True")
+            raise ReachcostError("the planner uses no logs: leave logs= out, or plan with from_logs=True")
         return None
     logs = require_logged(planner, logs)
     require_type(logs, Latents, "logs", "encode them, rc.encode_logs(model, logs)")
@@ -302,7 +296,7 @@ def _logged(
 
 
 class _Episodes:
-    """All episodes under all costs while they run: one row per (cost, episode)."""
+    """State of all running episodes, one row per (cost, episode)."""
 
     def __init__(
         self,
@@ -331,11 +325,11 @@ class _Episodes:
         self._path = [self.states.copy()]
 
     def active(self) -> np.ndarray:
-        """Rows that still act."""
+        """Rows that have not ended."""
         return np.flatnonzero(~self._reached | (not self._task.stops_at_success))
 
     def latents(self, rows: np.ndarray, ago: int = 0) -> Tensor:
-        """What the model makes of the states that some rows had so many actions ago [N, D]."""
+        """Latents of the states of some rows, some actions ago [N, D]."""
         latents = encode_rows(self._model, self._task.observe(self._path[-1 - ago][rows]), len(rows))
         require_finite(latents, "episode", self.number[rows])
         return latents
@@ -346,7 +340,7 @@ class _Episodes:
         return GroupedCost(self._costs, np.split(self.number[rows], np.cumsum(sizes)[:-1]))
 
     def execute(self, rows: np.ndarray, actions: np.ndarray) -> None:
-        """Execute the actions [N, steps, a] of some rows, as far as the budget goes."""
+        """Execute the actions [N, steps, a] of some rows, within the budget."""
         for step in range(min(actions.shape[1], self.budget + 1 - len(self._path))):
             going = ~self._reached[rows] | (not self._task.stops_at_success)
             moving = rows[going]
@@ -361,28 +355,26 @@ class _Episodes:
         return len(self.states)
 
     def runs(self) -> ControlRuns:
-        """What happened."""
+        """Return the finished runs."""
         shape = (len(self._costs), len(self._evaluation))
         paths = np.stack(self._path, axis=1)
         category = self._task.category(self._path[0], self.states, self.goals)
+        known = self._task.offers("distance")
+        distance = self._task.distance(self.states, self.goals) if known else np.full(len(self.states), np.nan)
         return ControlRuns(
             costs=tuple(self._costs),
             episodes=self._evaluation.episodes,
             success=self._reached.reshape(shape),
             steps=self._steps.reshape(shape),
-            final_distance=self._final_distance().reshape(shape),
+            final_distance=distance.reshape(shape),
             category=np.where(self._reached, "success", category).reshape(shape),
             paths=paths.reshape(*shape, *paths.shape[1:]),
             goals=self._evaluation.goals,
         )
 
-    def _final_distance(self) -> np.ndarray:
-        known = self._task.offers("distance")
-        return self._task.distance(self.states, self.goals) if known else np.full(len(self.states), np.nan)
-
 
 class _Memory:
-    """The past of each row that a planner may use: frames and blocks, and what its last plan left unexecuted."""
+    """Past frames and blocks of each row, and the unexecuted rest of its last plan."""
 
     def __init__(self, model: WorldModel, episodes: _Episodes, length: int) -> None:
         self._episodes, self._length = episodes, length
@@ -390,20 +382,20 @@ class _Memory:
         self._executed = self._left = torch.empty(len(episodes), 0, model.action_dim, device=device_of(model))
 
     def context(self, rows: np.ndarray) -> tuple[Tensor, Tensor | None]:
-        """The last frames of some rows [N, T, D], and the blocks between them [N, T - 1, A], None if T is 1."""
+        """Last frames of some rows [N, T, D], and the blocks between them [N, T - 1, A], None if T is 1."""
         count = min(self._history, 1 + self._executed.shape[1])
         ago = [self._length * frame for frame in reversed(range(count))]
         context = torch.stack([self._episodes.latents(rows, actions) for actions in ago], dim=1)
         return context, self._executed[torch.from_numpy(rows), 1 - count :] if count > 1 else None
 
     def left(self, rows: np.ndarray) -> Tensor:
-        """Blocks that the last plans of some rows left unexecuted [N, blocks, A]."""
+        """Unexecuted blocks of the last plans of some rows [N, blocks, A]."""
         return self._left[torch.from_numpy(rows)]
 
     def keep(self, rows: np.ndarray, plan: Tensor, executed: int) -> None:
         """Remember the plans [N, H, A] of some rows."""
-        whole = plan.new_zeros(len(self._episodes), *plan.shape[1:])
-        whole[torch.from_numpy(rows)] = plan
-        past = torch.cat([self._executed.to(plan), whole[:, :executed]], dim=1)
+        plans = plan.new_zeros(len(self._episodes), *plan.shape[1:])
+        plans[torch.from_numpy(rows)] = plan
+        past = torch.cat([self._executed.to(plan), plans[:, :executed]], dim=1)
         recent = max(0, past.shape[1] + 1 - self._history)
-        self._executed, self._left = past[:, recent:], whole[:, executed:]
+        self._executed, self._left = past[:, recent:], plans[:, executed:]

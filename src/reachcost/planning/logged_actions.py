@@ -1,4 +1,4 @@
-"""What was done before from states like the present one: candidates that logs already know."""
+"""Logged action sequences from states like the current one, as candidates of planners."""
 
 from __future__ import annotations
 
@@ -21,22 +21,20 @@ from reachcost.planning.planner import lowest
 from reachcost.protocols import TerminalCost
 
 TOGETHER = 8192
-"""Logged latents that are compared at once."""
+"""Number of logged latents that are compared at once."""
 AMONG = 300
-"""Logged sequences that began nearest to a latent, of which those that ended best are taken."""
+"""Number of nearest sequences, among which the best are selected by their ends."""
 PLACES = 20_000
-"""Logged sequences that the best are looked for among; of more, evenly many are left out."""
+"""Maximum number of sequences for that selection; of more, an evenly spaced subset is used."""
 
 
 class LoggedActions:
-    """Logged action sequences, found by the latent that they began from.
-
-    Rows a block apart count: sequences that begin a step later are much the same.
+    """Logged action sequences that begin a block apart, looked up by the latent that they began from.
 
     Args:
         latents: Encoded logs with a column `action`.
-        blocks: How actions become blocks; or, where they are discrete, how many there are.
-        exclude: An evaluation set, whose episodes nothing is taken from.
+        blocks: The action blocks; or the number of actions, if they are discrete.
+        exclude: An evaluation set; its source episodes are not used.
 
     >>> from reachcost import Logs
     >>> logs = Logs({"action": np.arange(8.0)[:, None]}, np.array([8]))
@@ -59,7 +57,7 @@ class LoggedActions:
         episode = logs.episode_of(np.arange(logs.rows))
         step = np.arange(logs.rows) - logs.offsets[episode]
         self._rows = np.flatnonzero((step % self._length == 0) & ~np.isin(episode, banned))
-        # The action of a last row was never taken, nor one that is not finite, or none of the discrete ones.
+        # Actions of last rows, non-finite ones and unknown discrete ones were never executed.
         self._left = (logs.lengths[episode] - 1 - step)[self._rows] // self._length
         known = (actions >= 0) & (actions < blocks) if discrete else np.isfinite(actions)
         self._wrong = np.flatnonzero(~known.all(1))
@@ -70,15 +68,15 @@ class LoggedActions:
 
     @torch.no_grad()
     def near(self, latents: Tensor, horizon: int, count: int) -> Tensor:
-        """The sequences that began nearest to each latent [B, D], nearest first -> [B, up to `count`, horizon, A]."""
+        """Return the sequences that began nearest to latents [B, D], nearest first [B, up to `count`, horizon, A]."""
         index = self._index(horizon, latents.device)
         return self._taken(index.rows[index.nearest(latents, count)], horizon)
 
     @torch.no_grad()
     def best(self, cost: TerminalCost, latents: Tensor, goal: Tensor, horizon: int, count: int, among: int) -> Tensor:
-        """Of the sequences that began nearest, those that a cost likes best where they ended, best first.
+        """Return those of the `among` nearest sequences whose logged ends cost least, best first.
 
-        Logs know that without a rollout: from latents [B, D] to goals [B, D] -> [B, up to `count`, horizon, A].
+        From latents [B, D] to goals [B, D] -> [B, up to `count`, horizon, A].
         """
         index = self._index(horizon, latents.device, PLACES)
         nearest = index.nearest(latents, among)
@@ -86,18 +84,18 @@ class LoggedActions:
         return self._taken(index.rows[nearest.gather(1, order)], horizon)
 
     def _taken(self, rows: Tensor, horizon: int) -> Tensor:
-        """What was done from rows [B, K] on, for so many blocks -> [B, K, horizon, A]."""
+        """Actions of `horizon` blocks from rows [B, K] on -> [B, K, horizon, A]."""
         steps = torch.arange(horizon * self._length, device=rows.device)
         if self._actions.device != rows.device:
             self._actions = self._actions.to(rows.device)
         return self._actions[rows[..., None] + steps].unflatten(2, (horizon, -1)).flatten(3)
 
     def _index(self, horizon: int, device: torch.device, places: int | None = None) -> _Index:
-        """The sequences of so many blocks, made when they are first asked for."""
+        """The sequences of `horizon` blocks, made at the first use."""
         key = (horizon, places is None, device)
         if key not in self._indices:
             rows = self._of_length(horizon)
-            ends = rows[:0]  # of all rows they would be as many latents again, and `near` asks for none
+            ends = rows[:0]  # `near` does not use the ends
             if places is not None:
                 rows = rows[:: -(-len(rows) // places)]
                 ends = rows + horizon * self._length
@@ -105,44 +103,41 @@ class LoggedActions:
         return self._indices[key]
 
     def _of_length(self, horizon: int) -> Tensor:
-        """Rows that so many blocks were taken from."""
+        """Rows from which `horizon` blocks were executed."""
         rows = self._rows[self._left >= horizon]
         until = np.searchsorted(self._wrong, rows + horizon * self._length)
         rows = rows[np.searchsorted(self._wrong, rows) == until]
         if not len(rows):
             raise ReachcostError(
-                f"no logged episode goes on for the {horizon} action blocks of a plan: log longer episodes, or plan "
-                "with a smaller horizon= or without from_logs"
+                f"no logged episode has the {horizon} action blocks of a plan: log longer episodes, or plan with a "
+                "smaller horizon= or without from_logs"
             )
         return torch.from_numpy(rows)
 
 
 def _actions(logs: Logs, blocks: ActionBlocks | int) -> np.ndarray:
-    """What was done in logs [R, a]: numbers, or which of some actions, int64 [R, 1]."""
+    """Logged actions: numbers [R, a], or indices of discrete actions, int64 [R, 1]."""
     actions = np.asarray(logs.columns.get("action", np.empty((logs.rows, 0))))
     discrete = isinstance(blocks, int)
     if discrete and actions.dtype.kind in "iub" and actions.size == len(actions):
         return actions.reshape(-1, 1).astype(np.int64)
     if discrete or actions.shape[1:] != (len(blocks.mean),):
         kind = "discrete actions, one number each" if discrete else f"actions of {len(blocks.mean)} numbers"
-        raise ReachcostError(
-            f"these logs hold no {kind}, so nothing was done in them that a planner could do again: give logs with a "
-            "column 'action' of this world"
-        )
+        raise ReachcostError(f"these logs have no {kind}: give logs of this world with a column 'action'")
     return actions
 
 
 class _Index:
-    """N sequences: the rows that they began in [N], the latents there [N, D] and, or none, where they ended [N, D]."""
+    """N sequences: their first rows [N], the latents there [N, D] and, if they are used, at their ends [N, D]."""
 
     def __init__(self, rows: Tensor, starts: Tensor, ends: Tensor) -> None:
         self.rows, self._starts, self.ends = rows, starts, ends
         self._squares = torch.cat([part.square().sum(1) for part in starts.split(TOGETHER)])
 
     def nearest(self, latents: Tensor, count: int) -> Tensor:
-        """Which began nearest to each latent [B, D], nearest first -> [B, up to `count`]."""
+        """Indices of the nearest to each latent [B, D], nearest first [B, up to `count`]."""
 
-        def find(latent: Tensor) -> Tensor:  # one latent by itself: the same bits in every batch
+        def find(latent: Tensor) -> Tensor:  # one latent alone: the same bits in every batch
             products = torch.cat([part @ latent for part in self._starts.split(TOGETHER)])
             distance = self._squares - 2 * products
             return distance.topk(min(count, len(distance)), largest=False).indices

@@ -1,4 +1,4 @@
-"""Measurements of planners: the cost of an action, and how plans change with numeric precision."""
+"""Measurements of planners: computation per action, and the change of plans with numeric precision."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ from reachcost.tasks.contract import Task
 
 @dataclass(frozen=True)
 class ActionCost:
-    """What it costs to choose one action of the environment, beside encoding what is seen.
+    """Computation per executed action, without encoding the observation.
 
     Attributes:
-        parameters: Weights that cost and planner add to the world model.
-        multiply_adds: Of matrix products and convolutions in torch, per executed action; other operations, and what a
-            model computes in numpy, are not counted.
-        seconds: On one thread, per executed action.
+        parameters: Number of weights that cost and planner add to the world model.
+        multiply_adds: Multiply-adds of matrix products and convolutions in torch; nothing else is counted.
+        seconds: Time on one thread.
     """
 
     parameters: int
@@ -38,7 +37,7 @@ class ActionCost:
 
 
 def parameters_of(part: object) -> int:
-    """Numbers in the weights of all networks in an object.
+    """Return the number of weights in all networks of an object.
 
     >>> from reachcost import HeadCost
     >>> from reachcost.heads import PairHead
@@ -54,15 +53,7 @@ def parameters_of(part: object) -> int:
 def cost_per_action(
     task: Task, model: WorldModel, cost: TerminalCost, evaluation: EvaluationSet, planner: Planner, *, seed: int = 0
 ) -> ActionCost:
-    """Make the first plan of every episode, and divide what it took by the actions that are executed of it.
-
-    Args:
-        task: What the actions are of.
-        model: The world model that the planner uses, or ignores.
-        cost: Terminal cost that the planner uses, or ignores.
-        evaluation: Starts and goals; more of them measure the seconds better.
-        planner: What chooses actions.
-        seed: Seed of the planner.
+    """Measure the first plan of every episode, and divide by the number of actions that are executed of it.
 
     >>> from reachcost import CategoricalCEM, HeadCost, make_task
     >>> from reachcost.heads import PairHead
@@ -77,7 +68,7 @@ def cost_per_action(
     require_planner(task, planner)
     if planner.from_logs or planner.shrink:
         raise ReachcostError(
-            "the first plan of one that shrinks, or begins with logs, is not like its others: measure without"
+            "the first plan with `shrink` or `from_logs` is not like the others: measure a planner without them"
         )
     start, goal = (encode_rows(model, task.observe(ends), len(ends)) for ends in (evaluation.starts, evaluation.goals))
 
@@ -102,10 +93,10 @@ def cost_per_action(
 
 @dataclass(frozen=True)
 class PlanChange:
-    """What another precision changes, for the same starts, goals and random numbers.
+    """Change of plans with another precision, for the same starts, goals and random numbers.
 
     Attributes:
-        elites: Share of the first elites that both choose.
+        elites: Share of the first elites that both have.
         plans: Mean absolute difference of the plans, in standard deviations of the logged actions.
         largest: The largest difference among all numbers of all plans.
     """

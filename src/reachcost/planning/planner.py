@@ -30,27 +30,25 @@ Logged = TypeVar("Logged")
 
 
 class Round(NamedTuple):
-    """The candidates that a planner sampled and kept in one round, for B episodes."""
+    """Candidates that a planner sampled and kept in one round, for B episodes."""
 
     pool: Tensor
     """Candidates [B, S, H, A]."""
     costs: Tensor
     """Their costs [B, S]."""
     elites: Tensor
-    """Indices of those that were kept, best first [B, K]."""
+    """Indices of the kept candidates, best first [B, K]."""
     plan: Tensor
     """The plan if this round were the last [B, H, A]."""
 
 
 Watch = Callable[[Round], None]
-"""Is called with every round of a search; it must not change the tensors."""
+"""Function that is called with every round of a search; it must not change the tensors."""
 
 
 @dataclass(frozen=True)
 class PlanContext:
-    """Everything that a planner may use to plan the next actions of B episodes.
-
-    Only the first five are needed to make one. `reachcost.control` fills in all that it knows.
+    """Everything that a planner may use to plan the next actions of B episodes; `reachcost.control` makes it.
 
     >>> from reachcost import CategoricalCEM, LatentMSE
     >>> from reachcost.tasks import ExactTopoNav
@@ -77,14 +75,14 @@ class PlanContext:
     remaining: int | None = None
     """Action blocks that the budget of the episode leaves, rounded up; None if there is no limit."""
     logged: LoggedActions | None = None
-    """Logged action sequences, by the latent that they began from; None without logs."""
+    """Logged action sequences; None without logs."""
     injected: np.ndarray | None = None
-    """Candidates [B, iterations, K, H] that the protocol of a task writes into every pool."""
+    """Candidates [B, iterations, K, H] that the protocol of a task adds to every pool."""
     watch: Watch | None = None
-    """Is called with every round of the search."""
+    """Function that is called with every round of the search."""
 
     def ends(self, actions: Tensor) -> Tensor:
-        """Terminal latents [B, S, D] that the model predicts for candidates [B, S, H, A]."""
+        """Predict terminal latents [B, S, D] of candidates [B, S, H, A]."""
         if self.past is not None:
             past = self.past[:, None].expand(-1, actions.shape[1], -1, -1)
             actions = torch.cat([past.to(actions), actions], dim=2)
@@ -124,7 +122,7 @@ class Planner:
 
 
 def require_logged(planner: Planner, logged: Logged | None) -> Logged:
-    """The logs that a planner needs; refuses None."""
+    """Return the logs that a planner needs; raise an error for None."""
     if logged is None:
         raise ReachcostError(
             f"{type(planner).__name__}(from_logs=True) begins with logged actions: give control(..., "
@@ -160,34 +158,38 @@ class SamplingPlanner(Planner):
         return self.horizon if self.blocks is None else self.blocks
 
     def _require_counts(self, fewest: int) -> None:
-        """Refuse counts that contradict each other; a distribution is fitted to at least `fewest` elites."""
-
-        def refuse(remedy: str, *names: str) -> None:
-            given = ", ".join(f"{name}={getattr(self, name)}" for name in names)
-            raise ReachcostError(f"{type(self).__name__}({given}): {remedy}")
-
-        if min(self.horizon, self.iterations) < 1 or not fewest <= self.elites <= self.candidates:
-            refuse(
+        """Raise an error for counts that contradict each other; at least `fewest` elites fit a distribution."""
+        for wrong, names, remedy in (
+            (
+                min(self.horizon, self.iterations) < 1 or not fewest <= self.elites <= self.candidates,
+                ("horizon", "candidates", "iterations", "elites"),
                 f"make every count positive, and {fewest} <= elites <= candidates",
-                *("horizon", "candidates", "iterations", "elites"),
-            )
-        if not 1 <= self.executed <= self.horizon:
-            refuse(f"execute 1 to {self.horizon} blocks, those of the horizon", "horizon", "blocks")
-        if self.warm_start and self.executed == self.horizon:
-            refuse(
-                "nothing of a plan is left to start from: execute fewer blocks, say blocks=1",
-                *("horizon", "blocks", "warm_start"),
-            )
-        if not 0 <= self.keep_elites <= self.elites:
-            refuse(f"keep no more elites than there are, 0 to {self.elites}", "elites", "keep_elites")
-        if self.keep_elites == self.candidates:
-            refuse("keep fewer elites, or no new candidate is ever drawn", "candidates", "keep_elites")
+            ),
+            (
+                not 1 <= self.executed <= self.horizon,
+                ("horizon", "blocks"),
+                f"execute 1 to {self.horizon} blocks of the horizon",
+            ),
+            (
+                self.warm_start and self.executed == self.horizon,
+                ("horizon", "blocks", "warm_start"),
+                "a warm start needs unexecuted blocks: execute fewer, for example blocks=1",
+            ),
+            (
+                not 0 <= self.keep_elites <= self.elites or self.keep_elites == self.candidates,
+                ("candidates", "elites", "keep_elites"),
+                f"keep 0 to {self.elites} elites, and fewer than the candidates",
+            ),
+        ):
+            if wrong:
+                given = ", ".join(f"{name}={getattr(self, name)}" for name in names)
+                raise ReachcostError(f"{type(self).__name__}({given}): {remedy}")
 
 
 def lowest(costs: Tensor, count: int) -> Tensor:
     """Indices [B, count] of the lowest costs [B, S], lowest first; of equal costs the lower index comes first.
 
-    A float32 and its index make one integer key: no device settles ties between different keys.
+    A float32 and its index make one integer key, so no device has to break ties.
 
     >>> lowest(torch.tensor([[3.0, 1.0, 1.0, 2.0]]), 3).tolist()
     [[1, 2, 3]]
@@ -201,13 +203,10 @@ def lowest(costs: Tensor, count: int) -> Tensor:
 
 @dataclass(frozen=True)
 class RandomPolicy(Planner):
-    """Draws every action uniformly: from the discrete ones, or within the range of the logs.
-
-    A world model with action blocks (`model.actions`) has continuous actions.
-    """
+    """Samples every action uniformly: from the discrete ones, or within the range of the logs."""
 
     actions: int = 5  # pyright: ignore[reportIncompatibleVariableOverride] (planners are frozen)
-    """Number of discrete actions, where actions are discrete."""
+    """Number of discrete actions; not used for continuous ones."""
 
     def plan(self, context: PlanContext) -> Tensor:
         """Return one random block per episode [B, 1, A]."""
@@ -216,7 +215,7 @@ class RandomPolicy(Planner):
         if blocks is None:
             if model.action_dim != 1:
                 raise ReachcostError(
-                    f"{name_of(model)} has continuous actions but no `actions` that tell their range: add "
+                    f"{name_of(model)} has continuous actions but no `actions` with their range: add "
                     "model = rc.with_actions(model, logs, length=...)"
                 )
             return torch.from_numpy(streams.integers(self.actions, 1, 1))
@@ -227,9 +226,7 @@ class RandomPolicy(Planner):
 
 @dataclass(frozen=True)
 class InversePolicy(Planner):
-    """Executes what inverse dynamics says, one block after the other: in place of a planner, it plans nothing.
-
-    Of a model with a `history` it sees the newest frame.
+    """Executes the actions that an inverse-dynamics network predicts from the newest frame, without a search.
 
     >>> from reachcost import LatentMSE, control, make_task
     >>> from reachcost.peers import InverseRecipe, fit_inverse
@@ -245,14 +242,14 @@ class InversePolicy(Planner):
     network: InverseDynamics
     """What `fit_inverse` returns."""
     sampled: bool = False
-    """Draw discrete actions by their probabilities. The most probable ones may lead in a circle for ever, as the policy
-    forgets where it has been; chance leaves it, at the price of some detours."""
+    """Sample discrete actions by their probabilities. The most probable ones may lead in a circle forever; sampled ones
+    leave it, with some detours."""
 
     def __post_init__(self) -> None:
         require_type(self.network, InverseDynamics, "network", "give what rc.peers.fit_inverse returns")
         if self.sampled and not self.discrete:
             raise ReachcostError(
-                "InversePolicy(sampled=True) draws discrete actions, but these are blocks: leave it out"
+                "InversePolicy(sampled=True) samples discrete actions, but these are blocks: leave it out"
             )
 
     @property
@@ -262,7 +259,7 @@ class InversePolicy(Planner):
 
     @torch.no_grad()
     def plan(self, context: PlanContext) -> Tensor:
-        """Return one block per episode [B, 1, A]; each episode is planned by itself."""
+        """Return one block per episode [B, 1, A]."""
         model, goal = context.model, context.goal
         known = self.network.latent_dim, self.network.action_dim
         if known != (model.latent_dim, model.action_dim):

@@ -1,7 +1,4 @@
-"""A world of finitely many states needs no network while planning: latents become indices, costs become tables.
-
-`tabulate` gives the planner an equivalent model and equivalent costs, so nothing else has to know.
-"""
+"""`tabulate`: a world model of finitely many states as indices of states, transitions and tables of costs."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from reachcost.tasks.exact import FiniteModel, follow
 
 
 class TabularModel:
-    """The same world model, with the number of the state as its latent."""
+    """The same world model, with the index of a state as its latent."""
 
     latent_dim = 1
     action_dim = 1
@@ -28,7 +25,7 @@ class TabularModel:
         self.model = model
 
     def encode(self, observations: Observations) -> Tensor:
-        """Map N observations to state numbers [N, 1]."""
+        """Map N observations to indices of states [N, 1]."""
         return self.model.index(self.model.encode(observations))[:, None]
 
     def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
@@ -37,7 +34,7 @@ class TabularModel:
 
 
 class TabularCost:
-    """A terminal cost looked up by (goal, state); the row of a goal is computed when it is first asked for."""
+    """A terminal cost looked up by (goal, state); the row of a goal is computed at its first use."""
 
     def __init__(self, cost: TerminalCost, latents: Tensor) -> None:
         self._cost, self._latents = cost, latents
@@ -49,17 +46,14 @@ class TabularCost:
         """Look up terminal [B, S, 1] against goal [B, 1] -> [B, S]."""
         goals = goal.numpy()
         for new in np.unique(goals[~self._known[goals]]):
-            # One goal at a time: equal shapes give equal bits, whatever the other goals are.
+            # One goal at a time: equal shapes give equal bits.
             self._table[new] = self._cost(self._latents[None], self._latents[None, new])[0].numpy()
             self._known[new] = True
         return torch.from_numpy(self._table.ravel().take(goals * len(self._table) + terminal[..., 0].numpy()))
 
 
 def tabulate(model: FiniteModel, costs: Mapping[str, TerminalCost]) -> tuple[TabularModel, dict[str, TerminalCost]]:
-    """Return model and costs in their tabular form.
-
-    A cost must score each candidate on its own; the hybrid, which standardises over its pool, keeps doing so.
-    """
+    """Return model and costs in tabular form; a cost must score candidates independently, or be a `HybridCost`."""
     if not isinstance(model, FiniteModel):
         raise ReachcostError(f"{type(model).__name__} has no `transitions` and `latents` of finitely many states")
 

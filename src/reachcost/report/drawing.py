@@ -89,7 +89,7 @@ def draw_audit(
     if runs is not None and task is not None and evaluation is not None and RAW not in runs.costs:
         rows = choose_episodes(Outcomes.of(runs), groups_of(task, evaluation.starts, evaluation.goals))
         some = evaluation.subset(np.sort(rows))
-        runs = control(task, model, {RAW: LatentMSE()}, some, planner).beside(runs)
+        runs = control(task, model, {RAW: LatentMSE()}, some, planner).merged(runs)
     scene = draw_scene(SceneParts(task, model, costs, runs, evaluation, latents))
     return scene if runs is None else replace(scene, of=audit.settings["episodes"])
 

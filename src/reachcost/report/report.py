@@ -68,7 +68,7 @@ class Report:
         if task is not None or costs:
             ran = [part.runs if isinstance(part, Audit) else part for part in parts]
             loops = [runs for runs in ran if isinstance(runs, ControlRuns)]
-            runs = reduce(ControlRuns.beside, loops) if loops else None
+            runs = reduce(ControlRuns.merged, loops) if loops else None
             scene = draw_scene(SceneParts(task, model, costs or {}, runs, evaluation, logs))
             self.material += Material(scenes=(scene,))
         if self.material.is_empty:

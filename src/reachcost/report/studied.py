@@ -66,7 +66,7 @@ def _run_again(experiment: Experiment, first: Setting, second: Setting) -> Scene
     # Random streams belong to the episode: each runs here exactly as it did among all others.
     some = goals.subset(np.sort(shown))
     experiment.progress.step("report, some episodes")
-    runs = closed_loop(experiment, first, some).beside(closed_loop(experiment, second, some))
+    runs = closed_loop(experiment, first, some).merged(closed_loop(experiment, second, some))
     model = first.member.model
     costs = {setting.cost: experiment.cost(setting) for setting in (first, second)}
     logs = None if task.offers("plane") else experiment.latents(model)
