@@ -1,7 +1,6 @@
-"""The `reachcost` command around its work: Ctrl-C in its first and last moments, and standard streams.
+"""Start of the `reachcost` command: Ctrl-C before and after its work, and standard streams.
 
-It stands outside of the package, since to import that takes a second, and whatever is interrupted meanwhile ends in a
-traceback.
+It is outside of the package, as importing the package takes a second in which Ctrl-C would print a traceback.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ import sys
 from types import FrameType
 
 INTERRUPTED = 130
-"""What a shell expects of a program that Ctrl-C ended."""
-WORDS = (
+"""Exit code of a program that Ctrl-C ended."""
+MESSAGES = (
     "not enough memory",  # torch
     "can't allocate memory",
     "cannot allocate memory",
@@ -28,7 +27,7 @@ WORDS = (
     "can't start new thread",
     "memory allocation",
 )
-"""What libraries say when memory runs out."""
+"""Error messages of libraries without memory."""
 
 
 def main() -> int | str | None:
@@ -48,21 +47,23 @@ def main() -> int | str | None:
         code = usage.code
     finally:
         if signal.getsignal(signal.SIGINT) is end:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done; the interpreter's last moments know no handler
+            signal.signal(
+                signal.SIGINT, signal.SIG_IGN
+            )  # the command is done, and the interpreter removes handlers at its end
     sys.stdout.flush()
     failed = getattr(sys.stdout, "failed", None)
-    if failed is None or isinstance(failed, BrokenPipeError):  # a reader that has enough, as `head` does
+    if failed is None or isinstance(failed, BrokenPipeError):  # a reader that stops early, such as `head`
         return code
     reason = f"standard output cannot be written ({failed.strerror or failed})"
-    sys.stderr.write(f"reachcost: {reason}: send it elsewhere; what is saved is whole\n")
+    sys.stderr.write(f"reachcost: {reason}: redirect it; saved files are complete\n")
     return code or 1
 
 
 class Stream(io.TextIOWrapper):
-    """A standard stream that drops its text once it cannot be written, so that the work goes on."""
+    """A standard stream that drops text after a write error, so that the work goes on."""
 
     failed: OSError | None = None
-    """Why text was dropped."""
+    """The first write error."""
 
     def write(self, text: str, /) -> int:
         """Write text, or drop it."""
@@ -80,15 +81,15 @@ class Stream(io.TextIOWrapper):
             self._drop(error)
 
     def _drop(self, error: OSError) -> None:
-        """Discard everything from now on, also what is buffered and what child processes write."""
+        """Discard everything from now on, also buffered text and output of child processes."""
         self.failed = error
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
 
 
 def open_streams() -> None:
-    """Make standard streams usable: closed ones discard what is written, others never fail the work.
+    """Make standard streams discard text that they cannot write.
 
-    Otherwise the first file that is opened takes the number of a closed stream, and receives what is written to it.
+    Without this, the first file that is opened gets the number of a closed stream, and receives its text.
     """
     for number in range(3):
         try:
@@ -105,13 +106,13 @@ def open_streams() -> None:
 
 
 def listen() -> None:
-    """End at once when Ctrl-C comes, unless nobody is to hear it: what a shell starts in the background."""
+    """End at once on Ctrl-C, unless the signal is ignored, as for background jobs of a shell."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, end)
 
 
 def end(number: int, frame: FrameType | None) -> None:
-    """Say so and end, without a look at what is half imported or half torn down."""
+    """Print a line and end without cleanup."""
     try:
         os.write(2, b"reachcost: interrupted\n")
     finally:
@@ -119,7 +120,7 @@ def end(number: int, frame: FrameType | None) -> None:
 
 
 def ran_out(error: BaseException | None) -> bool:
-    """Whether an error, or one behind it, says that there is no memory left.
+    """Whether an error or one of its causes reports that memory ran out.
 
     >>> ran_out(MemoryError()), ran_out(RuntimeError("DefaultCPUAllocator: not enough memory")), ran_out(ValueError())
     (True, True, False)
@@ -129,7 +130,7 @@ def ran_out(error: BaseException | None) -> bool:
         seen.add(id(error))
         if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
             return True
-        if any(word in str(error).lower() for word in WORDS):
+        if any(message in str(error).lower() for message in MESSAGES):
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -221,7 +221,7 @@ def test_termination_tidies_up_as_ctrl_c_does(tmp_path: Path) -> None:
         with suppress(ProcessLookupError):
             process.kill()
     assert process.returncode == 143
-    assert "terminated; what is saved is whole, and the same command uses it" in error
+    assert "terminated; saved files are complete" in error
     assert "Traceback" not in error
     assert not [*tmp_path.iterdir()]
 
@@ -243,7 +243,7 @@ def test_signals_mean_what_they_did_afterwards(
     for name, code in (("SIGTERM", 143), ("SIGINT", 130)):
         assert main(["push", "--source", name, "--repo", "x"]) == code
         assert signal.getsignal(signal.SIGTERM) is before
-    assert "terminated; what is saved" in capsys.readouterr().err
+    assert "terminated; " in capsys.readouterr().err
 
 
 def test_a_signal_that_a_finalizer_swallows_comes_again() -> None:

@@ -48,23 +48,23 @@ COMMANDS = {
     "push": push,
 }
 GROUP = "reachcost.commands"
-"""Name of the entry point through which other packages add commands."""
+"""Entry point group through which other packages add commands."""
 
 
 def commands() -> dict[str, Callable[..., int | None]]:
-    """Every command by its name: those of the library, then those that installed packages add."""
+    """Commands of the library and of installed packages, by name."""
     found = dict(COMMANDS)
     for entry in entry_points(group=GROUP):
         try:
             found[entry.name] = entry.load()
         except (ImportError, AttributeError) as error:
-            what = f"the command {entry.name} of {entry.value} cannot be imported ({error}): install that package again"
-            warnings.warn(what, ReachcostWarning, stacklevel=2)
+            text = f"the command {entry.name} of {entry.value} cannot be imported ({error}): install that package again"
+            warnings.warn(text, ReachcostWarning, stacklevel=2)
     return found
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; what the command returns, 0 if nothing, 1 on a mistake that the message explains."""
+    """Run the command line and return its exit code: that of the command, or 1 after an error that was explained."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments == ["--version"]:
         console.print(f"reachcost {version('reachcost')}", highlight=False)
@@ -74,43 +74,43 @@ def main(arguments: list[str] | None = None) -> int:
         with _interruptible(), _terminable(), _plain_warnings():
             code = parse(commands(), arguments)()
     except KeyboardInterrupt as interrupt:
-        terminated = isinstance(interrupt, Terminated)
-        how = "terminated" if terminated else "interrupted"
-        _tell(f"reachcost: {how}; what is saved is whole, and the same command uses it", "yellow")
-        return 143 if terminated else INTERRUPTED
+        how, code = ("terminated", 143) if isinstance(interrupt, Terminated) else ("interrupted", INTERRUPTED)
+        _print_error(f"reachcost: {how}; saved files are complete, and the same command uses them", "yellow")
+        return code
     except Exception as error:
-        refused = _refusal(error)
-        if not refused:
+        message = _message_of(error)
+        if not message:
             raise
     else:
         return code or 0
-    _tell(f"reachcost: {refused}", "red")  # what failed is forgotten by now, and with it the memory that it held
+    _print_error(f"reachcost: {message}", "red")  # the exception and the memory that it held are released by now
     return 1
 
 
-def _refusal(error: Exception) -> str:
-    """What to say of an error that the program is not to blame for; nothing of others."""
+def _message_of(error: Exception) -> str:
+    """The message for an error that is not a bug of the program; empty for others."""
     if isinstance(error, ReachcostError):
         return str(error)
     if ran_out(error):
-        return "memory ran out; what is saved is whole: end other programs, or ask for less, and repeat the command"
+        return (
+            "memory ran out; saved files are complete: end other programs or reduce the sizes, and repeat the command"
+        )
     if isinstance(error, OSError):
         where = f" {error.filename}" if error.filename else ""
         return f"the system refused{where} ({error.strerror or error}): choose another --out"
     return ""
 
 
-def _tell(text: str, style: str) -> None:
-    """Print a sentence as text, whatever a name or a path in it holds."""
+def _print_error(text: str, style: str) -> None:
     try:
         PlainConsole(stderr=True).print(text, style=style, highlight=False, soft_wrap=True)
-    except (MemoryError, ImportError):  # there is no memory left for more than that
+    except (MemoryError, ImportError):  # no memory for more than that
         sys.stderr.write(f"{text}\n")
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Make Ctrl-C an exception while there is somebody to tidy up after it; before and after, it ends the program."""
+    """Make Ctrl-C an exception during a command, which cleans up; before and after, it ends the program."""
     if signal.getsignal(signal.SIGINT) is not end:
         yield
         return
@@ -123,7 +123,7 @@ def _interruptible() -> Iterator[None]:
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Make SIGTERM an exception; only the main thread may, and forks of it end as ever."""
+    """Make SIGTERM an exception in the main thread; forks end as usual."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -135,18 +135,18 @@ def _terminable() -> Iterator[None]:
             os.kill(os.getpid(), signal.SIGTERM)
         raise Terminated
 
-    def again(lost: Any) -> None:
-        # It may come while a finalizer runs (h5py has many), which can raise nothing: then it comes once more.
+    def repeat(lost: Any) -> None:
+        # an exception in a finalizer (h5py has many) is lost: send the signal again
         if not issubclass(lost.exc_type, KeyboardInterrupt):
             unraisable(lost)
             return
         number = signal.SIGTERM if issubclass(lost.exc_type, Terminated) else signal.SIGINT
-        late = threading.Timer(0.01, os.kill, (os.getpid(), number))
-        late.daemon = True
-        late.start()
+        timer = threading.Timer(0.01, os.kill, (os.getpid(), number))
+        timer.daemon = True
+        timer.start()
 
     signal.signal(signal.SIGTERM, terminate)
-    sys.unraisablehook = again
+    sys.unraisablehook = repeat
     try:
         yield
     finally:
@@ -156,18 +156,16 @@ def _terminable() -> Iterator[None]:
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Print what a user is warned of as one line, without the line of code that says so; only for a while."""
-    usual = warnings.formatwarning
+    """Print our warnings as one line, without the line of code that raised them."""
+    default = warnings.formatwarning
 
     def plain(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:
-        return (
-            f"warning: {escape_hidden(message)}\n"
-            if issubclass(category, ReachcostWarning)
-            else usual(message, category, *where, **more)
-        )
+        if issubclass(category, ReachcostWarning):
+            return f"warning: {escape_hidden(message)}\n"
+        return default(message, category, *where, **more)
 
     warnings.formatwarning = plain
     try:
         yield
     finally:
-        warnings.formatwarning = usual
+        warnings.formatwarning = default

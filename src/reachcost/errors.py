@@ -11,15 +11,15 @@ from typing import Any, NoReturn, get_args
 
 
 class ReachcostError(ValueError):
-    """Something outside the program is wrong: the message says what, where, and what to do next."""
+    """An error that the user can fix: the message says what is wrong, where, and what to do."""
 
 
 class ReachcostWarning(UserWarning):
-    """Something that works as asked but will hardly do what was wanted; the message says what to do."""
+    """Warns of a valid choice that rarely gives the wanted result; the message says what to do."""
 
 
 def reason_of(error: Exception) -> str:
-    """One sentence about an error: the message of ours; of others also their kind and where they were raised."""
+    """One sentence about an error; errors of other kinds come with their kind and place."""
     if isinstance(error, ReachcostError):
         return str(error)
     where = "".join(f" in {frame.filename}:{frame.lineno}" for frame in extract_tb(error.__traceback__)[-1:])
@@ -27,23 +27,23 @@ def reason_of(error: Exception) -> str:
 
 
 FOREIGN_ERRORS = (LookupError, AttributeError, TypeError, ValueError, RuntimeError)
-"""What foreign code raises that is unfinished, or was given what it cannot use; other errors are left as they are."""
+"""Errors that are caught from foreign code: it is unfinished, or got invalid values."""
 NUMBER_KINDS: dict[str, tuple[type, str]] = {
     "int": (int, "a whole number"),
     "float": (float, "a number"),
     "bool": (bool, "True or False"),
 }
-"""Annotations of fields that are checked, and what to give."""
+"""Field annotations that are checked, with type and description."""
 
 
 def require_type(value: object, kind: type | UnionType, what: str, remedy: str) -> None:
-    """Refuse a value of another kind, and a class in place of an instance; numbers of numpy will do.
+    """Refuse a value of another type, and a class in place of an instance; numbers of numpy are accepted.
 
     Args:
-        value: What was given.
-        kind: What it has to be: a type, a union or a protocol that can be checked at run time.
-        what: The name of the argument, or what it is about.
-        remedy: What to do about another one.
+        value: The value.
+        kind: A type, a union or a runtime-checkable protocol.
+        what: Name of the argument, or a description.
+        remedy: What to do instead.
 
     >>> require_type("5", int, "budget", "give a whole number")
     Traceback (most recent call last):
@@ -57,7 +57,7 @@ def require_type(value: object, kind: type | UnionType, what: str, remedy: str) 
 
 
 def call_foreign(call: Callable[[], Any], failed: str, remedy: str) -> Any:
-    """What foreign code answers; whatever it raises instead becomes one sentence.
+    """Result of foreign code; its exceptions become one sentence.
 
     >>> call_foreign(lambda: [][0], "step failed", "see reachcost.Task")
     Traceback (most recent call last):
@@ -72,13 +72,13 @@ def call_foreign(call: Callable[[], Any], failed: str, remedy: str) -> Any:
 
 
 def require_callable(value: object, what: str, remedy: str) -> None:
-    """Refuse what cannot be called, and a class, which would be called in vain."""
+    """Refuse a class, and everything that cannot be called."""
     if isinstance(value, type) or not isinstance(value, Callable):
         refuse(value, what, remedy)
 
 
 def require_numbers(instance: Any) -> None:
-    """Refuse a dataclass whose fields are annotated as numbers or switches and hold something else.
+    """Refuse a dataclass with a field that is annotated as a number or bool and holds something else.
 
     >>> from dataclasses import dataclass
     >>> @dataclass
@@ -97,7 +97,7 @@ def require_numbers(instance: Any) -> None:
 
 
 def refuse(value: object, what: str, remedy: str) -> NoReturn:
-    """Say in one line what a value is, and what to do.
+    """Raise an error that shows a value and what to do instead.
 
     >>> refuse(int, "planner", "make one")
     Traceback (most recent call last):

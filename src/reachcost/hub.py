@@ -20,16 +20,14 @@ __all__ = ["push"]
 def push(
     source: str | Path, repo: str, *, private: bool = False, license: str | None = None, hub: Hub | None = None
 ) -> str:
-    """Publish a saved head or world model as `user/name` and return the line that loads it.
-
-    It is loaded and checked first. Its two files are uploaded with a card as README.md.
+    """Publish a saved head or world model as `user/name`, with a card, and return the line that loads it.
 
     Args:
-        source: What `save_head`, `reachcost fit` or `reachcost train-model` wrote, or a name that `zoo` lists.
+        source: Directory of a saved head or world model, or a name that `zoo` lists.
         repo: `user/name`; an existing repository is updated.
-        private: Make a new repository visible to its owner only.
+        private: Create a private repository.
         license: License named on the card, such as `mit`; by default none.
-        hub: Client of the Hub; by default the Hugging Face Hub.
+        hub: Client; by default the Hugging Face Hub.
     """
     repo = require_name(repo.removeprefix(SCHEME))
     place = Repository(repo, None)
@@ -43,7 +41,7 @@ def push(
         loading = f'rc.load_world_model("{place}")'
         card = _world_model_card(directory, loading)
     else:
-        raise ReachcostError(f"{directory} holds no head or world model of reachcost: name one of their directories")
+        raise ReachcostError(f"{directory} is not a directory of a head or world model: name one")
     licensed = f"license: {license}\n" if license else ""
     front_matter = f"---\nlibrary_name: reachcost\n{licensed}tags:\n- world-model\n- planning\n---\n"
     with tempfile.TemporaryDirectory() as temporary:
@@ -56,7 +54,7 @@ def push(
 
 
 def _head_card(head: LearnedHead, repo: str, loading: str) -> str:
-    """The README of a head on the Hub, with the facts that its record holds."""
+    """The README of a head, with facts of its record."""
     record = head.record
     pairs, recipe = record.get("pairs", {}), record.get("recipe", {})
     model, exclusion = pairs.get("model", {}), pairs.get("exclusion", {})

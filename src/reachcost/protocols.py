@@ -1,8 +1,8 @@
-"""Three contracts of reachcost, as structural protocols; `Task` and `Planner` are classes with optional parts.
+"""Contracts of reachcost as structural protocols; `Task` and `Planner` are base classes with optional parts.
 
 Shapes: B batch of episodes, S candidate action sequences, T context frames, H planning horizon (in action
-blocks), A numbers in an action block, D latent dimension, N any batch. The world side (tasks, logs, rows) speaks
-numpy; the latent side (models, heads, costs, planners) speaks torch.
+blocks), A numbers in an action block, D latent dimension, N any batch. Tasks, logs and rows use numpy;
+models, heads, costs and planners use torch.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Observations = Mapping[str, np.ndarray]
 class WorldModel(Protocol):
     """A frozen encoder with latent dynamics. `reachcost.check_world_model` tests the contract.
 
-    Four more attributes are read where a model has them:
+    Optional attributes:
 
-    * `actions`, an `ActionBlocks`: how blocks stand for actions of the environment. Planning with continuous actions
-      needs it; `reachcost.with_actions(model, logs, length)` gives it to any model.
-    * `history`, an int, by default 1: the most frames of context that `rollout` reads.
-    * `device`, by default the processor: where latents are that it returns, and where it is given contexts and blocks.
-    * `fingerprint`, a str: another one for every model that encodes otherwise. By it latents are kept and heads matched
-      with their model; without it, one is made of the weights that are found in the model's attributes.
+    * `actions`, an `ActionBlocks`: maps blocks to actions of the environment. Planning with continuous actions requires
+      it; `reachcost.with_actions(model, logs, length)` adds it to any model.
+    * `history`, an int, by default 1: the maximum number of context frames that `rollout` reads.
+    * `device`, by default the CPU: device of returned latents, and of contexts and blocks.
+    * `fingerprint`, a str that differs for models that encode differently. It identifies cached latents and the model
+      of a head. By default it is computed from the weights in the model's attributes.
     """
 
     @property
@@ -48,18 +48,17 @@ class WorldModel(Protocol):
         ...
 
     def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
-        """Predict where candidates end: context [B, T, D], actions [B, S, T - 1 + H, A] -> terminal [B, S, D].
+        """Predict terminal latents: context [B, T, D], actions [B, S, T - 1 + H, A] -> terminal [B, S, D].
 
-        T is 1 unless the model has a `history`; then 1 <= T <= history, the frames are one action block apart, the
-        newest last, and the first T - 1 blocks, the same for all candidates of an episode, are those that were executed
-        between them. An episode begins with T = 1.
+        An episode begins with T = 1, and T is at most `history`. The frames are one action block apart, the newest
+        last. The first T - 1 blocks were executed between them, and are the same for all candidates of an episode.
         """
         ...
 
 
 @runtime_checkable
 class TerminalCost(Protocol):
-    """A rule that assigns a cost to each candidate. It sees latents only, never the simulator."""
+    """A cost of candidates by their terminal latents, without access to the simulator."""
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
         """Score terminal latents [B, S, D] against goal latents [B, D] -> costs [B, S]; lower is better."""
@@ -68,7 +67,7 @@ class TerminalCost(Protocol):
 
 @runtime_checkable
 class Head(Protocol):
-    """A learned function of two latents, in practice a `torch.nn.Module`."""
+    """A learned function of two latents, usually a `torch.nn.Module`."""
 
     @property
     def latent_dim(self) -> int:

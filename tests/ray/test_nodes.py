@@ -175,6 +175,6 @@ def test_ctrl_c_ends_a_cluster_of_ones_own_without_a_word_of_ray(tmp_path: Path)
     os.killpg(driver.pid, signal.SIGINT)
     told, errors = driver.communicate(timeout=120)
     assert driver.returncode == 130
-    assert errors == "reachcost: interrupted; what is saved is whole, and the same command uses it\n"
+    assert errors == "reachcost: interrupted; saved files are complete, and the same command uses them\n"
     assert all(line.startswith(("keys: ", "keys/")) for line in told.splitlines())
     assert not left_on_nodes()

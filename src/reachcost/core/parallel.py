@@ -118,46 +118,47 @@ def join_pools(found: list[Tensor], pools: Tensor) -> Tensor:
 @contextmanager
 def reserve_threads() -> Iterator[None]:
     """Leave all threads to `parallel_map`: torch's own threads would spin on cores that pieces could use."""
-    allowed, before = _allowed(), getattr(_THREADS, "allowed", None)
-    _THREADS.allowed = allowed
-    torch.set_num_threads(1)
-    try:
+    with _threads(1, _allowed()):
         yield
-    finally:
-        _THREADS.allowed = before
-        torch.set_num_threads(1 if before else allowed)
 
 
 @contextmanager
 def all_threads() -> Iterator[None]:
     """Let torch use all threads inside `reserve_threads`, for work that is not cut into pieces."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(_allowed())
-    try:
+    with _threads(_allowed(), _RESERVED.count):
         yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Use one thread: small matrices are faster, and sums do not depend on the number of cores."""
-    threads, before = torch.get_num_threads(), getattr(_THREADS, "allowed", None)
-    _THREADS.allowed = None
-    torch.set_num_threads(1)
+    with _threads(1, None):
+        yield
+
+
+class _Reserved(threading.local):
+    """Number of threads of `parallel_map` while torch itself uses one."""
+
+    count: int | None = None
+
+
+_RESERVED = _Reserved()
+
+
+@contextmanager
+def _threads(of_torch: int, reserved: int | None) -> Iterator[None]:
+    before = torch.get_num_threads(), _RESERVED.count
+    torch.set_num_threads(of_torch)
+    _RESERVED.count = reserved
     try:
         yield
     finally:
-        _THREADS.allowed = before
-        torch.set_num_threads(threads)
-
-
-_THREADS = threading.local()
-"""`allowed`: number of threads of `parallel_map` while torch itself uses one."""
+        torch.set_num_threads(before[0])
+        _RESERVED.count = before[1]
 
 
 def _allowed() -> int:
-    return getattr(_THREADS, "allowed", None) or torch.get_num_threads()
+    return _RESERVED.count or torch.get_num_threads()
 
 
 Function = Callable[..., Tensor]
