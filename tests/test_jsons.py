@@ -66,5 +66,5 @@ def test_a_damaged_evaluation_set_is_one_sentence(old: str, new: str, tmp_path: 
 def test_an_interval_has_two_ends(tmp_path: Path) -> None:
     row = '{"cost": "raw", "model": "m", "n": 4, "ours": {"success": 1}, "interval": {"success": [2]}, "paper": null}'
     (tmp_path / "made.json").write_text(f'{{"table": "made", "rows": [{row}]}}')
-    with pytest.raises(ReachcostError, match="the interval of 'success' has no two ends"):
+    with pytest.raises(ReachcostError, match="interval"):
         read_table(tmp_path / "made.json")

@@ -181,7 +181,7 @@ def test_rows_that_a_table_was_not_made_of_are_refused(copied: Path) -> None:
         Records(copied).run("trace", "*/traces/*")
     with pytest.raises(ReachcostError, match=r"was made of 0 runs \*/films/\*, not of one: make it again"):
         Records(copied).run("trace", "*/films/*")
-    with pytest.raises(ReachcostError, match=r"has 0 lines with .*'gps'.*, not one: make it again"):
+    with pytest.raises(ReachcostError, match="0 rows"):
         Records(copied).row("trace", cost="gps")
     file.write_text("{")
     with pytest.raises(ReachcostError, match=r"trace\.json is not valid JSON"):

@@ -1,4 +1,4 @@
-"""Pictures of one episode: what a cost says about every place, and the executed path; as PNG and as GIF."""
+"""Pictures of one episode: the cost of every place, and the executed path; as PNG and as GIF."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WALL = "0.25"
 
 
 def draw_mark(axes: Axes, mark: tuple[str, str, str, float], place: np.ndarray) -> None:
-    """A mark at a place [2]."""
+    """Draw a mark at a place [2]."""
     label, marker, colour, size = mark
     style = {"color": colour, "markeredgecolor": "black", "markersize": size, "linestyle": ""}
     axes.plot(*place, marker, **style, label=label, zorder=6)
@@ -38,16 +38,16 @@ def draw_mark(axes: Axes, mark: tuple[str, str, str, float], place: np.ndarray) 
 
 @dataclass(frozen=True)
 class Panel:
-    """What one cost made of the episode.
+    """The episode under one cost.
 
     Attributes:
         title: Name of the cost.
-        outcome: How the episode came out.
-        unit: What the cost counts.
-        field: Cost of ending at places on a regular grid [rows, columns]; NaN where nobody can be.
+        outcome: Outcome of the episode in words.
+        unit: Unit of the cost.
+        field: Cost of ending at places on a regular grid [rows, columns]; NaN in walls.
         path: Visited places [steps + 1, 2], as (x, y).
         reached: Whether the goal was reached.
-        within: How near to the goal is there, if that is a matter of distance.
+        within: Distance to the goal that counts as success.
     """
 
     title: str
@@ -69,7 +69,7 @@ def draw_cost_fields(
         panels: What to draw.
         extent: Lower and upper edge of the fields, the same for x and y; y grows downwards.
         path: The file to write.
-        heading: A line above the panels.
+        heading: Text above the panels.
     """
     figure = new_figure(5.2 * len(panels), 5.9, heading)
     for number, panel in enumerate(panels, start=1):
@@ -99,11 +99,11 @@ def _draw(axes: Axes, goal: np.ndarray, panel: Panel, extent: tuple[float, float
 
 
 DOTS = 130
-"""Per inch."""
+"""Pixels per inch."""
 STEP, HOLD = 90, 3500
-"""Milliseconds of a step, and of the end."""
+"""Milliseconds of a step, and of the last frame."""
 COLOURS = 128
-"""Of the whole picture: few enough for a small file."""
+"""Number of colours, few enough for a small file."""
 LEVELS = 14
 FOOTER = "○ start, ★ goal; dark: cheap to end there, bright: costly, as the planner sees it"
 STYLE: dict[Any, Any] = {"font.size": 10, "axes.titlesize": 12}
@@ -112,7 +112,7 @@ STYLE: dict[Any, Any] = {"font.size": 10, "axes.titlesize": 12}
 def draw_replay(
     goal: np.ndarray, panels: Sequence[Panel], extent: tuple[float, float], path: Path, heading: str
 ) -> None:
-    """Write a GIF with one panel per cost, side by side, which all begin at once; arguments as `draw_cost_fields`."""
+    """Write a GIF with one panel per cost, side by side; arguments are those of `draw_cost_fields`."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(4.5 * len(panels), 5.6), dpi=DOTS)
         canvas = FigureCanvasAgg(figure)
@@ -135,7 +135,7 @@ def draw_replay(
 
 
 class _Moving:
-    """A panel: what stays is drawn once, what moves is drawn again at every step."""
+    """A panel whose background is drawn once."""
 
     def __init__(self, axes: Axes, goal: np.ndarray, panel: Panel, extent: tuple[float, float]) -> None:
         self.axes, self.panel = axes, panel
@@ -152,28 +152,28 @@ class _Moving:
         (agent,) = axes.plot(
             [], [], "o", color="crimson", markeredgecolor="white", markersize=13, zorder=7, animated=True
         )
-        self.ways, self.agent = (edge, trail), agent
+        self.lines, self.agent = (edge, trail), agent
         self.text = axes.text(0.5, -0.02, "", transform=axes.transAxes, ha="center", va="top", animated=True)
         self.text.set_fontsize(13)
 
     def show(self, step: int) -> None:
-        """Draw what moves at a step; who has arrived stays."""
+        """Draw the path up to a step."""
         last = len(self.panel.path) - 1
         here = self.panel.path[: step + 1]
-        for line in self.ways:
+        for line in self.lines:
             line.set_data(*here.T)
         self.agent.set_data(*here[-1:].T)
         ended = step >= last
         self.agent.set_marker("o" if self.panel.reached or not ended else "X")
         self.text.set_text(self.panel.outcome if ended else f"step {step}")
         self.text.set_fontweight("bold" if ended else "normal")
-        moving: tuple[Artist, ...] = (*self.ways, self.agent, self.text)
+        moving: tuple[Artist, ...] = (*self.lines, self.agent, self.text)
         for artist in moving:
             self.axes.draw_artist(artist)
 
 
 def _draw_field(axes: Axes, field: np.ndarray, low: float, high: float) -> None:
-    """A field in few flat colours, which keep the file small, up to its walls, whose edges stay straight."""
+    """Draw a field in few flat colours, which keep the file small, and walls with straight edges."""
     blocked = np.isnan(field)
     nearest = np.asarray(distance_transform_edt(blocked, return_distances=False, return_indices=True))
     filled = np.pad(field[tuple(nearest)], 1, mode="edge")
@@ -185,7 +185,7 @@ def _draw_field(axes: Axes, field: np.ndarray, low: float, high: float) -> None:
 
 
 def _gif(frames: Sequence[Image.Image]) -> bytes:
-    """Frames as one file that repeats; all share the colours of the last one, which shows everything."""
+    """Return frames as a GIF that repeats, in the colours of the last frame, which shows everything."""
     palette = frames[-1].quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     first, *others = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     picture, times = BytesIO(), [STEP] * (len(frames) - 1) + [HOLD]

@@ -1,4 +1,4 @@
-"""Figures drawn from tables: panels, dots with intervals, and the looks of terminal costs."""
+"""Figures drawn from tables: panels, and dots with intervals."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ from reachcost.results.tables import Records
 INTERVAL = "ours, 95 % interval"
 """Label of our values in legends."""
 TITLE_SIZE = 11
-"""Of the title of a panel."""
+"""Font size of the title of a panel."""
 SVG: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "reachcost"}
-"""Text stays text, to be found, read aloud and edited, in the DejaVu Sans that matplotlib brings or what is like it;
-names of parts do not change from one time to the next."""
+"""Text stays text, and identifiers are the same every time."""
 
 
 def new_figure(width: float, height: float, heading: str = "") -> Figure:
-    """A figure of that many inches, with a line above it if there is a heading."""
+    """Return a figure of a size in inches, with an optional heading."""
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     if heading:
@@ -47,7 +46,7 @@ def write_picture(figure: Figure, path: Path) -> None:
 
 
 def write_pictures(figure: Figure, path: Path, dpi: int, title: str, sources: str) -> list[Path]:
-    """Write a figure as SVG and as PNG, each in one step; the SVG says what it shows and what it was drawn from."""
+    """Write a figure as SVG and as PNG, each in one step; the SVG names its title and sources."""
     _lay_out(figure)  # once for both
     drawing, picture = BytesIO(), BytesIO()
     with mpl.rc_context(SVG):
@@ -62,7 +61,7 @@ def write_pictures(figure: Figure, path: Path, dpi: int, title: str, sources: st
 
 
 def _lay_out(figure: Figure) -> None:
-    """Give everything its place, once and for all: `savefig` would draw the whole figure for that, unseen."""
+    """Compute the layout once: `savefig` would draw the figure an additional time for that."""
     if engine := figure.get_layout_engine():
         engine.execute(figure)
         figure.set_layout_engine("none")
@@ -73,15 +72,7 @@ OURS_COLOUR, PAPER_COLOUR = "#1b3a57", "#d1495b"
 
 @dataclass(frozen=True)
 class Dot:
-    """One line of a picture.
-
-    Attributes:
-        label: What the line is about.
-        group: Lines of one group that follow each other share a background.
-        ours: Our value by metric.
-        interval: Its interval by metric.
-        paper: The paper's value by metric.
-    """
+    """One row of a picture, with values by metric; consecutive rows of one group share a background."""
 
     label: str
     group: str
@@ -97,14 +88,14 @@ def draw_dots(
     heading: str,
     references: Mapping[str, tuple[float, str]] | None = None,
 ) -> None:
-    """Write a PNG with one panel per metric, lines from top to bottom.
+    """Write a PNG with one panel per metric and rows from top to bottom.
 
     Args:
-        dots: The lines.
+        dots: The rows.
         metrics: Heading of each metric.
         path: The file to write.
-        heading: A line above the panels.
-        references: A value of a metric that deserves a line, and its name.
+        heading: Text above the panels.
+        references: Value and name of a vertical line, by metric.
     """
     figure = new_figure(max(8.0, 2.6 + 2.9 * len(metrics)), 1.3 + 0.27 * len(dots), heading)
     panels = [figure.add_subplot(1, len(metrics), place) for place in range(1, len(metrics) + 1)]
@@ -120,7 +111,7 @@ def draw_dots(
 
 
 def draw_metric(axes: Axes, dots: Sequence[Dot], metric: str, labelled: bool = True) -> None:
-    """One metric of every line, from top to bottom, with their labels or without."""
+    """Draw one metric of every row, from top to bottom, with labels or without."""
     places = range(len(dots))
     for number, (_, members) in enumerate(groupby(enumerate(dots), key=lambda dot: dot[1].group)):
         first, *others = [place for place, _ in members]
@@ -130,7 +121,7 @@ def draw_metric(axes: Axes, dots: Sequence[Dot], metric: str, labelled: bool = T
     ours = [(dot.ours[metric], place) for place, dot in enumerate(dots) if metric in dot.ours]
     paper = [(dot.paper[metric], place) for place, dot in enumerate(dots) if metric in dot.paper]
     if ours:
-        axes.plot(*zip(*ours, strict=True), "o", color=OURS_COLOUR, markersize=6, label="ours, 95 % interval")
+        axes.plot(*zip(*ours, strict=True), "o", color=OURS_COLOUR, markersize=6, label=INTERVAL)
     if paper:
         axes.plot(
             *zip(*paper, strict=True), "D", markerfacecolor="none", color=PAPER_COLOUR, markersize=7, label="paper"
@@ -150,28 +141,24 @@ def _ends(dots: Sequence[Dot], metric: str) -> tuple[list[float], list[float]]:
 
 
 WIDEST = 9.5
-"""Inches of a row of panels; what does not fit goes below."""
+"""Maximum width of a row of panels in inches."""
 DOTS = 150
-"""Per inch, of PNGs."""
+"""Pixels per inch of PNGs."""
 LAST = (INTERVAL, "paper")
-"""What comes at the end of explanations."""
+"""Labels at the end of the legend."""
 STYLE: dict[Any, Any] = {"font.size": 9, "axes.titlesize": 9.5, "hatch.linewidth": 0.6, "legend.fontsize": 9}
 
 
 @dataclass(frozen=True)
 class PanelPlan:
-    """A panel of a figure, declared."""
+    """The declaration of a panel of a figure; sizes are in inches, before a row is stretched to its figure."""
 
     title: str
-    """What it shows."""
     draw: Callable[[Axes, Records], None]
-    """Draws it."""
     tables: tuple[str, ...] = ()
     """Tables that it is drawn from, with their runs."""
     width: float = 4.6
-    """Inches, before a row is stretched to its figure."""
     height: float = 3.0
-    """Inches."""
 
 
 def write_figure(name: str, panels: Sequence[PanelPlan], out: Path) -> list[Path]:
@@ -183,7 +170,7 @@ def write_figure(name: str, panels: Sequence[PanelPlan], out: Path) -> list[Path
 
 
 def draw_panels(panels: Sequence[PanelPlan], records: Records) -> Figure:
-    """Panels in rows, lettered if there are several; below them what their marks mean, once for all."""
+    """Draw panels in rows, with letters if there are several, and one legend below them."""
     rows = _rows(panels)
     heights = [max(panel.height for panel in row) for row in rows]
     figure = new_figure(max(sum(panel.width for panel in row) for row in rows), sum(heights) + 0.4)
@@ -195,12 +182,12 @@ def draw_panels(panels: Sequence[PanelPlan], records: Records) -> Figure:
             axes = part.add_subplot(grid[0, number])
             panel.draw(axes, records)
             axes.set_title(f"{letter}{panel.title}", loc="left", fontweight="bold")
-    _explain(figure, below)
+    _add_legend(figure, below)
     return figure
 
 
 def _rows(panels: Sequence[PanelPlan]) -> list[list[PanelPlan]]:
-    """Panels that fit side by side."""
+    """Group panels that fit side by side."""
     rows: list[list[PanelPlan]] = []
     for panel in panels:
         if rows and sum(one.width for one in rows[-1]) + panel.width <= WIDEST:
@@ -210,13 +197,13 @@ def _rows(panels: Sequence[PanelPlan]) -> list[list[PanelPlan]]:
     return rows
 
 
-def _explain(figure: Figure, parts: Sequence[SubFigure]) -> None:
+def _add_legend(figure: Figure, parts: Sequence[SubFigure]) -> None:
     shared = [axes for part in parts for axes in part.axes if axes.get_legend() is None]
     shown = [axes.get_legend_handles_labels() for axes in shared]
     marks = {name: handle for handles, names in shown for handle, name in zip(handles, names, strict=True)}
     if marks:
         order = [*(name for name in marks if name not in LAST), *(name for name in LAST if name in marks)]
-        widest = 0.7 + 0.078 * max(map(len, marks))  # inches of a mark, its name and the gap behind it
+        widest = 0.7 + 0.078 * max(map(len, marks))  # inches of a mark, its name and a gap
         columns = max(1, min(len(marks), int(figure.get_figwidth() / widest)))
         figure.legend(
             [marks[name] for name in order],

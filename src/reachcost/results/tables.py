@@ -1,4 +1,4 @@
-"""Tables as files: one JSON object and the same table in Markdown, with the paper's values next to ours."""
+"""Tables as JSON and Markdown files, with the paper's values next to ours."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from fnmatch import fnmatchcase
 from functools import cache
 from itertools import compress, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 from rich import box
 from rich.table import Table
 
@@ -21,7 +22,7 @@ from reachcost.errors import ReachcostError
 from reachcost.results.records import Run, read_run
 
 SIMULATOR = "simulator"
-"""Model of rows that use no world model: floors and references."""
+"""Model of rows that use no world model: lower and upper references."""
 METRICS = {
     "success": ("success %", 1),
     "rho_geo": ("ρ_geo", 3),
@@ -48,24 +49,25 @@ METRICS = {
     "spearman": ("Spearman", 3),
     "agreement": ("agreement", 3),
 }
-"""Heading and digits of the metrics that any world has; a study adds its own."""
+"""Heading and digits of metrics; a study adds its own."""
 WIDTH = 80
 """Columns of a terminal."""
+Bounds = Annotated[Sequence[float], Field(min_length=2, max_length=2)]
 
 
 @dataclass(frozen=True)
 class TableRow:
-    """One line of a table.
+    """One row of a table.
 
     Attributes:
         cost: Name of the terminal cost.
         model: Name of the world model.
-        n: Episodes behind the numbers.
+        n: Number of episodes.
         ours: Our value by metric.
         interval: 95 % interval by metric.
-        paper: The paper's value by metric; None for rows of our own.
-        seed: Head seed, or that of the world model; None for the mean over seeds.
-        setting: What sets the line apart from others of the same cost and model, if anything.
+        paper: The paper's value by metric; None if the paper has no such row.
+        seed: Seed of the head or of the world model; None for the mean over seeds.
+        setting: Distinguishes rows of the same cost and model.
         extra: Further entries of the JSON object.
     """
 
@@ -73,14 +75,14 @@ class TableRow:
     model: str
     n: int
     ours: Mapping[str, float]
-    interval: Mapping[str, Sequence[float]]
+    interval: Mapping[str, Bounds]
     paper: Mapping[str, float] | None
     seed: int | None = None
     setting: str = ""
     extra: Mapping[str, Any] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the row as the documented JSON object."""
+        """Return the row as a JSON object."""
         return {
             "cost": self.cost,
             "model": self.model,
@@ -95,16 +97,16 @@ class TableRow:
 
     @property
     def label(self) -> str:
-        """Name of the cost, with the seed if the row is of one seed."""
+        """Name of the cost, with the seed if there is one."""
         return self.cost if self.seed is None else f"{self.cost}, seed {self.seed}"
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """Names of the recorded runs behind it, where it tells."""
+        """Names of its recorded runs, if they are known."""
         return tuple((self.extra or {}).get("runs", ()))
 
     def ours_text(self, metric: str, digits: int) -> str:
-        """Our value as text; a dash where the metric does not apply."""
+        """Our value as text; a dash if the metric does not apply."""
         return f"{self.ours[metric]:.{digits}f}" if metric in self.ours else "–"
 
     def interval_text(self, metric: str, digits: int) -> str:
@@ -115,22 +117,22 @@ class TableRow:
         return f"[{low:.{digits}f}, {high:.{digits}f}]"
 
     def paper_text(self, metric: str, digits: int) -> str:
-        """The paper's value as text; a dash where it gives none."""
+        """The paper's value as text; a dash if there is none."""
         value = (self.paper or {}).get(metric)
         return "–" if value is None else f"{value:.{digits}f}"
 
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A table with everything a reader needs to trust it.
+    """A table with a note on how its numbers were made.
 
     Attributes:
         name: Name of the table and its files.
         note: What the numbers are and how they were made.
         metrics: Metrics in the order of the columns.
-        rows: The lines.
-        provenance: Further entries of the JSON object, such as sha256 of the rows behind the table.
-        headings: Heading and digits of metrics beside those of `METRICS`.
+        rows: The rows.
+        provenance: Further entries of the JSON object, such as sha256 of the recorded rows.
+        headings: Heading and digits of metrics, in addition to `METRICS`.
     """
 
     name: str
@@ -145,11 +147,11 @@ class ResultTable:
         return f"ResultTable({self.name!r}, {len(self.rows)} rows of {costs}; {', '.join(self.metrics)})"
 
     def heading(self, metric: str) -> str:
-        """What a column is called."""
+        """Return the heading of a column."""
         return self._shown(metric)[0]
 
     def digits(self, metric: str) -> int:
-        """Digits after the point in a column."""
+        """Return the number of decimal places in a column."""
         return self._shown(metric)[1]
 
     def _shown(self, metric: str) -> tuple[str, int]:
@@ -162,7 +164,7 @@ class ResultTable:
         write_file(out / "tables" / f"{self.name}.md", self.markdown())
 
     def markdown(self) -> str:
-        """The table in Markdown; columns that no line fills are left out."""
+        """Return the table in Markdown, without empty columns."""
         several = len({row.model for row in self.rows}) > 1
         detailed = any(row.setting for row in self.rows)
         heading = ["cost", *["model"] * several, *["setting"] * detailed, "n"]
@@ -170,21 +172,18 @@ class ResultTable:
         texts = 1 + several + detailed
         lines = [heading, [*["---"] * texts, *["---:"] * (len(heading) - texts)]]
         for row in self.rows:
-            values = [
-                text
-                for metric, digits in ((metric, self.digits(metric)) for metric in self.metrics)
-                for text in (
-                    f"{row.ours_text(metric, digits)} {row.interval_text(metric, digits)}".strip(),
-                    row.paper_text(metric, digits),
-                )
-            ]
+            values = []
+            for metric in self.metrics:
+                digits = self.digits(metric)
+                ours = f"{row.ours_text(metric, digits)} {row.interval_text(metric, digits)}".strip()
+                values += [ours, row.paper_text(metric, digits)]
             lines.append([row.label, *[row.model] * several, *[row.setting] * detailed, str(row.n), *values])
         filled = [any(row[column] != "–" for row in lines[2:]) for column in range(len(heading))]
         body = "\n".join(f"| {' | '.join(compress(cells, filled))} |" for cells in lines)
         return f"# {self.name}\n\n{self.note}\n\n{body}\n"
 
     def terminal(self, title: str) -> Table:
-        """The means (or, of a single seed, its rows) as a rich table, with the columns a terminal has room for."""
+        """Return rows that are means (else all rows) as a rich table, with the columns that fit on a terminal."""
         rows = [row for row in self.rows if row.seed is None] or self.rows
         several = len({row.model for row in rows}) > 1
         seeds = len({row.seed for row in rows}) > 1
@@ -213,76 +212,75 @@ class ResultTable:
 
 
 @dataclass(frozen=True)
-class _Told:
-    """What a table and its rows tell beside their values, where they do."""
+class _Document:
+    """A table in JSON."""
 
-    runs: tuple[str, ...] = ()
+    table: str
+    rows: list[TableRow]
     study: str = ""
     command: str = ""
 
 
+@dataclass(frozen=True)
+class _Runs:
+    """The further entry of a row that is read."""
+
+    runs: tuple[str, ...] = ()
+
+
 def read_table(path: Path, headings: Mapping[str, tuple[str, int]] | None = None) -> ResultTable:
-    """A table from its JSON file; its note stands in the Markdown beside it."""
+    """Read a table from its JSON file, and its note from the Markdown file of the same name."""
     document = read_record(path)
     if not is_table(document):
-        raise ReachcostError(f"{path} is no table: give a file of DIR/tables that ends in .json")
+        raise ReachcostError(f"{path} is not a table: give a file of DIR/tables that ends in .json")
+    found = read_as(_Document, document, str(path))
     kept = {field.name for field in fields(TableRow)} - {"extra"}
     rows = []
-    for number, row in enumerate(document["rows"]):
-        known = read_as(TableRow, row, f"row {number} of {path}")
-        if wrong := next((metric for metric, bounds in known.interval.items() if len(bounds) != 2), None):
-            raise ReachcostError(
-                f"row {number} of {path}: the interval of {wrong[:40]!r} has no two ends: make it again"
-            )
-        read_as(_Told, row, f"row {number} of {path}")
-        rows.append(replace(known, extra={name: value for name, value in row.items() if name not in kept}))
+    for number, (row, entries) in enumerate(zip(found.rows, document["rows"], strict=True)):
+        read_as(_Runs, entries, f"row {number} of {path}")
+        rows.append(replace(row, extra={name: value for name, value in entries.items() if name not in kept}))
     metrics = dict.fromkeys(metric for row in rows for metric in row.ours)
-    read_as(_Told, document, str(path))
     further = {name: value for name, value in document.items() if name not in ("table", "rows")}
-    return ResultTable(str(document["table"]), _note(path), tuple(metrics), rows, further, headings or {})
+    return ResultTable(found.table, _note(path), tuple(metrics), rows, further, headings or {})
 
 
 def is_table(document: object) -> bool:
-    """Whether a JSON value is one that a table wrote."""
+    """Whether a JSON value looks like a table."""
     return isinstance(document, dict) and "table" in document and isinstance(document.get("rows"), list)
 
 
 def _note(path: Path) -> str:
-    """What stands between heading and lines of the Markdown beside a JSON file, if it is there."""
-    beside = path.with_suffix(".md")
-    if not beside.is_file() or beside.stat().st_size > LARGEST:
+    """Return the text between heading and rows of the Markdown file next to a JSON file, if there is one."""
+    markdown = path.with_suffix(".md")
+    if not markdown.is_file() or markdown.stat().st_size > LARGEST:
         return ""
-    lines = beside.read_text(encoding="utf-8", errors="replace").splitlines()[1:]
+    lines = markdown.read_text(encoding="utf-8", errors="replace").splitlines()[1:]
     return "\n".join(takewhile(lambda line: not line.startswith("|"), lines)).strip()[:LONGEST]
 
 
 class Records:
-    """Reads tables and their runs below one output directory, and remembers which.
-
-    Args:
-        out: The output directory.
-    """
+    """Reads tables and their runs below one output directory, and notes which."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
         self.used: list[str] = []
-        """Files that were read, without their endings, as they lie below the directory."""
+        """Files that were read, relative to the directory and without their suffixes."""
         self._read = cache(self._read_table)
 
     def rows(self, table: str, **wanted: object) -> list[TableRow]:
-        """The lines of a table, or those with certain values, such as `cost="raw", seed=None`."""
+        """Return the rows of a table, or those with certain values, such as `cost="raw", seed=None`."""
         rows = self._read(table).rows
         return [row for row in rows if all(getattr(row, name) == value for name, value in wanted.items())]
 
     def row(self, table: str, **wanted: object) -> TableRow:
-        """The one line of a table with certain values; without a `setting`, one that has none."""
+        """Return the only row of a table with certain values; by default with an empty `setting`."""
         rows = self.rows(table, **{"setting": "", **wanted})
         if len(rows) != 1:
-            raise ReachcostError(f"{self._path(table)} has {len(rows)} lines with {wanted}, not one: make it again")
+            raise ReachcostError(f"{self._path(table)} has {len(rows)} rows with {wanted}, not one: make it again")
         return rows[0]
 
     def run(self, table: str, name: str) -> Run:
-        """The run of that name that a table was made of, with the very rows it had; `*` stands for any letters."""
+        """Return a run of a table by its name, in which `*` stands for any letters; its rows must be unchanged."""
         made_of: dict[str, str] = self._read(table).provenance["rows_sha256"]
         found = [key for key in made_of if fnmatchcase(key, name)]
         if len(found) != 1:
