@@ -156,7 +156,7 @@ class DepthModel:
 
 
 def test_bad_input_is_named(latents: Latents) -> None:
-    with pytest.raises(ReachcostError, match="unknown pair sampling 'all'"):
+    with pytest.raises(ReachcostError, match="sampling is 'all'"):
         TemporalPairs(latents, sampling="all")
     with pytest.raises(ReachcostError, match="exclude= takes evaluation sets, not 'balanced'"):
         TemporalPairs(latents, exclude=["balanced"])  # pyright: ignore[reportArgumentType]

@@ -131,7 +131,7 @@ def test_what_cannot_be_stitched_is_said() -> None:
     logs = latents_of(*[corridor(0, 3)] * 3)
     with pytest.raises(rc.ReachcostError, match="no episode has 9 steps"):
         StitchedPairs(logs, 10, 10, stride=9)
-    with pytest.raises(rc.ReachcostError, match="no episode of 1"):
+    with pytest.raises(rc.ReachcostError, match="1 held out"):
         StitchedPairs(latents_of(corridor(0, 3)), 10, 10)
     with pytest.raises(rc.ReachcostError, match="max_gap"):
         rc.fitting.LabelledRecipe(labels="stitched", max_gap=3)

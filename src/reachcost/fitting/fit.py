@@ -24,10 +24,8 @@ from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.pairs import Pairs, PairSet
 
-BUILD_SETTINGS = ("head", "scale", "hidden", "symmetric", "options")
-"""Fields of a recipe that build a head."""
-SHUFFLED_EPOCHS, SHUFFLED_PAIRS = 2, 20_000
-"""Size of the shuffled reference. With more, the head would memorise the permuted labels."""
+BUILD_SETTINGS = ("head", "scale", "hidden", "symmetric", "options")  # fields of a recipe that build a head
+SHUFFLED_EPOCHS, SHUFFLED_PAIRS = 2, 20_000  # with more, the shuffled head would memorise the permuted labels
 
 
 def fit(
@@ -130,15 +128,7 @@ def evaluate(
 
 
 def shuffled_head(pairs: Pairs, recipe: Recipe | None = None, seed: int = 0) -> LearnedHead:
-    """A head trained briefly on permuted labels, which cannot have learned anything.
-
-    >>> from reachcost import encode_logs, make_task
-    >>> from reachcost.labels import TemporalPairs
-    >>> from reachcost.tasks import ExactTopoNav
-    >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(50))
-    >>> shuffled_head(TemporalPairs(latents, count=1000, validation=100)).record["pairs"]["labels"]
-    'shuffled'
-    """
+    """A head trained briefly on permuted labels, which cannot have learned anything."""
     control, few = pairs.shuffled(), slice(0, SHUFFLED_PAIRS)
     control.train = PairSet(control.train.first[few], control.train.second[few], control.train.gap[few])
     with warnings.catch_warnings():

@@ -32,15 +32,13 @@ from reachcost.labels.stitched import MAX_UNREACHABLE, GraphPairs, StitchedPairs
 from reachcost.labels.temporal import TemporalPairs
 from reachcost.protocols import WorldModel
 
-MIN_ASYMMETRY = 0.15
-"""Labels are directed if the times of both directions differ by at least this share."""
+MIN_ASYMMETRY = 0.15  # relative difference between the times of both directions from which labels are directed
+# By how much a head may rank held-out logs worse than a head on logged times. Logs contain few of the paths that other
+# labels are for, those that no episode took.
 MARGIN = 0.02
-"""By how much a head may rank held-out logs worse than a head on logged times. Logs contain few of the paths that
-other labels are for, those that no episode took."""
-MIN_CORRELATION = 0.5
-"""Rank correlation below which a head on logged times shows nothing, as with short episodes."""
+MIN_CORRELATION = 0.5  # below it a head on logged times shows nothing, as with short episodes
+# Limits of the trial heads: training episodes and as many for evaluation, pairs per epoch, imagined trajectories.
 MAX_EPISODES, MAX_PAIRS, MAX_TRAJECTORIES = 1500, 50_000, 20_000
-"""Limits of the trial heads: training episodes and as many for evaluation, pairs per epoch, imagined trajectories."""
 
 
 def labelled_pairs(labelled: LabelledRecipe, latents: Latents, count: int, **settings: Any) -> Pairs:
@@ -63,17 +61,8 @@ def choose_labels(
 ) -> Pairs:
     """Pairs with the best labels that these logs support; `record["chosen"]` has the reasons.
 
-    Trains two trial heads for each label source that passes its own checks (see `arguments_for_logged_times`).
-
-    Args:
-        latents: Encoded logs.
-        count: Number of training pairs.
-        model: World model of the latents; None to leave imagined labels out.
-        imagination: Size of the imagination; None for the default.
-        exclude: Evaluation sets to keep out, as for `TemporalPairs`.
-        holdout: Share of the episodes, or of imagined trajectories, for validation pairs.
-        seed: Seed of nodes, imagination, pairs and trial heads.
-        progress: True shows progress.
+    Trains two trial heads for each label source that passes its own checks (see `arguments_for_logged_times`). Without
+    a `model` there are no imagined labels. Other arguments are as for `TemporalPairs` and `ImaginedPairs`.
 
     >>> from reachcost import encode_logs, make_task
     >>> from reachcost.tasks import ExactTopoNav
@@ -144,7 +133,7 @@ def arguments_for_logged_times(
         count: Training pairs of an epoch.
         trusted: Whether to trust the source if there are too few logs for the comparison.
         progress: Reports the heads.
-        exclude: Evaluation sets whose episodes are left out.
+        exclude: Evaluation sets to keep out.
         seed: Seed of halves, pairs and heads.
     """
     usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), Exclusion(latents.logs, exclude).episodes)
@@ -180,14 +169,7 @@ def _attempt(sample: Callable[[], GraphPairs], name: str, against: dict[str, lis
 
 
 def measured_asymmetry(pairs: StitchedPairs, seed: int = 0) -> float:
-    """Relative difference between the times of both directions, by graphs of two halves of the training episodes.
-
-    >>> from reachcost import encode_logs, make_task
-    >>> from reachcost.tasks import ExactTopoNav
-    >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(100))
-    >>> measured_asymmetry(StitchedPairs(latents, count=1000, validation=100)) < 0.15
-    True
-    """
+    """Relative difference between the times of both directions, by graphs of two halves of the training episodes."""
     logs, graph = pairs.logs, pairs.graph
     learned = np.unique(logs.episode_of(np.flatnonzero(pairs.place >= 0)))
     halves = np.array_split(generator(seed, "one-way").permutation(np.setdiff1d(learned, pairs.held_out)), 2)

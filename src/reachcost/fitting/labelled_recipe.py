@@ -28,6 +28,14 @@ last two, or the best of these that the logs support."""
 class LabelledRecipe:
     """A label source and a recipe, for `repair(recipe=...)`. By default the labels are logged times.
 
+    Attributes:
+        recipe: How the head is built and trained; shortest paths have another default.
+        sampling: How temporal pairs are sampled, as for `TemporalPairs`.
+        max_gap: The largest gap of a temporal pair; None for any.
+        directed: Keep the times of both directions apart; temporal pairs then have the earlier row first.
+        labels: Label source.
+        imagination: Size of the imagination; None for the default.
+
     >>> LabelledRecipe(Recipe(head="pair"), directed=True).recipe.head
     'pair'
     >>> LabelledRecipe(labels="stitched").recipe.expectile
@@ -35,17 +43,11 @@ class LabelledRecipe:
     """
 
     recipe: Recipe = field(default_factory=Recipe)
-    """How the head is built and trained; shortest paths have another default."""
     sampling: str = "balanced"
-    """How temporal pairs are sampled, as for `TemporalPairs`."""
     max_gap: int | None = None
-    """The largest gap of a temporal pair; None for any."""
     directed: bool = False
-    """Keep the times of both directions apart; temporal pairs then have the earlier row first."""
     labels: Labels = "temporal"
-    """Label source."""
     imagination: Imagination | None = None
-    """Size of the imagination; None for the default."""
 
     def __post_init__(self) -> None:
         """Refuse settings that are unknown or would be ignored, and fill in the recipe for shortest paths."""

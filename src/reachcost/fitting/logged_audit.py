@@ -21,14 +21,10 @@ from reachcost.errors import ReachcostError
 from reachcost.protocols import TerminalCost
 from reachcost.results.stats import Ranking, compare_rankings
 
-VISITS = 250
-"""Number of rows nearest to a goal, by latent distance; their episodes pass near it."""
-NEIGHBOURS = 12
-"""Number of neighbours of a candidate, itself included, whose times are compared."""
-POOL_SIZES = ((200, 300), (100, 300), (50, 100), (20, 50))
-"""Numbers of goals and of candidates, the largest first."""
-ROWS = 10
-"""Fewest rows per goal, and per candidate of a goal, for a size to be tried."""
+VISITS = 250  # rows nearest to a goal, by latent distance; their episodes pass near it
+NEIGHBOURS = 12  # neighbours of a candidate, itself included, whose times are compared
+POOL_SIZES = ((200, 300), (100, 300), (50, 100), (20, 50))  # goals and candidates, the largest first
+ROWS = 10  # fewest rows per goal, and per candidate of a goal, for a size to be tried
 
 
 class TooFewGoals(ReachcostError):
@@ -91,14 +87,7 @@ def logged_pools(
 
 
 def largest_pools(latents: Latents, episodes: np.ndarray, seed: int = 0) -> LoggedPools:
-    """Pools of the largest of four sizes that some episodes allow.
-
-    >>> from reachcost import encode_logs, make_task
-    >>> from reachcost.tasks import ExactTopoNav
-    >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(episodes=50))
-    >>> largest_pools(latents, np.arange(50)).candidates.shape[0] in (20, 50, 100, 200)
-    True
-    """
+    """Pools of the largest of four sizes that some episodes allow."""
     rows = int(latents.logs.lengths[episodes].sum())
     for goals, candidates in POOL_SIZES[:-1]:
         if max(goals, candidates) * ROWS > rows:
@@ -111,14 +100,7 @@ def largest_pools(latents: Latents, episodes: np.ndarray, seed: int = 0) -> Logg
 
 
 def some_episodes(latents: Latents, episodes: np.ndarray) -> Latents:
-    """Latents of some episodes, without the column `pixels`, which would have to be read.
-
-    >>> from reachcost import encode_logs, make_task
-    >>> from reachcost.tasks import ExactTopoNav
-    >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(episodes=50))
-    >>> len(some_episodes(latents, np.arange(0, 50, 2)).logs)
-    25
-    """
+    """Latents of some episodes, without the column `pixels`, which would have to be read."""
     logs = latents.logs
     columns = {name: column for name, column in logs.columns.items() if name != "pixels"}
     rows = np.flatnonzero(logs.in_episodes(episodes))

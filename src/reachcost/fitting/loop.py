@@ -51,13 +51,7 @@ class Updates(Protocol):
 
 
 class Optimiser:
-    """AdamW with the schedule of a recipe.
-
-    Args:
-        module: The module to train.
-        updates: The recipe.
-        pairs: Number of pairs of an epoch.
-    """
+    """AdamW with the schedule of a recipe, for epochs of this number of pairs."""
 
     def __init__(self, module: nn.Module, updates: Updates, pairs: int) -> None:
         rate, decay = updates.learning_rate, updates.weight_decay
@@ -141,11 +135,7 @@ def train(
 
 
 def kept_epoch(curve: Sequence[dict[str, float]]) -> dict[str, float]:
-    """The epoch whose weights were kept, for records.
-
-    >>> kept_epoch([{"epoch": 1, "train_loss": 2.0, "validation_loss": 3.0}])
-    {'best_epoch': 1, 'validation_loss': 3.0}
-    """
+    """Number and validation values of the epoch whose weights were kept."""
     point = min(curve, key=lambda epoch: epoch["validation_loss"])
     return {"best_epoch": point["epoch"], **{name: point[name] for name in point if name.startswith("validation")}}
 
@@ -161,12 +151,12 @@ def train_on_pairs(
     device: str,
     progress: Progress,
 ) -> Network:
-    """Train a network on fresh pairs every epoch; the best validation epoch is kept. Deterministic given the seed.
+    """Train a network on fresh pairs every epoch, keep the best validation epoch, and fill in its `record`.
 
     Args:
         name: Name of the random stream for weights and batches.
-        build: Returns a new network with a method `losses(z, goal, target) -> [P]` and an attribute `record`.
-        recipe: A dataclass of `Updates`.
+        build: Returns a new network with a method `losses(z, goal, target) -> [P]`.
+        recipe: A dataclass with the fields of `Updates`.
         pairs: The pairs.
         target: Returns the target of each pair [P, ...].
         seed: Seed of weights and batches.

@@ -21,10 +21,8 @@ from reachcost.heads.recipe import Recipe
 from reachcost.labels.pairs import Pairs, PairSet
 from reachcost.results.stats import cluster_bootstrap
 
-MIN_EPISODES = 5
-"""Fewest held-out episodes for an interval; resampling fewer mostly repeats them."""
-MIN_PAIRS, SAFE_PAIRS = 2_000, 10_000
-"""Training pairs of an epoch below which heads vary by chance, and a safe number (see docs/repair.md)."""
+MIN_EPISODES = 5  # fewest held-out episodes for an interval: resampling fewer mostly repeats them
+MIN_PAIRS, SAFE_PAIRS = 2_000, 10_000  # below the first heads vary by chance, the second is safe (docs/repair.md)
 
 
 @torch.no_grad()

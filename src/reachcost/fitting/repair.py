@@ -18,8 +18,7 @@ from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
 from reachcost.protocols import WorldModel
 
-HOLDOUT = 0.1
-"""Share of the episodes that are held out of training; they select the epoch."""
+HOLDOUT = 0.1  # share of the episodes that are held out of training; they select the epoch
 
 
 def repair(

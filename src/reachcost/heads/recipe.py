@@ -100,35 +100,38 @@ HEAD_FIELDS = ("hidden", "symmetric")
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a head is built and trained. The defaults are ours; `Recipe.paper()` has the paper's."""
+    """How a head is built and trained. The defaults are ours; `Recipe.paper()` has the paper's.
+
+    Attributes:
+        head: Kind of the head: embedding, pair, linear, mahalanobis, euclidean, iqe, mrn, budget or a registered one.
+        scale: Steps, or other units of the label, per unit of the network's output.
+        hidden: Width of the hidden layers; None for the default of the head.
+        symmetric: Average both input orders of a pair head; None for the default of the head.
+        options: Further arguments of the head as JSON values, such as `{"embedding": 128}`.
+        epochs: Passes over the training pairs.
+        batch_size: Pairs per update.
+        learning_rate: AdamW learning rate; the maximum of the one-cycle schedule.
+        weight_decay: AdamW weight decay.
+        schedule: Learning rate over the updates.
+        fresh: Sample new training pairs for every epoch.
+        loss: Predict labels, or only which of two pairs has the larger label.
+        expectile: Weight of a prediction below its label; a prediction above has the rest. Below 0.5 the head leans to
+            the short logged times. Always 0.5 for a ranking.
+    """
 
     head: str = "embedding"
-    """Kind of the head: embedding, pair, linear, mahalanobis, euclidean, iqe, mrn, budget or a registered one."""
     scale: float = 10.0
-    """Steps, or other units of the label, per unit of the network's output."""
     hidden: int | None = None
-    """Width of the hidden layers; None for the default of the head."""
     symmetric: bool | None = None
-    """Average both input orders of a pair head; None for the default of the head."""
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """Further arguments of the head as JSON values, such as `{"embedding": 128}`."""
     epochs: int = 8
-    """Passes over the training pairs."""
     batch_size: int = 256
-    """Pairs per update."""
     learning_rate: float = 3e-3
-    """AdamW learning rate; the maximum of the one-cycle schedule."""
     weight_decay: float = 1e-4
-    """AdamW weight decay."""
     schedule: Literal["constant", "one-cycle"] = "one-cycle"
-    """Learning rate over the updates."""
     fresh: bool = True
-    """Sample new training pairs for every epoch."""
     loss: Literal["regression", "ranking"] = "regression"
-    """Predict labels, or only which of two pairs has the larger label."""
     expectile: float = 0.05
-    """Weight of a prediction below its label; a prediction above has the rest. Below 0.5 the head leans to the short
-    logged times. Always 0.5 for a ranking."""
 
     @classmethod
     def paper(cls, **changes: Any) -> Recipe:

@@ -23,17 +23,13 @@ from reachcost.labels.exclusion import Exclusion
 from reachcost.tasks.contract import Task
 
 FRAMES = "frames"
-ANYWHERE = ("mixed", "random", FRAMES)
-"""Settings that need no bottleneck."""
+ANYWHERE = ("mixed", "random", FRAMES)  # settings that need no bottleneck
 SETTINGS = ("limited", "balanced", *ANYWHERE)
-FAR, NEAR = 0, 2
-"""Values of `Task.bottleneck`."""
-SAMPLE, PATHS = 6_000, 20
-"""Number of logged states, and of paths of an evaluation set, to find a bottleneck that the task does not define."""
-DETOUR = 1.1
-"""Maximum length of a path through a state, divided by the shortest path, for the state to be on the path."""
+FAR, NEAR = 0, 2  # values of `Task.bottleneck`
+SAMPLE, PATHS = 6_000, 20  # logged states, and paths of a set, to find a bottleneck that the task does not define
+DETOUR = 1.1  # maximum length of a path through a state, divided by the shortest, for the state to be on the path
+# Maps both states of pairs [P, ...], [P, ...] to a group number per pair [P].
 Groups = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""Maps both states of pairs [P, ...], [P, ...] to a group number per pair [P]."""
 
 
 class TooFewStates(ReachcostError):
@@ -54,14 +50,7 @@ def covered_latents(
 
 
 def unordered(latents: Latents, rows: np.ndarray) -> Latents:
-    """Some rows as frames without order: episodes of one state, without actions.
-
-    >>> import torch
-    >>> from reachcost.data.logs import Logs
-    >>> latents = Latents(torch.zeros(6, 2), Logs({"state": np.arange(6.0)[:, None]}, lengths=np.array([4, 2])))
-    >>> unordered(latents, np.array([0, 1, 5])).logs.lengths.tolist()
-    [1, 1, 1]
-    """
+    """Some rows as frames without order: episodes of one state, without actions."""
     states = {"state": np.asarray(latents.logs.columns["state"])[rows]}
     logs = Logs(states, np.ones(len(rows), np.int64), latents.logs.observe)
     return Latents(row_reader(latents.values)(torch.from_numpy(rows)), logs, latents.model)
@@ -99,12 +88,6 @@ def bottleneck_of_paths(task: Task, states: np.ndarray, paths: EvaluationSet) ->
     Returns:
         int [N]: 2 for the fifth of the states that are on most paths, and for ties; 0 for the half of the others that
         are on the fewest paths; 1 in between.
-
-    >>> from reachcost import make_task
-    >>> task = make_task("tworoom")
-    >>> doorway_and_corners = np.array([[112.0, 30.0], [20.0, 20.0], [20.0, 205.0], [205.0, 205.0]], np.float32)
-    >>> bottleneck_of_paths(task, doorway_and_corners, task.evaluation_set("high-distance").spread(20)).tolist()
-    [2, 0, 0, 0]
     """
     # In finite worlds the same states recur.
     different, which = np.unique(states, axis=0, return_inverse=True)
@@ -121,11 +104,7 @@ def bottleneck_of_paths(task: Task, states: np.ndarray, paths: EvaluationSet) ->
 
 
 def covered_rows(bottleneck: np.ndarray, setting: str, count: int | None, rng: Generator) -> np.ndarray:
-    """Positions of the states for a setting, ascending, by their values of `Task.bottleneck` [N].
-
-    >>> covered_rows(np.array([2, 0, 1]), "limited", None, np.random.default_rng(0))
-    array([1])
-    """
+    """Positions of the states for a setting, ascending, by their values of `Task.bottleneck` [N]."""
     if setting not in SETTINGS:
         raise ReachcostError(f"unknown coverage {setting!r}: choose one of {', '.join(SETTINGS)}")
     anywhere = np.ones(len(bottleneck), bool)

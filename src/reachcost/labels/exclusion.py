@@ -21,10 +21,8 @@ from reachcost.data.evaluation import EvaluationSet, EvaluationSets
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, ReachcostWarning
 
-BY_CHANCE = 1e-3
-"""Probability of as many matches by coincidence, below which coincidence is ruled out."""
-CROWDED = 0.05
-"""Maximum share of states that recur in other episodes for sources to be identified by their states."""
+BY_CHANCE = 1e-3  # probability of as many matches by coincidence, below which coincidence is ruled out
+CROWDED = 0.05  # maximum share of states that recur in other episodes, for states to identify sources
 
 
 def _to_digits(states: np.ndarray, digits: int, precision: type[np.floating]) -> np.ndarray:
@@ -158,13 +156,6 @@ class LoggedStates:
 
     Attributes:
         keys: One comparable value per row [R].
-
-    >>> from reachcost import make_task
-    >>> task = make_task("tworoom")
-    >>> logs = task.generate_logs(500)
-    >>> goals = task.draw_evaluation_set("balanced", logs, seed=0)
-    >>> np.isin(goals.source_rows, LoggedStates(logs).find(goals).rows).all().item()
-    True
     """
 
     def __init__(self, logs: Logs) -> None:

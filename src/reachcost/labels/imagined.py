@@ -28,34 +28,31 @@ from reachcost.labels.stitched import MAX_PLACES, PLACES, GraphPairs, require_gr
 from reachcost.protocols import WorldModel
 from reachcost.worldmodels.jepa import JepaWorldModel
 
-GROUP = 2000
-"""Number of trajectories that are imagined together."""
-TRANSITIONS = 300
-"""Fewest imagined transitions per place."""
-COMPARED_ROWS, COMPARED_PAIRS = 100_000, 20_000
-"""Number of logged rows, and of pairs of their places, for the comparison with imagined times."""
-MIN_FRAMES = 100
-"""Fewest logged frames to start from; fewer show too little of a world."""
-MAX_HOLES = 0.02
-"""Warn if imagined shortcuts exceed twice their share by chance by more than this."""
+GROUP = 2000  # trajectories that are imagined together
+TRANSITIONS = 300  # fewest imagined transitions per place
+COMPARED_ROWS, COMPARED_PAIRS = 100_000, 20_000  # logged rows, and pairs of their places, to compare times on
+MIN_FRAMES = 100  # fewest logged frames to start from: fewer show too little of a world
+MAX_HOLES = 0.02  # share of shortcuts beyond twice their share by chance at which labels cannot be trusted
 
 
 @dataclass(frozen=True)
 class Imagination:
     """Settings of imagined trajectories, under actions that persist so that trajectories lead somewhere.
 
+    Attributes:
+        trajectories: Number of trajectories.
+        blocks: Action blocks (or discrete actions) of each.
+        persistence: Probability that an action is kept from one block to the next.
+        noise: Standard deviation of the noise on every action, divided by that of the logged actions.
+
     >>> Imagination(trajectories=20_000).blocks
     8
     """
 
     trajectories: int = 100_000
-    """Number of trajectories."""
     blocks: int = 8
-    """Action blocks (or discrete actions) of each."""
     persistence: float = 0.9
-    """Probability that an action is kept from one block to the next."""
     noise: float = 0.5
-    """Standard deviation of the noise on every action, divided by that of the logged actions."""
 
     def __post_init__(self) -> None:
         require_numbers(self)
@@ -70,12 +67,7 @@ class Imagination:
     ) -> Iterator[Tensor]:
         """Imagine trajectories from latents [N, D], GROUP at a time -> [n, blocks + 1, D].
 
-        Args:
-            model: The world model; one with a `history` gets as many past latents as there are.
-            starts: First latent of each trajectory.
-            actions: Number of discrete actions; None for continuous ones.
-            seed: Seed of the actions.
-            part: Number of a separate stream of actions with the same seed.
+        `actions` is the number of discrete actions, if they are; `part` numbers separate streams of the same seed.
         """
         for number, group in enumerate(starts.split(GROUP)):
             rng = generator(seed, "imagined-actions", part, number)
@@ -116,11 +108,11 @@ class ImaginedPairs(GraphPairs):
     If the logs have times, `record["holes"]` is the share of pairs of places with a much shorter imagined than logged
     time, and `record["holes_by_chance"]` that share between two parts of the logs.
 
+    Arguments not listed are as for `TemporalPairs`.
+
     Args:
         model: The frozen world model.
         latents: Latents of the frames to start from; labels do not use their order and times.
-        count: Number of training pairs.
-        validation: Number of validation pairs.
         imagination: Number and length of the trajectories, and their actions.
         places: Number of places; by default one for 300 transitions, at most 6,000.
         least: Fewest occurrences for a transition to count: a single one may be an error through a wall.
@@ -129,7 +121,6 @@ class ImaginedPairs(GraphPairs):
         keep: Number of imagined latents for pairs.
         exclude: Evaluation sets whose source episodes provide neither starts nor logged transitions.
         holdout: Share of the kept trajectories for validation pairs.
-        seed: Seed of starts, actions, places and pairs.
         progress: True shows progress.
     """
 

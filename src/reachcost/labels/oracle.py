@@ -20,13 +20,11 @@ class OraclePairs(Pairs):
 
     Pairs without a path from the first to the second row are resampled.
 
+    Arguments not listed are as for `TemporalPairs`.
+
     Args:
         latents: Encoded logs with a column `state`.
         task: Measures the distance.
-        count: Number of training pairs.
-        validation: Number of validation pairs.
-        exclude: Evaluation sets to keep out, as for `TemporalPairs`.
-        seed: Seed of the pairs.
         groups: Maps the states of pairs [P, ...], [P, ...] to group numbers [P]; each group gets as many pairs.
 
     >>> from reachcost import encode_logs, make_task

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from reachcost.core.arrays import fingerprint_arrays
 from reachcost.core.seeding import generator
+from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError, require_type
 from reachcost.heads.recipe import Recipe
@@ -113,15 +114,27 @@ class Pairs:
         return control
 
 
-def split_episodes(usable: np.ndarray, holdout: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Training and validation episodes; all of them for both if nothing is held out.
-
-    >>> [len(part) for part in split_episodes(np.arange(20), 0.1, seed=0)]
-    [18, 2]
-    """
-    held_out = max(1, round(holdout * len(usable))) if holdout else 0
-    shuffled = generator(seed, "holdout").permutation(usable)
-    return (shuffled[held_out:], shuffled[:held_out]) if held_out else (usable, usable)
+def split_episodes(
+    latents: Latents, exclude: EvaluationSets, holdout: float, seed: int, length: int = 2
+) -> tuple[Exclusion, np.ndarray, np.ndarray]:
+    """The exclusion, and training and validation episodes of `length` rows or more; all for both without holdout."""
+    require_latents(latents)
+    logs, exclusion = latents.logs, Exclusion(latents.logs, exclude)
+    usable = np.setdiff1d(np.flatnonzero(logs.lengths >= length), exclusion.episodes)
+    count = max(1, round(holdout * len(usable))) if holdout else 0
+    shuffled = generator(seed, "holdout").permutation(usable) if count else usable
+    training, validation = shuffled[count:], shuffled[:count] if count else usable
+    if not len(training):
+        counts = {
+            "too short": int((logs.lengths < length).sum()),
+            "excluded": len(exclusion.episodes),
+            "held out": len(validation),
+        }
+        reasons = ", ".join(f"{number} {reason}" for reason, number in counts.items() if number)
+        raise ReachcostError(
+            f"none of {len(logs)} episodes is left for training ({reasons}): log more, or exclude less"
+        )
+    return exclusion, training, validation
 
 
 def require_latents(latents: object) -> None:

@@ -20,24 +20,16 @@ from reachcost.errors import ReachcostError, ReachcostWarning, require_type
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.exclusion import Exclusion
 from reachcost.labels.graph import TOGETHER, Graph, TransitionCounts, nearest, sharpness
-from reachcost.labels.pairs import Pairs, PairSet, require_counts, require_latents, split_episodes
+from reachcost.labels.pairs import Pairs, PairSet, require_counts, split_episodes
 
-PLACES = 6000
-"""Default maximum number of places. The times between all of them are kept in memory."""
-ROWS = 10
-"""Fewest rows per place. Places must be small, because each may straddle a wall."""
-MAX_PLACES = 20_000
-"""Number of places beyond which the times between all of them fill the memory."""
-STRIDES = (1, 2, 4, 8, 16)
-"""Possible steps of a transition."""
-SHARP, MIN_SHARPNESS = 5.0, 2.5
-"""Sharpness at which no longer transition is tried, and below which labels cannot be trusted."""
-MAX_UNREACHABLE = 0.1
-"""Maximum share of pairs of places without a path in either direction."""
-SAMPLE = 5000
-"""Number of transitions to measure the sharpness on."""
-PART = 32 * TOGETHER
-"""Number of rows between two progress reports, in full groups so that the bits of results do not change."""
+PLACES = 6000  # default maximum; the times between all places are kept in memory
+ROWS = 10  # fewest rows per place: places must be small, because each may straddle a wall
+MAX_PLACES = 20_000  # more would fill the memory
+STRIDES = (1, 2, 4, 8, 16)  # possible steps of a transition
+SHARP, MIN_SHARPNESS = 5.0, 2.5  # at the first no longer stride is tried, below the second labels cannot be trusted
+MAX_UNREACHABLE = 0.1  # share of pairs of places without a path in either direction
+SAMPLE = 5000  # transitions to measure the sharpness on
+PART = 32 * TOGETHER  # rows between two progress reports, in full groups so that results do not change
 
 
 def default_recipe(directed: bool) -> Recipe:
@@ -50,19 +42,7 @@ def default_recipe(directed: bool) -> Recipe:
 
 
 class GraphPairs(Pairs):
-    """Pairs of any two rows, labelled by the time between their places in a graph.
-
-    Args:
-        latents: Latents of the rows.
-        graph: Places and the times between them.
-        place: The place of each row [R]; -1 for rows without pairs.
-        training: Rows of training pairs.
-        held_out: Rows of validation pairs.
-        count: Number of training pairs.
-        validation: Number of validation pairs.
-        exclusion: The evaluation sets to keep out.
-        record: Settings of the graph, including `seed`.
-    """
+    """Pairs of the rows `training` and `held_out`, labelled by the time between their places [R] in a graph."""
 
     remedy = "give more logs in which states recur, or more places=, or use temporal labels"
 
@@ -105,10 +85,7 @@ class GraphPairs(Pairs):
 
     @property
     def unconnected(self) -> float:
-        """Share of pairs of places without a path in either direction.
-
-        Places where trajectories end and none begins are left out, because they need not be cut off.
-        """
+        """Share of pairs of places without a path in either direction, without places where trajectories only end."""
         others = ~self.graph.ends
         times = self.graph.times[np.ix_(others, others)]
         return float((np.isinf(times) & np.isinf(times.T)).mean()) if others.any() else 1.0
@@ -129,21 +106,15 @@ class GraphPairs(Pairs):
 class StitchedPairs(GraphPairs):
     """Pairs of any two logged rows, labelled by the shortest time over the transitions of all episodes.
 
+    Arguments not listed are as for `TemporalPairs`.
+
     Args:
-        latents: Encoded logs.
-        count: Number of training pairs.
-        validation: Number of validation pairs.
         places: Number of places; by default one for 10 rows, at most 6,000, or all different latents if rows repeat.
         stride: Steps of a transition; by default the fewest of 1, 2, 4, 8 and 16 that are long enough.
         least: Fewest occurrences for a transition to count.
         directed: Keep the times of both directions apart; by default the shorter one holds for both.
-        exclude: Evaluation sets to keep out, as for `TemporalPairs`.
         holdout: Share of the episodes to keep out of the graph, for validation pairs.
-        seed: Seed of places and pairs.
         progress: True shows progress.
-
-    Attributes:
-        held_out: Episodes that are held out.
 
     >>> from reachcost import encode_logs, make_task
     >>> from reachcost.tasks import ExactTopoNav
@@ -167,16 +138,11 @@ class StitchedPairs(GraphPairs):
         seed: int = 0,
         progress: Progress | bool | None = None,
     ) -> None:
-        require_latents(latents)
         require_counts(count, validation, holdout)
         require_graph(places=places, stride=stride, least=least)
-        progress = as_progress(progress)
-        logs, exclusion = latents.logs, Exclusion(latents.logs, exclude)
-        usable = np.setdiff1d(np.flatnonzero(logs.lengths >= 2), exclusion.episodes)
-        learned, held_out = split_episodes(usable, holdout, seed)
-        if not len(learned):
-            raise ReachcostError(f"no episode of {len(logs)} is left to stitch: log more, or exclude less")
-        self.held_out = np.sort(held_out) if holdout else np.empty(0, np.int64)
+        exclusion, learned, held_out = split_episodes(latents, exclude, holdout, seed)
+        logs, progress = latents.logs, as_progress(progress)
+        self.held_out = np.sort(held_out) if holdout else held_out[:0]
         in_graph, validated = (logs.in_episodes(part) for part in (learned, held_out))
         centres = _places(latents, np.flatnonzero(in_graph), places, seed)
         steps, sharp = _steps(latents, in_graph, centres, STRIDES if stride is None else (stride,), seed)
@@ -215,7 +181,6 @@ def _places(latents: Latents, training: np.ndarray, wanted: int | None, seed: in
 
 
 def _places_of(latents: Latents, rows: np.ndarray, places: Tensor, progress: Progress) -> np.ndarray:
-    """The nearest place of each of some rows [N] -> int32 [N]."""
     found, rate = np.empty(len(rows), np.int32), Rate(progress, "states")
     for first in progress.track(range(0, len(rows), PART), "parts of the logs"):
         part = rows[first : first + PART]
@@ -242,7 +207,6 @@ def logged_graph(
 
 
 def _starts(logs: Logs, in_graph: np.ndarray, steps: int) -> np.ndarray:
-    """Rows of the graph from which a transition of `steps` steps starts."""
     starts = logs.window_starts(steps + 1)
     return starts[in_graph[starts]]
 

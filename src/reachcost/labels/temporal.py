@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -17,11 +17,11 @@ from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
 from reachcost.labels.exclusion import Exclusion
-from reachcost.labels.pairs import Pairs, PairSet, require_counts, require_latents, split_episodes
+from reachcost.labels.pairs import Pairs, PairSet, require_counts, split_episodes
 
 AnyPairs = TypeVar("AnyPairs", bound=Pairs)
+# Maps the episode length of each pair [P] to its earlier and later time [P], [P].
 Sampler = Callable[[np.ndarray, Generator], tuple[np.ndarray, np.ndarray]]
-"""Maps the episode length of each pair [P] to the earlier and the later time of each pair [P], [P]."""
 
 
 def balanced(lengths: np.ndarray, rng: Generator, max_gap: int | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -45,11 +45,7 @@ def mostly_endpoints(lengths: np.ndarray, rng: Generator) -> tuple[np.ndarray, n
     return np.where(ends, 0, early), np.where(ends, lengths - 1, late)
 
 
-SAMPLERS: dict[str, Sampler] = {
-    "balanced": balanced,
-    "random-rows": random_rows,
-    "mostly-endpoints": mostly_endpoints,
-}
+SAMPLERS = {"balanced": balanced, "random-rows": random_rows, "mostly-endpoints": mostly_endpoints}
 
 
 class TemporalPairs(Pairs):
@@ -66,9 +62,6 @@ class TemporalPairs(Pairs):
             order. No pair is from a logged episode that provided a start or goal. The record has the measured overlap.
         holdout: Share of the episodes for validation pairs alone; with 0 both kinds are from all episodes.
         seed: Seed of the pairs.
-
-    Attributes:
-        held_out: Episodes without training pairs.
 
     >>> from reachcost import encode_logs, make_task
     >>> from reachcost.tasks import ExactTopoNav
@@ -90,46 +83,37 @@ class TemporalPairs(Pairs):
         holdout: float = 0.0,
         seed: int = 0,
     ) -> None:
-        require_latents(latents)
         require_counts(count, validation, holdout)
-        _require_settings(sampling, max_gap, rows, latents.logs.rows)
-        if rows is not None and holdout:
-            raise ReachcostError(f"rows {rows} and holdout {holdout} exclude each other: leave one of them out")
-        logs, exclusion = latents.logs, Exclusion(latents.logs, exclude)
-        usable = np.setdiff1d(np.flatnonzero(logs.lengths >= 2), exclusion.episodes)
-        for_training, for_validation = split_episodes(usable, holdout, seed)
-        held_out = len(for_validation) if holdout else 0
-        if not len(for_training):
-            raise ReachcostError(_nothing_left(logs, exclusion, held_out))
-        training = _Rows(logs, for_training, rows, generator(seed, "rows"))
-        validating = training if rows else _Rows(logs, for_validation, None, generator(seed, "rows"))
+        _require_settings(sampling, max_gap, rows, holdout)
+        exclusion, learned, held_out = split_episodes(latents, exclude, holdout, seed)
+        self.held_out = held_out if holdout else held_out[:0]
+        training = _Rows(latents.logs, learned, rows, seed)
+        validating = training if rows else _Rows(latents.logs, held_out, None, seed)
         sampler = SAMPLERS[sampling] if max_gap is None else partial(balanced, max_gap=max_gap)
-
-        self.held_out = for_validation if holdout else np.empty(0, np.int64)
 
         def sample(epoch: int) -> PairSet:
             return training.pair(count, sampler, exclusion, generator(seed, "train-pairs", *([epoch] if epoch else [])))
 
-        record: dict[str, Any] = {"labels": "temporal", "sampling": sampling, "held_out_episodes": held_out}
-        record |= {"holdout": holdout, "max_gap": max_gap, "rows": rows}
+        record = {"labels": "temporal", "sampling": sampling, "held_out_episodes": len(self.held_out)}
         super().__init__(
             latents,
             sample,
             validating.pair(validation, sampler, exclusion, generator(seed, "validation-pairs")),
             exclusion,
-            {**record, "seed": seed},
+            {**record, "holdout": holdout, "max_gap": max_gap, "rows": rows, "seed": seed},
         )
 
 
 class _Rows:
     """The rows to pair: all rows of some episodes, or a limited number of random ones."""
 
-    def __init__(self, logs: Logs, episodes: np.ndarray, limit: int | None, rng: Generator) -> None:
+    def __init__(self, logs: Logs, episodes: np.ndarray, limit: int | None, seed: int) -> None:
         self._row: np.ndarray | None = None
         self._offsets, self._lengths = logs.offsets[episodes], logs.lengths[episodes]
         if limit is not None:
             every = np.flatnonzero(logs.in_episodes(episodes))
-            self._row = np.sort(rng.choice(every, min(limit, len(every)), replace=False))
+            chosen = generator(seed, "rows").choice(every, min(limit, len(every)), replace=False)
+            self._row = np.sort(chosen)
             owner = logs.episode_of(self._row)
             first, counts = np.unique(owner, return_index=True, return_counts=True)[1:]
             self._offsets, self._lengths = first[counts >= 2], counts[counts >= 2]
@@ -159,37 +143,17 @@ class _Rows:
         return position if self._row is None else self._row[position]
 
 
-def _nothing_left(logs: Logs, exclusion: Exclusion, held_out: int) -> str:
-    names = ", ".join(repr(chosen.name) for chosen in exclusion.sets)
-    unused = {
-        "too short": int((logs.lengths < 2).sum()),
-        f"excluded, as they hold a start or goal of {names}": len(exclusion.episodes),
-        "held out": held_out,
-    }
-    reasons = ", ".join(f"{count} {why}" for why, count in unused.items() if count)
-    less = ", or exclude less" if len(exclusion.episodes) else ""
-    return f"none of {len(logs)} episodes can be paired ({reasons}): log more episodes{less}"
-
-
-def _require_settings(sampling: str, max_gap: int | None, rows: int | None, logged: int) -> None:
+def _require_settings(sampling: str, max_gap: int | None, rows: int | None, holdout: float) -> None:
     if sampling not in SAMPLERS:
-        raise ReachcostError(f"unknown pair sampling {sampling!r}: choose one of {', '.join(SAMPLERS)}")
+        raise ReachcostError(f"sampling is {sampling!r}: choose one of {', '.join(SAMPLERS)}")
     if max_gap is not None and (max_gap < 1 or sampling != "balanced" or rows is not None):
         raise ReachcostError(f"max_gap is {max_gap}: give 1 or more, with balanced sampling and without rows=")
-    if rows is not None and not 2 <= rows <= logged:
-        raise ReachcostError(f"rows is {rows}, of {logged} logged: give 2 or more, at most all")
+    if rows is not None and (rows < 2 or holdout):
+        raise ReachcostError(f"rows is {rows} with holdout {holdout}: give 2 rows or more, and no holdout")
 
 
 def directed(pairs: AnyPairs) -> AnyPairs:
-    """The same temporal pairs with the earlier row first, so that gaps are from a state to a goal.
-
-    >>> from reachcost import encode_logs, make_task
-    >>> from reachcost.tasks import ExactTopoNav
-    >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(50))
-    >>> train = directed(TemporalPairs(latents, count=1000, validation=100)).train
-    >>> bool((train.first < train.second).all())
-    True
-    """
+    """The same temporal pairs with the earlier row first, so that gaps are from a state to a goal."""
     ordered, sample = copy.copy(pairs), pairs._sample
     ordered.train, ordered.validation = forward(pairs.train), forward(pairs.validation)
     ordered._sample = lambda epoch: forward(sample(epoch))

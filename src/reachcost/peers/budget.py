@@ -24,28 +24,31 @@ from reachcost.protocols import WorldModel
 
 @dataclass(frozen=True)
 class BudgetRecipe:
-    """How a head of reachability within budgets is built and trained."""
+    """How a head of reachability within budgets is built and trained.
+
+    Attributes:
+        budgets: Number of budgets, evenly spaced up to the longest.
+        longest: Steps of the largest budget; None for those of the longest episode.
+        unrelated: Share of pairs of different episodes, which count as never reached.
+        directed: Learn the logged direction alone; otherwise the return path counts as equally long.
+        hidden: Width of the two hidden layers.
+        epochs: Passes over fresh training pairs.
+        batch_size: Pairs per update.
+        learning_rate: Maximum of the AdamW learning rate.
+        weight_decay: AdamW weight decay.
+        schedule: Learning rate over the updates.
+    """
 
     budgets: int = 20
-    """Number of budgets, evenly spaced up to the longest."""
     longest: int | None = None
-    """Steps of the largest budget; None for those of the longest episode."""
     unrelated: float = 0.05
-    """Share of pairs of different episodes, which count as never reached."""
     directed: bool = True
-    """Learn the logged direction alone; otherwise the return path counts as equally long."""
     hidden: int = 256
-    """Width of the two hidden layers."""
     epochs: int = 8
-    """Passes over fresh training pairs."""
     batch_size: int = 256
-    """Pairs per update."""
     learning_rate: float = 1e-3
-    """Maximum of the AdamW learning rate."""
     weight_decay: float = 1e-4
-    """AdamW weight decay."""
     schedule: Literal["constant", "one-cycle"] = "one-cycle"
-    """Learning rate over the updates."""
 
     def __post_init__(self) -> None:
         require_numbers(self)
@@ -120,15 +123,12 @@ def fit_budget(
     A logged time counts as reached within every budget of at least that many steps, and not within smaller ones.
     Held-out episodes select the epoch. Deterministic given the seed.
 
+    Arguments not listed are as for `TemporalPairs` and `fit`.
+
     Args:
         model: The world model.
         logs: Logs that the model can encode.
-        exclude: Evaluation sets to keep out of training, as for `TemporalPairs`.
-        pairs: Training pairs of an epoch.
-        recipe: How the head is built and trained; None for the defaults.
-        seed: Seed of pairs, weights and batches.
-        device: Device for training; `auto` is a GPU if there is one. The returned head is on the CPU.
-        progress: True shows progress.
+        pairs: Number of training pairs per epoch.
 
     >>> from reachcost import make_task
     >>> from reachcost.tasks import ExactTopoNav

@@ -22,8 +22,8 @@ from reachcost.heads.recipe import Recipe
 from reachcost.labels.pairs import require_latents
 from reachcost.peers.transitions import Objective, Transitions, learn
 
+# The default expectile of 0.05 corresponds to 0.95 in HILP, where the sign is reversed.
 DEFAULT_RECIPE = Recipe(head="euclidean", epochs=5, learning_rate=2e-3)
-"""The default recipe; its expectile of 0.05 corresponds to 0.95 in HILP, where the sign is reversed."""
 
 
 def fit_hilp(
@@ -43,8 +43,9 @@ def fit_hilp(
 ) -> LearnedHead:
     """Train a head on the discounted time of the fastest logged paths, without labels.
 
+    Arguments not listed are as for `TemporalPairs` and `fit`.
+
     Args:
-        latents: Encoded logs.
         recipe: How the head is built and trained. Its kind is euclidean, or iqe or mrn if return paths are longer.
         count: Number of transitions per epoch.
         stride: Steps of a transition; by default a sixteenth of the median episode. Learned distances grow by about one
@@ -52,11 +53,6 @@ def fit_hilp(
         discount: Factor on the distance after a transition; distances are at most 1 / (1 - discount) transitions.
         future: Share of the goals that are later rows of the transition's episode; the others are any rows.
         follow: Share of the head's weights that the copy takes over after every update.
-        exclude: Evaluation sets to keep out, as for `TemporalPairs`.
-        holdout: Share of the episodes for validation, whose results are in the record.
-        seed: Seed of weights and transitions.
-        device: Device for training; `auto` is a GPU if there is one. The returned head is on the CPU.
-        progress: True shows progress.
 
     >>> from reachcost import encode_logs, make_task
     >>> from reachcost.tasks import ExactTopoNav

@@ -26,22 +26,25 @@ from reachcost.protocols import WorldModel
 
 @dataclass(frozen=True)
 class InverseRecipe:
-    """How an inverse dynamics model is built and trained."""
+    """How an inverse dynamics model is built and trained.
+
+    Attributes:
+        hidden: Width of the hidden layers.
+        layers: Number of hidden layers.
+        epochs: Passes over fresh training pairs.
+        batch_size: Pairs per update.
+        learning_rate: Maximum of the AdamW learning rate.
+        weight_decay: AdamW weight decay.
+        schedule: Learning rate over the updates.
+    """
 
     hidden: int = 256
-    """Width of the hidden layers."""
     layers: int = 3
-    """Number of hidden layers."""
     epochs: int = 8
-    """Passes over fresh training pairs."""
     batch_size: int = 256
-    """Pairs per update."""
     learning_rate: float = 3e-3
-    """Maximum of the AdamW learning rate."""
     weight_decay: float = 1e-4
-    """AdamW weight decay."""
     schedule: Literal["constant", "one-cycle"] = "one-cycle"
-    """Learning rate over the updates."""
 
     def __post_init__(self) -> None:
         require_numbers(self)
@@ -66,15 +69,12 @@ def fit_inverse(
     It is trained on temporal pairs in the order of time. Actions of a block after the goal do not count. Held-out
     episodes select the epoch. Deterministic given the seed.
 
+    Arguments not listed are as for `TemporalPairs` and `fit`.
+
     Args:
         model: The world model; its `actions` define the blocks, and without them actions are discrete.
         logs: Logs that the model can encode, with the column `action`.
-        exclude: Evaluation sets to keep out of training, as for `TemporalPairs`.
-        pairs: Training pairs of an epoch.
-        recipe: How the network is built and trained; None for the defaults.
-        seed: Seed of pairs, weights and batches.
-        device: Device for training; `auto` is a GPU if there is one. The returned network is on the CPU.
-        progress: True shows progress.
+        pairs: Number of training pairs per epoch.
 
     >>> from reachcost import make_task
     >>> from reachcost.tasks import ExactTopoNav

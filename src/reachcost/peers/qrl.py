@@ -22,11 +22,8 @@ from reachcost.heads.recipe import Recipe
 from reachcost.peers.transitions import Objective, Transitions, learn
 
 DEFAULT_RECIPE = Recipe(head="iqe", epochs=5, learning_rate=2e-3, expectile=0.5)
-"""The default recipe, without leaning to short times."""
-ASCENT = 0.02
-"""Maximum change of the logarithm of the multiplier per update."""
-SOFTNESS = 5.0
-"""Sharpness of the end of pushing at `far`, as in the paper's mazes: it fades over a fifth of `far`."""
+ASCENT = 0.02  # maximum change of the logarithm of the multiplier per update
+SOFTNESS = 5.0  # pushing fades over the last 1 / SOFTNESS of `far`, as in the paper's mazes
 
 
 def fit_qrl(
@@ -45,18 +42,14 @@ def fit_qrl(
 ) -> LearnedHead:
     """Train the largest quasimetric under which no logged transition takes longer than logged, without labels.
 
+    Arguments not listed are as for `TemporalPairs` and `fit`.
+
     Args:
-        latents: Encoded logs.
         recipe: How the head is built and trained. Its kind is iqe, mrn, or euclidean if return paths are as long.
         count: Number of transitions per epoch.
         stride: Steps of a transition; use more if one step hardly changes a latent.
         far: Steps beyond which pairs are not pushed further; by default those of the longest episode.
         tolerance: Root mean square of the excess length of transitions that is allowed, as a share of their length.
-        exclude: Evaluation sets to keep out, as for `TemporalPairs`.
-        holdout: Share of the episodes for validation, whose results are in the record.
-        seed: Seed of weights and transitions.
-        device: Device for training; `auto` is a GPU if there is one. The returned head is on the CPU.
-        progress: True shows progress.
 
     >>> from reachcost import encode_logs, make_task
     >>> from reachcost.tasks import ExactTopoNav

@@ -25,12 +25,10 @@ from reachcost.fitting.loop import Optimiser
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.exclusion import Exclusion
-from reachcost.labels.pairs import require_latents, split_episodes
+from reachcost.labels.pairs import split_episodes
 
-VALIDATION = 5000
-"""Number of validation transitions."""
-METRICS = ("iqe", "mrn", "euclidean")
-"""Heads that obey the triangle inequality and are 0 from a latent to itself, as these objectives require."""
+VALIDATION = 5000  # number of validation transitions
+METRICS = ("iqe", "mrn", "euclidean")  # heads with the triangle inequality, which these objectives require
 
 
 @dataclass(frozen=True)
@@ -81,21 +79,14 @@ class Transitions:
         holdout: float = 0.1,
         seed: int = 0,
     ) -> None:
-        require_latents(latents)
         require_type(stride, int, "stride", "give a whole number of steps")
         if stride < 1 or not 0 <= holdout < 1 or not 0 <= future <= 1:
             raise ReachcostError(
                 f"stride is {stride}, holdout {holdout} and future {future}: give a stride of 1 or more, and shares "
                 "from 0 to 1"
             )
-        logs, self._exclusion = latents.logs, Exclusion(latents.logs, exclude)
-        usable = np.setdiff1d(np.flatnonzero(logs.lengths > stride), self._exclusion.episodes)
-        learned, held_out = split_episodes(usable, holdout, seed)
-        if not len(learned):
-            raise ReachcostError(
-                f"of {len(logs)} episodes {len(usable)} have transitions of {stride} steps to learn from: "
-                "log more, exclude less, or give a smaller stride="
-            )
+        self._exclusion, learned, held_out = split_episodes(latents, exclude, holdout, seed, length=stride + 1)
+        logs = latents.logs
         self.latents, self.future, self.seed = latents.values, future, seed
         self._training = _Rows(logs, learned, stride)
         rng = generator(seed, "judged-transitions")
