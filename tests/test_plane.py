@@ -15,14 +15,8 @@ from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.worldmodels.jepa import JepaWorldModel
 
 
-def test_a_map_has_its_cells_within_its_corners() -> None:
-    plane = rc.tasks.Plane((10, 0), (12, 1), 0.5, np.asarray, np.asarray, lambda places: places[:, 0] > 11)
-    assert plane.grid().shape == (2, 4, 2)
-    assert plane.grid()[1, -1].tolist() == [11.75, 0.75]
-
-
 @pytest.mark.parametrize("name", ["tworoom", "toponav"])
-def test_states_of_free_places_lie_there(name: str) -> None:
+def test_states_of_free_places_are_at_these_places(name: str) -> None:
     plane = rc.make_task(name).plane()
     places = plane.grid().reshape(-1, 2)
     free = places[plane.free(places)]
@@ -40,9 +34,7 @@ def test_a_field_is_the_cost_of_each_place(world: rc.tasks.TwoRoom, lewm: JepaWo
     assert np.isnan(found[:, row, found.shape[2] // 2]).all()  # in the wall
 
 
-def test_a_field_of_the_true_distance_has_its_least_cost_at_the_goal(
-    task: rc.tasks.TopoNav, model: ExactTopoNav
-) -> None:
+def test_a_field_of_the_oracle_distance_is_minimal_at_the_goal(task: rc.tasks.TopoNav, model: ExactTopoNav) -> None:
     goal = task.evaluation_set().goals[:1]
     field = cost_fields(task, model, {"oracle": rc.costs.OracleGeodesic(model)}, goal)["oracle"][0]
     assert field[goal[0, 1], goal[0, 0]] == np.nanmin(field) == 0
@@ -50,7 +42,7 @@ def test_a_field_of_the_true_distance_has_its_least_cost_at_the_goal(
 
 
 class Slipping(rc.tasks.TwoRoom):
-    """A map whose places and states do not belong together."""
+    """A map whose places and states are swapped."""
 
     def plane(self) -> rc.tasks.Plane:
         return replace(super().plane(), states=lambda places: np.float32(places[:, ::-1]))
@@ -78,16 +70,16 @@ class OffTheMap(rc.tasks.TwoRoom):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
-        (Slipping, "places and states of plane"),
-        (Elsewhere, "between low and high"),
-        (Stuck, r"moved\('door', 1.0\) returned .* return a task with that handle there"),
-        (OffTheMap, "keep it on the plane"),
+        (Slipping, "places and states"),
+        (Elsewhere, "low and high"),
+        (Stuck, r"moved\('door', 1.0\)"),
+        (OffTheMap, "handle 'door'"),
     ],
 )
-def test_a_wrong_map_is_refused(wrong: type[rc.Task], told: str) -> None:
-    with pytest.raises(ReachcostError, match=told):
+def test_a_wrong_map_is_refused(wrong: type[rc.Task], message: str) -> None:
+    with pytest.raises(ReachcostError, match=message):
         rc.check_task(wrong())
 
 
@@ -99,11 +91,11 @@ def test_the_door_and_the_wall_of_tworoom_can_be_moved(world: rc.tasks.TwoRoom) 
     assert [handle.place for handle in turned.handles()] == [(112.0, 112.0), (200.0, 112.0)]
     assert turned.plane().free(np.array([door.place, turned.handles()[0].place])).all()
     for name, value in (("roof", 0.5), ("door", 1.5), ("door", np.nan)):
-        with pytest.raises(ReachcostError, match="move door or wall, to a value from 0 to 1"):
+        with pytest.raises(ReachcostError, match=name):
             world.moved(name, value)
 
 
-def test_worlds_name_the_world_models_that_know_them(world: rc.tasks.TwoRoom) -> None:
+def test_worlds_name_their_world_models(world: rc.tasks.TwoRoom) -> None:
     named = [name for task in ("tworoom", "toponav", "pusht") for name in rc.make_task(task).models]
     assert {*named} == {*rc.zoo(), "reachcost.tasks:ExactTopoNav"}
     assert world.moved("door", 0.9).models == ("lewm-layouts-3072",)

@@ -32,7 +32,7 @@ def logs() -> Logs:
     return TASK.generate_logs()
 
 
-def test_logs_have_the_statistics_of_the_public_cache(logs: Logs) -> None:
+def test_log_statistics_match_the_public_cache(logs: Logs) -> None:
     ours = log_statistics(logs)
     for name, expected in PUBLIC_CACHE.items():
         # 243 slow steps of 618,216: counting alone carries 6 %.
@@ -57,16 +57,16 @@ def test_the_page_shows_the_statistics_of_these_logs(logs: Logs) -> None:
         assert f"| {row} | {values} |" in page
 
 
-def test_logs_replay_in_the_simulator(logs: Logs) -> None:
-    states, actions = logs.columns["state"], logs.columns["action"]
-    last = logs.offsets + logs.lengths - 1
-    inside = np.ones(logs.rows, bool)
-    inside[last] = False
-    np.testing.assert_array_equal(TASK.step(states[inside], actions[inside]), states[np.flatnonzero(inside) + 1])
-    reached = TASK.success(states[last], logs.columns["goal_state"][last])
-    assert reached[logs.lengths < 101].all()
+@pytest.mark.parametrize("collision", ["endpoint", "swept"])
+def test_logs_replay_in_the_simulator(collision: Any) -> None:
+    task = TwoRoom(collision=collision)
+    logs = task.generate_logs(episodes=1000)
+    states, actions, goals = (logs.columns[name] for name in ("state", "action", "goal_state"))
+    rows, last = logs.window_starts(2), logs.offsets + logs.lengths - 1
+    np.testing.assert_array_equal(task.step(states[rows], actions[rows]), states[rows + 1])
+    assert task.success(states[last], goals[last])[logs.lengths < 101].all()
     early = logs.offsets[logs.lengths > 2] + 1
-    assert not TASK.success(states[early], logs.columns["goal_state"][early]).any()
+    assert not task.success(states[early], goals[early]).any()
     assert (np.abs(actions) <= 1).all()
     assert (actions[last] == 0).all()
 
@@ -85,33 +85,16 @@ def test_frozen_sets_are_the_ones_their_seeds_draw(logs: Logs, tmp_path: Path) -
         assert (shipped / name).read_bytes() == (tmp_path / name).read_bytes(), name
 
 
-def test_the_high_distance_set_is_meant_where_none_is_named() -> None:
-    assert TASK.sets == ("high-distance", "balanced", "distance-controlled", "distance-controlled-far")
-
-
-def test_the_far_set_puts_both_groups_160_to_190_px_apart() -> None:
-    evaluation = TASK.evaluation_set("distance-controlled-far")
-    apart = TASK.euclidean(evaluation.starts, evaluation.goals)
-    kinds = TASK.groups(evaluation.starts, evaluation.goals)
-    assert {name: int(kind.sum()) for name, kind in kinds.items()} == {"same room": 20, "cross wall": 20}
-    for kind in kinds.values():
-        assert 160 <= apart[kind].min() <= apart[kind].max() <= 190
-
-
 @pytest.mark.parametrize("name", RULES)
 def test_evaluation_sets_meet_their_rule_and_know_their_source(name: str, logs: Logs) -> None:
     rule, evaluation = RULES[name], TASK.evaluation_set(name)
-    across = TASK.layout.room(evaluation.starts) != TASK.layout.room(evaluation.goals)
-    geodesic = TASK.distance(evaluation.starts, evaluation.goals)
-    euclidean = TASK.euclidean(evaluation.starts, evaluation.goals)
-    assert (across.sum(), (~across).sum()) == (rule.each, rule.each)
-    assert rule.geodesic[0] <= geodesic.min()
-    assert geodesic.max() <= rule.geodesic[1]
-    assert rule.euclidean[0] <= euclidean.min()
-    assert euclidean.max() <= rule.euclidean[1]
-    margin = 50 - geodesic / 5
-    assert rule.margin[0] <= margin.min()
-    assert margin.max() <= rule.margin[1]
+    ends = evaluation.starts, evaluation.goals
+    kinds = TASK.groups(*ends)
+    assert {kind: int(members.sum()) for kind, members in kinds.items()} == dict.fromkeys(kinds, rule.each)
+    geodesic = TASK.distance(*ends)
+    bounds = ((TASK.euclidean(*ends), rule.euclidean), (geodesic, rule.geodesic), (50 - geodesic / 5, rule.margin))
+    for found, (low, high) in bounds:
+        assert low <= found.min() <= found.max() <= high
     assert evaluation.source_rows is not None
     assert evaluation.source_episodes is not None
     np.testing.assert_array_equal(logs.columns["state"][evaluation.source_rows[:, 0]], evaluation.starts)
@@ -119,7 +102,8 @@ def test_evaluation_sets_meet_their_rule_and_know_their_source(name: str, logs: 
     assert len(np.unique(evaluation.source_rows)) == 2 * len(evaluation)
 
 
-def test_high_distance_needs_the_doorway_as_often_as_the_papers() -> None:
+def test_the_default_set_needs_the_doorway_as_often_as_the_papers() -> None:
+    assert TASK.sets == ("high-distance", "balanced", "distance-controlled", "distance-controlled-far")
     evaluation = TASK.evaluation_set("high-distance")
     assert TASK.layout.doorway_required(evaluation.starts, evaluation.goals).sum() == 47
 
@@ -135,7 +119,7 @@ def test_source_episodes_are_kept_out_of_pairs(logs: Logs) -> None:
     used = set(logs.columns["episode_idx"][pairs.train.first.numpy()])
     assert not used & set(evaluation.source_episodes.ravel())
     leaky = TemporalPairs(latents, count=20_000, validation=2000)
-    with pytest.raises(ReachcostError, match="episodes are sources of high-distance"):
+    with pytest.raises(ReachcostError, match="high-distance"):
         Exclusion(logs, [evaluation]).prove(leaky.train.first.numpy(), leaky.train.second.numpy())
 
 
@@ -160,9 +144,9 @@ def test_a_changed_manifest_is_refused(tmp_path: Path) -> None:
     for field in ("starts", "goals", "source_rows", "source_episodes"):
         changed = copy.deepcopy(manifest)
         changed[field][3][0] += 1
-        with pytest.raises(ReachcostError, match="was changed since it was frozen"):
+        with pytest.raises(ReachcostError, match="changed"):
             set_from_manifest(changed, np.float32)
-    with pytest.raises(ReachcostError, match="was changed since it was frozen"):
+    with pytest.raises(ReachcostError, match="changed"):
         set_from_manifest({**manifest, "logs_sha256": "other"}, np.float32)
     subset = TASK.evaluation_set("balanced").subset(slice(3, 9))
     assert set_from_manifest(frozen(subset), np.float32).fingerprint == subset.fingerprint
@@ -170,27 +154,15 @@ def test_a_changed_manifest_is_refused(tmp_path: Path) -> None:
 
 def test_frozen_sets_belong_to_the_public_layout() -> None:
     other = TwoRoom(Layout(wall="horizontal"))
-    with pytest.raises(ReachcostError, match="belong to the public layout"):
+    with pytest.raises(ReachcostError, match="public layout"):
         other.evaluation_set("high-distance")
     drawn = other.draw_evaluation_set("high-distance", other.generate_logs(episodes=2000), seed=0)
     across = other.layout.room(drawn.starts) != other.layout.room(drawn.goals)
     assert across.sum() == 50
 
 
-def test_unknown_sets_are_refused() -> None:
-    with pytest.raises(ReachcostError, match="no evaluation set 'easy'"):
-        TASK.evaluation_set("easy")
-
-
-def test_too_few_logs_are_refused(logs: Logs) -> None:
-    with pytest.raises(ReachcostError, match="log more episodes"):
+def test_unknown_sets_and_too_few_logs_are_refused() -> None:
+    with pytest.raises(ReachcostError, match="more episodes"):
         draw("high-distance", TASK.generate_logs(episodes=3), TASK.layout, 0)
-
-
-def test_logs_follow_the_collision_mode_of_their_task() -> None:
-    task = TwoRoom(collision="swept")
-    logs = task.generate_logs(episodes=200)
-    inside = np.ones(logs.rows, bool)
-    inside[logs.offsets + logs.lengths - 1] = False
-    after = task.step(logs.columns["state"][inside], logs.columns["action"][inside])
-    np.testing.assert_array_equal(after, logs.columns["state"][np.flatnonzero(inside) + 1])
+    with pytest.raises(ReachcostError, match="'easy'"):
+        TASK.evaluation_set("easy")
