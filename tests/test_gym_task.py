@@ -1,4 +1,4 @@
-"""A task of any Gymnasium environment: side by side in processes, checked at the door."""
+"""A task of any Gymnasium environment: steps, workers, logs and refused environments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SIZE = 8.0
 
 
 class Cart(gymnasium.Env[np.ndarray, np.ndarray]):
-    """A cart on a rail: place and speed; who reaches the end has finished."""
+    """A cart on a rail: place and speed; the end of the rail terminates an episode."""
 
     metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012 (Gymnasium's interface)
 
@@ -141,15 +141,15 @@ def test_discrete_actions_of_classic_control() -> None:
     assert logs.columns["action"].dtype == np.int64
 
 
-def test_parts_that_are_given_are_offered_and_others_are_told() -> None:
+def test_given_parts_are_offered() -> None:
     bare = make(distance=None, sets={})
     assert not bare.sets
     assert {*rc.check_task(bare)} == {*LOST} - {"generate_logs"}
-    with pytest.raises(ReachcostError, match=r"'Cart' has no `distance`: no oracle planner, .*; write that method"):
+    with pytest.raises(ReachcostError, match="`distance`"):
         bare.distance(np.zeros((1, 2)), np.zeros((1, 2)))
-    with pytest.raises(ReachcostError, match="'Cart' has no `render`: no pictures"):
+    with pytest.raises(ReachcostError, match="`render`"):
         bare.render(np.zeros((1, 2)))
-    with pytest.raises(ReachcostError, match="Cart has no evaluation set 'far': give it some with sets="):
+    with pytest.raises(ReachcostError, match="sets="):
         bare.evaluation_set("far")
     whole = make(
         lambda: Cart("rgb_array"),
@@ -167,7 +167,7 @@ def test_parts_that_are_given_are_offered_and_others_are_told() -> None:
     assert whole.evaluation_set("near").name == "near"
 
 
-def test_frames_are_drawn_when_they_are_read() -> None:
+def test_frames_are_rendered_when_read() -> None:
     task = make(lambda: Cart("rgb_array"), workers=2)
     logs = task.generate_logs(2)
     assert sorted(logs.columns) == ["action", "state"]
@@ -187,15 +187,10 @@ def test_logs_follow_a_policy() -> None:
     assert logs.lengths.tolist() == [15] * 4
     assert logs.fingerprint == again.fingerprint != other.fingerprint
     assert np.abs(task.generate_logs(4, length=30).columns["state"][29::30, 0]).max() < 1
-    with pytest.raises(ReachcostError, match="0 episodes of 15 rows: log one or more, of two or more"):
+    with pytest.raises(ReachcostError, match="0 episodes"):
         task.generate_logs(0)
-    with pytest.raises(ReachcostError, match="1 episodes of 1 rows: log one or more, of two or more"):
+    with pytest.raises(ReachcostError, match="1 rows"):
         task.generate_logs(1, length=1)
-
-
-def test_an_episode_of_random_actions_does_not_depend_on_the_others(task: rc.GymTask) -> None:
-    few, many = task.generate_logs(2), task.generate_logs(5)
-    np.testing.assert_array_equal(few.episode(1)["state"], many.episode(1)["state"])
 
 
 class Vast(Cart):
@@ -217,7 +212,7 @@ def test_unbounded_actions_need_a_policy() -> None:
 
 
 class Drawn(Cart):
-    """Reset draws how slippery the rail is, which the state does not tell."""
+    """Reset samples how slippery the rail is, and the state does not hold it."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
         found = super().reset(seed=seed)
@@ -237,14 +232,14 @@ class Many(Cart):
 
 
 class Growing(Cart):
-    """Frames that change their size."""
+    """Frames of different sizes."""
 
     def render(self) -> np.ndarray:
         return np.zeros((4, 4 + round(10 * self.state[0]), 3), np.uint8)
 
 
 class Different(Cart):
-    """Every one is another."""
+    """No two environments are equal."""
 
     made = 0
 
@@ -297,30 +292,35 @@ def test_an_environment_that_cannot_be_a_world_is_refused(options: dict[str, Any
     assert "\n" not in str(error.value)
 
 
-def test_wrong_states_and_actions_are_refused_in_a_sentence() -> None:
-    task, still = make(), np.zeros((3, 2))
-    with pytest.raises(ReachcostError, match=r"Cart: states of shape \(3, 4\): give \[N, 2\]"):
-        task.step(np.zeros((3, 4)), np.zeros((3, 1)))
-    with pytest.raises(ReachcostError, match=r"actions of shape \(3, 2\) for 3 states: give \(3, 1\)"):
-        task.step(still, still)
-    with pytest.raises(ReachcostError, match=r"the action \[1.5\] lies outside of Box.*: pass clip=True"):
-        task.step(still, np.array([[0.0], [1.5], [0.0]]))
-    with pytest.raises(ReachcostError, match="an action is not finite"):
-        task.step(still, np.full((3, 1), np.nan))
-    rounded = np.full((3, 1), 1 + 1e-7)
-    np.testing.assert_array_equal(task.step(still, rounded), task.step(still, np.ones((3, 1))))
-    clipping = make(clip=True)
-    np.testing.assert_array_equal(clipping.step(still, np.full((3, 1), 7.0)), task.step(still, np.ones((3, 1))))
-    discrete = make(lambda: gymnasium.make("MountainCar-v0"))
-    for wrong, shown in ((np.array([[0], [3], [0]]), r"3 \(int64\)"), (np.full((3, 1), 0.5), r"0.5 \(float64\)")):
-        with pytest.raises(
-            ReachcostError, match=rf"MountainCar-v0: .* integers 0 to 2, not {shown}: plan with Categor"
-        ):
-            discrete.step(still, wrong)
+STILL = np.zeros((3, 2))
+WRONG: dict[str, tuple[Any, Any, str]] = {
+    "wide states": (np.zeros((3, 4)), np.zeros((3, 1)), r"\[N, 2\]"),
+    "wide actions": (STILL, STILL, r"\(3, 1\)"),
+    "an action outside": (STILL, np.array([[0.0], [1.5], [0.0]]), r"\[1.5\] .*clip=True"),
+    "an infinite action": (STILL, np.full((3, 1), np.nan), "finite"),
+}
+
+
+@pytest.mark.parametrize(("states", "actions", "message"), WRONG.values(), ids=WRONG)
+def test_wrong_states_and_actions_are_refused(states: np.ndarray, actions: np.ndarray, message: str) -> None:
+    with pytest.raises(ReachcostError, match=message):
+        make().step(states, actions)
+
+
+@pytest.mark.parametrize("wrong", [np.array([[0], [3], [0]]), np.full((3, 1), 0.5)])
+def test_wrong_discrete_actions_are_refused(wrong: np.ndarray) -> None:
+    with pytest.raises(ReachcostError, match="CategoricalCEM"):
+        make(lambda: gymnasium.make("MountainCar-v0")).step(STILL, wrong)
+
+
+def test_rounding_and_clipping_lead_to_the_nearest_action() -> None:
+    task, ones = make(), np.ones((3, 1))
+    np.testing.assert_array_equal(task.step(STILL, ones + 1e-7), task.step(STILL, ones))
+    np.testing.assert_array_equal(make(clip=True).step(STILL, 7 * ones), task.step(STILL, ones))
 
 
 class Mortal(Cart):
-    """Kills its process when it is told to stand still."""
+    """Kills its process at action 0, and fails at action -1."""
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         if action[0] == 0:
@@ -331,7 +331,7 @@ class Mortal(Cart):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that are forked")
-def test_a_dead_worker_is_told_and_replaced() -> None:
+def test_a_dead_worker_is_reported_and_replaced() -> None:
     task, states = make(Mortal, workers=2), np.ones((4, 2))
     actions = np.full((4, 1), 0.5)
     moved = task.step(states, actions)
@@ -341,16 +341,14 @@ def test_a_dead_worker_is_told_and_replaced() -> None:
     actions[3] = 0.5
     np.testing.assert_array_equal(task.step(states, actions), moved)
     actions[2] = -1
-    with pytest.raises(
-        ReachcostError, match=r"step from a state failed \(RuntimeError: off the rail\): have get_state"
-    ):
+    with pytest.raises(ReachcostError, match="off the rail"):
         task.step(states, actions)
     actions[2] = 0.5
     np.testing.assert_array_equal(task.step(states, actions), moved)
 
 
 class Stubborn(Desk):
-    """Hears no signal but the last, as one that waits in foreign code."""
+    """Ignores SIGTERM, as foreign code may."""
 
     def where(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -363,7 +361,7 @@ class Stubborn(Desk):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that are forked")
-def test_a_worker_computes_in_a_thread_of_its_own_and_is_ended_even_if_it_hears_nothing() -> None:
+def test_a_worker_uses_one_thread_and_is_killed_if_it_ignores_signals() -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -387,7 +385,7 @@ def alive(process: int) -> bool:
     return True
 
 
-def test_workers_live_on_and_end_with_their_owner() -> None:
+def test_workers_stay_until_their_owner_ends() -> None:
     workers = Workers(Desk, 2, "desks")
     (found,), (again,) = (workers.call("where", np.arange(5)) for _ in range(2))
     np.testing.assert_array_equal(found, again)
@@ -434,10 +432,11 @@ def test_a_pool_of_candidates_is_executed_side_by_side() -> None:
     np.testing.assert_array_equal(together[2, :3], execute(task, goals.subset(slice(2, 3)), pools[2:3, :3])[0])
 
 
-def test_an_episode_of_a_policy_does_not_depend_on_how_many_others_there_are() -> None:
+def test_an_episode_does_not_depend_on_the_others() -> None:
     def policy(states: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return rng.normal(size=(len(states), 1)) * rng.uniform(0, 0.1, (len(states), 1))
 
     task = make()
-    few, many = (task.generate_logs(count, policy=policy, length=5).columns["action"] for count in (3, 70))
-    assert np.array_equal(few, many[: len(few)])
+    for chosen in (None, policy):
+        few, many = (task.generate_logs(count, policy=chosen, length=5).columns["action"] for count in (3, 70))
+        assert np.array_equal(few, many[: len(few)])

@@ -150,15 +150,15 @@ def test_the_bundled_tasks_keep_the_contract(name: str) -> None:
     assert not {"distance", "generate_logs", "evaluation_set", "render", "category"} & set(missing)
 
 
-def test_parts_left_out_are_told_with_what_is_lost() -> None:
+def test_missing_parts_are_reported_with_what_is_lost() -> None:
     assert check_task(FullCorridor()) == check_task(Continuous()) == {}
     assert check_task(Corridor(), np.array([[2], [7]])) == LOST
     task = Corridor()
     for part in ("distance", "bottleneck"):
         assert not task.offers(part)
-    with pytest.raises(ReachcostError, match=r"'corridor' has no `distance`: no oracle planner, .*; write that method"):
+    with pytest.raises(ReachcostError, match="`distance`"):
         task.distance(np.array([[2]]), np.array([[7]]))
-    with pytest.raises(ReachcostError, match="has no `generate_logs`: logs must come from a file"):
+    with pytest.raises(ReachcostError, match="`generate_logs`"):
         task.generate_logs(1)
 
 
@@ -315,27 +315,27 @@ class Turning(Task):
         return np.linalg.norm(states - goals, axis=1) < 0.1
 
 
-def test_rounding_that_depends_on_the_batch_is_no_mixture_of_rows() -> None:
+def test_rounding_may_depend_on_the_batch() -> None:
     states, actions = np.random.default_rng(1).normal(size=(2, 8, 2)).astype(np.float32)
     assert not np.array_equal(Turning().step(states, actions)[:1], Turning().step(states[:1], actions[:1]))
     check_task(Turning(), states, actions)
     mixing = type("Mixing", (Turning,), {"step": lambda _, s, a: s + a + 1e-3 * s.max()})()
-    with pytest.raises(ReachcostError, match="step of a row changes with the other rows"):
+    with pytest.raises(ReachcostError, match="step of a row"):
         check_task(mixing, states, actions)
 
 
-def test_what_cannot_be_checked_asks_for_what_it_needs() -> None:
+def test_missing_states_and_actions_are_asked_for() -> None:
     no_tasks: list[Any] = [Corridor, "corridor"]
     for nothing in no_tasks:
-        with pytest.raises(ReachcostError, match="pass an instance of a subclass"):
+        with pytest.raises(ReachcostError, match="instance"):
             check_task(nothing)
-    with pytest.raises(ReachcostError, match="neither evaluation sets nor logs to take states from: pass states="):
+    with pytest.raises(ReachcostError, match="states="):
         check_task(Corridor())
     silent = type("Silent", (Continuous,), {"generate_logs": Task.generate_logs})()
-    with pytest.raises(ReachcostError, match="its actions are continuous and unknown: pass actions="):
+    with pytest.raises(ReachcostError, match="actions="):
         check_task(silent)
     assert check_task(silent, actions=np.full((3, 1), 1.5)).keys() == {"generate_logs"}
-    with pytest.raises(ReachcostError, match="generate_logs leaves out a column: return Logs with the columns"):
+    with pytest.raises(ReachcostError, match="generate_logs"):
         check_task(type("Aimless", (Continuous,), {"generate_logs": logs_of_states})())
 
 
@@ -368,7 +368,7 @@ def test_a_task_without_distance_can_be_run_and_audited() -> None:
     assert learned["ranking"].advice == "needs --held-out, or a --task with an oracle distance"
 
 
-def test_logs_that_no_head_has_seen_judge_ranking_where_there_is_no_distance() -> None:
+def test_held_out_logs_evaluate_ranking_without_a_distance() -> None:
     audit = audited(Corridor(), held_out=encode_logs(ExactDynamics(FullCorridor()), walks(400, seed=1)))
     ranking = next(stage for stage in audit.stages if stage.name == "ranking")
     assert ranking.outcome in ("pass", "unknown")  # latent distance is exact here, so no reference is better
@@ -376,7 +376,7 @@ def test_logs_that_no_head_has_seen_judge_ranking_where_there_is_no_distance() -
     assert not any("held-out logs were not used" in caveat for caveat in audit.caveats)
 
 
-def test_a_task_with_distance_alone_is_audited_in_every_stage() -> None:
+def test_a_task_with_a_distance_alone_is_audited_in_every_stage() -> None:
     """Neither sets nor logs of its own: an audit is given both."""
     audit = audited(type("Measured", (Corridor,), {"distance": FullCorridor.distance})())
     unknown = {stage.name for stage in audit.stages if stage.outcome == "unknown"}
@@ -384,7 +384,7 @@ def test_a_task_with_distance_alone_is_audited_in_every_stage() -> None:
     assert unknown == {"coverage", "foresight"}  # nothing was learned, and nothing fails
 
 
-def test_states_that_are_no_vectors_leave_sampling_unknown() -> None:
+def test_sampling_is_unknown_without_vector_states() -> None:
     class Boxed:
         """A world model of states [N, 1, 1]."""
 
@@ -413,7 +413,7 @@ def test_states_that_are_no_vectors_leave_sampling_unknown() -> None:
     missing = {stage.name: stage.advice for stage in found.stages if stage.outcome == "unknown"}
     assert {*missing} - {"goals"} == {"coverage", "sampling", "foresight"}
     assert "states that are vectors" in missing["sampling"]
-    with pytest.raises(ReachcostError, match=r"states of corridor are \(1, 1\) each: exact dynamics need vectors"):
+    with pytest.raises(ReachcostError, match=r"\(1, 1\)"):
         ExactDynamics(Boxes(), example=boxes.starts)
 
 
@@ -428,7 +428,7 @@ def by_hand(task: Task, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
     return ends
 
 
-def test_exact_dynamics_are_the_simulator_s(world: TwoRoom, lewm: JepaWorldModel, task: TopoNav) -> None:
+def test_exact_dynamics_equal_the_simulator(world: TwoRoom, lewm: JepaWorldModel, task: TopoNav) -> None:
     rng = torch.Generator().manual_seed(0)
     plans: list[tuple[Task, ActionBlocks | None, torch.Tensor]] = [
         (world, lewm.actions, torch.randn(2, 6, 3, lewm.action_dim, generator=rng)),
@@ -456,7 +456,7 @@ class Signed(FullCorridor):
         return np.clip(states + (actions - 1), 0, LENGTH - 1)
 
 
-def test_discrete_actions_reach_a_task_as_one_kind_of_integer() -> None:
+def test_discrete_actions_reach_a_task_as_int64() -> None:
     """A planner samples uint8, where 0 - 1 is 255."""
     task, cells = Signed(), FullCorridor().evaluation_set("ends")
     model = ExactDynamics(task)
@@ -482,17 +482,17 @@ def test_exact_dynamics_agree_with_the_feature_model_of_toponav(task: TopoNav, m
     torch.testing.assert_close(*distances)
 
 
-def test_exact_dynamics_need_to_know_actions_and_states(lewm: JepaWorldModel) -> None:
-    with pytest.raises(ReachcostError, match="tworoom has continuous actions"):
+def test_exact_dynamics_require_actions_and_states(lewm: JepaWorldModel) -> None:
+    with pytest.raises(ReachcostError, match="actions="):
         ExactDynamics(TwoRoom())
-    with pytest.raises(ReachcostError, match="corridor has neither logs nor evaluation sets: pass example="):
+    with pytest.raises(ReachcostError, match="example="):
         ExactDynamics(Corridor())
     assert ExactDynamics(Corridor(), example=np.array([[4]])).latent_dim == 1
     elsewhere = TwoRoom(Layout(doors=((88.0, 14.0),)))  # which the frozen evaluation sets do not belong to
     assert ExactDynamics(elsewhere, lewm.actions).latent_dim == 2
 
 
-def test_a_table_of_many_actions_is_followed_whatever_the_kind_of_integer() -> None:
+def test_a_table_of_many_actions_is_followed_in_any_integer_type() -> None:
     """A planner samples uint8, which does not hold the number of a pair of twenty actions."""
     table, rng = (np.arange(30)[:, None] + np.arange(20)) % 30, np.random.default_rng(0)
     start, pool = torch.arange(4), torch.from_numpy(rng.integers(20, size=(4, 10, 7, 1)))
@@ -503,7 +503,7 @@ def test_a_table_of_many_actions_is_followed_whatever_the_kind_of_integer() -> N
         follow(table, start, pool + 1)
 
 
-def test_an_evaluation_set_needs_starts_and_goals_only() -> None:
+def test_an_evaluation_set_requires_starts_and_goals_only() -> None:
     starts, goals = np.zeros((3, 2)), np.ones((3, 2))
     bare, whole = EvaluationSet(starts, goals), EvaluationSet(starts, goals, "given", 0, np.arange(3))
     assert bare.fingerprint == whole.fingerprint
@@ -512,11 +512,11 @@ def test_an_evaluation_set_needs_starts_and_goals_only() -> None:
     assert bare.record == bare.spread(3).record == {"evaluation_set_sha256": bare.fingerprint}
     assert subset.spread(1).record["full_set_sha256"] == subset.record["full_set_sha256"] == bare.fingerprint
     assert EvaluationSet([[0], [1]], [[1], [0]]).goals.shape == (2, 1)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ReachcostError, match=r"evaluation set: starts are far: give states \[E, ...\], one per"):
+    with pytest.raises(ReachcostError, match="starts are far"):
         EvaluationSet("far", starts, goals)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ReachcostError, match=r"starts of shape \(2,\) and goals of shape \(1,\): give states of one"):
+    with pytest.raises(ReachcostError, match=r"\(2,\) and goals of shape \(1,\)"):
         EvaluationSet(starts, goals[:, :1])
-    with pytest.raises(ReachcostError, match="has 3 starts, 2 goals and 3 episode numbers: give one of each"):
+    with pytest.raises(ReachcostError, match="3 starts, 2 goals"):
         EvaluationSet(starts, goals[:2])
 
 
@@ -525,5 +525,5 @@ def test_goals_of_logs_know_their_world_and_budget() -> None:
     assert (drawn.name, drawn.world, drawn.budget, len(drawn)) == ("near", "corridor", 9, 5)
     assert (np.abs(drawn.goals - drawn.starts) == 3).all()
     single = Logs({"state": np.arange(4)[:, None]}, np.ones(4, int))
-    with pytest.raises(ReachcostError, match="only 0 episodes last longer than 3 steps, not 5: ask for fewer"):
+    with pytest.raises(ReachcostError, match="only 0 episodes"):
         logged_goals(single, offset=3, count=5)
