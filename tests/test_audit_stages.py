@@ -310,7 +310,7 @@ def test_a_tiny_pool_does_not_pass_ranking(
         (["--threshold", "ranking=much"], "--threshold ranking=much: give NAME=VALUE"),
         (["--threshold", "rank=1"], "there is no threshold 'rank'"),
         (["--threshold", "ranking=nan"], "nan"),
-        (["--state-columns", "0", "9"], "state_columns [0, 9] are none of the"),
+        (["--state-columns", "0", "9"], "state_columns are [0, 9]"),
         (["--horizon", "0"], "make every count positive"),
     ],
 )

@@ -88,7 +88,7 @@ WRONG_NPZ: list[tuple[dict[str, Any], str]] = [
     ({"observations": STATES, "lengths": [-5, 8, 5]}, "lengths holds -5"),
     ({"observations": STATES, "lengths": np.array([2**63, 2**63, 8], np.uint64)}, f"lengths holds {2**63}"),
     ({"observations": STATES, "lengths": LENGTHS, "timeouts": np.arange(8) == 5}, "row 5 by timeouts"),
-    ({"observations": STATES, "lengths": [7, 1]}, "episode 1 has 1 row"),
+    ({"observations": STATES, "lengths": [7, 1]}, "no step, first episode 1"),
     ({"observations": STATES, "terminals": ENDS.astype(str)}, "terminals holds <U5"),
     ({"observations": STATES, "terminals": np.zeros(8)}, "terminals mark no row"),
     ({"observations": STATES, "terminals": ENDS[1:]}, "terminals has 7 values"),
@@ -184,7 +184,7 @@ def remove(*names: str) -> Callable[[h5py.File], None]:
     ("names", "message"),
     [
         (("actions",), r"\(D4RL\) has no `actions`"),
-        (("terminals", "timeouts"), r"\(D4RL\) does not say where its episodes end"),
+        (("terminals", "timeouts"), "add `lengths`"),
         (("timeouts",), r"\(D4RL\): terminals mark no row"),
     ],
 )
@@ -340,7 +340,7 @@ WRONG_MINARI = [
     (remove("episode_1/rewards"), "differ in reward"),
     (second_episode("actions", ACTIONS[:2]), "action of episode 1 has 2 rows"),
     (second_episode("observations", STATES[:5, :1]), r"state is \(1,\)"),
-    (second_episode("observations", STATES[:1]), "episode 1 has 1 row"),
+    (second_episode("observations", STATES[:1]), "no step, first episode 1"),
     (second_episode("observations", STATES[:5] + np.inf), "state is not finite"),
     (second_episode("observations", FRAMES[:5]), "1 of 2 episodes have frames"),
 ]
@@ -390,8 +390,8 @@ def test_logs_from_a_list_of_episodes() -> None:
         (lambda e: [e[0], {"state": STATES}], "differ in action, pixels"),
         (lambda e: [{"action": ACTIONS}], "neither 'state' nor 'pixels'"),
         (lambda e: [e[0], {**e[1], "pixels": FRAMES[:5, :3]}], "pixels is"),
-        (lambda e: [e[0], {**e[1], "pixels": FRAMES[:3]}], "pixels of episode 1 has 3 rows for 5 states"),
-        (lambda e: [{"state": STATES[:1]}], "episode 0 has 1 row"),
+        (lambda e: [e[0], {**e[1], "pixels": FRAMES[:3]}], "pixels of episode 1 has 3 rows"),
+        (lambda e: [{"state": STATES[:1]}], "no step, first episode 0"),
         (lambda e: [{"state": STATES * np.nan}], "first in step 0 of episode 0"),
         (lambda e: [{"state": [[1.0], [1.0, 2.0]]}], "is not an array"),
         (lambda e: [{"state": STATES, "obs": STATES}], "has 'state' twice, also as 'obs'"),

@@ -284,9 +284,9 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "no sets at all": ({"evaluation_set": Task.evaluation_set}, "no `evaluation_set`"),
     "equal states": ({"evaluation_set": set_of_zeros}, "states="),
     "random set": ({"evaluation_set": random_set}, r"evaluation_set\('ends'\) is another one"),
-    "set elsewhere": ({"evaluation_set": a_set(world="maze")}, "'ends' belongs to maze"),
+    "set elsewhere": ({"evaluation_set": a_set(world="maze")}, "'ends' is of maze"),
     "set of no budget": ({"evaluation_set": a_set(budget=0)}, "budget of 0"),
-    "set of pairs": ({"evaluation_set": a_set(goals=np.zeros((3, 2), int))}, r"goals of shape \(2,\)"),
+    "set of pairs": ({"evaluation_set": a_set(goals=np.zeros((3, 2), int))}, "shapes"),
     "set of floats": ({"evaluation_set": a_set(goals=np.zeros((3, 1)))}, r"are float64 \(1,\) each, others .* int64"),
 }
 
@@ -514,9 +514,9 @@ def test_an_evaluation_set_requires_starts_and_goals_only() -> None:
     assert EvaluationSet([[0], [1]], [[1], [0]]).goals.shape == (2, 1)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ReachcostError, match="starts are far"):
         EvaluationSet("far", starts, goals)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ReachcostError, match=r"\(2,\) and goals of shape \(1,\)"):
+    with pytest.raises(ReachcostError, match="shapes"):
         EvaluationSet(starts, goals[:, :1])
-    with pytest.raises(ReachcostError, match="3 starts, 2 goals"):
+    with pytest.raises(ReachcostError, match=r"\(3, 2, 3\)"):
         EvaluationSet(starts, goals[:2])
 
 
@@ -525,5 +525,5 @@ def test_goals_of_logs_know_their_world_and_budget() -> None:
     assert (drawn.name, drawn.world, drawn.budget, len(drawn)) == ("near", "corridor", 9, 5)
     assert (np.abs(drawn.goals - drawn.starts) == 3).all()
     single = Logs({"state": np.arange(4)[:, None]}, np.ones(4, int))
-    with pytest.raises(ReachcostError, match="only 0 episodes"):
+    with pytest.raises(ReachcostError, match="3 steps"):
         logged_goals(single, offset=3, count=5)

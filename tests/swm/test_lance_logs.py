@@ -80,7 +80,7 @@ def test_images_beside_the_frames_stay_on_disk(tmp_path: Path) -> None:
 
 BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "no episodes": ({"episode_idx": None}, "has no column episode_idx"),
-    "mixed episodes": ({"episode_idx": [0, 1, 0, 1]}, "not episode after episode"),
+    "mixed episodes": ({"episode_idx": [0, 1, 0, 1]}, "episode_idx repeat"),
     "mixed steps": ({"step_idx": [1, 0, 0, 1]}, "not episode after episode and step after step"),
     "missing numbers": ({"episode_idx": [0, None, 1, 1]}, "column 'episode_idx' has 1 rows without value"),
     "no image": ({"pixels": [b"?"] * 4}, "a frame is not a complete JPEG or PNG image"),

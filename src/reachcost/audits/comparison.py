@@ -283,9 +283,7 @@ def _require_unseen(heads: Mapping[str, LearnedHead], logs: Logs) -> None:
         raise ReachcostError("there are no heads to compare: give heads={name: head}")
     for name, head in heads.items():
         if not isinstance(head, LearnedHead) or name in (BASELINE, MEAN_GAP):
-            raise ReachcostError(
-                f"head {name!r} is a {type(head).__name__}: give a fitted head, not named {BASELINE} or {MEAN_GAP}"
-            )
+            raise ReachcostError(f"head {name!r} is a {type(head).__name__}: give a fitted head with another name")
         if head.record.get("pairs", {}).get("logs_sha256") == logs.fingerprint:
             raise ReachcostError(f"head {name!r} was fitted on these very logs: give logs that no head has seen")
 

@@ -56,9 +56,7 @@ def audit_of(document: Any, path: Path, read: Callable[[], dict[str, dict[str, A
     settings = {name: value for name, value in document.items() if name not in (*PARTS, "verdict")}
     found = replace(audit, stages=stages, settings=settings)
     if found.verdict != document["verdict"]:
-        raise ReachcostError(
-            f"{path}: its stages say {found.verdict!r}, and not {str(document['verdict'])[:60]!r}: audit again"
-        )
+        raise ReachcostError(f"{path}: its verdict is not {found.verdict!r}, which its stages give: audit again")
     return found
 
 
@@ -93,7 +91,7 @@ def rows_of(read: Callable[[], pa.Table], path: Path) -> dict[str, dict[str, Any
     except (OSError, pa.ArrowException, KeyError, ValueError) as error:
         why = str(error).partition("\n")[0]
         raise ReachcostError(
-            f"the rows of the audit, {path}, cannot be read ({why}): keep both files together"
+            f"the rows {path} cannot be read ({why}): keep both files of the audit together"
         ) from error
     return {
         name: {"rows": values[names == name], "episodes": episodes[names == name]}

@@ -66,7 +66,7 @@ class Subject:
             raise ReachcostError(f"planner is {self.planner!r}: give one that samples, a dataclass as CEM() is")
         if self.planner.from_logs:
             raise ReachcostError(
-                "an audit also plans in the simulator, which has no logged latents: use a planner without from_logs"
+                "the planner reads logged latents, which a simulator has not: give one without from_logs"
             )
         self._require_columns()
         require_one_model({"audited": self.cost}, self.model)
@@ -76,14 +76,10 @@ class Subject:
             shared, chance = _shared_episodes(self.latents.logs, self.held_out.logs)
             if shared.mean() > chance + OVERLAP:
                 raise ReachcostError(
-                    f"{shared.sum()} of the {len(shared)} held-out episodes are in the logs that heads learn from: "
-                    "give others"
+                    f"{shared.sum()} of the {len(shared)} held-out episodes are in the logs: give others"
                 )
         if any(pairs["logs_sha256"] != self.latents.logs.fingerprint for pairs in self.records):
-            raise ReachcostError(
-                "the head was fitted on other logs than these, so their coverage tells nothing about it: "
-                "give the logs it was fitted on"
-            )
+            raise ReachcostError("the head was fitted on other logs: give the logs it was fitted on")
 
     def _require_columns(self) -> None:
         columns = self.latents.logs.columns
@@ -91,10 +87,7 @@ class Subject:
             return
         width = int(np.prod(columns["state"].shape[1:]))
         if not len(self.state_columns) or not all(0 <= number < width for number in self.state_columns):
-            raise ReachcostError(
-                f"state_columns {list(self.state_columns)} are none of the {width} numbers of a logged state: "
-                f"choose from 0 to {width - 1}"
-            )
+            raise ReachcostError(f"state_columns are {list(self.state_columns)}: choose from 0 to {width - 1}")
 
     def rule(self, rule: Rule) -> Rule:
         """The rule with the threshold that was given for it, if one was."""

@@ -46,8 +46,7 @@ class ActionBlocks:
             raise ReachcostError(f"action blocks: length is {self.length}: a block lasts at least one step")
         if not self.mean or min(self.std) <= 0:
             raise ReachcostError(
-                f"action blocks: the deviations of the actions are {list(self.std)}: every component must vary, so log "
-                "other actions, or leave out what is always the same"
+                f"action blocks: the deviations are {list(self.std)}: log actions that vary in every component"
             )
 
     @classmethod
@@ -68,8 +67,7 @@ class ActionBlocks:
         blocks = cls(*(tuple(numbers.tolist()) for numbers in statistics), length)
         if length >= (longest := int(logs.lengths.max())):
             raise ReachcostError(
-                f"a block of {length} actions fits in no episode of these logs, the longest of which has {longest} "
-                "rows: give a smaller length"
+                f"a block of {length} actions is as long as the longest episode, {longest} rows: give a smaller length"
             )
         return blocks
 
@@ -112,8 +110,7 @@ def blocks_of(model: object) -> ActionBlocks | None:
     blocks = getattr(model, "actions", None)
     if blocks is not None and not isinstance(blocks, ActionBlocks):
         raise ReachcostError(
-            f"`actions` of the world model is a {type(blocks).__name__}: make it an ActionBlocks, say "
-            "rc.ActionBlocks.of(logs, length=1), or leave it out where actions are discrete"
+            f"`actions` of the world model is a {type(blocks).__name__}: give rc.ActionBlocks.of(logs, length)"
         )
     return blocks
 
@@ -125,7 +122,6 @@ def discrete_actions(model: object, logs: Logs) -> int | None:
     logged = np.asarray(logs.columns["action"]) if "action" in logs.columns else np.empty(0)
     if logged.dtype.kind not in "iub" or not len(logged) or logged.min() < 0:
         raise ReachcostError(
-            "the world model has no action blocks and the logged actions are not whole numbers from 0: call "
-            "reachcost.with_actions(model, logs, length)"
+            "logged actions are not whole numbers from 0: call rc.with_actions(model, logs, length) for action blocks"
         )
     return int(logged.max()) + 1

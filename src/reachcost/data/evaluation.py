@@ -62,31 +62,23 @@ class EvaluationSet:
             states = np.asarray(getattr(self, name))
             if states.ndim < 1 or states.dtype.kind not in "biuf":
                 raise ReachcostError(
-                    f"evaluation set: {name} are {str(states.tolist())[:60]}: give states [E, ...], one per episode"
+                    f"evaluation set: {name} are {str(states.tolist())[:60]}: give one state per episode"
                 )
             wrong = np.flatnonzero(~np.isfinite(states).reshape(len(states), -1).all(1)) if states.size else ()
             if len(wrong):
-                raise ReachcostError(
-                    f"evaluation set {self.name!r}: {name} are not finite, first in row {wrong[0]}: leave such "
-                    "episodes out"
-                )
+                raise ReachcostError(f"evaluation set: {name} are not finite, first in row {wrong[0]}: leave it out")
             object.__setattr__(self, name, states)
-        if self.starts.shape[1:] != self.goals.shape[1:]:
-            raise ReachcostError(
-                f"evaluation set {self.name!r} has starts of shape {self.starts.shape[1:]} and goals of shape "
-                f"{self.goals.shape[1:]}: give states of one task for both"
-            )
+        shapes = self.starts.shape[1:], self.goals.shape[1:]
+        if shapes[0] != shapes[1]:
+            raise ReachcostError(f"evaluation set: starts and goals have shapes {shapes}: give states of one task")
         if self.episodes is UNNUMBERED:
             object.__setattr__(self, "episodes", np.arange(len(self.starts)))
-        if not len(self.starts) == len(self.goals) == len(self.episodes):
+        counts = len(self.starts), len(self.goals), len(self.episodes)
+        if len({*counts}) > 1:
+            raise ReachcostError(f"evaluation set: {counts} starts, goals and episodes: give one of each per episode")
+        if len({*self.episodes.tolist()}) < len(self.episodes):
             raise ReachcostError(
-                f"evaluation set {self.name!r} has {len(self.starts)} starts, {len(self.goals)} goals and "
-                f"{len(self.episodes)} episode numbers: give one of each per episode"
-            )
-        if len(np.unique(self.episodes)) < len(self.episodes):
-            raise ReachcostError(
-                f"evaluation set {self.name!r} has several episodes with the same number, "
-                f"{self.episodes[:8].tolist()}: give every episode its own number"
+                f"evaluation set: episodes with the same number, {self.episodes[:8].tolist()}: renumber them"
             )
 
     def __len__(self) -> int:
@@ -136,8 +128,7 @@ def require_one_world(world: str, evaluation: EvaluationSet) -> None:
     """Raise an error for an evaluation set of another world (such as another layout) than the task's."""
     if evaluation.world and world != evaluation.world:
         raise ReachcostError(
-            f"evaluation set {evaluation.name!r} belongs to {evaluation.world}, but the task is {world}: "
-            "sample the set in this world"
+            f"evaluation set {evaluation.name!r} is of {evaluation.world}, but the task is {world}: sample another set"
         )
 
 
@@ -215,9 +206,7 @@ def logged_goals(
         raise ReachcostError(f"offset is {offset} and count is {count}: give 1 or more for both")
     long_enough = np.flatnonzero(logs.lengths > offset)
     if len(long_enough) < count:
-        raise ReachcostError(
-            f"only {len(long_enough)} episodes last longer than {offset} steps, not {count}: ask for fewer or nearer"
-        )
+        raise ReachcostError(f"only {len(long_enough)} episodes last longer than {offset} steps: lower offset or count")
     rng = generator(seed, "logged-goals")
     episodes = np.sort(rng.choice(long_enough, count, replace=False))
     chosen = logs.offsets[episodes] + rng.integers(0, logs.lengths[episodes] - offset)

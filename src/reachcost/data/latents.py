@@ -70,9 +70,7 @@ class Latents:
 
     def __post_init__(self) -> None:
         if len(self.values) != self.logs.rows:
-            raise ReachcostError(
-                f"there are {len(self.values)} latents for {self.logs.rows} log rows: encode exactly these rows"
-            )
+            raise ReachcostError(f"{len(self.values)} latents for {self.logs.rows} log rows: encode exactly these rows")
         require_finite(self.values, "log row")
 
     def __repr__(self) -> str:
@@ -89,10 +87,7 @@ def require_latents_of(model: WorldModel, latents: Latents) -> None:
     known, given = latents.model.get("sha256"), model_identity(model).get("sha256")
     if latents.values.shape[1] != model.latent_dim or (known and given and known != given):
         made_by = latents.model.get("name", "another model")
-        raise ReachcostError(
-            f"the latents are of {made_by}, not of {name_of(model)}: encode the logs with this model, "
-            "encode_logs(model, logs)"
-        )
+        raise ReachcostError(f"the latents are of {made_by}, not of {name_of(model)}: call encode_logs(model, logs)")
 
 
 def encode_logs(

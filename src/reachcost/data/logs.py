@@ -44,8 +44,7 @@ class Logs:
         for name, column in self.columns.items():
             if len(column) != self.rows:
                 raise ReachcostError(
-                    f"log column {name!r} has {len(column)} rows but the episode lengths add up to {self.rows}: "
-                    "give every column one row per step"
+                    f"log column {name!r} has {len(column)} rows, but the episodes have {self.rows}: log every step"
                 )
         require_width(self.columns)
 
@@ -66,9 +65,7 @@ class Logs:
         Logs(2 episodes, 6 rows, columns action, state)
         """
         if isinstance(episodes, Mapping | str) or not isinstance(episodes, Sequence):
-            raise ReachcostError(
-                f"the episodes are a {type(episodes).__name__}: give a list with a mapping of columns for each"
-            )
+            raise ReachcostError(f"the episodes are a {type(episodes).__name__}: give a list of mappings of columns")
         columns, lengths = join_episodes("these logs", episodes)
         return cls(columns, lengths, observe)
 

@@ -56,9 +56,7 @@ def require_width(columns: Mapping[str, Any]) -> None:
     """Raise an error for vectors and frames without a single value."""
     for name in (*VECTORS, "pixels"):
         if name in columns and 0 in (shape := np.shape(columns[name]))[1:]:
-            raise ReachcostError(
-                f"log column {name} is {shape}, so its rows are empty: write at least one value per row"
-            )
+            raise ReachcostError(f"log column {name} is {shape}, its rows are empty: write at least one value per row")
 
 
 def require_columns(where: str | Path, columns: Mapping[str, Any], lengths: np.ndarray) -> None:
@@ -68,8 +66,7 @@ def require_columns(where: str | Path, columns: Mapping[str, Any], lengths: np.n
     for name, column in columns.items():
         if len(column) != lengths.sum():
             raise ReachcostError(
-                f"{where}: {name} has {len(column)} rows but the episodes have {lengths.sum()}: give every column one "
-                "row per step"
+                f"{where}: {name} has {len(column)} rows, but the episodes have {lengths.sum()}: log every step"
             )
     offsets = np.cumsum(lengths) - lengths
     for name in VECTORS:
@@ -79,17 +76,13 @@ def require_columns(where: str | Path, columns: Mapping[str, Any], lengths: np.n
     if "pixels" in columns:
         dtype, shape = columns["pixels"].dtype, columns["pixels"].shape
         if len(shape) != 4 or dtype != np.uint8 or shape[-1] not in (1, 3):
-            raise ReachcostError(
-                f"{where}: pixels are {dtype} {shape}: they must be uint8 [rows, height, width, 1 or 3]"
-            )
+            raise ReachcostError(f"{where}: pixels are {dtype} {shape}: give uint8 [rows, height, width, 1 or 3]")
     if "episode_idx" in columns:
         numbers = columns["episode_idx"]
         if numbers.dtype.kind not in "biuf":
             raise ReachcostError(f"{where}: episode_idx holds {numbers.dtype}: give numbers")
         if (np.diff(numbers.ravel())[offsets[1:] - 1] == 0).any():
-            raise ReachcostError(
-                f"{where}: episode_idx does not change where ep_offset begins an episode: one is wrong"
-            )
+            raise ReachcostError(f"{where}: episode_idx does not change at the start of an episode: correct it")
     inside = np.ones(int(lengths.sum()), bool)
     inside[offsets + lengths - 1] = False  # the last action of an episode is never used and may be anything
     for name in VECTORS:
@@ -98,9 +91,9 @@ def require_columns(where: str | Path, columns: Mapping[str, Any], lengths: np.n
         bad = np.flatnonzero(~np.isfinite(columns[name]).all(1) & (inside if name == "action" else True))
         if len(bad):
             episode = int(np.searchsorted(offsets, bad[0], side="right")) - 1
+            step = bad[0] - offsets[episode]
             raise ReachcostError(
-                f"{where}: {name} is not finite in {len(bad)} rows, first in step {bad[0] - offsets[episode]} "
-                f"of episode {episode}: drop those episodes before using the file"
+                f"{where}: {name} is not finite in {len(bad)} rows, first in step {step} of episode {episode}: drop it"
             )
 
 
@@ -110,11 +103,7 @@ def require_steps(where: str, lengths: np.ndarray) -> None:
         raise ReachcostError(f"{where}: there are no episodes, log some first")
     short = np.flatnonzero(lengths < 2)
     if len(short):
-        rows = f"{lengths[short[0]]} row{'s' if lengths[short[0]] != 1 else ''}"
-        raise ReachcostError(
-            f"{where}: episode {short[0]} has {rows}, {len(short)} of {len(lengths)} have fewer than two: leave them "
-            "out, nothing happens in them"
-        )
+        raise ReachcostError(f"{where}: {len(short)} episodes have no step, first episode {short[0]}: leave them out")
 
 
 def join_episodes(where: str, episodes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -138,7 +127,7 @@ def join_episodes(where: str, episodes: Sequence[Mapping[str, Any]]) -> tuple[di
             if episode.keys() != named[0].keys():
                 missing = ", ".join(sorted(episode.keys() ^ named[0].keys()))
                 raise ReachcostError(
-                    f"{where}: episode {number} and episode 0 differ in {missing}: give every episode the same columns"
+                    f"{where}: episodes 0 and {number} differ in {missing}: give both the same columns"
                 )
             require_same(where, name, number, episode[name].shape[1:], named[0][name].shape[1:])
             parts.append(_padded(where, name, number, episode[name], rows))
@@ -156,10 +145,7 @@ def require_same(where: str, name: str, number: int, shape: tuple[int, ...], fir
 
 def _named(where: str, number: int, episode: Mapping[str, Any]) -> dict[str, np.ndarray]:
     if not isinstance(episode, Mapping):
-        raise ReachcostError(
-            f"{where}: episode {number} is a {type(episode).__name__}: give a mapping, "
-            "{'state': [rows, size], 'action': [rows, size]}"
-        )
+        raise ReachcostError(f"{where}: episode {number} is a {type(episode).__name__}: give a mapping of columns")
     columns: dict[str, np.ndarray] = {}
     for stored, values in episode.items():
         try:
@@ -167,9 +153,7 @@ def _named(where: str, number: int, episode: Mapping[str, Any]) -> dict[str, np.
         except ValueError:  # rows of several shapes
             array = np.empty(0, object)
         if array.ndim == 0 or array.dtype.kind == "O":
-            raise ReachcostError(
-                f"{where}: {stored!r} of episode {number} is not an array: stack one value of the same shape per step"
-            )
+            raise ReachcostError(f"{where}: {stored!r} of episode {number} is not an array: stack its values")
         name = column_name(stored, array)
         add_column(f"{where}: episode {number}", columns, name, as_column(name, array), stored)
     return columns
@@ -179,7 +163,7 @@ def _rows(where: str, number: int, episode: Mapping[str, np.ndarray]) -> int:
     main = next((name for name in ("state", "pixels") if name in episode), None)
     if main is None:
         raise ReachcostError(
-            f"{where}: episode {number} has neither 'state' nor 'pixels', only {sorted(episode)}: rename one of them"
+            f"{where}: episode {number} has neither 'state' nor 'pixels', only {sorted(episode)}: rename one"
         )
     return len(episode[main])
 
@@ -188,10 +172,7 @@ def _padded(where: str, name: str, number: int, values: np.ndarray, rows: int) -
     if len(values) == rows:
         return values
     if len(values) != rows - 1 or name in ("state", "pixels"):
-        raise ReachcostError(
-            f"{where}: {name} of episode {number} has {len(values)} rows for {rows} states: give one row per state, "
-            "or one less for what happens between them"
-        )
+        raise ReachcostError(f"{where}: {name} of episode {number} has {len(values)} rows: give {rows}, or one less")
     # Actions that are indices have no NaN: they are padded with 0.
     padding = np.full((1, *values.shape[1:]), np.nan if values.dtype.kind == "f" else 0, values.dtype)
     return np.concatenate([values, padding])
@@ -219,7 +200,7 @@ def episode_lengths(where: str, bookkeeping: Mapping[str, np.ndarray], rows: int
         return _require_lengths(where, known, bookkeeping[known], rows, ends)
     if not ends:
         raise ReachcostError(
-            f"{where} does not say where its episodes end: add `lengths` [episodes], `terminals` or `timeouts` [rows]"
+            f"{where} does not say where episodes end: add `lengths` [episodes], `terminals` or `timeouts` [rows]"
         )
     marked = np.logical_or.reduce([*ends.values()])
     if not numbers and not marked.any():
@@ -241,8 +222,7 @@ def _changes(where: str, name: str, numbers: np.ndarray) -> np.ndarray:
     changes = np.diff(numbers, append=numbers[-1:]) != 0
     if len(np.unique(numbers)) <= changes.sum():
         raise ReachcostError(
-            f"{where}: its rows are not episode after episode, as numbers in {name} repeat: sort the rows by episode "
-            "and step, and give every episode its own number"
+            f"{where}: numbers in {name} repeat: sort the rows episode after episode, and number episodes uniquely"
         )
     return changes
 
@@ -257,15 +237,13 @@ def _require_lengths(
         wrong = int(lengths[(lengths < 0) | (lengths > rows)][0])
         raise ReachcostError(f"{where}: {name} holds {wrong} for {rows} rows: count the rows of every episode")
     if lengths.sum() != rows:
-        raise ReachcostError(
-            f"{where}: {name} add up to {lengths.sum()} but there are {rows} rows: count the rows of every episode"
-        )
+        raise ReachcostError(f"{where}: {name} add up to {lengths.sum()} but there are {rows} rows: count again")
     last = np.zeros(rows, bool)
     last[np.cumsum(lengths)[lengths > 0] - 1] = True
     for other, marked in ends.items():
         if (wrong := np.flatnonzero(marked & ~last)).size:
             raise ReachcostError(
-                f"{where}: an episode ends at row {wrong[0]} by {other} but not by {name}: leave out what is wrong"
+                f"{where}: an episode ends at row {wrong[0]} by {other} but not by {name}: correct one"
             )
     return lengths.astype(np.int64)
 

@@ -120,9 +120,7 @@ def open_logs(path: str | Path, observe: Callable[[np.ndarray], Observations] | 
             return open_lance(path, observe)
         path = inside
     if not path.is_file():
-        raise ReachcostError(
-            f"there are no logs at {path}: check the name, or make some with `reachcost logs generate`"
-        )
+        raise ReachcostError(f"there are no logs at {path}: check the name, or call reachcost logs generate")
     if _is_zip(path):
         from reachcost.data.logs_npz import open_npz
 
@@ -134,9 +132,7 @@ def open_logs(path: str | Path, observe: Callable[[np.ndarray], Observations] | 
             return read_minari(path, file, observe)
         if is_d4rl(file):
             return read_d4rl(path, file, observe)
-        raise ReachcostError(
-            f"{path} is HDF5 of no known layout, it holds {', '.join(file) or 'nothing'}: give one of {LAYOUTS}"
-        )
+        raise ReachcostError(f"{path} is HDF5 with {', '.join(file) or 'nothing'}: give one of {LAYOUTS}")
 
 
 def _is_zip(path: Path) -> bool:
@@ -150,9 +146,7 @@ def _is_zip(path: Path) -> bool:
 def _read(path: Path, file: Group, observe: Callable[[np.ndarray], Observations] | None) -> Logs:
     missing = [name for name in INDEX if name not in file]
     if missing:
-        raise ReachcostError(
-            f"{path} has no {' and no '.join(missing)}: ep_len and ep_offset must say where its episodes are"
-        )
+        raise ReachcostError(f"{path} has no {' and no '.join(missing)}: write ep_len and ep_offset")
     columns: dict[str, Any] = {}
     for stored in sorted(name for name in file if name not in INDEX):
         column, name = _column(path, file, stored), RENAMED.get(stored, stored)
@@ -163,8 +157,7 @@ def _read(path: Path, file: Group, observe: Callable[[np.ndarray], Observations]
     lengths = episode_lengths(str(path), {"ep_len": lengths}, rows)
     if (lengths < 1).any() or not np.array_equal(offsets, np.cumsum(lengths) - lengths):
         raise ReachcostError(
-            f"{path}: ep_len and ep_offset contradict each other: episodes must follow each other without gaps, and "
-            "have at least one row"
+            f"{path}: ep_len and ep_offset contradict each other: write episodes of one row or more without gaps"
         )
     require_columns(path, columns, lengths)
     return Logs(columns, lengths, None if "pixels" in columns else observe)

@@ -67,9 +67,7 @@ def minari_file(directory: Path) -> Path | None:
         if (place / FILE).is_file():
             return place / FILE
         if (place / METADATA).is_file() and any(place.glob("*/*.arrow")):
-            raise ReachcostError(
-                f"{directory} (Minari) is stored as Arrow: create the dataset with data_format='hdf5' and open that"
-            )
+            raise ReachcostError(f"{directory} (Minari) is stored as Arrow: create it with data_format='hdf5'")
     return None
 
 
@@ -112,14 +110,11 @@ def _episode_names(where: str, file: Group) -> list[str]:
     for name in map(str, file):
         found = EPISODE.fullmatch(name)
         if found is None:
-            raise ReachcostError(
-                f"{where}: {name[:80]!r} is not the name of an episode: call it episode_N, or leave it out"
-            )
+            raise ReachcostError(f"{where}: {name[:80]!r} is not the name of an episode: call it episode_N")
         names[int(found[1])] = name
     if sorted(names) != list(range(len(file))):
         raise ReachcostError(
-            f"{where}: its episodes are not numbered from 0 to {len(file) - 1}, each number once: copy the dataset "
-            "again, or renumber its episodes"
+            f"{where}: episodes are not numbered from 0 to {len(file) - 1}, each number once: renumber them"
         )
     return [names[number] for number in range(len(names))]
 
@@ -136,10 +131,7 @@ def _require_counts(path: Path, where: str, steps: Sequence[int]) -> None:
     found = {"total_episodes": len(steps), "total_steps": sum(steps)}
     recorded = {name: metadata[name] for name in found if isinstance(metadata, dict) and name in metadata}
     if any(recorded[name] not in (None, found[name]) for name in recorded):
-        raise ReachcostError(
-            f"{where}: {found}, but {METADATA} has {str(recorded)[:120]}: copy the dataset again, or correct its "
-            "metadata"
-        )
+        raise ReachcostError(f"{where}: {found}, but {METADATA} has {str(recorded)[:120]}: copy the dataset again")
 
 
 def _columns(where: str, episode: str, group: Any, seen: set[object]) -> Iterator[tuple[str, Column]]:

@@ -120,10 +120,7 @@ def _by_axis(
         )
     for name, values in columns.items():
         if values.ndim < 2 or len(values) != count or values.shape[1] not in (longest, longest - 1):
-            raise ReachcostError(
-                f"{where}: {name} is {values.shape}, but {main} has {count} episodes of {longest} rows: give every "
-                "column those two axes"
-            )
+            raise ReachcostError(f"{where}: {name} is {values.shape}: give it {count} episodes of {longest} rows")
     return [
         {name: values[number, : min(length, values.shape[1])] for name, values in columns.items()}
         for number, length in enumerate(given.tolist())

@@ -174,6 +174,5 @@ def require_shape(model: object, method: str, found: object, shape: tuple[int, .
     if not isinstance(found, Tensor) or found.shape != shape:
         returned = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
         raise ReachcostError(
-            f"`{method}` of the world model {name_of(model)} returned {returned}: return a torch.Tensor {shape}; "
-            "reachcost.check_world_model tests it"
+            f"`{method}` of the world model {name_of(model)} returned {returned}: return a torch.Tensor {shape}"
         )

@@ -52,7 +52,7 @@ def frames_of_size(observations: Mapping[str, np.ndarray], size: int) -> np.ndar
     pixels = np.asarray(observations[name if name in observations else "pixels"])
     if pixels.ndim != 4 or pixels.shape[3] != 3 or pixels.dtype != np.uint8:
         raise ReachcostError(
-            f"pixels are {pixels.dtype} {pixels.shape}: give uint8 [N, height, width, 3], values 0 to 255, colours last"
+            f"pixels are {pixels.dtype} {pixels.shape}: give uint8 [N, height, width, 3] with colours last"
         )
     if pixels.shape[1:3] == (size, size):
         return pixels
@@ -104,7 +104,7 @@ class LazyFrames:
         for frame in frames:
             if frame.shape != self.shape[1:]:
                 raise ReachcostError(
-                    f"a frame is {frame.shape}, the first one {self.shape[1:]}: scale all frames to one size"
+                    f"a frame is {frame.shape}, the first one {self.shape[1:]}: resize all to one size"
                 )
         return np.stack(frames)
 
@@ -124,13 +124,11 @@ def decode_frame(path: Path, blob: bytes) -> np.ndarray:
         with kind(io.BytesIO(blob)) as image:  # reads only the header
             if math.prod(image.size) > LARGEST:
                 width, height = image.size
-                raise ReachcostError(
-                    f"{path}: a frame has {width:,} x {height:,} px: scale all frames to a few hundred"
-                )
+                raise ReachcostError(f"{path}: a frame has {width:,} x {height:,} px: resize it to a few hundred")
             return np.asarray(image.convert("RGB"))
     except ReachcostError:
         raise
     except Exception as error:  # a damaged image can raise anything
         raise ReachcostError(
-            f"{path}: a frame is not a complete JPEG or PNG image ({error}): copy or write the file again"
+            f"{path}: a frame is not a complete JPEG or PNG image ({error}): write it again"
         ) from error

@@ -32,8 +32,7 @@ class LinearProbe:
         """Decode latents [..., D] -> [..., K]."""
         if latents.shape[-1] != len(self.weight):
             raise ReachcostError(
-                f"this probe reads latents of dimension {len(self.weight)}, not {latents.shape[-1]}: fit a probe on "
-                "latents of this world model"
+                f"the probe reads latents [..., {len(self.weight)}], not {tuple(latents.shape)}: fit another probe"
             )
         return latents @ self.weight + self.bias
 

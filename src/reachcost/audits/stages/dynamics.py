@@ -17,7 +17,7 @@ from reachcost.audits.subject import Subject
 from reachcost.core.seeding import generator
 from reachcost.data.actions import blocks_of
 from reachcost.data.latents import Latents
-from reachcost.data.models import history_of, name_of, predict_ends
+from reachcost.data.models import history_of, predict_ends
 from reachcost.errors import ReachcostError
 from reachcost.protocols import WorldModel
 
@@ -104,8 +104,7 @@ def logged_moves(model: WorldModel, latents: Latents, horizon: int = 5, count: i
     )
     if plans.shape[-1] != model.action_dim:
         raise ReachcostError(
-            f"the world model {name_of(model)} takes {model.action_dim} numbers a step, and logged actions have "
-            f"{plans.shape[-1]}: add model = rc.with_actions(model, logs, length=...), the steps of a block"
+            f"the world model takes {model.action_dim} numbers a step, not {plans.shape[-1]}: call rc.with_actions"
         )
     frames = latents.values[torch.from_numpy(windows[:, None] + length * np.arange(history))]
     predicted = predict_ends(model, frames, torch.from_numpy(plans)[:, None])[:, 0].cpu()
