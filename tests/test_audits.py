@@ -59,12 +59,14 @@ class FirstCoordinate:
 def test_attribution_finds_the_inputs_of_a_head() -> None:
     terminal, goal = random(3, 20, 4), random(3, 4, seed=1)
     first, second = (LinearProbe(torch.eye(4)[:, [axis]], torch.zeros(1)) for axis in (0, 1))
-    seeing, blind = (attribute(FirstCoordinate(), probe, terminal, goal) for probe in (first, second))
-    assert torch.allclose(seeing.gradient_share, torch.ones(3))
-    assert torch.allclose(blind.gradient_share, torch.zeros(3))
-    assert torch.allclose(seeing.rowspace, seeing.full, atol=1e-5)
-    assert torch.allclose(seeing.residual, torch.zeros(3, 20), atol=1e-5)
-    assert torch.allclose(blind.residual, blind.full, atol=1e-5)
+    (seeing, all_of_it), (blind, none_of_it) = (
+        attribute(FirstCoordinate(), probe, terminal, goal) for probe in (first, second)
+    )
+    assert torch.allclose(all_of_it, torch.ones(3))
+    assert torch.allclose(none_of_it, torch.zeros(3))
+    assert torch.allclose(seeing["rowspace"], seeing["full"], atol=1e-5)
+    assert torch.allclose(seeing["residual"], torch.zeros(3, 20), atol=1e-5)
+    assert torch.allclose(blind["residual"], blind["full"], atol=1e-5)
 
 
 def test_a_head_without_preferences_has_the_isotropic_gradient_share() -> None:
@@ -73,7 +75,7 @@ def test_a_head_without_preferences_has_the_isotropic_gradient_share() -> None:
     shares = []
     for seed in range(30):
         torch.manual_seed(seed)
-        shares.append(attribute(PairHead(32, hidden=32), probe, random(4, 10, 32), random(4, 32)).gradient_share.mean())
+        shares.append(attribute(PairHead(32, hidden=32), probe, random(4, 10, 32), random(4, 32))[1].mean())
     assert torch.stack(shares).mean().item() == pytest.approx(2 / 32, rel=0.35)
 
 
@@ -98,13 +100,15 @@ def test_label_quality_by_band_and_group() -> None:
     distances = gaps + rng.normal(0, 10, 1200)
     far = gaps > 60
     quality = label_quality(gaps, distances, {"near": ~far, "far": far}, np.arange(1200) // 4)
-    assert quality["near"].pairs + quality["far"].pairs == quality["all"].pairs == 1200
-    assert quality["far"].pearson == pytest.approx(np.corrcoef(gaps[far], distances[far])[0, 1])
-    assert quality["all"].pearson == pytest.approx(np.corrcoef(gaps, distances)[0, 1])
-    assert quality["gap 1-10"].pearson < quality["all"].pearson
-    for found in quality.values():
-        low, high = found.pearson_interval
-        assert low < found.pearson < high
+    pairs = {name: count for name, (count, _, _) in quality.items()}
+    pearson = {name: correlations["pearson"] for name, (_, correlations, _) in quality.items()}
+    assert pairs["near"] + pairs["far"] == pairs["all"] == 1200
+    assert pearson["far"] == pytest.approx(np.corrcoef(gaps[far], distances[far])[0, 1])
+    assert pearson["all"] == pytest.approx(np.corrcoef(gaps, distances)[0, 1])
+    assert pearson["gap 1-10"] < pearson["all"]
+    for name, (_, _, intervals) in quality.items():
+        low, high = intervals["pearson"]
+        assert low < pearson[name] < high
     one_door = np.zeros(1200, bool)
     one_door[0] = True
     with pytest.raises(ReachcostError, match="across the wall"):

@@ -33,28 +33,10 @@ from reachcost.results.tables import TableRow
 from reachcost.tasks.pusht.contacts import require_pymunk
 from reachcost.tasks.pusht.task import PushT
 from reachcost_paper.package_data import read_notes, read_paper
+from reachcost_paper.pusht import settings
 from reachcost_paper.pusht.figures import FIGURES, contact_cells, draw_contact
 from reachcost_paper.pusht.selection import SHARES, SelectionRun, selections
-from reachcost_paper.pusht.settings import (
-    BLOCK,
-    COSTS,
-    FOREIGN_SETS,
-    FRESH,
-    FULL,
-    HEADS,
-    LOGS,
-    MEMBER,
-    MODEL,
-    NEW,
-    OFFSETS,
-    PLANNER,
-    POOLS,
-    READINGS,
-    SECOND_HEAD,
-    SEEDS,
-    load_model,
-    sets,
-)
+from reachcost_paper.pusht.settings import BLOCK, FRESH, FULL, MEMBER, MODEL, NEW, OFFSETS, READINGS, SEEDS, sets
 
 Rows = list[TableRow]
 NOTES, PAPER = (read("reachcost_paper.pusht") for read in (read_notes, read_paper))
@@ -125,18 +107,17 @@ def sweep_lines() -> list[RowPlan]:
     first = [replace(line(cost, sets(50)), paper={"success": value}) for cost, value in PAPER["sweep"].items()]
     second = [
         replace(
-            line(cost, sets(50), setting=f"heads of seed {SECOND_HEAD}"),
+            line(cost, sets(50), setting=f"heads of seed {settings.SECOND_HEAD}"),
             paper={"success": value},
-            head_seeds=(SECOND_HEAD,),
+            head_seeds=(settings.SECOND_HEAD,),
         )
         for cost, value in PAPER["second-head"].items()
     ]
     return [*first, *second, *bounds(50)]
 
 
-def difference_runs(experiment: Experiment) -> list[Cell]:
-    lines = [line(cost, sets(offset), reading) for cost in COMPARED for offset in OFFSETS for reading in READINGS]
-    return row_runs(experiment, lines)
+def compared_lines() -> list[RowPlan]:
+    return [line(cost, sets(offset), reading) for cost in COMPARED for offset in OFFSETS for reading in READINGS]
 
 
 def difference_rows(experiment: Experiment) -> Rows:
@@ -180,16 +161,15 @@ def sasc_rows(experiment: Experiment) -> Rows:
 
 
 def selection_runs(experiment: Experiment) -> list[Cell]:
-    settings = [Setting(MEMBER, cost, evaluation=name) for name in EVALUATIONS for cost in SELECTED]
-    return experiment.cells(SelectionRun(setting, SELECTION) for setting in settings)
+    all_settings = [Setting(MEMBER, cost, evaluation=name) for name in EVALUATIONS for cost in SELECTED]
+    return experiment.cells(SelectionRun(setting, SELECTION) for setting in all_settings)
 
 
 def selection_rows(experiment: Experiment) -> Rows:
     """One plan of 64 candidates and 10 iterations from every start."""
     rows = []
     for offset, cost in product(OFFSETS, SELECTED):
-        settings = [Setting(MEMBER, cost, evaluation=name) for name in sets(offset)]
-        found = [selections(experiment, setting, SELECTION) for setting in settings]
+        found = [selections(experiment, Setting(MEMBER, cost, evaluation=name), SELECTION) for name in sets(offset)]
         values = {metric: np.concatenate([one[metric] for one in found])[None] for metric in found[0]}
         known = _printed("selected", offset).get(cost)
         rows.append(metric_row(experiment, MODEL, cost, None, values, known, f"offset {offset}"))
@@ -278,7 +258,9 @@ TABLES = {
     "pusht-75": _offset(75, (*PAPER["means"]["75"], "trm")),
     "pusht-sweep": TablePlan(NOTES["pusht-sweep"], OUTCOMES, plain_rows(OUTCOMES, sweep_lines)),
     "pusht-differences": TablePlan(
-        NOTES["pusht-differences"], ("success", "distance"), TableRows(difference_runs, difference_rows)
+        NOTES["pusht-differences"],
+        ("success", "distance"),
+        TableRows(lambda experiment: row_runs(experiment, compared_lines()), difference_rows),
     ),
     "pusht-sasc": TablePlan(
         NOTES["pusht-sasc"],
@@ -317,18 +299,18 @@ STUDY = Study(
     name="pusht",
     protocol=1,
     task=PushT,
-    logs=LOGS,
-    models={MODEL: load_model},
+    logs=settings.LOGS,
+    models={MODEL: settings.load_model},
     members={MODEL: (MEMBER,)},
-    planner=PLANNER,
-    pools=POOLS,
-    quick_planner=replace(PLANNER, blocks=None),
+    planner=settings.PLANNER,
+    pools=settings.POOLS,
+    quick_planner=replace(settings.PLANNER, blocks=None),
     evaluation=sets(50)[0],
     tables=TABLES,
     figures=FIGURES,
-    heads=HEADS,
-    costs=COSTS,
-    foreign_sets=FOREIGN_SETS,
+    heads=settings.HEADS,
+    costs=settings.COSTS,
+    foreign_sets=settings.FOREIGN_SETS,
     require=require_pymunk,
     shares=SHARES,
     last_states={"final_success": lambda task, states, goals: task.success(states, goals)},

@@ -9,21 +9,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from reachcost.costs.latent import HeadCost, LatentMSE
-from reachcost.costs.oracle import OracleGeodesic, exact_model
 from reachcost.experiments.cells import RunSpec
 from reachcost.experiments.experiment import Recording
 from reachcost.experiments.rows import mean_intervals
 from reachcost.experiments.study import Tables
 from reachcost.experiments.tables import TablePlan, TableRows
 from reachcost.planning.control import control
-from reachcost.planning.planner import RandomPolicy
 from reachcost.results.records import Evaluated, require_rows
 from reachcost.results.tables import TableRow
 from reachcost_paper.package_data import read_notes
 from reachcost_paper.suite import budget, labels, verdicts
-from reachcost_paper.suite.places import require_ready, settings_of
+from reachcost_paper.suite.places import Place, require_ready, settings_of
 from reachcost_paper.worlds import World, suite
-from reachcost_paper.worlds.faults import intact
 
 COSTS = ("raw", "trm", "oracle", "random")
 
@@ -43,17 +40,13 @@ class WorldRun(RunSpec):
 
     def compute(self, recording: Recording, directory: Path) -> Evaluated:
         world = suite()[self.world]
-        planner = intact(world, "report")
-        task, model, goals = planner.task, planner.model, planner.evaluation
-        head = HeadCost(world.repair(task, model, planner.logs)) if world.cost == "raw" else planner.cost
-        exact = exact_model(task, model, goals.starts)
-        walker = RandomPolicy() if task.discrete_actions is None else RandomPolicy(task.discrete_actions)
-        runs = [
-            control(task, model, {"raw": LatentMSE(), "trm": head}, goals, planner.search),
-            control(task, exact, {"oracle": OracleGeodesic(exact)}, goals, planner.search),
-            control(task, model, {"random": LatentMSE()}, goals, walker),
-        ]
-        parts = [run.rows() for run in runs]
+        place = Place.of_world(recording, world)
+        task, goals = place.task, place.goals
+        head = HeadCost(world.repair(task, place.model, place.logs))
+        parts = [control(task, place.model, {"raw": LatentMSE(), "trm": head}, goals, place.planner).rows()]
+        for name in labels.BOUNDS:
+            model, cost, planner = labels.OTHERS[name](place)
+            parts.append(control(task, model, {name: cost}, goals, planner).rows())
         return Evaluated({key: np.concatenate([part[key] for part in parts]) for key in parts[0]}, goals.record)
 
 

@@ -19,7 +19,6 @@ from reachcost.experiments.cells import RunSpec
 from reachcost.experiments.experiment import WEIGHTS, Experiment, HeadRun
 from reachcost.experiments.rows import metric_row
 from reachcost.experiments.study import Member
-from reachcost.experiments.tables import TableRows
 from reachcost.heads.regression import PairHead
 from reachcost.protocols import Head
 from reachcost.results.records import Columns, require_rows
@@ -75,50 +74,32 @@ def swap_consistency(head: PairHead, terminal: Tensor, goal: Tensor) -> tuple[Te
     return (forward - backward).abs().mean(1), forward.mean(1)
 
 
-@dataclass(frozen=True)
-class Attribution:
-    """Costs of the parts of a difference by one head.
+def attribute(head: Head, probe: LinearProbe, terminal: Tensor, goal: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+    """Score full and projected differences d = terminal - goal with a frozen head: [B, S, D], [B, D].
 
-    Attributes:
-        full: Costs of the predicted terminal latents [B, S].
-        rowspace: Costs of goal + P d, where d is terminal - goal [B, S].
-        residual: Costs of goal + (I - P) d [B, S].
-        gradient_share: Share of the squared gradient with respect to d that lies in the rowspace, mean over a pool [B].
-    """
-
-    full: Tensor
-    rowspace: Tensor
-    residual: Tensor
-    gradient_share: Tensor
-
-
-def attribute(head: Head, probe: LinearProbe, terminal: Tensor, goal: Tensor) -> Attribution:
-    """Score full and projected differences with a frozen head, and measure the share of its gradient in the rowspace.
-
-    Args:
-        head: The head.
-        probe: Probe of the state; P projects onto its rowspace.
-        terminal: Predicted terminal latents [B, S, D].
-        goal: Goal latents [B, D].
+    Returns the costs of the terminal latents (`full`), of goal + P d (`rowspace`) and of goal + (I - P) d (`residual`),
+    each [B, S], and the share of the squared gradient by d that lies in the rowspace, mean over a pool [B]. P projects
+    onto the rowspace of the probe.
 
     >>> probe = LinearProbe(torch.eye(3)[:, :1], torch.zeros(1))
-    >>> attribute(PairHead(3, hidden=4), probe, torch.randn(2, 5, 3), torch.randn(2, 3)).full.shape
-    torch.Size([2, 5])
+    >>> costs, share = attribute(PairHead(3, hidden=4), probe, torch.randn(2, 5, 3), torch.randn(2, 3))
+    >>> costs["full"].shape, share.shape
+    (torch.Size([2, 5]), torch.Size([2]))
     """
     rowspace, residual = SubspaceCost(probe).projector, SubspaceCost(probe, residual=True).projector
-    full, inside, outside, shares = [], [], [], []
+    costs, shares = [], []
     for pool, target in zip(terminal, goal, strict=True):
         difference = (pool - target).requires_grad_()
         with torch.enable_grad():
             cost = head(target + difference, target)
             (gradient,) = torch.autograd.grad(cost.sum(), difference)
         with torch.no_grad():
-            full.append(cost.detach())
-            inside.append(head(target + difference @ rowspace, target))
-            outside.append(head(target + difference @ residual, target))
+            inside, outside = (head(target + difference @ part, target) for part in (rowspace, residual))
+            costs.append((cost.detach(), inside, outside))
             share = (gradient @ rowspace).square().sum(-1) / gradient.square().sum(-1).clamp_min(1e-30)
             shares.append(share.mean())
-    return Attribution(*map(torch.stack, (full, inside, outside, shares)))
+    parts = map(torch.stack, zip(*costs, strict=True))
+    return dict(zip(("full", "rowspace", "residual"), parts, strict=True)), torch.stack(shares)
 
 
 @dataclass(frozen=True)
@@ -179,9 +160,9 @@ class AttributionRun(PartsRun):
     def measure(self, recording: Experiment) -> Parts:
         terminal, goal, distances = recording.pool(self.member)
         head = recording.head(self.member, self.cost)
-        found = attribute(head, recording.probe(self.member.model), terminal, goal)
-        values = _rankings({name: getattr(found, name) for name in ("full", "rowspace", "residual")}, distances)
-        values["full"]["gradient_share"] = 100 * found.gradient_share.numpy()
+        costs, gradient_share = attribute(head, recording.probe(self.member.model), terminal, goal)
+        values = _rankings(costs, distances)
+        values["full"]["gradient_share"] = 100 * gradient_share.numpy()
         return values
 
 
@@ -238,4 +219,3 @@ def features_rows(experiment: Experiment) -> list[TableRow]:
 
 ATTRIBUTIONS = [AttributionRun(member, cost) for cost in ("trm-paper", "trm") for member in LEWM]
 FEATURES = [FeaturesRun(member) for member in LEWM]
-ATTRIBUTION_ROWS, FEATURES_ROWS = TableRows(ATTRIBUTIONS, attribution_rows), TableRows(FEATURES, features_rows)

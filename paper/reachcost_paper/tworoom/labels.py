@@ -26,30 +26,22 @@ LONGEST = BANDS[-1][1]
 GAPS = {f"gaps_{low}_{high}": (low, high) for low, high in BANDS}
 """Metrics that are shares of pairs."""
 SAMPLED = ("trm-paper", "trm-gap50")
-
-
-@dataclass(frozen=True)
-class LabelQuality:
-    """Correlation of gaps with the true distance over some pairs, with intervals that resample episodes."""
-
-    pairs: int
-    pearson: float
-    spearman: float
-    pearson_interval: tuple[float, float]
-    spearman_interval: tuple[float, float]
+Quality = tuple[int, dict[str, float], dict[str, list[float]]]
+"""Number of pairs, and the correlations `pearson` and `spearman` with their intervals."""
 
 
 def label_quality(
     gaps: np.ndarray, distances: np.ndarray, groups: Mapping[str, np.ndarray], episodes: np.ndarray
-) -> dict[str, LabelQuality]:
+) -> dict[str, Quality]:
     """Compare gaps [P] with distances [P]: all pairs, groups of them (masks [P] by name), and by band of the gap.
 
     Intervals resample `episodes` [P], the episode of each pair.
 
     >>> gaps = np.arange(1.0, 101)
     >>> quality = label_quality(gaps, 2 * gaps, {"long": gaps > 90}, np.arange(100) // 2)
-    >>> quality["all"].pairs, round(quality["gap 1-10"].pearson, 6)
-    (100, 1.0)
+    >>> pairs, correlations, intervals = quality["gap 1-10"]
+    >>> pairs, round(correlations["pearson"], 6)
+    (10, 1.0)
     """
     subsets = {"all": np.ones(len(gaps), bool), **groups}
     subsets |= {f"gap {low}-{high}": (gaps >= low) & (gaps <= high) for low, high in BANDS}
@@ -59,9 +51,10 @@ def label_quality(
             raise ReachcostError(f"only {chosen.sum()} pairs are {name!r}: sample more pairs")
         gap, distance, episode = gaps[chosen], distances[chosen], episodes[chosen]
         moments = np.hstack([_moments(gap, distance), _moments(ranks(gap), ranks(distance))])
-        (pearson, spearman) = _correlations(moments.sum(0, keepdims=True))[0].tolist()
+        found = _correlations(moments.sum(0, keepdims=True))[0].tolist()
         bounds = cluster_bootstrap(moments, episode, _correlations).T.tolist()
-        quality[name] = LabelQuality(int(chosen.sum()), pearson, spearman, *map(tuple, bounds))
+        correlations, intervals = (dict(zip(("pearson", "spearman"), part, strict=True)) for part in (found, bounds))
+        quality[name] = int(chosen.sum()), correlations, intervals
     return quality
 
 
@@ -110,14 +103,15 @@ def temporal_rows(experiment: Experiment) -> list[TableRow]:
     )
     groups = {"same room": ~crosses, "across the wall": crosses}
     rows = []
-    for name, found in label_quality(gap.astype(float), distance, groups, episode).items():
+    quality = label_quality(gap.astype(float), distance, groups, episode)
+    for name, (pairs, correlations, intervals) in quality.items():
         printed = PAPER["temporal-geodesic"][name]
         row = TableRow(
             cost="temporal labels",
             model="logs",
-            n=found.pairs,
-            ours={"pairs": 100 * found.pairs / len(table), "pearson": found.pearson, "spearman": found.spearman},
-            interval={"pearson": found.pearson_interval, "spearman": found.spearman_interval},
+            n=pairs,
+            ours={"pairs": 100 * pairs / len(table), **correlations},
+            interval=intervals,
             paper={**printed, "pairs": 100 * printed["pairs"] / 100_000},
             setting=name,
         )

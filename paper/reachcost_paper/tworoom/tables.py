@@ -16,139 +16,113 @@ from reachcost_paper.tworoom import (
     probe,
     rankings,
     recipes,
+    settings,
     stress,
     trace,
     unseen,
 )
 from reachcost_paper.tworoom.figures import FIGURES
-from reachcost_paper.tworoom.settings import (
-    COSTS,
-    FOREIGN_SETS,
-    HEADS,
-    LOGS,
-    MEMBERS,
-    MODELS,
-    NOTES,
-    POOLS,
-    SET,
-)
 
-
-def _plan(
-    name: str,
-    metrics: tuple[str, ...],
-    rows: TableRows,
-    title: str = "",
-    drawn: tuple[str, ...] = (),
-    **more: Any,
-) -> TablePlan:
-    return TablePlan(NOTES[name], metrics, rows, legend=False, title=title, drawn=drawn, **more)
-
-
-AUDITS = {
-    "sasc": _plan(
-        "sasc",
-        ("rho_euclid", "rho_geo", "rank", "selected"),
-        TableRows(rankings.sasc_runs, rankings.sasc_rows),
-        picture=rankings.draw_ranks,
-    ),
-    "statistics": _plan(
-        "statistics",
-        ("rho_geo", "rank", "selected", "success", "p_value"),
-        TableRows(rankings.statistics_runs, rankings.statistics_rows),
-        intervals="",
-    ),
-    "logged-audit": _plan(
-        "logged-audit",
-        ("rho_logged", "rho_geo", "success", "agreement"),
-        TableRows(rankings.logged_runs, rankings.logged_rows),
-        "Costs judged by logs alone, by executed candidates, by closed-loop success",
-        ("rho_logged", "rho_geo", "success"),
-        intervals="",
-    ),
-    "probe": _plan("probe", ("rmse", "r2"), TableRows(probe.PROBES, probe.probe_rows), intervals=""),
-    "subspace": _plan(
-        "subspace",
-        ("success", "mse_share"),
-        probe.SUBSPACE,
-        "Planning by two of 192 dimensions (rowspace), or by the other 190 (residual)",
-        ("success",),
-    ),
-    "attribution": _plan(
-        "attribution",
-        ("rho_geo", "rank", "gradient_share"),
-        attribution.ATTRIBUTION_ROWS,
-        "What a head makes of parts of the difference",
-        ("rho_geo", "rank", "gradient_share"),
-        references={"gradient_share": (100 * 2 / 192, "isotropic: 1.04 %")},
-    ),
-    "features": _plan("features", ("rho_geo", "rank", "swap_steps", "swap_percent"), attribution.FEATURES_ROWS),
-    "temporal-geodesic": _plan(
-        "temporal-geodesic",
-        ("pairs", "pearson", "spearman"),
-        labels.TEMPORAL,
-        "Correlation of logged times with the true distance",
-        ("pearson", "spearman"),
-        intervals="",
-    ),
-    "coverage": _plan(
-        "coverage",
-        stress.COVERAGE_METRICS,
-        TableRows(stress.coverage_runs, stress.coverage_rows),
-        "Heads by the states they were trained on",
-        ("success", "rank"),
-    ),
-    "layout": _plan(
-        "layout",
-        stress.LAYOUT_METRICS,
-        plain_rows(stress.LAYOUT_METRICS, stress.layout_lines),
-        "The public layout, and worlds that nothing was trained on",
-        ("success", "rho_geo"),
-    ),
-    "trace": _plan("trace", trace.METRICS, trace.TRACE, intervals=""),
-    "pair-sampling": _plan("pair-sampling", tuple(labels.GAPS), labels.SAMPLING, intervals=""),
+AUDITS: dict[str, dict[str, Any]] = {
+    "sasc": {
+        "metrics": ("rho_euclid", "rho_geo", "rank", "selected"),
+        "rows": TableRows(rankings.SASC, rankings.sasc_rows),
+        "picture": rankings.draw_ranks,
+    },
+    "statistics": {
+        "metrics": ("rho_geo", "rank", "selected", "success", "p_value"),
+        "rows": TableRows(rankings.statistics_runs, rankings.statistics_rows),
+        "intervals": "",
+    },
+    "logged-audit": {
+        "metrics": ("rho_logged", "rho_geo", "success", "agreement"),
+        "rows": TableRows(rankings.logged_runs, rankings.logged_rows),
+        "intervals": "",
+        "title": "Costs judged by logs alone, by executed candidates, by closed-loop success",
+        "drawn": ("rho_logged", "rho_geo", "success"),
+    },
+    "probe": {"metrics": ("rmse", "r2"), "rows": TableRows(probe.PROBES, probe.probe_rows), "intervals": ""},
+    "subspace": {
+        "metrics": ("success", "mse_share"),
+        "rows": probe.SUBSPACE,
+        "title": "Planning by two of 192 dimensions (rowspace), or by the other 190 (residual)",
+        "drawn": ("success",),
+    },
+    "attribution": {
+        "metrics": ("rho_geo", "rank", "gradient_share"),
+        "rows": TableRows(attribution.ATTRIBUTIONS, attribution.attribution_rows),
+        "title": "What a head makes of parts of the difference",
+        "drawn": ("rho_geo", "rank", "gradient_share"),
+        "references": {"gradient_share": (100 * 2 / 192, "isotropic: 1.04 %")},
+    },
+    "features": {
+        "metrics": ("rho_geo", "rank", "swap_steps", "swap_percent"),
+        "rows": TableRows(attribution.FEATURES, attribution.features_rows),
+    },
+    "temporal-geodesic": {
+        "metrics": ("pairs", "pearson", "spearman"),
+        "rows": labels.TEMPORAL,
+        "intervals": "",
+        "title": "Correlation of logged times with the true distance",
+        "drawn": ("pearson", "spearman"),
+    },
+    "coverage": {
+        "metrics": stress.COVERAGE_METRICS,
+        "rows": TableRows(stress.coverage_runs, stress.coverage_rows),
+        "title": "Heads by the states they were trained on",
+        "drawn": ("success", "rank"),
+    },
+    "layout": {
+        "metrics": stress.LAYOUT_METRICS,
+        "rows": plain_rows(stress.LAYOUT_METRICS, stress.layout_lines),
+        "title": "The public layout, and worlds that nothing was trained on",
+        "drawn": ("success", "rho_geo"),
+    },
+    "trace": {"metrics": trace.METRICS, "rows": trace.TRACE, "intervals": ""},
+    "pair-sampling": {"metrics": tuple(labels.GAPS), "rows": labels.SAMPLING, "intervals": ""},
 }
-BEYOND = {
-    "tworoom-solved": _plan(
-        "tworoom-solved",
-        beyond.METRICS,
-        plain_rows(beyond.METRICS, beyond.solved),
-        "The default repair on the published set and three more",
-        ("success", "rho_geo"),
-    ),
-    "coverage-repair": _plan(
-        "coverage-repair",
-        beyond.METRICS,
-        plain_rows(beyond.METRICS, beyond.repaired),
-        "Heads by what is left of the logs",
-        ("success", "rho_geo"),
-    ),
-    "budget": _plan(
-        "budget",
-        beyond.BUDGET_METRICS,
-        plain_rows(beyond.BUDGET_METRICS, beyond.budget_lines),
-        "Planners by the rollouts that a plan may score",
-        ("success", "steps"),
-    ),
-    "layouts-unseen": _plan("layouts-unseen", unseen.METRICS, TableRows(unseen.unseen_runs, unseen.unseen_rows)),
+BEYOND: dict[str, dict[str, Any]] = {
+    "tworoom-solved": {
+        "metrics": beyond.METRICS,
+        "rows": plain_rows(beyond.METRICS, beyond.solved),
+        "title": "The default repair on the published set and three more",
+        "drawn": ("success", "rho_geo"),
+    },
+    "coverage-repair": {
+        "metrics": beyond.METRICS,
+        "rows": plain_rows(beyond.METRICS, beyond.repaired),
+        "title": "Heads by what is left of the logs",
+        "drawn": ("success", "rho_geo"),
+    },
+    "budget": {
+        "metrics": beyond.BUDGET_METRICS,
+        "rows": plain_rows(beyond.BUDGET_METRICS, beyond.budget_lines),
+        "title": "Planners by the rollouts that a plan may score",
+        "drawn": ("success", "steps"),
+    },
+    "layouts-unseen": {"metrics": unseen.METRICS, "rows": TableRows(unseen.unseen_runs, unseen.unseen_rows)},
 }
 """Tables of our labels, which the paper does not have."""
-RECIPES = _plan("tworoom-recipes", ("rho_logged", "validation_rmse"), recipes.ROWS, intervals="")
+RECIPES = {"metrics": ("rho_logged", "validation_rmse"), "rows": recipes.ROWS, "intervals": ""}
+OTHERS = {
+    name: TablePlan(settings.NOTES[name], legend=False, **plan)
+    for name, plan in {**AUDITS, **BEYOND, "tworoom-recipes": RECIPES}.items()
+}
 
 STUDY = Study(
     name="tworoom",
     protocol=2,
     task=TwoRoom,
-    logs=LOGS,
-    models=MODELS,
-    members=MEMBERS,
+    logs=settings.LOGS,
+    models=settings.MODELS,
+    members=settings.MEMBERS,
     planner=CEM(),
-    pools=POOLS,
-    evaluation=SET,
-    tables={**control.TABLES, **AUDITS, **BEYOND, "tworoom-recipes": RECIPES},
-    heads=HEADS,
-    costs=COSTS,
-    foreign_sets=FOREIGN_SETS,
+    pools=settings.POOLS,
+    evaluation=settings.SET,
+    tables={**control.TABLES, **OTHERS},
+    heads=settings.HEADS,
+    costs=settings.COSTS,
+    foreign_sets=settings.FOREIGN_SETS,
     groups={"same": "same room", "cross": "cross wall"},
     categories=("wrong_room", "stuck"),
     bins=control.BINS,
@@ -170,5 +144,5 @@ STUDY = Study(
     },
     table_groups={"tworoom": tuple(control.TABLES), "audits": tuple(AUDITS), "beyond": tuple(BEYOND)},
     figures=FIGURES,
-    legend=NOTES["legend"],
+    legend=settings.NOTES["legend"],
 )

@@ -49,12 +49,12 @@ class Planner:
         return self.task.generate_logs(**{**self.world.logs, "seed": seed})
 
 
-def intact(world: World, part: str, seed: int = 0) -> Planner:
+def intact(world: World, part: str) -> Planner:
     """The planner of a world, without a fault."""
     task = world.task()
     logs = world.generate_logs(task)
     model = world.model(task, logs)
-    cost = world.terminal_cost(task, model, logs, seed=seed)
+    cost = world.terminal_cost(task, model, logs)
     return Planner(world, task, logs, model, cost, world.planner, world.evaluation(task, part))
 
 
@@ -73,18 +73,12 @@ class Fault:
 
 
 def _shuffled(planner: Planner) -> Planner:
-    head = planner.world.repair(planner.task, planner.model, planner.logs, shuffled=True)
-    return replace(planner, cost=HeadCost(head))
+    return _fitted_on(planner, planner.logs, shuffled=True)
 
 
 def _blind(planner: Planner) -> Planner:
     model = planner.world.blind(planner.model)
     return replace(planner, model=model, cost=planner.world.terminal_cost(planner.task, model, planner.logs))
-
-
-def _noisy(planner: Planner) -> Planner:
-    spread = planner.latents.values.std(0)
-    return replace(planner, model=_Noisy(planner.model, NOISE * spread))
 
 
 def _few_candidates(planner: Planner) -> Planner:
@@ -102,22 +96,22 @@ def _wandering(planner: Planner) -> Planner:
     return _fitted_on(replace(planner, world=world), world.generate_logs(planner.task))
 
 
-def _fitted_on(planner: Planner, logs: Logs) -> Planner:
-    """The same planner with a head fitted on other logs; the world model stays."""
-    return replace(planner, logs=logs, cost=HeadCost(planner.world.repair(planner.task, planner.model, logs)))
-
-
-def _short(planner: Planner) -> Planner:
-    return replace(planner, evaluation=replace(planner.evaluation, budget=SHORT))
+def _fitted_on(planner: Planner, logs: Logs, shuffled: bool = False) -> Planner:
+    """The same planner with another head; the world model stays."""
+    head = planner.world.repair(planner.task, planner.model, logs, shuffled=shuffled)
+    return replace(planner, logs=logs, cost=HeadCost(head))
 
 
 FAULTS = {
     "shuffled-head": Fault("ranking", _shuffled),
     "blind-encoder": Fault("representation", _blind),
-    "noisy-predictions": Fault("dynamics", _noisy),
+    "noisy-predictions": Fault(
+        "dynamics",
+        lambda planner: replace(planner, model=_Noisy(planner.model, NOISE * planner.latents.values.std(0))),
+    ),
     "few-candidates": Fault("sampling", _few_candidates),
     "gap-in-logs": Fault("coverage", _gap),
-    "far-goals": Fault("goals", _short),
+    "far-goals": Fault("goals", lambda planner: replace(planner, evaluation=replace(planner.evaluation, budget=SHORT))),
     "wandering-logs": Fault("ranking", _wandering, lambda world: bool(world.wandering), only_by_harm=True),
 }
 """Faults by name."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -44,10 +43,10 @@ class Learned:
         self.eye, self.actions, self.history = Eye(task), ActionBlocks.of(logs, length), history
         self.latent_dim, self.action_dim = self.eye.size, self.actions.size
         self._name = task.name
-        windows = cut(task, logs, length, history)
-        unseen = windows.episodes >= (1 - HELD_OUT) * len(logs)
-        self._step = windows.moved[~unseen].std(0)
-        inputs, targets = self._inputs(windows.frames, windows.actions), windows.moved / self._step
+        episodes, frames, actions, moved = windows(task, logs, length, history)
+        unseen = episodes >= (1 - HELD_OUT) * len(logs)
+        self._step = moved[~unseen].std(0)
+        inputs, targets = self._inputs(frames, actions), moved / self._step
         with one_thread(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(torch_seed(seed, "learned-dynamics"))
             seen, held_out = ((inputs[rows], targets[rows]) for rows in (~unseen, unseen))
@@ -88,25 +87,12 @@ class Learned:
         return self.eye.paint(frames[:, -1].double().numpy()).view(batch, samples, self.latent_dim)
 
 
-@dataclass(frozen=True)
-class Windows:
-    """N logged windows: inputs and targets of predictions.
+def windows(task: FeatureTask, logs: Logs, length: int, history: int) -> tuple[Tensor, ...]:
+    """All N windows of the logs; before its first row an episode is at rest, with no action.
 
-    Attributes:
-        episodes: Episode of each window [N].
-        frames: Features, one block apart, newest last [N, history, F].
-        actions: Actions from the first frame to the target [N, history * length, a].
-        moved: Change of the features in the last block [N, F].
+    Returns the episodes [N], the features one block apart, newest last [N, history, F], the actions from the first
+    frame to the target [N, history * length, a], and the change of the features in the last block [N, F].
     """
-
-    episodes: Tensor
-    frames: Tensor
-    actions: Tensor
-    moved: Tensor
-
-
-def cut(task: FeatureTask, logs: Logs, length: int, history: int) -> Windows:
-    """All windows of the logs; before its first row an episode is at rest, with no action."""
     features = np.asarray(task.features(np.asarray(logs.columns["state"])), np.float32)
     taken = np.asarray(logs.columns["action"], np.float32)
     rows = logs.window_starts(length + 1)
@@ -116,7 +102,7 @@ def cut(task: FeatureTask, logs: Logs, length: int, history: int) -> Windows:
     steps = rows[:, None] + np.arange(-length * (history - 1), length)
     actions = np.where((steps >= first)[..., None], taken[np.maximum(steps, first)], np.float32(0))
     arrays = episodes, features[seen], actions, features[rows + length] - features[rows]
-    return Windows(*map(torch.from_numpy, arrays))
+    return tuple(map(torch.from_numpy, arrays))
 
 
 def _train(inputs: Tensor, targets: Tensor, unseen: Tensor, truth: Tensor) -> tuple[nn.Module, float]:

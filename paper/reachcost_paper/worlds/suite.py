@@ -77,23 +77,20 @@ class World:
     def generate_logs(self, task: Task) -> Logs:
         return task.generate_logs(**self.logs)
 
-    def repair(
-        self, task: Task, model: WorldModel, logs: Logs, *, seed: int = 0, shuffled: bool = False
-    ) -> LearnedHead:
+    def repair(self, task: Task, model: WorldModel, logs: Logs, *, shuffled: bool = False) -> LearnedHead:
         """`reachcost.repair` with the settings of this world; both evaluation sets are excluded."""
         return repair_latents(
             encode_logs(model, logs),
             exclude=[self.evaluation(task, part) for part in SEEDS],
             pairs=self.pairs,
             recipe=self.recipe,
-            seed=seed,
             shuffled=shuffled,
             model=model,
         )
 
-    def terminal_cost(self, task: Task, model: WorldModel, logs: Logs, *, seed: int = 0) -> TerminalCost:
+    def terminal_cost(self, task: Task, model: WorldModel, logs: Logs) -> TerminalCost:
         """The cost of the intact planner."""
-        return LatentMSE() if self.cost == "raw" else HeadCost(self.repair(task, model, logs, seed=seed))
+        return LatentMSE() if self.cost == "raw" else HeadCost(self.repair(task, model, logs))
 
 
 def require_packages(worlds: Iterable[World]) -> None:
