@@ -7,6 +7,7 @@ damaged files. No option of h5py prevents that, so all access to HDF5 goes throu
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import math
 import mmap
@@ -385,12 +386,11 @@ class NewFile:
         return write
 
 
-class _Disk:
+class _Disk(io.FileIO):
     """A file that keeps write errors, because the HDF5 library would crash on them when it closes."""
 
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
-        self._at = 0
+        super().__init__(path, "w+")
         self._error: OSError | None = None
 
     def require_written(self) -> None:
@@ -398,47 +398,26 @@ class _Disk:
         if self._error is not None:
             raise self._error
 
-    def close(self) -> None:
-        os.close(self._file)
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self._at = offset + (0, self._at, os.fstat(self._file).st_size)[whence]
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, room: memoryview) -> int:
+    def readinto(self, buffer: Any, /) -> int:
         """Fill a buffer, with zeros after the end of the file."""
-        found = os.preadv(self._file, [room], self._at)
-        memoryview(room).cast("B")[found:] = bytes(len(room) - found)
-        self._at += len(room)
+        room = memoryview(buffer).cast("B")
+        found = super().readinto(room)
+        room[found:] = bytes(len(room) - found)
         return len(room)
 
-    def read(self, size: int) -> bytes:
-        room = bytearray(size)
-        self.readinto(memoryview(room))
-        return bytes(room)
-
-    def write(self, data: memoryview) -> int:
+    def write(self, data: Any, /) -> int:
         left = memoryview(data).cast("B")
-        self._at += len(left)
         while len(left) and self._error is None:
             try:
-                written = os.pwrite(self._file, left, self._at - len(left))
+                left = left[super().write(left) :]
             except OSError as error:
                 self._error = error
-            else:
-                left = left[written:]
         return len(data)
 
-    def truncate(self, size: int) -> int:
+    def truncate(self, size: int | None = None, /) -> int:
         if self._error is None:
             try:
-                os.ftruncate(self._file, size)
+                return super().truncate(size)
             except OSError as error:
                 self._error = error
-        return size
-
-    def flush(self) -> None:
-        """Nothing is buffered."""
+        return size or 0
