@@ -12,7 +12,7 @@ from reachcost_tools.faults import damage, hostile
 from reachcost_tools.faults.browser import Pages, pages
 from reachcost_tools.faults.damage import FORMATS
 from reachcost_tools.faults.isolated import Here, Isolated
-from reachcost_tools.faults.parsers import counted, feed, parsers
+from reachcost_tools.faults.parsers import feed, parsers
 from tests.browser import started
 
 
@@ -87,12 +87,3 @@ def test_a_parser_may_raise_one_kind_of_error_with_words() -> None:
     for error in (ReachcostError(), ValueError("invalid literal"), KeyError("seeds")):
         with pytest.raises((AssertionError, ValueError, KeyError)):
             refusing(error)
-
-
-def test_a_crash_counts_where_it_came_and_leaves_the_rest_untried() -> None:
-    assert [attempt.wrong for attempt in counted("JSON", 3, fed=3, crash="")] == ["", "", ""]
-    found = [attempt.wrong for attempt in counted("JSON", 4, fed=2, crash="KeyError")]
-    assert found[:2] == ["", "KeyError"]
-    assert all("it was not tried" in wrong for wrong in found[2:])
-    assert all(attempt.wrong for attempt in counted("JSON", 3, fed=0, crash="ImportError"))
-    assert [bool(attempt.wrong) for attempt in counted("JSON", 3, fed=2, crash="")] == [False, False, True]

@@ -7,10 +7,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from queue import Queue
 from threading import Timer
 
 import tyro
@@ -44,72 +42,48 @@ def faults(
     if unknown := [name for name in only if name not in CLASSES]:
         sys.exit(f"there is no class {unknown[0]!r}: choose among {', '.join(CLASSES)}")
     counts = {name: tries or chosen.count for name, chosen in CLASSES.items() if name in (only or CLASSES)}
-    console, found = Console(), {name: list[Attempt]() for name in counts}
+    console, found = Console(), dict[str, list[Attempt]]()
     progress = ConsoleProgress(console)
     progress.step("faults")
     if CHROMIUM is None and {"mutated", "hostile"} & counts.keys():
         progress.say(MISSING)
-    with tempfile.TemporaryDirectory(prefix="faults-", ignore_cleanup_errors=True) as scratch:
-        steps = iter(progress.track(range(sum(counts.values())), "tries"))
-        for name, attempt in _attempts(counts, Path(scratch), jobs or cores()):
-            if attempt is None:
-                _record(out / "faults.json", name, found[name])
-                continue
-            next(steps, None)
-            found[name].append(attempt)
-            if attempt.wrong:
-                progress.say(f"wrong: {name}, {attempt.what}: {attempt.wrong}")
-    wrong = [f"{name}, {one.what}: {one.wrong}" for name, tried in found.items() for one in tried if one.wrong]
-    right = ", ".join(f"{name} {sum(not one.wrong for one in tried)} of {len(tried)}" for name, tried in found.items())
-    console.print("right:", right, *wrong, sep="\n", markup=False, highlight=False, soft_wrap=True)
-    return 1 if wrong or any(len(tried) != counts[name] for name, tried in found.items()) else 0
-
-
-def _attempts(counts: Mapping[str, int], scratch: Path, jobs: int) -> Iterator[tuple[str, Attempt | None]]:
-    """Every attempt with its class, each class in its own process; None at the end of a class."""
-    results: Queue[tuple[str, Attempt | None]] = Queue()
     running: list[subprocess.Popen[str]] = []
-    pool = ThreadPoolExecutor(jobs)
-    for name, count in counts.items():
-        pool.submit(_try_class, name, count, scratch / name, results, running)
-    left = len(counts)
-    try:
-        while left:
-            name, attempt = results.get()
-            left -= attempt is None
-            yield name, attempt
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in running:
-            process.kill()
-
-
-def _try_class(
-    name: str,
-    count: int,
-    scratch: Path,
-    results: Queue[tuple[str, Attempt | None]],
-    running: list[subprocess.Popen[str]],
-) -> None:
-    """Pass on the attempts of a class; a process that ends before all are made is wrong, too."""
-    command = [sys.executable, *WORKER, name, str(count), str(scratch)]
     with (
-        tempfile.TemporaryFile("w+") as errors,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+        tempfile.TemporaryDirectory(prefix="faults-", ignore_cleanup_errors=True) as scratch,
+        ThreadPoolExecutor(jobs or cores()) as pool,
     ):
+        futures = [pool.submit(_try_class, name, count, Path(scratch), running) for name, count in counts.items()]
+        try:
+            done = as_completed(futures)
+            for _ in progress.track(range(len(futures)), "classes"):
+                name, found[name] = next(done).result()
+                _record(out / "faults.json", name, found[name])
+                for one in found[name]:
+                    if one.wrong:
+                        progress.say(f"wrong: {name}, {one.what}: {one.wrong}")
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in running:
+                process.kill()
+    right = (f"{name} {sum(not one.wrong for one in found[name])} of {len(found[name])}" for name in counts)
+    console.print(f"right: {', '.join(right)}", markup=False, highlight=False, soft_wrap=True)
+    return int(any(one.wrong for tried in found.values() for one in tried))
+
+
+def _try_class(name: str, count: int, scratch: Path, running: list[subprocess.Popen[str]]) -> tuple[str, list[Attempt]]:
+    """The attempts of a class, made in a separate process; if it ends before all are made, that is wrong, too."""
+    command = [sys.executable, *WORKER, name, str(count), str(scratch / name)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         running.append(process)
         timer = Timer(TIMEOUT, process.kill)
         timer.start()
-        done = 0
-        for line in process.stdout or ():
-            results.put((name, Attempt(**json.loads(line))))
-            done += 1
+        output, errors = process.communicate()
         timer.cancel()
-        if process.wait() or done != count:
-            errors.seek(0)
-            last = (errors.read().strip().splitlines() or [""])[-1]
-            results.put((name, Attempt(f"all from try {done} on", f"ended with code {process.returncode}: {last}")))
-    results.put((name, None))
+    tried = [Attempt(**json.loads(line)) for line in output.splitlines()]
+    if process.returncode or len(tried) != count:
+        last = (errors.strip().splitlines() or [""])[-1]
+        tried.append(Attempt(f"all from try {len(tried)} on", f"ended with code {process.returncode}: {last}"))
+    return name, tried
 
 
 def _record(path: Path, name: str, tried: list[Attempt]) -> None:

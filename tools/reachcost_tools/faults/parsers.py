@@ -57,32 +57,21 @@ def parsers() -> dict[str, tuple[Callable[[bytes], object], list[bytes]]]:
 
 
 def fuzzed(count: int, scratch: Path) -> Iterator[Attempt]:
-    """Feed the parsers this number of inputs in total, each parser in its own process."""
+    """Feed the parsers this number of inputs in total, each parser in its own process.
+
+    After a crash, all inputs of that parser count as wrong.
+    """
     names = [*parsers()]
     for number, name in enumerate(names):
         runs = count // len(names) + (number < count % len(names))
         place = scratch / name.replace(" ", "-")
         place.mkdir(parents=True)
-        _counter(place).touch()
         command = [sys.executable, "-m", "reachcost_tools.faults.parsers", name, str(place), str(runs)]
         ended = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT)
         lines = f"{ended.stdout}\n{ended.stderr}".strip().splitlines()  # atheris prints exceptions to the former
-        found = next((line for line in lines if "Error" in line or "Exception" in line), " / ".join(lines[-2:]))
-        yield from counted(name, runs, _counter(place).stat().st_size, found if ended.returncode else "")
-
-
-def counted(name: str, runs: int, fed: int, crash: str) -> Iterator[Attempt]:
-    """An attempt for each planned input; a crash belongs to the last one that was fed.
-
-    >>> [attempt.wrong for attempt in counted("JSON", runs=3, fed=2, crash="KeyError")]
-    ['', 'KeyError', 'it was not tried, as an earlier one ended the process: KeyError']
-    """
-    last = min(fed, runs) - 1
-    for number in range(runs):
-        wrong = crash if number == last else ""
-        if number > last:
-            wrong = f"it was not tried, as an earlier one ended the process: {crash}"
-        yield Attempt(f"{name}: input {number} of atheris", wrong[:300])
+        crash = next((line for line in lines if "Error" in line or "Exception" in line), " / ".join(lines[-2:]))
+        for run in range(runs):
+            yield Attempt(f"{name}: input {run} of atheris", crash[:300] if ended.returncode else "")
 
 
 def feed(parse: Callable[[bytes], object], data: bytes) -> None:
@@ -94,11 +83,6 @@ def feed(parse: Callable[[bytes], object], data: bytes) -> None:
             raise AssertionError("a refusal without a message") from error
 
 
-def _counter(place: Path) -> Path:
-    """The file that gets a byte for each input."""
-    return place.with_suffix(".fed")
-
-
 def _fuzz(name: str, place: Path, runs: int) -> None:
     """Let atheris feed one parser; an unexpected exception ends the process."""
     atheris: Any = import_module("atheris")  # it has no types, and is not always installed
@@ -107,16 +91,10 @@ def _fuzz(name: str, place: Path, runs: int) -> None:
     for number, seed in enumerate(seeds):
         (place / str(number)).write_bytes(seed)
 
-    with _counter(place).open("wb", buffering=0) as count:
-
-        def one(data: bytes) -> None:
-            count.write(b".")  # before it is fed, as it may be the last
-            feed(parse, data)
-
-        crashes = f"-artifact_prefix={place}-"  # next to the inputs
-        options = [f"-runs={runs}", "-max_len=4096", "-timeout=20", "-seed=1", crashes]
-        atheris.Setup([sys.argv[0], *options, str(place)], one)
-        atheris.Fuzz()
+    crashes = f"-artifact_prefix={place}-"  # next to the inputs
+    options = [f"-runs={runs}", "-max_len=4096", "-timeout=20", "-seed=1", crashes]
+    atheris.Setup([sys.argv[0], *options, str(place)], lambda data: feed(parse, data))
+    atheris.Fuzz()
 
 
 if __name__ == "__main__":
