@@ -1,4 +1,4 @@
-"""Solvers of the real stable-worldmodel 0.1.1 that begin with what logs know."""
+"""Solvers of the real stable-worldmodel 0.1.1 that begin with logged actions."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box
 from stable_worldmodel import solver as solvers
-from stable_worldmodel.policy import PlanConfig
 from torch import Tensor
 
 from reachcost.costs.latent import HeadCost, LatentMSE
@@ -26,7 +24,7 @@ from reachcost.swm.evaluation import evaluate_in_world
 from reachcost.swm.package import silence
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
-from tests.swm.test_plugin import HORIZON, SOLVERS, four_goals, info
+from tests.swm.test_plugin import HORIZON, SOLVERS, configured, four_goals, info
 from tests.swm.test_public_checkpoints import config_tree, real_model
 
 
@@ -53,7 +51,7 @@ def ends(lewm: JepaWorldModel) -> tuple[Tensor, Tensor]:
     )
 
 
-def test_it_offers_what_ended_best_by_the_cost_of_the_model(
+def test_the_best_logged_sequence_is_offered(
     lewm: JepaWorldModel, head: LearnedHead, latents: Latents, repaired: FromLogs
 ) -> None:
     here, goal = ends(lewm)
@@ -63,7 +61,7 @@ def test_it_offers_what_ended_best_by_the_cost_of_the_model(
         assert torch.equal(offered, logged.best(cost, here, goal, HORIZON, 1, AMONG)[:, 0])
 
 
-def test_after_a_prefix_it_goes_on_from_where_that_leads(
+def test_a_prefix_is_rolled_out_first(
     lewm: JepaWorldModel, head: LearnedHead, latents: Latents, repaired: FromLogs
 ) -> None:
     here, goal = ends(lewm)
@@ -74,7 +72,7 @@ def test_after_a_prefix_it_goes_on_from_where_that_leads(
 
 
 @pytest.mark.parametrize("name", SOLVERS)
-def test_every_solver_begins_with_it(name: str, repaired: FromLogs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_solver_begins_with_logs(name: str, repaired: FromLogs, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Tensor] = []
     offer = repaired.get_action
 
@@ -85,10 +83,7 @@ def test_every_solver_begins_with_it(name: str, repaired: FromLogs, monkeypatch:
     monkeypatch.setattr(repaired, "get_action", remember)
     solver = getattr(solvers, name)(repaired, batch_size=4, **SOLVERS[name])
     with silence():
-        solver.configure(
-            action_space=Box(-1, 1, (4, 2), np.float32), n_envs=4, config=PlanConfig(HORIZON, HORIZON, action_block=5)
-        )
-        plan = solver.solve(info(4))["actions"]
+        plan = configured(solver, 4).solve(info(4))["actions"]
     assert plan.shape == (4, HORIZON, 10)
     if name != "PredictiveSamplingSolver":  # which asks no model
         assert asked[0].shape == (4, HORIZON, 10)
@@ -117,5 +112,5 @@ def test_their_world_is_evaluated_from_logs_without_the_episodes_of_the_goals(
     planner = CEM(candidates=6, iterations=1, elites=2, deviation=0.1)
     found = evaluate_in_world(TwoRoom(), SwmModel(lewm), lewm.actions, goals, planner, logs=latents)
     assert found.shape == (1,)
-    with pytest.raises(ReachcostError, match="give one that a solver plans with"):
+    with pytest.raises(ReachcostError, match="PairHead"):
         FromLogs(head, latents, lewm.actions)

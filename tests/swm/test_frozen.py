@@ -7,12 +7,9 @@ import pickle
 from collections.abc import Callable
 from typing import Any, cast
 
-import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box
 from stable_worldmodel import solver as solvers
-from stable_worldmodel.policy import PlanConfig
 from stable_worldmodel.wm.lewm.lewm import LeWM
 from torch import Tensor, nn
 from transformers import ViTModel
@@ -25,6 +22,7 @@ from reachcost.swm.frozen import FEW, FoldedModel
 from reachcost.swm.package import silence
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.public_predictor import Predictor
+from tests.swm.test_plugin import configured
 from tests.swm.test_public_checkpoints import CONFIGS, SIZE, config_tree, real_model
 
 SAMPLES, HORIZON = 40, 5  # more candidates than fit into one piece
@@ -87,10 +85,7 @@ def folded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def plan(model: Any, given: dict[str, Tensor], batch: int, name: str = "CEMSolver", **options: Any) -> Tensor:
     """A plan of their solver [B, H, A]."""
-    episodes = len(given["pixels"])
-    solver = getattr(solvers, name)(model, batch_size=batch, n_steps=3, **options)
-    space = Box(-1, 1, (episodes, 2), np.float32)
-    solver.configure(action_space=space, n_envs=episodes, config=PlanConfig(HORIZON, HORIZON, action_block=5))
+    solver = configured(getattr(solvers, name)(model, batch_size=batch, n_steps=3, **options), len(given["pixels"]))
     with silence():
         return solver.solve({key: value[:, 0] for key, value in given.items()})["actions"]
 
@@ -108,7 +103,7 @@ def test_costs_are_those_of_their_own_rollout(name: str, episodes: int, folded: 
     assert folded
 
 
-def test_as_many_threads_as_there_are_give_the_same_costs() -> None:
+def test_costs_do_not_depend_on_the_number_of_threads() -> None:
     model, given, candidates = RepairedModel(real_model(config_tree()), random_head()), info(2), pool(2)
     alone = model.get_cost(given, candidates)
     torch.set_num_threads(2)
@@ -129,7 +124,7 @@ def test_a_plan_encodes_its_start_and_its_goal_once(family: str, encoded: list[i
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_no_frame_gets_the_latent_of_another(family: str) -> None:
+def test_latents_belong_to_their_frames(family: str) -> None:
     theirs, candidates = real_model(config_tree(family)), pool(3, 4)
     model, first, second = RepairedModel(theirs, random_head()), info(3, 0, 4), info(3, 1, 4)
     reversed_, narrow = ({key: value[order] for key, value in first.items()} for order in ([2, 1, 0], [0, 0, 1]))
@@ -140,14 +135,14 @@ def test_no_frame_gets_the_latent_of_another(family: str) -> None:
     expected = [wanted(theirs, given, candidates) for given in cases]
     for number in [0, 1, 0, 2, 3, 4, 0, 5, 6, 0, 4, 3, 2]:
         torch.testing.assert_close(model.get_cost(cases[number], candidates), expected[number], rtol=0, atol=1e-4)
-    for number in (1, 0):  # tensors that are filled with other frames
+    for number in (1, 0):  # the same tensors with other frames
         for key in ("pixels", "goal"):
             nearly[key].copy_(cases[number][key])
         torch.testing.assert_close(model.get_cost(nearly, candidates), expected[number], rtol=0, atol=1e-4)
     assert len(model._folded._kept) <= FEW
 
 
-def test_frames_of_another_precision_are_others() -> None:
+def test_frames_of_another_type_are_encoded_again() -> None:
     theirs, candidates = real_model(config_tree()), pool(1, 4)
     model = RepairedModel(theirs, random_head())
     model.get_cost(info(1, 0, 4), candidates)
@@ -172,21 +167,9 @@ def by_data(model: nn.Module) -> None:
         parameter.data.mul_(1.1)
 
 
-def by_some_data(model: Any) -> None:
-    model.predictor.transformer.layers[0].mlp.net[1].weight.data[1:].mul_(3.0)
-
-
 def by_new_data(model: nn.Module) -> None:
     for parameter in model.parameters():
         parameter.data = parameter.data * 1.1
-
-
-def by_statistics(model: Any) -> None:
-    model.pred_proj.net[1].running_mean.add_(0.5)
-
-
-def by_another_module(model: Any) -> None:
-    model.pred_proj.net[2] = nn.ReLU()
 
 
 def by_another_layer(model: Any) -> None:
@@ -197,29 +180,25 @@ def by_a_hook(model: Any) -> None:
     model.predictor.register_forward_hook(lambda module, given, found: 0.5 * found)
 
 
-def by_a_shorter_window(model: Any) -> None:
-    model.predictor.num_frames = 2
-
-
-CHANGES: dict[str, Callable[[Any], None]] = {
+CHANGES: dict[str, Callable[[Any], object]] = {
     "optimiser": by_optimiser,
     "load_state_dict": by_state_dict,
     "load_state_dict, assign": lambda model: by_state_dict(model, assign=True),
     "data": by_data,
     "new data": by_new_data,
-    "running statistics": by_statistics,
+    "running statistics": lambda model: model.pred_proj.net[1].running_mean.add_(0.5),
     "encoder alone": lambda model: by_data(model.encoder),
     "predictor alone": lambda model: by_data(model.predictor),
-    "another activation": by_another_module,
+    "another activation": lambda model: setattr(model.pred_proj.net, "2", nn.ReLU()),
     "another layer": by_another_layer,
     "a hook": by_a_hook,
-    "a shorter window": by_a_shorter_window,
+    "a shorter window": lambda model: setattr(model.predictor, "num_frames", 2),
     "another epsilon": lambda model: setattr(model.predictor.transformer.norm, "eps", 10.0),
 }
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_changed_model_plans_as_it_is_now(name: str) -> None:
+def test_a_changed_model_is_folded_again(name: str) -> None:
     theirs, given, candidates = real_model(config_tree()), info(1, 0, 4), pool(1, 4)
     model = RepairedModel(theirs, random_head())
     before = expected = model.get_cost(given, candidates)
@@ -230,27 +209,27 @@ def test_a_changed_model_plans_as_it_is_now(name: str) -> None:
     assert (expected - before).abs().max() > 1e-3
 
 
-def test_a_change_of_some_rows_is_seen_when_other_frames_come() -> None:
+def test_a_change_of_some_rows_is_noticed_with_new_frames() -> None:
     theirs, candidates = real_model(config_tree()), pool(1, 4)
     model = RepairedModel(theirs, random_head())
     before, (first, second) = wanted(theirs, info(1, 1, 4), candidates), (info(1, 0, 4), info(1, 1, 4))
     model.get_cost(first, candidates)
-    by_some_data(theirs)
+    theirs.predictor.transformer.layers[0].mlp.net[1].weight.data[1:].mul_(3.0)
     expected = wanted(theirs, second, candidates)
     torch.testing.assert_close(model.get_cost(second, candidates), expected, rtol=0, atol=1e-4)
     assert (expected - before).abs().max() > 1e-3
 
 
-def test_other_precisions_are_left_to_the_model() -> None:
+def test_other_precisions_are_rolled_out_by_the_model() -> None:
     theirs, given, candidates = real_model(config_tree()), info(1, 0, 4), pool(1, 4)
     model = RepairedModel(theirs, random_head())
     before = model.get_cost(given, candidates)
     theirs.double()
     with pytest.raises(RuntimeError):  # their action encoder reads float32 alone
         model.get_cost(given, candidates)
-    theirs.half().float()  # no product is computed in half precision, which ends the process on some CPUs
+    theirs.half().float()
     torch.testing.assert_close(model.get_cost(given, candidates), before, rtol=0, atol=1e-2)
-    assert not torch.equal(model.get_cost(given, candidates), before)  # half of the digits are gone
+    assert not torch.equal(model.get_cost(given, candidates), before)
 
 
 class Own(LeWM):
@@ -274,50 +253,34 @@ def foreign_class(cls: type[LeWM]) -> Any:
     return cls(**{name: getattr(theirs, name) for name in names}).eval()
 
 
-def changed_inside(change: Callable[[Any], None]) -> Any:
-    theirs = real_model(config_tree())
-    change(theirs)
-    return theirs
+def patched(owner: Any, name: str) -> None:
+    """Replace a method on the instance by one that returns something else."""
+    method = getattr(owner, name)
+    setattr(owner, name, lambda *given: method(given[0], 2 * given[1]) if len(given) > 1 else 2 * method(*given))
 
 
-def activated(model: Any) -> None:
-    model.predictor.transformer.layers[0].mlp.net[2] = nn.ReLU()
-
-
-def narrowed(model: Any) -> None:
-    model.pred_proj.net = nn.Sequential(nn.Linear(24, 24))
-
-
-def patched(model: Any) -> None:
-    rollout = model.rollout
-    model.rollout = lambda given, candidates: rollout(given, 2 * candidates)
-
-
-def patched_inside(model: Any) -> None:
-    attend = model.predictor.transformer.layers[0].attn.forward
-    model.predictor.transformer.layers[0].attn.forward = lambda x: 2 * attend(x)
-
-
-FOREIGN: dict[str, Callable[[], Any]] = {
-    "own rollout": lambda: foreign_class(Own),
-    "activation": lambda: changed_inside(activated),
-    "another projector": lambda: changed_inside(narrowed),
-    "hook": lambda: changed_inside(by_a_hook),
-    "method": lambda: changed_inside(patched),
-    "method inside": lambda: changed_inside(patched_inside),
+REPLACED: dict[str, Callable[[Any], object]] = {
+    "activation": lambda model: setattr(model.predictor.transformer.layers[0].mlp.net, "2", nn.ReLU()),
+    "another projector": lambda model: setattr(model.pred_proj, "net", nn.Sequential(nn.Linear(24, 24))),
+    "hook": by_a_hook,
+    "method": lambda model: patched(model, "rollout"),
+    "method inside": lambda model: patched(model.predictor.transformer.layers[0].attn, "forward"),
 }
 
 
-@pytest.mark.parametrize("name", FOREIGN)
-def test_models_that_are_built_otherwise_are_rolled_out_by_their_own_code(name: str) -> None:
-    theirs, given, candidates = FOREIGN[name](), info(2, 0, 4), pool(2, 4)
+@pytest.mark.parametrize("name", ["subclass", *REPLACED])
+def test_models_that_differ_are_rolled_out_by_their_own_code(name: str) -> None:
+    theirs, given, candidates = foreign_class(Own), info(2, 0, 4), pool(2, 4)
+    if name in REPLACED:
+        theirs = real_model(config_tree())
+        REPLACED[name](theirs)
     model = RepairedModel(theirs, random_head())
     assert model._folded.rollout(theirs, given, candidates) is None
     expected = wanted(theirs, given, candidates)
     torch.testing.assert_close(model.get_cost(given, candidates), expected, rtol=0, atol=1e-4)
 
 
-def test_what_else_a_model_reads_is_read_at_every_call() -> None:
+def test_other_inputs_of_a_model_are_read_at_every_call() -> None:
     model, candidates = RepairedModel(foreign_class(WithPosition), random_head()), pool(1, 4)
     given = {**info(1, 0, 4), "position": torch.zeros(1, 4, 1), "goal_position": torch.zeros(1, 4, 1)}
     before = model.get_cost(given, candidates)
@@ -340,7 +303,7 @@ def test_gradients_reach_the_candidates_as_through_their_own_rollout(family: str
     theirs, given, head = real_model(config_tree(family)), info(2, 0, 4), random_head()
     model = RepairedModel(copy.deepcopy(theirs), head)
     with torch.inference_mode():
-        model.get_cost(given, pool(2, 4))  # what a CEM made must not be in the way
+        model.get_cost(given, pool(2, 4))  # as CEM does
     candidates = pool(2, 4).requires_grad_()
     goal = theirs.encode({"pixels": given["goal"][:, 0]})["emb"].detach()
     ends = theirs.rollout(dict(given), candidates)["predicted_emb"][:, :, -1]
@@ -361,7 +324,7 @@ def test_other_solvers_plan_after_cem(name: str, options: dict[str, Any], encode
     assert encoded == [2, 2, 1, 1, 1, 1]
 
 
-def test_copies_have_weights_of_their_own() -> None:
+def test_copies_have_their_own_weights() -> None:
     theirs, given, candidates = real_model(config_tree()), info(1, 0, 4), pool(1, 4)
     model = RepairedModel(theirs, random_head())
     before, names = model.get_cost(given, candidates), set(model.state_dict())
@@ -374,7 +337,7 @@ def test_copies_have_weights_of_their_own() -> None:
         assert set(other.state_dict()) == names
 
 
-def test_ours_in_their_interface_encode_frames_once(lewm: JepaWorldModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_models_encode_frames_once(lewm: JepaWorldModel, monkeypatch: pytest.MonkeyPatch) -> None:
     raw, calls = SwmModel(lewm), []
     embed = type(raw.parts).embed
     monkeypatch.setattr(type(raw.parts), "embed", lambda self, frames: calls.append(len(frames)) or embed(self, frames))

@@ -43,7 +43,7 @@ def test_pldm_terms_equal_the_public_ones(public):
     latents, predicted = torch.randn(16, 4, 8) * 0.5, torch.randn(16, 3, 8)
     acted, actions = torch.randn(16, 3, 10), torch.randn(16, 3, 10)
     theirs = public.PLDMLoss()(latents, acted, actions)
-    ours = pldm_loss(latents, predicted, acted, actions, inverse=1.0)
+    ours = pldm_loss(latents, predicted, acted, actions)
     names = {
         "std": "std_loss",
         "std_time": "std_t_loss",

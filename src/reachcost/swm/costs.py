@@ -30,14 +30,14 @@ LEFT_BY_OTHERS = ("emb", "goal_emb", "predicted_emb")
 
 
 class ReachObjective(nn.Module):
-    """An objective of git main, `info_dict -> costs [B, S]`, on the device of the predictions.
+    """An objective of git main: costs [B, S] from `predicted_emb` [B, S, T, D] and `goal_emb` [B, G, D].
+
+    It computes on the device of the predictions.
 
     Args:
         head: A fitted head; the objective keeps a frozen copy.
         weight: None replaces latent distance; a number adds that much of the head to it, each standardised within its
             pool of candidates, which must be two or more.
-        pred_key: Key of the rollout [B, S, T, D].
-        goal_key: Key of the goal [B, G, D].
 
     >>> from reachcost.heads import PairHead
     >>> objective = ReachObjective(PairHead(8, hidden=4))
@@ -45,25 +45,19 @@ class ReachObjective(nn.Module):
     torch.Size([2, 5])
     """
 
-    def __init__(
-        self,
-        head: LearnedHead,
-        weight: float | None = None,
-        pred_key: str = "predicted_emb",
-        goal_key: str = "goal_emb",
-    ) -> None:
+    def __init__(self, head: LearnedHead, weight: float | None = None) -> None:
         super().__init__()
         if not isinstance(head, LearnedHead):
             raise ReachcostError(f"the head is a {type(head).__name__}: give what rc.fit or rc.load_head returns")
         if weight is not None and not math.isfinite(weight):
             raise ReachcostError(f"weight is {weight}: give a finite number, or None to replace latent distance")
         self.head = copy.deepcopy(head).eval().requires_grad_(False)
-        self.weight, self.pred_key, self.goal_key = weight, pred_key, goal_key
+        self.weight = weight
 
     def forward(self, info_dict: dict[str, Any]) -> Tensor:
         """Score the last predicted step of every candidate against the last goal frame."""
-        terminal = self._terminal(info_dict.get(self.pred_key))
-        goal = goal_of(info_dict.get(self.goal_key), terminal).to(terminal)
+        terminal = self._terminal(info_dict.get("predicted_emb"))
+        goal = goal_of(info_dict.get("goal_emb"), terminal).to(terminal)
         learned = self.head(terminal, goal[:, None])
         if self.weight is None:
             return learned
@@ -79,7 +73,7 @@ class ReachObjective(nn.Module):
         if not isinstance(predicted, Tensor) or predicted.ndim != 4 or predicted.shape[-1] != self.head.latent_dim:
             found = tuple(predicted.shape) if isinstance(predicted, Tensor) else type(predicted).__name__
             raise ReachcostError(
-                f"{self.pred_key} is {found}: roll candidates out with the world model of this head, to "
+                f"predicted_emb is {found}: roll candidates out with the world model of this head, to "
                 f"[B, S, T, D = {self.head.latent_dim}]"
             )
         move_to_device(self.head, predicted.device)

@@ -30,6 +30,14 @@ KNOTS = 17
 SPAN = 3.0
 MOVING = 0.5
 """Share of a latent's variance within a world, when there are several worlds."""
+PLDM_WEIGHTS = {
+    "prediction": 1.0,
+    "std": 18.0,
+    "std_time": 0.7,
+    "covariance": 12.0,
+    "alignment": 0.2,
+    "inverse": 1.0,
+}
 BATCH_NORM_BATCHES = 32
 ENCODED_TOGETHER = 1024
 
@@ -191,17 +199,7 @@ def lewm_loss(
     return {"loss": prediction + weight * regular, "prediction": prediction, "sigreg": regular}
 
 
-def pldm_loss(
-    latents: Tensor,
-    predicted: Tensor,
-    acted: Tensor,
-    actions: Tensor,
-    std: float = 18.0,
-    std_time: float = 0.7,
-    covariance: float = 12.0,
-    alignment: float = 0.2,
-    inverse: float = 1.0,
-) -> dict[str, Tensor]:
+def pldm_loss(latents: Tensor, predicted: Tensor, acted: Tensor, actions: Tensor) -> dict[str, Tensor]:
     """Losses of PLDM: latents [N, T, D], predictions [N, T - 1, D], actions inferred and taken [N, T - 1, A]."""
     centred = latents - latents.mean(0, keepdim=True)
     terms = {
@@ -212,8 +210,7 @@ def pldm_loss(
         "alignment": functional.mse_loss(latents[:, :-1], latents[:, 1:]),
         "inverse": functional.mse_loss(acted, actions),
     }
-    weights = (1.0, std, std_time, covariance, alignment, inverse)
-    loss = torch.stack([weight * term for weight, term in zip(weights, terms.values(), strict=True)]).sum()
+    loss = torch.stack([PLDM_WEIGHTS[name] * term for name, term in terms.items()]).sum()
     return {"loss": loss, **terms}
 
 

@@ -19,6 +19,10 @@ from reachcost.protocols import Observations
 from reachcost.worldmodels.jepa import Parts, predicted_path
 
 CHUNK = 512
+VALIDATED = 1000
+"""Maximum number of windows of a validation."""
+FIT_ROWS, TEST_ROWS = 16_000, 4_000
+"""Maximum number of rows that the probe of the state is fitted and tested on."""
 Read = Callable[[Observations], Tensor]
 """Function from N observations to encoder inputs [N, ...]."""
 Coordinates = Callable[[np.ndarray], np.ndarray]
@@ -103,9 +107,9 @@ class Windows:
 
 
 @torch.no_grad()
-def prediction_error(parts: Parts, held_out: Windows, count: int = 1000) -> dict[str, float]:
+def prediction_error(parts: Parts, held_out: Windows) -> dict[str, float]:
     """Squared error of predicted latents, relative to their variance, after one action block and after a window."""
-    encoded, predicted = _roll_out(parts, held_out, _starts(held_out, count))
+    encoded, predicted = _roll_out(parts, held_out, _starts(held_out, VALIDATED))
     variance = encoded.var(0).mean()
     error = (predicted - encoded[:, 1:]).square().mean((0, 2)) / variance
     return {"one_step": error[0].item(), "rollout": error[-1].item()}
@@ -113,12 +117,7 @@ def prediction_error(parts: Parts, held_out: Windows, count: int = 1000) -> dict
 
 @torch.no_grad()
 def state_error(
-    parts: Parts,
-    train: Windows,
-    held_out: Windows,
-    coordinates: Coordinates | None = None,
-    fit_rows: int = 16_000,
-    count: int = 4_000,
+    parts: Parts, train: Windows, held_out: Windows, coordinates: Coordinates | None = None
 ) -> dict[str, float]:
     """Errors of a linear probe of the logged state, fitted on training rows, on held-out rows.
 
@@ -126,14 +125,14 @@ def state_error(
     """
     states = np.asarray(train.logs.columns["state"])
     states = states if coordinates is None else coordinates(states)
-    rows = train.rows(_starts(train, -(-fit_rows // train.count))).reshape(-1)
+    rows = train.rows(_starts(train, -(-FIT_ROWS // train.count))).reshape(-1)
     probe = fit_probe(_encode(parts, train.inputs_of, rows), states[rows])
-    starts = _starts(held_out, count)
+    starts = _starts(held_out, TEST_ROWS)
     latents = _encode(parts, held_out.inputs_of, starts)
     score = score_probe(probe, latents, states[starts])
     each = [score_readings(probe(latents)[:, [k]].numpy(), states[starts][:, [k]]).r2 for k in range(states.shape[1])]
-    ends = held_out.rows(starts[: count // 2])[:, -1]
-    _, predicted = _roll_out(parts, held_out, starts[: count // 2])
+    ends = held_out.rows(starts[: TEST_ROWS // 2])[:, -1]
+    _, predicted = _roll_out(parts, held_out, starts[: TEST_ROWS // 2])
     return {
         "probe_r2": score.r2,
         "probe_r2_least": min(each),
