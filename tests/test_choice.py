@@ -18,7 +18,7 @@ from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.fitting.labelled_recipe import LabelledRecipe, default_recipes
-from reachcost.fitting.repair import repair_latents
+from reachcost.fitting.repair import repair
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.temporal import TemporalPairs, directed
 from reachcost.tasks.toponav.features import ExactTopoNav
@@ -40,7 +40,7 @@ def test_a_recipe_that_ranks_better_is_chosen_and_repair_takes_it(latents: Laten
     assert found.spearman["good"].mean() > 0.8
     assert (found.spearman["constant"] == 0).all()
     assert "minus dead" in found.table.markdown()
-    head = repair_latents(latents, recipe=found.best, pairs=1000)
+    head = repair(None, latents, recipe=found.best, pairs=1000, references=False)
     assert head.record["pairs"]["max_gap"] == 25
     assert head.record["recipe"]["hidden"] == 64
 
@@ -130,7 +130,7 @@ def test_directed_pairs_go_forward_in_every_epoch(latents: Latents, evaluation: 
 
 
 def test_heads_are_compared_on_unseen_logs(latents: Latents, model: ExactTopoNav, task: TopoNav) -> None:
-    good, shuffled = (repair_latents(latents, recipe=GOOD, pairs=6000, shuffled=control) for control in (False, True))
+    good, shuffled = (repair(None, latents, recipe=GOOD, pairs=6000, shuffled=control) for control in (False, True))
     unseen = task.generate_logs(150, seed=8)
     table = compare_heads({"good": good, "shuffled": shuffled}, model, unseen)
     lines = {row.cost: row for row in table.rows}
@@ -152,7 +152,7 @@ def test_heads_are_compared_on_unseen_logs(latents: Latents, model: ExactTopoNav
 
 def test_heads_of_another_model_are_refused(latents: Latents, model: ExactTopoNav, task: TopoNav) -> None:
     stranger = Latents(latents.values, latents.logs, {"name": "another", "sha256": "0" * 64})
-    head = repair_latents(stranger, recipe=GOOD, pairs=500)
+    head = repair(None, stranger, recipe=GOOD, pairs=500, references=False)
     with pytest.raises(ReachcostError, match="was trained on latents of another"):
         compare_heads({"stranger": head}, model, task.generate_logs(150, seed=8))
 

@@ -367,7 +367,7 @@ def test_a_head_is_fitted_once(task: rc.tasks.TopoNav, model: ExactTopoNav) -> N
         patch.setattr("reachcost.explorer.heads.RECIPE", rc.fitting.LabelledRecipe(rc.Recipe(epochs=1)))
         first = repaired_head(task, model, False, Progress(), episodes=60, pairs=500)
         assert first.record["pairs"]["exclusion"]["overlapping_pairs"] == 0
-        patch.setattr("reachcost.explorer.heads.repair_latents", lambda *_, **__: pytest.fail("fitted again"))
+        patch.setattr("reachcost.explorer.heads.repair", lambda *_, **__: pytest.fail("fitted again"))
         again = repaired_head(task, model, False, Progress(), episodes=60, pairs=500)
         assert again.state_dict().keys() == first.state_dict().keys()
         with pytest.raises(pytest.fail.Exception):

@@ -163,9 +163,7 @@ def test_bad_input_is_named(latents: Latents) -> None:
     wide = EvaluationSet(np.zeros((1, 3)), np.ones((1, 3)), "wide")
     with pytest.raises(ReachcostError, match="wide"):
         TemporalPairs(latents, exclude=wide)
-    with pytest.raises(
-        ReachcostError, match=r"DepthModel failed on 64 observations .* \(KeyError: 'depth'\): let a task draw"
-    ):
+    with pytest.raises(ReachcostError, match="KeyError: 'depth'"):
         encode_logs(DepthModel(), latents.logs)
     with pytest.raises(ReachcostError, match="holdout"):
         TemporalPairs(latents, holdout=1.0)

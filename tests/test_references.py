@@ -14,8 +14,8 @@ from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostWarning
 from reachcost.fitting.fit import evaluate, fit, shuffled_error
-from reachcost.fitting.references import best_constant, warn_if_uninformed, warning_for
-from reachcost.fitting.repair import repair, repair_latents
+from reachcost.fitting.references import best_constant, warning_for
+from reachcost.fitting.repair import repair
 from reachcost.heads.recipe import Recipe
 from reachcost.heads.storage import load_head, save_head
 from reachcost.labels.pairs import PairSet
@@ -41,7 +41,7 @@ def test_the_best_constant_is_the_one_its_loss_likes() -> None:
 def test_a_head_that_learned_leaves_less_than_a_constant_and_a_shuffled_one(
     latents: Latents, evaluation: EvaluationSet, tmp_path: Path
 ) -> None:
-    head = repair_latents(latents, exclude=evaluation, pairs=6000, recipe=QUICK, references=True)
+    head = repair(None, latents, exclude=evaluation, pairs=6000, recipe=QUICK)
     beside = head.record["references"]
     assert beside["episodes"] == 30
     assert beside["held_out"]
@@ -82,11 +82,10 @@ def test_too_few_pairs_are_warned_of_and_judged_by_a_constant_that_knows_more(
 def test_a_head_on_noise_is_not_told_from_a_constant() -> None:
     logs = Logs({"state": np.zeros((3000, 2))}, np.full(100, 30))
     noise = Latents(torch.randn(3000, 4, generator=torch.Generator().manual_seed(0)), logs)
-    head = repair_latents(noise, pairs=2000, recipe=QUICK)
     with pytest.warns(
         ReachcostWarning, match=r"leaves \d+ to \d+ % of the error of a constant on 10 held-out episodes"
     ):
-        warn_if_uninformed(head)
+        repair(None, noise, pairs=2000, recipe=QUICK)
 
 
 def test_a_control_that_must_fail_is_not_warned_of(task: TopoNav, model: ExactTopoNav, latents: Latents) -> None:
@@ -104,8 +103,9 @@ def test_equal_labels_leave_nothing_to_learn(latents: Latents) -> None:
     assert np.isfinite([head.record["references"]["remaining"], *head.record["references"]["remaining_interval"]]).all()
 
 
+@pytest.mark.filterwarnings("ignore::reachcost.ReachcostWarning")
 def test_logs_are_encoded_once(task: TopoNav, model: ExactTopoNav) -> None:
     encoded = encode_logs(model, task.generate_logs(100))
-    one, other = (repair_latents(encoded, pairs=2000, recipe=QUICK, references=wanted) for wanted in (True, False))
+    one, other = (repair(model, encoded, pairs=2000, recipe=QUICK, references=wanted) for wanted in (True, False))
     assert all(torch.equal(weight, other.state_dict()[name]) for name, weight in one.state_dict().items())
     assert "shuffled" not in other.record["references"]

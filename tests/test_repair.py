@@ -12,7 +12,7 @@ from reachcost.core.progress import Progress
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.fitting.fit import fit, shuffled_error
-from reachcost.fitting.repair import HOLDOUT, repair, repair_latents
+from reachcost.fitting.repair import HOLDOUT, repair
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.temporal import TemporalPairs
@@ -33,7 +33,7 @@ def test_a_repair_is_encoding_pairing_and_fitting(
     pairs = TemporalPairs(latents, 4000, exclude=evaluation, holdout=HOLDOUT, seed=3)
     expected = fit(pairs.shuffled() if shuffled else pairs, QUICK, seed=3)
     settings = {"exclude": evaluation, "pairs": 4000, "recipe": QUICK, "seed": 3, "shuffled": shuffled}
-    assert equal(repair_latents(latents, **settings), expected)
+    assert equal(repair(None, latents, **settings, references=False), expected)
     if not shuffled:
         expected.record["references"]["shuffled"] = shuffled_error(pairs, QUICK, seed=3)
     assert equal(repair(model, latents.logs, **settings), expected)
@@ -48,12 +48,12 @@ def test_by_default_logs_choose_their_labels_and_a_plain_recipe_learns_from_logg
     default = importlib.import_module("reachcost.fitting.repair")
     monkeypatch.setattr(default, "fit", lambda pairs, recipe, **_: seen.update(pairs=pairs, recipe=recipe))
     monkeypatch.setattr("reachcost.fitting.label_choice.arguments_for_logged_times", lambda *_, **__: [])
-    repair_latents(latents)
+    repair(None, latents, references=False)
     assert seen["pairs"].record["labels"] == "stitched"
     assert "chosen" in seen["pairs"].record
     assert seen["recipe"] == seen["pairs"].default_recipe
     assert len(seen["pairs"].train) == 100_000
-    repair_latents(latents, recipe=Recipe())
+    repair(None, latents, recipe=Recipe(), references=False)
     assert seen["pairs"].record["labels"] == "temporal"
     assert seen["recipe"] == Recipe()
 

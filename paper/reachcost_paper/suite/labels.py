@@ -21,7 +21,7 @@ from reachcost.experiments.cells import Cell, RunSpec
 from reachcost.experiments.experiment import Recording
 from reachcost.experiments.rows import mean_intervals
 from reachcost.fitting.labelled_recipe import LabelledRecipe
-from reachcost.fitting.repair import repair_latents
+from reachcost.fitting.repair import repair
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.pairs import require_latents
@@ -50,13 +50,14 @@ Control = tuple[WorldModel, TerminalCost, Planner]
 def _repaired(place: Place, name: str) -> LearnedHead:
     labelled = SETTINGS[name]
     assert isinstance(labelled, LabelledRecipe)
-    return repair_latents(
+    return repair(
+        place.model,
         place.latents,
         exclude=place.excluded,
         recipe=labelled,
         seed=place.seed,
-        model=place.model,
         shuffled=name == "shuffled",
+        references=False,
     )
 
 

@@ -16,7 +16,7 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs
 from reachcost.fitting.labelled_recipe import LabelledRecipe
-from reachcost.fitting.repair import repair_latents
+from reachcost.fitting.repair import repair
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
 from reachcost.planning.categorical_cem import CategoricalCEM
@@ -79,13 +79,14 @@ class World:
 
     def repair(self, task: Task, model: WorldModel, logs: Logs, *, shuffled: bool = False) -> LearnedHead:
         """`reachcost.repair` with the settings of this world; both evaluation sets are excluded."""
-        return repair_latents(
+        return repair(
+            model,
             encode_logs(model, logs),
             exclude=[self.evaluation(task, part) for part in SEEDS],
             pairs=self.pairs,
             recipe=self.recipe,
             shuffled=shuffled,
-            model=model,
+            references=False,
         )
 
     def terminal_cost(self, task: Task, model: WorldModel, logs: Logs) -> TerminalCost:

@@ -76,8 +76,7 @@ def fit(
     from reachcost.core.progress import ConsoleProgress
     from reachcost.costs.latent import HeadCost, LatentMSE
     from reachcost.data.latents import encode_logs
-    from reachcost.fitting.references import warn_if_uninformed
-    from reachcost.fitting.repair import repair_latents
+    from reachcost.fitting.repair import repair
     from reachcost.heads.storage import save_head
     from reachcost.report.material import Material
     from reachcost.report.report import Report
@@ -96,20 +95,18 @@ def fit(
     loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
     latents = encode_logs(loaded, opened, progress=progress)
     sets = [] if world is None else [world.evaluation_set(name) for name in world.sets]
-    head = repair_latents(
+    head = repair(
+        loaded,
         latents,
         exclude=sets,
         pairs=pairs,
         recipe=_recipe(recipe, labels, latents, sets, pairs, seed, progress),
         seed=seed,
         shuffled=shuffled,
-        references=True,
-        model=loaded,
         progress=progress,
     )
     save_head(head, out)
     console.print(_errors(head.record))
-    warn_if_uninformed(head)
     drawn = head.record["pairs"]
     excluded = drawn.get("exclusion", {}).get("excluded_episodes", 0)
     kept_out = f", {excluded} evaluation episodes kept out" if sets else ""

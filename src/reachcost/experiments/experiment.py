@@ -31,7 +31,7 @@ from reachcost.experiments.cells import PENDING, Cell, Recorder, RunSpec, StudyR
 from reachcost.experiments.study import HeadPlan, Member, Setting, Study, Tables, cost_plan
 from reachcost.fitting.fit import fit
 from reachcost.fitting.labelled_recipe import LabelledRecipe, Labels
-from reachcost.fitting.repair import repair_latents
+from reachcost.fitting.repair import repair
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.storage import load_head, write_head
 from reachcost.labels.coverage import covered_latents, pair_groups
@@ -193,7 +193,7 @@ class Experiment(Recording):
     def pairs(self, member: Member, plan: HeadPlan, seed: int, evaluation: str | None = None) -> Pairs:
         """Sample the pairs of a head, without the source episodes of an evaluation set if the plan excludes them."""
         if not plan.of_episodes:
-            raise ReachcostError(f"{plan.labels} pairs are sampled by `repair_latents`, with the head that learns them")
+            raise ReachcostError(f"{plan.labels} pairs are sampled by `repair`, with the head that learns them")
         latents = self.learned_from(member, plan, seed, evaluation)
         counts = {"count": plan.pairs, "validation": plan.validation, "seed": self.pair_seed(seed)}
         exclude = self.kept_out(plan, evaluation)
@@ -214,14 +214,15 @@ class Experiment(Recording):
             return fit(drawn, plan.recipe, seed=seed, progress=self.progress)
         if self.study.pair_seed is not None:
             raise ReachcostError(f"{plan.labels} pairs have the seed of their head: leave pair_seed out of the study")
-        return repair_latents(
+        return repair(
+            self.model(member.model),
             self.learned_from(member, plan, seed, evaluation),
             exclude=self.kept_out(plan, evaluation),
             pairs=plan.pairs,
             recipe=LabelledRecipe(plan.recipe, labels=cast(Labels, plan.labels), imagination=plan.imagination),
             seed=seed,
             shuffled=plan.shuffled == "all",
-            model=self.model(member.model),
+            references=False,
             progress=self.progress,
         )
 

@@ -16,7 +16,7 @@ from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.data.models import fingerprint_of
 from reachcost.fitting.labelled_recipe import LabelledRecipe
-from reachcost.fitting.repair import repair_latents
+from reachcost.fitting.repair import repair
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.storage import load_head, save_head
 from reachcost.protocols import WorldModel
@@ -50,7 +50,9 @@ def repaired_head(
     else:
         latents = encode_logs(model, task.generate_logs(episodes, seed=SEED), progress=progress)
         exclude = [task.evaluation_set(name) for name in task.sets]
-    head = repair_latents(latents, exclude=exclude, pairs=pairs, recipe=RECIPE, seed=SEED, progress=progress)
+    head = repair(
+        model, latents, exclude=exclude, pairs=pairs, recipe=RECIPE, seed=SEED, references=False, progress=progress
+    )
     if directory is not None and not directory.exists():
         save_head(head, directory)
     return head

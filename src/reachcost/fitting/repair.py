@@ -5,6 +5,8 @@ Tables call it `trm-auto`. They call a head on logged times `trm`, and the paper
 
 from __future__ import annotations
 
+from typing import cast
+
 from reachcost.core.progress import Progress, as_progress
 from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import Latents, encode_logs
@@ -22,31 +24,33 @@ HOLDOUT = 0.1  # share of the episodes that are held out of training; they selec
 
 
 def repair(
-    model: WorldModel,
-    logs: Logs,
+    model: WorldModel | None,
+    logs: Logs | Latents,
     *,
     exclude: EvaluationSets = None,
     pairs: int = 100_000,
     recipe: Recipe | LabelledRecipe | None = None,
     seed: int = 0,
     shuffled: bool = False,
+    references: bool = True,
     progress: Progress | bool | None = None,
 ) -> LearnedHead:
     """Train a head on the time between latents of logged states; `HeadCost(head)` is the repaired terminal cost.
 
     Encodes the logs, chooses the labels, samples pairs, and trains the head. `head.record["pairs"]["chosen"]` has the
-    reasons for the labels. `head.record["references"]` compares the validation error with that of a constant and of a
-    head on shuffled labels. Warns if the logs are too few to show that the head is better than a constant.
+    reasons for the labels.
 
     Args:
-        model: The world model.
-        logs: Logs that the model can encode.
+        model: The world model. With latents it may be None, but then no labels are imagined.
+        logs: Logs that the model can encode, or their latents.
         exclude: Evaluation sets to keep out of training, as for `TemporalPairs`.
-        pairs: Training pairs of an epoch.
+        pairs: Number of training pairs per epoch.
         recipe: A `LabelledRecipe` has label source and training; a plain `Recipe` trains on logged times, as in the
             paper. None is `LabelledRecipe(labels="auto")`: the best labels that the logs support.
         seed: Seed of pairs and head.
         shuffled: Permute the labels, for a control that must fail.
+        references: Record the validation error of a head on shuffled labels, and warn if the logs are too few to show
+            that the head is better than a constant.
         progress: True shows progress.
 
     >>> from reachcost import make_task
@@ -61,42 +65,18 @@ def repair(
     require_type(seed, int, "seed", "give a whole number")
     remedy = "give rc.Recipe(...) or rc.fitting.LabelledRecipe(...); rc.audits.choose_recipe compares a few"
     require_type(recipe, Recipe | LabelledRecipe | None, "recipe", remedy)
-    head = repair_latents(
-        encode_logs(model, logs, progress=progress),
-        exclude=exclude,
-        pairs=pairs,
-        recipe=recipe,
-        seed=seed,
-        shuffled=shuffled,
-        references=True,
-        model=model,
-        progress=progress,
-    )
-    warn_if_uninformed(head)
-    return head
-
-
-def repair_latents(
-    latents: Latents,
-    *,
-    exclude: EvaluationSets = None,
-    pairs: int = 100_000,
-    recipe: Recipe | LabelledRecipe | None = None,
-    seed: int = 0,
-    shuffled: bool = False,
-    references: bool = False,
-    model: WorldModel | None = None,
-    progress: Progress | bool | None = None,
-) -> LearnedHead:
-    """`repair` for encoded logs. `references` also trains the shuffled head; without `model` nothing is imagined."""
     progress = as_progress(progress)
-    labelled = LabelledRecipe(recipe) if isinstance(recipe, Recipe) else recipe or LabelledRecipe(labels="auto")
+    latents = logs if isinstance(logs, Latents) else encode_logs(cast(WorldModel, model), logs, progress=progress)
+
     progress.step("labels")
+    labelled = LabelledRecipe(recipe) if isinstance(recipe, Recipe) else recipe or LabelledRecipe(labels="auto")
     given = {"exclude": exclude, "holdout": HOLDOUT, "seed": seed, "model": model, "progress": progress}
     sampled = labelled_pairs(labelled, latents, pairs, **given)
     training = labelled.recipe_for(sampled)
+
     progress.step("head")
     head = fit(sampled.shuffled() if shuffled else sampled, training, seed=seed, progress=progress)
     if references and not shuffled:
         head.record["references"]["shuffled"] = shuffled_error(sampled, training, seed)
+        warn_if_uninformed(head)
     return head

@@ -15,7 +15,7 @@ from reachcost.costs.checks import score
 from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.errors import ReachcostError
 from reachcost.fitting.logged_audit import TooFewGoals, logged_audit, logged_pools, some_episodes
-from reachcost.fitting.repair import repair_latents
+from reachcost.fitting.repair import repair
 from reachcost.heads.recipe import Recipe
 from reachcost.results.stats import clustered_mean, rank_bounds
 
@@ -97,10 +97,9 @@ def _from_logs(subject: Subject, rule: Rule) -> Stage:
     except TooFewGoals as error:
         return unknown(rule, str(error))
     costs = {"audited": subject.cost, "raw": LatentMSE()}
+    settings = {"pairs": PAIRS, "seed": subject.seed, "references": False}
     with suppress(ReachcostError):  # logs too short for pairs: latent distance remains
-        costs["reference"] = HeadCost(
-            repair_latents(some_episodes(subject.latents, learned), pairs=PAIRS, recipe=QUICK, seed=subject.seed)
-        )
+        costs["reference"] = HeadCost(repair(None, some_episodes(subject.latents, learned), recipe=QUICK, **settings))
     found = {cost: ranking.spearman for cost, ranking in logged_audit(costs, unseen, pools).items()}
     best = max((cost for cost in found if cost != "audited"), key=lambda cost: found[cost].mean())
     behind = found["audited"] - found[best]
