@@ -101,7 +101,14 @@ def choose_recipe(
     (True, True)
     """
     progress = as_progress(progress)
-    latents, imagining = _encoded(model, logs, progress), None if isinstance(model, Latents) else model
+    if isinstance(model, Latents):
+        latents, imagining = model, None
+        if logs is not None and logs is not latents.logs:
+            raise ReachcostError("the latents are of other logs: give a model and logs, or latents alone")
+    elif logs is None:
+        raise ReachcostError("there are no logs: call choose_recipe(model, logs), or choose_recipe(latents)")
+    else:
+        latents, imagining = encode_logs(model, logs, progress=progress), model
     usable = np.setdiff1d(np.flatnonzero(latents.logs.lengths >= 2), Exclusion(latents.logs, exclude).episodes)
     compared = _labelled(default_recipes(latents.logs.lengths[usable]) if recipes is None else recipes)
     halves = np.array_split(generator(seed, "choice").permutation(usable), 2)
@@ -133,15 +140,7 @@ def choose_recipe(
 
 
 class HeldOutRanks:
-    """Rank correlations by goal in both halves of the logs, each with heads that were fitted on the other half.
-
-    Args:
-        halves: Rank correlations in each half, by recipe and floor [G].
-        episodes: Episodes of the goals in each half [G]; goals of one episode are resampled together.
-
-    Attributes:
-        both: Both halves [G + G], by recipe and floor.
-    """
+    """Rank correlations [G] in each half of the logs by recipe and floor, and the episodes [G] of the goals."""
 
     def __init__(self, halves: Sequence[Mapping[str, np.ndarray]], episodes: Sequence[np.ndarray]) -> None:
         self._halves, self._episodes = halves, episodes
@@ -151,15 +150,10 @@ class HeldOutRanks:
         """The best recipe among those better than the first in both halves, else the first; and the reason."""
         first, *others = recipes
         level = 1 - (1 - LEVEL) / max(len(others), 1)
-
-        def is_better(name: str) -> bool:
-            intervals = [
-                clustered_mean(half[name] - half[first], episodes, level=level)
-                for half, episodes in zip(self._halves, self._episodes, strict=True)
-            ]
-            return all(low > 0 for low, _ in intervals)
-
-        better = [name for name in others if is_better(name)]
+        better = others
+        for half, episodes in zip(self._halves, self._episodes, strict=True):
+            lows = {name: clustered_mean(half[name] - half[first], episodes, level=level)[0] for name in better}
+            better = [name for name in better if lows[name] > 0]
         if not better:
             return first, f"no other recipe is clearly better than {first}"
         best = max(better, key=lambda name: self.both[name].mean())
@@ -170,13 +164,9 @@ class HeldOutRanks:
         """Warn if the chosen recipe is not better than a floor."""
         for floor in FLOORS:
             if self._interval(self.both[name] - self.both[floor])[0] <= 0:
-                warnings.warn(
-                    f"{name} ranks held-out logs no better than {floor} ({self.both[name].mean():.2f} and "
-                    f"{self.both[floor].mean():.2f}), so the choice means little: log more episodes, or keep that "
-                    "cost",
-                    ReachcostWarning,
-                    stacklevel=3,
-                )
+                means = " and ".join(f"{self.both[cost].mean():.2f}" for cost in (name, floor))
+                what = f"{name} ranks held-out logs no better than {floor} ({means}): log more episodes"
+                warnings.warn(what, ReachcostWarning, stacklevel=3)
                 return
 
     def table(self, first: str, reason: str) -> ResultTable:
@@ -197,16 +187,6 @@ class HeldOutRanks:
 
     def _interval(self, values: np.ndarray) -> list[float]:
         return list(clustered_mean(values, np.concatenate(self._episodes), level=LEVEL))
-
-
-def _encoded(model: WorldModel | Latents, logs: Logs | None, progress: Progress) -> Latents:
-    if isinstance(model, Latents):
-        if logs is not None and logs is not model.logs:
-            raise ReachcostError("the latents are of other logs: give a model and logs, or latents alone")
-        return model
-    if logs is None:
-        raise ReachcostError("there are no logs: call choose_recipe(model, logs), or choose_recipe(latents)")
-    return encode_logs(model, logs, progress=progress)
 
 
 def _labelled(recipes: Mapping[str, Recipe | LabelledRecipe]) -> dict[str, LabelledRecipe]:

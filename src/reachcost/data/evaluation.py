@@ -64,7 +64,7 @@ class EvaluationSet:
                 raise ReachcostError(
                     f"evaluation set: {name} are {str(states.tolist())[:60]}: give one state per episode"
                 )
-            wrong = np.flatnonzero(~np.isfinite(states).reshape(len(states), -1).all(1)) if states.size else ()
+            wrong = np.flatnonzero(~np.isfinite(states).all(axis=tuple(range(1, states.ndim))))
             if len(wrong):
                 raise ReachcostError(f"evaluation set: {name} are not finite, first in row {wrong[0]}: leave it out")
             object.__setattr__(self, name, states)

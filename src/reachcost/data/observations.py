@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections import UserDict
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from PIL.PngImagePlugin import PngImageFile
 from reachcost.errors import ReachcostError
 
 
-class LazyColumns(Mapping[str, np.ndarray]):
+class LazyColumns(UserDict[str, Any]):
     """A mapping of column names to arrays, or to functions that return arrays.
 
     >>> columns = LazyColumns({"state": np.zeros((3, 2)), "pixels": lambda: np.zeros((3, 8, 8, 3))})
@@ -25,21 +26,9 @@ class LazyColumns(Mapping[str, np.ndarray]):
     (True, (3, 8, 8, 3))
     """
 
-    def __init__(self, sources: Mapping[str, np.ndarray | Callable[[], np.ndarray]]) -> None:
-        self._sources = dict(sources)
-
     def __getitem__(self, column: str) -> np.ndarray:
-        source = self._sources[column]
+        source = self.data[column]
         return source if isinstance(source, np.ndarray) else source()
-
-    def __contains__(self, column: object) -> bool:
-        return column in self._sources
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._sources)
-
-    def __len__(self) -> int:
-        return len(self._sources)
 
 
 def frames_of_size(observations: Mapping[str, np.ndarray], size: int) -> np.ndarray:
