@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -18,22 +17,8 @@ if TYPE_CHECKING:
     from reachcost.tasks.tworoom import TwoRoom
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A bundled world, imported when it is made."""
-
-    task: str  # module:class of its task
-    environment: str  # module:class of its Gymnasium environment
-    gymnasium_id: str  # its id in Gymnasium, after `reachcost/`
-    budget: int  # maximum number of steps per episode there
-
-
-TASKS = {
-    "tworoom": Entry("reachcost.tasks.tworoom:TwoRoom", "reachcost.tasks.tworoom.task:TwoRoomEnv", "TwoRoom-v0", 50),
-    "toponav": Entry("reachcost.tasks.toponav:TopoNav", "reachcost.tasks.toponav.task:TopoNavEnv", "TopoNav-v0", 90),
-    "pusht": Entry("reachcost.tasks.pusht:PushT", "reachcost.tasks.pusht.task:PushTEnv", "PushT-v0", 50),
-}
-"""The bundled worlds; the first one is the default of commands."""
+TASKS = {"tworoom": ("TwoRoom", 50), "toponav": ("TopoNav", 90), "pusht": ("PushT", 50)}
+"""Class and episode length of the bundled worlds, imported when they are made; the first is the default."""
 _REGISTERED: dict[str, Callable[..., Task]] = {}
 
 
@@ -78,8 +63,8 @@ def make_task(name: str | None = None, **options: Any) -> Task:
         return build_task(name, _REGISTERED[name], **options)
     if name not in TASKS:
         raise ReachcostError(f"unknown task {name!r}: choose one of {', '.join(task_names())}")
-    module, _, attribute = TASKS[name].task.partition(":")
-    return build_task(name, getattr(importlib.import_module(module), attribute), **options)
+    module = importlib.import_module(f"reachcost.tasks.{name}.task")
+    return build_task(name, getattr(module, TASKS[name][0]), **options)
 
 
 def build_task(name: str, factory: Callable[..., Task], **options: Any) -> Task:
@@ -105,6 +90,7 @@ def build_task(name: str, factory: Callable[..., Task], **options: Any) -> Task:
 
 def register_environments() -> None:
     """Register the bundled worlds for `gymnasium.make("reachcost/...")`."""
-    for entry in TASKS.values():
-        if (name := f"reachcost/{entry.gymnasium_id}") not in gymnasium.registry:
-            gymnasium.register(name, entry_point=entry.environment, max_episode_steps=entry.budget)
+    for name, (world, steps) in TASKS.items():
+        if (known := f"reachcost/{world}-v0") not in gymnasium.registry:
+            entry_point = f"reachcost.tasks.{name}.task:{world}Env"
+            gymnasium.register(known, entry_point=entry_point, max_episode_steps=steps)
