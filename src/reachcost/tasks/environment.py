@@ -33,10 +33,7 @@ CLOSE = 1e-3  # share of the states' range by which a step from a set state may 
 class Actions:
     """Actions of a `Discrete` space, int64 indices [N, 1], or of a `Box`, vectors [N, a].
 
-    Args:
-        space: The environment's action space.
-        name: Name of the environment in error messages.
-        clip: Execute the nearest action of the box in place of one outside; by default that is refused.
+    With `clip`, an action outside of the box is replaced by the nearest one; by default it is refused.
 
     >>> Actions(spaces.Box(-1, 1, (1,)), "world", clip=True).checked(np.array([[0.5], [3.0]]), 2).tolist()
     [[0.5], [1.0]]
@@ -44,8 +41,7 @@ class Actions:
 
     def __init__(self, space: spaces.Space[Any], name: str, clip: bool = False) -> None:
         self._name, self._clip, self._space = name, clip, space
-        self.count: int | None = None
-        """Number of discrete actions; None for a box."""
+        self.count: int | None = None  # number of discrete actions; None for a box
         if isinstance(space, spaces.Discrete):
             self.count, self.size = int(space.n), 1
         elif isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
@@ -116,12 +112,7 @@ class Hooks:
 
 
 class RowByRow:
-    """One environment whose methods take columns [N, ...] and return columns [N, ...].
-
-    Args:
-        hooks: Functions of the environment.
-        clip: As for `Actions`.
-    """
+    """One environment whose methods take columns [N, ...] and return columns [N, ...]."""
 
     def __init__(self, hooks: Hooks, clip: bool = False) -> None:
         self._hooks, self.name = hooks, hooks.name or "the environment"

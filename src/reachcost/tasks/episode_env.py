@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import gymnasium
@@ -16,38 +16,29 @@ from reachcost.tasks.contract import Task
 class EpisodeEnv(gymnasium.Env[np.ndarray, Any]):
     """Pixels in, an action of the task out; an episode ends at success.
 
-    `reset(options={"start": state, "goal": state})` sets the pair; by default `draw` samples it.
-
-    Args:
-        task: The world; continuous actions are vectors in [-1, 1].
-        state: Any of its states [D], for their size and dtype.
-        render_mode: `rgb_array` or None.
+    `reset(options={"start": state, "goal": state})` sets the pair; by default `sample` returns it. Continuous actions
+    are in [-1, 1].
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}
-    step_reward = 0.0
-    """Reward of a step that does not reach the goal; a step that does has 0."""
+    step_reward = 0.0  # of a step that does not reach the goal; a step that does has reward 0
 
-    def __init__(self, task: Task, state: np.ndarray, render_mode: str | None) -> None:
-        self.task, self.render_mode = task, render_mode
+    def __init__(self, task: Task, sample: Callable[[Any], tuple[np.ndarray, ...]], render_mode: str | None) -> None:
+        self.task, self._sample, self.render_mode = task, sample, render_mode
         self.action_space = (
             spaces.Box(-1.0, 1.0, (task.action_dim,), np.float32)  # pyright: ignore[reportAttributeAccessIssue]
             if task.discrete_actions is None
             else spaces.Discrete(task.discrete_actions)
         )
-        self._state = self._goal = state[None]
+        self._state, self._goal = (state[None] for state in sample(np.random.default_rng(0)))
         self.observation_space = spaces.Box(0, 255, self._observation().shape, np.uint8)
-
-    @abstractmethod
-    def draw(self) -> tuple[np.ndarray, np.ndarray]:
-        """A start and a goal [D], sampled by `np_random`."""
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Start an episode."""
         super().reset(seed=seed)
-        ends = dict(zip(("start", "goal"), self.draw(), strict=True)) | (options or {})
+        ends = dict(zip(("start", "goal"), self._sample(self.np_random), strict=True)) | (options or {})
         if wrong := sorted({*ends} - {"start", "goal"}):
             numbers = self._state.shape[1]
             raise ReachcostError(f"unknown reset options {wrong}: give start and goal, {numbers} numbers each")

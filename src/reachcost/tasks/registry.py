@@ -25,9 +25,7 @@ _REGISTERED: dict[str, Callable[..., Task]] = {}
 def register_task(name: str, factory: Callable[..., Task]) -> None:
     """Let `make_task(name)` make a custom world; a second registration replaces the first.
 
-    Args:
-        name: Name in commands and studies.
-        factory: The class of the task, or a function that makes one; it receives the keywords of `make_task`.
+    `factory` is the class of the task or a function that makes one; it receives the keywords of `make_task`.
 
     >>> from reachcost.tasks import TwoRoom
     >>> register_task("my-room", TwoRoom)

@@ -20,15 +20,10 @@ from reachcost.errors import ReachcostError
 
 
 class Workers:
-    """One object per process; every call shares its rows among them in one message each.
+    """`count` processes with one object of `make` each; a call shares its rows among them. 1 is this process.
 
-    Args:
-        make: Makes an object with `close`, and methods that take and return columns [N, ...].
-        count: Number of processes; 1 is this process.
-        name: Name of the work in error messages.
-
-    A dead worker is reported, and the next call starts new ones. Without `close` workers end on garbage collection, at
-    exit, and when this process is killed.
+    The objects have `close`, and methods that take and return columns [N, ...]. A dead worker is reported, and the next
+    call starts new ones. Without `close` workers end on garbage collection, at exit, and when this process is killed.
 
     >>> class Adder:
     ...     def add(self, left, right):

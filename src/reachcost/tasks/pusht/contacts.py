@@ -31,12 +31,9 @@ WALL_RADIUS = 2.0
 
 
 def push_away_from_walls(path: np.ndarray, velocities: np.ndarray, poses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Poses [N, 3] after all ticks, and the rows that must be left to pymunk: bool [N].
+    """Poses of the T [N, 3] after all ticks, and the rows that must be left to pymunk, bool [N].
 
-    Args:
-        path: Position of the agent in every tick [N, ticks, 2].
-        velocities: Velocity of the agent in every tick [N, ticks, 2].
-        poses: Poses of the T, at rest before the first tick [N, 3].
+    The agent's positions and velocities are given for every tick [N, ticks, 2], the T is at rest before the first.
     """
     after, left = np.empty_like(poses), np.empty(len(poses), bool)
     for start in range(0, len(poses), AT_ONCE):
@@ -73,13 +70,8 @@ def _into(x: np.ndarray, y: np.ndarray, sine: np.ndarray, cosine: np.ndarray) ->
 class _Contact:
     """N contacts of a disc at x, y with a rectangle, in the T's frame around its centre of gravity.
 
-    Attributes:
-        inside: Whether the disc's centre is within the rectangle; the rest is then meaningless.
-        touches: Whether they touch.
-        x, y: Direction of the push.
-        lever: Torque of a unit push.
-        mass: Impulse that changes the velocity at the contact by one.
-        correction: Velocity that corrects the overlap.
+    A unit push along x, y has the torque `lever`, and `mass` is the impulse that changes the velocity at the contact by
+    one. `correction` is the velocity that corrects the overlap. Nothing is valid where the disc's centre is `inside`.
     """
 
     def __init__(self, x: np.ndarray, y: np.ndarray, rectangle: tuple[float, float, float, float]) -> None:
@@ -253,13 +245,9 @@ def _simulate(start: list[float], pose: list[float], velocities: list[list[float
 
 
 def push_by_pymunk(starts: np.ndarray, poses: np.ndarray, velocities: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Poses [N, 3] after the ticks from `first` on, each row in its own space.
+    """Poses [N, 3] after the ticks from `first` [N] on, each row in its own space.
 
-    Args:
-        starts: Position of the agent before its first tick [N, 2].
-        poses: Poses of the T until then [N, 3].
-        velocities: Velocity of the agent in every tick [N, ticks, 2].
-        first: The first tick [N].
+    The agent is at `starts` [N, 2], the T at `poses` [N, 3] until then; velocities are the agent's [N, ticks, 2].
     """
     rows = zip(starts.tolist(), poses.tolist(), velocities.tolist(), first.tolist(), strict=True)
     found = [_simulate(start, pose, moves[tick:], len(moves))[-1] for start, pose, moves, tick in rows]

@@ -71,17 +71,10 @@ def sample_start(rng: np.random.Generator) -> np.ndarray:
 def collect(
     seed: int, episodes: np.ndarray, steps: int, purpose: str, kinds: Sequence[int] | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Run the policies, all episodes at once.
+    """Run the policies: states [E, steps + 1, 7], actions float32 [E, steps, 2] and kinds [E], indices of `KINDS`.
 
-    Args:
-        seed: Seed of the logs.
-        episodes: Numbers of the episodes [E].
-        steps: Actions per episode.
-        purpose: Name of the random streams, so that training and evaluation share no episode.
-        kinds: Policies to use in equal parts; by default all of them, by their shares.
-
-    Returns:
-        States [E, steps + 1, 7], actions float32 [E, steps, 2] and kinds [E], indices of `KINDS`.
+    `purpose` names the random streams, so that training and evaluation share no episode. The given `kinds` have equal
+    parts; by default all kinds have their shares.
     """
     plans = [sample_plan(seed, purpose, episode, steps, kinds) for episode in episodes.tolist()]
     made_by = np.array([plan.kind for plan in plans])
@@ -129,13 +122,10 @@ SPOTS, INWARD = _spots()
 
 
 class Pushers:
-    """N scripted pushers: each moves the T to one random pose after another, by pushes without friction.
+    """N scripted pushers: each moves the T to one target pose [N, G, 3] after another, by pushes without friction.
 
-    Args:
-        poses: Target poses (x, y, angle), in order [N, G, 3].
-        bonuses: Random bonus on the value of every spot, one row for each push [N, C, S].
-        speeds: Length of the actions of each push [N, C].
-        patience: Maximum number of steps of each push [N, C].
+    Each of the C pushes has random bonuses on the values of the spots [N, C, S], an action length, the speed [N, C],
+    and a maximum number of steps, the patience [N, C].
     """
 
     def __init__(self, poses: np.ndarray, bonuses: np.ndarray, speeds: np.ndarray, patience: np.ndarray) -> None:

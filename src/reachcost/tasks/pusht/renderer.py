@@ -62,14 +62,9 @@ def background(size: int) -> np.ndarray:
 
 
 def _paint(frames: np.ndarray, middles: np.ndarray, angles: np.ndarray, reach: float, shape: Shape) -> None:
-    """Paint one shape into every frame, within the patch around its middle that it can cover.
+    """Paint one shape into every frame [N, size, size, 3], at its middle [N, 2] and angle [N].
 
-    Args:
-        frames: Frames that are changed in place, uint8 [N, size, size, 3].
-        middles: Middles of the shapes [N, 2], in pixels of the window.
-        angles: Angles of the shapes [N].
-        reach: Maximum distance of a point of the shape from its middle, in pixels of the window.
-        shape: Returns the layers of places around its middle.
+    No point of the shape is farther than `reach` pixels of the window from its middle.
     """
     size = frames.shape[1]
     pixel = WINDOW / size

@@ -168,8 +168,4 @@ class PushTEnv(EpisodeEnv):
     """
 
     def __init__(self, render_mode: str | None = None, pixels: int = renderer.SIZE) -> None:
-        super().__init__(PushT(pixels), np.zeros(7), render_mode)
-
-    def draw(self) -> tuple[np.ndarray, np.ndarray]:
-        """Two random states at rest."""
-        return sample_start(self.np_random), sample_start(self.np_random)
+        super().__init__(PushT(pixels), lambda rng: (sample_start(rng), sample_start(rng)), render_mode)

@@ -262,13 +262,8 @@ class TopoNavEnv(EpisodeEnv):
     step_reward = -1.0
 
     def __init__(self, render_mode: str | None = None) -> None:
-        self._world = TopoNav()
-        super().__init__(self._world, self._world.cells[0], render_mode)
-
-    def draw(self) -> tuple[np.ndarray, np.ndarray]:
-        """Two different cells."""
-        start, goal = self._world.cells[self.np_random.choice(len(self._world.cells), size=2, replace=False)]
-        return start, goal
+        self._world = world = TopoNav()
+        super().__init__(world, lambda rng: tuple(world.cells[rng.choice(677, size=2, replace=False)]), render_mode)
 
     def _observation(self) -> np.ndarray:
         return self._world.render(self._state, self._goal)[0]

@@ -62,8 +62,7 @@ def collect(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Run the policy until success or for `steps` steps, all episodes at once.
 
-    Returns:
-        States [E, steps + 1, 2], actions [E, steps, 2], goals [E, 2], and the executed steps of each episode [E].
+    Returns states [E, steps + 1, 2], actions [E, steps, 2], goals [E, 2], and the executed steps of each episode [E].
     """
     sampled = [sample_episode(layout, seed, episode, steps) for episode in range(episodes)]
     start, goal = (np.array([part[k] for part in sampled], np.float32) for k in (0, 1))

@@ -237,10 +237,10 @@ class TwoRoomEnv(EpisodeEnv):
         collision: Literal["endpoint", "swept"] = "endpoint",
         pixels: int = SIZE,
     ) -> None:
-        self._world = TwoRoom(layout, collision, pixels)
-        super().__init__(self._world, np.zeros(2, np.float32), render_mode)
+        world = TwoRoom(layout, collision, pixels)
 
-    def draw(self) -> tuple[np.ndarray, np.ndarray]:
-        """Start and goal, sampled as for the public logs."""
-        start, goal, _ = sample_episode(self._world.layout, int(self.np_random.integers(2**31)), 0, 1)
-        return start, goal
+        def sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+            start, goal, _ = sample_episode(world.layout, int(rng.integers(2**31)), 0, 1)
+            return np.float32(start), np.float32(goal)
+
+        super().__init__(world, sample, render_mode)

@@ -78,10 +78,6 @@ class VariedTwoRoom(Task):
     `turned` is 1 if the wall is horizontal, `half` is the half-size of the doors. A wall with one door repeats it.
     A world model sees the layout only in the frames.
 
-    Args:
-        collision: As for `TwoRoom`.
-        pixels: As for `TwoRoom`.
-
     >>> task = VariedTwoRoom()
     >>> logs = task.generate_logs(episodes=20)
     >>> layouts, which = layouts_of(logs.columns["state"])
