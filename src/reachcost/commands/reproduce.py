@@ -36,7 +36,15 @@ def reproduce(
             new cluster on this machine.
     """
     from reachcost.core.devices import use_device
-    from reachcost.experiments.registry import all_figures, behind, draw, lacking, request_of, require_ready, results_of
+    from reachcost.experiments.registry import (
+        all_figures,
+        draw,
+        missing_tables,
+        request_of,
+        require_ready,
+        results_of,
+        tables_of,
+    )
 
     use_device(device)
     require_place(on, workers, address)
@@ -45,7 +53,7 @@ def reproduce(
     figures = [one for one in names if one in all_figures()]
     tables = [one for one in names if one not in figures]
     for figure in figures:  # a report shows tables
-        tables += lacking(figure, out) if report is None else behind(figure)
+        tables += missing_tables(figure, out) if report is None else tables_of(figure)
     requests = [request_of(table) for table in dict.fromkeys(tables)]
     if report is not None and not requests:
         raise ReachcostError(f"{name} is drawn from no table, and a report shows tables: leave --report out")

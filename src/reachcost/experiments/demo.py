@@ -1,4 +1,4 @@
-"""`reachcost demo`: a planner fails under latent distance and is repaired, on TwoRoom with a bundled world model."""
+"""The study of `reachcost demo`: a planner fails under latent distance and is repaired, on TwoRoom."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ MEMBER = Member(MODEL, 3072, "lewm-3072")
 SET = "high-distance"
 COSTS = ("raw", "trm", "trm-shuffled", "oracle", "random")
 PLANNER = CEM(candidates=128, iterations=5, elites=13)
-"""The paper's planner with a fifth of its rollouts: a newcomer waits a minute."""
+"""The paper's planner with a fifth of its rollouts, so that the demo takes a minute."""
 HEAD = HeadPlan(pairs=50_000)
-"""Half of the default training pairs, for the same reason."""
+"""Half of the default training pairs."""
 AUDITED, CANDIDATES = 8, 64
-"""Episodes that are audited, and candidates that are ranked, for the report: seconds."""
+"""Number of episodes that are audited, and of candidates that are ranked, for the report."""
 OUTCOMES = ("success", "same", "cross", "wrong_room", "stuck")
 PAPER: dict[str, dict[str, float]] = {"raw": dict(zip(OUTCOMES, (7.0, 10.0, 4.0, 45.3, 10.3), strict=True))}
-"""Outcomes that the paper prints, means over its three world models with all rollouts."""
+"""The paper's outcomes: means over three world models, with all rollouts."""
 
 
 def _model(task: Task, clamp: bool) -> WorldModel:
@@ -61,19 +61,14 @@ NOTE = (
 )
 
 
-def lines() -> list[RowPlan]:
-    """Every cost on one world model, then the repaired one with the planner that begins with logs."""
+def row_plans() -> list[RowPlan]:
+    """Return every cost on one world model, then the repaired cost with the planner that begins with logs."""
     found = [RowPlan("lewm", cost, PAPER.get(cost), (MEMBER.seed,), single=True) for cost in COSTS]
     return [*found, replace(found[1], changes={"planner": CEM.experienced()}, setting="from logs, 37 x 5")]
 
 
-def runs(experiment: Experiment) -> list[Cell]:
-    """Closed loops, and what tells why latent distance fails and TRM does not."""
-    return [*row_runs(experiment, lines(), OUTCOMES), *closer_look(experiment)]
-
-
-def closer_look(experiment: Experiment) -> list[Cell]:
-    """An audit of latent distance, and candidates ranked by it and by TRM."""
+def report_cells(experiment: Experiment) -> list[Cell]:
+    """Return runs for the report: an audit of latent distance, and rankings of latent distance and TRM."""
     rankings = [SascRun(Setting(MEMBER, cost)) for cost in ("raw", "trm")]
     few = experiment.derive(Experiment.fewer, AUDITED)
     return [few.cell(AuditRun(Setting(MEMBER, "raw"))), *experiment.cells(rankings)]
@@ -86,7 +81,7 @@ def run_demo(
     log_episodes: int = 3000,
     then: Then | None = None,
 ) -> tuple[ResultTable, Path | None]:
-    """Train a head and its control, plan, and draw a repaired episode; returns the table and, if any, the picture."""
+    """Train a head and its control, plan, and draw a repaired episode; returns the table and the picture, if any."""
     if episodes is not None:
         TwoRoom().evaluation_set(SET).spread(episodes)  # refuses more episodes than the set has
     picture = out / "tworoom.png"
@@ -95,9 +90,12 @@ def run_demo(
     plan = TablePlan(
         NOTE,
         OUTCOMES,
-        TableRows(runs, lambda experiment: [table_row(experiment, line, OUTCOMES) for line in lines()]),
+        TableRows(
+            lambda experiment: [*row_runs(experiment, row_plans(), OUTCOMES), *report_cells(experiment)],
+            lambda experiment: [table_row(experiment, plan, OUTCOMES) for plan in row_plans()],
+        ),
         legend=False,
-        picture=lambda experiment, _: draw(experiment, picture),
+        picture=lambda experiment, _: _draw(experiment, picture),
     )
     study = Study(
         name="tworoom",
@@ -124,15 +122,10 @@ def run_demo(
     return table, picture if picture.exists() else None
 
 
-def draw(experiment: Experiment, picture: Path) -> None:
-    """The picture, and the runs that a report draws."""
-    draw_repaired_episode(experiment, picture)
-    for cell in closer_look(experiment):
-        experiment.recorder.read(cell)
-
-
-def draw_repaired_episode(experiment: Experiment, path: Path) -> None:
+def _draw(experiment: Experiment, path: Path) -> None:
     """Draw raw and TRM side by side for the first episode (across the wall, if there is one) that only TRM solves."""
+    for cell in report_cells(experiment):
+        experiment.recorder.read(cell)  # the report shows what was read
     task, evaluation, model = experiment.task, experiment.evaluation(), experiment.model(MEMBER.model)
     settings = {name: Setting(MEMBER, name) for name in ("raw", "trm")}
     raw, trm = (outcomes(experiment, setting)["success"] == 100 for setting in settings.values())
@@ -143,7 +136,7 @@ def draw_repaired_episode(experiment: Experiment, path: Path) -> None:
     row = int(np.argmax(repaired & across if (repaired & across).any() else repaired))
     episode = evaluation.subset(slice(row, row + 1))
     costs = {name: experiment.cost(setting) for name, setting in settings.items()}
-    # Random streams belong to the episode, so it runs here exactly as it did among all others.
+    # Random streams belong to the episode: it runs as it did among all others.
     runs = control(task, model, costs, episode, PLANNER, seed=MEMBER.seed)
     labels = {
         "raw": ("raw latent distance", "squared latent difference"),
@@ -157,8 +150,8 @@ def draw_repaired_episode(experiment: Experiment, path: Path) -> None:
             if reached
             else f"still {runs.final_distance[number, 0]:.0f} px away after {steps} steps"
         )
-        way = runs.paths[number, 0, : steps + 1]
-        panels.append(Panel(title, end, unit, fields[name][0], way, reached, SUCCESS_DISTANCE))
+        path_of_run = runs.paths[number, 0, : steps + 1]
+        panels.append(Panel(title, end, unit, fields[name][0], path_of_run, reached, SUCCESS_DISTANCE))
     heading = (
         f"TwoRoom episode {episode.episodes[0]}, way of {task.distance(episode.starts, episode.goals)[0]:.0f} px: "
         "same world model, same planner, same random numbers, two terminal costs"

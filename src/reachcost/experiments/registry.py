@@ -1,6 +1,6 @@
-"""The studies that are installed: every package that offers some through the entry point `reachcost.studies`.
+"""Installed studies: packages offer them through the entry point `reachcost.studies`.
 
-The entry point names a study, or a function without arguments that returns several of them.
+The entry point names a study, or a function without arguments that returns several.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GROUP = "reachcost.studies"
 
 @cache
 def studies() -> dict[str, Tables]:
-    """Every installed study by its name."""
+    """Return every installed study by its name."""
     found: dict[str, Tables] = {}
     for entry in entry_points(group=GROUP):
         try:
@@ -43,19 +43,19 @@ def studies() -> dict[str, Tables]:
 
 
 def study_of(name: str) -> Tables:
-    """The installed study of that name."""
+    """Return the installed study of that name."""
     if name not in studies():
         raise ReachcostError(f"no study {name!r} is installed: there are {', '.join(studies()) or 'none'}")
     return studies()[name]
 
 
 def all_tables() -> dict[str, Tables]:
-    """Every table, and the study that makes it."""
+    """Return every table, and the study that makes it."""
     return {table: study for study in studies().values() for table in study.tables}
 
 
 def all_figures() -> dict[str, list[PanelPlan]]:
-    """Every figure, and its panels in the order of the studies that declare them."""
+    """Return every figure, and its panels in the order of the studies that declare them."""
     found: dict[str, list[PanelPlan]] = {}
     for study in studies().values():
         for figure, panels in study.figures.items():
@@ -64,13 +64,13 @@ def all_figures() -> dict[str, list[PanelPlan]]:
 
 
 def groups() -> dict[str, tuple[str, ...]]:
-    """Names that stand for several tables or figures."""
+    """Return names that stand for several tables or figures."""
     found = {group: tuple(tables) for study in studies().values() for group, tables in study.table_groups.items()}
     return {**found, "figures": tuple(all_figures()), "all": (*all_tables(), *all_figures())}
 
 
 def results_of(name: str) -> tuple[str, ...]:
-    """The tables and figures that a name stands for."""
+    """Return the tables and figures that a name stands for."""
     known = (*groups(), *all_tables(), *all_figures())
     if not studies():
         raise ReachcostError(
@@ -83,38 +83,38 @@ def results_of(name: str) -> tuple[str, ...]:
 
 
 def require_ready(names: Sequence[str]) -> None:
-    """Refuse to begin with tables for which something is missing."""
+    """Raise if something that these tables need is not installed."""
     for name in names:
         if name in all_tables():
             all_tables()[name].require()
 
 
-def behind(figure: str) -> list[str]:
-    """Tables that a figure is drawn from."""
+def tables_of(figure: str) -> list[str]:
+    """Return the tables of a figure."""
     return [*dict.fromkeys(table for panel in all_figures()[figure] for table in panel.tables)]
 
 
-def lacking(figure: str, out: Path) -> list[str]:
-    """Those of them that `out` does not have."""
-    return [table for table in behind(figure) if not (out / "tables" / f"{table}.json").exists()]
+def missing_tables(figure: str, out: Path) -> list[str]:
+    """Return the tables of a figure that `out` does not have."""
+    return [table for table in tables_of(figure) if not (out / "tables" / f"{table}.json").exists()]
 
 
 def draw(name: str, out: Path, progress: Progress | bool | None = None) -> list[Path]:
-    """Make the tables behind a figure that are missing in `out`, then draw it into `out/figures`."""
-    for table in lacking(name, out):
+    """Make the missing tables of a figure, then draw it into `out/figures`."""
+    for table in missing_tables(name, out):
         reproduce(table, out, progress)
     with exclusive(out):
         return write_figure(name, all_figures()[name], out)
 
 
 def request_of(name: str) -> TableRequest:
-    """A table, and how other processes find its study."""
+    """Return the request of a table, which can be sent to other processes."""
     results_of(name)
     return TableRequest(name, StudyRef(study_of, (all_tables()[name].name,)), f"reachcost reproduce {name}")
 
 
 def reproduce(name: str, out: Path, progress: Progress | bool | None = None) -> ResultTable:
-    """Run what is missing in `out` and write `out/tables/<name>.json` and `.md`."""
+    """Compute the missing runs of a table, and write `out/tables/<name>.json` and `.md`."""
     request = request_of(name)
     require_ready((name,))
     (table,) = make_tables([request], out, progress=progress)
