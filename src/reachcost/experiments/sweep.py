@@ -216,44 +216,50 @@ def _located(where: str) -> Iterator[None]:
 
 
 def _combinations(tables: Mapping[str, Mapping[str, Any]], where: str) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield every combination of the settings of every table: its name, the settings, and their place."""
+    """Yield every combination of the lists in every table: its name, its settings, and its place in the file."""
     made: dict[str, str] = {}
     for name, table in tables.items():
-        varied = {path: value for path, value in _leaves(table) if isinstance(value, list)}
-        if empty := next((path for path, values in varied.items() if not values), None):
-            raise ReachcostError(f"{where}.{name}: {'.'.join(empty)} is empty: give one or more, or leave it out")
-        if (count := len(made) + math.prod(map(len, varied.values()))) > MOST:
-            raise ReachcostError(f"{where}.{name} makes {count:,} of them: give at most {MOST:,} combinations in all")
-        for values in product(*varied.values()):
-            chosen = dict(zip(varied, values, strict=True))
-            words = [str(value) for path, value in chosen.items() if len(varied[path]) > 1]
-            called = "-".join([name, *(word.lower() if word in ("True", "False") else word for word in words)])
+        place = f"{where}.{name}"
+        if (count := len(made) + _count(table, place)) > MOST:
+            raise ReachcostError(f"{place} makes {count:,} of them: give at most {MOST:,} combinations in all")
+        for words, settings in _expanded(table):
+            called = "-".join([name, *words])
             if called in made:
                 raise ReachcostError(
-                    f"{where}.{name} makes {called!r}, as {made[called]} did: rename one of them, or leave out what is "
-                    "there twice"
+                    f"{place} makes {called!r}, as {made[called]} did: rename one of them, or leave out what is there "
+                    "twice"
                 )
             made[called] = name
-            yield called, _replaced(table, chosen), f"{where}.{name}"
+            yield called, settings, place
 
 
-def _leaves(table: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _count(table: Mapping[str, Any], where: str) -> int:
+    """Return the number of combinations in a table, whose lists must not be empty."""
+    count = 1
     for name, value in table.items():
+        if value == []:
+            raise ReachcostError(f"{where}: {name} is empty: give one or more, or leave it out")
+        if isinstance(value, Mapping | list):
+            count *= _count(value, where) if isinstance(value, Mapping) else len(value)
+    return count
+
+
+def _expanded(table: Mapping[str, Any]) -> Iterator[tuple[list[str], dict[str, Any]]]:
+    """Yield every combination of the lists in a table, with the values that distinguish it as words."""
+    choices: list[list[tuple[list[str], Any]]] = []
+    for value in table.values():
         if isinstance(value, Mapping):
-            yield from _leaves(value, (*above, name))
+            choices.append([*_expanded(value)])
+        elif isinstance(value, list):
+            choices.append([([_word(one)] * (len(value) > 1), one) for one in value])
         else:
-            yield (*above, name), value
+            choices.append([([], value)])
+    for chosen in product(*choices):
+        yield [word for words, _ in chosen for word in words], dict(zip(table, (one for _, one in chosen), strict=True))
 
 
-def _replaced(
-    table: Mapping[str, Any], chosen: Mapping[tuple[str, ...], Any], above: tuple[str, ...] = ()
-) -> dict[str, Any]:
-    return {
-        name: _replaced(value, chosen, (*above, name))
-        if isinstance(value, Mapping)
-        else chosen.get((*above, name), value)
-        for name, value in table.items()
-    }
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _head_plan(given: Mapping[str, Any], where: str) -> HeadPlan:
