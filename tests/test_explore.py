@@ -21,7 +21,7 @@ import pytest
 
 import reachcost as rc
 from reachcost.cli import main
-from reachcost.commands.explore import usual_models
+from reachcost.commands.explore import default_models
 from reachcost.core.progress import Progress
 from reachcost.costs.field import cost_fields
 from reachcost.errors import ReachcostError
@@ -379,7 +379,7 @@ def test_a_model_of_many_layouts_has_a_head_of_many(world: rc.tasks.TwoRoom, mon
     monkeypatch.setattr("reachcost.explorer.heads.EPISODES_OF_A_LAYOUT", 2)
     known = [name for name in world.models if knows_layouts(world, name)]
     assert known == ["lewm-layouts-3072"]
-    assert usual_models(world) == ("lewm-tworoom-3072", "lewm-layouts-3072")
+    assert default_models(world) == ("lewm-tworoom-3072", "lewm-layouts-3072")
     seen: list[str] = []
     generate = rc.tasks.TwoRoom.generate_logs
 

@@ -25,8 +25,8 @@ ORDER = (
         "fitting",
         "peers",
     ),
-    *("planning", "audits", "experiments", "report", "hub", "swm", "explorer", "commands", "cli"),
-    *("__init__", "__main__"),
+    *("planning", "audits", "experiments", "report", "hub", "swm", "explorer"),
+    *("__init__", "commands", "cli", "__main__"),
 )
 """Packages and top-level modules, from below: `results` are files and statistics, which know nothing of worlds."""
 REGISTRIES = ("__init__", "tasks/registry", "experiments/demo")

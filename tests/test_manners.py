@@ -200,7 +200,7 @@ def test_the_demo_claims_no_repair_that_did_not_happen(
     monkeypatch.setattr("reachcost.experiments.demo.run_demo", lambda *_, **__: (table, None))
     monkeypatch.setattr("reachcost.report.studied.Studied.material", lambda _: Material(tables=(table,)))
     assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
-    assert ("trm is no better than raw here" in capsys.readouterr().out) is said
+    assert ("trm is not better than raw here" in capsys.readouterr().out) is said
 
 
 # Signals

@@ -116,11 +116,11 @@ def test_tasks_and_models_of_a_file_belong_together(own: Path, where: str) -> No
 def test_mistakes_in_names_get_one_sentence(own: Path) -> None:
     (own / "own_broken.py").write_text("import nowhere_to_be_found")
     tasks = {
-        "mars": "unknown task 'mars': choose one of tworoom, toponav.*, or name your own as module:Class or path",
+        "mars": "unknown task 'mars': choose one of tworoom, toponav.*, or name a custom one as module:Class",
         "own_word:Ring": "there is no module 'own_word', neither installed nor in .*: check its name, or give the file",
         "own_word.py:Ring": "there is no file own_word.py: check the path before the colon",
         "own_world.py:Rang": "own_world.py has no 'Rang': it defines Ring, Half, Broken, exact",
-        "own_broken:Ring": r"own_broken failed \(ModuleNotFoundError: No module named 'nowhere_to_be_found'\): mend it",
+        "own_broken:Ring": r"own_broken failed \(ModuleNotFoundError: No module named 'nowhere_to_be_found'\): fix it",
         "own_broken.py:Ring": r"own_broken.py failed \(ModuleNotFoundError",
         "own_world.py:NUMBER": "own_world.py:NUMBER is a int: name a class, or a function that makes one",
         "reachcost.data.latents:Tensor": "reachcost.data.latents:Tensor is a .*: name a class, or a function",
@@ -136,7 +136,7 @@ def test_mistakes_in_names_get_one_sentence(own: Path) -> None:
     models = {
         "own_world.py:exact": "own_world.py:exact asks for `task`, and there is none: give --task",
         "own_world.py:nothing": "makes a int without latent_dim, action_dim, encode, rollout: see reachcost.WorldModel",
-        "own_world.py:failing": r"own_world.py:failing failed \(KeyError: 'weights'\): mend it, and try again",
+        "own_world.py:failing": r"own_world.py:failing failed \(KeyError: 'weights'\): fix it",
     }
     for text, message in models.items():
         with pytest.raises(ReachcostError, match=message):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from reachcost.cli import main
-from reachcost.commands.explore import usual_models
+from reachcost.commands.explore import default_models
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.logs import Logs
 from reachcost.data.probe import fit_probe, score_probe
@@ -60,7 +60,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_model_that_is_not_here_is_named_with_where_to_get_it(installed: Path) -> None:
     assert [name for name, directory in zoo().items() if directory] == ["lewm-tworoom-3072"]
     assert "pldm-tworoom-3072" in zoo()
-    assert usual_models(TwoRoom()) == ("lewm-tworoom-3072",)
+    assert default_models(TwoRoom()) == ("lewm-tworoom-3072",)
     with pytest.raises(ReachcostError, match=r"pldm-tworoom-3072 is not on this machine: set REACHCOST_ZOO"):
         load_world_model("pldm-tworoom-3072")
 

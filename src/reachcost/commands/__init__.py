@@ -1,6 +1,6 @@
-"""What the `reachcost` command does: a subcommand is a typed function in a file of its own, its docstring its help.
+"""The subcommands of `reachcost`: typed functions, one per file, whose docstrings are their help.
 
-Modules are imported where they are used, so that a mistake is answered at once.
+Functions import what they need when they run: `--help` and mistakes are answered without waiting for torch.
 """
 
 from __future__ import annotations
@@ -9,21 +9,35 @@ import shlex
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from rich import box
+from rich.table import Table
 
 from reachcost.core.progress import PlainConsole
 from reachcost.errors import ReachcostError
 
-if TYPE_CHECKING:
-    from reachcost.planning.cem import CEM
-
 console = PlainConsole()
 asked: list[str] = []
-"""The arguments of the command that runs."""
+"""Arguments of the command that runs."""
+
+
+def say(text: str) -> None:
+    """Print text as it is, without colours and line breaks."""
+    console.print(text, highlight=False, soft_wrap=True)
+
+
+def console_table(*headings: str, title: str | None = None) -> Table:
+    """An empty table for the console."""
+    return Table(*headings, box=box.SIMPLE_HEAD, show_edge=False, title=title, title_justify="left")
+
+
+def command_line() -> str:
+    """The command that the user typed."""
+    return shlex.join(["reachcost", *asked])
 
 
 def require_new(out: Path) -> None:
-    """Refuse to write over something."""
+    """Refuse to overwrite something."""
     if out.exists():
         raise ReachcostError(f"{out} exists already: choose another --out, or remove it first")
 
@@ -35,7 +49,7 @@ def require_writable(*directories: Path) -> None:
         if not place.is_dir():
             raise ReachcostError(f"{place} is a file: choose another --out, a directory")
         try:
-            with tempfile.TemporaryFile(dir=place):  # permissions alone do not tell of a medium that is read only
+            with tempfile.TemporaryFile(dir=place):  # permissions do not tell whether a medium is read-only
                 pass
         except OSError as error:
             raise ReachcostError(
@@ -44,19 +58,14 @@ def require_writable(*directories: Path) -> None:
 
 
 def require_least(least: int, **options: int | None) -> None:
-    """Refuse numbers below the least that a command can use; an option that is not given is None."""
+    """Refuse values of options below a minimum; None is an option that was not given."""
     for name, number in options.items():
         if number is not None and number < least:
             raise ReachcostError(f"--{name.replace('_', '-')} {number}: give {least} or more")
 
 
-def command_line() -> str:
-    """What was typed, for records."""
-    return shlex.join(["reachcost", *asked])
-
-
 def require_page(path: Path | None, option: str = "--report") -> None:
-    """Refuse a place where no report could be written."""
+    """Refuse a path where no report could be written."""
     if path is not None:
         if path.is_dir():
             raise ReachcostError(f"{option} {path} is a directory: name a file, {path / 'report.html'}")
@@ -64,16 +73,6 @@ def require_page(path: Path | None, option: str = "--report") -> None:
 
 
 def name_page(path: Path) -> None:
-    """Say where a report is, and how to open it."""
+    """Print where a report is, and how to open it."""
     opener = {"darwin": "open", "win32": "start"}.get(sys.platform, "xdg-open")
-    text = f"report  {path} (open it in a browser: {opener} {shlex.quote(str(path))})"
-    console.print(text, highlight=False, soft_wrap=True, markup=False)
-
-
-def cem(candidates: int, iterations: int) -> CEM:
-    """The planner of so many candidates and rounds."""
-    from reachcost.planning.control import sized_planner
-
-    require_least(2, candidates=candidates)
-    require_least(1, iterations=iterations)
-    return sized_planner(None, candidates, iterations)
+    say(f"report  {path} (open it in a browser: {opener} {shlex.quote(str(path))})")

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from reachcost.commands import cem, command_line, console, name_page, require_new, require_page, require_writable
-from reachcost.commands.options import evaluation_option, logs_option, model_option, task_option
+import reachcost as rc
+from reachcost.commands import command_line, console, name_page, require_new, require_page, require_writable, say
+from reachcost.commands.options import (
+    Device,
+    ModelName,
+    TrustPickle,
+    evaluation_option,
+    logs_option,
+    model_option,
+    planner_option,
+    task_option,
+)
 from reachcost.errors import ReachcostError
-
-if TYPE_CHECKING:
-    from reachcost.planning.planner import SamplingPlanner
-    from reachcost.tasks.contract import Task
 
 BLAMED, UNDECIDED = 3, 4
 """Exit codes of the command: a stage is at fault; the audit cannot tell."""
 
 
 def audit(
-    model: str,
+    model: ModelName,
     logs: Path,
     task: str | None = None,
     head: str | None = None,
@@ -36,8 +40,8 @@ def audit(
     logs_only: bool = False,
     out: Path | None = None,
     report: Path | None = None,
-    trust_pickle: bool = False,
-    device: str = "auto",
+    trust_pickle: TrustPickle = False,
+    device: Device = "auto",
 ) -> int:
     """Find out which stage of a planner is at fault: goals, sampling, representation, coverage, ranking or dynamics.
 
@@ -45,11 +49,10 @@ def audit(
     2 for bad usage.
 
     Args:
-        model: A name that `rc.zoo()` lists, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel, hf://user/name,
-            or your own, as module:factory or file.py:factory.
         logs: Dataset (HDF5 file or Lance table) that the head was fitted on. It needs frames, or states if --task
             renders them.
-        task: The simulated world, or your own, module:Class or file.py:Class. By default the audit uses logs alone.
+        task: Simulated world: a name, or a custom task as module:Class or file.py:Class. By default the audit uses
+            logs only.
         head: Directory of the head behind the terminal cost, or hf://user/name. By default latent distance is audited.
         held_out: Dataset that the head was not fitted on, for an audit without a simulator.
         evaluation: Evaluation set of the task; by default its first.
@@ -65,10 +68,7 @@ def audit(
         out: JSON file for stages, verdict and criteria. A .parquet file of the same name gets the numbers of each
             episode, and a .scene.json file what `reachcost report` draws.
         report: HTML file for a report with episodes and maps.
-        trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
-        device: Device of torch, as in: cpu, cuda; by default a GPU if there is one.
     """
-    from reachcost.audits.planner import audit_planner
     from reachcost.audits.record import read_rows, rows_path, write_audit
     from reachcost.audits.show import show_audit
     from reachcost.audits.verdict import CANNOT_TELL, NOTHING
@@ -76,12 +76,8 @@ def audit(
     from reachcost.core.devices import use_device
     from reachcost.core.progress import ConsoleProgress
     from reachcost.costs.checks import require_one_model
-    from reachcost.costs.latent import HeadCost, LatentMSE
-    from reachcost.data.latents import encode_logs
-    from reachcost.heads.storage import load_head
     from reachcost.report.drawing import draw_audit
     from reachcost.report.material import Material
-    from reachcost.report.report import Report
     from reachcost.report.scene import read_scene, scene_file
 
     use_device(device)
@@ -94,20 +90,20 @@ def audit(
         require_writable(out.parent)
     require_page(report)
     progress = ConsoleProgress(console)
-    cost = LatentMSE() if head is None else HeadCost(load_head(head))
+    cost = rc.LatentMSE() if head is None else rc.HeadCost(rc.load_head(head))
     thresholds = _thresholds(threshold)
     world = None if task is None else task_option(task)
-    planner = _planner(world, candidates, iterations, horizon)
+    planner = planner_option(world, candidates, iterations, horizon)
     opened = logs_option(logs, world)
     loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
     require_one_model({"head": cost}, loaded)
     progress.step("latents")
-    latents = encode_logs(loaded, opened, progress=progress)
-    unseen = None if held_out is None else encode_logs(loaded, logs_option(held_out, world), progress=progress)
+    latents = rc.encode_logs(loaded, opened, progress=progress)
+    unseen = None if held_out is None else rc.encode_logs(loaded, logs_option(held_out, world), progress=progress)
     simulator = None if logs_only else world
     goals = None if simulator is None else evaluation_option(simulator, evaluation)
     goals = goals.spread(episodes) if goals is not None and episodes is not None else goals
-    found = audit_planner(
+    found = rc.audit_planner(
         loaded,
         latents,
         cost,
@@ -131,11 +127,10 @@ def audit(
             require_new(out)  # another audit may have finished first
             scene.write(scene_file(out))
             write_audit(found, out, command=command_line())
-        told = f"record: {out}, its rows: {rows_path(out)}, what a report draws: {scene_file(out)}"
-        console.print(told, highlight=False, soft_wrap=True)
+        say(f"record: {out}, its rows: {rows_path(out)}, what a report draws: {scene_file(out)}")
     if report is not None and scene is not None:
         commands = Material(commands=(command_line(),))
-        name_page(Report(found, scene, commands, title="reachcost audit").save(report))
+        name_page(rc.Report(found, scene, commands, title="reachcost audit").save(report))
     return {NOTHING: 0, CANNOT_TELL: UNDECIDED}.get(found.verdict, BLAMED)
 
 
@@ -146,16 +141,6 @@ def _require_left(file: Path, read: Callable[[Path], object]) -> None:
             read(file)
     except ReachcostError:
         require_new(file)
-
-
-def _planner(task: Task | None, candidates: int, iterations: int, horizon: int | None) -> SamplingPlanner:
-    """The planner with this number of candidates and iterations, for the actions of the task."""
-    from reachcost.planning.control import sized_planner
-
-    planner = cem(candidates, iterations)
-    if task is not None:
-        planner = sized_planner(task.discrete_actions, candidates, iterations)
-    return planner if horizon is None else replace(planner, horizon=horizon)
 
 
 def _thresholds(given: tuple[str, ...]) -> dict[str, float]:

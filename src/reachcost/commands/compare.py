@@ -7,53 +7,37 @@ from typing import Annotated
 
 import tyro
 
-from reachcost.commands import (
-    command_line,
-    console,
-    name_page,
-    require_least,
-    require_new,
-    require_page,
-    require_writable,
-)
-from reachcost.commands.options import head_name, logs_option, model_option, shown_set, task_option
+import reachcost as rc
+from reachcost.commands import console, require_least, require_new, require_page, require_writable, say
+from reachcost.commands.options import Device, ModelName, TrustPickle, logs_option, model_option, task_option
+from reachcost.commands.report import report_heads
 from reachcost.errors import ReachcostError
 
 
 def compare(
     heads: Annotated[tuple[str, ...], tyro.conf.Positional],
-    model: str,
+    model: ModelName,
     logs: Path,
     task: str | None = None,
     seed: int = 0,
     out: Path | None = None,
     report: Path | None = None,
-    trust_pickle: bool = False,
-    device: str = "auto",
+    trust_pickle: TrustPickle = False,
+    device: Device = "auto",
 ) -> None:
-    """Compare heads on logs that none of them has seen: how they rank states, and how far they err.
+    """Compare heads on logs that none of them has seen: how they rank states, and how large their errors are.
 
     Args:
         heads: Directories of heads, or hf://user/name.
-        model: A name that `rc.zoo()` lists, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel, hf://user/name,
-            or your own, as module:factory or file.py:factory.
-        logs: Dataset that no head was fitted on, with frames, or with states if --task draws them.
-        task: The world that draws frames of logged states, or your own, module:Class or file.py:Class.
-        seed: Of goals and pairs.
-        out: Directory for the table, as tables/*.json and .md in it.
-        report: HTML file for a report, with the table and what each head says about the world.
-        trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
-        device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
+        logs: Dataset that no head was fitted on. It needs frames, or states if --task renders them.
+        task: World that renders frames of logged states: a name, or a custom task as module:Class or file.py:Class.
+        seed: Seed of the sampled goals and pairs.
+        out: Directory for the table: OUT/tables/heads.json and .md.
+        report: HTML file for a report with the table, and with maps of each head.
     """
     from reachcost.audits.comparison import compare_heads
     from reachcost.core.devices import use_device
     from reachcost.core.progress import ConsoleProgress
-    from reachcost.costs.latent import HeadCost, LatentMSE
-    from reachcost.data.latents import encode_logs
-    from reachcost.heads.storage import load_head
-    from reachcost.report.material import Material
-    from reachcost.report.report import Report
-    from reachcost.report.training import Training
 
     use_device(device)
     require_least(0, seed=seed)
@@ -67,7 +51,7 @@ def compare(
     require_page(report)
     short = [head.rstrip("/").rpartition("/")[2] for head in heads]
     names = short if len({*short}) == len(heads) else heads
-    loaded_heads = dict(zip(names, map(load_head, heads), strict=True))
+    loaded_heads = dict(zip(names, map(rc.load_head, heads), strict=True))
     world = None if task is None else task_option(task)
     opened = logs_option(logs, world)
     loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
@@ -76,20 +60,7 @@ def compare(
     console.print(table.note, highlight=False)
     if out is not None:
         table.write(out)
-        console.print(f"{out / 'tables' / table.name}.md", highlight=False, soft_wrap=True)
+        say(f"{out / 'tables' / table.name}.md")
     if report is not None:
-        learned = Material(
-            heads={name: Training.of(head.record, name) for name, head in loaded_heads.items()},
-            commands=(command_line(),),
-        )
-        page = Report(
-            table,
-            learned,
-            task=world,
-            model=loaded,
-            costs={"raw": LatentMSE(), **{head_name(name): HeadCost(head) for name, head in loaded_heads.items()}},
-            evaluation=shown_set(world),
-            logs=encode_logs(loaded, opened),
-            title="reachcost compare",
-        )
-        name_page(page.save(report))
+        latents = rc.encode_logs(loaded, opened)
+        report_heads(report, "reachcost compare", loaded_heads, world, loaded, latents, table)

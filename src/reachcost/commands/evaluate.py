@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from reachcost.commands import cem, console, require_least, require_new, require_writable
-from reachcost.commands.options import evaluation_option, logs_option, model_option, task_option
+import reachcost as rc
+from reachcost.commands import console, require_least, require_new, require_writable, say
+from reachcost.commands.options import (
+    DefaultTask,
+    Device,
+    ModelName,
+    TrustPickle,
+    evaluation_option,
+    logs_option,
+    model_option,
+    planner_option,
+    task_option,
+)
 from reachcost.errors import ReachcostError
-
-if TYPE_CHECKING:
-    from reachcost.data.evaluation import EvaluationSet
-    from reachcost.data.logs import Logs
-    from reachcost.tasks.contract import Task
 
 
 def evaluate(
-    model: str,
+    model: ModelName,
     head: str,
     logs: Path | None = None,
-    task: str | None = None,
+    task: DefaultTask = None,
     held_out: Path | None = None,
     goal_offset: int | None = None,
     evaluation: str | None = None,
@@ -30,34 +35,31 @@ def evaluate(
     from_logs: bool = False,
     seed: int = 0,
     out: Path | None = None,
-    trust_pickle: bool = False,
-    device: str = "auto",
+    trust_pickle: TrustPickle = False,
+    device: Device = "auto",
 ) -> None:
     """Compare success before and after a repair in stable-worldmodel's own World.evaluate.
 
+    The world model must be a JEPA and the world one that stable-worldmodel has. Evaluate others in Python, with
+    `rc.control`.
+
     Args:
-        model: A name that `rc.zoo()` lists, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel,
-            or hf://user/name: a JEPA, as stable-worldmodel plans with. Others are evaluated in Python, by rc.control.
         head: Directory of the head, or hf://user/name.
-        logs: Dataset the head was fitted on. A public checkpoint needs it for the statistics of its actions.
-        task: A world that stable-worldmodel has, too; by default the first of ours.
-        held_out: Dataset that the head has not seen, to take starts and goals from, in place of an evaluation set.
-        goal_offset: Steps between start and goal in it; by default 25.
+        logs: Dataset that the head was fitted on. A public checkpoint needs it for the statistics of its actions.
+        held_out: Dataset that the head was not fitted on, for starts and goals instead of an evaluation set.
+        goal_offset: Number of steps between start and goal in that dataset; by default 25.
         evaluation: Evaluation set of the task; by default its first.
-        episodes: Starts and goals.
-        weight: Add that much of the head to latent distance, each standardised, in place of replacing it.
-        candidates: Candidate action sequences of the planner; a tenth are elites.
-        iterations: Rounds of the planner.
-        from_logs: Begin plans with what the --logs know of the way: --candidates 37 --iterations 5 are then enough.
-        seed: Of the planner, and of starts and goals taken from a dataset.
-        out: Directory for the table, as tables/*.json and .md in it.
-        trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
-        device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
+        episodes: Number of episodes.
+        weight: Weight of the head in a sum with latent distance, both standardised. By default the head replaces
+            latent distance.
+        candidates: Number of candidate action sequences per iteration of the planner; a tenth are elites.
+        iterations: Number of iterations of the planner.
+        from_logs: Start plans from action sequences in --logs: --candidates 37 --iterations 5 are then enough.
+        seed: Seed of the planner, and of starts and goals from a dataset.
+        out: Directory for the table: tables/*.json and .md in it.
     """
     from reachcost.core.devices import use_device
     from reachcost.core.progress import ConsoleProgress
-    from reachcost.data.latents import encode_logs
-    from reachcost.heads.storage import load_head
     from reachcost.swm.evaluation import compare_in_world, doubt_of, table_name
     from reachcost.swm.package import import_stable_worldmodel
     from reachcost.worldmodels.jepa import JepaWorldModel
@@ -68,37 +70,36 @@ def evaluate(
         raise ReachcostError("--from-logs begins with what was logged: give the --logs")
     if out is not None:
         require_writable(out / "tables")
-    world, planner = task_option(task), cem(candidates, iterations)
+    world, planner = task_option(task), planner_option(None, candidates, iterations)
     opened = None if logs is None else logs_option(logs, world)
     loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
     if not isinstance(loaded, JepaWorldModel):
         raise ReachcostError(f"{model} is a {type(loaded).__name__}, not a JEPA: evaluate it in Python, by rc.control")
-    fitted = load_head(head)
+    fitted = rc.load_head(head)
     complete, goals = _goals(world, evaluation, held_out, goal_offset, episodes, seed)
     if out is not None:
         require_new(out / "tables" / f"{table_name(goals, weight, from_logs)}.json")
     import_stable_worldmodel()
     doubt, progress = doubt_of(fitted, complete, opened), ConsoleProgress(console)
-    known = encode_logs(loaded, opened, progress=progress) if from_logs and opened is not None else None
+    known = rc.encode_logs(loaded, opened, progress=progress) if from_logs and opened is not None else None
     table = compare_in_world(world, loaded, fitted, goals, weight, planner, seed, doubt, known, progress)
     console.print(table.terminal(f"{len(goals)} episodes of {goals.name}"))
     change = table.provenance["change"]
-    console.print(
+    say(
         f"the repair changes success by {change['points']:+.0f} points, {change['interval'][0]:+.0f} to "
-        f"{change['interval'][1]:+.0f}: {change['gained']} gained, {change['lost']} lost",
-        highlight=False,
+        f"{change['interval'][1]:+.0f}: {change['gained']} gained, {change['lost']} lost"
     )
     if doubt is not None:
-        console.print(f"note: {doubt}", highlight=False)
+        say(f"note: {doubt}")
     if out is not None:
         table.write(out)
-        console.print(f"{out / 'tables' / table.name}.md", highlight=False, soft_wrap=True)
+        say(f"{out / 'tables' / table.name}.md")
 
 
 def _goals(
-    world: Task, evaluation: str | None, held_out: Path | None, offset: int | None, episodes: int, seed: int
-) -> tuple[EvaluationSet, EvaluationSet]:
-    """The whole set that starts and goals come from, and those of it that are wanted."""
+    world: rc.Task, evaluation: str | None, held_out: Path | None, offset: int | None, episodes: int, seed: int
+) -> tuple[rc.EvaluationSet, rc.EvaluationSet]:
+    """The full evaluation set, and the episodes of it that are run."""
     from reachcost.data.evaluation import logged_goals
 
     if held_out is None:
@@ -110,12 +111,12 @@ def _goals(
         raise ReachcostError(f"goals come from --evaluation {evaluation} or from --held-out {held_out}: give one")
     logs = logs_option(held_out, world)
     _require_public_frames(world, logs, held_out)
-    drawn = logged_goals(logs, 25 if offset is None else offset, episodes, seed)
-    return drawn, drawn
+    goals = logged_goals(logs, 25 if offset is None else offset, episodes, seed)
+    return goals, goals
 
 
-def _require_public_frames(world: Task, logs: Logs, path: Path) -> None:
-    """Refuse a dataset of another world, where starts and goals would not be what they were."""
+def _require_public_frames(world: rc.Task, logs: rc.Logs, path: Path) -> None:
+    """Refuse a dataset of another world: its starts and goals would mean something else."""
     import numpy as np
 
     from reachcost.data.observations import frames_of_size
@@ -124,7 +125,7 @@ def _require_public_frames(world: Task, logs: Logs, path: Path) -> None:
         return
     rows = np.linspace(0, logs.rows - 1, 8).astype(int)
     stored = np.stack([logs.columns["pixels"][row] for row in rows])
-    # Means over areas as wide as a wall: what compressing and shrinking change is small there.
+    # Means over areas as wide as a wall, which compressing and shrinking hardly change.
     coarse = [
         frames_of_size({"pixels": some}, 16).astype(int) for some in (stored, world.render(logs.columns["state"][rows]))
     ]

@@ -6,38 +6,35 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rich import box
-from rich.table import Table
-
+import reachcost as rc
 from reachcost.commands import (
-    command_line,
     console,
-    name_page,
+    console_table,
     require_least,
     require_new,
     require_page,
     require_writable,
+    say,
 )
-from reachcost.commands.options import head_name, logs_option, model_option, shown_set, task_option
+from reachcost.commands.options import Device, ModelName, TrustPickle, logs_option, model_option, task_option
+from reachcost.commands.report import report_heads
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
     from reachcost.core.progress import Progress
-    from reachcost.data.evaluation import EvaluationSet
-    from reachcost.data.latents import Latents
     from reachcost.fitting.labelled_recipe import LabelledRecipe, Labels
 
 LEARNED = {
     "temporal": "logged times",
-    "stitched": "shortest logged ways",
-    "imagined": "imagined ways",
-    "mixed": "logged and imagined ways",
+    "stitched": "shortest logged paths",
+    "imagined": "imagined paths",
+    "mixed": "logged and imagined paths",
     "shuffled": "shuffled labels",
 }
 
 
 def fit(
-    model: str,
+    model: ModelName,
     logs: Path,
     out: Path,
     task: str | None = None,
@@ -47,40 +44,29 @@ def fit(
     seed: int = 0,
     shuffled: bool = False,
     report: Path | None = None,
-    trust_pickle: bool = False,
-    device: str = "auto",
+    trust_pickle: TrustPickle = False,
+    device: Device = "auto",
 ) -> None:
-    """Fit a head on times: the repaired terminal cost of a world model. Two or three minutes on a laptop.
+    """Fit a head on times: the repaired terminal cost of a world model. It takes two or three minutes on a laptop.
 
     Args:
-        model: A name that `rc.zoo()` lists, a directory of `reachcost train-model`, a checkpoint of stable-worldmodel, hf://user/name,
-            or your own, as module:factory or file.py:factory.
-        logs: Dataset of stable-worldmodel (HDF5 or Lance), D4RL, Minari or npz, with frames, or with states alone if
-            --task draws them.
+        logs: Dataset in the format of stable-worldmodel (HDF5 or Lance), D4RL, Minari or npz. It needs frames, or
+            states if --task renders them.
         out: Directory for the head.
-        task: The task that renders frames of logged states; its evaluation sets are kept out of training.
-            A custom task is module:Class or file.py:Class.
-        recipe: Training recipe: ours; the paper's (paper); or the best of several on held-out logs (auto), which takes
-            about ten times as long. The last two use temporal labels.
+        task: World that renders frames of logged states: a name, or a custom task as module:Class or file.py:Class.
+            The head is not trained on its evaluation sets.
+        recipe: Training recipe: `default`; `paper`; or `auto`, the best of several on held-out logs, which takes about
+            ten times as long. The last two use temporal labels.
         labels: Label source. `auto` (default) picks the best source that the logs support; `temporal` uses time gaps
             within episodes; `stitched` the shortest paths through all episodes; `imagined` trajectories that the world
             model predicts from logged frames, in any order; `mixed` both of the last two.
         pairs: Number of training pairs per epoch.
         seed: Seed of pairs and head.
-        shuffled: Permute the labels: the control that must fail.
-        report: HTML file for a report: how the head learned, and what it says about the world.
-        trust_pickle: Load an old pickled checkpoint, which can run any code it contains.
-        device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
+        shuffled: Permute the labels. This head is a control that must fail.
+        report: HTML file for a report: how the head learned, and maps of its cost.
     """
     from reachcost.core.devices import use_device
     from reachcost.core.progress import ConsoleProgress
-    from reachcost.costs.latent import HeadCost, LatentMSE
-    from reachcost.data.latents import encode_logs
-    from reachcost.fitting.repair import repair
-    from reachcost.heads.storage import save_head
-    from reachcost.report.material import Material
-    from reachcost.report.report import Report
-    from reachcost.report.training import Training
 
     use_device(device)
     require_least(1, pairs=pairs)
@@ -93,9 +79,9 @@ def fit(
     opened = logs_option(logs, world)
     progress.step("latents")
     loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
-    latents = encode_logs(loaded, opened, progress=progress)
+    latents = rc.encode_logs(loaded, opened, progress=progress)
     sets = [] if world is None else [world.evaluation_set(name) for name in world.sets]
-    head = repair(
+    head = rc.repair(
         loaded,
         latents,
         exclude=sets,
@@ -105,75 +91,59 @@ def fit(
         shuffled=shuffled,
         progress=progress,
     )
-    save_head(head, out)
+    rc.save_head(head, out)
     console.print(_errors(head.record))
-    drawn = head.record["pairs"]
-    excluded = drawn.get("exclusion", {}).get("excluded_episodes", 0)
+    learned = head.record["pairs"]
+    source = learned.get("shuffled", learned["labels"])
+    if chosen := learned.get("chosen"):
+        refused = [f"\n  not {name}: {reason}" for name, reasons in chosen["against"].items() for reason in reasons]
+        say(f"labels: {source} ({LEARNED[source]}), as {chosen['reason']}{''.join(refused)}")
+    excluded = learned.get("exclusion", {}).get("excluded_episodes", 0)
     kept_out = f", {excluded} evaluation episodes kept out" if sets else ""
-    learned, source = LEARNED[drawn["labels"]], drawn.get("shuffled", drawn["labels"])
-    if chosen := drawn.get("chosen"):
-        doubts = "".join(f"\n  not {name}: {doubt}" for name, found in chosen["against"].items() for doubt in found)
-        taken = f"labels: {source} ({LEARNED[source]}), as {chosen['reason']}{doubts}"
-        console.print(taken, highlight=False, soft_wrap=True)
+    say(f"{out}: a head on {LEARNED[learned['labels']]}, {pairs:,} pairs an epoch{kept_out}")
     given = shlex.join(["--model", str(model), "--logs", str(logs), "--head", str(out)])
     chosen_task = f"--task {shlex.quote(task)}" if task else ""
-    there = f"\nor in stable-worldmodel: reachcost evaluate {given} {chosen_task}" if world and world.public else ""
-    console.print(
-        f"{out}: a head on {learned}, {pairs:,} pairs an epoch{kept_out}\n"
-        f"next: reachcost audit {given} {chosen_task or '--held-out UNSEEN_LOGS'}"
-        f"{there}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    say(f"next: reachcost audit {given} {chosen_task or '--held-out UNSEEN_LOGS'}")
+    if world is not None and world.public:
+        say(f"or in stable-worldmodel: reachcost evaluate {given} {chosen_task}")
     if report is not None:
-        called = head_name(out.name)
-        page = Report(
-            Material(heads={called: Training.of(head.record, called)}, commands=(command_line(),)),
-            task=world,
-            model=loaded,
-            costs={"raw": LatentMSE(), called: HeadCost(head)},
-            evaluation=shown_set(world),
-            logs=latents,
-            title="reachcost fit",
-        )
-        name_page(page.save(report))
+        report_heads(report, "reachcost fit", {out.name: head}, world, loaded, latents)
 
 
 def _recipe(
     name: str,
     labels: Labels,
-    latents: Latents,
-    sets: list[EvaluationSet],
+    latents: rc.Latents,
+    sets: list[rc.EvaluationSet],
     pairs: int,
     seed: int,
     progress: Progress,
 ) -> LabelledRecipe:
-    """The recipe that an option stands for; the best of several is shown among the others."""
+    """The recipe of `--recipe`; `auto` also prints the table of all recipes."""
     from reachcost.audits.comparison import PAIRS, choose_recipe
     from reachcost.fitting.labelled_recipe import LabelledRecipe
-    from reachcost.heads.recipe import Recipe
 
     if name == "default":
         return LabelledRecipe(labels=labels)
     if labels not in ("auto", "temporal"):
-        raise ReachcostError(f"--recipe {name} is for logged times: leave it out beside --labels {labels}")
+        raise ReachcostError(f"--recipe {name} is for temporal labels: leave it out with --labels {labels}")
     if name == "paper":
-        return LabelledRecipe(Recipe.paper())
+        return LabelledRecipe(rc.Recipe.paper())
     choice = choose_recipe(latents, exclude=sets, pairs=min(pairs, PAIRS), seed=seed, progress=progress)
     console.print(choice.table.terminal(f"held-out logs, {choice.table.rows[0].n} goals"))
-    console.print(f"recipe: {choice.name}, as {choice.reason}", highlight=False)
+    say(f"recipe: {choice.name}, as {choice.reason}")
     return choice.best
 
 
-def _errors(record: dict[str, Any]) -> Table:
-    """Validation error beside those of heads that cannot know anything."""
-    beside = record["references"]
-    known = {"loss": record["validation_loss"], "rmse": record["validation_rmse"]}
-    judges = "imagined trajectories" if "trajectories" in record["pairs"] else "episodes"
-    title = f"validation, {'held-out ' if beside['held_out'] else ''}{judges}: {beside['episodes']}"
-    table = Table("", "loss", "RMSE in steps", box=box.SIMPLE_HEAD, show_edge=False, title=title, title_justify="left")
-    lines = {"this head": known, "best constant": beside["constant"], "shuffled labels": beside.get("shuffled")}
-    for name, error in lines.items():
+def _errors(record: dict[str, Any]) -> Any:
+    """Validation errors of a head, and of heads that cannot learn anything."""
+    references = record["references"]
+    this = {"loss": record["validation_loss"], "rmse": record["validation_rmse"]}
+    what = "imagined trajectories" if "trajectories" in record["pairs"] else "episodes"
+    title = f"validation, {'held-out ' if references['held_out'] else ''}{what}: {references['episodes']}"
+    table = console_table("", "loss", "RMSE in steps", title=title)
+    rows = {"this head": this, "best constant": references["constant"], "shuffled labels": references.get("shuffled")}
+    for name, error in rows.items():
         if error is not None:
             table.add_row(name, f"{error['loss']:.4g}", f"{error['rmse']:.3g}")
     return table

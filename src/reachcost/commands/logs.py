@@ -1,24 +1,19 @@
-"""`reachcost logs generate`: log the data policy of a task."""
+"""`reachcost logs generate`: logs of the data policy of a task."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import tyro
-from rich import box
-from rich.table import Table
 
-from reachcost.commands import console, require_least, require_writable
+from reachcost.commands import console, console_table, require_least, require_writable
 from reachcost.commands.options import task_option
 from reachcost.core.machine import require_memory
 
-if TYPE_CHECKING:
-    from reachcost.tasks.contract import Task
-
 MANY = 100_000
-"""Episodes that anybody may ask for."""
+"""Number of episodes that fits into the memory of any machine."""
 
 
 def generate_logs(
@@ -29,14 +24,15 @@ def generate_logs(
     pixels: int = 0,
     overwrite: bool = False,
 ) -> None:
-    """Log the public data policy of a task into an HDF5 file in the layout of stable-worldmodel.
+    """Run the public data policy of a task, and log it into an HDF5 file in the layout of stable-worldmodel.
 
     Args:
-        task: The task whose policy is logged, or your own as module:Class or file.py:Class.
-        out: The HDF5 file to write.
-        episodes: How many episodes to log.
-        seed: Of starts, goals and noise.
-        pixels: Side of the frames to store, 8 to 224; 0 stores states alone, and frames are drawn when read.
+        task: Task, or a custom one as module:Class or file.py:Class.
+        out: HDF5 file for the logs.
+        episodes: Number of episodes.
+        seed: Seed of starts, goals and noise.
+        pixels: Height and width of the stored frames, 8 to 224. By default only states are stored, and frames are
+            rendered when they are read.
         overwrite: Replace the file if it exists.
     """
     from reachcost.core.atomic import require_file
@@ -49,22 +45,17 @@ def generate_logs(
     require_writable(out.parent)
     world = task_option(task)
     sized = task_option(task, pixels=pixels) if pixels else world
-    _require_room(world, episodes, seed)
+    if episodes > MANY:  # before hours are spent on them
+        one = world.generate_logs(1, seed)
+        size = sum(np.asarray(column).nbytes for column in one.columns.values())
+        require_memory(size * episodes, f"--episodes {episodes}", "give fewer, and log into several files")
     logged = world.generate_logs(episodes, seed)
     progress = ConsoleProgress(console)
     progress.step("pixels")
     render = sized.render if pixels else None
     write_logs(logged, out, render=render, overwrite=overwrite, progress=progress)
-    table = Table("", "ours", "public", box=box.SIMPLE_HEAD, show_edge=False, title=f"{out}", title_justify="left")
+    table = console_table("", "ours", "public", title=f"{out}")
     for name, (value, public) in world.describe_logs(logged).items():
         known = "–" if public is None else f"{public:,}"
         table.add_row(name, f"{value:,.4g}" if value < 1000 else f"{value:,.0f}", known)
     console.print(table)
-
-
-def _require_room(world: Task, episodes: int, seed: int) -> None:
-    """Refuse more episodes than memory holds, judged by one of them, before years are spent on them."""
-    if episodes > MANY:
-        one = world.generate_logs(1, seed)
-        size = sum(np.asarray(column).nbytes for column in one.columns.values())
-        require_memory(size * episodes, f"--episodes {episodes}", "give fewer, and log into several files")

@@ -1,61 +1,82 @@
-"""What `--task` and `--model` may be: a name, or a class or function of one's own, as module:name or file.py:name."""
+"""Options that several commands share: their help, and how names of tasks, models and logs are resolved."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import sys
+from dataclasses import replace
 from inspect import Parameter, signature
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import tyro
+
+from reachcost.commands import require_least
 from reachcost.core.files import expand_path
 from reachcost.errors import ReachcostError
+from reachcost.tasks.registry import build_task, make_task, task_names
 
 if TYPE_CHECKING:
     from reachcost.data.evaluation import EvaluationSet
     from reachcost.data.logs import Logs
+    from reachcost.planning.planner import SamplingPlanner
     from reachcost.protocols import WorldModel
     from reachcost.tasks.contract import Task
 
+ModelName = Annotated[
+    str,
+    tyro.conf.arg(
+        help="World model: a name that `rc.zoo()` lists, a directory of `reachcost train-model`, a checkpoint of "
+        "stable-worldmodel, hf://user/name, or a custom one as module:factory or file.py:factory."
+    ),
+]
+DefaultTask = Annotated[
+    str | None,
+    tyro.conf.arg(
+        help=f"World: {', '.join(task_names())}, or module:Class or file.py:Class of a custom one; "
+        "by default the first."
+    ),
+]
+Device = Annotated[str, tyro.conf.arg(help="Device of torch, as in: cpu, cuda, auto (a GPU if there is one).")]
+TrustPickle = Annotated[
+    bool, tyro.conf.arg(help="Load an old pickled checkpoint, which can run any code that it contains.")
+]
+
 
 def task_option(text: str | None, **options: Any) -> Task:
-    """The task that a command names; one that is not ours keeps the contract, or the command ends here.
+    """The task that a command names. A custom task is checked first, unless its use checks it anyway.
 
     Args:
-        text: A name, or `module:Class`, or `path/to/file.py:Class`; a function that returns a task will do as well.
-            None is the first task of ours.
-        options: For the class or function.
+        text: A name, `module:Class`, `path/to/file.py:Class`, or the same with a function that returns a task. None is
+            the default task.
+        options: Arguments for the class or function.
 
     >>> task_option("reachcost.tasks.tworoom:TwoRoom", pixels=64).name
     'tworoom'
     """
     from reachcost.tasks.check import check_task
     from reachcost.tasks.contract import Task
-    from reachcost.tasks.registry import build_task, make_task, task_names
 
     if text is None or text in task_names():
         return make_task(text, **options)
     if not is_own(text):
         raise ReachcostError(
-            f"unknown task {text!r}: choose one of {', '.join(task_names())}, or name your own as module:Class or "
+            f"unknown task {text!r}: choose one of {', '.join(task_names())}, or name a custom one as module:Class or "
             "path/to/file.py:Class"
         )
     found = own_object(text)
     task = found if isinstance(found, Task) else build_task(text, _callable(text, found), **options)
-    if task.offers("generate_logs") or (task.sets and task.discrete_actions is not None):  # else it shows in use
+    if task.offers("generate_logs") or (task.sets and task.discrete_actions is not None):
         check_task(task)
     return task
 
 
 def logs_option(path: Path, task: Task | None, named: bool = True) -> Logs:
-    """The logs that a command names; the task draws their frames where they hold none.
+    """The logs that a command names. The task, which must be their world, renders missing frames.
 
-    Args:
-        path: Where they are.
-        task: The world that they must be of.
-        named: Whether the user named the task; one that is taken by default is only asked for frames.
+    `named` is whether the user named the task: a default task only has to fit if it renders frames.
     """
     from reachcost.data.logs_hdf5 import open_logs
     from reachcost.tasks.compatibility import require_logs_of
@@ -74,12 +95,8 @@ def model_option(
 ) -> WorldModel:
     """The world model that a command names.
 
-    Args:
-        text: What `load_world_model` takes, or `module:factory`, or `path/to/file.py:factory`. A factory returns a
-            world model; those of its arguments that are called `task` and `logs` are given what the command has.
-        task: The world of the command.
-        logs: The logs of the command.
-        trust_pickle: As for `load_world_model`.
+    A factory, `module:factory` or `path/to/file.py:factory`, gets the task and logs of the command if it has arguments
+    of these names. Any other name is for `load_world_model`.
 
     >>> model_option("lewm-tworoom-3072").latent_dim
     192
@@ -109,22 +126,18 @@ def evaluation_option(task: Task, name: str | None) -> EvaluationSet:
     return task.evaluation_set(name or task.sets[0])
 
 
-def head_name(name: str) -> str:
-    """What a head is called beside latent distance and the oracle, which keep their names.
+def planner_option(task: Task | None, candidates: int, iterations: int, horizon: int | None = None) -> SamplingPlanner:
+    """The planner with this number of candidates and iterations, for the actions of the task."""
+    from reachcost.planning.control import sized_planner
 
-    >>> head_name("my-head"), head_name("raw")
-    ('my-head', 'head raw')
-    """
-    return f"head {name}" if name in ("raw", "oracle") else name
-
-
-def shown_set(task: Task | None) -> EvaluationSet | None:
-    """Whose goals a report shows where nothing is run: the first set of the task, if it has any."""
-    return None if task is None or not task.sets else task.evaluation_set(task.sets[0])
+    require_least(2, candidates=candidates)
+    require_least(1, iterations=iterations)
+    planner = sized_planner(None if task is None else task.discrete_actions, candidates, iterations)
+    return planner if horizon is None else replace(planner, horizon=horizon)
 
 
 def is_own(text: str) -> bool:
-    """Whether a text names something of the user's: module:name, neither a path nor one on the hub.
+    """Whether a text is module:name or file.py:name, and not a path or a name on the Hub.
 
     >>> is_own("my_world:Maze"), is_own("./my_world.py:Maze"), is_own("hf://me/model"), is_own("runs/model")
     (True, True, False, False)
@@ -134,7 +147,7 @@ def is_own(text: str) -> bool:
 
 
 def needs_trust(text: str) -> bool:
-    """Whether a text names code that is not a class of reachcost: to import or call it can run anything.
+    """Whether a text names code outside of reachcost, which can do anything when it is imported.
 
     >>> needs_trust("tworoom"), needs_trust("reachcost.tasks.tworoom:VariedTwoRoom"), needs_trust("my_world:Maze")
     (False, False, True)
@@ -145,7 +158,7 @@ def needs_trust(text: str) -> bool:
 
 
 def own_object(text: str) -> Any:
-    """What `module:name` or `path/to/file.py:name` stands for; modules are looked for in this directory, too."""
+    """The object of `module:name` or `path/to/file.py:name`; the working directory may hold the module."""
     where, _, name = text.rpartition(":")
     here = str(Path.cwd())
     if needs_trust(text) and here not in sys.path:  # no file here replaces a package that reachcost imports
@@ -179,13 +192,13 @@ def _file(path: Path) -> ModuleType:
     if not path.is_file():
         raise ReachcostError(f"there is no file {path}: check the path before the colon")
     path = path.resolve()
-    for module in [*sys.modules.values()]:  # task and model of one file must share its classes
+    for module in [*sys.modules.values()]:  # a task and a model from one file must share its classes
         if (known := getattr(module, "__file__", None)) and Path(known).exists() and path.samefile(known):
             return module
     name = path.stem if path.stem not in sys.modules else f"{path.stem}@{path}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ReachcostError(f"{path} is no Python file: name one that ends in .py")
+        raise ReachcostError(f"{path} is not a Python file: name one that ends in .py")
     module = importlib.util.module_from_spec(spec)
     if (neighbours := str(path.parent)) not in sys.path:
         sys.path.insert(0, neighbours)
@@ -199,7 +212,7 @@ def _file(path: Path) -> ModuleType:
 
 
 def _made(text: str, factory: Any, offered: dict[str, Any]) -> Any:
-    """Call a factory with those of the offered arguments that it asks for."""
+    """Call a factory with the offered arguments that it has."""
     asked = {name: part for name, part in signature(_callable(text, factory)).parameters.items() if name in offered}
     for name, part in asked.items():
         if offered[name] is None and part.default is Parameter.empty:
@@ -215,7 +228,7 @@ def _made(text: str, factory: Any, offered: dict[str, Any]) -> Any:
 def _callable(text: str, found: Any) -> Any:
     try:
         signature(found)
-    except (TypeError, ValueError) as error:  # it cannot be called, or nobody knows with what
+    except (TypeError, ValueError) as error:  # not callable, or without a signature
         raise ReachcostError(
             f"{text} is a {type(found).__name__}: name a class, or a function that makes one"
         ) from error
@@ -223,4 +236,4 @@ def _callable(text: str, found: Any) -> Any:
 
 
 def _failed(where: str, error: Exception) -> ReachcostError:
-    return ReachcostError(f"{where} failed ({type(error).__name__}: {error}): mend it, and try again")
+    return ReachcostError(f"{where} failed ({type(error).__name__}: {error}): fix it, and try again")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from reachcost.commands import console
+from reachcost.commands import say
 
 
 def push(
@@ -15,15 +15,15 @@ def push(
     private: bool = False,
     license: str | None = None,
 ) -> None:
-    """Publish a head or a world model on the Hugging Face Hub, with a card (pip install 'reachcost[hub]').
+    """Publish a head or a world model with a card on the Hugging Face Hub (pip install 'reachcost[hub]').
 
     Args:
-        source: What `reachcost fit` or `reachcost train-model` wrote, or a name that `rc.zoo()` lists.
-        repo: user/name; a second time updates it.
+        source: Directory of `reachcost fit` or `reachcost train-model`, or a name that `rc.zoo()` lists.
+        repo: Repository, user/name. An existing one is updated.
         private: Make a new repository visible to its owner only.
-        license: What the card says of it, such as mit; by default nothing.
+        license: License on the card, as in: mit. By default the card names none.
     """
     from reachcost.hub import push as push_to_hub
 
     loading = push_to_hub(source, repo, private=private, license=license)
-    console.print(f"published as {repo}; load it with {loading}", highlight=False, soft_wrap=True)
+    say(f"published as {repo}; load it with {loading}")

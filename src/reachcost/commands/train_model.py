@@ -7,18 +7,16 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
-from rich import box
-from rich.table import Table
 
-from reachcost.commands import console, require_least, require_writable
-from reachcost.commands.options import logs_option, task_option
+from reachcost.commands import console, console_table, require_least, require_writable, say
+from reachcost.commands.options import DefaultTask, Device, logs_option, task_option
 
 
 def train_model(
     kind: Annotated[Literal["lewm", "pldm"], tyro.conf.Positional],
     logs: Path,
     out: Path,
-    task: str | None = None,
+    task: DefaultTask = None,
     seed: int = 3072,
     size: Literal["compact", "wide", "objects", "paper"] = "compact",
     steps: int | None = None,
@@ -26,28 +24,26 @@ def train_model(
     ahead: int | None = None,
     worlds: int | None = None,
     threads: int = 2,
-    device: str = "auto",
+    device: Device = "auto",
 ) -> None:
-    """Train a world model on logs. Interrupt and repeat at will: the same command continues to the same result.
+    """Train a world model on logs. It can be interrupted: the same command continues to the same result.
 
     Args:
-        kind: The objective: prediction with SIGReg (lewm), or with variance, covariance and alignment (pldm).
-        logs: Dataset (HDF5 file or Lance table) of states or frames with actions; `reachcost logs generate` writes one.
+        kind: Objective: prediction with SIGReg (lewm), or with variance, covariance and alignment (pldm).
+        logs: Dataset (HDF5 file or Lance table) of actions with frames or states, as `reachcost logs generate` writes.
         out: Directory for weights, configuration, training curve and model card.
-        task: The world that draws frames of logged states, or your own, module:Class; by default the first of ours.
-        seed: Of initial weights, windows and projections.
-        size: `compact` for two CPU cores; `wide`, a larger one for logs of many worlds; `objects`, one with an encoder
-            for worlds of few moving colours; `paper` is the public ViT-tiny at 224 px, for a GPU.
-        steps: Updates of all parts together; by default 3,000 (compact), 6,000 (wide), 1,500 (objects) or
+        seed: Seed of initial weights, windows and projections.
+        size: Architecture: `compact` for two CPU cores; `wide`, larger, for logs of many worlds; `objects` for worlds
+            with a few moving colours; `paper`, the public ViT-tiny at 224 px, for a GPU.
+        steps: Number of updates of all parts; by default 3,000 (compact), 6,000 (wide), 1,500 (objects) or
             50,000 (paper).
-        refinement: Updates of the predictor alone, afterwards; by default 4,000 (compact), 10,000 (wide), 6,000
-            (objects) or none (paper).
-        ahead: Action blocks that the predictor alone learns to foresee from its own predictions; by default 1, or 3
-            (wide).
-        worlds: Worlds in an update, where the logs are of several (column `world_idx`); by default 16 (wide) or
-            0, which mixes all.
-        threads: CPU threads; more or fewer round differently.
-        device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
+        refinement: Number of later updates of the predictor; by default 4,000 (compact), 10,000 (wide), 6,000
+            (objects) or 0 (paper).
+        ahead: Number of action blocks that the predictor learns to predict from its own predictions; by default 3
+            (wide) or 1.
+        worlds: Number of worlds in an update, for logs of several (column `world_idx`); by default 16 (wide) or 0,
+            which mixes all worlds.
+        threads: Number of CPU threads. Another number rounds differently.
     """
     from reachcost.core.devices import choose_device
     from reachcost.core.progress import ConsoleProgress
@@ -64,10 +60,8 @@ def train_model(
     world = task_option(task)
     opened = logs_option(logs, world, named=task is not None)
     model = train_world_model(opened, out, plan, ConsoleProgress(console), world.coordinates)
-    table = Table(
-        "on held-out episodes", "", box=box.SIMPLE_HEAD, show_edge=False, title=f"{out}", title_justify="left"
-    )
+    table = console_table("on held-out episodes", "", title=f"{out}")
     for name, value in model.card["training"]["metrics"].items():
         table.add_row(name, f"{value:.5g}")
     console.print(table)
-    console.print(f"{out / 'README.md'} says what they mean ({model.card['training']['seconds']} s)", highlight=False)
+    say(f"{out / 'README.md'} explains these numbers ({model.card['training']['seconds']} s)")
