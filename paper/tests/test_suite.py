@@ -28,7 +28,7 @@ def outcome(where: str, condition: str, succeeds: bool, simulator: str, logs: st
 def test_nothing_begins_where_a_package_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world_tasks, "find_spec", lambda package: None if package == "mujoco" else True)
     for begin in (lambda: require_ready(results_of("all")), lambda: reproduce("verdicts", tmp_path / "out")):
-        with pytest.raises(ReachcostError, match="the world 'momentum' needs mujoco: pip install"):
+        with pytest.raises(ReachcostError, match="mujoco"):
             begin()
     assert not (tmp_path / "out").exists()
 

@@ -80,7 +80,7 @@ def test_a_head_never_saw_the_set_it_is_run_on(whole: Experiment) -> None:
 
 def test_every_layout_has_an_evaluation_set_of_its_own(whole: Experiment) -> None:
     for name, layout in LAYOUTS.items():
-        world, goals = whole.world(name), whole.evaluation(name)
+        world, goals = whole.place(name)
         assert isinstance(world, TwoRoom)
         assert world.layout == layout
         assert len(goals) == 100

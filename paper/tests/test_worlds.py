@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -18,7 +18,6 @@ from reachcost.data.probe import fit_probe, score_probe
 from reachcost.errors import ReachcostError
 from reachcost.fitting.labelled_recipe import LabelledRecipe
 from reachcost.heads.recipe import Recipe
-from reachcost.labels.temporal import TemporalPairs, directed
 from reachcost.planning.control import control
 from reachcost.planning.planner import RandomPolicy
 from reachcost.protocols import Observations
@@ -61,8 +60,10 @@ def test_a_world_keeps_the_contract(name: str) -> None:
     tune, report = (world.evaluation(task, part) for part in tuple(SEEDS))
     assert (tune.name, report.name) == tuple(SEEDS)
     assert len(tune) == len(report) == 30
-    pairs = [{(start.tobytes(), goal.tobytes()) for start, goal in zip(*ends, strict=True)} for ends in (
-        (tune.starts, tune.goals), (report.starts, report.goals))]  # fmt: skip
+    pairs = [
+        {(start.tobytes(), goal.tobytes()) for start, goal in zip(part.starts, part.goals, strict=True)}
+        for part in (tune, report)
+    ]
     assert not pairs[0] & pairs[1]
     logs = world.generate_logs(task)
     away = world.region(np.asarray(logs.columns["state"]))
@@ -70,11 +71,19 @@ def test_a_world_keeps_the_contract(name: str) -> None:
     assert 0.01 < away.mean() < 0.4
 
 
-@pytest.mark.parametrize("name", quick(OURS))
-def test_the_floor_lies_below_the_ceiling(name: str) -> None:
+@pytest.fixture
+def made(name: str) -> tuple[World, FeatureTask, Logs, Any]:
+    """A world with its task, few logs and its model."""
     world = here(name)
-    task = world.task()
-    model, episodes = world.model(task, world.generate_logs(task)), world.evaluation(task, "tune").spread(3)
+    task = cast(FeatureTask, world.task())
+    logs = world.generate_logs(task)
+    return world, task, logs, world.model(task, logs)
+
+
+@pytest.mark.parametrize("name", quick(OURS))
+def test_the_floor_lies_below_the_ceiling(made: tuple[World, FeatureTask, Logs, Any]) -> None:
+    world, task, _, model = made
+    episodes = world.evaluation(task, "tune").spread(3)
     exact = exact_model(task, model, episodes.starts)
     assert (exact is model) == isinstance(model, Sight)
     ceiling = control(task, exact, {"oracle": OracleGeodesic(exact)}, episodes, world.planner)
@@ -85,37 +94,34 @@ def test_the_floor_lies_below_the_ceiling(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", quick(OURS))
-def test_a_blind_encoder_loses_a_coordinate_and_is_not_exact(name: str) -> None:
-    world = here(name)
-    task = world.task()
-    logs = world.generate_logs(task)
-    model = world.model(task, logs)
+def test_a_blind_encoder_loses_a_coordinate_and_is_not_exact(made: tuple[World, FeatureTask, Logs, Any]) -> None:
+    world, task, logs, model = made
     blind, states = world.blind(model), np.asarray(logs.columns["state"])
-    width = (4, 8, 3, model.action_dim)
-    drawn = torch.from_numpy(np.random.default_rng(0).integers(task.discrete_actions or 2, size=width))
-    drawn = drawn if task.discrete_actions else drawn.float()
+    actions = torch.from_numpy(
+        np.random.default_rng(0).integers(task.discrete_actions or 2, size=(4, 8, 3, model.action_dim))
+    )
+    actions = actions if task.discrete_actions else actions.float()
     for either in (model, blind):
-        check_world_model(either, task.observe(states[:: len(states) // 4][:4]), drawn)
+        check_world_model(either, task.observe(states[:: len(states) // 4][:4]), actions)
     assert not isinstance(blind, ExactModel)
-    whole, left = (
+    intact_r2, blind_r2 = (
         score_probe(fit_probe(latents, task.coordinates(states)), latents, task.coordinates(states)).r2
         for latents in (encode_logs(either, logs, cache=False).values for either in (model, blind))
     )
-    assert whole > 0.99
-    assert left < 0.8
+    assert intact_r2 > 0.99
+    assert blind_r2 < 0.8
 
 
-def test_raw_latent_distance_is_right_in_the_open_and_wrong_among_rooms() -> None:
-    reached = {}
-    for name in ("open", "rooms"):
-        world = here(name)
-        task = world.task()
-        model, episodes = world.model(task, world.generate_logs(task)), world.evaluation(task, "tune").spread(2)
-        reached[name] = control(task, model, {"raw": LatentMSE()}, episodes, world.planner).success.mean()
-    assert reached == {"open": 1, "rooms": 0}
+@pytest.mark.parametrize(("name", "reached"), [("open", 1), ("rooms", 0)])
+def test_raw_latent_distance_suffices_in_the_open_only(
+    made: tuple[World, FeatureTask, Logs, Any], reached: int
+) -> None:
+    world, task, _, model = made
+    episodes = world.evaluation(task, "tune").spread(2)
+    assert control(task, model, {"raw": LatentMSE()}, episodes, world.planner).success.mean() == reached
 
 
-def test_directed_pairs_tell_the_way_there_from_the_way_back() -> None:
+def test_a_directed_head_distinguishes_both_directions() -> None:
     world = WORLDS["one-way"]
     task = world.task()
     logs = task.generate_logs(600)
@@ -126,14 +132,6 @@ def test_directed_pairs_tell_the_way_there_from_the_way_back() -> None:
     ends = np.argwhere(task.distances - task.distances.T > 10)[::50]  # pyright: ignore[reportAttributeAccessIssue]
     one, other = (model.encode(task.observe(task.nodes[side])) for side in ends.T)  # pyright: ignore[reportAttributeAccessIssue]
     assert (head(one, other) > head(other, one)).float().mean() > 0.9
-
-
-def test_shuffled_directed_pairs_stay_in_order() -> None:
-    world = here("one-way")
-    task = world.task()
-    logs = world.generate_logs(task)
-    shuffled = directed(TemporalPairs(encode_logs(world.model(task, logs), logs, cache=False), 500, 50)).shuffled()
-    assert all((pairs.first < pairs.second).all() for pairs in (shuffled.train, shuffled.epoch(1)))
 
 
 def test_momentum_is_the_physics_of_the_package() -> None:
@@ -171,7 +169,7 @@ class Sled(FeatureTask):
         return wander(self, np.zeros((episodes, 2), np.float32), 1, 30, np.random.default_rng(seed))
 
 
-def test_a_model_of_two_frames_knows_the_speed_that_none_of_them_shows() -> None:
+def test_a_model_of_two_frames_knows_the_speed() -> None:
     task = Sled()
     logs = task.generate_logs(200)
     one, two = (Learned(task, logs, length=2, history=history) for history in (1, 2))
@@ -188,7 +186,7 @@ def test_a_model_of_two_frames_knows_the_speed_that_none_of_them_shows() -> None
     context = torch.stack([seen, here], 1)
     predicted = two.rollout(context, push.expand(1, 1, 2, 2))[:, 0]
     assert (predicted - after).norm() < 0.3 * (here - after).norm()
-    alone = two.rollout(here[:, None], push)[:, 0]  # with one frame it is taken to stand
+    alone = two.rollout(here[:, None], push)[:, 0]  # with one frame the state is at rest
     assert (alone - here).norm() < 0.3 * (here - after).norm()
 
 
@@ -199,19 +197,19 @@ def test_a_frame_of_momentum_shows_the_place_only() -> None:
     np.testing.assert_allclose(eye.states(eye.see(states)), states[[1, 1]], atol=1e-6)
 
 
-def test_up_the_hill_leads_away_from_the_goal() -> None:
+def test_the_hill_is_climbed_by_following_the_distance_and_not_by_force() -> None:
     task, push = Hill(), {force: np.full((1, 1), force, np.float32) for force in (-1.0, 1.0)}
     start, goal = np.array([[-0.45, 0.0]], np.float32), np.array([[0.45, 0.0]], np.float32)
     here = start
     for _ in range(100):
         here = task.step(here, push[1.0])
-    assert not task.success(here, goal)[0]  # the engine alone is too weak
+    assert not task.success(here, goal)[0]
     here, steps = start, 0
     while not task.success(here, goal)[0] and steps < 120:
-        ways = dict.fromkeys(push, here)
+        after = dict.fromkeys(push, here)
         for _ in range(3):
-            ways = {force: task.step(way, push[force]) for force, way in ways.items()}
-        force = min(ways, key=lambda force: task.distance(ways[force], goal)[0])
+            after = {force: task.step(states, push[force]) for force, states in after.items()}
+        force = min(after, key=lambda force: task.distance(after[force], goal)[0])
         here, steps = task.step(here, push[force]), steps + 1
     assert task.distance(start, goal)[0] <= steps < 1.2 * task.distance(start, goal)[0]
 
@@ -238,9 +236,9 @@ def test_every_fault_breaks_its_link_and_no_other() -> None:
     assert not FAULTS["wandering-logs"].fits(WORLDS["open"])
 
 
-def test_what_is_missing_is_said() -> None:
-    with pytest.raises(ReachcostError, match="needs no_such_package: pip install"):
+def test_missing_packages_and_encoders_are_refused() -> None:
+    with pytest.raises(ReachcostError, match="no_such_package"):
         require("no_such_package", "somewhere")
     world = here("obstacle")
-    with pytest.raises(ReachcostError, match="has no `eye`"):
+    with pytest.raises(ReachcostError, match="eye"):
         lose_number(world.model(world.task(), world.generate_logs(world.task())), 0, 0.0)
