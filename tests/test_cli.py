@@ -1,4 +1,4 @@
-"""The command line: what a newcomer types, and what a mistake says."""
+"""The command line: first commands, and messages of mistakes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def message(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return error
 
 
-def test_mistakes_get_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_explained_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     known = message(["reproduce", "mars"], capsys)
     assert "there is no table or figure 'mars': choose one of tworoom, audits, " in known
     assert all(f" {name}" in known for name in all_tables())
@@ -78,7 +78,7 @@ def test_mistakes_get_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "--candidates 1" in message([*missing, "--candidates", "1"], capsys)
 
 
-def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.strip() == f"reachcost {version('reachcost')}"
     assert reachcost.__version__ == version("reachcost")
@@ -104,7 +104,7 @@ def test_importing_reachcost_does_not_load_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONWARNINGS": "error"})
 
 
-def test_public_names_are_what_they_say_whatever_was_imported() -> None:
+def test_public_names_do_not_depend_on_imports() -> None:
     for _, module, _ in pkgutil.walk_packages(reachcost.__path__, "reachcost."):
         importlib.import_module(module)
     names = 0

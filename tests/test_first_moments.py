@@ -1,4 +1,4 @@
-"""The command from its first moment to its last: Ctrl-C, closed pipes, too little memory, odd names."""
+"""Start and end of the command: Ctrl-C, closed pipes, too little memory, odd names."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ import reachcost
 """
 
 
-def test_ctrl_c_ends_the_module_while_the_package_is_imported() -> None:
+def test_ctrl_c_during_the_import_of_the_package() -> None:
     ended = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, env=QUICK, timeout=120)
     assert (ended.returncode, ended.stderr) == (130, "reachcost: interrupted\n")
 
 
-def test_what_is_started_in_the_background_hears_no_interrupt() -> None:
+def test_background_jobs_ignore_interrupts() -> None:
     code = (
         "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); import reachcost_command; "
         "reachcost_command.listen(); print(signal.getsignal(signal.SIGINT) == signal.SIG_IGN)"
@@ -57,7 +57,7 @@ def test_what_is_started_in_the_background_hears_no_interrupt() -> None:
 
 
 def output_to(where: str) -> dict[str, Any]:
-    """Arguments of `subprocess.run` for a standard output that takes nothing."""
+    """Arguments of `subprocess.run` for an unwritable standard output."""
     if where == "closed":
         return {"preexec_fn": partial(os.close, 1)}
     if where == "full":
@@ -72,9 +72,7 @@ LOGS = ("logs", "generate", "tworoom", "--episodes", "3", "--pixels", "64", "--o
 
 @pytest.mark.parametrize("where", ["unread", "closed", "full"])
 @pytest.mark.parametrize("arguments", [("--version",), ("--help",), LOGS], ids=["version", "help", "logs"])
-def test_output_that_cannot_be_written_does_not_stop_the_work(
-    arguments: tuple[str, ...], where: str, tmp_path: Path
-) -> None:
+def test_unwritable_output_does_not_stop_the_work(arguments: tuple[str, ...], where: str, tmp_path: Path) -> None:
     given = output_to(where)
     ended = subprocess.run(
         [*COMMAND, *arguments], cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=QUICK, timeout=120, **given
@@ -101,12 +99,12 @@ sys.exit(reachcost_command.main())
 
 
 @pytest.mark.parametrize("words", ["--version", "--help"])
-def test_an_interrupt_in_the_last_moments_changes_nothing(words: str) -> None:
+def test_an_interrupt_after_the_work_has_no_effect(words: str) -> None:
     ended = subprocess.run([sys.executable, "-c", LATE, words], capture_output=True, env=QUICK, timeout=120)
     assert (ended.returncode, ended.stderr) == (0, b"")
 
 
-def test_too_little_memory_to_begin_is_one_sentence() -> None:
+def test_too_little_memory_to_start_is_explained() -> None:
     limit = 150 * 2**20, 150 * 2**20
     command = [*COMMAND, "check", "toponav"]
     ended = subprocess.run(
@@ -126,7 +124,7 @@ def test_too_little_memory_to_begin_is_one_sentence() -> None:
     "error",
     [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory"), OSError(12, "Cannot allocate memory")],
 )
-def test_too_little_memory_for_the_work_is_one_sentence(
+def test_too_little_memory_for_the_work_is_explained(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full(*_: object) -> None:
@@ -152,14 +150,16 @@ NAMES = ("logs[red].h5", "logs[/nothing].h5", "logs:smile:.h5", "logs\x1b[2J.h5"
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_are_shown_as_they_are(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_names_are_printed_without_markup(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["logs", "generate", "toponav", "--episodes", "3", "--out", name]) == 0
     assert name.replace("\x1b", "⟨1B⟩") in capsys.readouterr().out
     assert (tmp_path / name).exists()
 
 
-def test_bars_show_titles_and_notes_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_bars_show_text_without_markup(capsys: pytest.CaptureFixture[str]) -> None:
     from reachcost.core.progress import ConsoleProgress
 
     progress = ConsoleProgress(PlainConsole(force_terminal=True, force_interactive=True, width=120))
@@ -170,7 +170,7 @@ def test_bars_show_titles_and_notes_as_they_are(capsys: pytest.CaptureFixture[st
     assert all(part in shown for part in ("model[/x]", "[/y]", "[/z]"))
 
 
-def test_signals_are_as_they_were_after_a_command_in_python() -> None:
+def test_the_interrupt_handler_is_restored() -> None:
     before = signal.getsignal(signal.SIGINT)
     assert main(["--version"]) == 0
     assert signal.getsignal(signal.SIGINT) is before

@@ -61,12 +61,12 @@ def world(module: str) -> str | None:
     return name if top == "tasks" and name in TASKS else None
 
 
-def test_rooms_import_downwards_only() -> None:
+def test_packages_import_downwards_only() -> None:
     assert {ORDER[room(module)] for module in modules()} == {*ORDER}
     assert [(module, other) for module, other in imports() if room(other) > room(module)] == []
 
 
-def test_the_library_knows_neither_the_paper_nor_the_tools() -> None:
+def test_the_library_does_not_name_the_paper_or_the_tools() -> None:
     words = {
         (module, value)
         for module, nodes in modules().items()
@@ -77,7 +77,7 @@ def test_the_library_knows_neither_the_paper_nor_the_tools() -> None:
     assert words == set()
 
 
-def test_one_file_knows_ray() -> None:
+def test_one_module_imports_ray() -> None:
     named = {
         (module, name.split(".")[0])
         for module, nodes in modules().items()
@@ -88,12 +88,12 @@ def test_one_file_knows_ray() -> None:
     assert {module for module, name in named if name == "ray"} == {"experiments/cells/ray_tasks"}
 
 
-def test_worlds_know_nothing_of_each_other() -> None:
+def test_worlds_do_not_import_each_other() -> None:
     foreign = [(module, other) for module, other in imports() if world(other) not in (None, world(module))]
     assert [(module, other) for module, other in foreign if module not in REGISTRIES] == []
 
 
-def test_only_its_own_folders_and_the_registries_name_a_world() -> None:
+def test_worlds_are_named_in_their_folders_and_registries_only() -> None:
     for module, nodes in modules().items():
         said = {node.value for node in nodes if isinstance(node, ast.Expr)}  # docstrings, among others
         code = [node for node in nodes if node not in said or not isinstance(node, ast.Constant)]

@@ -1,4 +1,4 @@
-"""What commands may be told: worlds and models of one's own, by name, module or file."""
+"""Tasks and models of users as options of commands: by name, module or file."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ READY, NUMBER = Ring(), 7
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A directory with a world of one's own, in which commands are given."""
+    """Working directory with a custom task and models."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     before = {*sys.modules}
@@ -101,7 +101,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("where", ["own_world", "own_world.py", "./own_world.py", "{here}/own_world.py"])
-def test_tasks_and_models_of_a_file_belong_together(own: Path, where: str) -> None:
+def test_tasks_and_models_of_one_file_share_a_module(own: Path, where: str) -> None:
     where = where.format(here=own)
     task = task_option(f"{where}:Ring")
     assert (task.name, type(task).__name__) == ("ring", "Ring")
@@ -113,56 +113,54 @@ def test_tasks_and_models_of_a_file_belong_together(own: Path, where: str) -> No
     assert type(model_option(f"{where}:of_logs", logs=task.generate_logs(2)).task) is type(task)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def test_mistakes_in_names_get_one_sentence(own: Path) -> None:
+def test_wrong_names_are_explained(own: Path) -> None:
     (own / "own_broken.py").write_text("import nowhere_to_be_found")
     tasks = {
-        "mars": "unknown task 'mars': choose one of tworoom, toponav.*, or name a custom one as module:Class",
-        "own_word:Ring": "there is no module 'own_word', neither installed nor in .*: check its name, or give the file",
-        "own_word.py:Ring": "there is no file own_word.py: check the path before the colon",
-        "own_world.py:Rang": "own_world.py has no 'Rang': it defines Ring, Half, Broken, exact",
-        "own_broken:Ring": r"own_broken failed \(ModuleNotFoundError: No module named 'nowhere_to_be_found'\): fix it",
-        "own_broken.py:Ring": r"own_broken.py failed \(ModuleNotFoundError",
-        "own_world.py:NUMBER": "own_world.py:NUMBER is a int: name a class, or a function that makes one",
-        "reachcost.data.latents:Tensor": "reachcost.data.latents:Tensor is a .*: name a class, or a function",
-        "own_world.py:nothing": "'own_world.py:nothing' is made as 7: return an instance of a subclass",
-        "own_world.py:Half": r"cannot be made \(Can't instantiate abstract class Half .*\): see reachcost.Task",
-        "own_world.py:Broken": "step made float64 .* of int64 .*: return states of the same kind",
+        "mars": "'mars'.*tworoom, toponav",
+        "own_word:Ring": "'own_word'",
+        "own_word.py:Ring": "own_word.py",
+        "own_world.py:Rang": "'Rang'.*Ring, Half, Broken, exact",
+        "own_broken:Ring": "nowhere_to_be_found",
+        "own_broken.py:Ring": "ModuleNotFoundError",
+        "own_world.py:NUMBER": "NUMBER is a int",
+        "reachcost.data.latents:Tensor": "latents:Tensor is a",
+        "own_world.py:nothing": "own_world.py:nothing.* 7",
+        "own_world.py:Half": "abstract class Half",
+        "own_world.py:Broken": "float64 .* int64",
     }
     for text, message in tasks.items():
         with pytest.raises(ReachcostError, match=message):
             task_option(text)
-    with pytest.raises(ReachcostError, match=r"'own_world.py:Ring' has no option pixels: it has size"):
+    with pytest.raises(ReachcostError, match="pixels"):
         task_option("own_world.py:Ring", pixels=8)
     models = {
-        "own_world.py:exact": "own_world.py:exact asks for `task`, and there is none: give --task",
-        "own_world.py:nothing": "makes a int without latent_dim, action_dim, encode, rollout: see reachcost.WorldModel",
-        "own_world.py:failing": r"own_world.py:failing failed \(KeyError: 'weights'\): fix it",
+        "own_world.py:exact": "--task",
+        "own_world.py:nothing": "latent_dim, action_dim, encode, rollout",
+        "own_world.py:failing": "KeyError: 'weights'",
     }
     for text, message in models.items():
         with pytest.raises(ReachcostError, match=message):
             model_option(text)
 
 
-def test_a_mistyped_path_is_no_question_to_the_hub(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistyped_path_does_not_query_the_hub(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reachcost.core.hub.HuggingFace.download", lambda *ignored: pytest.fail("asked the hub"))
-    with pytest.raises(
-        ReachcostError, match=r"runs/modle: there is no such directory.* or write hf://runs/modle for one"
-    ):
+    with pytest.raises(ReachcostError, match="hf://runs/modle"):
         model_option("runs/modle")
 
 
-def test_evaluation_sets_are_named_or_told(own: Path) -> None:
+def test_evaluation_sets_by_name(own: Path) -> None:
     task = task_option("own_world:Ring")
     assert evaluation_option(task, None).name == "all"
-    with pytest.raises(ReachcostError, match="ring has no evaluation set 'some': choose one of all"):
+    with pytest.raises(ReachcostError, match="some"):
         evaluation_option(task, "some")
     task.sets = ()
-    with pytest.raises(ReachcostError, match="the task 'ring' has no evaluation sets: give it `sets` and"):
+    with pytest.raises(ReachcostError, match="`sets`"):
         evaluation_option(task, None)
 
 
 @pytest.mark.filterwarnings("ignore::reachcost.errors.ReachcostWarning")  # so few logs make no good head
-def test_commands_take_a_world_and_a_model_of_one_s_own(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_accept_custom_tasks_and_models(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["logs", "generate", "own_world.py:Ring", "--episodes", "60", "--out", "ring.h5"]) == 0
     named = ["--task", "own_world.py:Ring", "--logs", "ring.h5"]
     assert main(["check", "own_world.py:exact", *named]) == 0
@@ -189,7 +187,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("kind", WRONG)
-def test_logs_of_another_world_are_refused_before_anything_is_learned(
+def test_logs_of_another_world_are_refused_before_training(
     kind: str, own: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     columns, message = WRONG[kind]
@@ -201,26 +199,24 @@ def test_logs_of_another_world_are_refused_before_anything_is_learned(
         assert f"wrong.h5: the logs {message}" in capsys.readouterr().err
 
 
-def test_steps_that_lead_elsewhere_are_warned_of(own: Path) -> None:
+def test_logs_with_other_dynamics_give_a_warning(own: Path) -> None:
     ring = task_option("own_world.py:Ring")
     logs = ring.generate_logs(20)
     require_logs_of(ring, logs)
     backwards = rc.Logs({**logs.columns, "action": 2 - logs.columns["action"]}, logs.lengths)
-    with pytest.warns(
-        rc.ReachcostWarning, match="do not lead in ring where they led in the logs: are they logs of this"
-    ):
+    with pytest.warns(rc.ReachcostWarning, match="ring"):
         require_logs_of(ring, backwards)
 
 
-def test_frames_of_any_world_train_a_model_where_no_task_is_named(own: Path) -> None:
+def test_logs_of_any_world_are_accepted_without_a_task(own: Path) -> None:
     columns = {"state": np.zeros((4, 9)), "pixels": np.zeros((4, 8, 8, 3), np.uint8)}
     rc.write_logs(rc.Logs(columns, np.array([4])), "frames.h5")
     assert logs_option(Path("frames.h5"), task_option(None), named=False).rows == 4
-    with pytest.raises(ReachcostError, match=r"frames.h5: the logs hold states \[9\], but those of tworoom are \[2\]"):
+    with pytest.raises(ReachcostError, match=r"frames.h5.* \[9\].* \[2\]"):
         logs_option(Path("frames.h5"), task_option(None))
 
 
-def test_models_that_stable_worldmodel_cannot_plan_with_are_told_first(
+def test_models_without_support_in_stable_worldmodel_are_refused_first(
     own: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = ["--task", "own_world.py:Ring", "--model", "own_world.py:perhaps"]
@@ -236,9 +232,9 @@ def test_registered_tasks_have_names(own: Path, monkeypatch: pytest.MonkeyPatch)
     assert task_option("ring").name == "ring"
     rc.tasks.register_task("ring", lambda **options: ring(**options))
     assert type(rc.make_task("ring", size=6)) is ring
-    with pytest.raises(ReachcostError, match="unknown task 'rang': choose one of tworoom, toponav, pusht, ring"):
+    with pytest.raises(ReachcostError, match="rang"):
         rc.make_task("rang")
-    with pytest.raises(ReachcostError, match="the task 'tworoom' comes with reachcost: choose another name"):
+    with pytest.raises(ReachcostError, match="tworoom"):
         rc.tasks.register_task("tworoom", ring)
-    with pytest.raises(ReachcostError, match="cannot register 7 as 'seven': give a name, and a class or function"):
+    with pytest.raises(ReachcostError, match="seven"):
         rc.tasks.register_task("seven", 7)  # pyright: ignore[reportArgumentType]

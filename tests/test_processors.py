@@ -1,4 +1,4 @@
-"""The instruction sets of `make test-processors` are what the libraries then use."""
+"""Libraries use the instruction sets that `make test-processors` sets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ print(torch.backends.cpu.get_cpu_capability(), any(__cpu_features__[name] for na
 """
 
 
-def test_libraries_use_the_oldest_instructions_when_told_to() -> None:
+def test_libraries_use_the_oldest_instruction_set() -> None:
     environment = {**os.environ, **INSTRUCTION_SETS["SSE4"]}
     shown = subprocess.run([sys.executable, "-c", SHOWN], env=environment, capture_output=True, text=True, check=True)
     assert shown.stdout.split() == ["DEFAULT", "False"]

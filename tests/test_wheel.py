@@ -1,4 +1,4 @@
-"""The wheel: small, with one world model, and enough for the README's example in an empty environment."""
+"""The wheel: small, with one world model, and sufficient for the example of the README."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def python(wheel: Path) -> Path:
 
 
 def run(python: Path, directory: Path, code: str) -> str:
-    """What code prints in a directory, where neither this repository nor another directory is searched for modules."""
+    """Output of code in a directory, without this repository on the module path."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "REACHCOST_"))}
     environment |= {"REACHCOST_CACHE": str(directory / "cache"), "HOME": str(directory)}
     done = subprocess.run([python, "-c", code], cwd=directory, env=environment, capture_output=True, text=True)
@@ -57,7 +57,7 @@ def test_the_wheel_is_small_and_has_one_world_model(wheel: Path) -> None:
     assert {name.split("/")[0] for name in names} == {"reachcost", "reachcost_command.py", "reachcost-0.1.0.dist-info"}
 
 
-def test_the_example_of_the_readme_runs_with_the_wheel_alone(python: Path, tmp_path: Path) -> None:
+def test_the_example_of_the_readme_runs_with_the_wheel(python: Path, tmp_path: Path) -> None:
     code = blocks(README, "python")[0]
     for whole, part in SMALLER[README.name].items():
         code = code.replace(whole, part)

@@ -107,12 +107,12 @@ def test_sides_that_disagree_are_not_compared() -> None:
         return Sides(Side(lambda: torch.zeros(3)), Side(lambda: torch.full((3,), 0.5)), within=within)
 
     entry = Entry("plan", "", lambda: apart(0.4), "plan")
-    with pytest.raises(Disagreement, match=r"plan: the two sides differ by 0\.5, more than 0\.4"):
+    with pytest.raises(Disagreement, match=r"0\.5"):
         measure(entry, 1, Progress())
     assert len(measure(replace(entry, prepare=lambda: apart(0.6)), 2, Progress()).ratios) == 2
 
 
-def test_names_tell_comparisons_apart() -> None:
+def test_names_of_comparisons_are_unique() -> None:
     names = [entry.name for entry in all_entries()]
     assert len({*names}) == len(names)
     for world in ("tworoom", "pusht"):

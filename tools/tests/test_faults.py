@@ -51,7 +51,7 @@ def test_one_sentence_and_a_failure_are_right(code: int, error: str, right: bool
     assert Ended(code, error).sentence is right
 
 
-def test_seconds_are_no_difference(tmp_path: Path) -> None:
+def test_recorded_seconds_are_ignored(tmp_path: Path) -> None:
     for name, seconds in (("a", 1.25), ("b", 30)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "manifest.json").write_text(json.dumps({"rows": 3, "elapsed_seconds": seconds}))
@@ -114,11 +114,11 @@ def test_wrong_outcomes_are_listed_and_counted(
         "odd": {"tries": 3, "wrong": 1},
         "whole": {"tries": 4, "wrong": 0},
     }
-    with pytest.raises(SystemExit, match="there is no class 'floods': choose among kills"):
+    with pytest.raises(SystemExit, match="floods"):
         faults(only=("floods",), out=tmp_path)
 
 
-def test_what_cannot_be_opened_is_said(
+def test_a_missing_browser_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("reachcost_tools.faults.__main__.WORKER", ("-c", WORKER))

@@ -103,7 +103,7 @@ def test_more_memory_than_the_target_fails(here: Callable[..., None], capsys: py
     assert "sleep by naps holds 2,001 MB, target 2,000" in capsys.readouterr().err
 
 
-def test_a_size_that_fails_is_told_and_the_others_are_kept(
+def test_a_size_that_fails_is_recorded_and_the_others_are_kept(
     here: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     here(curve("sleep by naps", failing))
@@ -116,33 +116,33 @@ def test_a_size_that_fails_is_told_and_the_others_are_kept(
 
 
 @pytest.mark.slow
-def test_a_process_of_its_own_tells_its_peak_of_memory_or_that_it_died() -> None:
+def test_a_new_process_reports_its_peak_memory_or_its_death() -> None:
     held = [np.ones(2**29, np.uint8)]  # here, not there
     assert 300 < in_new_process(holding, 300).memory < 300 + held[0].nbytes / 2**20
-    with pytest.raises(RuntimeError, match="terminated abruptly"):
+    with pytest.raises(RuntimeError, match="abruptly"):
         in_new_process(dying, 1)
 
 
-def test_growth_does_not_go_with_options_of_comparisons(capsys: pytest.CaptureFixture[str]) -> None:
+def test_growth_refuses_options_of_comparisons(capsys: pytest.CaptureFixture[str]) -> None:
     for option in (["--only", "plan"], ["--repeats", "2"], ["--against", "swm"]):
         assert main(["bench", "--growth", *option]) == 1
         assert "--growth measures reachcost alone: leave out" in capsys.readouterr().err
 
 
-def test_an_exponent_is_that_of_the_upper_half() -> None:
+def test_the_exponent_is_that_of_the_upper_half() -> None:
     assert exponent([10, 100, 1000, 10_000, 100_000], [7, 1, 10, 100, 1000]) == pytest.approx(1)
     assert exponent([], []) is exponent([5], [1.0]) is exponent([5, 6], [1.0, 1.0]) is None
 
 
 @pytest.mark.parametrize("measure", [*all_curves(), curve("nothing", idle)], ids=lambda measure: measure.name)
-def test_curves_run_in_small(measure: Curve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_curves_run_at_small_sizes(measure: Curve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reachcost_tools.bench.growth.ENOUGH", 0.0)
     monkeypatch.setattr("reachcost_tools.bench.growth_work.ROWS", 1000)
     monkeypatch.setattr("reachcost_tools.bench.growth_work.PAIRS", 1000)
     assert measured(measure.prepare, min(measure.sizes[0], 1000), tmp_path).seconds > 0
 
 
-def test_names_and_sizes_tell_curves_and_points_apart() -> None:
+def test_names_of_curves_are_unique_and_sizes_ascend() -> None:
     curves = all_curves()
     assert len({line.name for line in curves}) == len(curves)
     assert all([*line.sizes] == sorted({*line.sizes}) for line in curves)
