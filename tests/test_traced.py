@@ -1,4 +1,4 @@
-"""Rollouts that are recorded and replayed: the same bits, and never those of other weights."""
+"""Recorded and replayed rollouts: the same bits, and never those of other weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import reachcost as rc
 from reachcost.core.parallel import MOST, Traced
 from reachcost.worldmodels import jepa
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
-from reachcost.worldmodels.jepa import predicted_path, rolled_out
+from reachcost.worldmodels.jepa import Parts, predicted_path, rolled_out
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
 
 pytestmark = pytest.mark.processor
@@ -22,13 +22,13 @@ pytestmark = pytest.mark.processor
 SMALL = PublicArchitecture(image_size=28, encoder_depth=1, depth=2, heads=2, dim_head=8, mlp=32, history=3)
 
 
-def pool(parts: nn.Module, episodes: int = 2, candidates: int = 70) -> tuple[Tensor, Tensor]:
+def pool(parts: Parts, episodes: int = 2, candidates: int = 70) -> tuple[Tensor, Tensor]:
     random = torch.Generator().manual_seed(0)
-    context = torch.randn(episodes, 1, parts.latent_dim, generator=random)  # pyright: ignore[reportArgumentType]
+    context = torch.randn(episodes, 1, parts.latent_dim, generator=random)
     return context, torch.randn(episodes, candidates, 5, 10, generator=random)
 
 
-def frozen(parts: nn.Module) -> nn.Module:
+def frozen(parts: Parts) -> Parts:
     torch.manual_seed(0)
     for weight in parts.parameters():
         nn.init.normal_(weight, std=0.05)
@@ -40,13 +40,13 @@ PARTS = {"compact": lambda: CompactParts(CompactArchitecture()), "public": lambd
 
 @pytest.mark.parametrize("name", PARTS)
 @torch.no_grad()
-def test_replayed_rollouts_are_those_of_the_parts_to_the_last_bit(name: str) -> None:
+def test_replayed_rollouts_equal_those_of_the_parts(name: str) -> None:
     parts = frozen(PARTS[name]())
     context, blocks = pool(parts)
     for whole_path in (False, True):
         for _ in range(5):
-            found = rolled_out(parts, context, blocks, whole_path)  # pyright: ignore[reportArgumentType]
-            piece = predicted_path(parts, context[1].repeat(35, 1, 1), blocks[1, :35])  # pyright: ignore[reportArgumentType]
+            found = rolled_out(parts, context, blocks, whole_path)
+            piece = predicted_path(parts, context[1].repeat(35, 1, 1), blocks[1, :35])
             assert torch.equal(found[1, :35], torch.stack(piece, dim=1) if whole_path else piece[-1])
     recordings = jepa._TRACED[parts]._recordings
     assert len(recordings) == 2
@@ -54,30 +54,30 @@ def test_replayed_rollouts_are_those_of_the_parts_to_the_last_bit(name: str) -> 
 
 
 @torch.no_grad()
-def test_other_weights_are_not_mistaken_for_those_that_were_recorded() -> None:
+def test_changed_weights_are_recorded_again() -> None:
     parts = frozen(PARTS["compact"]())
     context, blocks = pool(parts)
-    before = rolled_out(parts, context, blocks)  # pyright: ignore[reportArgumentType]
+    before = rolled_out(parts, context, blocks)
     changed = {name: 1.5 * tensor for name, tensor in parts.state_dict().items()}
     for assign in (False, True):
         parts.load_state_dict(changed, assign=assign)
-        found = rolled_out(parts, context, blocks)  # pyright: ignore[reportArgumentType]
-        fresh = rolled_out(copy.deepcopy(parts), context, blocks)  # pyright: ignore[reportArgumentType]
+        found = rolled_out(parts, context, blocks)
+        fresh = rolled_out(copy.deepcopy(parts), context, blocks)
         assert torch.equal(found, fresh)
         assert not torch.equal(found, before)
         changed = {name: 0.5 * tensor for name, tensor in parts.state_dict().items()}
 
 
-def test_gradients_reach_candidates_as_before() -> None:
+def test_gradients_reach_candidates() -> None:
     parts = frozen(PARTS["compact"]())
     context, blocks = pool(parts)
-    rolled_out(parts, context, blocks.requires_grad_()).sum().backward()  # pyright: ignore[reportArgumentType]
+    rolled_out(parts, context, blocks.requires_grad_()).sum().backward()
     assert blocks.grad is not None
     assert blocks.grad.abs().sum() > 0
 
 
 @torch.no_grad()
-def test_what_differs_when_it_is_replayed_is_called_as_it_is() -> None:
+def test_functions_that_differ_when_replayed_are_called_directly() -> None:
     traced, calls = Traced(), []
 
     def counting(x: Tensor) -> Tensor:
@@ -91,17 +91,17 @@ def test_what_differs_when_it_is_replayed_is_called_as_it_is() -> None:
     assert len(traced._recordings) <= MOST
 
 
-def test_a_model_is_forgotten_with_its_recordings() -> None:
+def test_recordings_are_freed_with_their_model() -> None:
     parts = frozen(PARTS["compact"]())
     with torch.no_grad():
-        rolled_out(parts, *pool(parts))  # pyright: ignore[reportArgumentType]
+        rolled_out(parts, *pool(parts))
     gone = weakref.ref(parts)
     del parts
     gc.collect()
     assert gone() is None
 
 
-def test_operations_are_counted_as_without_recordings() -> None:
+def test_flops_are_counted_with_recordings() -> None:
     from torch.utils.flop_counter import FlopCounterMode
 
     model = rc.load_world_model("lewm-tworoom-3072")

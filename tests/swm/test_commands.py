@@ -105,7 +105,7 @@ def test_goals_of_another_layout_are_refused(tmp_path: Path, capsys: pytest.Capt
     assert "its frames differ from those of TwoRoom with" in " ".join(capsys.readouterr().err.split())
 
 
-def test_a_world_that_is_not_theirs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_world_that_the_package_lacks_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save_head(PairHead(192, hidden=4), tmp_path / "head")
     evaluate = ["evaluate", "--model", "lewm-tworoom-3072", "--head", str(tmp_path / "head"), "--task"]
     assert main([*evaluate, "toponav"]) == 1
@@ -114,7 +114,7 @@ def test_a_world_that_is_not_theirs_is_refused(tmp_path: Path, capsys: pytest.Ca
     assert "unknown task 'maze': choose one of tworoom, toponav" in " ".join(capsys.readouterr().err.split())
 
 
-def test_a_head_that_may_have_seen_the_goals_is_doubted(dataset: Path) -> None:
+def test_a_head_that_may_have_seen_the_goals_has_a_warning(dataset: Path) -> None:
     task, logs = TwoRoom(), open_logs(dataset)
     goals = logged_goals(logs, offset=5, count=3)
     assert goals.source_rows is not None
@@ -145,7 +145,7 @@ class Grouped(TwoRoom):
         return {name: np.arange(len(starts)) == number for number, name in enumerate(names)}
 
 
-def test_groups_whose_names_begin_alike_have_columns_of_their_own() -> None:
+def test_groups_with_the_same_first_word_have_separate_columns() -> None:
     task, success = Grouped(), np.array([True, False, True, False, True, False])
     row = row_of(task, "raw", "lewm", 0, success, task.evaluation_set("high-distance").spread(6))
     assert (row.ours["success"], row.ours["near"]) == (50, 100)
@@ -156,7 +156,7 @@ def test_groups_whose_names_begin_alike_have_columns_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("name", ["high-distance", "offset-25"])
-def test_published_comparisons_follow_from_their_outcomes(name: str) -> None:
+def test_published_comparisons_equal_their_outcomes(name: str) -> None:
     tables = Path(__file__).parents[2] / "results" / "tables"
     table = json.loads((tables / f"stable-worldmodel-{name}.json").read_text())
     outcomes = {cost: np.array(found, bool) for cost, found in table["outcomes"].items()}

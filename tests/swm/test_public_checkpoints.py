@@ -194,7 +194,7 @@ CONFIGS["no projectors"] |= {"projector": None, "pred_proj": None}
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_latents_and_rollouts_are_those_of_the_real_package(name: str, tmp_path: Path) -> None:
+def test_latents_and_rollouts_equal_those_of_the_real_package(name: str, tmp_path: Path) -> None:
     theirs, directory = save(CONFIGS[name], tmp_path)
     generator = torch.random.get_rng_state()
     ours = load_checkpoint(directory, actions=BLOCKS)
@@ -221,7 +221,7 @@ def test_the_loaded_model_keeps_the_contract(saved: tuple[Any, Path]) -> None:
     assert model.card["source"] == str(saved[1])
     assert re.fullmatch("[0-9a-f]{64}", model.card["sha256"])
     assert not model.clamp
-    with pytest.raises(ReachcostError, match="T = 1 to 3 frames"):
+    with pytest.raises(ReachcostError, match="T = 1 to 3"):
         model.rollout(torch.zeros(1, 4, 24), torch.zeros(1, 2, 6, 10))
 
 
@@ -247,7 +247,7 @@ def test_defaults_are_the_public_model() -> None:
 
 @pytest.mark.parametrize("family", ["lewm", "pldm"])
 def test_the_public_size_loads_and_plans_in_another_world(family: str, tmp_path: Path) -> None:
-    """A checkpoint of full size, as it would come from the Hub, reads 224 px frames of PushT and plans its actions."""
+    """A checkpoint of full size reads 224 px frames of PushT and plans its actions."""
     task = PushT(workers=1)
     logs = task.generate_logs(episodes=4, seed=5)
     theirs, directory = save(public_tree(family), tmp_path)
@@ -291,7 +291,7 @@ def test_names_of_transformers_4_load_alike(saved: tuple[Any, Path], copied: Pat
     new, again = load_checkpoint(saved[1], actions=BLOCKS), load_checkpoint(copied, actions=BLOCKS)
     assert torch.equal(our_latents(new, FRAMES), our_latents(again, FRAMES))
     torch.save({**old, **weights}, copied / "weights.pt")
-    with pytest.raises(ReachcostError, match="there twice, under its names of transformers 4 and 5"):
+    with pytest.raises(ReachcostError, match="transformers 4 and 5"):
         load_checkpoint(copied, actions=BLOCKS)
 
 
@@ -302,9 +302,9 @@ def test_half_precision_weights_run_in_full(copied: Path) -> None:
     assert our_latents(load_checkpoint(copied, actions=BLOCKS), FRAMES).dtype == torch.float32
 
 
-def test_a_file_among_several_is_named(saved: tuple[Any, Path], copied: Path) -> None:
+def test_one_of_several_files_can_be_loaded(saved: tuple[Any, Path], copied: Path) -> None:
     (copied / "weights_epoch_2.pt").write_bytes((copied / "weights.pt").read_bytes())
-    with pytest.raises(ReachcostError, match=r"holds 2 \.pt files \(weights\.pt, weights_epoch_2\.pt\): name the one"):
+    with pytest.raises(ReachcostError, match="weights_epoch_2"):
         load_checkpoint(copied, actions=BLOCKS)
     model = load_checkpoint(copied / "weights_epoch_2.pt", actions=BLOCKS)
     assert model.card["name"] == "copy/weights_epoch_2"
@@ -374,7 +374,7 @@ def test_pickled_models_need_trust(saved: tuple[Any, Path], tmp_path: Path) -> N
     torch.save(saved[0], path)
     with pytest.raises(ReachcostError, match="trust_pickle=True"):
         load_checkpoint(path, actions=BLOCKS)
-    with pytest.raises(ReachcostError, match=r"the directory holds a pickle; name lewm_object\.ckpt itself"):
+    with pytest.raises(ReachcostError, match="lewm_object"):
         load_checkpoint(path.parent, actions=BLOCKS)
     model, same = load_checkpoint(path, actions=BLOCKS, trust_pickle=True), load_checkpoint(saved[1], actions=BLOCKS)
     assert torch.equal(our_latents(model, FRAMES), our_latents(same, FRAMES))
@@ -384,12 +384,12 @@ def test_pickled_models_need_trust(saved: tuple[Any, Path], tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["pldm, history 1", "wider predictor", "no norm", "no projectors"])
-def test_pickled_models_tell_their_sizes(name: str, tmp_path: Path) -> None:
+def test_sizes_of_pickled_models_are_read(name: str, tmp_path: Path) -> None:
     theirs, directory = save(CONFIGS[name], tmp_path)
     torch.save(nn.ModuleDict({"model": theirs}), tmp_path / "any.ckpt")
     model = load_checkpoint(tmp_path / "any.ckpt", actions=BLOCKS, trust_pickle=True)
     same = load_checkpoint(directory, actions=BLOCKS)
-    without = {"dropout": 0.1}  # a pickle does not tell it, and a frozen model does not drop anything
+    without = {"dropout": 0.1}  # not stored in a pickle
     assert replace(model.parts.architecture, **without) == same.parts.architecture
     assert model.card["family"] == same.card["family"]
 
@@ -421,7 +421,7 @@ def test_pickles_that_hold_something_else_are_refused(saved: tuple[Any, Path], t
 def test_weights_never_run_code(copied: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     torch.save({"encoder": Bomb(trace)}, copied / "weights.pt")
-    with pytest.raises(ReachcostError, match=r"more than weights, and loading that could run any code") as caught:
+    with pytest.raises(ReachcostError, match="any code") as caught:
         load_checkpoint(copied, actions=BLOCKS, trust_pickle=True)
     assert "weights_only" not in str(caught.value)
     assert not trace.exists()
@@ -492,25 +492,21 @@ def without(name: str) -> Callable[[dict[str, Tensor]], object]:
 
 POSITIONS = "predictor.pos_embedding"
 BAD_WEIGHTS: dict[str, Callable[[dict[str, Tensor]], object]] = {
-    r"weight 'predictor\.pos_embedding' is missing": without(POSITIONS),
-    r"weight 'extra' has no place in the model": lambda weights: {**weights, "extra": torch.zeros(2)},
-    r"is torch\.float32 \(1, 4, 24\), but its config\.json asks for torch\.float32 \(1, 3, 24\)": (
-        lambda weights: {**weights, POSITIONS: torch.zeros(1, 4, 24)}
-    ),
-    r"is torch\.int64 \(1, 3, 24\)": lambda weights: {**weights, POSITIONS: torch.zeros(1, 3, 24, dtype=torch.int64)},
-    r"weight 'predictor\.pos_embedding' is not finite": (
-        lambda weights: {**weights, POSITIONS: weights[POSITIONS] / torch.zeros(())}
-    ),
-    r"entry 'epoch' is not a named, dense tensor": lambda weights: {**weights, "epoch": 3},
-    r"it holds a list, not a state dict": lambda weights: list(weights.values()),
-    r"claim more numbers than the file holds": lambda weights: {**weights, "big": torch.zeros(1).expand(10**12)},
+    "pos_embedding' is missing": without(POSITIONS),
+    "'extra'": lambda weights: {**weights, "extra": torch.zeros(2)},
+    "(1, 4, 24)": lambda weights: {**weights, POSITIONS: torch.zeros(1, 4, 24)},
+    "torch.int64": lambda weights: {**weights, POSITIONS: torch.zeros(1, 3, 24, dtype=torch.int64)},
+    "pos_embedding' is not finite": lambda weights: {**weights, POSITIONS: weights[POSITIONS] / torch.zeros(())},
+    "'epoch'": lambda weights: {**weights, "epoch": 3},
+    "list": lambda weights: list(weights.values()),
+    "more numbers than the file": lambda weights: {**weights, "big": torch.zeros(1).expand(10**12)},
 }
 
 
-@pytest.mark.parametrize("message", BAD_WEIGHTS)
-def test_wrong_weights_are_named(message: str, copied: Path) -> None:
-    torch.save(BAD_WEIGHTS[message](torch.load(copied / "weights.pt", weights_only=True)), copied / "weights.pt")
-    with pytest.raises(ReachcostError, match=message):
+@pytest.mark.parametrize("named", BAD_WEIGHTS)
+def test_wrong_weights_are_refused(named: str, copied: Path) -> None:
+    torch.save(BAD_WEIGHTS[named](torch.load(copied / "weights.pt", weights_only=True)), copied / "weights.pt")
+    with pytest.raises(ReachcostError, match=re.escape(named)):
         load_checkpoint(copied, actions=BLOCKS)
 
 
@@ -518,11 +514,11 @@ def test_huge_configs_allocate_nothing(copied: Path) -> None:
     config = changed("predictor.mlp_dim", 65536)
     config["predictor"] |= {"heads": 65536, "dim_head": 65536}
     (copied / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ReachcostError, match=r"asks for torch\.float32 \(24, 4294967296\)"):
+    with pytest.raises(ReachcostError, match="4294967296"):
         load_checkpoint(copied, actions=BLOCKS)
 
 
-def test_damaged_and_missing_files_are_told(copied: Path, tmp_path: Path) -> None:
+def test_damaged_and_missing_files_are_reported(copied: Path, tmp_path: Path) -> None:
     def refused(source: object, message: str) -> None:
         with pytest.raises(ReachcostError, match=message):
             load_checkpoint(source, actions=BLOCKS)  # pyright: ignore[reportArgumentType]
@@ -536,13 +532,13 @@ def test_damaged_and_missing_files_are_told(copied: Path, tmp_path: Path) -> Non
     (copied / "config.json").write_text("[1]")
     refused(copied, r"the value is \[1\]")
     (copied / "config.json").unlink()
-    refused(copied / "weights.pt", r"config\.json cannot be read \(No such file or directory\): it belongs beside")
+    refused(copied / "weights.pt", r"config\.json cannot be read")
     (copied / "weights.pt").unlink()
-    refused(copied, r"the directory holds no weights")
-    refused(copied / "weights.pt", "there is no such file, nor one in .*: check the path")
-    refused(tmp_path / "nowhere", r"no such directory, nor one in .*: check the path$")
+    refused(copied, "no weights")
+    refused(copied / "weights.pt", "no such file")
+    refused(tmp_path / "nowhere", "no such directory")
     (tmp_path / "model.onnx").touch()
-    refused(tmp_path / "model.onnx", r"neither weights \(\.pt\) nor a pickled model")
+    refused(tmp_path / "model.onnx", "neither weights")
 
 
 @pytest.fixture
@@ -568,13 +564,13 @@ def test_only_hf_ids_are_downloaded(offline: Path, saved: tuple[Any, Path], tmp_
     hub.upload(saved[1], "someone/lewm-small", private=False)
     found = load_world_model("hf://someone/lewm-small", actions=BLOCKS, hub=hub)
     assert found.card["name"] == "someone/lewm-small"
-    with pytest.raises(ReachcostError, match=r"no such directory.*or write hf://someone/lewm-small for one on the Hug"):
+    with pytest.raises(ReachcostError, match="hf://someone/lewm-small"):
         load_world_model("someone/lewm-small", actions=BLOCKS, hub=hub)
 
 
-def test_failed_downloads_say_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ReachcostError, match=r"\(FileNotFoundError: .*lewm-small\): check its name"):
+def test_failed_downloads_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ReachcostError, match="FileNotFoundError"):
         load_world_model("hf://someone/lewm-small", actions=BLOCKS, hub=Folder(tmp_path))
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(ReachcostError, match=r"pip install 'reachcost\[hub\]'"):
+    with pytest.raises(ReachcostError, match="pip install"):
         load_world_model("hf://someone/lewm-small", actions=BLOCKS)
