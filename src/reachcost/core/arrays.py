@@ -44,11 +44,7 @@ def open_memory_map(path: Path) -> np.memmap:
 
 
 def read_chunks(array: np.ndarray) -> Iterator[np.ndarray]:
-    """Consecutive rows of an array [R, ...], about CHUNK_BYTES at a time, for reading.
-
-    >>> [len(piece) for piece in read_chunks(np.zeros((5, CHUNK_BYTES // 4), np.int16))]
-    [2, 2, 1]
-    """
+    """Consecutive rows of an array [R, ...], about CHUNK_BYTES at a time, for reading."""
     rows = max(1, CHUNK_BYTES // max(1, array.dtype.itemsize * math.prod(array.shape[1:])))
     for first in range(0, len(array), rows):
         piece = array[first : first + rows]
@@ -59,12 +55,7 @@ def read_chunks(array: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def row_reader(array: Tensor) -> Callable[[Tensor], Tensor]:
-    """Function that reads rows [N] of an array [R, ...] -> [N, ...].
-
-    >>> import torch
-    >>> row_reader(torch.arange(10)[:, None])(torch.tensor([7, 2])).tolist()
-    [[7], [2]]
-    """
+    """Function that reads rows [N] of an array [R, ...] -> [N, ...]."""
     plain = array.device.type == "cpu" and not array.requires_grad
     found = _in_file(array.numpy()) if plain else None
     if found is None or array.nbytes <= SMALL:

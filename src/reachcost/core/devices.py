@@ -55,11 +55,7 @@ def move_to_device(module: torch.nn.Module, device: torch.device) -> None:
 
 
 class DeviceCopies:
-    """A tensor and its copies on other devices, each made once.
-
-    >>> DeviceCopies(torch.ones(2)).on(torch.device("meta")).device
-    device(type='meta')
-    """
+    """A tensor and its copies on other devices, each made once."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self._copies = {tensor.device: tensor}

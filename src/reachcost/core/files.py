@@ -58,11 +58,7 @@ _REDIRECTED: dict[str, Path] = {}
 
 
 def expand_path(path: str | Path) -> Path:
-    """A path with `~` replaced by the home directory, if there is one, and redirected to a local copy.
-
-    >>> expand_path("runs/model").name
-    'model'
-    """
+    """A path with `~` replaced by the home directory, if there is one, and redirected to a local copy."""
     if (copy := _REDIRECTED.get(str(Path(path)))) is not None:
         return copy
     try:
@@ -72,12 +68,7 @@ def expand_path(path: str | Path) -> Path:
 
 
 def redirect_paths(copies: Mapping[str, Path]) -> None:
-    """Make `expand_path` return local copies of these paths.
-
-    >>> redirect_paths({"nowhere/maze.py": Path("/tmp/maze.py")})
-    >>> expand_path("nowhere/maze.py").name
-    'maze.py'
-    """
+    """Make `expand_path` return local copies of these paths."""
     _REDIRECTED.update({str(Path(path)): copy for path, copy in copies.items()})
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from reachcost.errors import ReachcostError
 
 SCHEME = "hf://"
+UNREACHABLE = ("ConnectError", "ConnectTimeout", "LocalEntryNotFoundError", "OfflineModeIsEnabled")
+"""Errors of a client without a connection."""
 
 
 class Hub(Protocol):
@@ -63,31 +67,29 @@ class Repository(NamedTuple):
 
     def download(self, names: tuple[str, ...], hub: Hub | None = None) -> Path:
         """A directory with those of these files that exist in the repository."""
-        try:
+        with self._explained_errors("read", "check its name and your access"):
             return (hub or HuggingFace()).download(self.name, names, self.revision)
-        except ReachcostError:
-            raise
-        except Exception as error:  # the hub's client raises its own, HTTP's and the system's exceptions
-            advice = "check its name and your access"
-            raise ReachcostError(f"{self} cannot be read ({_reason(error)}): {_advice(error, advice)}") from error
 
     def upload(self, folder: Path, private: bool = False, hub: Hub | None = None) -> None:
         """Upload the files of a folder."""
-        try:
+        with self._explained_errors("written", "check its name, and log in with `hf auth login`"):
             (hub or HuggingFace()).upload(folder, self.name, private)
+
+    @contextmanager
+    def _explained_errors(self, done: str, remedy: str) -> Iterator[None]:
+        try:
+            yield
         except ReachcostError:
             raise
-        except Exception as error:  # as above
-            advice = "check its name, and log in with `hf auth login`"
-            raise ReachcostError(f"{self} cannot be written ({_reason(error)}): {_advice(error, advice)}") from error
+        except Exception as error:  # the hub's client raises its own, HTTP's and the system's exceptions
+            if type(error).__name__ in UNREACHABLE:
+                remedy = "the hub cannot be reached, try again later"
+            reason = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+            raise ReachcostError(f"{self} cannot be {done} ({reason}): {remedy}") from error
 
 
 def is_name(text: str) -> bool:
-    """Whether a text is a valid repository name: user/name.
-
-    >>> is_name("me/my-head"), is_name("my-head")
-    (True, False)
-    """
+    """Whether a text is a valid repository name: user/name."""
     return re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", text, re.ASCII) is not None and ".." not in text
 
 
@@ -96,15 +98,6 @@ def require_name(text: str) -> str:
     if not is_name(text):
         raise ReachcostError(f"{text!r} is not a name on the hub: give user/name")
     return text
-
-
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-
-
-def _advice(error: Exception, otherwise: str) -> str:
-    unreachable = ("ConnectError", "ConnectTimeout", "LocalEntryNotFoundError", "OfflineModeIsEnabled")
-    return "the hub cannot be reached, try again later" if type(error).__name__ in unreachable else otherwise
 
 
 def _client() -> Any:

@@ -141,12 +141,6 @@ def first_problem(error: ValidationError, remedy: str) -> str:
     """Return the first problem that pydantic found, with its place and what to do about it.
 
     A ReachcostError raised by the object's own checks keeps its own remedy.
-
-    >>> try:
-    ...     TypeAdapter(dict[str, int]).validate_python({"epochs": "ten"}, strict=True)
-    ... except ValidationError as error:
-    ...     first_problem(error, "give a number")
-    "epochs is 'ten', should be a valid integer: give a number"
     """
     found = error.errors(include_url=False)[0]
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part[:80]}" for part in found["loc"]).lstrip(".")

@@ -56,12 +56,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def require_memory(needed: int, what: str, remedy: str) -> None:
-    """Refuse work that needs more memory than this machine has.
-
-    >>> require_memory(2**60, "an array", "cut it into parts")
-    Traceback (most recent call last):
-    reachcost.errors.ReachcostError: an array needs 1,073,741,824.0 GB of memory, more than there is: cut it into parts
-    """
+    """Refuse work that needs more memory than this machine has."""
     if needed > available_memory():
         raise ReachcostError(f"{what} needs {needed / 2**30:,.1f} GB of memory, more than there is: {remedy}")
 
@@ -96,15 +91,6 @@ def defer_interrupts() -> Iterator[None]:
 
     Python raises their exceptions in the code that runs next. After a long call into a library, that is often one of
     its finalizers or callbacks, where exceptions are lost.
-
-    >>> try:
-    ...     with defer_interrupts():
-    ...         signal.raise_signal(signal.SIGINT)
-    ...         print("this is done first")
-    ... except KeyboardInterrupt:
-    ...     print("interrupted")
-    this is done first
-    interrupted
     """
     if threading.current_thread() is not threading.main_thread():  # signals are raised in the main thread
         yield

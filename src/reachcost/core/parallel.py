@@ -99,11 +99,7 @@ def piece_size(count: int) -> int:
 
 
 def split_pools(pools: Tensor) -> list[tuple[int, Tensor]]:
-    """Pools [B, S, ...] as pieces of equal shape [size, ...], padded, each with its index in B.
-
-    >>> [(number, len(piece)) for number, piece in split_pools(torch.zeros(2, 301, 4))][:3]
-    [(0, 101), (0, 101), (0, 101)]
-    """
+    """Pools [B, S, ...] as pieces of equal shape [size, ...], padded, each with its index in B."""
     count = pools.shape[1]
     size = piece_size(count)
     filled = functional.pad(pools, (0, 0) * (pools.ndim - 2) + (0, -count % size)).unflatten(1, (-1, size))
