@@ -294,7 +294,7 @@ def test_without_options_the_logs_choose_labels_and_a_recipe_for_logged_times_ta
 @pytest.mark.parametrize(
     "labelled",
     [
-        rc.fitting.LabelledRecipe(),
+        rc.fitting.LabelledRecipe(directed=True, max_gap=20),
         rc.fitting.LabelledRecipe(labels="stitched"),
         rc.fitting.LabelledRecipe(labels="stitched", directed=True),
         rc.fitting.LabelledRecipe(labels="imagined", imagination=Imagination(2000, 3)),
@@ -303,7 +303,7 @@ def test_without_options_the_logs_choose_labels_and_a_recipe_for_logged_times_ta
     ids=lambda labelled: labelled.labels,
 )
 @pytest.mark.filterwarnings("ignore::reachcost.errors.ReachcostWarning")
-def test_pairs_can_be_drawn_again_by_what_their_record_says(labelled: rc.fitting.LabelledRecipe) -> None:
+def test_pairs_are_sampled_again_from_their_record(labelled: rc.fitting.LabelledRecipe) -> None:
     task, model = rc.make_task("toponav"), rc.tasks.ExactTopoNav()
     latents, goals = rc.encode_logs(model, task.generate_logs(100)), task.evaluation_set()
     pairs = labelled.pairs(latents, 500, exclude=goals, holdout=0.1, seed=3, model=model)

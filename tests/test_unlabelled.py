@@ -90,7 +90,7 @@ def test_goals_that_make_an_evaluation_pair_are_drawn_again() -> None:
     goals = rc.EvaluationSet(np.array([[0.0]], np.float32), np.array([[3.0]], np.float32))
     transitions = Transitions(latents, future=0.5, exclude=goals)
     drawn = transitions.epoch(0, count=2000)
-    ends = set(zip(*(latents.values[rows, 0].tolist() for rows in (drawn.before, drawn.goal)), strict=True))
+    ends = set(zip(*(latents.values[rows, 0].tolist() for rows in (drawn[0], drawn[2])), strict=True))
     assert (0.0, 2.0) in ends
     assert not {(0.0, 3.0), (3.0, 0.0)} & ends
 
@@ -98,7 +98,7 @@ def test_goals_that_make_an_evaluation_pair_are_drawn_again() -> None:
 def test_transitions_and_later_goals_stay_in_their_episode() -> None:
     latents = latents_of(*[corridor(0, 9) + 100 * number for number in range(20)])
     drawn = Transitions(latents, stride=3, future=1.0, holdout=0.25).epoch(0, count=500)
-    before, after, goal = (latents.values[rows, 0] for rows in (drawn.before, drawn.after, drawn.goal))
+    before, after, goal = (latents.values[rows, 0] for rows in drawn)
     assert (after - before == 3).all()
     assert (goal >= after).all()
     assert (goal // 100 == before // 100).all()
@@ -107,8 +107,8 @@ def test_transitions_and_later_goals_stay_in_their_episode() -> None:
 def test_held_out_episodes_judge_and_do_not_teach() -> None:
     latents = latents_of(*[corridor(0, 9) + 100 * number for number in range(20)])
     transitions = Transitions(latents, holdout=0.25)
-    taught = {row // 10 for rows in vars(transitions.epoch(0, count=2000)).values() for row in rows.tolist()}
-    judged = {row // 10 for rows in vars(transitions.validation).values() for row in rows.tolist()}
+    taught = {row // 10 for rows in transitions.epoch(0, count=2000) for row in rows.tolist()}
+    judged = {row // 10 for rows in transitions.validation for row in rows.tolist()}
     assert len(judged) == 5
     assert not taught & judged
 

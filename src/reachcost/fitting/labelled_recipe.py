@@ -75,12 +75,13 @@ class LabelledRecipe:
         seed: int = 0,
         model: WorldModel | None = None,
         progress: Progress | bool | None = None,
+        **further: Any,
     ) -> Pairs:
-        """Pairs of these latents with labels of this source; arguments as for `TemporalPairs`.
+        """Pairs of these latents with labels of this source; arguments as for the class of the pairs.
 
         Imagined labels need the `model` of the latents. `auto` is not a source: see `label_choice.labelled_pairs`.
         """
-        given: dict[str, Any] = {"exclude": exclude, "holdout": holdout, "seed": seed}
+        given: dict[str, Any] = {"exclude": exclude, "holdout": holdout, "seed": seed, **further}
         if self.labels == "temporal":
             pairs = TemporalPairs(latents, count, sampling=self.sampling, max_gap=self.max_gap, **given)
             return directed(pairs) if self.directed else pairs
@@ -105,16 +106,21 @@ def recorded_pairs(
     record: Mapping[str, Any], latents: Latents, model: WorldModel, exclude: EvaluationSets = None
 ) -> Pairs:
     """Pairs sampled again by the settings in a head's record (`head.record["pairs"]`)."""
-    given: dict[str, Any] = {"exclude": exclude, "holdout": record.get("holdout", 0.0), "seed": record["seed"]}
-    counts = record["train_pairs"], record["validation_pairs"]
-    if record["labels"] == "temporal":
-        limits = {name: record.get(name) for name in ("max_gap", "rows")}
-        return TemporalPairs(latents, *counts, record["sampling"], **limits, **given)
-    given |= {name: record[name] for name in ("least", "directed")}
-    if record["labels"] == "stitched":
-        return StitchedPairs(latents, *counts, **given, stride=record["stride"])
-    imagination = Imagination(**{option.name: record[option.name] for option in fields(Imagination)})
-    return ImaginedPairs(model, latents, *counts, imagination, **given, logged=record["labels"] == "mixed")
+    settings = {name: record[name] for name in ("labels", "sampling", "max_gap", "directed") if name in record}
+    if "trajectories" in record:
+        settings["imagination"] = Imagination(**{option.name: record[option.name] for option in fields(Imagination)})
+    names = {"temporal": ("rows",), "stitched": ("least", "stride")}.get(record["labels"], ("least",))
+    further = {name: record[name] for name in names if name in record}
+    return LabelledRecipe(**settings).pairs(
+        latents,
+        record["train_pairs"],
+        validation=record["validation_pairs"],
+        exclude=exclude,
+        holdout=record.get("holdout", 0.0),
+        seed=record["seed"],
+        model=model,
+        **further,
+    )
 
 
 def default_recipes(lengths: np.ndarray) -> dict[str, LabelledRecipe]:

@@ -1,4 +1,7 @@
-"""Heads that obey the triangle inequality: a metric and two quasimetrics."""
+"""Heads that obey the triangle inequality: a metric and two quasimetrics, which need not be symmetric.
+
+All of them embed both latents with one MLP, so that the shared goal of a pool is embedded once.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,7 @@ from reachcost.heads.base import LearnedHead, two_hidden_layers
 
 
 class EuclideanHead(LearnedHead):
-    """A metric of two latents: ||p - q|| of their embeddings p and q.
-
-    Args:
-        latent_dim: D.
-        embedding: Size of the embedding of a latent.
-        hidden: Width of the two hidden layers that embed a latent.
-        scale: Steps per unit of the network's output.
+    """A metric: the Euclidean distance of embeddings of size `embedding`.
 
     >>> head, (z, goal) = EuclideanHead(latent_dim=10, hidden=16), torch.randn(2, 4, 10)
     >>> torch.equal(head(z, goal), head(goal, z)), head(z, z).max().item()
@@ -38,20 +35,18 @@ class EuclideanHead(LearnedHead):
 
 
 class IntervalHead(LearnedHead):
-    """A quasimetric of two latents (interval quasimetric embedding): a metric that need not be symmetric.
+    """A quasimetric (interval quasimetric embedding, Wang & Isola 2022).
 
     Args:
         latent_dim: D.
-        components: Number of distances, C, which are combined by a learned mean of their maximum and their mean.
-        intervals: Number of intervals of a component, M.
-        hidden: Width of the two hidden layers that embed a latent.
-        scale: Steps per unit of the network's output.
+        components: Number of distances, which are combined by a learned mean of their maximum and their mean.
+        intervals: Number of intervals of a component.
+        hidden: Width of the two hidden layers.
+        scale: As for `LearnedHead`.
 
     >>> head, (a, b, c) = IntervalHead(latent_dim=10, hidden=16), torch.randn(3, 10)
     >>> bool(head(a, c) <= head(a, b) + head(b, c)), head(a, a).item()
     (True, 0.0)
-    >>> head(torch.zeros(4, 256, 10), torch.zeros(4, 1, 10)).shape
-    torch.Size([4, 256])
     """
 
     kind = "iqe"
@@ -86,16 +81,9 @@ def union_length(start: Tensor, end: Tensor) -> Tensor:
 
 
 class ResidualHead(LearnedHead):
-    """A quasimetric of two latents (metric residual network), cheaper than `IntervalHead`.
+    """A quasimetric (metric residual network, Liu et al. 2023), cheaper than `IntervalHead`.
 
-    It is a Euclidean distance of embeddings plus the largest decrease of other embeddings. Both parts obey the triangle
-    inequality and are 0 from a latent to itself, and so does their sum.
-
-    Args:
-        latent_dim: D.
-        embedding: Size of the embedding of a latent for each part.
-        hidden: Width of the two hidden layers that embed a latent.
-        scale: Steps per unit of the network's output.
+    It is a Euclidean distance of embeddings plus the largest decrease of other embeddings, each of size `embedding`.
 
     >>> head, (a, b, c) = ResidualHead(latent_dim=10, hidden=16), torch.randn(3, 10)
     >>> bool(head(a, c) <= head(a, b) + head(b, c)), head(a, a).item()

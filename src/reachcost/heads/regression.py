@@ -13,13 +13,7 @@ from reachcost.heads.base import LearnedHead, two_hidden_layers
 
 
 class PairHead(LearnedHead):
-    """Predicts the steps between two latents by an MLP on both, as in the paper.
-
-    Args:
-        latent_dim: D.
-        hidden: Width of the two hidden layers.
-        scale: Steps per unit of the network's output.
-        symmetric: Average both input orders, so that `head(z, g) == head(g, z)`.
+    """The paper's head: an MLP on both latents and their difference. `symmetric` averages both input orders.
 
     >>> head = PairHead(latent_dim=10, hidden=16)
     >>> head(torch.zeros(4, 256, 10), torch.zeros(4, 1, 10)).shape
@@ -57,15 +51,7 @@ class PairHead(LearnedHead):
 
 
 class EmbeddingHead(LearnedHead):
-    """Predicts the steps between two latents by an MLP on [e + f, |e - f|] of their embeddings e and f.
-
-    Symmetric by construction, with fewer operations than a symmetric `PairHead`.
-
-    Args:
-        latent_dim: D.
-        embedding: Size of the linear embedding of a latent.
-        hidden: Width of the two hidden layers.
-        scale: Steps per unit of the network's output.
+    """An MLP on [e + f, |e - f|] of linear embeddings e and f of size `embedding`. Symmetric by construction.
 
     >>> head = EmbeddingHead(latent_dim=10, hidden=16)
     >>> z, goal = torch.randn(4, 256, 10), torch.randn(4, 1, 10)

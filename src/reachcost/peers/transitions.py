@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -31,19 +31,8 @@ VALIDATION = 5000  # number of validation transitions
 METRICS = ("iqe", "mrn", "euclidean")  # heads with the triangle inequality, which these objectives require
 
 
-@dataclass(frozen=True)
-class SampledTransitions:
-    """Log rows of N transitions, each with a goal.
-
-    Attributes:
-        before: Row before the transition [N].
-        after: Row after it, `stride` steps later [N].
-        goal: Row of the goal [N].
-    """
-
-    before: Tensor
-    after: Tensor
-    goal: Tensor
+Rows = tuple[Tensor, Tensor, Tensor]
+"""Log rows before and after N transitions of `stride` steps, and of their goals: [N] each."""
 
 
 class Transitions:
@@ -53,9 +42,7 @@ class Transitions:
         latents: Encoded logs.
         stride: Steps of a transition.
         future: Share of the goals that are later rows of the transition's episode; the others are any rows.
-        exclude: Evaluation sets to keep out, as for `TemporalPairs`.
-        holdout: Share of the episodes for validation alone; with 0 all episodes serve both purposes.
-        seed: Seed of held-out episodes and samples.
+        exclude, holdout, seed: As for `TemporalPairs`.
 
     Attributes:
         validation: Transitions of held-out episodes with later rows as goals.
@@ -65,8 +52,8 @@ class Transitions:
     >>> from reachcost import encode_logs, make_task
     >>> from reachcost.tasks import ExactTopoNav
     >>> transitions = Transitions(encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(50)), stride=2)
-    >>> sampled = transitions.epoch(0, count=100)
-    >>> (sampled.after - sampled.before).unique().tolist()
+    >>> before, after, goal = transitions.epoch(0, count=100)
+    >>> (after - before).unique().tolist()
     [2]
     """
 
@@ -88,10 +75,10 @@ class Transitions:
         self._exclusion, learned, held_out = split_episodes(latents, exclude, holdout, seed, length=stride + 1)
         logs = latents.logs
         self.latents, self.future, self.seed = latents.values, future, seed
-        self._training = _Rows(logs, learned, stride)
+        self._training = _Sampler(logs, learned, stride)
         rng = generator(seed, "judged-transitions")
-        self.validation = _Rows(logs, held_out, stride).sample(VALIDATION, 1.0, self._exclusion, rng)
-        self.gap = self.validation.goal - self.validation.before
+        self.validation = _Sampler(logs, held_out, stride).sample(VALIDATION, 1.0, self._exclusion, rng)
+        self.gap = self.validation[2] - self.validation[0]
         self.record: dict[str, Any] = {
             "stride": stride,
             "future": future,
@@ -105,7 +92,7 @@ class Transitions:
         if self._exclusion.sets:
             self.record["exclusion"] = _prove(self._exclusion, self.validation)
 
-    def epoch(self, number: int, count: int) -> SampledTransitions:
+    def epoch(self, number: int, count: int) -> Rows:
         """`count` transitions with goals for an epoch, 0 for the first."""
         rng = generator(self.seed, "transitions", number)
         sampled = self._training.sample(count, self.future, self._exclusion, rng)
@@ -114,7 +101,7 @@ class Transitions:
         return sampled
 
 
-class _Rows:
+class _Sampler:
     """The rows of some episodes."""
 
     def __init__(self, logs: Logs, episodes: np.ndarray, stride: int) -> None:
@@ -124,7 +111,7 @@ class _Rows:
         self.starts = self.starts[used[self.starts]]
         self.last = np.repeat(logs.offsets + logs.lengths - 1, logs.lengths)
 
-    def sample(self, count: int, future: float, exclusion: Exclusion, rng: Generator) -> SampledTransitions:
+    def sample(self, count: int, future: float, exclusion: Exclusion, rng: Generator) -> Rows:
         """Sample transitions and goals, without any two rows that are an evaluation pair."""
         before, goal = np.empty(count, np.int64), np.empty(count, np.int64)
         missing = np.arange(count)
@@ -136,7 +123,7 @@ class _Rows:
             pairs = _pairs(before[missing], before[missing] + self.stride, goal[missing])
             missing = missing[exclusion.bans(*pairs).reshape(3, -1).any(0)]
             if not len(missing):
-                return SampledTransitions(*(torch.from_numpy(rows) for rows in (before, before + self.stride, goal)))
+                return torch.from_numpy(before), torch.from_numpy(before + self.stride), torch.from_numpy(goal)
         raise ReachcostError(
             f"{len(missing)} transitions and goals were still evaluation pairs after 100 attempts: log more episodes, "
             "or exclude less"
@@ -148,18 +135,12 @@ def _pairs(before: np.ndarray, after: np.ndarray, goal: np.ndarray) -> tuple[np.
     return np.concatenate([before, before, after]), np.concatenate([after, goal, goal])
 
 
-def _prove(exclusion: Exclusion, sampled: SampledTransitions) -> dict[str, Any]:
-    return exclusion.prove(*_pairs(sampled.before.numpy(), sampled.after.numpy(), sampled.goal.numpy()))
+def _prove(exclusion: Exclusion, sampled: Rows) -> dict[str, Any]:
+    return exclusion.prove(*_pairs(*(rows.numpy() for rows in sampled)))
 
 
 class Objective(ABC):
-    """An objective for a head.
-
-    Args:
-        head: The head to train.
-        recipe: How it is trained.
-        stride: Steps of a transition.
-    """
+    """An objective for a head, with its recipe and the steps of a transition."""
 
     def __init__(self, head: LearnedHead, recipe: Recipe, stride: int) -> None:
         self.head, self.recipe, self.stride = head, recipe, stride
@@ -230,7 +211,7 @@ def _train(objective: Objective, transitions: Transitions, count: int, progress:
     read, device, curve = row_reader(transitions.latents), device_of(head), list[dict[str, float]]()
     for epoch in progress.track(range(1, recipe.epochs + 1), "epoch"):
         sampled, total = transitions.epoch(epoch - 1, count), 0.0
-        columns = (rows.split(recipe.batch_size) for rows in (sampled.before, sampled.after, sampled.goal))
+        columns = (rows.split(recipe.batch_size) for rows in sampled)
         for batch in zip(*columns, strict=True):
             loss = objective.loss(*(read(rows).to(device) for rows in batch))
             optimiser.step(loss)
@@ -247,7 +228,7 @@ def _train(objective: Objective, transitions: Transitions, count: int, progress:
 def _validate(objective: Objective, transitions: Transitions) -> dict[str, float]:
     from scipy.stats import spearmanr  # slow to import
 
-    validation, read, device = transitions.validation, row_reader(transitions.latents), device_of(objective.head)
-    before, after, goal = (read(rows).to(device) for rows in (validation.before, validation.after, validation.goal))
+    read, device = row_reader(transitions.latents), device_of(objective.head)
+    before, after, goal = (read(rows).to(device) for rows in transitions.validation)
     order: Any = spearmanr(objective.head(before, goal).cpu().numpy(), transitions.gap.numpy())
     return {"validation_rho": float(order.statistic), **objective.validate(before, after, goal)}
