@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -20,13 +20,13 @@ class EpisodeEnv(gymnasium.Env[np.ndarray, Any]):
     are in [-1, 1].
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 (Gymnasium's interface)
     step_reward = 0.0  # of a step that does not reach the goal; a step that does has reward 0
 
     def __init__(self, task: Task, sample: Callable[[Any], tuple[np.ndarray, ...]], render_mode: str | None) -> None:
         self.task, self._sample, self.render_mode = task, sample, render_mode
-        self.action_space = (
-            spaces.Box(-1.0, 1.0, (task.action_dim,), np.float32)  # pyright: ignore[reportAttributeAccessIssue]
+        self.action_space: spaces.Space[Any] = (
+            spaces.Box(-1.0, 1.0, (task.action_dim or 1,), np.float32)
             if task.discrete_actions is None
             else spaces.Discrete(task.discrete_actions)
         )

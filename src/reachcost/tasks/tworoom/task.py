@@ -241,6 +241,6 @@ class TwoRoomEnv(EpisodeEnv):
 
         def sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
             start, goal, _ = sample_episode(world.layout, int(rng.integers(2**31)), 0, 1)
-            return np.float32(start), np.float32(goal)
+            return start.astype(np.float32), goal.astype(np.float32)
 
         super().__init__(world, sample, render_mode)
