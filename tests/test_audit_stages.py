@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from reachcost.audits.planner import audit_planner
 from reachcost.audits.sasc import roll_out
-from reachcost.audits.stage import NO_EPISODE, Rule, Stage, judge, judge_grouped, judge_ratio
+from reachcost.audits.stage import NO_EPISODE, Rule, Stage, judge, judge_ratio
 from reachcost.audits.stages import RULES, STAGES
 from reachcost.audits.stages import ranking as ranking_stage
 from reachcost.audits.stages.coverage import PLACES
@@ -61,16 +61,18 @@ def test_only_declared_shares_have_the_interval_of_a_share() -> None:
     shares = {name for name in STAGES if RULES[name].share}
     assert shares == {"goals", "sampling", "coverage", "foresight", "execution"}
     nothing = np.zeros(30)
-    assert judge(RULES["ranking"], nothing).interval == (0, 0)
+    assert judge(RULES["ranking"], nothing, np.arange(30)).interval == (0, 0)
     assert judge_ratio(RULES["ranking"], nothing, nothing + 1, np.arange(30)).interval == (0, 0)
-    assert judge(RULES["execution"], nothing).interval == pytest.approx([100 * bound for bound in wilson(0, 30)])
+    assert judge(RULES["execution"], nothing, np.arange(30)).interval == pytest.approx(
+        [100 * bound for bound in wilson(0, 30)]
+    )
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=40))
 def test_intervals_count_episodes_not_places(places: list[tuple[int, bool]]) -> None:
     rule = Rule("coverage", "% lost", 10.0, False, "log more", share=True)
     episodes, lost = (np.array(column) for column in zip(*places, strict=True))
-    once, twice = (judge_grouped(rule, np.repeat(100.0 * lost, times), np.repeat(episodes, times)) for times in (1, 2))
+    once, twice = (judge(rule, np.repeat(100.0 * lost, times), np.repeat(episodes, times)) for times in (1, 2))
     assert once.value == pytest.approx(100 * lost.mean())
     assert once.n == len(set(episodes.tolist()))
     assert twice.value == pytest.approx(once.value)

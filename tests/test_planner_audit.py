@@ -583,7 +583,7 @@ def test_the_representation_is_measured_on_the_chosen_columns(lewm: JepaWorldMod
 
 @given(st.lists(st.booleans(), min_size=2, max_size=50))
 def test_the_interval_of_a_stage_contains_its_value(success: list[bool]) -> None:
-    stage = judge(RULES["execution"], 100.0 * np.array(success))
+    stage = judge(RULES["execution"], 100.0 * np.array(success), np.arange(len(success)))
     assert stage.value is not None
     assert stage.interval is not None
     assert stage.n == len(success)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -79,21 +79,14 @@ def unknown(rule: Rule, why: str) -> Stage:
 
 
 def judge(rule: Rule, values: np.ndarray | float, episodes: np.ndarray | None = None) -> Stage:
-    """Compare a value, or the mean of values [N], with the rule of its stage."""
-    rows = np.atleast_1d(values)
-    value = float(np.mean(rows))
-    interval = _interval(value, rows, rule) if np.isfinite(value) else None
-    return compare(rule, value, interval, rows, np.full(len(rows), NO_EPISODE) if episodes is None else episodes)
+    """Compare a value, or the mean of values [N] of episodes [N], with the rule of its stage.
 
-
-def judge_grouped(rule: Rule, values: np.ndarray, episodes: np.ndarray) -> Stage:
-    """Compare the mean of values [N] with the rule of a share. An episode may have several values.
-
-    Values of one episode are not independent, so the interval counts episodes.
+    Values of one episode are not independent, so a row is their mean, and the interval counts episodes.
     """
+    values = np.atleast_1d(values)
+    episodes = np.full(len(values), NO_EPISODE) if episodes is None else episodes
     numbers, group, counts = np.unique(episodes, return_inverse=True, return_counts=True)
-    rows = np.bincount(group, weights=values) / counts
-    value = float(np.mean(values))
+    rows, value = np.bincount(group, weights=values) / counts, float(np.mean(values))
     return compare(rule, value, _interval(value, rows, rule), rows, numbers)
 
 
@@ -122,19 +115,8 @@ def compare(
         return unknown(rule, "the measurement is not finite: look for states that never vary")
     passes = value >= rule.threshold if rule.higher else value <= rule.threshold
     outcome, advice = ("pass", "") if passes else ("fail", rule.advice)
-    return Stage(
-        rule.stage,
-        outcome,
-        rule.measured,
-        value,
-        interval,
-        len(rows),
-        rule.threshold,
-        rule.higher,
-        advice,
-        rows,
-        episodes,
-    )
+    measured = {"value": value, "interval": interval, "n": len(rows), "rows": rows, "episodes": episodes}
+    return replace(unknown(rule, advice), outcome=outcome, **measured)
 
 
 def _interval(value: float, rows: np.ndarray, rule: Rule) -> tuple[float, float] | None:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from reachcost.audits.measurements import audited_runs, executed, oracle_runs
-from reachcost.audits.stage import Rule, Stage, judge, judge_grouped, unknown
+from reachcost.audits.stage import Rule, Stage, judge, unknown
 from reachcost.audits.subject import Subject, evaluated_episodes
 from reachcost.core.seeding import generator
 from reachcost.data.models import encode_rows
@@ -57,7 +57,7 @@ def measure(subject: Subject) -> Stage:
         places, episodes = subject.held_out.values[torch.from_numpy(chosen)], subject.held_out.logs.episode_of(chosen)
     else:
         return unknown(rule, "needs --held-out, or --task without --logs-only")
-    return judge_grouped(rule, 100.0 * uncovered(places, _learned_from(subject)).numpy(), episodes)
+    return judge(rule, 100.0 * uncovered(places, _learned_from(subject)).numpy(), episodes)
 
 
 def _gaps(subject: Subject, oracle: ControlRuns) -> tuple[np.ndarray, np.ndarray]:
