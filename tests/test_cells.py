@@ -1,4 +1,4 @@
-"""Cells: declared runs, computed anywhere, recorded by one process, to the same bytes."""
+"""Cells: declared runs, computed by any executor, recorded by one process, to the same bytes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ from reachcost.experiments.cells import Cell, StudyRef, missing_of
 from reachcost.experiments.cells.executors import Executor, LocalPool, Recordings, Start, Worker
 from reachcost.experiments.cells.schedule import Lines, Schedule, TableRequest, Titles, Watch, plan_of
 from reachcost.experiments.experiment import Recording, shared_logs
-from reachcost.experiments.registry import request_of
 from reachcost.experiments.study import Tables
 from reachcost.experiments.tables import TablePlan, TableRows, make_tables
 from reachcost.results.durations import Durations
@@ -68,7 +67,7 @@ def recorded(out: Path) -> set[str]:
     return {str(path.parent.relative_to(out / "runs")) for path in (out / "runs").rglob("manifest.json")}
 
 
-# What tables declare
+# Declarations
 
 
 def test_a_table_declares_every_cell_and_nothing_is_computed(tmp_path: Path) -> None:
@@ -104,7 +103,7 @@ class Changed(NumberRun):
         return {"changed": True}
 
 
-def test_a_plan_takes_as_long_as_there_are_cells(tmp_path: Path) -> None:
+def test_the_time_of_a_plan_is_linear_in_its_cells(tmp_path: Path) -> None:
     def seconds(cells: int) -> float:
         request, began = number_request(tmp_path, *map(str, range(cells))), time.process_time()
         assert len(missing_of(cells_of(request, tmp_path))) == cells + 1
@@ -126,12 +125,12 @@ def test_a_second_configuration_under_one_name_is_refused_before_anything_runs(t
 
 
 def test_a_run_that_is_read_and_not_declared_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ReachcostError, match=r"undeclared failed \(numbers/numbers/other is needed .* declare it"):
+    with pytest.raises(ReachcostError, match="numbers/numbers/other"):
         made(tmp_path, number_request(tmp_path, "undeclared"))
     assert recorded(tmp_path) == {"numbers/base/weights"}
 
 
-# The same bytes, whoever computes
+# The same bytes from every executor
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +159,7 @@ def test_workers_record_the_same_bytes_of_learned_models(tmp_path: Path) -> None
     assert contents(tmp_path / "local") == contents(tmp_path / "here")
 
 
-def test_weights_that_were_not_kept_are_made_once_more_by_one_cell(toy_here: Path, tmp_path: Path) -> None:
+def test_missing_weights_are_made_again_by_one_cell(toy_here: Path, tmp_path: Path) -> None:
     out = shutil.copytree(toy_here, tmp_path / "out")
     before = contents(out)
     (out / "runs" / "corridor" / "heads" / "sketch-1-trm" / "weights.safetensors").unlink()
@@ -174,7 +173,7 @@ def test_weights_that_were_not_kept_are_made_once_more_by_one_cell(toy_here: Pat
     assert contents(out) == before
 
 
-# What workers share
+# Shared files
 
 
 def test_logs_are_encoded_once_for_all_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,20 +186,20 @@ def test_logs_are_encoded_once_for_all_workers(tmp_path: Path, monkeypatch: pyte
     assert contents(tmp_path / "local") == contents(tmp_path / "here")
 
 
-def test_cells_whose_latents_cannot_be_kept_fail_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cells_whose_latents_cannot_be_written_fail_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cache").write_text("a file is in the way")
     monkeypatch.setenv("REACHCOST_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(ReachcostError, match=r"heads/sketch-1-trm failed \(cannot keep latents in .* make room there"):
+    with pytest.raises(ReachcostError, match="heads/sketch-1-trm"):
         made(tmp_path / "out", TOY, start=TWO)
     assert "corridor/control/sketch-1-beyond-raw" in recorded(tmp_path / "out")
 
 
-def test_a_cell_that_would_be_another_one_in_a_worker_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ReachcostError, match=r"draws failed \(.* another run in a worker \(drawn is \d+ there"):
+def test_a_cell_with_another_configuration_in_a_worker_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ReachcostError, match="drawn"):
         made(tmp_path, number_request(tmp_path, "draws"), start=TWO)
 
 
-def test_a_directory_of_several_processes_goes_with_the_last(tmp_path: Path) -> None:
+def test_a_shared_directory_is_removed_by_the_last_process(tmp_path: Path) -> None:
     (first, leave), (second, leave_too) = (shared_directory(tmp_path / "node", "0" * 32) for _ in range(2))
     assert first == second
     leave()
@@ -213,19 +212,19 @@ def test_a_directory_of_several_processes_goes_with_the_last(tmp_path: Path) -> 
         shared_directory(tmp_path / "node", "0" * 32)
 
 
-def test_what_workers_run_is_open_to_nobody_else(tmp_path: Path) -> None:
+def test_the_directory_of_workers_is_private(tmp_path: Path) -> None:
     place = private_directory(tmp_path / "workers")
     assert place.stat().st_mode & 0o777 == 0o700
     assert private_directory(place) == place
     place.chmod(0o777)
-    with pytest.raises(ReachcostError, match="may be another user's: remove it, or set TMPDIR"):
+    with pytest.raises(ReachcostError, match="TMPDIR"):
         private_directory(place)
     (tmp_path / "link").symlink_to(tmp_path)
-    with pytest.raises(ReachcostError, match="may be another user's"):
+    with pytest.raises(ReachcostError, match="TMPDIR"):
         private_directory(tmp_path / "link")
 
 
-def test_ray_is_asked_for_where_it_is_needed(
+def test_a_missing_ray_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
@@ -236,7 +235,7 @@ def test_ray_is_asked_for_where_it_is_needed(
     assert "--on ray" in capsys.readouterr().err
 
 
-def test_logs_are_drawn_once_for_all_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_are_generated_once_for_all_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task, settings = Brief(), {"episodes": 5, "seed": 1}
     own = task.generate_logs(**settings)
     first = shared_logs(tmp_path, task, settings)
@@ -278,13 +277,6 @@ def test_a_failing_cell_stops_nothing_but_its_table(seen: Path, tmp_path: Path) 
     made(out, number_request(seen, "fine", "last"))
 
 
-def test_who_needs_what_failed_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.cells.base", lambda _: 1 / 0)
-    with pytest.raises(ReachcostError, match=r"weights failed \(ZeroDivisionError: .*\); 2 more need that: all else"):
-        made(tmp_path, number_request(tmp_path, "fine", "last"))
-    assert not recorded(tmp_path)
-
-
 def test_a_full_disk_ends_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -304,9 +296,9 @@ def test_workers_that_die_are_replaced_and_their_cell_tried_once_more(seen: Path
         pytest.warns(ReachcostWarning, match="numbers are old"),
     ):
         made(out, order, start=TWO)
-    told = str(failed.value)
-    assert re.search(r"dies failed \(its worker process died 2 times: memory may have run out", told)
-    assert "raises failed (there is no such number: take another)" in told
+    message = str(failed.value)
+    assert re.search(r"dies failed \(its worker process died 2 times: memory may have run out", message)
+    assert "raises failed (there is no such number: take another)" in message
     assert recorded(out) == {
         "numbers/base/weights",
         *(f"numbers/numbers/{name}" for name in ("fine", "dies-once", "warns", "last")),
@@ -337,7 +329,7 @@ def test_a_worker_that_died_while_it_was_idle_is_replaced(tmp_path: Path) -> Non
 
 
 def test_a_study_that_cannot_be_sent_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ReachcostError, match=r"cannot be sent to another process .* at the top of a module"):
+    with pytest.raises(ReachcostError, match="function at the top of a module"):
         made(tmp_path, TableRequest("keys", StudyRef(lambda: quick_toy())), start=TWO)
 
 
@@ -409,7 +401,7 @@ def alive(process: int) -> bool:
 # Plans and estimates
 
 
-def test_a_plan_tells_what_remains_and_writes_nothing(toy_here: Path, tmp_path: Path) -> None:
+def test_a_plan_counts_missing_cells_and_writes_nothing(toy_here: Path, tmp_path: Path) -> None:
     out = shutil.copytree(toy_here, tmp_path / "out")
     for name in ("control/sketch-1-beyond-raw", "heads/sketch-2-trm", "audits/sketch-1-beyond-trm"):
         shutil.rmtree(out / "runs" / "corridor" / name)
@@ -434,7 +426,7 @@ def test_a_cell_is_counted_in_the_first_of_the_tables_that_share_it(tmp_path: Pa
     assert remaining == [["weights"], ["fine"], ["last"]]
 
 
-def test_only_comparable_runs_tell_what_a_cell_takes(toy_here: Path) -> None:
+def test_only_comparable_runs_estimate_the_time_of_a_cell(toy_here: Path) -> None:
     def cell(**changes: Any) -> Any:
         cells = cells_of(TOY, toy_here / "nowhere").values()
         found = next(one for one in cells if one.name == "corridor/control/sketch-2-beyond-raw")
@@ -464,7 +456,7 @@ def test_workers_are_processes(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--workers 0: give 1 or more" in capsys.readouterr().err
 
 
-# What is shown
+# Progress
 
 
 class Summaries(Watch):
@@ -498,7 +490,6 @@ def test_a_terminal_shows_running_cells(seen: Path, tmp_path: Path) -> None:
         made(tmp_path / "out", number_request(seen, "raises"), start=TWO, watch=Lines(terminal))
     shown = terminal.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
     assert "of 2 cells done" in shown
-    assert "numbers/base/weights for" in shown
     assert "failed: numbers/numbers/raises: there is no such number" in shown
 
 
@@ -523,7 +514,7 @@ def test_cells_are_shown_once_their_estimates_are_known(tmp_path: Path) -> None:
     assert [*shown, schedule.summary()] == ["0 of 0 cells done"] * 3 + ["0 of 3 cells done, about 3 min left"]
 
 
-def test_a_run_that_is_being_written_is_no_damaged_one(toy_here: Path, tmp_path: Path) -> None:
+def test_a_run_that_is_being_written_is_not_damaged(toy_here: Path, tmp_path: Path) -> None:
     out = shutil.copytree(toy_here, tmp_path / "out")
     with new_directory(out / "runs" / "corridor" / "heads" / "sketch-9-trm") as partial:
         (partial / "rows.parquet").write_bytes(b"half of th")
@@ -536,13 +527,6 @@ def test_one_process_counts_in_titles(tmp_path: Path) -> None:
     made(tmp_path, number_request(tmp_path, "fine"), watch=Titles(progress), progress=progress)
     assert progress._title == "2/2 fine"
     assert console.file.getvalue() == "numbers: 2 to compute\n"  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def test_requests_of_published_tables_can_be_sent() -> None:
-    for name in ("high-distance", "verdicts"):
-        request = pickle.loads(pickle.dumps(request_of(name)))
-        assert request == request_of(name)
-        assert name in request.study.study(*request.study.given).tables
 
 
 def test_published_runs_can_be_sent(tmp_path: Path) -> None:

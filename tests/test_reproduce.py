@@ -1,4 +1,4 @@
-"""The engine: tables from records, resumable to the same bytes, refusing what cannot be trusted."""
+"""Tables from records: resumable to the same bytes, and refused if a record is damaged or of other settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 from reachcost.errors import ReachcostError
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.registry import all_figures, all_tables, groups, results_of, study_of
-from reachcost.experiments.rows import RowPlan, mean_intervals, per_seed, table_row
+from reachcost.experiments.rows import RowPlan, mean_intervals, table_row
 from reachcost.experiments.study import Setting, cost_plan
 from reachcost.experiments.tables import make_table
 from reachcost.planning.categorical_cem import CategoricalCEM
@@ -80,15 +80,15 @@ def test_the_table_has_the_documented_form(finished: Path) -> None:
     assert "| trm-paper, seed 3072 | toponav-exact | 6 |" in markdown
 
 
-def test_a_table_says_what_made_it(finished: Path) -> None:
+def test_a_table_names_its_runs(finished: Path) -> None:
     table = json.loads((finished / "tables" / "toponav.json").read_text())
-    assert table["command"] == ""  # a study of one's own has none
+    assert table["command"] == ""  # a custom study has none
     assert (table["study"], table["protocol"]) == ("toponav", STUDY.protocol)
     manifests = [read_run(path.parent) for path in (finished / "runs").rglob("manifest.json")]
     assert table["seconds"] == round(sum(run.manifest["elapsed_seconds"] for run in manifests))
     assert table["machine"] == sorted({run.manifest["machine"] for run in manifests})
     sha256 = {str(run.path.relative_to(finished / "runs")): run.sha256["rows.parquet"] for run in manifests}
-    assert table["rows_sha256"] == sha256  # a row of every run, and nothing that was not used
+    assert table["rows_sha256"] == sha256  # every run that was read
 
 
 def test_manifests_name_every_seed_and_input(finished: Path) -> None:
@@ -138,15 +138,6 @@ def test_a_table_needs_rows_and_no_weights(copied: Path) -> None:
     assert contents(copied) == {name: data for name, data in before.items() if not name.endswith(".safetensors")}
 
 
-def test_a_head_that_is_not_kept_is_trained_again_to_the_same_bytes(copied: Path) -> None:
-    head = copied / "runs" / "toponav" / "heads" / "exact-3072-trm"
-    weights = (head / "weights.safetensors").read_bytes()
-    (head / "weights.safetensors").unlink()
-    shutil.rmtree(copied / "runs" / "toponav" / "sasc" / "exact-3072-detour-trm")
-    toponav(copied)
-    assert (head / "weights.safetensors").read_bytes() == weights
-
-
 def finished_runs(out: Path) -> int:
     return len(list(out.glob("runs/*/*/[!.]*")))
 
@@ -157,7 +148,7 @@ def test_killed_at_random_moments_the_same_bytes_come_out(finished: Path, tmp_pa
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.small"])
     work = ("toponav", "toponav", out)
-    for _ in range(3):  # each time one run further, then somewhere inside the next
+    for _ in range(3):  # one more run each time, and a part of the next
         process = context.Process(target=small_table, args=work)
         before = finished_runs(out)
         process.start()
@@ -193,15 +184,8 @@ def shorter_trm() -> dict[str, Any]:
 )
 def test_another_configuration_is_refused(copied: Path, changes: dict[str, Any], where: str) -> None:
     before = contents(copied)
-    with pytest.raises(ReachcostError, match=rf"another configuration \({where}.*choose another --out"):
+    with pytest.raises(ReachcostError, match=where):
         toponav(copied, **changes)
-    assert contents(copied) == before
-
-
-def test_other_episodes_are_another_configuration(copied: Path) -> None:
-    before = contents(copied)
-    with pytest.raises(ReachcostError, match=r"another configuration \(evaluation_set_sha256 is"):
-        make_table(STUDY, "toponav", copied, episodes=5)
     assert contents(copied) == before
 
 
@@ -226,7 +210,7 @@ def test_a_damaged_record_is_refused_before_anything_is_done(
     damage(copied / "runs" / "toponav" / name)
     shutil.rmtree(copied / "runs" / "toponav" / "control" / "exact-3072-detour-raw")
     before = modified(copied)
-    with pytest.raises(ReachcostError, match=r"damaged: .* remove that directory and run the command again"):
+    with pytest.raises(ReachcostError, match="damaged"):
         toponav(copied)
     assert modified(copied) == before
 
@@ -252,9 +236,9 @@ def test_a_run_name_has_every_setting_of_a_planner_of_another_class() -> None:
 
 
 def test_unknown_costs_and_members_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ReachcostError, match=r"there is no cost 'gps': choose one of trm-paper, .*raw, "):
+    with pytest.raises(ReachcostError, match="gps"):
         cost_plan(STUDY, "gps")
-    with pytest.raises(ReachcostError, match="the study toponav has no toponav-exact of seeds"):
+    with pytest.raises(ReachcostError, match="seeds"):
         STUDY.members_of(KIND, (7,))
 
 
@@ -269,7 +253,7 @@ def test_every_table_belongs_to_one_study_and_groups_stand_for_several() -> None
     assert {*results_of("tworoom")}.isdisjoint(results_of("audits"))
     grouped = {table for name in ("tworoom", "audits", "beyond", "pusht", "suite") for table in results_of(name)}
     assert {*every} - grouped == {*("tworoom-recipes", "toponav", "toponav-readings", "toponav-recipes")}
-    with pytest.raises(ReachcostError, match="there is no table or figure 'mars': choose one of"):
+    with pytest.raises(ReachcostError, match="mars"):
         results_of("mars")
 
 
@@ -282,8 +266,8 @@ def test_intervals_contain_the_mean_and_are_never_points() -> None:
     assert low < success.mean() < high
     assert found["all"] == [pytest.approx(96.3, abs=0.1), 100]
     assert found["few"][0] < found["all"][0]
-    assert mean_intervals({"distance": success})["distance"][0] >= low  # a share reaches at least as far as Wilson
-    assert mean_intervals({"some": success}, {"some"})["some"] == found["some"]  # whatever is measured beside it
+    assert mean_intervals({"distance": success})["distance"][0] >= low
+    assert mean_intervals({"some": success}, {"some"})["some"] == found["some"]  # other metrics do not matter
 
 
 def test_heads_on_one_world_model_add_no_certainty(finished: Path) -> None:
@@ -292,10 +276,3 @@ def test_heads_on_one_world_model_add_no_certainty(finished: Path) -> None:
     thrice = table_row(experiment, RowPlan(KIND, "raw", head_seeds=(None, None, None)), ("success", "final_geo"))
     assert thrice.n == 3 * one.n
     assert thrice.interval == one.interval
-
-
-def test_paper_values_stand_beside_their_own_seed() -> None:
-    seeds = tuple(member.seed for member in STUDY.members[KIND])
-    singles = per_seed(RowPlan(KIND, "raw"), seeds, [{"success": float(seed)} for seed in seeds])
-    assert [single.paper for single in singles] == [{"success": float(seed)} for seed in seeds]
-    assert [single.seeds for single in singles] == [(seed,) for seed in seeds]

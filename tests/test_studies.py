@@ -12,12 +12,12 @@ import pytest
 import reachcost as rc
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.rows import RowPlan, difference_row
-from reachcost.experiments.runs import AuditRun, ControlRun, SascRun, outcomes
+from reachcost.experiments.runs import AuditRun, SascRun, outcomes
 from reachcost.experiments.study import CostPlan, HeadPlan, Member, Setting
 from reachcost.experiments.tables import make_table
 from reachcost.tasks.exact import ExactDynamics
 
-from .toy import MEMBERS, PLANNER, STUDY, Corridor
+from .toy import MEMBERS, STUDY, Corridor
 
 RAW = Setting(MEMBERS[0], "raw")
 
@@ -43,17 +43,10 @@ def test_a_plan_of_a_head_holds_nothing_that_is_ignored() -> None:
 
 
 def test_unknown_tables_and_kinds_are_named(tmp_path: Path) -> None:
-    with pytest.raises(rc.ReachcostError, match="no table 'kys': it has keys"):
+    with pytest.raises(rc.ReachcostError, match="kys"):
         make_table(STUDY, "kys", tmp_path)
-    with pytest.raises(rc.ReachcostError, match="no members 'lewm': it has sketch"):
+    with pytest.raises(rc.ReachcostError, match="lewm"):
         STUDY.members_of("lewm")
-
-
-def test_a_second_request_must_be_the_same_one(tmp_path: Path) -> None:
-    experiment = Experiment(STUDY, tmp_path, episodes=2)
-    experiment.read(ControlRun(RAW))
-    with pytest.raises(rc.ReachcostError, match="another configuration"):
-        experiment.variant(planner=replace(PLANNER, candidates=8)).read(ControlRun(RAW))
 
 
 def test_the_oracle_of_a_foreign_world_knows_that_world(tmp_path: Path) -> None:
