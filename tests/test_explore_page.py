@@ -81,7 +81,7 @@ def test_it_loads_and_plans_at_once(browser: Browser, address: str, phone: bool,
         expect(page.locator(".outcome").first).to_have_text(re.compile(r"true distance left [\d.]+ px, after"))
         assert page.locator("#settings").evaluate("details => details.open") is not phone
         turn(page, "#round", 1)
-        expect(page.locator("#when")).to_have_text("plan 1, round 2 of 2")
+        expect(page.locator("#when")).to_have_text("plan 1, iteration 2 of 2")
         require_contrast(page)
         screenshot(page, f"explore-{'phone-' * phone}{'dark' if dark else 'light'}")
 
@@ -107,7 +107,7 @@ def test_a_click_plans_and_draws(browser: Browser, address: str) -> None:
         page.locator("#pool").uncheck()
         assert pixels(left) != shown
         page.locator("#play").click()
-        expect(page.locator("#when")).to_have_text("the whole way")
+        expect(page.locator("#when")).to_have_text("full path")
 
 
 def test_what_is_said_of_a_place_follows_the_cost(browser: Browser, address: str) -> None:
@@ -183,7 +183,7 @@ def test_rounds_that_play_by_themselves_end_and_stay_where_they_are_put(browser:
     with opened(browser, address, moves=True) as page:
         planned(page)
         page.evaluate("document.getElementById('play').click(); document.getElementById('play').click()")
-        page.evaluate("document.getElementById('asked').requestSubmit(); document.getElementById('play').click()")
+        page.evaluate("document.getElementById('request').requestSubmit(); document.getElementById('play').click()")
         planned(page)
         expect(page.locator("#play")).to_have_text("Play")
         turn(page, "#round", 0)
@@ -195,7 +195,7 @@ def test_what_is_asked_anew_is_not_answered_with_what_was_asked_before(browser: 
     with opened(browser, address) as page:
         planned(page)
         page.route("**/plan", lambda route: (page.wait_for_timeout(300), route.continue_()))
-        page.locator("#asked button.main").click()
+        page.locator("#request button.main").click()
         box = page.locator("canvas").first.bounding_box()
         assert box is not None
         asked = page.evaluate(
@@ -232,13 +232,13 @@ def test_bad_input_is_refused_politely(browser: Browser, address: str) -> None:
         expect(said).to_have_text("That is in a wall: choose a free place.")
         outcome = page.locator(".outcome").first.inner_text()
         page.locator("#candidates").fill("")
-        page.locator("#asked button.main").click()
+        page.locator("#request button.main").click()
         expect(said).to_have_text(re.compile("^candidates: "))
         assert page.locator(".outcome").first.inner_text() == outcome
         page.locator("#candidates").fill("2")
-        page.locator("#asked button.main").click()
+        page.locator("#request button.main").click()
         expect(said).to_have_text(re.compile("^candidates: "))
         page.locator("#candidates").fill("1000")
         page.locator("#iterations").fill("40")
-        page.locator("#asked button.main").click()
+        page.locator("#request button.main").click()
         expect(said).to_have_text(re.compile("40,000 rollouts a plan"))

@@ -66,7 +66,7 @@ def test_one_page_has_everything(scene: Scene, head: rc.heads.LearnedHead) -> No
     assert "Verdict: ranking" in said
     assert "Repaired here: head reaches 100 %." in said
     assert "raw latent distance 25 %" in said
-    assert "oracle yardstick 100 %" in said
+    assert "oracle reference 100 %" in said
     assert "share of the possible gain, passes at ≥ 0.6" in said
     assert "few episodes" in said
     assert "reachcost reproduce made" in said
@@ -124,7 +124,10 @@ def test_a_world_of_ones_own_with_frames_alone_is_replayed_and_has_neighbours() 
     said = words(page)
     assert "goal" in said
     assert "does not say how its states lie on a plane" in said
-    assert "Nearest first, of 200 logged states; below each, how far it is from the goal, in logged steps." in said
+    assert (
+        "The nearest of 200 logged states. The number below a state is its distance to the goal, in logged steps."
+        in said
+    )
     assert page.count('class="frame"') == 3 + 3 * 2 * 6
     assert '"outcome":"not_reached"' in page
 
@@ -134,7 +137,7 @@ def test_an_audit_from_logs_alone_says_what_is_missing() -> None:
     audit = made_audit(evaluation_set=None)
     said = words(rc.Report(audit, costs=COSTS, logs=ring_latents(ring)).html())
     assert "on logs alone." in said
-    assert "There is no simulator, so no episode was run: name one with --task, without --logs-only." in said
+    assert "There is no simulator, so no episode was run: name a task with --task, without --logs-only." in said
     assert re.search(r"on average [\d.]+, in logged steps", said)
     few = words(rc.Report(audit, costs=COSTS, logs=ring_latents(ring, episodes=3)).html())
     assert "Neighbours of goals cannot be shown: only 0 of 3 goals" in few
@@ -143,9 +146,9 @@ def test_an_audit_from_logs_alone_says_what_is_missing() -> None:
 def test_a_table_alone_names_the_commands_that_would_show_more() -> None:
     said = words(rc.Report(made_table()).html())
     assert "Another terminal cost reaches 100 % of the goals instead of 25 %." in said
-    assert "Nothing was audited here: reachcost audit" in said
-    assert "No single ranking is among these records" in said
-    assert "draws episodes and maps if it is given --report" in said
+    assert "These records contain no audit: reachcost audit" in said
+    assert "These records contain no ranking of candidates" in said
+    assert "adds episodes and maps with --report" in said
 
 
 def test_a_world_without_frames_or_plane_has_nothing_to_replay() -> None:
@@ -159,7 +162,10 @@ def test_a_world_without_frames_or_plane_has_nothing_to_replay() -> None:
 
     assert "replay" in draw_scene(SceneParts(Faint(), runs=ring_runs(Faint()))).without
     drawn = draw_scene(SceneParts(Blind(), runs=ring_runs(Blind())))
-    assert drawn.without["replay"] == "The task 'ring' is no plane and draws no frames: write its `plane` or `render`."
+    assert (
+        drawn.without["replay"]
+        == "The task 'ring' is not a plane and renders no frames: implement `plane` or `render`."
+    )
 
 
 def test_nothing_is_no_report() -> None:
@@ -310,7 +316,7 @@ def test_a_directory_of_a_study_is_read_whole(tmp_path: Path, head: rc.heads.Lea
     assert "planner seed 3" in said
     assert "All 5 runs" in said
     assert "median 1.5, n 4" in said  # what ranks parts of a cost is another measurement
-    assert "These records hold outcomes alone" in said
+    assert "These records contain outcomes only" in said
     parts = {"control/raw-run": "closed loops", "sasc/raw-run": "median 1.5, n 4", "heads/a-head": "this head"}
     for run, told in parts.items():
         assert told in words(rc.Report(tmp_path / "runs" / "made" / run).html())
@@ -322,9 +328,9 @@ def test_all_that_is_published_fits_on_one_page() -> None:
     page = rc.Report(results).html()
     said = words(page)
     assert len(page.encode()) < 5_000_000
-    assert "Of " in said
-    assert "rankings, those" in said
-    assert "Records of several studies" in said
+    assert "rankings are shown" in said
+    assert "of one world model" in said
+    assert "Results of several studies" in said
     assert "Verdict of head: none on 100 episodes Episodes reach their goals." in said
 
 
@@ -335,7 +341,7 @@ def test_the_audits_before_and_after_stand_side_by_side() -> None:
     assert "Provenance Another terminal cost reaches 100 % of the goals instead of 14 %." in said
     assert "raw latent distance 14 % 9–22 % head best cost here 100 %" in said
     assert re.search("Verdict of raw: ranking on 100 episodes .* Verdict of head: none on 100 episodes", said)
-    assert said.count("yardstick") == 2  # large above, and once among the bars
+    assert said.count("oracle reference") == 2  # large above, and once among the bars
     assert "How episodes ended cost success" in said
     assert words(rc.Report(audits).html()) == words(rc.Report(audits / "head.json", audits / "raw.json").html())
 
@@ -344,7 +350,7 @@ def test_audits_of_two_planners_have_no_headline_in_common(tmp_path: Path) -> No
     for name in ("one", "other"):
         write_audit(made_audit(evaluation_set_sha256=name), tmp_path / f"{name}.json")
     said = words(rc.Report(tmp_path / "one.json", tmp_path / "other.json").html())
-    assert "Records of several planners Verdict of one: ranking" in said
+    assert "Results of several planners Verdict of one: ranking" in said
     assert "Only that terminal cost differs" not in said
 
 
@@ -376,7 +382,7 @@ def test_only_what_ran_alike_is_compared() -> None:
     ]
     learned += [SuccessRate("trm", 99.0, None, 9, protocol="another planner"), SuccessRate("hybrid", 60.0, None, 9)]
     learned += [SuccessRate("geodesic-mlp", 95.0, None, 9), SuccessRate("raw", 70.0, None, 9)]
-    learned += [SuccessRate("raw, told true ends", 97.0, None, 9)]
+    learned += [SuccessRate("raw with true ends", 97.0, None, 9)]
     pair = best_repair(learned)
     assert pair is not None
     assert (pair[0].value, pair[1].cost) == (20.0, "hybrid")
@@ -686,7 +692,7 @@ def test_a_head_and_a_comparison_are_reported(
             main(["fit", *own, "--pairs", "500", "--labels", "temporal", "--out", "head", "--report", "fit.html"]) == 0
         )
     said = words(Path("fit.html").read_text())
-    assert "The head errs by" in said
+    assert "The error of the head is" in said
     assert "evaluation episodes kept out" in said
     assert "reachcost fit --model own.py:model" in said
     assert "goal of episode 0" in said  # maps, for goals of the evaluation set

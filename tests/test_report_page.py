@@ -89,11 +89,11 @@ def test_a_replay_advances_by_click_and_by_keyboard(browser: Browser, address: s
     with opened(browser, address) as page:
         assert said(page).startswith("Step 6 of 6 in episode ")
         assert re.fullmatch(
-            r"not there after 6 steps, true distance left [\d.]+ px", page.locator(".told").first.inner_text()
+            r"not reached after 6 steps, true distance left [\d.]+ px", page.locator(".progress").first.inner_text()
         )
         page.locator("#replay-back").click()
         assert said(page).startswith("Step 5 of 6")
-        assert page.locator(".told").first.inner_text() == "step 5 of 6"
+        assert page.locator(".progress").first.inner_text() == "step 5 of 6"
         page.keyboard.press("ArrowLeft")  # the button has the focus
         assert said(page).startswith("Step 4 of 6")
         page.locator("#replay-step").focus()
@@ -120,7 +120,7 @@ def test_episodes_are_filtered_by_how_they_ended_and_by_kind(browser: Browser, a
         page.select_option("#replay-outcome", "success")
         page.select_option("#replay-group", "same room")
         assert options.count() == 0
-        assert said(page) == "No episode that is shown came out so: choose another filter."
+        assert said(page) == "No episode matches: choose another filter."
 
 
 def test_maps_follow_the_chosen_goal(browser: Browser, address: str) -> None:

@@ -1,9 +1,9 @@
-// The page of `reachcost explore`: what is asked lives here, and every request carries all of it.
+// The page of `reachcost explore`. The state lives here, and every request carries all of it.
 "use strict";
 
 (() => {
   const scene = draw.data(), plane = scene.plane, find = name => document.getElementById(name);
-  const asked = { start: scene.start, goal: scene.goal, layout: Object.fromEntries(scene.handles.map(h => [h.name, h.value])) };
+  const request = { start: scene.start, goal: scene.goal, layout: Object.fromEntries(scene.handles.map(h => [h.name, h.value])) };
   const panels = [...document.querySelectorAll("#maps article")].map(article => ({
     canvas: article.querySelector("canvas"), cost: article.querySelector(".cost"), scale: article.querySelector(".scale"),
     here: article.querySelector(".here"), outcome: article.querySelector(".outcome"), field: null, known: "", answer: null,
@@ -11,14 +11,14 @@
   const sliders = [...document.querySelectorAll("[data-handle]")], still = matchMedia("(prefers-reduced-motion: reduce)");
   let handles = scene.handles, cursor = [...scene.goal], looked = null, held = null, planning = null, playing = 0;
 
-  // --- what the server says
+  // --- responses of the server
 
   function unpacked({ kind, shape, data }) {
     const bytes = Uint8Array.from(atob(data), letter => letter.charCodeAt(0));
     return { shape, values: new { float32: Float32Array, uint16: Uint16Array }[kind](bytes.buffer) };
   }
 
-  // Places [..., 2] by their share of the plane; `places(from, count)` are some of them as [x, y].
+  // Places [..., 2] as shares of the plane; `places(from, count)` returns some of them as [x, y].
   function unpackedPlaces(packed) {
     const { values, shape } = unpacked(packed), [x, y] = plane.low, [w, h] = [plane.high[0] - x, plane.high[1] - y];
     const place = k => [x + w * values[2 * k] / 65535, y + h * values[2 * k + 1] / 65535];
@@ -31,19 +31,19 @@
 
   async function ask(what, panel, signal) {
     const numbers = Object.fromEntries(["candidates", "iterations", "seed"].map(name => [name, find(name).valueAsNumber]));
-    const body = JSON.stringify({ ...asked, ...numbers, model: find("model").value, cost: panel.cost.value });
+    const body = JSON.stringify({ ...request, ...numbers, model: find("model").value, cost: panel.cost.value });
     let response;
     try {
       response = await fetch(what, { method: "POST", headers: { "Content-Type": "application/json" }, body, signal });
     } catch (error) {
-      throw error.name === "AbortError" ? error : new Error("nobody answers: is reachcost explore still running?");
+      throw error.name === "AbortError" ? error : new Error("no answer: is reachcost explore still running?");
     }
     const answer = await response.json();
     if (!response.ok) throw new Error(answer.error);
     return answer;
   }
 
-  // --- fields: the newest question is answered, those in between are left out
+  // --- maps: only the newest request is answered
 
   let asking = null, again = false;
   function showFields() {
@@ -62,7 +62,7 @@
   }
 
   async function showField(panel) {
-    const known = JSON.stringify([find("model").value, panel.cost.value, asked.goal, asked.layout]);
+    const known = JSON.stringify([find("model").value, panel.cost.value, request.goal, request.layout]);
     if (panel.known === known) return;
     const answer = await ask("field", panel);
     panel.field = rows(unpacked(answer.field));
@@ -77,13 +77,13 @@
 
   function showNote({ text, instead }) {
     const switched = document.createElement("button");
-    switched.textContent = `Plan with ${instead}, which was`;
+    switched.textContent = `Use ${instead} instead`;
     switched.addEventListener("click", () => { find("model").value = instead; plan(); });
     find("note").hidden = !text;
     find("note").replaceChildren(text ?? "", ...(instead ? [switched] : []));
   }
 
-  // --- plans: a newer one takes the place of an older one
+  // --- plans: a newer one replaces an older one
 
   async function plan() {
     const wrong = ["candidates", "iterations", "seed"].map(find).find(each => !each.value || !each.checkValidity());
@@ -135,7 +135,7 @@
     panel.outcome.replaceChildren();
   }
 
-  // What is asked has changed: whatever is still being planned is of something else.
+  // The request has changed: forget plans for the old one.
   function outdated() {
     planning?.abort();
     for (const panel of panels) forget(panel);
@@ -161,7 +161,7 @@
     for (const panel of panels) paintPanel(panel, at);
     const { answer } = panels.find(each => each.answer?.plans) ?? {};
     const [plans, number] = answer ? [Math.floor(at / answer.iterations) + 1, at % answer.iterations + 1] : [0, 0];
-    find("when").textContent = !answer ? "" : at === last ? "the whole way" : `plan ${plans}, round ${number} of ${answer.iterations}`;
+    find("when").textContent = !answer ? "" : at === last ? "full path" : `plan ${plans}, iteration ${number} of ${answer.iterations}`;
   }
 
   function paintPanel(panel, at) {
@@ -169,12 +169,12 @@
     if (!field) return;
     const view = panel.view = draw.view(canvas, plane);
     draw.field(view, field, range);
-    for (const handle of handles) draw.mark(view, "handle", between(handle.start, handle.end, asked.layout[handle.name]), 0.8);
+    for (const handle of handles) draw.mark(view, "handle", between(handle.start, handle.end, request.layout[handle.name]), 0.8);
     const rounds = answer ? answer.plans * (answer.iterations ?? 0) : 0, going = at < rounds;
     if (going) paintRound(view, panel, at);
     if (answer) draw.path(view, going ? answer.path.slice(0, Math.floor(at / answer.iterations) * answer.executed + 1) : answer.path);
-    draw.mark(view, "goal", asked.goal, 1.1);
-    draw.mark(view, "start", asked.start);
+    draw.mark(view, "goal", request.goal, 1.1);
+    draw.mark(view, "start", request.start);
     if (answer && !going && !answer.reached) draw.mark(view, "end", answer.path.at(-1));
     if (document.activeElement === canvas) cross(view, cursor);
     canvas.setAttribute("aria-label", `Map under the cost ${panel.cost.value}. ${panel.outcome.textContent || "No plan yet."} Arrow keys move a cursor, Enter sets the ${sets()}, S the start, G the goal.`);
@@ -192,14 +192,14 @@
     draw.path(view, answer.chosen.places(at * steps, steps), draw.PLAN, 2);
   }
 
-  // From the cheapest of a round, white, to the dearest: a scale of its own, to be seen on the colours of the map.
+  // Colours of candidates, from the cheapest, white, to the most expensive. They differ from the colours of the map.
   const HEAT = [[255, 246, 250], [255, 122, 184], [140, 20, 90], [40, 0, 30]];
   function heat(share) {
     const at = Math.min(1, Math.max(0, share)) * (HEAT.length - 1), below = Math.min(HEAT.length - 2, Math.floor(at));
     return HEAT[below].map((part, channel) => Math.round(part + (at - below) * (HEAT[below + 1][channel] - part)));
   }
 
-  // A faint way: many of them show where most lead.
+  // A faint path: many of them show where most lead.
   function thread({ context, at }, places) {
     context.beginPath();
     places.forEach((place, k) => context[k ? "lineTo" : "moveTo"](...at(place)));
@@ -227,7 +227,7 @@
 
   const between = (start, end, share) => start.map((part, axis) => part + share * (end[axis] - part));
 
-  // --- rounds
+  // --- iterations
 
   function play() {
     stop();
@@ -254,22 +254,22 @@
   const sets = () => document.querySelector("[name=sets]:checked").value;
   const costAt = (panel, [x, y]) => panel.field?.[Math.floor((y - plane.low[1]) / plane.cell)]?.[Math.floor((x - plane.low[0]) / plane.cell)];
 
-  // Whether the start or the goal is put there; the map knows most walls, the server all of them.
+  // Move the start or the goal. The map knows most walls, the server all of them.
   function put(name, place) {
     const inside = place.map((part, axis) => Math.min(plane.high[axis], Math.max(plane.low[axis], part)));
     if (costAt(panels[0], inside) === null) return complain("That is in a wall: choose a free place.");
-    asked[name] = inside;
+    request[name] = inside;
     outdated();
     return true;
   }
 
   function look(place) {
     looked = place;
-    const said = panel => { const cost = costAt(panel, place); return cost == null ? "wall" : `cost ${draw.number(cost)}`; };
-    for (const panel of panels) if (panel.field) panel.here.textContent = `at (${place.map(draw.number).join(", ")}): ${said(panel)}`;
+    const text = panel => { const cost = costAt(panel, place); return cost == null ? "wall" : `cost ${draw.number(cost)}`; };
+    for (const panel of panels) if (panel.field) panel.here.textContent = `at (${place.map(draw.number).join(", ")}): ${text(panel)}`;
   }
 
-  function elsewhere() {
+  function randomPlaces() {
     const free = (panels[0].field ?? []).flatMap((row, y) => row.flatMap((cost, x) => cost === null ? [] : [[x, y]]));
     const any = () => free[Math.floor(Math.random() * free.length)].map((cell, axis) => plane.low[axis] + (cell + 0.5) * plane.cell);
     if (free.length && put("start", any()) && put("goal", any())) plan();
@@ -277,15 +277,15 @@
 
   function move(name, share) {
     const handle = handles.find(each => each.name === name), steps = handle.positions && handle.positions - 1;
-    asked.layout[name] = Math.min(1, Math.max(0, steps ? Math.round(share * steps) / steps : share));
-    sliders.find(each => each.dataset.handle === name).value = asked.layout[name];
+    request.layout[name] = Math.min(1, Math.max(0, steps ? Math.round(share * steps) / steps : share));
+    sliders.find(each => each.dataset.handle === name).value = request.layout[name];
     outdated();
     showFields().catch(error => complain(error.message));
   }
 
-  // What lies under a pointer, to be dragged: the start, the goal or a handle.
+  // What a pointer can drag here: the start, the goal or a handle.
   function grip(view, [x, y]) {
-    const things = [["start", asked.start], ["goal", asked.goal], ...handles.map(h => [h, between(h.start, h.end, asked.layout[h.name])])];
+    const things = [["start", request.start], ["goal", request.goal], ...handles.map(h => [h, between(h.start, h.end, request.layout[h.name])])];
     const [nearest] = things.map(([thing, place]) => [thing, Math.hypot(...view.at(place).map((part, axis) => part - [x, y][axis]))]).sort((a, b) => a[1] - b[1]);
     return nearest[1] < 16 ? nearest[0] : null;
   }
@@ -322,13 +322,13 @@
       if (panel.view && grip(panel.view, [touch.clientX - box.x, touch.clientY - box.y])) event.preventDefault();
     }, { passive: false });
     canvas.addEventListener("keydown", event => {
-      const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+      const direction = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
       const name = { Enter: sets(), " ": sets(), s: "start", g: "goal" }[event.key.length > 1 ? event.key : event.key.toLowerCase()];
-      if (!way && !name || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (!direction && !name || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
-      if (way) {
+      if (direction) {
         const stride = plane.cell * (event.shiftKey ? 5 : 1);
-        cursor = cursor.map((part, axis) => Math.min(plane.high[axis], Math.max(plane.low[axis], part + stride * way[axis])));
+        cursor = cursor.map((part, axis) => Math.min(plane.high[axis], Math.max(plane.low[axis], part + stride * direction[axis])));
         look(cursor);
         say(panel.here.textContent);
         paint();
@@ -350,15 +350,15 @@
   }
   for (const name of ["model", "candidates", "iterations", "seed"]) find(name).addEventListener("change", plan);
   for (const name of ["pool", "ways"]) find(name).addEventListener("change", paint);
-  find("asked").addEventListener("submit", event => { event.preventDefault(); plan(); });
-  find("elsewhere").addEventListener("click", elsewhere);
+  find("request").addEventListener("submit", event => { event.preventDefault(); plan(); });
+  find("random").addEventListener("click", randomPlaces);
   find("reset")?.addEventListener("click", () => { for (const handle of scene.handles) move(handle.name, handle.value); plan(); });
   find("round").addEventListener("input", () => { stop(); paint(); });
   find("play").addEventListener("click", () => playing ? stop() : play());
-  draw.key(find("key"), { start: "start", goal: "goal", path: "executed path", plan: "plan of the round", end: "where it ended", ...(handles.length ? { handle: `drag: ${handles.map(h => h.name).join(", ")}` } : {}) });
+  draw.key(find("key"), { start: "start", goal: "goal", path: "executed path", plan: "plan of the iteration", end: "end of a failed episode", ...(handles.length ? { handle: `drag: ${handles.map(h => h.name).join(", ")}` } : {}) });
   const dots = document.createElement("li");
   dots.className = "scale";
-  dots.replaceChildren("candidates: cheapest", draw.bar(heat), "dearest");
+  dots.replaceChildren("candidates: cheapest", draw.bar(heat), "most expensive");
   find("key").append(dots);
   draw.always(paint);
   plan();

@@ -1,11 +1,11 @@
-// Maps of a world on a canvas: what a cost says about each place, paths, marks and pools of candidates.
-// A plane is {low: [x, y], high: [x, y]}, y downwards; a field is rows of numbers, null where nobody can be.
+// Maps of a world on a canvas: the cost of each place, paths, marks and candidates.
+// A plane is {low: [x, y], high: [x, y]}, y downwards; a field is rows of numbers, null where nothing can be.
 "use strict";
 
 const draw = (() => {
   const CIVIDIS = ["#00224e", "#003170", "#2a3f6d", "#434e6c", "#575d6d", "#6a6c71", "#7d7c78", "#918b78", "#a59c74",
     "#bcae6c", "#d2c060", "#e9d34e", "#fee838"].map(hex => [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16)));
-  // Told apart by shape, in a box from -10 to 10.
+  // Shapes of marks, in a box from -10 to 10.
   const SHAPES = {
     start: "M 7 0 A 7 7 0 1 0 -7 0 A 7 7 0 1 0 7 0 Z",
     goal: "M 0 -10 L 2.6 -3.4 L 9.6 -3 L 4.2 1.4 L 6 8.2 L 0 4.4 L -6 8.2 L -4.2 1.4 L -9.6 -3 L -2.6 -3.4 Z",
@@ -27,14 +27,14 @@ const draw = (() => {
     return CIVIDIS[below].map((part, channel) => Math.round(part + (at - below) * (CIVIDIS[below + 1][channel] - part)));
   }
 
-  // The least and largest of some numbers; null is none of them.
+  // The least and largest of some numbers; null is ignored.
   function range(values) {
     let low = Infinity, high = -Infinity;
     for (const value of values.flat()) if (value !== null) { low = Math.min(low, value); high = Math.max(high, value); }
     return low < high ? [low, high] : [low, low + Math.max(1, 1e-6 * Math.abs(low))]; // low + 1 may round to low
   }
 
-  // A canvas as sharp as the screen, as high as the plane asks for; `at` maps places to it, `place` back.
+  // A canvas with the resolution of the screen and the proportions of the plane. `at` maps places to pixels, `place` maps back.
   function view(canvas, plane) {
     const [x, y] = plane.low, width = canvas.clientWidth, scale = width / (plane.high[0] - x);
     const height = scale * (plane.high[1] - y), ratio = window.devicePixelRatio || 1;
@@ -46,7 +46,7 @@ const draw = (() => {
     return { context, plane, width, height, at: p => [scale * (p[0] - x), scale * (p[1] - y)], place: p => [x + p[0] / scale, y + p[1] / scale] };
   }
 
-  // Colours are blurred between cells, walls are not: below them lies the colour of their neighbours.
+  // Colours blend between cells, walls are sharp: below a wall is the mean colour of its neighbours.
   function field(view, values, [low, high] = range(values), contours = 12) {
     const { context, width, height } = view, rows = values.length, columns = values[0].length;
     const small = document.createElement("canvas");
@@ -54,7 +54,7 @@ const draw = (() => {
     small.height = rows;
     const pixels = new ImageData(columns, rows);
     values.forEach((line, row) => line.forEach((value, column) => {
-      const shown = value ?? beside(values, row, column) ?? high;
+      const shown = value ?? neighbourMean(values, row, column) ?? high;
       pixels.data.set([...colour((shown - low) / (high - low)), 255], 4 * (row * columns + column));
     }));
     small.getContext("2d").putImageData(pixels, 0, 0);
@@ -69,13 +69,13 @@ const draw = (() => {
     }));
   }
 
-  // A map of nothing, for worlds whose costs were not drawn.
+  // An empty map, for worlds without maps of costs.
   function blank({ context, width, height }) {
     context.fillStyle = token("--sunk");
     context.fillRect(0, 0, width, height);
   }
 
-  function beside(values, row, column) {
+  function neighbourMean(values, row, column) {
     const near = [-1, 0, 1].flatMap(down => [-1, 0, 1].map(right => values[row + down]?.[column + right] ?? null)).filter(value => value !== null);
     return near.length ? near.reduce((sum, value) => sum + value) / near.length : null;
   }
@@ -103,7 +103,7 @@ const draw = (() => {
     context.stroke();
   }
 
-  // A way through places, with a dark edge, so that it shows on every colour.
+  // A path through places. Its dark edge shows on every colour.
   function path({ context, at }, places, stroke = PATH, width = 2.5) {
     if (places.length < 2) return;
     context.beginPath();
@@ -130,7 +130,7 @@ const draw = (() => {
     context.restore();
   }
 
-  // Places as dots in the colour of their cost; the cheapest are drawn last, to be seen.
+  // Places as dots in the colour of their cost; the cheapest are on top.
   function pool({ context, at }, places, costs, [low, high] = range(costs), radius = 2.6, tint = colour) {
     const order = [...costs.keys()].sort((a, b) => costs[b] - costs[a]);
     for (const k of order) {
@@ -144,12 +144,12 @@ const draw = (() => {
     }
   }
 
-  // What colours mean, with the unit of the cost.
+  // The colour scale of a map, with the unit of the cost.
   function scale(element, [low, high], unit) {
-    const said = document.createElement("span");
-    said.textContent = unit;
+    const label = document.createElement("span");
+    label.textContent = unit;
     element.className = "scale";
-    element.replaceChildren(number(low), bar(), number(high), said);
+    element.replaceChildren(number(low), bar(), number(high), label);
   }
 
   // All colours from the lowest to the highest cost.
@@ -159,7 +159,7 @@ const draw = (() => {
     return shown;
   }
 
-  // What marks mean: {start: "start", goal: "goal", ...}; `path` is the way, `plan` one that is only planned.
+  // The legend of marks: {start: "start", goal: "goal", ...}; `path` was executed, `plan` was not.
   function key(list, words) {
     list.className = "key";
     list.replaceChildren(...Object.entries(words).map(([kind, word]) => {
@@ -175,7 +175,7 @@ const draw = (() => {
     }));
   }
 
-  // Draw now, and again whenever the window's size or light and dark change.
+  // Draw now, and whenever the size of the window or its colour scheme changes.
   function always(paint) {
     let waiting = 0;
     const again = () => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(paint); };

@@ -147,14 +147,14 @@ def choose_episodes(outcomes: Outcomes, groups: np.ndarray, count: int = EPISODE
 def _add_replays(scene: Scene, parts: SceneParts) -> Scene:
     task, runs = parts.task, parts.runs
     if task is None:
-        raise CannotDraw("There is no simulator, so no episode was run: name one with --task, without --logs-only.")
+        raise CannotDraw("There is no simulator, so no episode was run: name a task with --task, without --logs-only.")
     if runs is None:
         raise CannotDraw("No episode was run here: reachcost audit --task runs some and shows them.")
     groups = groups_of(task, runs.paths[0, :, 0], runs.goals)
     rows = choose_episodes(Outcomes.of(runs), groups)
     shown = [_episode(task, runs, int(row), str(groups[row])) for row in rows]
     if not any(path.places or path.frames for one in shown for path in one.ways):
-        raise CannotDraw(f"The task {task.name!r} is no plane and draws no frames: write its `plane` or `render`.")
+        raise CannotDraw(f"The task {task.name!r} is not a plane and renders no frames: implement `plane` or `render`.")
     return replace(scene, episodes=tuple(shown), of=len(runs.episodes), plane=_map_of(task))
 
 
@@ -207,7 +207,7 @@ def _map_of(task: Task) -> Map | None:
 def _add_maps(scene: Scene, parts: SceneParts) -> Scene:
     task = parts.task
     if task is None:
-        raise CannotDraw("Maps need a simulator: name one with --task, without --logs-only.")
+        raise CannotDraw("Maps need a simulator: name a task with --task, without --logs-only.")
     if not task.offers("plane"):
         raise CannotDraw(f"The task {task.name!r} does not say how its states lie on a plane: {LOST['plane']}.")
     if parts.model is None or not parts.costs:
@@ -299,5 +299,5 @@ def _frames(latents: Latents, rows: np.ndarray, task: Task | None) -> tuple[Stri
     if frames is None and task is not None and "state" in latents.logs.columns:
         frames = rendered(task, np.asarray(latents.logs.columns["state"])[rows])
     if frames is None:
-        raise ReachcostError("the logs hold no frames, and no task draws them: log `pixels`, or name the task")
+        raise ReachcostError("the logs contain no frames, and no task renders them: log `pixels`, or name the task")
     return tuple(frame_strip(frame[None], NEIGHBOUR_SIDE) for frame in frames)

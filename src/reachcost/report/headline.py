@@ -13,7 +13,7 @@ from reachcost.report.page import number, share
 from reachcost.report.success import BOUNDS, SuccessRate, best_repair, same_episodes, success_rates
 
 Repair = tuple[SuccessRate, SuccessRate]
-CHANCE = ", within what chance may do"
+OVERLAP = ", but the intervals overlap"
 
 
 def headline(material: Material) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def headline(material: Material) -> dict[str, Any]:
     studies = {table.provenance["study"] for table in material.tables if table.provenance.get("study")}
     audits = material.audits
     if len(studies) > 1 or len(same_episodes(audits)) > 1:
-        title = "Records of several studies" if len(studies) > 1 else "Records of several planners"
+        title = "Results of several studies" if len(studies) > 1 else "Results of several planners"
         verdicts = [_verdict(audit, name) for name, audit in audits.items()]
         return {"title": title, "explained": False, "tiles": [], "verdicts": verdicts}
     rates = next(iter(success_rates(material).values()), [])
@@ -52,7 +52,7 @@ def headline(material: Material) -> dict[str, Any]:
 def _finding(audit: Audit) -> str:
     blamed, reason, advice = verdict_of(audit.stages)
     if blamed == CANNOT_TELL:
-        return "What was measured cannot tell what is at fault"
+        return "The measurements do not show which stage is at fault"
     return advice.partition(": ")[0] if advice else reason
 
 
@@ -60,8 +60,8 @@ def _comparison(first: SuccessRate, best: SuccessRate) -> str:
     if best.value <= first.value:
         return f"No other terminal cost reaches more goals than {first.cost}"
     close = first.interval is not None and best.interval is not None and best.interval[0] <= first.interval[1]
-    chance = CHANCE if close else ""
-    return f"Another terminal cost reaches {share(best.value)} of the goals instead of {share(first.value)}{chance}"
+    overlap = OVERLAP if close else ""
+    return f"Another terminal cost reaches {share(best.value)} of the goals instead of {share(first.value)}{overlap}"
 
 
 def _single_cost(rates: Sequence[SuccessRate]) -> str:
@@ -76,13 +76,13 @@ def _learned(material: Material) -> str:
         best, *others = sorted(ranked, key=lambda row: -row.ours["rho_logged"])
         low = best.interval.get("rho_logged", (0.0,))[0]
         close = any(other.interval.get("rho_logged", (0.0, -1.0))[1] >= low for other in others)
-        correlation = f"rank correlation {best.ours['rho_logged']:.2f}{CHANCE if close else ''}"
+        correlation = f"rank correlation {best.ours['rho_logged']:.2f}{OVERLAP if close else ''}"
         return f"Of these costs, {best.cost} orders logged states best ({correlation})"
     for record in material.heads.values():
         error, constant = record.validation_rmse, record.references.constant.rmse
         if error is not None and constant is not None:
-            return f"The head errs by {number(error)} steps where the best constant errs by {number(constant)}"
-    return "What is in these records"
+            return f"The error of the head is {number(error)} steps, that of the best constant {number(constant)}"
+    return "Contents of these records"
 
 
 def _sentence(text: str) -> str:

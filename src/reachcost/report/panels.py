@@ -111,7 +111,7 @@ def _summary(material: Material) -> dict[str, object]:
     versions = {f"{name} {version}" for manifest in manifests for name, version in manifest["versions"].items()}
     return {
         "runs": len(manifests),
-        "seconds in all": number(sum(manifest["elapsed_seconds"] for manifest in manifests)),
+        "seconds in total": number(sum(manifest["elapsed_seconds"] for manifest in manifests)),
         "machine": "; ".join(sorted({manifest["machine"] for manifest in manifests})),
         "versions": ", ".join(sorted(versions)),
     }

@@ -1,4 +1,4 @@
-// A report that can be looked at: maps of costs for a goal, and episodes step by step, all costs in step.
+// The interactive parts of a report: maps of costs for a goal, and episodes step by step.
 (() => {
   const scene = draw.data()?.scene, byId = name => document.getElementById(name);
   if (!scene) return;
@@ -13,7 +13,7 @@
 
   const plain = name => name.replaceAll("_", " ");
 
-  // A map as rows of costs, null where nobody can be: see Field in scene.py.
+  // A map as rows of costs, null where nothing can be: see Field in scene.py.
   function field(kept) {
     if (!maps.has(kept)) {
       const cells = new Uint16Array(Uint8Array.from(atob(kept.data), letter => letter.charCodeAt(0)).buffer);
@@ -64,39 +64,39 @@
 
     const last = () => Math.max(...episode.ways.map(way => way.steps));
 
-    // Where a way is after so many steps of the slower one: it waits at its end.
-    function paintWay(stage, way) {
-      const now = Math.min(step, way.steps), over = now === way.steps, map = stage.querySelector(".map"), seen = stage.querySelector(".seen");
+    // The path after this number of steps; a shorter path waits at its end.
+    function paintReplay(stage, replay) {
+      const now = Math.min(step, replay.steps), over = now === replay.steps, map = stage.querySelector(".map"), seen = stage.querySelector(".seen");
       if (map && scene.plane) {
-        const view = draw.view(map, scene.plane), kept = episode.fields[way.cost];
+        const view = draw.view(map, scene.plane), kept = episode.fields[replay.cost];
         if (kept) {
           draw.field(view, field(kept));
-          draw.scale(stage.querySelector(".scale"), draw.range(field(kept)), scene.units[way.cost] ?? "");
+          draw.scale(stage.querySelector(".scale"), draw.range(field(kept)), scene.units[replay.cost] ?? "");
         } else draw.blank(view);
-        draw.path(view, way.places.slice(0, now + 1));
-        draw.mark(view, "start", way.places[0]);
+        draw.path(view, replay.places.slice(0, now + 1));
+        draw.mark(view, "start", replay.places[0]);
         draw.mark(view, "goal", episode.goal);
-        draw.mark(view, over && !way.reached ? "end" : "agent", way.places[now]);
-        map.setAttribute("aria-label", `path under ${way.cost} after ${now} of ${way.steps} steps`);
+        draw.mark(view, over && !replay.reached ? "end" : "agent", replay.places[now]);
+        map.setAttribute("aria-label", `path under ${replay.cost} after ${now} of ${replay.steps} steps`);
       }
-      if (seen && way.frames) {
-        frame(seen, way.frames, way.steps ? Math.round(now / way.steps * (way.frames.count - 1)) : 0, paint);
-        seen.setAttribute("aria-label", `frame under ${way.cost} after ${now} of ${way.steps} steps`);
+      if (seen && replay.frames) {
+        frame(seen, replay.frames, replay.steps ? Math.round(now / replay.steps * (replay.frames.count - 1)) : 0, paint);
+        seen.setAttribute("aria-label", `frame under ${replay.cost} after ${now} of ${replay.steps} steps`);
       }
-      badge(stage.querySelector(".ended"), way.reached, way.reached ? "reached" : plain(way.outcome));
-      stage.querySelector(".told").textContent = told(way, now, over);
+      badge(stage.querySelector(".ended"), replay.reached, replay.reached ? "reached" : plain(replay.outcome));
+      stage.querySelector(".progress").textContent = progress(replay, now, over);
     }
 
-    function told(way, now, over) {
-      if (!over) return `step ${now} of ${way.steps}`;
-      if (way.reached) return `there after ${way.steps} steps`;
-      const left = way.distance === null ? "" : `, true distance left ${draw.number(way.distance)} ${scene.distance_unit}`.trimEnd();
-      return `not there after ${way.steps} steps${left}`;
+    function progress(replay, now, over) {
+      if (!over) return `step ${now} of ${replay.steps}`;
+      if (replay.reached) return `reached after ${replay.steps} steps`;
+      const left = replay.distance === null ? "" : `, true distance left ${draw.number(replay.distance)} ${scene.distance_unit}`.trimEnd();
+      return `not reached after ${replay.steps} steps${left}`;
     }
 
     function paint() {
       if (slider.disabled) return; // no episode is chosen
-      for (const stage of stages) paintWay(stage, episode.ways.find(way => way.cost === stage.dataset.cost));
+      for (const stage of stages) paintReplay(stage, episode.ways.find(way => way.cost === stage.dataset.cost));
       for (const canvas of player.querySelectorAll(".goal-frame .seen")) if (episode.goal_frame) frame(canvas, episode.goal_frame, 0, paint);
       slider.max = last();
       slider.value = step;
@@ -141,7 +141,7 @@
       for (const control of [choice, slider, play, byId("replay-back"), byId("replay-on")]) control.disabled = !found.length;
       for (const shown of player.querySelectorAll(".side-by-side, #replay-key")) shown.hidden = !found.length;
       if (found.length) open(found[0].number);
-      else byId("replay-said").textContent = "No episode that is shown came out so: choose another filter.";
+      else byId("replay-said").textContent = "No episode matches: choose another filter.";
     }
 
     choice.addEventListener("change", () => open(Number(choice.value)));

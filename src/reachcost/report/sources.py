@@ -80,12 +80,12 @@ def read_runs(runs: Sequence[Run]) -> Material:
     ranked = _largest_pool(ranks)
     left_out = []
     if len(loops) > RUNS_OF_A_KIND:
-        left_out.append(f"Outcomes of {len(loops)} closed loops are in the tables alone.")
+        left_out.append(f"Outcomes of {len(loops)} closed loops are only in the tables.")
         loops = []
     for what, found in (("audits", audits), ("heads", heads)):
         if len(found) > RUNS_OF_A_KIND:
             left_out.append(f"{len(found) - RUNS_OF_A_KIND} further runs with {what} are not shown.")
-    others = f"Of {len(ranks)} rankings, those {len(ranked)} of one world model and one pool are shown."
+    others = f"{len(ranked)} of {len(ranks)} rankings are shown: those of one world model on the same candidates."
     return Material(
         audits={run.path.name: _audit(run) for run in audits[:RUNS_OF_A_KIND]},
         loops=tuple(map(_loop, loops)),
@@ -110,7 +110,7 @@ def _read_directory(path: Path) -> Material:
     tables = sorted((path / "tables").glob("*.json"))
     runs = run_paths(path if "runs" in path.absolute().parts else path / "runs")
     left_out = [
-        f"{count - limit} {what} of {path} were not looked at."
+        f"{count - limit} {what} of {path} were not read."
         for what, count, limit in (("tables", len(tables), TABLES), ("runs", len(runs), RUNS))
         if count > limit
     ]

@@ -114,6 +114,6 @@ def _require_weights(experiment: Experiment, setting: Setting) -> None:
     for head in map(experiment.cell, experiment.heads_of(setting).values()):
         if not head.complete and (made := read_run(head.path).manifest["machine"]) != machine():
             raise ReachcostError(
-                f"the weights of {head.path.name} are not kept, and were trained on another machine ({made}), which "
-                "rounds otherwise; reproduce into another --out to see them"
+                f"the weights of {head.path.name} are missing, and another machine trained them ({made}), which "
+                "rounds differently: reproduce into another --out to see them"
             )

@@ -14,9 +14,9 @@ from reachcost.report.material import Loop, Material
 from reachcost.results.stats import wilson
 from reachcost.results.tables import SIMULATOR, ResultTable
 
-BOUNDS = {ORACLE: "yardstick: plans with simulator and true distance", "random": "floor: acts at random"}
+BOUNDS = {ORACLE: "reference: plans with the simulator and the true distance", "random": "floor: acts at random"}
 """Costs that bound the others, and their role."""
-CONTROLS = {"shuffled", "geodesic", "oracle", "task", "told"}
+CONTROLS = {"shuffled", "geodesic", "oracle", "task", "true"}
 """Words in the names of costs that learned from nothing, or from what no log contains: they repair nothing."""
 
 
@@ -136,7 +136,7 @@ def _of_loop(loop: Loop) -> SuccessRate:
 def _of_audits(audits: Mapping[str, Audit]) -> list[SuccessRate]:
     """Closed loops of audits on the same episodes, which share their oracle."""
     found = [_of_stage(audit, "execution", audit.cost, name) for name, audit in audits.items()]
-    found += [_of_stage(audit, "foresight", f"{audit.cost}, told true ends", name) for name, audit in audits.items()]
+    found += [_of_stage(audit, "foresight", f"{audit.cost} with true ends", name) for name, audit in audits.items()]
     oracles = (_of_stage(audit, "sampling", ORACLE) for audit in audits.values())
     found.append(next((rate for rate in oracles if rate is not None), None))
     return [rate for rate in found if rate is not None]
