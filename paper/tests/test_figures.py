@@ -1,4 +1,4 @@
-"""Figures of the paper come out of published records, with its values, the same every time; the animation."""
+"""Figures of the paper are reproduced from published records byte for byte; the animation."""
 
 from __future__ import annotations
 
@@ -23,17 +23,15 @@ from reachcost.results.figures import PanelPlan, draw_panels, write_figure
 from reachcost.results.records import is_recorded
 from reachcost.results.tables import Records
 from reachcost_paper.charts import Bar, draw_bars
-from reachcost_paper.package_data import read_paper
 from reachcost_paper.styles import LOOKS
 
 ROOT = Path(__file__).parents[2]
 RESULTS, NAMES = ROOT / "results", [*all_figures()]
 QUICK = ("figure-interfaces", "figure-pair-sampling", "figure-task-execution", "figure-pusht-boundary")
-"""A scheme, lines, maps and bars."""
-FEW = 2 * 10**6
+"""A diagram, lines, maps and bars."""
 
 
-def beside(out: Path) -> Path:
+def with_records(out: Path) -> Path:
     """A directory with the published records in it."""
     for name in ("tables", "runs"):
         (out / name).symlink_to(RESULTS / name)
@@ -58,9 +56,9 @@ def test_every_figure_is_made_of_records_and_published(name: str) -> None:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in NAMES]
 )
-def test_a_figure_is_the_same_bytes_every_time_and_says_what_it_was_drawn_from(name: str, tmp_path: Path) -> None:
+def test_a_figure_has_the_published_bytes_and_names_its_sources(name: str, tmp_path: Path) -> None:
     (tmp_path / "again").mkdir()
-    once, again = (write_figure(name, all_figures()[name], beside(out)) for out in (tmp_path, tmp_path / "again"))
+    once, again = (write_figure(name, all_figures()[name], with_records(out)) for out in (tmp_path, tmp_path / "again"))
     assert [path.read_bytes() for path in once] == [path.read_bytes() for path in again]
     assert once[0].read_bytes() == (RESULTS / "figures" / once[0].name).read_bytes()
     drawing = once[0].read_text()
@@ -72,53 +70,6 @@ def test_a_figure_is_the_same_bytes_every_time_and_says_what_it_was_drawn_from(n
         assert re.search(rf">[^<]*{re.escape(panel.title)}</text>", drawing.replace("&#39;", "'"))
 
 
-# The paper's values
-
-
-def marks(name: str, panel: int) -> list[float]:
-    """What the open marks of a panel say."""
-    axes = [one for part in built(name).subfigs for one in part.axes if one.get_title("left")][panel]
-    return [float(np.ravel(line.get_ydata())[0]) for line in axes.lines if line.get_label() == "paper"]
-
-
-def by_seed(values: dict[str, list[float]], *costs: str) -> list[float]:
-    return [value for cost in costs for value in values[cost]]
-
-
-TWOROOM, TOPONAV, PUSHT = (read_paper(f"reachcost_paper.{study}") for study in ("tworoom", "toponav", "pusht"))
-REPAIR, HYBRID = ("raw", "trm-complete", "shuffled"), ("raw", "hybrid", "shuffled-hybrid")
-PRINTED: dict[tuple[str, int], list[float]] = {
-    ("figure-overview", 2): [TWOROOM["high-distance"]["lewm"][cost]["success"] for cost in REPAIR],
-    ("figure-overview", 3): [TWOROOM["sasc"][cost]["rank"] for cost in REPAIR],
-    ("figure-control-ranking", 0): [one["success"] for cost in REPAIR for one in TWOROOM["per-seed"]["lewm"][cost]],
-    ("figure-mechanism", 0): [100 * share for share in TWOROOM["mse-share"]["by_seed"]] * 2,
-    ("figure-mechanism", 2): by_seed(TWOROOM["subspace"], "raw", "rowspace", "residual", "decoded-xy"),
-    ("figure-horizon", 1): by_seed(TWOROOM["horizon"], "raw", "trm-paper", "trm-gap50"),
-    ("figure-attribution", 0): [
-        one[part]["rho_geo"] for part in ("full", "rowspace", "residual") for one in TWOROOM["attribution"]
-    ],
-    ("figure-attribution", 1): [one["full"]["gradient_share"] for one in TWOROOM["attribution"]],
-    ("figure-temporal-labels", 1): [
-        one[metric] for one in TWOROOM["temporal-geodesic"].values() for metric in ("pearson", "spearman")
-    ],
-    ("figure-coverage-layout", 1): [one["rank"] for one in TWOROOM["coverage"].values()],
-    ("figure-coverage-layout", 2): [one["success"] for costs in TWOROOM["layout"].values() for one in costs.values()],
-    ("figure-evidence", 2): [TOPONAV["results"][cost]["success"] for cost in ("raw", "trm-paper", "shuffled")],
-    ("figure-pusht-boundary", 0): [
-        *(PUSHT["by-seed"]["25"][cost][0] for cost in HYBRID),
-        *(PUSHT["means"][offset][cost]["success"] for offset in ("50", "75") for cost in HYBRID),
-    ],
-    ("figure-pusht-diagnostics", 0): [
-        one["selected"] for costs in PUSHT["selected"].values() for one in costs.values()
-    ],
-}
-
-
-@pytest.mark.parametrize(("name", "panel"), PRINTED)
-def test_open_marks_are_what_the_paper_prints(name: str, panel: int) -> None:
-    assert marks(name, panel) == pytest.approx(PRINTED[name, panel])
-
-
 def test_bars_show_intervals_and_the_paper_once_each() -> None:
     axes = Figure().add_subplot()
     draw_bars(
@@ -127,9 +78,7 @@ def test_bars_show_intervals_and_the_paper_once_each() -> None:
     assert [bar.get_height() for bar in axes.patches] == [3, 1]  # pyright: ignore[reportAttributeAccessIssue]
     assert [text.get_text() for text in axes.texts] == ["3.0", "1.0"]
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["one", "two"]
-
-
-# What is asked for, and what is missing
+    assert [float(line.get_ydata()[0]) for line in axes.lines if line.get_label() == "paper"] == [4.0]  # pyright: ignore
 
 
 def test_an_unknown_figure_is_refused_with_the_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,14 +113,14 @@ def test_tables_that_a_figure_lacks_are_made_first(tmp_path: Path, monkeypatch: 
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    """The table of the trace with its runs, to be damaged."""
+    """A copy of the table of the trace with its runs."""
     (tmp_path / "tables").mkdir()
     shutil.copy(RESULTS / "tables" / "trace.json", tmp_path / "tables")
     shutil.copytree(RESULTS / "runs" / "tworoom-trace", tmp_path / "runs" / "tworoom-trace")
     return tmp_path
 
 
-def test_rows_that_a_table_was_not_made_of_are_refused(copied: Path) -> None:
+def test_changed_rows_are_refused(copied: Path) -> None:
     assert Records(copied).run("trace", "*/traces/*").table().num_rows > 50
     file = copied / "tables" / "trace.json"
     table: dict[str, Any] = json.loads(file.read_text())
@@ -188,17 +137,14 @@ def test_rows_that_a_table_was_not_made_of_are_refused(copied: Path) -> None:
         Records(copied).rows("trace")
 
 
-def test_panels_that_do_not_fit_beside_each_other_go_below() -> None:
+def test_panels_wrap_to_the_next_row() -> None:
     plan = PanelPlan("wide", lambda axes, _: None, width=6.0, height=2.0)
     assert len(draw_panels([plan, plan], Records(RESULTS)).subfigs) == 2
     assert len(draw_panels([PanelPlan("narrow", plan.draw, width=3.0)] * 2, Records(RESULTS)).subfigs) == 1
 
 
-# The animation
-
-
 def frames(path: Path) -> tuple[tuple[int, int], list[int], int]:
-    """Size, milliseconds of each frame, and how often it is shown again, 0 for ever."""
+    """Size, milliseconds of each frame, and number of repetitions, 0 for ever."""
     with Image.open(path) as picture:
         times = []
         for number in range(getattr(picture, "n_frames", 1)):
@@ -207,13 +153,13 @@ def frames(path: Path) -> tuple[tuple[int, int], list[int], int]:
         return picture.size, times, picture.info["loop"]
 
 
-def test_an_episode_is_replayed_step_by_step_and_ends_with_a_rest(tmp_path: Path) -> None:
+def test_a_replay_has_a_frame_per_step_and_a_long_last_frame(tmp_path: Path) -> None:
     field = np.hypot(*np.meshgrid(np.arange(20.0), np.arange(20.0)))
     field[:, 9:11] = np.nan
-    ways = [np.linspace((1, 1), (x, 18), steps) for x, steps in ((5, 8), (18, 5))]
+    routes = [np.linspace((1, 1), (x, 18), steps) for x, steps in ((5, 8), (18, 5))]
     panels = [
-        Panel(name, end, "steps", field, way, reached, 2.0)
-        for name, end, way, reached in (("raw", "lost", ways[0], False), ("trm", "there", ways[1], True))
+        Panel(name, end, "steps", field, path, reached, 2.0)
+        for name, end, path, reached in (("raw", "lost", routes[0], False), ("trm", "there", routes[1], True))
     ]
     paths = [tmp_path / "one.gif", tmp_path / "two.gif"]
     for path in paths:
@@ -227,10 +173,7 @@ def test_an_episode_is_replayed_step_by_step_and_ends_with_a_rest(tmp_path: Path
 def test_the_readme_opens_with_the_episode() -> None:
     (first, *_) = re.findall(r"!\[([^]]+)\]\(([^)]+)\)", (ROOT / "README.md").read_text())
     assert first[1] == "docs/images/repair.gif"
-    assert len(first[0]) > 80  # the story, for who does not see it
+    assert len(first[0]) > 80  # a description for readers who do not see it
     size, times, loop = frames(ROOT / first[1])
-    assert (ROOT / first[1]).stat().st_size < FEW
-    assert size[0] > 1000
-    assert len(times) > 20
-    assert times[-1] > 20 * times[0]
-    assert loop == 0
+    assert (ROOT / first[1]).stat().st_size < 2 * 10**6
+    assert (size[0] > 1000, len(times) > 20, loop) == (True, True, 0)

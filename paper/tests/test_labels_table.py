@@ -1,4 +1,4 @@
-"""The table of label sources: a world of a study or of the suite becomes a place, and a way in it a line."""
+"""The table of label sources: worlds of studies and of the suite become places, and methods become rows."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from reachcost_paper.worlds.tasks import EPISODES
 from tests.small import STUDIES
 
 
-def test_every_way_has_settings_or_learns_nothing() -> None:
+def test_every_method_that_learns_has_settings() -> None:
     assert {*HEADS, *OTHERS} - {*SETTINGS} == {"raw", *BOUNDS}
     assert {*UNRANKED} <= {*OTHERS}
     assert {study.name for study in paper_studies()} > {*STUDIES}
 
 
-def test_a_line_is_of_all_episodes_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_has_all_episodes_and_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = Place.of_study(STUDIES["toponav"])
     monkeypatch.setattr(labels, "place_of", lambda recording, world: place)
     assert len(place.goals) == EPISODES
-    assert len(place.excluded[1]) > EPISODES  # the whole set is kept out of training
+    assert len(place.excluded[1]) > EPISODES  # the full set is excluded from training
     for name in ("raw", *BOUNDS):
         lines = [method_row(Recording(STUDY, tmp_path), "toponav", name) for _ in range(2)]
         assert lines[0] == lines[1]
@@ -42,7 +42,7 @@ def test_a_line_is_of_all_episodes_and_read_back(tmp_path: Path, monkeypatch: py
     assert config["full_set_sha256"] == full.fingerprint
 
 
-def test_planners_of_one_place_share_its_head_and_its_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planners_of_one_place_share_its_head_and_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(HEADS, budget.COST, lambda place: EuclideanHead(place.model.latent_dim, scale=1.0))
     small = {"CEM 6 x 1": CEM(3, 6, 1, 2), "from logs 8 x 1": CEM.experienced(horizon=3, candidates=8, iterations=1)}
     monkeypatch.setattr(budget, "planners", lambda own: small)
@@ -54,7 +54,7 @@ def test_planners_of_one_place_share_its_head_and_its_record(tmp_path: Path, mon
     assert config["evaluation_set_sha256"] == place_of(Recording(STUDY, tmp_path), "open").goals.fingerprint
 
 
-def test_fewer_rollouts_are_a_sixteenth_and_an_eighth_whatever_the_world() -> None:
+def test_fewer_rollouts_are_a_sixteenth_and_an_eighth_in_every_world() -> None:
     for world in suite().values():
         own = world.planner
         assert isinstance(own, CEM | CategoricalCEM)
@@ -65,7 +65,7 @@ def test_fewer_rollouts_are_a_sixteenth_and_an_eighth_whatever_the_world() -> No
         assert {(one.horizon, one.blocks) for one in (full, *others)} == {(own.horizon, own.blocks)}
 
 
-def test_a_world_of_the_suite_reports_one_set_and_keeps_both_out(tmp_path: Path) -> None:
+def test_a_world_of_the_suite_reports_one_set_and_excludes_both(tmp_path: Path) -> None:
     place = Place.of_world(Recording(STUDY, tmp_path), suite()["open"])
     assert [one.name for one in place.excluded] == ["report", "tune"]
     assert place.goals.name == "report"

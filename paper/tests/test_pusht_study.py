@@ -1,4 +1,4 @@
-"""The study of PushT, made small: what its tables are made of, and what one plan comes to."""
+"""The small study of PushT: final success, rows over several sets, and one executed plan."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_final_success_is_that_of_the_last_state(experiment: Experiment) -> None
     assert "final_success" in experiment.read(ControlRun(setting)).table().column_names
 
 
-def test_a_line_counts_the_episodes_of_several_sets_together(experiment: Experiment) -> None:
+def test_a_row_counts_the_episodes_of_several_sets(experiment: Experiment) -> None:
     whole = RowPlan(MODEL, "raw", sets=sets(50))
     parts = [row_values(experiment, part)["distance"] for part in whole.parts()]
     assert [part.shape for part in parts] == [(1, 2)] * 3
@@ -55,7 +55,7 @@ def test_a_line_counts_the_episodes_of_several_sets_together(experiment: Experim
     assert [run.split("-raw")[0] for run in row.extra["runs"]] == [f"lewm-3072-{name}" for name in sets(50)]
 
 
-def test_one_plan_is_judged_by_executing_its_candidates(experiment: Experiment) -> None:
+def test_one_plan_is_scored_by_executing_its_candidates(experiment: Experiment) -> None:
     setting, planner = Setting(MEMBER, "raw", evaluation=sets(25)[0]), rc.CEM(candidates=8, iterations=2, elites=4)
     found = selections(experiment, setting, planner)
     task, goals = experiment.place(setting.evaluation)
@@ -80,7 +80,7 @@ def test_one_plan_is_judged_by_executing_its_candidates(experiment: Experiment) 
         assert found["selected_final"][episode] == 100 * task.success(here, there)[chosen]
 
 
-def test_watched_execution_remembers_goals_that_were_passed() -> None:
+def test_execution_counts_goals_that_were_passed() -> None:
     task = rc.make_task("pusht")
     start = np.array([[100.0, 100, 300, 300, 0, 0, 0]])
     plans = np.full((1, 1, 6, 2), (1.0, 0.0))

@@ -1,4 +1,4 @@
-"""The suite as a study: nothing begins without its packages, and verdicts are counted as the notes say."""
+"""The study of the suite: its packages are required first, and verdicts are counted as its notes say."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def outcome(where: str, condition: str, succeeds: bool, simulator: str, logs: st
     return Outcome(where, condition, 30, 90.0 if succeeds else 10.0, succeeds, {SIMULATOR: simulator, LOGS_ONLY: logs})
 
 
-def test_nothing_begins_where_a_package_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_refused_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world_tasks, "find_spec", lambda package: None if package == "mujoco" else True)
     for begin in (lambda: require_ready(results_of("all")), lambda: reproduce("verdicts", tmp_path / "out")):
         with pytest.raises(ReachcostError, match="mujoco"):
@@ -33,7 +33,7 @@ def test_nothing_begins_where_a_package_is_missing(tmp_path: Path, monkeypatch: 
     assert not (tmp_path / "out").exists()
 
 
-def test_tuned_worlds_are_worlds_and_others_are_left() -> None:
+def test_tuned_worlds_are_a_part_of_the_suite() -> None:
     assert {*TUNED} < {*suite()}
     assert "hill" not in TUNED
 
@@ -66,11 +66,11 @@ def test_records_name_the_evaluation_set_of_their_world(tmp_path: Path, monkeypa
         (outcome("heading", "wandering-logs", True, "none", "ranking"), "right", "wrong"),
     ],
 )
-def test_a_verdict_is_judged_by_what_was_planted_and_by_what_it_did(one: Outcome, simulator: str, logs: str) -> None:
+def test_a_verdict_is_scored_by_the_fault_and_its_harm(one: Outcome, simulator: str, logs: str) -> None:
     assert (one.score(SIMULATOR), one.score(LOGS_ONLY)) == (simulator, logs)
 
 
-def test_shares_are_of_held_back_worlds_and_tell_harmless_faults_apart() -> None:
+def test_shares_are_over_held_back_worlds_and_separate_harmless_faults() -> None:
     found = [
         outcome("arm", NOTHING, True, "none"),
         outcome("arm", "shuffled-head", False, "ranking", "ranking"),
@@ -87,7 +87,7 @@ def test_shares_are_of_held_back_worlds_and_tell_harmless_faults_apart() -> None
     assert shares["shuffled-head", "simulator"]["ours"]["wrong"] == 50
     low, high = shares["all", "simulator"]["interval"]["right"]
     assert low < 75 < high
-    assert len([row for row in rows if row["cost"] == "all"]) == 2  # whoever reads `all` reads held-back worlds
+    assert len([row for row in rows if row["cost"] == "all"]) == 2
     tuned = {row["cost"]: row["n"] for row in rows if row["model"] == "tuned worlds" and row["setting"] == "simulator"}
     assert tuned == {"tuned: all": 1, "tuned: failing": 1, "tuned: harmless": 0}
     (line,) = [row for row in rows if row["model"] == "open*"]

@@ -1,4 +1,4 @@
-"""The audit tables of TwoRoom, made small from scratch: complete, bounded, drawn, and read back."""
+"""Small audit tables of TwoRoom from scratch: complete, with valid intervals, drawn, and read back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reachcost_paper.charts import draw_distributions
 from reachcost_paper.tworoom import STUDY
 from tests.small import contents, small_table
 
-SLOW = {"logged-audit", "layouts-unseen"}  # they encode unseen episodes, or imagine; the latter has tests of its own
+SLOW = {"logged-audit", "layouts-unseen"}  # encode unseen episodes, or imagine
 LONGER = {"subspace", "layout", "coverage-repair", "tworoom-solved", "budget"}
 QUICKLY_MADE = sorted({*STUDY.table_groups["audits"], *STUDY.table_groups["beyond"]} - SLOW)
 

@@ -1,4 +1,4 @@
-"""What the TwoRoom study declares: heads that never saw the set they are run on, sets of other logs, its checks."""
+"""The TwoRoom study: heads exclude the set they run on, sets of other logs, and the checks of the exclusion."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.small import EPISODES, STUDIES, contents, small_table
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    """The published study; nothing of it is run here."""
+def published(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """The published study; no run is computed here."""
     sets_drawn_once = replace(STUDY, foreign_sets=STUDIES["tworoom"].foreign_sets)
-    return Experiment(sets_drawn_once, tmp_path_factory.mktemp("whole"))
+    return Experiment(sets_drawn_once, tmp_path_factory.mktemp("published"))
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("tworoom")
 
 
-def test_the_exclusion_table_shows_what_heads_share_with_the_evaluation_set(out: Path) -> None:
+def test_the_exclusion_table_shows_no_overlap(out: Path) -> None:
     rows = small_table("tworoom", "exclusion", out)["rows"]
     means = [row for row in rows if row["seed"] is None]
     assert [row["cost"] for row in means] == ["raw", "trm-paper", "trm", "shuffled", "oracle", "random"]
@@ -59,28 +59,28 @@ def test_the_ablation_names_its_pairs_and_has_heads_for_each_set(out: Path) -> N
 
 
 @pytest.mark.slow
-def test_fresh_sets_are_of_their_own_logs_and_the_same_rule(whole: Experiment) -> None:
-    published = whole.evaluation("high-distance")
+def test_fresh_sets_are_of_their_own_logs_and_the_same_rule(published: Experiment) -> None:
+    published = published.evaluation("high-distance")
     for name in ("fresh-1", "fresh-2"):
-        fresh = whole.evaluation(name)
+        fresh = published.evaluation(name)
         assert len(fresh) == 100
         assert fresh.logs_sha256 != published.logs_sha256
-        assert not Exclusion(whole.logs, [fresh]).episodes.size  # heads learn from no episode that holds its states
-        geodesic = whole.task.distance(fresh.starts, fresh.goals)
+        assert not Exclusion(published.logs, [fresh]).episodes.size  # heads learn from no episode that holds its states
+        geodesic = published.task.distance(fresh.starts, fresh.goals)
         assert 120 <= geodesic.min() <= geodesic.max() <= 205
 
 
-def test_a_head_never_saw_the_set_it_is_run_on(whole: Experiment) -> None:
-    for name in whole.task.sets:
-        assert whole.excluded(name) == name
-        assert Exclusion(whole.logs, [whole.evaluation(name)]).episodes.size > 70
+def test_a_head_excludes_the_set_it_runs_on(published: Experiment) -> None:
+    for name in published.task.sets:
+        assert published.excluded(name) == name
+        assert Exclusion(published.logs, [published.evaluation(name)]).episodes.size > 70
     for name in (None, *STUDY.foreign_sets):
-        assert whole.excluded(name) == "high-distance"
+        assert published.excluded(name) == "high-distance"
 
 
-def test_every_layout_has_an_evaluation_set_of_its_own(whole: Experiment) -> None:
+def test_every_layout_has_a_separate_evaluation_set(published: Experiment) -> None:
     for name, layout in LAYOUTS.items():
-        world, goals = whole.place(name)
+        world, goals = published.place(name)
         assert isinstance(world, TwoRoom)
         assert world.layout == layout
         assert len(goals) == 100

@@ -1,4 +1,4 @@
-"""The table of unseen layouts: heads of a few frames, in layouts that nothing was trained on."""
+"""The table of unseen layouts: heads of a few frames, in layouts that no model was trained on."""
 
 from __future__ import annotations
 
@@ -36,9 +36,7 @@ def test_settings_count_the_episodes_of_their_layouts_together(tmp_path: Path) -
     assert heads == {f"layouts-3072-{name}-trm-imagined" for name in TESTED}
 
 
-def test_the_recorded_split_keeps_trained_layouts_away_from_judged_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_layouts_are_far_from_tested_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = Experiment(STUDIES["tworoom"], tmp_path)
     unseen.require_apart(experiment.read(unseen.SplitRun()))
     split = next(iter(experiment.recorder.used.values())).table().to_pylist()
