@@ -1,4 +1,4 @@
-"""One world model's part of the table high-distance, in one process and in local workers: time, and the same rows.
+"""One world model's rows of the table high-distance, in one process and in local workers: times, and equal rows.
 
 `python -m reachcost_tools.benchmarks.cells` writes `results/benchmarks/cells.json`: twenty minutes on two idle cores.
 """
@@ -22,20 +22,19 @@ from reachcost.results.records import read_run
 from reachcost_paper.tworoom import STUDY
 from reachcost_paper.tworoom.control import high_distance
 from reachcost_paper.tworoom.settings import LEWM
-from reachcost_tools.benchmarks.machine import publish
+from reachcost_tools.benchmarks import publish
 
 TABLE, SEED = "high-distance", LEWM[0].seed
 
 
-def part() -> Study:
-    """The table's lines of one LeWM, one head on each."""
+def study() -> Study:
+    """The rows of one LeWM in the table, one head each."""
     plan = STUDY.tables[TABLE]
-    return replace(STUDY, tables={TABLE: replace(plan, rows=plain_rows(plan.metrics, lines))})
+    return replace(STUDY, tables={TABLE: replace(plan, rows=plain_rows(plan.metrics, _rows))})
 
 
-def lines() -> list[RowPlan]:
-    """Those that one world model has in the table."""
-    return [replace(line, seeds=(SEED,), head_seeds=(None,)) for line in high_distance() if line.kind == "lewm"]
+def _rows() -> list[RowPlan]:
+    return [replace(row, seeds=(SEED,), head_seeds=(None,)) for row in high_distance() if row.kind == "lewm"]
 
 
 def main() -> None:
@@ -49,10 +48,10 @@ def main() -> None:
 
 
 def run(out: Path, start: Start) -> dict:
-    """Seconds of the whole, and of its kinds of cells, beginning with nothing kept."""
+    """Total seconds, and those of each kind of cells, with an empty cache."""
     os.environ["REACHCOST_CACHE"] = str(out / "cache")
     began, busy = time.perf_counter(), time.process_time()
-    for _ in make_tables([TableRequest(TABLE, StudyRef(part))], out, start, progress=True):
+    for _ in make_tables([TableRequest(TABLE, StudyRef(study))], out, start, progress=True):
         pass
     seconds, busy = time.perf_counter() - began, time.process_time() - busy
     runs = [read_run(path.parent) for path in sorted(out.glob("runs/*/*/*/manifest.json"))]

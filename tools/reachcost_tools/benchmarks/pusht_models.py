@@ -1,4 +1,4 @@
-"""What the bundled PushT models know and foresee, on fresh logs: neither trained on, nor used to choose anything.
+"""Quality of the bundled PushT models on fresh logs, which were not used for training or any choice.
 
 `python -m reachcost_tools.benchmarks.pusht_models` writes `results/benchmarks/pusht_models.json`. A linear probe,
 fitted on one half of the episodes, reads the latents of the other half, encoded and predicted.
@@ -16,14 +16,14 @@ from reachcost.data.probe import fit_probe
 from reachcost.tasks.pusht import PushT
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model, zoo
-from reachcost_tools.benchmarks.machine import publish
+from reachcost_tools.benchmarks import publish
 
 COORDINATES = ("agent x", "agent y", "block x", "block y", "sine", "cosine")
 EPISODES, SEED, ROLLOUTS, HORIZON = 400, 79, 2000, 5
 
 
 def main() -> None:
-    """Measure every bundled model and print what it reached."""
+    """Measure every bundled model and print the results."""
     torch.set_num_threads(1)
     task = PushT()
     logs = task.generate_logs(EPISODES, seed=SEED)
@@ -34,7 +34,7 @@ def main() -> None:
             print("  ", "   ".join(f"{key} {value}" for key, value in row.items()))
     publish("pusht_models", result)
     if any(min(found["r2"][place] for place in COORDINATES[:4]) < 0.98 for found in result.values()):
-        sys.exit("positions are read worse than promised")
+        sys.exit("R2 of a position is below its target")
 
 
 def measure(model: JepaWorldModel, task: PushT, logs: Logs) -> dict:

@@ -1,18 +1,15 @@
-"""How often PushT and `swm/PushT-v1` of stable-worldmodel agree after 25 steps, by policy, and where they part.
+"""How often PushT and `swm/PushT-v1` of stable-worldmodel agree after 25 steps, by policy, and where they diverge.
 
-`python -m reachcost_tools.benchmarks.pusht_parity` writes `results/benchmarks/pusht_parity.json`. With a path it also
-draws frames of both, and their difference, side by side there.
+`python -m reachcost_tools.benchmarks.pusht_parity` writes `results/benchmarks/pusht_parity.json`.
 """
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import gymnasium
-import matplotlib.image
 import numpy as np
 
 from reachcost.swm.package import import_stable_worldmodel
@@ -20,7 +17,7 @@ from reachcost.tasks.pusht import PushT
 from reachcost.tasks.pusht.geometry import touches_walls
 from reachcost.tasks.pusht.logs import make_logs
 from reachcost.tasks.pusht.policies import KINDS, weak
-from reachcost_tools.benchmarks.machine import publish
+from reachcost_tools.benchmarks import publish
 
 EPISODES, STEPS, EXACT = 1000, 25, 1e-3
 TASK = PushT()
@@ -33,22 +30,20 @@ POLICIES: dict[str, Draw] = {
 
 
 def main() -> None:
-    """Play, compare and print."""
+    """Simulate, compare and print."""
     import_stable_worldmodel()
     warnings.simplefilter("ignore")
     env = gymnasium.make("swm/PushT-v1").unwrapped
     played = {f"{name}, from its resets": from_resets(env, draw) for name, draw in POLICIES.items()}
     played["pusher, from rows of our logs"] = from_logs(env)
-    result = {}
-    for name, (paths, actions) in played.items():
-        result[name] = row = compared(paths, actions)
+    result = {name: compared(paths, actions) for name, (paths, actions) in played.items()}
+    result["frames"] = compared_frames(env)
+    for name, row in result.items():
         print(name, *(f"{key} {value}" for key, value in row.items()), sep="\n    ")
-    result["frames"] = frames = compared_frames(env, sys.argv[1] if len(sys.argv) > 1 else None)
-    print("frames", *(f"{key} {value}" for key, value in frames.items()), sep="\n    ")
     publish("pusht_parity", result)
 
 
-def compared_frames(env: Any, picture: str | None) -> dict[str, float]:
+def compared_frames(env: Any) -> dict[str, float]:
     """Differences of 224 px frames, in grey levels of 255."""
     drawn, states = [], []
     for seed in range(100):
@@ -56,9 +51,6 @@ def compared_frames(env: Any, picture: str | None) -> dict[str, float]:
         drawn.append(env.render())
     theirs, ours = np.array(drawn), TASK.render(np.array(states))
     apart = np.abs(theirs.astype(int) - ours)
-    if picture is not None:
-        rows = [np.concatenate([theirs[k], ours[k], 255 - apart[k].astype(np.uint8)], axis=1) for k in (1, 2)]
-        matplotlib.image.imsave(picture, np.concatenate(rows))
     return {
         "mean absolute difference": round(float(apart.mean()), 2),
         "pixels off by more than 40": percent(apart.max(-1) > 40),
@@ -66,7 +58,7 @@ def compared_frames(env: Any, picture: str | None) -> dict[str, float]:
 
 
 def from_resets(env: Any, draw: Draw) -> tuple[np.ndarray, np.ndarray]:
-    """States [E, T + 1, 7] and actions [E, T, 2] there, from the environment's own resets."""
+    """States [E, T + 1, 7] and actions [E, T, 2] of the public environment, from its resets."""
     paths, taken = np.empty((EPISODES, STEPS + 1, 7)), np.empty((EPISODES, STEPS, 2))
     for episode in range(EPISODES):
         rng = np.random.default_rng(episode)
@@ -78,14 +70,14 @@ def from_resets(env: Any, draw: Draw) -> tuple[np.ndarray, np.ndarray]:
 
 
 def from_logs(env: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The same from rows of our pusher's logs with the actions logged after them, as evaluation sets have them."""
+    """The same from rows of our pusher's logs with the logged actions, as in evaluation sets."""
     logs = make_logs(0, np.arange(EPISODES), "parity", kinds=(KINDS.index("pusher"),))
     rows = logs.offsets + np.random.default_rng(0).integers(0, 75, len(logs))
     windows = rows[:, None] + np.arange(STEPS)
     paths, taken = np.empty((EPISODES, STEPS + 1, 7)), logs.columns["action"][windows]
     for episode, row in enumerate(rows.tolist()):
         before = logs.columns["state"][row].copy()
-        before[:2] -= 0.01 * before[5:]  # a reset there lets a tick pass
+        before[:2] -= 0.01 * before[5:]  # its reset simulates one tick
         found = env.reset(seed=0, options={"state": before, "goal_state": before})[0]["state"]
         paths[episode, 0] = found
         for t in range(STEPS):
@@ -94,7 +86,7 @@ def from_logs(env: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def compared(paths: np.ndarray, actions: np.ndarray) -> dict[str, float]:
-    """Shares in percent, and the median error."""
+    """Percentages of exact episodes, and median errors."""
     steps = [paths[:, 0]]
     for t in range(STEPS):
         steps.append(TASK.step(steps[-1], actions[:, t]))
@@ -108,21 +100,21 @@ def compared(paths: np.ndarray, actions: np.ndarray) -> dict[str, float]:
         row[f"{name}, within 1e-3"] = percent(exact)
         row[f"{name}, within 1e-3 away from walls"] = percent(exact[~walls])
         row[f"{name}, median error"] = float(np.median(error[:, -1]))
-    parted = off["rollout"].max(1) >= EXACT
-    row["rollout, parted at a wall"] = int((parted & walls).sum())
-    row["rollout, parted elsewhere"] = int((parted & ~walls).sum())
+    diverged = off["rollout"].max(1) >= EXACT
+    row["rollout, parted at a wall"] = int((diverged & walls).sum())
+    row["rollout, parted elsewhere"] = int((diverged & ~walls).sum())
     return row
 
 
 def errors(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """Largest error of any number of a state."""
+    """Maximum error of the numbers of a state."""
     apart = np.abs(ours - theirs)
     apart[..., 4] = np.minimum(apart[..., 4], 2 * np.pi - apart[..., 4])
     return apart.max(-1)
 
 
 def percent(mask: Any) -> float:
-    """Share of those that are true."""
+    """Percentage of true values."""
     return round(100 * float(mask.mean()), 2)
 
 
