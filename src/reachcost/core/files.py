@@ -73,11 +73,17 @@ def redirect_paths(copies: Mapping[str, Path]) -> None:
 
 
 def user_files(reads: Iterable[str]) -> Iterable[Path]:
-    """Files that a study reads, and loaded modules that do not belong to an installed package."""
+    """Files that a study reads, and loaded modules, with data of their packages, that are not installed."""
     for path in map(expand_path, reads):
         yield from (file for file in (sorted(path.rglob("*")) if path.is_dir() else [path]) if file.is_file())
     modules = [getattr(module, "__file__", None) for module in [*sys.modules.values()]]
-    yield from (Path(file) for file in modules if file and _is_own(file))
+    for module in (Path(file) for file in modules if file and _is_own(file)):
+        yield module
+        yield from _package_data(module.parent) if module.name == "__init__.py" else ()
+
+
+LARGEST_DATA = 2**20
+"""Maximum size of a data file that is sent with its package, in bytes."""
 
 
 @cache  # there are thousands of modules
@@ -86,6 +92,13 @@ def _is_own(module: str) -> bool:
     installed.append(Path(__file__).resolve().parents[2])
     path = Path(module)
     return path.suffix == ".py" and path.is_file() and not any(path.resolve().is_relative_to(one) for one in installed)
+
+
+@cache
+def _package_data(directory: Path) -> list[Path]:
+    """Data files of a package, without large ones."""
+    found = (file for file in sorted(directory.iterdir()) if file.suffix not in (".py", ".pyc") and file.is_file())
+    return [file for file in found if file.stat().st_size <= LARGEST_DATA]
 
 
 def cache_directory(given: str | Path | None = None) -> Path:
