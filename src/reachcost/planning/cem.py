@@ -35,7 +35,7 @@ class Search(NamedTuple):
 class CEM(SamplingPlanner):
     """Fits a diagonal Gaussian over standardised action blocks to the elites of each round, then takes its mean.
 
-    The defaults are the paper's: no smoothing, no minimum of the standard deviation, no clipping, the whole plan is
+    The defaults are the paper's: no smoothing, no minimum of the standard deviation, no clipping, the full plan is
     executed, and every plan starts from scratch. Class methods are presets; docs/planners.md compares them.
 
     >>> CEM(blocks=1, warm_start=True, deviation=0.5, bounds="logs", keep_elites=5).executed

@@ -119,7 +119,7 @@ def _read_config(path: Path) -> object:
     try:
         return read_json(path)
     except OSError as error:
-        refuse(path.parent, f"config.json cannot be read ({error.strerror}): it belongs beside the weights", error)
+        refuse(path.parent, f"config.json cannot be read ({error.strerror}): put it next to the weights", error)
     except ValueError as error:
         refuse(path.parent, f"config.json is not valid JSON ({error}): copy it again", error)
 

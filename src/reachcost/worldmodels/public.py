@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from reachcost.worldmodels.jepa import Parts
-from reachcost.worldmodels.public_predictor import Kept, Predictor
+from reachcost.worldmodels.public_predictor import Kept, Net, Predictor
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -116,20 +116,12 @@ def _fold_again(parts: nn.Module, _: object) -> None:
     parts.train(parts.training)
 
 
-class _Projector(nn.Module):
-    """Two linear layers with a norm and a GELU between them: [N, inputs] -> [N, outputs]."""
-
-    def __init__(self, inputs: int, hidden: int, outputs: int, norm: Norm) -> None:
-        super().__init__()
-        between = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm, "none": nn.Identity}[norm](hidden)
-        self.net = nn.Sequential(nn.Linear(inputs, hidden), between, nn.GELU(), nn.Linear(hidden, outputs))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.net(x)
-
-
 def _projector(inputs: int, hidden: int | None, outputs: int, norm: Norm) -> nn.Module:
-    return nn.Identity() if hidden is None else _Projector(inputs, hidden, outputs, norm)
+    """Two linear layers with a norm and a GELU between them: [N, inputs] -> [N, outputs]."""
+    if hidden is None:
+        return nn.Identity()
+    between = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm, "none": nn.Identity}[norm](hidden)
+    return Net(nn.Linear(inputs, hidden), between, nn.GELU(), nn.Linear(hidden, outputs))
 
 
 class _ActionEncoder(nn.Module):

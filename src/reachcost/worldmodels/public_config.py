@@ -76,7 +76,8 @@ class Section(BaseModel):
     def _without_nulls(cls, node: Any) -> Any:
         if not isinstance(node, dict):
             return node
-        return {key: value for key, value in node.items() if value is not None or key == "norm_fn"}
+        optional = {field.alias or name for name, field in cls.model_fields.items()} - {"norm_fn"}
+        return {key: value for key, value in node.items() if value is not None or key not in optional}
 
     def sizes(self) -> dict[str, Any]:
         """Sizes by their name in `PublicArchitecture`, without those that are not given."""
@@ -157,7 +158,7 @@ class ProjectorSection(Section):
 
 
 class ModelSection(Section):
-    """The whole tree; a projector of None is the identity."""
+    """The full tree; a projector of None is the identity."""
 
     target: Annotated[str, _one_of(FAMILIES)] = Field(alias="_target_")
     encoder: EncoderSection

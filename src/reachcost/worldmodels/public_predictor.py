@@ -86,7 +86,14 @@ class _ConditionalBlock(nn.Module):
         super().__init__()
         width = architecture.predictor_width
         self.attn = _CausalAttention(architecture)
-        self.mlp = _ConditionalMLP(architecture)
+        self.mlp = Net(
+            nn.LayerNorm(width),
+            nn.Linear(width, architecture.mlp),
+            nn.GELU(),
+            nn.Dropout(architecture.dropout),
+            nn.Linear(architecture.mlp, width),
+            nn.Dropout(architecture.dropout),
+        )
         self.norm1 = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
         self.norm2 = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
         modulation = nn.Linear(width, 6 * width)
@@ -188,20 +195,15 @@ def _attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     return torch.stack(attended)
 
 
-class _ConditionalMLP(nn.Module):
-    def __init__(self, architecture: PublicArchitecture) -> None:
+class Net(nn.Module):
+    """Layers under the name `net`, as in the public models."""
+
+    def __init__(self, *layers: nn.Module) -> None:
         super().__init__()
-        width = architecture.predictor_width
-        self.net = nn.Sequential(
-            nn.LayerNorm(width),
-            nn.Linear(width, architecture.mlp),
-            nn.GELU(),
-            nn.Dropout(architecture.dropout),
-            nn.Linear(architecture.mlp, width),
-            nn.Dropout(architecture.dropout),
-        )
+        self.net = nn.Sequential(*layers)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Apply all layers."""
         return self.net(x)
 
 
