@@ -313,7 +313,7 @@ def require_rows(run: Run, keys: Mapping[str, Sequence[Any]], values: Sequence[s
     count = np.bincount(position, minlength=int(np.prod(shape)))
     for problem, wrong in (("missing", count == 0), ("duplicate", count > 1)):
         if wrong.any():
-            where = np.unravel_index(int(np.flatnonzero(wrong)[0]), shape)
+            where = [int(at) for at in np.unravel_index(int(np.flatnonzero(wrong)[0]), shape)]
             named = ", ".join(f"{name} {allowed[at]}" for (name, allowed), at in zip(keys.items(), where, strict=True))
             raise ReachcostError(_damaged(run, f"{int(wrong.sum())} rows are {problem}, the first is {named}"))
     ordered = {name: np.empty(len(table)) for name in values}

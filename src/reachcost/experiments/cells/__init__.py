@@ -218,10 +218,10 @@ class Recorder:
 
     def _require_same(self, new: Mapping[str, str], what: str) -> None:
         """Refuse to mix runs of different numerical packages."""
-        first = next(iter(self.used.values()), None)  # all others agree with it
-        for name in NUMERICS if first is not None else ():
-            if (old := first.manifest["versions"].get(name)) != new.get(name):
-                raise ReachcostError(
-                    f"{first.path} was made with {name} {old}, {what} of {new.get(name)}, and one table must not mix "
-                    "them: choose another --out, or install the former"
-                )
+        for run in [*self.used.values()][:1]:  # all others agree with it
+            for name in NUMERICS:
+                if (old := run.manifest["versions"].get(name)) != new.get(name):
+                    raise ReachcostError(
+                        f"{run.path} was made with {name} {old}, {what} of {new.get(name)}, and one table must not mix "
+                        "them: choose another --out, or install the former"
+                    )
