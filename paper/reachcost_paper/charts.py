@@ -112,8 +112,8 @@ def _draw(axes: Axes, place: float, bar: Bar, label: str) -> None:
     if bar.interval is not None:
         low, high = bar.interval
         reach = [[max(bar.value - low, 0)], [max(high - bar.value, 0)]]
-        drawn = axes.errorbar(place, bar.value, reach, fmt="none", ecolor="black", capsize=2.5, label=INTERVAL)
-        for line in drawn.lines[2]:  # a white outline, visible on hatches
+        whiskers = axes.errorbar(place, bar.value, reach, fmt="none", ecolor="black", capsize=2.5, label=INTERVAL)
+        for line in whiskers.lines[2]:  # a white outline, visible on hatches
             line.set_path_effects([Stroke(linewidth=3.5, foreground="white"), Normal()])
     if bar.paper is not None:
         axes.plot(place, bar.paper, **PAPER, markersize=6, clip_on=False, zorder=5, label="paper")
@@ -149,5 +149,5 @@ def log_axes(axes: Axes, unit: str) -> None:
     """Axes for values from 0 to 100, linear up to 1: good costs differ near zero, bad ones far from it."""
     axes.set_xscale("symlog", linthresh=1)
     axes.set_xticks(TICKS, [str(tick) for tick in TICKS])
-    axes.set(xlabel=unit, ylabel="% of episodes with so few or fewer", ylim=(0, 101), xlim=(0, 100))
+    axes.set(xlabel=unit, ylabel="% of episodes, cumulative", ylim=(0, 101), xlim=(0, 100))
     axes.grid(color="0.9")

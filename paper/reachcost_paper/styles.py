@@ -45,7 +45,7 @@ LOOKS = {
 """Styles by the name of the cost in tables."""
 PAPER: dict[str, Any] = {"marker": "D", "markerfacecolor": "white", "markeredgecolor": BLACK, "linestyle": ""}
 """Style of the paper's values: open marks."""
-BLOCKED, OPEN = Look("straight line, blocked", VERMILLION, dash="--"), Look("shortest way", BLUE)
+BLOCKED, OPEN = Look("straight line, blocked", VERMILLION, dash="--"), Look("shortest route", BLUE)
 
 
 def draw_walls(axes: Axes, walls: Sequence[tuple[float, float, float, float]], low: float, high: float) -> None:

@@ -91,7 +91,7 @@ def draw_pushing(axes: Axes, records: Records) -> None:
     _draw_goal(axes, goal)
     for step, dash in zip(np.linspace(0, len(states) - 1, len(DASHES)).astype(int), DASHES, strict=True):
         _draw_state(axes, states[step], f"step {step}", facecolor="none", edgecolor=BLUE, linestyle=dash, linewidth=2)
-    axes.plot(*states[:, :2].T, color="0.4", linewidth=1.2, label="way of the disc")
+    axes.plot(*states[:, :2].T, color="0.4", linewidth=1.2, label="path of the disc")
     axes.set(xlim=(70, 370), ylim=(420, 120))
 
 
@@ -130,8 +130,8 @@ def draw_contact(experiment: Experiment, path: Path) -> None:
         strips[setting.cost] = np.concatenate([frames, goal]).round().astype(np.uint8)
     captions = [*(f"step {step}" for step in steps), "goal"]
     heading = (
-        f"PushT, goal offset 50, pair {goals.episodes[row]}, the first that the hybrid alone reaches of these two: the "
-        "goal shines through"
+        f"PushT, goal offset 50, pair {goals.episodes[row]}, the first that only the hybrid reaches; the goal is "
+        "overlaid"
     )
     draw_strips(strips, captions, path, heading)
 

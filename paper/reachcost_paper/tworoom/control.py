@@ -148,7 +148,7 @@ def balanced_and_controlled() -> list[RowPlan]:
 
 
 def solver_budget() -> list[RowPlan]:
-    """Latent MSE with the usual search and with a larger one."""
+    """Latent MSE with the default search and with a larger one."""
     planners = {"300 x 10, 30 elites": {}, "1000 x 20, 100 elites": {"planner": CEM(5, 1000, 20, 100)}}
     lines = []
     for name, label in LABELS.items():

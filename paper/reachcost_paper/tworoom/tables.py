@@ -38,7 +38,7 @@ AUDITS: dict[str, dict[str, Any]] = {
         "metrics": ("rho_logged", "rho_geo", "success", "agreement"),
         "rows": TableRows(rankings.logged_runs, rankings.logged_rows),
         "intervals": "",
-        "title": "Costs judged by logs alone, by executed candidates, by closed-loop success",
+        "title": "Costs scored by logs alone, by executed candidates, by closed-loop success",
         "drawn": ("rho_logged", "rho_geo", "success"),
     },
     "probe": {"metrics": ("rmse", "r2"), "rows": TableRows(probe.PROBES, probe.probe_rows), "intervals": ""},
@@ -91,7 +91,7 @@ BEYOND: dict[str, dict[str, Any]] = {
     "coverage-repair": {
         "metrics": beyond.METRICS,
         "rows": plain_rows(beyond.METRICS, beyond.repaired),
-        "title": "Heads by what is left of the logs",
+        "title": "Heads by the part of the logs that they learn from",
         "drawn": ("success", "rho_geo"),
     },
     "budget": {

@@ -18,7 +18,7 @@ from reachcost_paper.tworoom.settings import LEWM, SEEDS, SET
 FIRST = LEWM[0]
 NAMES = {"lewm": "LeWM", "pldm": "PLDM"}
 COSTS = {"raw": "raw", "trm-complete": "TRM,\npaper's", "trm": "TRM,\nours", "shuffled": "shuffled\nlabels"}
-"""Of single world models, and of PLDM, the paper prints its recipe on the complete logs."""
+"""For single world models, and for PLDM, the paper prints its recipe on all logs."""
 RANKED = ("raw", "shuffled", "trm-complete", "trm", "decoded-xy")
 OUTCOMES = {
     "success": "success",
@@ -41,8 +41,8 @@ SUBSPACE = {
     "residual": "the other\n190",
     "decoded-xy": "decoded\nposition",
 }
-HORIZON = {"raw": "raw", "trm-paper": "TRM, whole\nepisodes", "trm-gap50": "TRM, gaps\nup to 50", "trm": "TRM,\nours"}
-PARTS = {"full": "whole\ndifference", "rowspace": "its part in 2\ndirections", "residual": "its part in\nthe other 190"}
+HORIZON = {"raw": "raw", "trm-paper": "TRM, full\nepisodes", "trm-gap50": "TRM, gaps\nup to 50", "trm": "TRM,\nours"}
+PARTS = {"full": "full\ndifference", "rowspace": "its part in 2\ndirections", "residual": "its part in\nthe other 190"}
 ISOTROPIC = (100 * 2 / 192, "all directions alike: 1.04 %")
 COVERED: dict[str, list[Wanted]] = {
     name: [{"cost": "geodesic-mlp", "setting": setting}]
@@ -74,18 +74,18 @@ def by_seed(costs: Mapping[str, str], **wanted: object) -> dict[str, list[Wanted
 
 
 def draw_ranks(axes: Axes, records: Records) -> None:
-    """Where each cost ranks the truly best candidate of an episode, one world model."""
+    """Rank of the truly best candidate of an episode by cost, one world model."""
     for cost in RANKED:
         ranks = records.run("sasc", f"*/sasc/{FIRST.label}-{SET}-{cost}").table()["rank"].to_numpy()
         row, look = records.row("sasc", cost=cost, seed=FIRST.seed), LOOKS[cost]
         paper = f", paper {row.paper['rank']:.1f}" if row.paper else ""
         draw_share(axes, ranks, f"{look.name}: mean {row.ours['rank']:.1f}{paper}", look.colour, look.dash)
     log_axes(axes, "candidates ranked before the truly best one, %")
-    axes.set_ylabel(f"% of {records.row('sasc', cost='raw', seed=FIRST.seed).n} episodes, so few or fewer")
+    axes.set_ylabel(f"% of {records.row('sasc', cost='raw', seed=FIRST.seed).n} episodes, cumulative")
 
 
 def draw_outcome(axes: Axes, records: Records, metric: str) -> None:
-    """An outcome of every world model by itself, with each cost."""
+    """An outcome of every world model separately, with each cost."""
     rows = [row for kind in NAMES for cost in COSTS for row in records.rows("per-seed", model=kind, cost=cost)]
     dots = [
         Dot(

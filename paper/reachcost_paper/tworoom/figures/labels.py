@@ -24,8 +24,8 @@ def draw_labels(axes: Axes, records: Records) -> None:
     """Every recorded pair by its gap and its true distance, and the median distance of each gap."""
     table = records.run("temporal-geodesic", "*/labels/*").table()
     gap, distance = table["gap"].to_numpy(), table["distance"].to_numpy()
-    drawn = axes.hexbin(gap, distance, gridsize=45, bins="log", cmap="cividis", mincnt=1, linewidths=0, rasterized=True)
-    axes.figure.colorbar(drawn, ax=axes, label=f"pairs in a cell, of {len(gap):,}", pad=0.02)
+    cells = axes.hexbin(gap, distance, gridsize=45, bins="log", cmap="cividis", mincnt=1, linewidths=0, rasterized=True)
+    axes.figure.colorbar(cells, ax=axes, label=f"pairs in a cell, of {len(gap):,}", pad=0.02)
     steps = np.arange(1, gap.max() + 1)
     median = [np.median(distance[gap == step]) for step in steps]
     axes.plot(steps, median, color="white", linewidth=3.2)
@@ -56,7 +56,7 @@ def draw_pairs(axes: Axes, records: Records) -> None:
             axes.add_patch(arc)
             axes.plot((first, second), (0, 0), "o", color=look.colour, markeredgecolor="black", markersize=6, zorder=3)
     axes.plot((0, EPISODE), (0, 0), color="black", linewidth=1.2, zorder=1)
-    axes.text(EPISODE / 2, 24, "whole episode: any two states", ha="center", fontsize=8.5)
+    axes.text(EPISODE / 2, 24, "full episode: any two states", ha="center", fontsize=8.5)
     short = f"short: at most {ABLATION['trm-gap50'].max_gap} steps apart"
     axes.text(EPISODE / 2, -24, short, ha="center", va="top", fontsize=8.5)
     axes.set(xlabel="step of one logged episode", xlim=(-2, EPISODE + 2), ylim=(-30, 30), yticks=[])

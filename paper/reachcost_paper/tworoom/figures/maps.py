@@ -76,8 +76,8 @@ def draw_routes(axes: Axes, records: Records) -> None:
     task, places = TwoRoom(), _traced(records, "x", "y")
     start, goal = places[TRACED[0]][0], places[GOAL_ROW][0]
     (_, sill), *_ = task.layout.openings
-    beside = np.sign(start[0] - CENTRE) * (task.layout.half + task.layout.radius)
-    door = [(CENTRE + beside, sill - task.layout.radius), (CENTRE - beside, sill - task.layout.radius)]
+    side = np.sign(start[0] - CENTRE) * (task.layout.half + task.layout.radius)
+    door = [(CENTRE + side, sill - task.layout.radius), (CENTRE - side, sill - task.layout.radius)]
     straight, route = (distance(start[None], goal[None])[0] for distance in (task.euclidean, task.distance))
     draw_rooms(axes)
     draw_route(axes, np.stack([start, goal]), BLOCKED)
