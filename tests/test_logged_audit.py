@@ -1,4 +1,4 @@
-"""The audit on held-out logs: the fastest logged way, and heads that follow it or do not."""
+"""The audit on held-out logs by the fastest logged path."""
 
 from __future__ import annotations
 

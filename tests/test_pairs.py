@@ -60,19 +60,6 @@ def test_pairs_stay_in_one_episode_and_validation_in_its_own(pairs: TemporalPair
     assert not seen["train"] & seen["validation"]
 
 
-def test_a_holdout_always_holds_an_episode_out(latents: Latents) -> None:
-    rows = int(latents.logs.lengths[:4].sum())
-    few = Logs({"state": latents.logs.columns["state"][:rows]}, latents.logs.lengths[:4])
-    pairs = TemporalPairs(Latents(latents.values[:rows], few), count=50, validation=5, holdout=0.1)
-    assert pairs.record["held_out_episodes"] == 1
-
-
-def test_pairs_are_deterministic_from_their_seed(latents: Latents) -> None:
-    one, same, other = (TemporalPairs(latents, count=100, validation=10, seed=seed) for seed in (1, 1, 2))
-    assert torch.equal(one.train.first, same.train.first)
-    assert not torch.equal(one.train.first, other.train.first)
-
-
 def logged_pairs(latents: Latents, count: int) -> EvaluationSet:
     """Evaluation pairs that are the endpoints of logged trajectories, half of them reversed."""
     logs = latents.logs
@@ -89,9 +76,7 @@ def test_exclusion_is_unordered_and_proved(latents: Latents) -> None:
     exclusion = Exclusion(latents.logs, [exclude])
     overlap = exclusion.bans(*rows)
     assert 0.2 < overlap.mean() < 0.4
-    with pytest.raises(
-        ReachcostError, match=r"of 5000 pairs, \d+ are evaluation pairs, .* of logged: sample .* exclude="
-    ):
+    with pytest.raises(ReachcostError, match="evaluation pairs"):
         exclusion.prove(*rows)
 
     states = latents.logs.columns["state"].tolist()
@@ -155,10 +140,10 @@ class DepthModel:
         return context.expand(-1, actions.shape[1], -1)
 
 
-def test_bad_input_is_named(latents: Latents) -> None:
+def test_bad_inputs_are_refused(latents: Latents) -> None:
     with pytest.raises(ReachcostError, match="sampling is 'all'"):
         TemporalPairs(latents, sampling="all")
-    with pytest.raises(ReachcostError, match="exclude= takes evaluation sets, not 'balanced'"):
+    with pytest.raises(ReachcostError, match="'balanced'"):
         TemporalPairs(latents, exclude=["balanced"])  # pyright: ignore[reportArgumentType]
     wide = EvaluationSet(np.zeros((1, 3)), np.ones((1, 3)), "wide")
     with pytest.raises(ReachcostError, match="wide"):
@@ -169,20 +154,20 @@ def test_bad_input_is_named(latents: Latents) -> None:
         TemporalPairs(latents, holdout=1.0)
     with pytest.raises(ReachcostError, match="validation 0"):
         TemporalPairs(latents, validation=0)
-    with pytest.raises(ReachcostError, match="there are 5 latents for"):
+    with pytest.raises(ReachcostError, match="5 latents"):
         Latents(latents.values[:5], latents.logs)
-    with pytest.raises(ReachcostError, match="episode 1 has a negative length"):
+    with pytest.raises(ReachcostError, match="episode 1"):
         Logs({}, np.array([5, -2]))
-    with pytest.raises(ReachcostError, match="2 starts, 2 goals and 1 episode numbers"):
+    with pytest.raises(ReachcostError, match="evaluation set"):
         EvaluationSet(np.zeros((2, 2)), np.zeros((2, 2)), "odd", episodes=np.arange(1))
     short = Logs({"state": np.zeros((3, 2))}, np.ones(3, int))
     with pytest.raises(ReachcostError, match="3 too short"):
         TemporalPairs(Latents(torch.zeros(3, 2), short), count=1)
     values = latents.values.clone()
     values[17, 3] = torch.nan
-    with pytest.raises(ReachcostError, match="the latent of log row 17 is not finite"):
+    with pytest.raises(ReachcostError, match="row 17"):
         Latents(values, latents.logs)
-    with pytest.raises(ReachcostError, match="column 'state' has 3 rows but the episode lengths add up to 5"):
+    with pytest.raises(ReachcostError, match="3 rows"):
         Logs({"state": np.zeros((3, 2))}, np.array([2, 3]))
 
 
@@ -195,9 +180,9 @@ def test_a_limit_on_gaps_holds_and_is_reached(latents: Latents) -> None:
         {"max_gap": 5, "sampling": "random-rows"},
         {"max_gap": 5, "rows": 9},
     ]
-    for wrong in (*wrongs, {"max_gap": 5, "sampling": "random-rows"}):
+    for wrong in wrongs:
         with pytest.raises(ReachcostError, match="max_gap"):
-            TemporalPairs(latents, **wrong)
+            TemporalPairs(latents, **wrong)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("rows", [200, 1000])
@@ -235,7 +220,7 @@ def test_a_fresh_epoch_that_meets_the_evaluation_set_stops_training(
     seen = logged_pairs(latents, 100)
     pairs._exclusion = Exclusion(latents.logs, [seen])
     pairs._sample = lambda epoch: TemporalPairs(latents, count=2000, validation=20, sampling="mostly-endpoints").train
-    with pytest.raises(ReachcostError, match="are evaluation pairs"):
+    with pytest.raises(ReachcostError, match="evaluation pairs"):
         fit(pairs, Recipe(hidden=8, epochs=2))
 
 
@@ -304,7 +289,7 @@ def test_rounding_does_not_hide_the_sources_of_an_evaluation_set(
     exclusion = Exclusion(stored(driven, rounding), [goals])
     np.testing.assert_array_equal(exclusion.episodes, np.unique(goals.source_episodes))
     assert len(exclusion.episodes) == 199
-    with pytest.raises(ReachcostError, match="200 rows in 199 episodes are sources of high-distance"):
+    with pytest.raises(ReachcostError, match="199 episodes"):
         exclusion.prove(*np.asarray(goals.source_rows).T)
     part = stored(driven.keep(np.arange(int(driven.offsets[9000]))), rounding)
     assert len(Exclusion(part, [goals]).episodes) == len(np.unique(goals.source_episodes[goals.source_episodes < 9000]))
@@ -333,7 +318,7 @@ def test_logs_too_coarse_to_tell_sources_from_coincidences_are_reported(
 
 
 @pytest.mark.parametrize("rounding", sorted(ROUNDED.keys() - {"1"}))
-def test_coincidences_are_no_overlap(rounding: str, driven: Logs, fresh: EvaluationSet) -> None:
+def test_coincidences_do_not_overlap(rounding: str, driven: Logs, fresh: EvaluationSet) -> None:
     latents = Latents(torch.zeros(driven.rows, 1), stored(driven, rounding))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

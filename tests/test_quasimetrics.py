@@ -59,16 +59,6 @@ def test_the_way_back_may_be_longer(kind: str) -> None:
     assert ((there - back).abs() > 0.1 * there).float().mean() > 0.5
 
 
-@FEW
-@given(st.sampled_from(METRIC), st.lists(st.integers(1, 3), max_size=2), st.lists(st.integers(1, 3), max_size=2))
-def test_latents_and_goals_broadcast(kind: str, before: list[int], pool: list[int]) -> None:
-    head, _ = drawn(kind, 1, 1.0)
-    z, goal = torch.randn(*before, *pool, 5), torch.randn(*([1] * len(pool)), 5)
-    expected = torch.stack([head(one, goal.reshape(5)) for one in z.reshape(-1, 5)]).reshape(z.shape[:-1])
-    torch.testing.assert_close(head(z, goal), expected, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(head(goal, z).shape, z.shape[:-1])
-
-
 @pytest.mark.parametrize("kind", METRIC)
 def test_even_no_distance_at_all_has_a_gradient(kind: str) -> None:
     head, latents = drawn(kind, 2, 1.0)

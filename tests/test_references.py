@@ -1,4 +1,4 @@
-"""Validation error beside that of heads that know nothing, and the warning when there is no difference."""
+"""Comparison with a constant and a shuffled head, and the warning if there is no difference."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def test_the_shuffled_reference_is_judged_by_true_labels(pairs: TemporalPairs) -
 
 
 def test_too_few_episodes_are_warned_of(task: TopoNav, model: ExactTopoNav) -> None:
-    with pytest.warns(ReachcostWarning, match="validated on one held-out episode, too few to tell whether it learned"):
+    with pytest.warns(ReachcostWarning, match="one held-out episode"):
         head = repair(model, task.generate_logs(3), pairs=500, recipe=QUICK)
     assert head.record["references"]["episodes"] == 1
-    with pytest.warns(ReachcostWarning, match="validated on 2 held-out episodes"):
+    with pytest.warns(ReachcostWarning, match="2 held-out episodes"):
         repair(model, task.generate_logs(20), pairs=500, recipe=QUICK)
 
 
@@ -82,9 +82,7 @@ def test_too_few_pairs_are_warned_of_and_judged_by_a_constant_that_knows_more(
 def test_a_head_on_noise_is_not_told_from_a_constant() -> None:
     logs = Logs({"state": np.zeros((3000, 2))}, np.full(100, 30))
     noise = Latents(torch.randn(3000, 4, generator=torch.Generator().manual_seed(0)), logs)
-    with pytest.warns(
-        ReachcostWarning, match=r"leaves \d+ to \d+ % of the error of a constant on 10 held-out episodes"
-    ):
+    with pytest.warns(ReachcostWarning, match="10 held-out episodes"):
         repair(None, noise, pairs=2000, recipe=QUICK)
 
 

@@ -49,15 +49,6 @@ def test_the_fewest_edges_are_those_of_scipy(drawn: tuple[int, list[tuple[int, i
     np.testing.assert_array_equal(fewest_edges(edges, places), shortest_path(graph, unweighted=True))
 
 
-def test_edges_count_from_the_number_that_is_asked_for() -> None:
-    counted = TransitionCounts(4)
-    counted.add(np.array([0, 1, 1]), np.array([1, 2, 1]))
-    counted.add(np.array([1, 3]), np.array([2, 3]))
-    assert counted.transitions == 5
-    assert counted.edges(1).tolist() == [[0, 1], [1, 2]]  # staying leads nowhere
-    assert counted.edges(2).tolist() == [[1], [2]]
-
-
 def test_a_place_is_the_nearest_whatever_the_batch() -> None:
     rng = torch.Generator().manual_seed(0)
     latents, places = torch.randn(3000, 8, generator=rng), torch.randn(50, 8, generator=rng)
@@ -67,11 +58,7 @@ def test_a_place_is_the_nearest_whatever_the_batch() -> None:
 def test_stitched_times_reach_beyond_single_episodes() -> None:
     """No episode passes more than half of the corridor; the way through both halves is known nevertheless."""
     halves = [corridor(0, 35), corridor(25, LINE - 1)] * 20
-    pairs = StitchedPairs(
-        latents_of(*halves),
-        count=2000,
-        validation=200,
-    )
+    pairs = StitchedPairs(latents_of(*halves), count=2000, validation=200)
     assert pairs.record["places"] == LINE
     assert pairs.record["stride"] == 1
     first, second = (pairs.latents[rows, 0] for rows in (pairs.train.first, pairs.train.second))
@@ -81,7 +68,7 @@ def test_stitched_times_reach_beyond_single_episodes() -> None:
     assert temporal.train.gap.max() <= 35
 
 
-def test_directed_times_know_that_there_is_no_way_back() -> None:
+def test_directed_times_have_no_return_path() -> None:
     logs = latents_of(*[corridor(0, 30)] * 20)
     there, both = (StitchedPairs(logs, 1000, 100, directed=directed) for directed in (True, False))
     assert (there.latents[there.train.second] > there.latents[there.train.first]).all()
@@ -108,14 +95,6 @@ def test_evaluation_episodes_leave_no_transition() -> None:
     assert pairs.record["transitions"] == 9 * 30
 
 
-def test_shuffled_labels_are_those_of_the_same_pairs() -> None:
-    pairs = StitchedPairs(latents_of(*[corridor(0, 30)] * 20), 500, 100)
-    control = pairs.shuffled()
-    assert torch.equal(control.train.first, pairs.train.first)
-    assert torch.equal(control.train.gap.sort().values, pairs.train.gap.sort().values)
-    assert not torch.equal(control.train.gap, pairs.train.gap)
-
-
 def test_places_as_wide_as_transitions_are_warned_of() -> None:
     """In many dimensions places cannot be near: ways would jump through them."""
     rng = np.random.default_rng(0)
@@ -127,7 +106,7 @@ def test_places_as_wide_as_transitions_are_warned_of() -> None:
     assert any("times as long as a place is wide" in str(warning.message) for warning in told)
 
 
-def test_what_cannot_be_stitched_is_said() -> None:
+def test_impossible_graphs_are_refused() -> None:
     logs = latents_of(*[corridor(0, 3)] * 3)
     with pytest.raises(rc.ReachcostError, match="no episode has 9 steps"):
         StitchedPairs(logs, 10, 10, stride=9)
@@ -135,14 +114,14 @@ def test_what_cannot_be_stitched_is_said() -> None:
         StitchedPairs(latents_of(corridor(0, 3)), 10, 10)
     with pytest.raises(rc.ReachcostError, match="max_gap"):
         rc.fitting.LabelledRecipe(labels="stitched", max_gap=3)
-    with pytest.raises(rc.ReachcostError, match=r"no labels 'stiched': choose one of temporal, stitched, imagined"):
+    with pytest.raises(rc.ReachcostError, match="stiched"):
         rc.fitting.LabelledRecipe(labels="stiched")  # pyright: ignore[reportArgumentType]
     for name, value in (("places", 0), ("places", 10**6), ("stride", -1), ("least", 0)):
-        with pytest.raises(rc.ReachcostError, match=f"{name} is {value}: give a number from 1 to 20,000"):
+        with pytest.raises(rc.ReachcostError, match=f"{name} is {value}"):
             StitchedPairs(logs, 10, 10, **{name: value})  # pyright: ignore[reportArgumentType]
-    with pytest.raises(rc.ReachcostError, match="a persistence from 0 to 1"):
+    with pytest.raises(rc.ReachcostError, match="persistence"):
         Imagination(persistence=1.5)
-    with pytest.raises(rc.ReachcostError, match="imagined labels need the world model"):
+    with pytest.raises(rc.ReachcostError, match="world model"):
         rc.fitting.LabelledRecipe(labels="imagined").pairs(logs, 10)
 
 
@@ -162,7 +141,7 @@ def test_a_step_is_a_rollout_of_one_block(model: JepaWorldModel, frames: rc.Late
     torch.testing.assert_close(model.step(latents, blocks), rolled, rtol=1e-5, atol=1e-5)
 
 
-def test_a_model_with_a_history_is_shown_it() -> None:
+def test_imagination_passes_the_history() -> None:
     shown = list[tuple[int, int]]()
 
     class Remembers:
@@ -184,11 +163,11 @@ def test_a_model_with_a_history_is_shown_it() -> None:
 
 
 def test_latents_of_another_model_are_refused(frames: rc.Latents) -> None:
-    with pytest.raises(rc.ReachcostError, match=r"the latents are of .*3072.*, not of .*3073"):
+    with pytest.raises(rc.ReachcostError, match="3073"):
         ImaginedPairs(rc.load_world_model("lewm-tworoom-3073"), frames, 10, 10, Imagination(10, 2))
 
 
-def test_shortest_ways_have_a_recipe_of_their_own() -> None:
+def test_shortest_paths_have_their_own_default_recipe() -> None:
     pairs = StitchedPairs(latents_of(*[corridor(0, 30)] * 20), 500, 100)
     assert pairs.default_recipe.expectile == 0.5
     assert rc.fitting.LabelledRecipe(labels="stitched", directed=True).recipe.head == "iqe"
@@ -270,7 +249,7 @@ def test_a_repair_takes_labels_of_any_source(model: JepaWorldModel, tmp_path: Pa
 
 @pytest.mark.filterwarnings("ignore::reachcost.errors.ReachcostWarning")  # so few logs make no good head
 @pytest.mark.slow
-def test_without_options_the_logs_choose_labels_and_a_recipe_for_logged_times_takes_these(
+def test_the_command_chooses_labels_by_default(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judge_labels_briefly(monkeypatch)

@@ -44,7 +44,7 @@ def test_distances_grow_beyond_single_episodes(fit: Fit, kind: str) -> None:
 
 
 @BOTH
-def test_a_head_comes_trained_frozen_and_with_its_story(fit: Fit, kind: str, tmp_path: Path) -> None:
+def test_heads_are_frozen_recorded_and_saved(fit: Fit, kind: str, tmp_path: Path) -> None:
     head = fit(halves(), quick(kind), count=500, seed=3)
     assert not head.training
     assert not any(weight.requires_grad for weight in head.parameters())
@@ -74,7 +74,7 @@ def test_learning_is_deterministic_whatever_the_threads(fit: Fit, kind: str) -> 
 
 
 @BOTH
-def test_nothing_is_learned_from_evaluation_episodes(fit: Fit, kind: str) -> None:
+def test_evaluation_episodes_are_excluded(fit: Fit, kind: str) -> None:
     latents = latents_of(*[corridor(0, 20) + 100 * number for number in range(10)])
     goals = rc.data.logged_goals(latents.logs, offset=9, count=2)
     head = fit(latents, quick(kind), count=300, exclude=goals)
@@ -84,7 +84,7 @@ def test_nothing_is_learned_from_evaluation_episodes(fit: Fit, kind: str) -> Non
     assert proof["overlapping_episodes"] == proof["overlapping_rows"] == proof["overlapping_pairs"] == 0
 
 
-def test_goals_that_make_an_evaluation_pair_are_drawn_again() -> None:
+def test_goals_of_an_evaluation_pair_are_resampled() -> None:
     """A set that was not drawn from logs keeps no episode out, but its very pairs."""
     latents = latents_of(*[corridor(0, 4)] * 30)
     goals = rc.EvaluationSet(np.array([[0.0]], np.float32), np.array([[3.0]], np.float32))
@@ -104,7 +104,7 @@ def test_transitions_and_later_goals_stay_in_their_episode() -> None:
     assert (goal // 100 == before // 100).all()
 
 
-def test_held_out_episodes_judge_and_do_not_teach() -> None:
+def test_held_out_episodes_are_only_for_validation() -> None:
     latents = latents_of(*[corridor(0, 9) + 100 * number for number in range(20)])
     transitions = Transitions(latents, holdout=0.25)
     taught = {row // 10 for rows in transitions.epoch(0, count=2000) for row in rows.tolist()}
@@ -127,28 +127,25 @@ def test_quasimetric_learning_finds_that_a_gate_opens_one_way() -> None:
 
 
 @BOTH
-def test_what_cannot_be_learned_is_said(fit: Fit, kind: str) -> None:
+def test_impossible_requests_are_refused(fit: Fit, kind: str) -> None:
     latents: Any = halves()
-    with pytest.raises(rc.ReachcostError, match="'pair' has no triangle inequality: choose one of iqe, mrn, euclidean"):
-        fit(latents, rc.Recipe(head="pair"))
-    with pytest.raises(rc.ReachcostError, match="nothing is ranked"):
-        fit(latents, rc.Recipe(head=kind, loss="ranking"))
-    with pytest.raises(rc.ReachcostError, match="40 too short"):
-        fit(latents, stride=50)
-    with pytest.raises(rc.ReachcostError, match="stride is 0"):
-        fit(latents, stride=0)
-    with pytest.raises(rc.ReachcostError, match="at least one transition"):
-        fit(latents, count=0)
-    with pytest.raises(rc.ReachcostError, match=r"call encode_logs\(model, logs\)"):
-        fit(latents.logs)
-    with pytest.raises(rc.ReachcostError, match="`recipe` is 'iqe': give a Recipe"):
-        fit(latents, "iqe")
-    with pytest.raises(rc.ReachcostError, match="lower the learning rate"):
-        fit(latents, rc.Recipe(head=kind, epochs=2, learning_rate=1e30), count=2000)
+    cases: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+        ("'pair'", (latents, rc.Recipe(head="pair")), {}),
+        ("ranked", (latents, rc.Recipe(head=kind, loss="ranking")), {}),
+        ("40 too short", (latents,), {"stride": 50}),
+        ("stride is 0", (latents,), {"stride": 0}),
+        ("count is 0", (latents,), {"count": 0}),
+        ("latents", (latents.logs,), {}),
+        ("recipe", (latents, "iqe"), {}),
+        ("learning rate", (latents, rc.Recipe(head=kind, epochs=2, learning_rate=1e30)), {"count": 2000}),
+    ]
+    for message, given, settings in cases:
+        with pytest.raises(rc.ReachcostError, match=message):
+            fit(*given, **settings)
 
 
 def test_settings_out_of_range_are_refused() -> None:
-    with pytest.raises(rc.ReachcostError, match=r"far is -1 and tolerance 0.1: make both positive"):
+    with pytest.raises(rc.ReachcostError, match="far is -1"):
         rc.peers.fit_qrl(halves(), far=-1)
-    with pytest.raises(rc.ReachcostError, match=r"discount is 1.0"):
+    with pytest.raises(rc.ReachcostError, match="discount"):
         rc.peers.fit_hilp(halves(), discount=1.0)
