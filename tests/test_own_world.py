@@ -1,4 +1,4 @@
-"""A new world needs one file: `toy.py` goes through all that the bundled worlds do; nothing in `src` knows of it."""
+"""A new world needs one file: `toy.py` takes part in everything that the bundled worlds do."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def head(logs: rc.Logs) -> rc.heads.LearnedHead:
     return rc.repair(MODEL, logs, exclude=GOALS, pairs=12_000, recipe=RECIPE)
 
 
-def test_the_world_and_its_model_keep_their_contracts(logs: rc.Logs) -> None:
+def test_world_and_model_fulfil_their_contracts(logs: rc.Logs) -> None:
     assert set(rc.check_task(TASK)) == {"render", "coordinates", "groups", "category", "bottleneck", "plane", "handles"}
     actions = torch.from_numpy(np.random.default_rng(0).integers(3, size=(2, 8, 5, 1)))
     rc.check_world_model(MODEL, TASK.observe(GOALS.starts[[0, -1]]), actions)
@@ -49,9 +49,11 @@ def test_every_stage_of_its_planner_is_measured(logs: rc.Logs, head: rc.heads.Le
     before = rc.audit_planner(MODEL, latents, None, TASK, GOALS, PLANNER)
     after = rc.audit_planner(MODEL, latents, rc.HeadCost(head), TASK, GOALS, PLANNER)
     assert (before.verdict, after.verdict) == ("ranking", "none")
-    assert {stage.name for stage in after.stages if stage.outcome != "pass"} == {"foresight"}  # nothing is left to ask
+    assert {stage.name for stage in after.stages if stage.outcome != "pass"} == {
+        "foresight"
+    }  # every earlier stage passes
     missing = {stage.name for stage in before.stages if stage.value is None}
-    assert missing == {"coverage", "foresight"}  # it learned from no logs, and the cost is plainly at fault
+    assert missing == {"coverage", "foresight"}  # latent distance learned from no logs, and ranking fails
 
 
 @pytest.mark.slow

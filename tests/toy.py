@@ -1,7 +1,7 @@
-"""A world of its own in a file of its own: a corridor with a locked door, whose key lies at the other end.
+"""A custom world in one file: a corridor with a locked door, whose key is at the other end.
 
-A state is (place, whether the key was found). Who is sent beyond the door must turn back first, and nobody loses the
-key again: the short way is closed, and some ways lead in one direction only.
+A state is (place, whether the key was found). An agent with a goal beyond the door must turn back first. The key is
+never lost, so that some paths lead in one direction only.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class Corridor(Task):
 
     def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
         straight, by_the_key = np.abs(states[:, 0] - goals[:, 0]), states[:, 0] + goals[:, 0]
-        found = goals[:, 1] - states[:, 1]  # -1 is a key that would have to be lost
+        found = goals[:, 1] - states[:, 1]  # -1: the key would have to be lost
         return np.choose(found + 1, [np.full(len(states), np.inf), straight, by_the_key])
 
     def generate_logs(self, episodes: int, seed: int = 0) -> Logs:
-        """Walkers who keep their direction for a while."""
+        """Random walks that keep their direction for a while."""
         rng, states, actions = generator(seed, "corridor"), [], []
         here = np.stack([rng.integers(1, DOOR + 1, episodes), np.zeros(episodes, int)], axis=1)
         forward = rng.integers(2, size=episodes)
@@ -76,7 +76,7 @@ class Corridor(Task):
 
 
 class Sketch(ExactDynamics):
-    """Exact dynamics whose latents make little of the key."""
+    """Exact dynamics whose latents give the key a small weight."""
 
     SIZE: ClassVar[Tensor] = torch.tensor([LAST, 4.0])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import gymnasium
@@ -101,25 +100,25 @@ class Actions:
         return action.reshape(self._space.shape or ())
 
 
-@dataclass(frozen=True)
-class Hooks:
-    """Functions that make an environment, read its state and set it."""
-
-    name: str | None  # name in error messages; by default the environment's own
-    make_env: Callable[[], Environment]
-    get_state: Callable[[Environment], Any]  # reads the full state, a vector of numbers [D]
-    set_state: Callable[[Environment, np.ndarray], object]
-
-
 class RowByRow:
-    """One environment whose methods take columns [N, ...] and return columns [N, ...]."""
+    """One environment whose methods take columns [N, ...] and return columns [N, ...].
 
-    def __init__(self, hooks: Hooks, clip: bool = False) -> None:
-        self._hooks, self.name = hooks, hooks.name or "the environment"
-        self.env: Environment = self._try("make_env", hooks.make_env)
+    `get_state` reads its full state, a vector of numbers [D], and `set_state` sets it.
+    """
+
+    def __init__(
+        self,
+        make_env: Callable[[], Environment],
+        get_state: Callable[[Environment], Any],
+        set_state: Callable[[Environment, np.ndarray], object],
+        name: str | None = None,
+        clip: bool = False,
+    ) -> None:
+        self._get_state, self._set_state, self.name = get_state, set_state, name or "the environment"
+        self.env: Environment = self._try("make_env", make_env)
         if not isinstance(self.env, gymnasium.Env):
             self._fail(f"make_env returned {type(self.env).__name__}", "return an environment of Gymnasium")
-        self.name = hooks.name or (self.env.spec.id if self.env.spec else type(self.env.unwrapped).__name__)
+        self.name = name or (self.env.spec.id if self.env.spec else type(self.env.unwrapped).__name__)
         self.actions = Actions(self.env.action_space, self.name, clip)
         self._shape: tuple[int, ...] | None = None
         self._restart(0)  # wrappers refuse a step before the first reset
@@ -132,15 +131,11 @@ class RowByRow:
         """First states [N, D] of episodes with these seeds [N]."""
         return (np.stack([self._restart(int(seed)) for seed in seeds]),)
 
-    def put(self, states: np.ndarray) -> tuple[np.ndarray, ...]:
-        """States [N, D] as the environment returns them after they were set."""
-        return (np.stack([self._put(state) for state in states.copy()]),)
-
     def step(self, states: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, ...]:
         """Next states [N, D] after checked actions [N, a], and whether the episode terminated [N]."""
         found = []
         for state, action in zip(states.copy(), actions, strict=True):
-            self._try("set_state", self._hooks.set_state, self.env, state)
+            self._put(state)
             found.append(self._forward(action, "step from a state"))
         return np.stack([state for state, _ in found]), np.array([ended for _, ended in found])
 
@@ -158,7 +153,7 @@ class RowByRow:
         """Frames uint8 [N, height, width, 3]."""
         frames = []
         for state in states.copy():
-            self._try("set_state", self._hooks.set_state, self.env, state)
+            self._put(state)
             frames.append(np.array(self._try("render", self.env.render)))
             if frames[-1].shape != frames[0].shape or frames[-1].dtype != np.uint8 or frames[-1].ndim != 3:
                 before, after = (f"{frame.dtype} {frame.shape}" for frame in (frames[0], frames[-1]))
@@ -184,8 +179,11 @@ class RowByRow:
             self._fail(f"{len(states)} random actions changed nothing", "have get_state return what step changes")
         tolerance = CLOSE * max(float((after.max(0).astype(np.float64) - after.min(0)).max()), 1e-6)
         self.reset(np.array([EPISODES]))  # steps from set states must not depend on earlier episodes
-        (back,) = self.put(states)
-        apart = np.abs(back.astype(np.float64) - states)
+        back = []
+        for state in states.copy():
+            self._put(state)
+            back.append(self._read())
+        apart = np.abs(np.stack(back).astype(np.float64) - states)
         if (row := _first(apart > 1e-6 * (1 + np.abs(states)))) is not None:
             self._fail(
                 f"set_state put it into {_show(states[row])}, and get_state returned {_show(back[row])}",
@@ -212,9 +210,8 @@ class RowByRow:
         self._try("reset", lambda: self.env.reset(seed=seed))
         return self._read()
 
-    def _put(self, state: np.ndarray) -> np.ndarray:
-        self._try("set_state", self._hooks.set_state, self.env, state)
-        return self._read()
+    def _put(self, state: np.ndarray) -> None:
+        self._try("set_state", self._set_state, self.env, state)
 
     def _forward(self, action: np.ndarray, what: str = "step") -> tuple[np.ndarray, bool]:
         _, _, terminated, _, _ = self._try(what, self.env.step, self.actions.native(action))
@@ -222,7 +219,7 @@ class RowByRow:
 
     def _read(self) -> np.ndarray:
         # A copy, since environments may change their arrays in place.
-        state = np.array(self._try("get_state", self._hooks.get_state, self.env))
+        state = np.array(self._try("get_state", self._get_state, self.env))
         if state.ndim != 1 or not state.size or state.dtype.kind not in "biuf":
             self._fail(f"get_state returned {state.dtype} {state.shape}", "return a vector of numbers [D]")
         if self._shape not in (None, state.shape):

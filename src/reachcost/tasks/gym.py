@@ -17,7 +17,7 @@ from reachcost.errors import ReachcostError, require_type
 from reachcost.protocols import Observations
 from reachcost.tasks.check import check_parts
 from reachcost.tasks.contract import Distance, Plane, Task
-from reachcost.tasks.environment import Environment, Hooks, RowByRow
+from reachcost.tasks.environment import Environment, RowByRow
 from reachcost.tasks.workers import Workers
 
 Policy = Callable[[np.ndarray, np.random.Generator], np.ndarray]
@@ -113,8 +113,8 @@ class GymTask(Task):
                 setattr(self, part, function)
         self._policy, self._length = policy, budget + 1 if length is None else length
         self._sets: dict[str, EvaluationSet | int] = {}
-        hooks = Hooks(name, make_env, get_state, set_state)
-        trial = RowByRow(hooks, clip)
+        make = partial(RowByRow, make_env, get_state, set_state, name, clip)
+        trial = make()
         try:
             self.name, self._actions = trial.name, trial.actions
             self.discrete_actions = trial.actions.count
@@ -122,7 +122,7 @@ class GymTask(Task):
             self._renders = trial.env.render_mode == "rgb_array"
             states, actions = trial.check()
             self._width, self._dtype = states.shape[1], states.dtype
-            self._workers = Workers(partial(RowByRow, hooks, clip), workers, self.name)
+            self._workers = Workers(make, workers, self.name)
             try:
                 if not np.array_equal(self.step(states, actions), trial.step(states, actions)[0]):
                     raise ReachcostError(
