@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/tworoom.md: the layout, some logged trajectories, two distance maps to one goal.
+"""Draw the pictures of docs/tworoom.md: the layout, logged trajectories, and two distance maps to one goal.
 
 python examples/draw_tworoom.py docs/images
 """
@@ -6,7 +6,9 @@ python examples/draw_tworoom.py docs/images
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -20,6 +22,8 @@ import reachcost as rc
 from reachcost.tasks.tworoom.renderer import background
 
 GOAL = np.array([165.0, 165.0])
+COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"]
+"""Distinguishable for colour-blind readers."""
 
 
 def new_figure(panels: int) -> tuple[Figure, list[Axes]]:
@@ -32,18 +36,26 @@ def new_figure(panels: int) -> tuple[Figure, list[Axes]]:
     return figure, axes
 
 
+def draw_fields(axes: list[Axes], fields: Mapping[str, np.ndarray], points: np.ndarray, **style: Any) -> None:
+    """Draw fields [H, W] over points [H, W, 2], by title, with contours and the goal."""
+    for axis, (title, values) in zip(axes, fields.items(), strict=True):
+        colours = mpl.colormaps["cividis"].with_extremes(bad="0.25")
+        axis.imshow(values, cmap=colours, norm=style.get("norm"), extent=(21, 204, 204, 21))
+        lines = {"levels": style.get("levels", 12), "colors": "white", "linewidths": 0.6, "alpha": 0.7}
+        axis.contour(points[..., 0], points[..., 1], values, **lines)
+        axis.plot(*GOAL, "*", color="gold", markeredgecolor="black", markersize=16)
+        axis.set_title(title)
+
+
 def draw_world(task: rc.tasks.TwoRoom, path: Path) -> None:
-    """A frame of the task, and trajectories of the public policy in the same room and across the wall."""
+    """Draw a frame of the task, and trajectories of the public policy in one room and across the wall."""
     logs = task.generate_logs(episodes=60, seed=0)
     figure, (left, right) = new_figure(2)
     left.imshow(task.render(np.array([[60.0, 150.0]]))[0])
     left.set_title("a 224 px frame")
     right.imshow(background(task.layout).astype(np.uint8))
-    colours = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"]  # told apart by colour-blind readers
-    long = np.flatnonzero(logs.lengths > 40)[:6]
-    for colour, episode in zip(colours, long, strict=True):
-        rows = slice(int(logs.offsets[episode]), int(logs.offsets[episode] + logs.lengths[episode]))
-        states = logs.columns["state"][rows]
+    for colour, episode in zip(COLOURS, np.flatnonzero(logs.lengths > 40)[:6], strict=True):
+        states = logs.columns["state"][logs.offsets[episode] :][: logs.lengths[episode]]
         right.plot(*states.T, color=colour, linewidth=1.3)
         right.plot(*states[0], "o", color=colour, markeredgecolor="black", markersize=7)
         right.plot(*states[-1], "*", color=colour, markeredgecolor="black", markersize=13)
@@ -52,22 +64,15 @@ def draw_world(task: rc.tasks.TwoRoom, path: Path) -> None:
 
 
 def draw_distances(task: rc.tasks.TwoRoom, path: Path) -> None:
-    """Euclidean and geodesic distance of every place to one goal."""
-    x, y = np.meshgrid(np.arange(21.0, 204), np.arange(21.0, 204))
-    points = np.stack([x, y], axis=-1)
-    solid = task.layout.solid(points)
+    """Draw the Euclidean and the geodesic distance of every place to one goal."""
+    points = np.stack(np.meshgrid(np.arange(21.0, 204), np.arange(21.0, 204)), axis=-1)
     goal = np.broadcast_to(GOAL, points.shape)
     maps = {"Euclidean": task.euclidean(points, goal), "geodesic": task.distance(points, goal)}
     top = max(float(values.max()) for values in maps.values())
-    norm = Normalize(0, top)
+    solid, norm = task.layout.solid(points), Normalize(0, top)
+    fields = {f"{name} distance to the goal": np.where(solid, np.nan, values) for name, values in maps.items()}
     figure, axes = new_figure(2)
-    for axis, (name, values) in zip(axes, maps.items(), strict=True):
-        shown = np.where(solid, np.nan, values)
-        colours = mpl.colormaps["cividis"].with_extremes(bad="0.25")
-        axis.imshow(shown, cmap=colours, norm=norm, extent=(21, 204, 204, 21))
-        axis.contour(x, y, shown, levels=np.arange(20, top, 20), colors="white", linewidths=0.6, alpha=0.7)
-        axis.plot(*GOAL, "*", color="gold", markeredgecolor="black", markersize=16)
-        axis.set_title(f"{name} distance to the goal")
+    draw_fields(axes, fields, points, norm=norm, levels=np.arange(20, top, 20))
     figure.colorbar(ScalarMappable(norm, "cividis"), ax=axes, location="bottom", shrink=0.5, label="pixels")
     figure.savefig(path, dpi=110, metadata={"Software": None})
 
