@@ -9,7 +9,7 @@ import torch
 
 import reachcost as rc
 from reachcost.audits.planner import Audit
-from reachcost.audits.stage import judge, unknown
+from reachcost.audits.stage import apply_rule, unknown
 from reachcost.audits.stages import RULES, STAGES
 from reachcost.planning.control import ControlRuns
 from reachcost.results.tables import ResultTable, TableRow
@@ -41,7 +41,7 @@ def made_audit(name: str = "high-distance", **settings: Any) -> Audit:
     """An audit that blames the cost."""
     episodes = np.arange(4)
     stages = [
-        judge(RULES[stage], np.full(4, VALUES[stage]), episodes)
+        apply_rule(RULES[stage], np.full(4, VALUES[stage]), episodes)
         if stage in VALUES
         else unknown(RULES[stage], "not asked")
         for stage in STAGES

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from reachcost.audits import criteria
-from reachcost.audits.criteria import _coverage, _judged, _larger_search, _shuffled, check_criteria
+from reachcost.audits.criteria import _compared, _coverage, _larger_search, _shuffled, check_criteria
 from reachcost.audits.measurements import latent_runs
 from reachcost.audits.planner import audit_planner
 from reachcost.audits.subject import Subject
@@ -125,7 +125,7 @@ def test_the_shuffled_control_excludes_a_set_only_if_the_head_did(
     [([0, 0, 0], "undecided"), ([-1, 0, -1], "refuted"), ([2, 1, 1], "survives"), ([1, -1, 0], "undecided")],
 )
 def test_outcomes_of_paired_differences(differences: list[float], outcome: str) -> None:
-    assert _judged(np.array(differences), "", np.arange(3)).outcome == outcome
+    assert _compared(np.array(differences), "", np.arange(3)).outcome == outcome
 
 
 class Unlabelled(TwoRoom):

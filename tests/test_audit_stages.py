@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from reachcost.audits.planner import audit_planner
 from reachcost.audits.sasc import roll_out
-from reachcost.audits.stage import NO_EPISODE, Rule, Stage, judge, judge_ratio
+from reachcost.audits.stage import NO_EPISODE, Rule, Stage, apply_rule, apply_rule_to_ratio
 from reachcost.audits.stages import RULES, STAGES
 from reachcost.audits.stages import ranking as ranking_stage
 from reachcost.audits.stages.coverage import PLACES
@@ -61,9 +61,9 @@ def test_only_declared_shares_have_the_interval_of_a_share() -> None:
     shares = {name for name in STAGES if RULES[name].share}
     assert shares == {"goals", "sampling", "coverage", "foresight", "execution"}
     nothing = np.zeros(30)
-    assert judge(RULES["ranking"], nothing, np.arange(30)).interval == (0, 0)
-    assert judge_ratio(RULES["ranking"], nothing, nothing + 1, np.arange(30)).interval == (0, 0)
-    assert judge(RULES["execution"], nothing, np.arange(30)).interval == pytest.approx(
+    assert apply_rule(RULES["ranking"], nothing, np.arange(30)).interval == (0, 0)
+    assert apply_rule_to_ratio(RULES["ranking"], nothing, nothing + 1, np.arange(30)).interval == (0, 0)
+    assert apply_rule(RULES["execution"], nothing, np.arange(30)).interval == pytest.approx(
         [100 * bound for bound in wilson(0, 30)]
     )
 
@@ -72,7 +72,7 @@ def test_only_declared_shares_have_the_interval_of_a_share() -> None:
 def test_intervals_count_episodes_not_places(places: list[tuple[int, bool]]) -> None:
     rule = Rule("coverage", "% lost", 10.0, False, "log more", share=True)
     episodes, lost = (np.array(column) for column in zip(*places, strict=True))
-    once, twice = (judge(rule, np.repeat(100.0 * lost, times), np.repeat(episodes, times)) for times in (1, 2))
+    once, twice = (apply_rule(rule, np.repeat(100.0 * lost, times), np.repeat(episodes, times)) for times in (1, 2))
     assert once.value == pytest.approx(100 * lost.mean())
     assert once.n == len(set(episodes.tolist()))
     assert twice.value == pytest.approx(once.value)
@@ -86,23 +86,23 @@ def test_intervals_count_episodes_not_places(places: list[tuple[int, bool]]) -> 
 def test_the_mean_of_the_rows_is_the_ratio(seed: int) -> None:
     random, rule = np.random.default_rng(seed), RULES["dynamics"]
     parts, wholes, episodes = random.normal(size=30), random.uniform(1, 2, 30), random.integers(0, 6, 30)
-    found = judge_ratio(rule, parts, wholes, episodes)
+    found = apply_rule_to_ratio(rule, parts, wholes, episodes)
     assert found.episodes.tolist() == sorted({*episodes.tolist()})
     assert found.value == pytest.approx(parts.sum() / wholes.sum())
     assert found.value is not None
     assert found.rows.mean() == pytest.approx(found.value)
     assert found.interval is not None
     assert found.interval[0] - 1e-9 <= found.value <= found.interval[1] + 1e-9
-    repeated = judge_ratio(rule, *(np.tile(part, 4) for part in (parts, wholes, episodes)))
+    repeated = apply_rule_to_ratio(rule, *(np.tile(part, 4) for part in (parts, wholes, episodes)))
     assert repeated.interval == pytest.approx(found.interval)  # what is of one episode adds no certainty
 
 
 def test_a_ratio_of_zeros_is_unknown() -> None:
     rule, nothing = RULES["dynamics"], np.zeros(4)
-    still = judge_ratio(rule, nothing, nothing, np.arange(4))
+    still = apply_rule_to_ratio(rule, nothing, nothing, np.arange(4))
     assert (still.outcome, still.interval) == ("unknown", None)
     assert "states that never vary" in still.advice
-    once = judge_ratio(rule, nothing, np.ones(4), np.zeros(4, int))
+    once = apply_rule_to_ratio(rule, nothing, np.ones(4), np.zeros(4, int))
     assert (once.outcome, once.value, once.interval) == ("fail", 0, None)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import reachcost as rc
 from reachcost.audits import verdict
-from reachcost.audits.stage import Rule, Stage, judge
+from reachcost.audits.stage import Rule, Stage, apply_rule
 from reachcost.audits.stages import RULES, STAGES
 from reachcost.audits.subject import Subject
 from reachcost.audits.verdict import verdict_of
@@ -142,7 +142,7 @@ def test_every_coordinate_counts_in_dynamics() -> None:
 
 
 def stages(**rows: list[float]) -> list[Stage]:
-    return [judge(RULES[name], np.array(values), np.arange(len(values))) for name, values in rows.items()]
+    return [apply_rule(RULES[name], np.array(values), np.arange(len(values))) for name, values in rows.items()]
 
 
 def test_foresight_is_compared_on_the_same_episodes() -> None:
@@ -199,7 +199,7 @@ def test_integer_states_of_a_continuous_task_are_refused() -> None:
 def test_a_stage_is_added_by_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here a further cause of a bad order of candidates."""
     rule = Rule("support", "% of goals among the logs", 50.0, True, "log episodes to these goals", share=True)
-    monkeypatch.setitem(STAGES, "support", lambda _: judge(rule, np.zeros(4)))
+    monkeypatch.setitem(STAGES, "support", lambda _: apply_rule(rule, np.zeros(4)))
     monkeypatch.setattr(verdict, "COST", ("support", *verdict.COST))
     task = Plane()
     broken = subject(task, far(30))

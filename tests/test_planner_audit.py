@@ -21,7 +21,7 @@ from reachcost.audits.measurements import EXECUTED, run
 from reachcost.audits.planner import Audit, audit_planner
 from reachcost.audits.sasc import draw_pools, sasc
 from reachcost.audits.show import show_audit
-from reachcost.audits.stage import judge, unknown
+from reachcost.audits.stage import apply_rule, unknown
 from reachcost.audits.stages import RULES, STAGES, success
 from reachcost.audits.stages import ranking as ranking_stage
 from reachcost.audits.stages.dynamics import logged_moves
@@ -439,7 +439,7 @@ def test_the_verdict_is_the_first_failure_unless_foresight_decides(found: dict[s
     stages = [
         unknown(RULES[name], "missing")
         if value is None
-        else judge(replace(RULES[name], threshold=80.0, higher=True), value)
+        else apply_rule(replace(RULES[name], threshold=80.0, higher=True), value)
         for name, value in found.items()
     ]
     failing = [name for name in STAGES if (value := found.get(name)) is not None and value < 80]
@@ -563,7 +563,7 @@ def test_the_representation_is_measured_on_the_chosen_columns(lewm: JepaWorldMod
 
 @given(st.lists(st.booleans(), min_size=2, max_size=50))
 def test_the_interval_of_a_stage_contains_its_value(success: list[bool]) -> None:
-    stage = judge(RULES["execution"], 100.0 * np.array(success), np.arange(len(success)))
+    stage = apply_rule(RULES["execution"], 100.0 * np.array(success), np.arange(len(success)))
     assert stage.value is not None
     assert stage.interval is not None
     assert stage.n == len(success)

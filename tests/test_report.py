@@ -16,7 +16,7 @@ import pytest
 
 import reachcost as rc
 from reachcost.audits.record import read_audit, write_audit
-from reachcost.audits.stage import judge
+from reachcost.audits.stage import apply_rule
 from reachcost.audits.stages import RULES
 from reachcost.audits.stages import ranking as ranking_stage
 from reachcost.cli import main
@@ -358,7 +358,7 @@ def test_a_cost_that_another_audit_repairs_is_said_to_be_repaired(tmp_path: Path
     write_audit(made_audit(), tmp_path / "raw.json")
     head = made_audit(heads=[{}], cost="HeadCost")
     stages = [
-        judge(RULES[stage.name], np.full(4, 100.0), np.arange(4)) if stage.name == "execution" else stage
+        apply_rule(RULES[stage.name], np.full(4, 100.0), np.arange(4)) if stage.name == "execution" else stage
         for stage in head.stages
     ]
     write_audit(replace(head, stages=tuple(stages)), tmp_path / "head.json")

@@ -126,11 +126,11 @@ def choose_recipe(
             for name, labelled in compared.items():
                 progress.step(f"{name} {number + 1}/2")
                 given = {"exclude": exclude, "holdout": HOLDOUT, "seed": seed + number, "model": imagining}
-                drawn = labelled_pairs(labelled, training, pairs, **given)
-                recipe = labelled.recipe_for(drawn)
-                costs[name] = HeadCost(fit(drawn, recipe, seed=seed + number, progress=progress))
+                sampled = labelled_pairs(labelled, training, pairs, **given)
+                recipe = labelled.recipe_for(sampled)
+                costs[name] = HeadCost(fit(sampled, recipe, seed=seed + number, progress=progress))
                 if "shuffled" not in costs:
-                    costs["shuffled"] = HeadCost(shuffled_head(drawn, recipe, seed))
+                    costs["shuffled"] = HeadCost(shuffled_head(sampled, recipe, seed))
         rankings = logged_audit(costs, latents, pools[number])
         spearman.append({name: rankings[name].spearman for name in (*compared, *FLOORS)})
     found = HeldOutRanks(spearman, [latents.logs.episode_of(one.goals) for one in pools])

@@ -102,7 +102,7 @@ def _unexplained(subject: Subject, checked: Criterion) -> Criterion:
     return replace(checked, outcome="undecided", evidence=f"{why}: {checked.evidence}")
 
 
-def _judged(advantage: np.ndarray, evidence: str, episodes: np.ndarray) -> Criterion:
+def _compared(advantage: np.ndarray, evidence: str, episodes: np.ndarray) -> Criterion:
     """Test whether a paired difference [E] is above zero."""
     low, high = paired_bootstrap(advantage[:, None].astype(float), resamples=10_000)[:, 0]
     outcome = "survives" if low > 0 else "refuted" if high <= 0 and advantage.any() else "undecided"
@@ -117,7 +117,7 @@ def _buried(subject: Subject) -> Criterion:
     ranks = shared.rankings["raw"].oracle_best_rank
     elites = 100 * subject.planner.elites / subject.planner.candidates
     text = f"it ranks {ranks.mean():.1f} % before the truly best one, elites are {elites:.0f} %"
-    return _judged(ranks - elites, text, shared.episodes)
+    return _compared(ranks - elites, text, shared.episodes)
 
 
 def _decoded(subject: Subject) -> Criterion:
@@ -129,7 +129,7 @@ def _decoded(subject: Subject) -> Criterion:
     text = (
         f"success: decoded {decoded.mean():.0f} %, rowspace {rowspace.mean():.0f} %, latent distance {raw.mean():.0f} %"
     )
-    return _judged(min(decoded, rowspace, key=np.mean) - raw, text, runs.episodes)
+    return _compared(min(decoded, rowspace, key=np.mean) - raw, text, runs.episodes)
 
 
 def _shuffled(subject: Subject) -> Criterion:
@@ -140,17 +140,17 @@ def _shuffled(subject: Subject) -> Criterion:
         return _untested("give a head that was fitted on logs (--head)")
     if not is_same_class(KINDS.get(head.kind, object), type(head)):
         return _untested("the head cannot be rebuilt to learn shuffled labels: add register_head to its class")
-    drawn = head.record["pairs"]
+    record = head.record["pairs"]
     # A record names excluded sets by fingerprint, from which no set can be rebuilt. The evaluation set takes their
     # place, so the pairs of the control may exclude other episodes than those of the head.
-    excluded = subject.evaluation if "exclusion" in drawn else None
-    pairs = recorded_pairs(drawn, subject.latents, subject.model, excluded)
+    excluded = subject.evaluation if "exclusion" in record else None
+    pairs = recorded_pairs(record, subject.latents, subject.model, excluded)
     recipe, seed = Recipe.recorded(head.record["recipe"]), head.record["seed"]
     control = fit(pairs.shuffled(), recipe, seed=seed, progress=subject.progress)
     (shuffled,) = 100.0 * run(subject, {"shuffled": HeadCost(control)}).success
     repaired = 100.0 * runs.success[0]
     text = f"success: head {repaired.mean():.0f} %, shuffled {shuffled.mean():.0f} %"
-    return _judged(repaired - shuffled, text, runs.episodes)
+    return _compared(repaired - shuffled, text, runs.episodes)
 
 
 def _larger_search(subject: Subject) -> Criterion:
@@ -172,10 +172,10 @@ def _larger_search(subject: Subject) -> Criterion:
         f"{'' if subject.proposal is None else ', all without injected candidates'}; "
         "remaining gap minus half of the old one"
     )
-    judged = _judged((target - after) - (target - before) / 2, text, few.episodes)
+    compared = _compared((target - after) - (target - before) / 2, text, few.episodes)
     if target.mean() > before.mean():
-        return judged
-    return replace(judged, outcome="undecided", evidence=f"there is no gap: {judged.evidence}")
+        return compared
+    return replace(compared, outcome="undecided", evidence=f"there is no gap: {compared.evidence}")
 
 
 def _coverage(subject: Subject) -> Criterion:
@@ -195,11 +195,12 @@ def _coverage(subject: Subject) -> Criterion:
         return OraclePairs(part, task, COVERAGE_PAIRS, exclude=evaluation, seed=seed, groups=groups)
 
     try:
-        drawn = {setting: pairs(setting) for setting in ("limited", "balanced")}
+        sampled = {setting: pairs(setting) for setting in ("limited", "balanced")}
     except TooFewStates as error:
         return _untested(str(error))
     heads = {
-        name: fit(pairs, Recipe.paper(epochs=8), seed=seed, progress=subject.progress) for name, pairs in drawn.items()
+        name: fit(pairs, Recipe.paper(epochs=8), seed=seed, progress=subject.progress)
+        for name, pairs in sampled.items()
     }
     errors = {name: evaluate(head, latents.values, anywhere)[1] for name, head in heads.items()}
     if errors["balanced"] >= errors["limited"]:
@@ -212,4 +213,4 @@ def _coverage(subject: Subject) -> Criterion:
         f"error {errors['limited']:.3g} without the bottleneck, {errors['balanced']:.3g} with it (in the unit of the "
         f"oracle distance); rank {limited.mean():.1f} % and {balanced.mean():.1f} %"
     )
-    return _judged(limited - balanced, text, found.episodes)
+    return _compared(limited - balanced, text, found.episodes)

@@ -78,7 +78,7 @@ def unknown(rule: Rule, why: str) -> Stage:
     return Stage(rule.stage, "unknown", rule.measured, None, None, 0, rule.threshold, rule.higher, why)
 
 
-def judge(rule: Rule, values: np.ndarray | float, episodes: np.ndarray | None = None) -> Stage:
+def apply_rule(rule: Rule, values: np.ndarray | float, episodes: np.ndarray | None = None) -> Stage:
     """Compare a value, or the mean of values [N] of episodes [N], with the rule of its stage.
 
     Values of one episode are not independent, so a row is their mean, and the interval counts episodes.
@@ -90,19 +90,19 @@ def judge(rule: Rule, values: np.ndarray | float, episodes: np.ndarray | None = 
     return compare(rule, value, _interval(value, rows, rule), rows, numbers)
 
 
-def judge_ratio(rule: Rule, parts: np.ndarray, wholes: np.ndarray, episodes: np.ndarray) -> Stage:
-    """Compare sum(parts) / sum(wholes) with the rule of a stage. An episode may have several parts and wholes [N].
+def apply_rule_to_ratio(rule: Rule, parts: np.ndarray, totals: np.ndarray, episodes: np.ndarray) -> Stage:
+    """Compare sum(parts) / sum(totals) with the rule of a stage. An episode may have several parts and totals [N].
 
-    A row is the sum of parts of an episode / the mean sum of wholes, so that the mean of the rows is the value.
+    A row is the sum of parts of an episode / the mean sum of totals, so that the mean of the rows is the value.
     """
     numbers, group = np.unique(episodes, return_inverse=True)
-    part, whole = (np.bincount(group, weights=values) for values in (parts, wholes))
-    with np.errstate(divide="ignore", invalid="ignore"):  # the wholes may sum to 0, in all episodes or in a resample
+    part, total = (np.bincount(group, weights=values) for values in (parts, totals))
+    with np.errstate(divide="ignore", invalid="ignore"):  # the totals may sum to 0, in all episodes or in a resample
         low, high = cluster_bootstrap(
-            np.stack([part, whole], 1), np.arange(len(part)), lambda sums: sums[:, 0] / sums[:, 1]
+            np.stack([part, total], 1), np.arange(len(part)), lambda sums: sums[:, 0] / sums[:, 1]
         )
-        rows = part / whole.mean()
-        value = float(part.sum() / whole.sum())
+        rows = part / total.mean()
+        value = float(part.sum() / total.sum())
     known = len(numbers) > 1 and np.isfinite([low, high]).all()
     return compare(rule, value, (float(low), float(high)) if known else None, rows, numbers)
 

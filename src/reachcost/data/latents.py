@@ -125,7 +125,7 @@ def encode_logs(
     if fingerprint is None and cache is not False:
         warnings.warn(
             f"{name_of(model)} has no `fingerprint` and no weights to make one of, so latents are not kept and heads "
-            "cannot be matched with it: give it one, say fingerprint = 'my-model-1', another whenever it encodes anew",
+            "cannot be matched with it: give it one, such as 'my-model-1', and change it whenever the encoder changes",
             ReachcostWarning,
             stacklevel=1,  # this line, so that it is shown once
         )

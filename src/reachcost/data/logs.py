@@ -137,8 +137,8 @@ class Logs:
         logged = {name: partial(column.__getitem__, rows) for name, column in self.columns.items()}
         if self.observe is None:
             return LazyColumns(logged)
-        drawn = self.observe(self.columns["state"][rows])
-        return LazyColumns({**{name: partial(drawn.__getitem__, name) for name in drawn}, **logged})
+        rendered = self.observe(self.columns["state"][rows])
+        return LazyColumns({**{name: partial(rendered.__getitem__, name) for name in rendered}, **logged})
 
 
 def require_logs(logs: object) -> None:

@@ -47,10 +47,10 @@ class ProbeScore:
 
 def episode_split(logs: Logs, rows: int = PROBE_ROWS) -> tuple[np.ndarray, np.ndarray]:
     """Random rows to fit on, and rows of another fifth of the episodes to score on."""
-    drawn = generator(0, "probe").permutation(logs.rows)[:rows]
+    sampled = generator(0, "probe").permutation(logs.rows)[:rows]
     unseen = generator(0, "probe-episodes").permutation(len(logs))[: len(logs) // 5]
-    held_out = np.isin(logs.episode_of(drawn), unseen)
-    return drawn[~held_out], drawn[held_out]
+    held_out = np.isin(logs.episode_of(sampled), unseen)
+    return sampled[~held_out], sampled[held_out]
 
 
 def fit_probe(latents: Tensor, targets: np.ndarray, alpha: float = 1.0, scaled: bool = False) -> LinearProbe:

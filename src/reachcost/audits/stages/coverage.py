@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from reachcost.audits.measurements import audited_runs, executed, oracle_runs
-from reachcost.audits.stage import Rule, Stage, judge, unknown
+from reachcost.audits.stage import Rule, Stage, apply_rule, unknown
 from reachcost.audits.subject import Subject, evaluated_episodes
 from reachcost.core.seeding import generator
 from reachcost.data.models import encode_rows
@@ -48,7 +48,7 @@ def measure(subject: Subject) -> Stage:
         return unknown(rule, "no logs were learned from")
     if (oracle := oracle_runs(subject)) is not None:
         episodes, gaps = _gaps(subject, oracle)
-        return judge(rule, 100.0 * gaps, episodes)
+        return apply_rule(rule, 100.0 * gaps, episodes)
     rule = subject.rule(PLACES_RULE)
     if (ends := executed(subject)) is not None:
         places, episodes = ends.true.flatten(0, 1), ends.episodes.repeat(ends.true.shape[1])
@@ -57,7 +57,7 @@ def measure(subject: Subject) -> Stage:
         places, episodes = subject.held_out.values[torch.from_numpy(chosen)], subject.held_out.logs.episode_of(chosen)
     else:
         return unknown(rule, "needs --held-out, or --task without --logs-only")
-    return judge(rule, 100.0 * uncovered(places, _learned_from(subject)).numpy(), episodes)
+    return apply_rule(rule, 100.0 * uncovered(places, _learned_from(subject)).numpy(), episodes)
 
 
 def _gaps(subject: Subject, oracle: ControlRuns) -> tuple[np.ndarray, np.ndarray]:

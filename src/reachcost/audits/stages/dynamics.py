@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from reachcost.audits.measurements import executed
-from reachcost.audits.stage import Rule, Stage, judge_ratio, unknown
+from reachcost.audits.stage import Rule, Stage, apply_rule_to_ratio, unknown
 from reachcost.audits.stages.representation import read
 from reachcost.audits.subject import Subject
 from reachcost.core.seeding import generator
@@ -51,7 +51,7 @@ def measure(subject: Subject) -> Stage:
             moves = logged_moves(subject.model, latents, subject.planner.horizon)
         except TooShort as error:
             return unknown(rule, str(error))
-    return judge_ratio(rule, *moves.through(partial(read, subject)).skill(), moves.episodes)
+    return apply_rule_to_ratio(rule, *moves.through(partial(read, subject)).skill(), moves.episodes)
 
 
 class TooShort(ReachcostError):

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from reachcost.audits.measurements import executed
-from reachcost.audits.stage import Rule, Stage, compare, judge_ratio, unknown
+from reachcost.audits.stage import Rule, Stage, apply_rule_to_ratio, compare, unknown
 from reachcost.audits.subject import Subject, once
 from reachcost.costs.checks import score
 from reachcost.costs.latent import HeadCost, LatentMSE
@@ -52,7 +52,7 @@ def measure(subject: Subject) -> Stage:
         scores = score("audited", subject.cost, ends.true, ends.goal, ends.episodes).cpu().numpy()
     elites = max(1, round(scores.shape[1] * subject.planner.elites / subject.planner.candidates))
     rule = replace(subject.rule(RULE), advice=advice)
-    return judge_ratio(rule, *ranking_gain(scores, ends.distance, elites), ends.episodes)
+    return apply_rule_to_ratio(rule, *ranking_gain(scores, ends.distance, elites), ends.episodes)
 
 
 def ranking_gain(scores: np.ndarray, distances: np.ndarray, elites: int) -> tuple[np.ndarray, np.ndarray]:

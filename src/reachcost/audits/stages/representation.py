@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.audits.stage import Rule, Stage, judge, unknown
+from reachcost.audits.stage import Rule, Stage, apply_rule, unknown
 from reachcost.audits.subject import Subject, once
 from reachcost.data.probe import LinearProbe, add_random_features, column_deviation, episode_split, fit_probe
 
@@ -38,7 +38,7 @@ def measure(subject: Subject) -> Stage:
     read = fit_probe(latents, targets)(unseen).double().numpy()
     r2 = 1 - ((read - known) ** 2).sum(0)[varies] / ((known - known.mean(0)) ** 2).sum(0)[varies]
     worst = float(r2.min())
-    stage = judge(rule, worst)
+    stage = apply_rule(rule, worst)
     if subject.place is None and LOST <= worst < rule.threshold:
         return replace(stage, outcome="unknown", advice=f"a coordinate is read poorly: {rule.advice}")
     return stage

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from reachcost.audits.measurements import audited_runs, exact_dynamics, oracle_runs, run
-from reachcost.audits.stage import Rule, Stage, judge, unknown
+from reachcost.audits.stage import Rule, Stage, apply_rule, unknown
 from reachcost.audits.stages import ranking
 from reachcost.audits.subject import Subject, once
 from reachcost.core.seeding import generator
@@ -82,7 +82,7 @@ def goals(subject: Subject) -> Stage:
     within = (far <= farthest) | task.success(evaluation.starts, evaluation.goals)
     if (oracle := oracle_runs(subject)) is not None:
         within |= oracle.success[0]
-    return judge(rule, 100.0 * within, evaluation.episodes)
+    return apply_rule(rule, 100.0 * within, evaluation.episodes)
 
 
 def _moves(subject: Subject, steps: int) -> np.ndarray:
@@ -105,7 +105,7 @@ def sampling(subject: Subject) -> Stage:
     rule, runs = subject.rule(SAMPLING), oracle_runs(subject)
     if runs is None:
         return unknown(rule, "needs a simulator with an oracle distance, and states that are vectors")
-    return judge(rule, 100.0 * runs.success[0], runs.episodes)
+    return apply_rule(rule, 100.0 * runs.success[0], runs.episodes)
 
 
 def foresight(subject: Subject) -> Stage:
@@ -119,7 +119,7 @@ def foresight(subject: Subject) -> Stage:
     _, evaluation = subject.require_place()
     some = evaluation.spread(min(EPISODES, len(evaluation)))
     runs = run(subject, {"audited": EncodedCost(exact, subject.model, subject.cost)}, some, model=exact)
-    return judge(rule, 100.0 * runs.success[0], runs.episodes)
+    return apply_rule(rule, 100.0 * runs.success[0], runs.episodes)
 
 
 def _needs_foresight(subject: Subject) -> bool:
@@ -138,4 +138,4 @@ def execution(subject: Subject) -> Stage:
     rule, runs = subject.rule(EXECUTION), audited_runs(subject)
     if runs is None:
         return unknown(rule, "needs a simulator or trials")
-    return judge(rule, 100.0 * runs.success[0], runs.episodes)
+    return apply_rule(rule, 100.0 * runs.success[0], runs.episodes)

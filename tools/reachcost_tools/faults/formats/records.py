@@ -10,7 +10,7 @@ import numpy as np
 
 from reachcost.audits.planner import Audit
 from reachcost.audits.record import write_audit
-from reachcost.audits.stage import judge, unknown
+from reachcost.audits.stage import apply_rule, unknown
 from reachcost.audits.stages import RULES, STAGES
 from reachcost.commands.sweep import read_file, study_of_sweep
 from reachcost.core.atomic import write_file
@@ -80,7 +80,7 @@ def audit(directory: Path) -> None:
     """Write an audit with its rows and its scene."""
     values = {"goals": 100.0, "sampling": 100.0, "ranking": 0.2, "dynamics": 0.9, "execution": 25.0}
     stages = tuple(
-        judge(RULES[name], np.full(4, values[name]), np.arange(4))
+        apply_rule(RULES[name], np.full(4, values[name]), np.arange(4))
         if name in values
         else unknown(RULES[name], "not asked")
         for name in STAGES
