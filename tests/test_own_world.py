@@ -51,7 +51,7 @@ def test_every_stage_of_its_planner_is_measured(logs: rc.Logs, head: rc.heads.Le
     assert (before.verdict, after.verdict) == ("ranking", "none")
     assert {stage.name for stage in after.stages if stage.outcome != "pass"} == {
         "foresight"
-    }  # every earlier stage passes
+    }
     missing = {stage.name for stage in before.stages if stage.value is None}
     assert missing == {"coverage", "foresight"}  # latent distance learned from no logs, and ranking fails
 
