@@ -49,9 +49,7 @@ def test_every_stage_of_its_planner_is_measured(logs: rc.Logs, head: rc.heads.Le
     before = rc.audit_planner(MODEL, latents, None, TASK, GOALS, PLANNER)
     after = rc.audit_planner(MODEL, latents, rc.HeadCost(head), TASK, GOALS, PLANNER)
     assert (before.verdict, after.verdict) == ("ranking", "none")
-    assert {stage.name for stage in after.stages if stage.outcome != "pass"} == {
-        "foresight"
-    }
+    assert {stage.name for stage in after.stages if stage.outcome != "pass"} == {"foresight"}
     missing = {stage.name for stage in before.stages if stage.value is None}
     assert missing == {"coverage", "foresight"}  # latent distance learned from no logs, and ranking fails
 

@@ -162,17 +162,18 @@ def test_missing_parts_are_reported_with_what_is_lost() -> None:
         task.generate_logs(1)
 
 
-def random_step(task: Corridor, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    return np.asarray(states + np.random.default_rng().integers(10**9, size=states.shape))
+def noise(*shape: int) -> np.ndarray:
+    """Other integers in every call."""
+    return np.random.default_rng().integers(10**9, size=shape)
 
 
-def mutating_step(task: Corridor, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    states += actions - 1
+def mutating(task: Corridor, states: np.ndarray, *others: np.ndarray) -> np.ndarray:
+    states += 1
     return states.copy()
 
 
-def shifted(task: Corridor, states: np.ndarray, *others: np.ndarray) -> np.ndarray:
-    """Looks at the whole batch."""
+def mixing(task: Corridor, states: np.ndarray, *others: np.ndarray) -> np.ndarray:
+    """The result of a row depends on the whole batch."""
     return states - states.max() + 1
 
 
@@ -181,13 +182,8 @@ def failing(task: Corridor, *arrays: np.ndarray) -> np.ndarray:
 
 
 def answers(value: Any) -> Callable[..., Any]:
-    """A method that always answers the same."""
+    """A method with a constant result."""
     return lambda task, *arrays: value
-
-
-def set_of_zeros(task: Corridor, name: str) -> EvaluationSet:
-    zeros = np.zeros((3, 1), int)
-    return EvaluationSet(zeros, zeros, name)
 
 
 def logs_of_states(task: Corridor, episodes: int) -> Logs:
@@ -199,17 +195,13 @@ def only_ends(task: Corridor, name: str) -> EvaluationSet | None:
 
 
 def a_set(**changes: Any) -> Callable[[Any, str], EvaluationSet]:
-    """A method that makes the set of the corridor with changes."""
-    return lambda task, name: replace(FullCorridor().evaluation_set(name), **changes)
+    """A method that returns the set of the corridor with changes; functions are called every time."""
 
+    def evaluation_set(task: Corridor, name: str) -> EvaluationSet:
+        made = {part: change() if callable(change) else change for part, change in changes.items()}
+        return replace(FullCorridor().evaluation_set(name), **made)
 
-def random_set(task: Corridor, name: str) -> EvaluationSet:
-    goals = np.random.default_rng().integers(10**9, size=(3, 1))
-    return replace(FullCorridor().evaluation_set(name), goals=goals)
-
-
-def random_logs(task: Corridor, episodes: int, seed: int = 0) -> Logs:
-    return walks(episodes, seed=int(np.random.default_rng().integers(10**9)))
+    return evaluation_set
 
 
 def flat_logs(task: Corridor, episodes: int, seed: int = 0) -> Logs:
@@ -217,15 +209,7 @@ def flat_logs(task: Corridor, episodes: int, seed: int = 0) -> Logs:
     return Logs({**logs.columns, "state": logs.columns["state"][:, 0]}, logs.lengths)
 
 
-def mutating_coordinates(task: Corridor, states: np.ndarray) -> np.ndarray:
-    states *= 2
-    return states.copy()
-
-
-def rendered_together(task: Corridor, states: np.ndarray) -> np.ndarray:
-    return np.full((len(states), 4, 4, 3), states.max(), np.uint8)
-
-
+ZEROS = np.zeros((3, 1), int)
 NAMES = ("lost", "success")
 BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "no name": ({"name": None}, "`name`"),
@@ -233,9 +217,9 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "no budget": ({"action_budget": 0}, "`action_budget`"),
     "vague end": ({"stops_at_success": None}, "`stops_at_success`"),
     "one action": ({"discrete_actions": 1}, "`discrete_actions`"),
-    "step mutates": ({"step": mutating_step}, "step changes the arrays"),
-    "step mixes rows": ({"step": shifted}, "step of a row"),
-    "step is random": ({"step": random_step}, "step gives different results"),
+    "step mutates": ({"step": mutating}, "step changes the arrays"),
+    "step mixes rows": ({"step": mixing}, "step of a row"),
+    "step is random": ({"step": lambda _, s, a: s + noise(*s.shape)}, "step gives different results"),
     "step of fewer rows": ({"step": lambda _, s, a: s[:1]}, r"step returned int64 \(1, 1\) for 3 states"),
     "step to other shape": ({"step": lambda _, s, a: np.hstack([s, s])}, r"\(3, 2\) of int64 \(3, 1\)"),
     "step to other dtype": ({"step": lambda _, s, a: s / 2}, "step made float64"),
@@ -268,22 +252,22 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "flat coordinates": ({"coordinates": lambda _, s: s[:, 0]}, r"\[N, K\]"),
     "coordinates are NaN": ({"coordinates": lambda _, s: s * np.nan}, "nan"),
     "coordinates in words": ({"coordinates": lambda _, s: s.astype(str)}, "finite numbers"),
-    "coordinates mutate": ({"coordinates": mutating_coordinates}, "coordinates changes the arrays"),
+    "coordinates mutate": ({"coordinates": mutating}, "coordinates changes the arrays"),
     "bottleneck 3": ({"bottleneck": lambda _, s: np.full(len(s), 3)}, "bottleneck returned"),
     "bottleneck mixes rows": ({"bottleneck": lambda _, s: (s == s.max())[:, 0] * 2}, "bottleneck of a row"),
     "render in grey": ({"render": lambda _, s: np.zeros((len(s), 8, 8), np.uint8)}, "render returned uint8"),
     "render in floats": ({"render": lambda _, s: np.zeros((len(s), 8, 8, 3))}, "render returned float64"),
-    "render mixes rows": ({"render": rendered_together}, "render of a row"),
+    "render mixes rows": ({"render": lambda _, s: np.full((len(s), 4, 4, 3), s.max(), np.uint8)}, "render of a row"),
     "logs without actions": ({"generate_logs": logs_of_states}, "leaves out a column"),
     "logs of one seed": ({"generate_logs": lambda _, e, seed=0: walks(e)}, "same logs for every seed"),
-    "random logs": ({"generate_logs": random_logs}, "other logs for the same seed"),
+    "random logs": ({"generate_logs": lambda _, e, seed=0: walks(e, int(noise()))}, "other logs for the same seed"),
     "logs of floats": ({"generate_logs": Continuous.generate_logs}, "states of generate_logs are float64"),
     "logs of columns": ({"generate_logs": flat_logs}, r"states of generate_logs are int64 \(\)"),
     "no set": ({"evaluation_set": answers(None)}, r"evaluation_set\('ends'\) is None"),
     "a missing set": ({"sets": ("ends", "none"), "evaluation_set": only_ends}, r"evaluation_set\('none'\) is None"),
     "no sets at all": ({"evaluation_set": Task.evaluation_set}, "no `evaluation_set`"),
-    "equal states": ({"evaluation_set": set_of_zeros}, "states="),
-    "random set": ({"evaluation_set": random_set}, r"evaluation_set\('ends'\) is another one"),
+    "equal states": ({"evaluation_set": a_set(starts=ZEROS, goals=ZEROS)}, "states="),
+    "random set": ({"evaluation_set": a_set(goals=lambda: noise(3, 1))}, r"evaluation_set\('ends'\) is another one"),
     "set elsewhere": ({"evaluation_set": a_set(world="maze")}, "'ends' is of maze"),
     "set of no budget": ({"evaluation_set": a_set(budget=0)}, "budget of 0"),
     "set of pairs": ({"evaluation_set": a_set(goals=np.zeros((3, 2), int))}, "shapes"),

@@ -89,20 +89,16 @@ class FiniteModel(Protocol):
     @property
     def latents(self) -> Tensor:
         """The latent of every state [N, D]."""
-        ...
 
     @property
     def transitions(self) -> np.ndarray:
         """Number of the state after each action [N, A]."""
-        ...
 
     def encode(self, observations: Observations) -> Tensor:
         """Map observations to latents."""
-        ...
 
     def index(self, latents: Tensor) -> Tensor:
         """Invert the encoder: latents [..., D] -> number of the state [...]."""
-        ...
 
 
 def follow(transitions: np.ndarray, start: Tensor, actions: Tensor) -> Tensor:
