@@ -1,4 +1,4 @@
-"""A real browser (Debian's chromium, headless): what our pages say, do and ask for, as a person would see it."""
+"""A real browser (Debian's chromium, headless) for tests of pages."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from reachcost_tools.faults.browser import CHROMIUM, launched
 
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 AT_HOME = ("127.0.0.1", "localhost", "[::1]", "")
-"""Hosts that a page may talk to; files, data and blobs have none."""
+"""Hosts that a page may connect to; files, data and blobs have none."""
 
 
 @contextmanager
 def started() -> Iterator[Browser]:
-    """A browser; where there is none, tests of pages are skipped, but not in CI, which installs it."""
+    """A browser. Tests are skipped without one, except in CI, which installs it."""
     if CHROMIUM is None:
         assert not os.environ.get("CI"), "CI installs chromium: see .ci/run"
-        pytest.skip("no chromium here: pages were not looked at (Debian: apt-get install chromium)")
+        pytest.skip("no chromium here: pages were not tested (Debian: apt-get install chromium)")
     with launched() as browser:
         yield browser
 
@@ -33,9 +33,9 @@ def started() -> Iterator[Browser]:
 def opened(
     browser: Browser, address: str, phone: bool = False, dark: bool = False, but_for: str = "", moves: bool = False
 ) -> Iterator[Page]:
-    """A page that must not complain on its console, and must not ask for anything beyond this machine.
+    """A page that must not log errors, and must not send requests to other machines.
 
-    A complaint that holds the text `but_for` is let pass; where the page `moves`, its reader likes motion.
+    Errors that contain `but_for` are ignored; `moves` allows animations.
     """
     window: dict[str, Any] = {"viewport": PHONE if phone else DESK, "color_scheme": "dark" if dark else "light"}
     context = browser.new_context(**window, reduced_motion="no-preference" if moves else "reduce")
@@ -89,7 +89,7 @@ def require_all_by_keyboard(page: Page) -> None:
 
 
 def require_contrast(page: Page) -> None:
-    """Text can be read: 4.5 to 1, as WCAG has it."""
+    """Text has the contrast that WCAG asks for, 4.5 to 1."""
     worst = page.evaluate(CONTRAST)
     assert worst["ratio"] >= 4.5, worst
 
@@ -122,6 +122,6 @@ CONTRAST = """() => {
 
 
 def screenshot(page: Page, name: str) -> None:
-    """Keep a picture of the whole page for people, where REACHCOST_SCREENSHOTS names a directory."""
+    """Write a picture of the page if REACHCOST_SCREENSHOTS names a directory."""
     if where := os.environ.get("REACHCOST_SCREENSHOTS"):
         page.screenshot(path=Path(where) / f"{name}.png", full_page=True)

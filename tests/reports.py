@@ -1,4 +1,4 @@
-"""What reports are made of, made up in moments: nothing is planned or trained here."""
+"""Small made-up parts of reports: nothing is planned or trained here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VALUES = {"goals": 100.0, "sampling": 100.0, "ranking": 0.2, "dynamics": 0.9, "e
 
 
 def straight_runs(task: rc.Task, evaluation: rc.EvaluationSet, costs: tuple[str, ...] = ("raw", "head")) -> ControlRuns:
-    """Straight ways: the first cost stops half-way but in the last episode, the others arrive."""
+    """Straight paths: the first cost stops half-way except in the last episode, the others reach the goal."""
     count, steps = len(evaluation), 6
     far = np.ones((len(costs), count))
     far[0, :-1] = 0.5
@@ -51,7 +51,7 @@ def made_audit(name: str = "high-distance", **settings: Any) -> Audit:
 
 
 def made_table(cost: str = "head", name: str = "made", note: str = "Only `cost` differs.") -> ResultTable:
-    """Success of latent distance, of another cost, and what bounds them."""
+    """Success of latent distance, another cost, oracle and random."""
     shares = {"raw": 25.0, cost: 100.0, "oracle": 100.0, "random": 0.0}
     rows = [
         TableRow(one, "lewm", 4, {"success": value}, {"success": [value * 0.9, value]}, {"success": 7.0})
@@ -61,7 +61,7 @@ def made_table(cost: str = "head", name: str = "made", note: str = "Only `cost` 
 
 
 class Ring(rc.Task):
-    """A world of one's own with frames and nothing else: no plane, no distance, no categories."""
+    """A custom world with frames only: no plane, no distance, no categories."""
 
     name = "ring"
     action_budget = 6
@@ -81,7 +81,7 @@ class Ring(rc.Task):
 
 
 def ring_latents(ring: Ring, episodes: int = 60) -> rc.Latents:
-    """Logged ways around the ring, with frames alone."""
+    """Logged paths around the ring, with frames only."""
     rng = np.random.default_rng(0)
     first, way = rng.integers(ring.places, size=(episodes, 1)), rng.choice([-1, 1], (episodes, 1))
     states = ((first + way * np.arange(20)) % ring.places).reshape(-1, 1).astype(float)
@@ -91,7 +91,7 @@ def ring_latents(ring: Ring, episodes: int = 60) -> rc.Latents:
 
 
 def ring_runs(ring: Ring, episodes: int = 3) -> ControlRuns:
-    """Ways on the ring that stop short of their goals."""
+    """Paths on the ring that stop before their goals."""
     paths = np.arange(7.0)[None, None, :, None] + np.arange(episodes)[None, :, None, None] + np.zeros((2, 1, 1, 1))
     goals = paths[0, :, -1] + 2
     nowhere = np.full((2, episodes), np.nan)

@@ -1,4 +1,4 @@
-"""`reachcost explore`: what the page is told is what `rc.control` does; what makes no sense is refused."""
+"""`reachcost explore`: answers agree with `rc.control`, and invalid requests are refused."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def cells(model: ExactTopoNav, head: PairHead) -> Engine:
     )
 
 
-def test_every_episode_can_be_shown_with_what_the_page_opens_with(task: rc.tasks.TopoNav, model: ExactTopoNav) -> None:
+def test_the_default_planner_stays_below_the_limit_of_candidates(task: rc.tasks.TopoNav, model: ExactTopoNav) -> None:
     engine = Engine(task, {"exact": ModelWithCosts(model, {"raw": rc.LatentMSE()})})
     assert task.action_budget * engine.candidates * engine.iterations <= SHOWN  # it plans before every action
 
@@ -81,18 +81,11 @@ def body(asked: PlanRequest, **changes: Any) -> dict[str, Any]:
     return {**asdict(asked), **changes}
 
 
-# What the page is told
-
-
-@pytest.mark.parametrize("far", ["1e400", "1" + 400 * "0", "NaN", "true", '"1"'])
-def test_a_number_that_is_none_is_refused(far: str) -> None:
-    sent = json.dumps(body(ROOMS)).replace("40.0", far)
-    with pytest.raises(ReachcostError, match=r"start|JSON"):
-        PlanRequest.parse(sent.encode())
+# Answers
 
 
 @pytest.mark.parametrize(("name", "cost"), [("rooms", "raw"), ("rooms", "oracle"), ("cells", "repaired")])
-def test_an_episode_goes_as_control_leads_it(name: str, cost: str, request: pytest.FixtureRequest) -> None:
+def test_episodes_are_those_of_control(name: str, cost: str, request: pytest.FixtureRequest) -> None:
     engine: Engine = request.getfixturevalue(name)
     asked = replace(ROOMS if name == "rooms" else CELLS, cost=cost)
     (planned,) = [planned for known, planned in engine.models.items() if known == asked.model]
@@ -111,9 +104,7 @@ def test_an_episode_goes_as_control_leads_it(name: str, cost: str, request: pyte
     np.testing.assert_allclose(places(engine, told["path"]), expected, atol=plane.cell / 100)
 
 
-def test_dots_lie_where_candidates_really_end_in_the_colour_of_their_cost(
-    rooms: Engine, world: rc.tasks.TwoRoom
-) -> None:
+def test_candidates_are_shown_at_their_true_ends(rooms: Engine, world: rc.tasks.TwoRoom) -> None:
     told = rooms.plan(replace(ROOMS, cost="oracle"))
     ends, costs = places(rooms, told["ends"]), array(told["costs"])
     assert ends.shape == (told["plans"], 3, 20, 2)
@@ -126,15 +117,13 @@ def test_dots_lie_where_candidates_really_end_in_the_colour_of_their_cost(
     np.testing.assert_array_equal(chosen[0, -1, : told["executed"] + 1], path[: told["executed"] + 1])
 
 
-def test_where_the_start_is_the_goal_there_is_nothing_to_plan(rooms: Engine, cells: Engine) -> None:
+def test_a_start_at_the_goal_needs_no_plan(rooms: Engine, cells: Engine) -> None:
     for engine, asked in ((rooms, ROOMS), (cells, CELLS)):
         told = engine.plan(replace(asked, start=asked.goal))
         assert (told["reached"], told["steps"], told["plans"]) == (True, 0, 0)
 
 
-def test_a_map_is_the_field_of_its_cost_and_layout(
-    rooms: Engine, world: rc.tasks.TwoRoom, lewm: JepaWorldModel
-) -> None:
+def test_maps_depend_on_cost_and_layout(rooms: Engine, world: rc.tasks.TwoRoom, lewm: JepaWorldModel) -> None:
     moved = world.moved("door", 0.9)
     goal = np.array([ROOMS.goal], np.float32)
     for asked, there in ((ROOMS, world), (replace(ROOMS, layout={"door": 0.9}), moved)):
@@ -146,7 +135,7 @@ def test_a_map_is_the_field_of_its_cost_and_layout(
     assert np.nanmin(truth) < world.plane().cell
 
 
-def test_a_model_that_does_not_know_a_layout_is_told_with_one_that_does(rooms: Engine, world: rc.tasks.TwoRoom) -> None:
+def test_unknown_layouts_have_a_note_and_another_model(rooms: Engine, world: rc.tasks.TwoRoom) -> None:
     moved = world.moved("wall", 1.0)
     assert rooms.note(world, "lewm") == {}
     assert rooms.note(moved, "lewm-layouts-3072") == {}
@@ -163,7 +152,7 @@ def test_a_model_that_does_not_know_a_layout_is_told_with_one_that_does(rooms: E
 
 
 @pytest.mark.parametrize("door", [0.125, 0.7], ids=["with evaluation sets", "without"])
-def test_the_page_begins_with_places_that_are_free(world: rc.tasks.TwoRoom, door: float) -> None:
+def test_first_places_are_free(world: rc.tasks.TwoRoom, door: float) -> None:
     there = world.moved("door", door)
     assert bool(there.sets) == (door == 0.125)
     start, goal = first_places(there)
@@ -171,7 +160,7 @@ def test_the_page_begins_with_places_that_are_free(world: rc.tasks.TwoRoom, door
     assert start != goal
 
 
-# What is refused
+# Refusals
 
 WRONG: list[tuple[Any, str]] = [
     (b"{", "not valid JSON"),
@@ -186,6 +175,7 @@ WRONG: list[tuple[Any, str]] = [
     (body(ROOMS, start=[1]), "start"),
     (body(ROOMS, goal=[1, float("nan")]), "NaN"),
     (body(ROOMS, goal=[1, True]), "goal"),
+    (json.dumps(body(ROOMS)).replace("40.0", "1e400").encode(), "JSON"),
     (body(ROOMS, candidates=3), "candidates is 3"),
     (body(ROOMS, candidates=20.0), "candidates is 20.0"),
     (body(ROOMS, iterations=10**30), "JSON"),
@@ -196,7 +186,7 @@ WRONG: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("sent", "told"), WRONG, ids=[told for _, told in WRONG])
-def test_requests_that_make_no_sense_are_refused(sent: Any, told: str) -> None:
+def test_invalid_requests_are_refused(sent: Any, told: str) -> None:
     with pytest.raises(ReachcostError, match=told):
         PlanRequest.parse(sent if isinstance(sent, bytes) else json.dumps(sent).encode())
 
@@ -213,20 +203,20 @@ def test_requests_that_make_no_sense_are_refused(sent: Any, told: str) -> None:
         ({"layout": {"door": 0.73}, "start": (112.0, 49.0)}, "is in a wall"),
     ],
 )
-def test_what_the_world_does_not_have_is_refused(rooms: Engine, changes: dict[str, Any], told: str) -> None:
+def test_requests_that_do_not_fit_the_world_are_refused(rooms: Engine, changes: dict[str, Any], told: str) -> None:
     with pytest.raises(ReachcostError, match=told):
         rooms.plan(replace(ROOMS, **changes))
 
 
-def test_a_world_without_handles_stays_as_it_is(cells: Engine) -> None:
-    with pytest.raises(ReachcostError, match="the handle 'door' cannot be at 0: nothing can be moved here"):
+def test_a_world_without_handles_cannot_be_changed(cells: Engine) -> None:
+    with pytest.raises(ReachcostError, match="door"):
         cells.field(replace(CELLS, layout={"door": 0.0}))
 
 
 # Over HTTP
 
 
-def test_a_page_is_served_with_its_guards(address: str) -> None:
+def test_the_page_has_security_headers(address: str) -> None:
     status, content, headers = request(address)
     assert (status, b"Explore toponav" in content) == (200, True)
     assert headers["Cache-Control"] == "no-store"
@@ -262,7 +252,7 @@ def test_answers_over_http_are_those_of_the_engine(address: str, cells: Engine) 
         ("field", body(CELLS, model=HOSTILE), {}, 422, "there is no world model '<img src"),
     ],
 )
-def test_what_is_wrong_over_http_gets_a_sentence(
+def test_invalid_http_requests_are_refused(
     address: str, what: str, sent: Any, headers: dict[str, str], status: int, told: str
 ) -> None:
     if what.startswith("../"):
@@ -272,7 +262,7 @@ def test_what_is_wrong_over_http_gets_a_sentence(
     assert told in found[1]["error"]
 
 
-def test_an_unforeseen_failure_is_an_answer_too(task: rc.tasks.TopoNav, cells: Engine) -> None:
+def test_unexpected_errors_are_answered(task: rc.tasks.TopoNav, cells: Engine) -> None:
     def broken(*_: Any) -> Any:
         raise OSError("no disk")
 
@@ -283,7 +273,7 @@ def test_an_unforeseen_failure_is_an_answer_too(task: rc.tasks.TopoNav, cells: E
     assert (status, told["error"]) == (500, "OSError: no disk; the terminal shows the traceback")
 
 
-def test_two_windows_do_not_disturb_each_other(address: str, cells: Engine) -> None:
+def test_concurrent_requests_are_independent(address: str, cells: Engine) -> None:
     asked = [replace(CELLS, seed=seed, goal=(6.0 - seed, 25.0)) for seed in range(4)]
     found: dict[int, Any] = {}
     threads = [
@@ -316,7 +306,7 @@ class Slow(Engine):
         return {}
 
 
-def test_a_request_that_nobody_waits_for_is_given_up(task: rc.tasks.TopoNav, cells: Engine) -> None:
+def test_abandoned_requests_are_cancelled(task: rc.tasks.TopoNav, cells: Engine) -> None:
     engine = Slow(task, cells.models)
     with served(engine) as there:
         first = knock(there, body(CELLS, seed=0))
@@ -328,7 +318,7 @@ def test_a_request_that_nobody_waits_for_is_given_up(task: rc.tasks.TopoNav, cel
     assert engine.begun == engine.ended == [0, 2]
 
 
-def test_a_search_stops_when_it_is_unwanted(rooms: Engine) -> None:
+def test_a_cancelled_plan_stops(rooms: Engine) -> None:
     calls: list[bool] = []
     with pytest.raises(Cancelled):
         rooms.plan(ROOMS, lambda: bool(calls.append(True)) or len(calls) < 2)
@@ -362,7 +352,7 @@ def test_hostile_names_are_text(model: ExactTopoNav) -> None:
 # Heads
 
 
-def test_a_head_is_fitted_once(task: rc.tasks.TopoNav, model: ExactTopoNav) -> None:
+def test_the_default_head_is_cached(task: rc.tasks.TopoNav, model: ExactTopoNav) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("reachcost.explorer.heads.RECIPE", rc.fitting.LabelledRecipe(rc.Recipe(epochs=1)))
         first = repaired_head(task, model, False, Progress(), episodes=60, pairs=500)
@@ -374,7 +364,7 @@ def test_a_head_is_fitted_once(task: rc.tasks.TopoNav, model: ExactTopoNav) -> N
             repaired_head(task, model, False, Progress(), episodes=61, pairs=500)
 
 
-def test_a_model_of_many_layouts_has_a_head_of_many(world: rc.tasks.TwoRoom, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_of_many_layouts_gets_a_head_of_many(world: rc.tasks.TwoRoom, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reachcost.explorer.heads.RECIPE", rc.fitting.LabelledRecipe(rc.Recipe(epochs=1)))
     monkeypatch.setattr("reachcost.explorer.heads.EPISODES_OF_A_LAYOUT", 2)
     known = [name for name in world.models if knows_layouts(world, name)]
@@ -402,7 +392,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().err
 
 
-def test_the_command_refuses_in_a_sentence(
+def test_the_command_refuses_invalid_options(
     head: PairHead, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "the task 'pusht' has no `plane`: no maps" in refused(["--task", "pusht"], capsys)

@@ -1,4 +1,4 @@
-"""The page of `reachcost explore` in a real browser: a click plans and draws, a drag changes the map, keys will do."""
+"""The page of `reachcost explore` in a real browser: clicks, drags and keys plan, draw and change the map."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_click_plans_and_draws(browser: Browser, address: str) -> None:
         expect(page.locator("#when")).to_have_text("full path")
 
 
-def test_what_is_said_of_a_place_follows_the_cost(browser: Browser, address: str) -> None:
+def test_the_cost_of_a_place_follows_the_choice_of_cost(browser: Browser, address: str) -> None:
     with opened(browser, address) as page:
         planned(page)
         page.locator("canvas").first.hover(position={"x": 60, "y": 80})
@@ -124,7 +124,7 @@ def test_what_is_said_of_a_place_follows_the_cost(browser: Browser, address: str
         expect(said[1]).to_have_text(said[0].inner_text())
 
 
-def test_dragging_the_door_changes_the_field_and_the_model_is_told_not_to_know(browser: Browser, address: str) -> None:
+def test_dragging_the_door_changes_the_map_and_shows_a_note(browser: Browser, address: str) -> None:
     with opened(browser, address) as page:
         planned(page)
         left = page.locator("canvas").first
@@ -179,7 +179,7 @@ def test_the_keyboard_reaches_every_control(browser: Browser, address: str) -> N
         require_all_by_keyboard(page)
 
 
-def test_rounds_that_play_by_themselves_end_and_stay_where_they_are_put(browser: Browser, address: str) -> None:
+def test_playing_ends_and_the_slider_stays(browser: Browser, address: str) -> None:
     with opened(browser, address, moves=True) as page:
         planned(page)
         page.evaluate("document.getElementById('play').click(); document.getElementById('play').click()")
@@ -191,7 +191,7 @@ def test_rounds_that_play_by_themselves_end_and_stay_where_they_are_put(browser:
         assert page.locator("#round").input_value() == "0"
 
 
-def test_what_is_asked_anew_is_not_answered_with_what_was_asked_before(browser: Browser, address: str) -> None:
+def test_answers_of_old_requests_are_not_shown(browser: Browser, address: str) -> None:
     with opened(browser, address) as page:
         planned(page)
         page.route("**/plan", lambda route: (page.wait_for_timeout(300), route.continue_()))
@@ -224,7 +224,7 @@ def test_hostile_names_are_text(browser: Browser, address: str) -> None:
         planned(page)
 
 
-def test_bad_input_is_refused_politely(browser: Browser, address: str) -> None:
+def test_invalid_input_is_refused(browser: Browser, address: str) -> None:
     with opened(browser, address, but_for="422") as page:
         planned(page)
         said = page.locator("#status.bad")

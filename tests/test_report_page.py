@@ -1,4 +1,4 @@
-"""A report in a real browser: it loads in light, dark and on a phone, plays, filters, and is reached by keyboard."""
+"""A report in a real browser: light, dark and on a phone, with replays, filters and keyboard."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_it_loads_without_complaint(browser: Browser, address: str, phone: bool,
         screenshot(page, f"report-{'phone' if phone else 'desk'}-{'dark' if dark else 'light'}")
 
 
-def test_maps_of_a_phone_never_lie_on_each_other(
+def test_maps_do_not_overlap_on_a_phone(
     browser: Browser, world: rc.tasks.TwoRoom, lewm: JepaWorldModel, tmp_path: Path
 ) -> None:
     runs = straight_runs(
@@ -85,7 +85,7 @@ def test_maps_of_a_phone_never_lie_on_each_other(
         assert [way.evaluate(beyond) for way in page.locator(".way").all()] == [0, 0, 0]
 
 
-def test_a_replay_advances_by_click_and_by_keyboard(browser: Browser, address: str) -> None:
+def test_replays_step_by_click_and_keyboard(browser: Browser, address: str) -> None:
     with opened(browser, address) as page:
         assert said(page).startswith("Step 6 of 6 in episode ")
         assert re.fullmatch(
@@ -107,7 +107,7 @@ def test_a_replay_advances_by_click_and_by_keyboard(browser: Browser, address: s
         assert page.locator("#replay-play").inner_text() == "Play"
 
 
-def test_episodes_are_filtered_by_how_they_ended_and_by_kind(browser: Browser, address: str) -> None:
+def test_episodes_are_filtered_by_outcome_and_kind(browser: Browser, address: str) -> None:
     with opened(browser, address) as page:
         options = page.locator("#replay-episode option")
         assert options.count() == 4
@@ -184,9 +184,7 @@ def test_hostile_names_are_shown_and_do_nothing(browser: Browser, world: rc.task
         require_no_sideways_scroll(page)
 
 
-def test_costs_are_shown_whatever_javascript_calls_so(
-    browser: Browser, world: rc.tasks.TwoRoom, tmp_path: Path
-) -> None:
+def test_names_of_javascript_properties_are_costs(browser: Browser, world: rc.tasks.TwoRoom, tmp_path: Path) -> None:
     names = ("constructor", "__proto__")
     runs = straight_runs(world, world.evaluation_set("high-distance").spread(2), names)
     with opened(browser, rc.Report(runs, task=world).save(tmp_path / "odd.html").as_uri()) as page:
