@@ -63,12 +63,6 @@ def choose_labels(
 
     Trains two trial heads for each label source that passes its own checks (see `arguments_for_logged_times`). Without
     a `model` there are no imagined labels. Other arguments are as for `TemporalPairs` and `ImaginedPairs`.
-
-    >>> from reachcost import encode_logs, make_task
-    >>> from reachcost.tasks import ExactTopoNav
-    >>> pairs = choose_labels(encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(100)), count=1000)
-    >>> pairs.record["labels"], pairs.record["directed"]
-    ('stitched', False)
     """
     require_latents(latents)
     progress, timed = as_progress(progress), bool((latents.logs.lengths >= 2).any())

@@ -124,11 +124,7 @@ def recorded_pairs(
 
 
 def default_recipes(lengths: np.ndarray) -> dict[str, LabelledRecipe]:
-    """The recipes that `choose_recipe` compares by default, for episodes of these lengths [E].
-
-    >>> ", ".join(default_recipes(np.array([60, 80, 100])))
-    'default, paper, mean, scale-3, scale-30, gap-20, gap-40, asymmetric'
-    """
+    """The recipes that `choose_recipe` compares by default, for episodes of these lengths [E]."""
     typical = int(np.median(lengths)) if len(lengths) else 0
     gaps = sorted({gap for gap in (typical // 4, typical // 2) if gap > 1})
     return {

@@ -49,14 +49,7 @@ class LoggedPools:
 def logged_pools(
     latents: Latents, episodes: np.ndarray, goals: int = 200, candidates: int = 300, seed: int = 0
 ) -> LoggedPools:
-    """Pools of some episodes, for example those that no head was trained on.
-
-    >>> from reachcost import encode_logs, make_task
-    >>> from reachcost.tasks import ExactTopoNav
-    >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(episodes=300))
-    >>> logged_pools(latents, np.arange(300), goals=2, candidates=50).candidates.shape
-    (2, 50)
-    """
+    """Pools of some episodes, for example those that no head was trained on."""
     logs = latents.logs
     rows = np.flatnonzero(logs.in_episodes(episodes))
     values, episode = latents.values[rows], logs.episode_of(rows)

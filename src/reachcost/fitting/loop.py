@@ -100,14 +100,6 @@ def train(
 
     Returns:
         One point per epoch: its number from 1, `train_loss` and the values of `validate`.
-
-    >>> from reachcost.heads.recipe import Recipe
-    >>> line, x = nn.Linear(1, 1), torch.linspace(-1, 1, 64)[:, None]
-    >>> error = lambda x, y: (line(x) - y).square().mean(1)
-    >>> validate = lambda: {"validation_loss": error(x, 3 * x).mean().item()}
-    >>> curve = train(line, Recipe(epochs=30, learning_rate=0.3), lambda epoch: (x, 3 * x), error, validate, Progress())
-    >>> curve[-1]["validation_loss"] < curve[0]["validation_loss"]
-    True
     """
     columns = sample(0)
     optimiser = Optimiser(module, updates, len(columns[0]))

@@ -67,11 +67,7 @@ class IntervalHead(LearnedHead):
 
 
 def union_length(start: Tensor, end: Tensor) -> Tensor:
-    """Length of the union of the intervals from start [..., M] up to end [..., M], empty where end is lower -> [...].
-
-    >>> union_length(torch.tensor([0.0, 1.0, 5.0]), torch.tensor([2.0, 3.0, 4.0])).item()
-    3.0
-    """
+    """Length of the union of the intervals from start to end [..., M], which are empty where end is lower -> [...]."""
     end = torch.maximum(start, end)
     start, order = start.expand_as(end).sort(dim=-1)
     reached = end.gather(-1, order).cummax(dim=-1).values

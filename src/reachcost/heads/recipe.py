@@ -30,22 +30,7 @@ Kind = TypeVar("Kind", bound=type[LearnedHead])
 
 
 def register_head(head: Kind) -> Kind:
-    """Register a class of heads by its `kind`, for recipes, `save_head` and `load_head`.
-
-    >>> import torch
-    >>> @register_head
-    ... class SquaredDistance(LearnedHead):
-    ...     kind = "squared-distance"
-    ...
-    ...     def __init__(self, latent_dim: int, scale: float = 10.0) -> None:
-    ...         super().__init__(latent_dim, scale)
-    ...         self.weights = torch.nn.Parameter(torch.ones(latent_dim))
-    ...
-    ...     def compare(self, z, goal):
-    ...         return (z - goal).square() @ self.weights
-    >>> KINDS["squared-distance"] is SquaredDistance
-    True
-    """
+    """Register a class of heads by its `kind`, for recipes, `save_head` and `load_head`."""
     if not isinstance(head, type) or not issubclass(head, LearnedHead) or not head.kind:
         raise ReachcostError(f"cannot register {head!r}: give a subclass of LearnedHead with a `kind`")
     if wrong := refusal(head, {"latent_dim": 1, "scale": 1.0}):
@@ -68,9 +53,6 @@ def refusal(kind: type[LearnedHead], arguments: Mapping[str, Any]) -> str:
     """Why the constructor of a kind of head does not take these arguments; empty if it does.
 
     Values are only checked for the heads of this package.
-
-    >>> refusal(LinearHead, {"hidden": 8})
-    "the linear head has no 'hidden', it knows latent_dim, scale"
     """
     known = signature(kind).parameters
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
@@ -154,11 +136,7 @@ class Recipe:
 
     @classmethod
     def recorded(cls, record: Mapping[str, Any]) -> Recipe:
-        """The recipe in the record of a head. Old records have `hidden` and `symmetric` for every head.
-
-        >>> Recipe.recorded({"head": "linear", "hidden": 256, "scale": 224.0, "symmetric": False}).hidden is None
-        True
-        """
+        """The recipe in the record of a head. Old records have `hidden` and `symmetric` for every head."""
         kind = KINDS.get(record.get("head", cls.head))
         if kind is None or "options" in record:
             return cls(**record)

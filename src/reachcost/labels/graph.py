@@ -99,13 +99,7 @@ def nearest(latents: Tensor, places: Tensor, rows: np.ndarray | None = None) -> 
 
 
 class TransitionCounts:
-    """Number of transitions from each place to each other, counted in any number of parts.
-
-    >>> counts = TransitionCounts(places=3)
-    >>> counts.add(np.array([0, 0, 1]), np.array([1, 1, 2]))
-    >>> counts.edges(least=2).tolist()
-    [[0], [1]]
-    """
+    """Number of transitions from each place to each other, counted in any number of parts."""
 
     def __init__(self, places: int) -> None:
         self.places, self.transitions = places, 0
@@ -161,10 +155,6 @@ def shortcuts(times: np.ndarray, reference: np.ndarray) -> float:
     """Share of pairs [P] with a much shorter time than in the reference, relative to the median ratio of both times.
 
     The median ratio allows for a graph that is faster everywhere. Pairs without a path in either graph do not count.
-
-    >>> logged = np.array([10.0, 20.0, 30.0, 40.0])
-    >>> shortcuts(0.5 * logged, logged), shortcuts(np.array([10.0, 20.0, 30.0, 8.0]), logged)
-    (0.0, 0.25)
     """
     known = np.isfinite(times) & np.isfinite(reference) & (times > 0) & (reference > 0)
     if not known.any():

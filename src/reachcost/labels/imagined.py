@@ -44,9 +44,6 @@ class Imagination:
         blocks: Action blocks (or discrete actions) of each.
         persistence: Probability that an action is kept from one block to the next.
         noise: Standard deviation of the noise on every action, divided by that of the logged actions.
-
-    >>> Imagination(trajectories=20_000).blocks
-    8
     """
 
     trajectories: int = 100_000

@@ -46,12 +46,8 @@ class PairSet:
 class Pairs:
     """Training and validation pairs with their labels.
 
-    Args:
-        latents: Encoded logs.
-        sample: Returns the training pairs of an epoch, 0 for the first.
-        validation: Validation pairs.
-        exclusion: The evaluation sets to keep out; every sample is checked.
-        record: Settings of the pairs as JSON values, including `seed`.
+    Subclasses pass a function that samples the training pairs of an epoch, 0 for the first, and their settings as JSON
+    values, including `seed`. Every sample is checked against the exclusion.
 
     Attributes:
         train: Training pairs of the first epoch, or of all epochs if the recipe has `fresh=False`.

@@ -71,18 +71,6 @@ class ReachedPairs(Pairs):
 
     The gap of the replaced pairs is infinite, as they were never reached. All rows are those of the temporal pairs, so
     episodes that are held out or excluded stay apart.
-
-    Args:
-        latents: Encoded logs.
-        temporal: Pairs of single episodes.
-        share: Share of pairs of different episodes.
-
-    >>> from reachcost import encode_logs, make_task
-    >>> from reachcost.tasks import ExactTopoNav
-    >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(50))
-    >>> pairs = ReachedPairs(latents, TemporalPairs(latents, count=1000, validation=100), share=0.2)
-    >>> bool(pairs.train.gap.isinf().float().mean() > 0.15)
-    True
     """
 
     def __init__(self, latents: Latents, temporal: Pairs, share: float) -> None:
@@ -129,15 +117,6 @@ def fit_budget(
         model: The world model.
         logs: Logs that the model can encode.
         pairs: Number of training pairs per epoch.
-
-    >>> from reachcost import make_task
-    >>> from reachcost.tasks import ExactTopoNav
-    >>> task = make_task("toponav")
-    >>> quick = BudgetRecipe(budgets=5, hidden=32, epochs=2)
-    >>> logs, kept_out = task.generate_logs(100), task.evaluation_set()
-    >>> head = fit_budget(ExactTopoNav(), logs, exclude=kept_out, pairs=2000, recipe=quick)
-    >>> head.record["pairs"]["exclusion"]["overlapping_pairs"]
-    0
     """
     require_type(recipe, BudgetRecipe | None, "recipe", "give a BudgetRecipe, say rc.peers.BudgetRecipe(epochs=4)")
     require_type(seed, int, "seed", "give a whole number")

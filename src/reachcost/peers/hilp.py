@@ -53,12 +53,6 @@ def fit_hilp(
         discount: Factor on the distance after a transition; distances are at most 1 / (1 - discount) transitions.
         future: Share of the goals that are later rows of the transition's episode; the others are any rows.
         follow: Share of the head's weights that the copy takes over after every update.
-
-    >>> from reachcost import encode_logs, make_task
-    >>> from reachcost.tasks import ExactTopoNav
-    >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(100))
-    >>> fit_hilp(latents, Recipe(head="euclidean", epochs=2), count=5000).record["validation_rho"] > 0.5
-    True
     """
     require_type(recipe, Recipe | None, "recipe", 'give a Recipe, say rc.Recipe(head="euclidean")')
     settings = {"discount": discount, "follow": follow}

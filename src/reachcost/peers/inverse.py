@@ -75,15 +75,6 @@ def fit_inverse(
         model: The world model; its `actions` define the blocks, and without them actions are discrete.
         logs: Logs that the model can encode, with the column `action`.
         pairs: Number of training pairs per epoch.
-
-    >>> from reachcost import make_task
-    >>> from reachcost.tasks import ExactTopoNav
-    >>> task = make_task("toponav")
-    >>> quick = InverseRecipe(hidden=32, epochs=2)
-    >>> logs, kept_out = task.generate_logs(100), task.evaluation_set()
-    >>> network = fit_inverse(ExactTopoNav(), logs, exclude=kept_out, pairs=2000, recipe=quick)
-    >>> network.record["pairs"]["exclusion"]["overlapping_pairs"]
-    0
     """
     require_type(recipe, InverseRecipe | None, "recipe", "give an InverseRecipe, say rc.peers.InverseRecipe(epochs=4)")
     require_type(seed, int, "seed", "give a whole number")

@@ -50,12 +50,6 @@ def fit_qrl(
         stride: Steps of a transition; use more if one step hardly changes a latent.
         far: Steps beyond which pairs are not pushed further; by default those of the longest episode.
         tolerance: Root mean square of the excess length of transitions that is allowed, as a share of their length.
-
-    >>> from reachcost import encode_logs, make_task
-    >>> from reachcost.tasks import ExactTopoNav
-    >>> latents = encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(100))
-    >>> fit_qrl(latents, Recipe(head="mrn", epochs=2), count=5000).record["validation_rho"] > 0.5
-    True
     """
     require_type(recipe, Recipe | None, "recipe", 'give a Recipe, say rc.Recipe(head="iqe")')
     transitions = Transitions(latents, stride, 0.0, exclude, holdout, seed)

@@ -48,13 +48,6 @@ class Transitions:
         validation: Transitions of held-out episodes with later rows as goals.
         gap: Steps from the beginning of each of these to its goal [N].
         record: Settings, with the measured overlap with evaluation sets.
-
-    >>> from reachcost import encode_logs, make_task
-    >>> from reachcost.tasks import ExactTopoNav
-    >>> transitions = Transitions(encode_logs(ExactTopoNav(), make_task("toponav").generate_logs(50)), stride=2)
-    >>> before, after, goal = transitions.epoch(0, count=100)
-    >>> (after - before).unique().tolist()
-    [2]
     """
 
     def __init__(
