@@ -30,7 +30,7 @@ from reachcost.core.progress import ConsoleProgress, Progress
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.experiments.cells import Cell, StudyRef, missing_of
 from reachcost.experiments.cells.executors import Executor, LocalPool, Recordings, Start, Worker
-from reachcost.experiments.cells.schedule import Lines, Schedule, TableRequest, Titles, Watch, plan_of
+from reachcost.experiments.cells.schedule import Lines, Schedule, TableRequest, Watch, plan_of
 from reachcost.experiments.experiment import Recording, shared_logs
 from reachcost.experiments.study import Tables
 from reachcost.experiments.tables import TablePlan, TableRows, make_tables
@@ -463,7 +463,7 @@ class Summaries(Watch):
     """Keeps the summary after every cell."""
 
     def __init__(self, durations: Durations | None = None) -> None:
-        super().__init__(durations)
+        super().__init__(durations=durations)
         self.kept: list[str] = []
 
     def ended(self, schedule: Schedule, cell: Cell, seconds: float) -> None:
@@ -509,7 +509,7 @@ def test_cells_are_shown_once_their_estimates_are_known(tmp_path: Path) -> None:
             shown.append(schedule.summary())  # as another thread may do
             return 60.0
 
-    schedule = Schedule(Executor(tmp_path, tmp_path), Watch(Slow([])))
+    schedule = Schedule(Executor(tmp_path, tmp_path), Watch(durations=Slow([])))
     schedule.add(cells.values())
     assert [*shown, schedule.summary()] == ["0 of 0 cells done"] * 3 + ["0 of 3 cells done, about 3 min left"]
 
@@ -524,7 +524,7 @@ def test_a_run_that_is_being_written_is_not_damaged(toy_here: Path, tmp_path: Pa
 def test_one_process_counts_in_titles(tmp_path: Path) -> None:
     console = Console(file=io.StringIO(), width=200)
     progress = ConsoleProgress(console)
-    made(tmp_path, number_request(tmp_path, "fine"), watch=Titles(progress), progress=progress)
+    made(tmp_path, number_request(tmp_path, "fine"), watch=Watch(progress), progress=progress)
     assert progress._title == "2/2 fine"
     assert console.file.getvalue() == "numbers: 2 to compute\n"  # pyright: ignore[reportAttributeAccessIssue]
 

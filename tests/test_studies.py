@@ -65,7 +65,7 @@ def test_the_oracle_of_a_foreign_world_knows_that_world(tmp_path: Path) -> None:
     assert outcomes(experiment, Setting(MEMBERS[0], "oracle", evaluation="mirror"))["success"].mean() == 100
 
 
-def test_budget_and_criteria_are_part_of_an_audit(tmp_path: Path) -> None:
+def test_a_budget_is_part_of_an_audit(tmp_path: Path) -> None:
     experiment = Experiment(STUDY, tmp_path, episodes=4)
     short = experiment.read(AuditRun(replace(RAW, budget=3)))
     assert short.manifest["config"]["budget"] == 3

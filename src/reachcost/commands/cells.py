@@ -42,7 +42,7 @@ def print_tables(
     from reachcost.core.progress import ConsoleProgress, Progress
     from reachcost.experiments.cells.executors import Executor, LocalPool
     from reachcost.experiments.cells.ray_tasks import RayTasks
-    from reachcost.experiments.cells.schedule import Lines, Titles
+    from reachcost.experiments.cells.schedule import Lines, Watch
     from reachcost.experiments.tables import make_tables
     from reachcost.report.material import Material
     from reachcost.report.report import Report
@@ -53,7 +53,7 @@ def print_tables(
     require_writable(out, *(out / folder for folder in ("tables", "runs", "figures")))
     durations, studied, began = Durations([out, PUBLISHED]), Studied(), time.perf_counter()
     progress = ConsoleProgress(console) if on == "here" else Progress()
-    watch = Titles(progress, durations) if on == "here" else Lines(console, durations)
+    watch = Watch(progress, durations) if on == "here" else Lines(console, durations)
     pools = {"here": Executor, "local": partial(LocalPool, workers=workers)}
     start = pools.get(on, partial(RayTasks, workers=workers, address=address))
     then = None if report is None else studied.add

@@ -185,18 +185,13 @@ def rankings(experiment: Experiment, setting: Setting) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class AuditRun(SettingRun):
-    """An audit of the planner of a setting; `audit.json` holds its stages, verdict and criteria."""
+    """An audit of the planner of a setting; `audit.json` holds its stages and verdict."""
 
     kind: ClassVar[str] = "audits"
-    criteria: bool = False
-
-    def name(self, recording: Experiment) -> str:
-        """Return the name of the closed loop, and whether there are criteria."""
-        return super().name(recording) + ("-criteria" if self.criteria else "")
 
     def config(self, recording: Experiment) -> dict[str, Any]:
-        """Return the closed loop, and whether there are criteria."""
-        return {**loop_config(recording, self.setting), "criteria": self.criteria}
+        """Return the closed loop; audits are recorded without criteria."""
+        return {**loop_config(recording, self.setting), "criteria": False}
 
     def compute(self, recording: Experiment, directory: Path) -> Columns:
         """Audit it."""
@@ -207,7 +202,6 @@ class AuditRun(SettingRun):
         for name in cost_plan(study, setting.cost).heads:
             latents = recording.learned_from(member, study.heads[name], setting.seed_of_head, setting.evaluation)
         options: dict[str, Any] = {
-            "criteria": self.criteria,
             "seed": member.seed,
             "proposal": study.proposal and study.proposal(task),
             "progress": recording.progress,

@@ -13,7 +13,7 @@ from reachcost.core.atomic import scratch_directory
 from reachcost.core.progress import Progress, as_progress
 from reachcost.experiments.cells import Cell, RunSpec, StudyRef, missing_of, with_needs
 from reachcost.experiments.cells.executors import Executor, Recordings, Start
-from reachcost.experiments.cells.schedule import TableRequest, Titles, Watch, completed
+from reachcost.experiments.cells.schedule import TableRequest, Watch, completed
 from reachcost.experiments.experiment import Recording
 from reachcost.experiments.rows import RowPlan, row_runs, table_row
 from reachcost.experiments.study import Tables
@@ -130,7 +130,7 @@ def make_tables(
         then: See `Then`.
     """
     progress = as_progress(progress)
-    watch = watch or Titles(progress, Durations([out]))
+    watch = watch or Watch(progress, Durations([out]))
     with exclusive(out), ExitStack() as stack:
         require_intact_runs(out)
         executor = start(out, stack.enter_context(scratch_directory(out / "cells")))

@@ -219,20 +219,28 @@ class Schedule:
 
 
 class Watch:
-    """Shows a schedule; this one shows nothing.
+    """Shows a schedule in the titles of a progress.
 
     Args:
+        progress: Shows titles and messages; by default nothing.
         durations: Seconds of recorded runs, to estimate the time left.
     """
 
-    def __init__(self, durations: Durations | None = None) -> None:
-        self.durations = durations or Durations(())
+    def __init__(self, progress: Progress | None = None, durations: Durations | None = None) -> None:
+        self._progress, self.durations = progress or Progress(), durations or Durations(())
+        self._shown = time.monotonic()
 
     def say(self, text: str) -> None:
         """Show a message."""
+        self._progress.say(text)
 
     def began(self, schedule: Schedule, cell: Cell) -> None:
-        """Show that a cell begins."""
+        """Show that a cell begins, and a summary every `EVERY` seconds."""
+        number = len(schedule.done) + len(schedule.failed) + 1
+        self._progress.step(f"{number}/{schedule.count} {cell.path.name}")
+        if time.monotonic() - self._shown > EVERY:
+            self._shown = time.monotonic()
+            self.say(schedule.summary())
 
     def ended(self, schedule: Schedule, cell: Cell, seconds: float) -> None:
         """Show that a cell is recorded."""
@@ -244,27 +252,11 @@ class Watch:
         """Stop showing."""
 
 
-class Titles(Watch):
-    """Shows counts in the titles of a progress, for cells that are computed in this process."""
-
-    def __init__(self, progress: Progress, durations: Durations | None = None) -> None:
-        super().__init__(durations)
-        self.say, self._step, self._shown = progress.say, progress.step, time.monotonic()
-
-    def began(self, schedule: Schedule, cell: Cell) -> None:
-        """Show the title of a cell, and sometimes a summary."""
-        number = len(schedule.done) + len(schedule.failed) + 1
-        self._step(f"{number}/{schedule.count} {cell.path.name}")
-        if time.monotonic() - self._shown > EVERY:
-            self._shown = time.monotonic()
-            self.say(schedule.summary())
-
-
 class Lines(Watch):
     """Prints a line for each failed cell; a terminal shows all others below, a file gets a line for each of them."""
 
     def __init__(self, console: Console, durations: Durations | None = None) -> None:
-        super().__init__(durations)
+        super().__init__(durations=durations)
         self._console = console
         self._live: Live | None = None
 
