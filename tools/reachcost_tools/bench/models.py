@@ -127,7 +127,7 @@ def public_compact(model: JepaWorldModel) -> nn.Module:
     import_stable_worldmodel()
     from stable_worldmodel.wm.lewm.lewm import LeWM
 
-    parts = copy.deepcopy(model.parts)
+    parts: Any = copy.deepcopy(model.parts)
     for part in parts.modules():
         if isinstance(part, nn.Linear):
             part.weight.data = part.weight.data.contiguous()

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,12 +17,12 @@ from numpy.random import Generator
 from reachcost.core.seeding import generator
 from reachcost_tools.faults.classes import Attempt
 from reachcost_tools.faults.commands import Bench, Disturbance, Trial
-from reachcost_tools.faults.processes import until
+from reachcost_tools.faults.processes import Process, until
 
 FIRST = "reachcost_command"
 """Module whose import starts the command: all before it belongs to the interpreter."""
-PATIENCE = 120.0
-"""Seconds after which a command does not end."""
+TIMEOUT = 120.0
+"""Seconds after which a command counts as hanging."""
 LOGS = ("logs", "generate", "tworoom", "--episodes", "300", "--overwrite")
 MODEL = ("--model", "lewm-tworoom-3072", "--logs", "{logs}", "--task", "tworoom")
 COMMANDS: dict[str, tuple[tuple[str, ...], float]] = {
@@ -51,7 +49,8 @@ DONE = (0, 3, 4)
 def tries(count: int, scratch: Path) -> Iterator[Attempt]:
     """Interrupt a fresh command and a small one in turn; half of the fresh ones within their first half second."""
     logs, bench = scratch / "logs.h5", Bench(scratch / "small")
-    subprocess.run([*_command(), *LOGS, "--out", str(logs)], check=True, capture_output=True, env=_environment(scratch))
+    ended = Process([*LOGS, "--out", str(logs)], scratch).wait()
+    assert ended.code == 0, ended
     for number in range(count):
         if number % 2:
             yield interrupts.attempt(bench, number // 2)
@@ -94,58 +93,19 @@ interrupts = Disturbance(
 def interrupted(arguments: Sequence[str], delay: float, out: Path) -> str:
     """Run a command, interrupt it some seconds after its start, and return what is wrong about its end."""
     out.mkdir(parents=True)
-    errors = out / "stderr.txt"
-    with errors.open("wb") as file:
-        process = subprocess.Popen(
-            [*_command("-X", "importtime"), *arguments],
-            cwd=out,
-            stdout=subprocess.DEVNULL,
-            stderr=file,
-            env=_environment(out),
-            start_new_session=True,
-        )
-    try:
-        while not _has_begun(errors) and process.poll() is None:
-            time.sleep(0.002)
-        time.sleep(delay)
-        running = process.poll() is None
-        if running:
-            os.killpg(process.pid, signal.SIGINT)  # a terminal signals the whole group, too
-        code = process.wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        return "it did not end"
-    finally:
-        left = _end_group(process.pid)
-    said = [line for line in errors.read_text(errors="replace").splitlines() if not line.startswith("import time:")]
-    if any("Traceback" in line or "Exception ignored" in line for line in said):
-        return f"it said {' / '.join(said[-3:])}"
-    if code != 130 and not (code in DONE and not said):  # it may have ended
-        return f"exit {code} after {' / '.join(said[-3:])}"
+    cache = {"REACHCOST_CACHE": str(out / "cache")}
+    process = Process(arguments, out, cache, fresh=True, options=("-X", "importtime"))
+    # once something is imported after the first module, the command handles signals
+    until(lambda: process.ended() or "import time:" in process.errors().partition(FIRST)[2], TIMEOUT)
+    time.sleep(delay)
+    if not process.ended():
+        os.killpg(process.pid, signal.SIGINT)  # a terminal signals the whole group, too
+    ended = process.wait(TIMEOUT)
+    printed = [line for line in ended.error.splitlines() if not line.startswith("import time:")]
+    if any("Traceback" in line or "Exception ignored" in line for line in printed):
+        return f"it printed {' / '.join(printed[-3:])}"
+    if ended.code != 130 and not (ended.code in DONE and not printed):  # it may have ended before
+        return f"exit code {ended.code} after {' / '.join(printed[-3:])}"
     if partial := [*out.rglob(".*.partial")]:
         return f"it left {partial[0].name}"
-    return "a process was left behind" if left else ""
-
-
-def _has_begun(errors: Path) -> bool:
-    """Whether something was imported after the first module, so that the command handles signals."""
-    return "import time:" in errors.read_text(errors="replace").partition(FIRST)[2]
-
-
-def _end_group(group: int) -> bool:
-    """End what is left of a group of processes after ten seconds; return whether there was anything."""
-    for _ in range(200):
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return False
-        time.sleep(0.05)
-    os.killpg(group, signal.SIGKILL)
-    return True
-
-
-def _command(*options: str) -> list[str]:
-    return [sys.executable, *options, "-c", "import sys, reachcost_command; sys.exit(reachcost_command.main())"]
-
-
-def _environment(cache: Path) -> dict[str, str]:
-    return {**os.environ, "REACHCOST_CACHE": str(cache / "cache"), "OMP_NUM_THREADS": "1"}
+    return process.orphans()

@@ -50,6 +50,7 @@ class Isolated:
         try:
             return self._pipe.recv()
         except EOFError:
+            assert self._process is not None
             self._process.join()
             code = self._process.exitcode or 0
             self.close()

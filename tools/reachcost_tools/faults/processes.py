@@ -20,7 +20,8 @@ from pathlib import Path
 
 from reachcost_command import end
 
-PATIENCE = 300.0
+COMMAND = "import sys, reachcost_command; sys.exit(reachcost_command.main())"
+TIMEOUT = 300.0
 """Seconds after which a command counts as hanging."""
 IMPORTED = (
     "reachcost.audits.criteria",
@@ -67,6 +68,7 @@ class Process:
         environment: Variables in addition to those of this process.
         prepare: Called in the process before the command.
         fresh: Start a new interpreter, as a shell does; otherwise fork this one.
+        options: Options of a new interpreter.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Process:
         environment: Mapping[str, str] | None = None,
         prepare: Callable[[], object] | None = None,
         fresh: bool = False,
+        options: Sequence[str] = (),
     ) -> None:
         self._errors = directory.with_name(f"{directory.name}.{time.monotonic_ns()}.err")
         self._code: int | None = None
@@ -93,7 +96,7 @@ class Process:
             os.close(reader)
             return
         with self._errors.open("wb") as errors:
-            command = [sys.executable, "-m", "reachcost", *arguments]
+            command = [sys.executable, *options, "-c", COMMAND, *arguments]
             self._started = subprocess.Popen(
                 command,
                 cwd=directory,
@@ -121,15 +124,19 @@ class Process:
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
-    def wait(self, patience: float = PATIENCE) -> Ended:
+    def wait(self, timeout: float = TIMEOUT) -> Ended:
         """Wait for its end; kill it if it hangs."""
-        hung = not until(self.ended, patience)
+        hung = not until(self.ended, timeout)
         if hung:
             self.kill()
-            until(self.ended, patience)
-        error = self._errors.read_text(errors="replace") if self._errors.exists() else ""
+            until(self.ended, timeout)
+        error = self.errors()
         self._errors.unlink(missing_ok=True)
         return Ended(None if hung else self._code, error)
+
+    def errors(self) -> str:
+        """Its standard error so far."""
+        return self._errors.read_text(errors="replace") if self._errors.exists() else ""
 
     def others(self) -> dict[int, int]:
         """Other living processes of its session, each with its parent."""

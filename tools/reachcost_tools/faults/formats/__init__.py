@@ -21,7 +21,7 @@ class Format:
     """Files of one format."""
 
     name: str
-    write: Callable[[Path], None]
+    write: Callable[[Path], object]
     """Writes them into a directory."""
     read: Callable[[Path], str]
     """Uses all of them, and returns a digest of what they hold; raises `Wrong` if it cannot be used."""
