@@ -13,24 +13,18 @@ from torch import Tensor
 import reachcost as rc
 from reachcost.core.seeding import EpisodeStreams
 from reachcost.planning.logged_actions import LoggedActions
-from reachcost.protocols import Observations
 from reachcost.worldmodels.jepa import JepaWorldModel
+from tests.test_cem import Summing
 
 pytestmark = pytest.mark.processor
 
 BLOCKS = rc.ActionBlocks((0.0, 0.0), (1.0, 1.0), (-1.0, -1.0), (1.0, 1.0), length=2)
 
 
-class Adding:
-    """The latent moves by the actions; remembers every pool."""
+class Adding(Summing):
+    """The latent moves by both actions of a block."""
 
-    latent_dim, action_dim, actions = 2, 4, BLOCKS
-
-    def __init__(self) -> None:
-        self.pools: list[Tensor] = []
-
-    def encode(self, observations: Observations) -> Tensor:
-        return torch.as_tensor(observations["state"])
+    action_dim, actions = 4, BLOCKS
 
     def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
         self.pools.append(actions.clone())

@@ -156,28 +156,9 @@ def test_tie_break_makes_the_oracle_perfect(task: TopoNav, model: ExactTopoNav, 
     np.testing.assert_array_equal(runs.steps[0], task.distance(evaluation.starts, evaluation.goals))
 
 
-def test_injected_candidates_take_the_last_places(task: TopoNav, model: ExactTopoNav) -> None:
-    seen: list[Tensor] = []
+class Watcher(ExactTopoNav):
+    """Remembers every pool."""
 
-    class Watcher(ExactTopoNav):
-        def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
-            seen.append(actions.clone())
-            return super().rollout(context, actions)
-
-    cells = task.cells[[0]]
-    latent = model.encode({"state": cells})
-    injected = np.full((1, 5, 13, 12), 3, np.uint8)
-    streams = EpisodeStreams(0, "plan", [0], 0)
-    context = PlanContext(Watcher(task), LatentMSE(), latent[:, None], latent, streams, injected=injected)
-    plan = CategoricalCEM().plan(context)
-    assert plan.shape == (1, 12, 1)
-    assert len(seen) == 5
-    for pool in seen:
-        assert (pool[0, -13:, :, 0] == 3).all()
-        assert (pool[0, :-13, :, 0] != 3).any()
-
-
-class WatchedTopoNav(ExactTopoNav):
     def __init__(self, task: TopoNav) -> None:
         super().__init__(task)
         self.pools: list[Tensor] = []
@@ -187,9 +168,23 @@ class WatchedTopoNav(ExactTopoNav):
         return super().rollout(context, actions)
 
 
+def test_injected_candidates_take_the_last_places(task: TopoNav, model: ExactTopoNav) -> None:
+    watched, cells = Watcher(task), task.cells[[0]]
+    latent = model.encode({"state": cells})
+    injected = np.full((1, 5, 13, 12), 3, np.uint8)
+    streams = EpisodeStreams(0, "plan", [0], 0)
+    context = PlanContext(watched, LatentMSE(), latent[:, None], latent, streams, injected=injected)
+    plan = CategoricalCEM().plan(context)
+    assert plan.shape == (1, 12, 1)
+    assert len(watched.pools) == 5
+    for pool in watched.pools:
+        assert (pool[0, -13:] == 3).all()
+        assert (pool[0, :-13] != 3).any()
+
+
 def pools_of(task: TopoNav, planner: CategoricalCEM, **options: Any) -> list[Tensor]:
     """The pools [S, H] of one plan."""
-    watched = WatchedTopoNav(task)
+    watched = Watcher(task)
     start, goal = (watched.encode({"state": task.cells[[cell]]}) for cell in (100, 140))
     streams = EpisodeStreams(0, "plan", [0], 0)
     planner.plan(PlanContext(watched, LatentMSE(), start[:, None], goal, streams, **options))

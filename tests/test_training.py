@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -354,38 +351,3 @@ def test_the_chosen_task_renders_the_frames(tmp_path: Path, monkeypatch: pytest.
         assert main(["train-model", "lewm", *files, *named]) == 1
         drawn = given[-1].observations(slice(0, 3))["pixels"]
         np.testing.assert_array_equal(drawn, task.render(given[-1].columns["state"][:3]))
-
-
-CHILD = """
-import os, signal, sys
-from reachcost.core import atomic as sealed
-from reachcost.data.logs_hdf5 import open_logs
-from reachcost.tasks.tworoom import TwoRoom
-from reachcost.worldmodels import objectives
-from reachcost.worldmodels.training import train_world_model
-from tests.test_training import TINY
-
-objectives.BATCH_NORM_BATCHES = 2
-write, written = sealed.write_file, []
-
-def killed_while_it_writes(path, content):
-    if written:
-        path.with_name(f".{path.name}.{'0' * 32}.partial").write_bytes(content[:100])
-        os.kill(os.getpid(), signal.SIGKILL)
-    written.append(write(path, content))
-
-sealed.write_file = killed_while_it_writes
-train_world_model(open_logs(sys.argv[1], TwoRoom().observe), sys.argv[2], TINY)
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_training_resumes(logs: Logs, trained: Path, tmp_path: Path) -> None:
-    write_logs(logs, tmp_path / "logs.h5")
-    ran = subprocess.run([sys.executable, "-c", CHILD, str(tmp_path / "logs.h5"), str(tmp_path / "m")])
-    assert ran.returncode == -signal.SIGKILL
-    with pytest.raises(ReachcostError, match="not finished"):
-        load_world_model(tmp_path / "m")
-    assert [point["step"] for point in state_in(tmp_path / "m")["curve"]] == [2]
-    train_world_model(logs, tmp_path / "m", TINY)
-    assert weights(tmp_path / "m") == weights(trained)

@@ -135,16 +135,6 @@ def test_actions_outside_the_logs_are_clamped_by_default(fresh: Logs) -> None:
     assert not torch.equal(free.rollout(context, beyond), free.rollout(context, bound))
 
 
-def test_a_rollout_does_not_depend_on_the_other_episodes_of_the_batch(fresh: Logs) -> None:
-    model = load_world_model("lewm-tworoom-3072")
-    context = model.encode(fresh.observations(np.array([0, 90, 400])))[:, None]
-    pool = torch.randn(3, 300, 5, 10)
-    together = model.rollout(context, pool)
-    for episode in range(3):
-        alone = model.rollout(context[episode : episode + 1], pool[episode : episode + 1])
-        assert torch.equal(alone[0], together[episode])
-
-
 def test_the_check_command_uses_frames_of_the_task(capsys: pytest.CaptureFixture[str]) -> None:
     for named in ([], ["--task", "toponav"]):
         assert main(["check", "lewm-tworoom-3072", *named]) == 0

@@ -142,16 +142,6 @@ def test_latents_belong_to_their_frames(family: str) -> None:
     assert len(model._folded._kept) <= FEW
 
 
-def test_frames_of_another_type_are_encoded_again() -> None:
-    theirs, candidates = real_model(config_tree()), pool(1, 4)
-    model = RepairedModel(theirs, random_head())
-    model.get_cost(info(1, 0, 4), candidates)
-    whole = {key: (value * 8).to(torch.uint8) for key, value in info(1, 0, 4).items()}
-    for given in (whole, {key: value.double() for key, value in whole.items()}):
-        expected = wanted(theirs, given, candidates)
-        torch.testing.assert_close(model.get_cost(given, candidates), expected, rtol=0, atol=1e-4)
-
-
 def by_optimiser(model: nn.Module) -> None:
     for parameter in model.parameters():
         parameter.grad = 0.1 * torch.ones_like(parameter)

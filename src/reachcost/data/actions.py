@@ -113,6 +113,11 @@ def blocks_of(model: object) -> ActionBlocks | None:
         raise ReachcostError(
             f"`actions` of the world model is a {type(blocks).__name__}: give rc.ActionBlocks.of(logs, length)"
         )
+    if blocks is not None and blocks.size != getattr(model, "action_dim", blocks.size):
+        raise ReachcostError(
+            f"`actions` of the world model make blocks of {blocks.size} numbers, but its `action_dim` is "
+            f"{getattr(model, 'action_dim', None)}: make them agree"
+        )
     return blocks
 
 

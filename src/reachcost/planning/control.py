@@ -80,11 +80,6 @@ def require_actions(task: Task, model: WorldModel) -> ActionBlocks | None:
             f"{task.name} has continuous actions, but the world model {name} has no `actions`: add model = "
             f"rc.with_actions(model, logs, length={length}), with the steps of a block as length"
         )
-    if blocks.size != model.action_dim:
-        raise ReachcostError(
-            f"the world model {name} takes blocks of {model.action_dim} numbers, but its `actions` make blocks of "
-            f"{blocks.size}, {blocks.length} steps of {len(blocks.mean)}: make them agree"
-        )
     if width is not None and width != len(blocks.mean):
         raise ReachcostError(
             f"`actions` of the world model {name} have {len(blocks.mean)} numbers, but actions of {task.name} have "
