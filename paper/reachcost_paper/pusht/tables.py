@@ -39,7 +39,8 @@ from reachcost_paper.pusht.selection import SHARES, SelectionRun, selections
 from reachcost_paper.pusht.settings import BLOCK, FRESH, FULL, MEMBER, MODEL, NEW, OFFSETS, READINGS, SEEDS, sets
 
 Rows = list[TableRow]
-NOTES, PAPER = (read("reachcost_paper.pusht") for read in (read_notes, read_paper))
+NOTES = read_notes("reachcost_paper.pusht")
+PAPER = read_paper("reachcost_paper.pusht")
 OUTCOMES = ("success", "final_success", "distance")
 MAIN = ("raw", "task-state", "hybrid", "shuffled", "shuffled-hybrid", "trm")
 COMPARED = ("raw", "hybrid", "shuffled-hybrid")

@@ -18,7 +18,8 @@ from reachcost_paper.toponav import recipes
 from reachcost_paper.toponav.figures import FIGURES
 from reachcost_paper.toponav.settings import HEADS, KIND, LOGS, MEMBERS, POOLS, SEEDS, exact
 
-NOTES, PAPER = (read("reachcost_paper.toponav") for read in (read_notes, read_paper))
+NOTES = read_notes("reachcost_paper.toponav")
+PAPER = read_paper("reachcost_paper.toponav")
 METRICS = ("success", "rho_geo", "rank", "final_geo")
 TIE_BREAK = {"planner": CategoricalCEM(tie_break=1e-3)}
 

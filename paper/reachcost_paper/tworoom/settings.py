@@ -18,7 +18,8 @@ from reachcost.tasks.tworoom.varied import TESTED
 from reachcost.worldmodels.loading import load_world_model
 from reachcost_paper.package_data import read_notes, read_paper
 
-NOTES, PAPER = (read("reachcost_paper.tworoom") for read in (read_notes, read_paper))
+NOTES = read_notes("reachcost_paper.tworoom")
+PAPER = read_paper("reachcost_paper.tworoom")
 REPLANNING = CEM.replanning()
 """Compared with the paper's planner in tables of our labels."""
 SEEDS = (3072, 3073, 3074)
