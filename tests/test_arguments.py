@@ -39,7 +39,6 @@ def given(task: TopoNav, model: ExactTopoNav, latents: rc.Latents) -> Given:
 
 MISTAKES: dict[str, tuple[Callable[[Given], Any], str]] = {
     "path as logs": (lambda g: rc.repair(g.model, _any("logs.h5")), "`logs` is 'logs.h5'"),
-    "latents as logs": (lambda g: rc.repair(g.model, g.latents), "`logs` is of type Latents"),
     "text as logs to write": (lambda g: rc.write_logs(_any("l"), "nowhere.h5"), "`logs` is 'l'"),
     "None as path": (lambda g: rc.open_logs(_any(None)), "`path` is None"),
     "number as lengths": (lambda g: rc.Logs({"state": np.zeros((8, 2))}, _any(8)), "lengths are 8"),
