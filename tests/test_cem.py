@@ -412,10 +412,10 @@ def test_parts_that_do_not_fit_are_refused(world: TwoRoom, lewm: JepaWorldModel,
     with pytest.raises(ReachcostError, match=r"TopoNav.*TwoRoom"):
         control(world, lewm, {"raw": LatentMSE()}, TopoNav().evaluation_set(episodes=2), SHORT)
     narrow = ActionBlocks((0.0,), (1.0,), (-1.0,), (1.0,), length=5)
-    with pytest.raises(ReachcostError, match="actions of tworoom have 2"):
+    with pytest.raises(ReachcostError, match="tworoom"):
         control(world, ExactDynamics(world, narrow), {"raw": LatentMSE()}, goals, SHORT)
     probe = LinearProbe(torch.zeros(10, 2), torch.zeros(2))
-    with pytest.raises(ReachcostError, match="dimension 10"):
+    with pytest.raises(ReachcostError, match="probe"):
         control(world, lewm, {"decoded": DecodedDistance(probe)}, goals, SHORT)
 
 
