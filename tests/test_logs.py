@@ -11,8 +11,9 @@ import h5py
 import numpy as np
 import pytest
 
+from reachcost.core.hdf5 import ColumnOnDisk
 from reachcost.data.logs import Logs
-from reachcost.data.logs_hdf5 import ColumnOnDisk, open_logs, write_logs
+from reachcost.data.logs_hdf5 import open_logs, write_logs
 from reachcost.errors import ReachcostError
 from reachcost.tasks.tworoom import TwoRoom
 

@@ -31,33 +31,23 @@ HEADER = 16
 """Bytes before the first object, and of an object before its content: number [2], references [2], padding [4], size."""
 
 
-def require_heaps_that_end(path: Path, sizes: int) -> None:
+@lru_cache(maxsize=64)
+def require_heaps_that_end(path: Path, sizes: int, signature: tuple[int, ...] = ()) -> None:
     """Refuse a file with a heap without end, or with heaps that hold more than the file.
 
     Args:
         path: The file.
         sizes: Number of bytes of a size in it.
+        signature: State of the file, which is checked once.
     """
-    found = path.stat()
-    if (place := _endless(path, sizes, (found.st_size, found.st_mtime_ns, found.st_ino))) is not None:
-        raise ReachcostError(f"{path}: its heap at byte {place} is damaged: copy or generate the file again")
-
-
-@lru_cache(maxsize=64)
-def _endless(path: Path, sizes: int, signature: tuple[int, ...]) -> int | None:
-    """First byte of a heap without end, or of one that overlaps others; computed once for each state of a file."""
-    with path.open("rb") as file:
-        if not os.fstat(file.fileno()).st_size:
-            return None
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            left = len(data) // HEADER  # maximum number of heaps and objects
-            place = data.find(HEAP)
-            while place >= 0:
-                left -= 1 + _objects(data, place, sizes, left)
-                if left < 0:
-                    return place
-                place = data.find(HEAP, place + 1)
-            return None
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        left = len(data) // HEADER  # maximum number of heaps and objects
+        place = data.find(HEAP)
+        while place >= 0:
+            left -= 1 + _objects(data, place, sizes, left)
+            if left < 0:
+                raise ReachcostError(f"{path}: its heap at byte {place} is damaged: copy or generate the file again")
+            place = data.find(HEAP, place + 1)
 
 
 def _objects(data: mmap.mmap, place: int, sizes: int, most: int) -> int:
@@ -102,10 +92,10 @@ logging.getLogger("hdf5plugin").setLevel(logging.CRITICAL)  # our own error repo
 with contextlib.suppress(ImportError):  # filters of compressed files that some projects release
     import hdf5plugin  # noqa: F401
 
-BELIEVABLE = 10_000
+LARGEST_RATIO = 10_000
 """Maximum ratio of a column in memory to its file; blank frames are compressed to a thousandth."""
 SMALL = 2**30
-"""Bytes that every column may take."""
+"""Bytes that every column may have, whatever the size of its file."""
 
 
 class Column:
@@ -123,9 +113,12 @@ class Column:
         return self.shape[0]
 
     def __getitem__(self, rows: Any) -> np.ndarray:
+        count = len(rows) if isinstance(rows, np.ndarray) else 1
+        if isinstance(rows, slice) and self.shape:
+            count = len(range(*rows.indices(len(self))))
         with _sentences(self.where, self.name), defer_interrupts():
             self._require_readable(self._dataset.id)
-            self._require_room(self._count(rows) * math.prod(self.shape[1:]) * self.dtype.itemsize)
+            self._require_room(count * math.prod(self.shape[1:]) * self.dtype.itemsize)
             if not isinstance(rows, np.ndarray):
                 return self._dataset[rows]
             # one by one: HDF5 takes much longer for a list of rows
@@ -160,11 +153,6 @@ class Column:
             found = self._dataset.attrs[name]
         return found.decode(errors="replace") if isinstance(found, bytes) else found
 
-    def _count(self, rows: Any) -> int:
-        if isinstance(rows, slice):
-            return len(range(*rows.indices(len(self)))) if self.shape else 1
-        return len(rows) if isinstance(rows, np.ndarray) else 1
-
     def _require_room(self, needed: int) -> None:
         """Refuse rows that do not fit into memory: a file may claim any shape."""
         if needed > CHUNK_BYTES:  # for a few rows, asking takes longer than reading
@@ -179,7 +167,7 @@ class Column:
         if h5py.check_string_dtype(stored.dtype) is None and kind.encode() != known.encode():
             _refuse(self.where, self.name, "is of an unknown type", "copy or generate the file again")
         _, sizes = self._dataset.file.id.get_create_plist().get_sizes()
-        require_heaps_that_end(self.where, sizes)
+        require_heaps_that_end(self.where, sizes, _signature(self.where))
         if isinstance(stored, h5py.h5d.DatasetID) and not self._fits:
             _require_rows_that_fit(self.where, stored)
             self._fits = True
@@ -193,7 +181,7 @@ class Group(Mapping[str, "Group | Column"]):
 
     @property
     def identity(self) -> object:
-        """Equal for the same group, whatever path led to it."""
+        """Equal for two paths to one group."""
         return self._group.id
 
     def __iter__(self) -> Iterator[str]:
@@ -221,18 +209,14 @@ class Group(Mapping[str, "Group | Column"]):
             return Group(self.where, found)
         if not isinstance(found, h5py.Dataset):
             _refuse(self.where, name, "is neither a group nor a column", "leave it out")
-        return Column(self.where, self._checked(found))
-
-    def _checked(self, dataset: h5py.Dataset) -> h5py.Dataset:
-        """The dataset, if it is stored in this file and not larger than the file can hold."""
-        with _sentences(self.where, _name(dataset)):
-            if dataset.is_virtual or dataset.id.get_create_plist().get_external_count():
-                _refuse(self.where, _name(dataset), "lies in other files", "write its rows into this one")
-            most = max(SMALL, BELIEVABLE * self.where.stat().st_size)
-            if dataset.size is not None and dataset.size * dataset.dtype.itemsize > most:
-                problem = f"is {dataset.dtype} {dataset.shape}, which a file of this size cannot hold"
-                _refuse(self.where, _name(dataset), problem, "write it again")
-        return dataset
+        with _sentences(self.where, name):
+            if found.is_virtual or found.id.get_create_plist().get_external_count():
+                _refuse(self.where, name, "lies in other files", "write its rows into this one")
+            most = max(SMALL, LARGEST_RATIO * self.where.stat().st_size)
+            if found.size is not None and found.size * found.dtype.itemsize > most:
+                problem = f"is {found.dtype} {found.shape}, which a file of this size cannot hold"
+                _refuse(self.where, name, problem, "write it again")
+        return Column(self.where, found)
 
 
 class OnDisk:
@@ -240,7 +224,7 @@ class OnDisk:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._seen = self._signature()
+        self._seen = _signature(path)
         self._opened: tuple[int, h5py.File, dict[str, Column]] | None = None
 
     def read(self, name: str, rows: Any) -> np.ndarray:
@@ -250,7 +234,7 @@ class OnDisk:
 
     def _column(self, name: str) -> Column:
         if self._opened is None or self._opened[0] != os.getpid():
-            if self._signature() != self._seen:
+            if _signature(self.path) != self._seen:
                 raise ReachcostError(f"{self.path} was changed since it was opened: open it again")
             with _sentences(self.path):
                 self._opened = os.getpid(), h5py.File(self.path, "r"), {}
@@ -262,13 +246,29 @@ class OnDisk:
             columns[name] = found
         return columns[name]
 
-    def _signature(self) -> tuple[int, ...]:
-        with _sentences(self.path):
-            found = self.path.stat()
-        return found.st_size, found.st_mtime_ns, found.st_ino
-
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": None}
+
+
+class ColumnOnDisk(OnDisk):
+    """A column that is read by slices or row numbers, in any process."""
+
+    def __init__(self, path: Path, column: Column) -> None:
+        super().__init__(path)
+        self.name, self.shape, self.dtype, self.ndim = column.name, column.shape, column.dtype, column.ndim
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        return self.read(self.name, rows)
+
+
+def _signature(path: Path) -> tuple[int, ...]:
+    """What changes with the content of a file."""
+    with _sentences(path):
+        found = path.stat()
+    return found.st_size, found.st_mtime_ns, found.st_ino
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from reachcost.core.arrays import fingerprint_arrays
-from reachcost.data.logs_columns import join_episodes, require_width
+from reachcost.data.logs_columns import join_episodes, require_rows
 from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError, require_type
 from reachcost.protocols import Observations
@@ -41,12 +41,7 @@ class Logs:
             raise ReachcostError(f"lengths are {given}: give a list of whole numbers, the rows of each episode")
         if (self.lengths < 0).any():
             raise ReachcostError(f"episode {int(np.argmin(self.lengths))} has a negative length: count its rows")
-        for name, column in self.columns.items():
-            if len(column) != self.rows:
-                raise ReachcostError(
-                    f"log column {name!r} has {len(column)} rows, but the episodes have {self.rows}: log every step"
-                )
-        require_width(self.columns)
+        require_rows(self.columns, self.lengths)
 
     @classmethod
     def of_episodes(
@@ -97,7 +92,7 @@ class Logs:
     def fingerprint(self) -> str:
         """sha256 over episode lengths, states and actions (or all columns, if there are no states).
 
-        Frames in addition to states do not count: logs are the same whether frames are stored or rendered.
+        It does not cover frames in addition to states: logs are the same whether frames are stored or rendered.
         """
         names = ["state", *(["action"] if "action" in self.columns else [])]
         names = names if "state" in self.columns else sorted(self.columns)
@@ -126,11 +121,9 @@ class Logs:
     def window_starts(self, span: int) -> np.ndarray:
         """First rows of all windows of `span` rows that lie within one episode."""
         if span < 1:
-            raise ReachcostError(f"a window of {span} rows holds nothing: ask for at least one row")
-        windows = np.maximum(self.lengths - span + 1, 0)
-        first = np.repeat(self.offsets, windows)
-        within = np.arange(windows.sum()) - np.repeat(np.cumsum(windows) - windows, windows)
-        return first + within
+            raise ReachcostError(f"a window of {span} rows holds nothing: give at least one row")
+        rest = np.repeat(self.offsets + self.lengths, self.lengths) - np.arange(self.rows)
+        return np.flatnonzero(rest >= span)
 
     def observations(self, rows: slice | np.ndarray) -> Observations:
         """Observations of these rows, a slice or row numbers, for a world model to encode."""

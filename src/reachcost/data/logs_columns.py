@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,7 +18,7 @@ NAMES = {
     "rewards": "reward",
     **dict.fromkeys(("image", "images", "frames"), "pixels"),
 }
-"""Stored names of columns, and ours."""
+"""Names of columns in files, and in logs."""
 VECTORS = ("state", "action", "proprio")
 """Columns whose rows are vectors of numbers."""
 LENGTHS = ("lengths", "ep_len", "episode_lengths")
@@ -27,22 +26,19 @@ ENDS = ("terminals", "timeouts", "terminations", "truncations", "dones")
 """Flags of the last row of an episode; one of them is enough."""
 EPISODE_NUMBERS = ("episode_idx", "ep_idx")
 BOOKKEEPING = (*LENGTHS, *ENDS, *EPISODE_NUMBERS)
-"""Names of what tells where episodes end."""
+"""Columns that determine where episodes end."""
+Columns: TypeAlias = tuple[dict[str, Any], np.ndarray]
+"""Columns [R, ...] by name, and the rows of each episode [E]."""
 
 
 def column_name(stored: str, values: Any) -> str:
-    """Our name of a column; an observation that looks like frames is `pixels`.
+    """Name in logs of a column in a file; an observation that looks like frames is `pixels`.
 
     >>> column_name("observations", np.zeros((5, 4))), column_name("obs", np.zeros((5, 8, 8, 3), np.uint8))
     ('state', 'pixels')
     """
     frames = values.dtype == np.uint8 and values.ndim == 4
     return "pixels" if stored in STATES and frames else NAMES.get(stored, stored)
-
-
-def as_column(name: str, values: np.ndarray) -> np.ndarray:
-    """States and actions [R] as vectors of one number [R, 1]; other columns as they are."""
-    return values[:, None] if name in ("state", "action") and values.ndim == 1 else values
 
 
 def add_column(where: str, columns: dict[str, Any], name: str, values: Any, stored: str) -> None:
@@ -52,22 +48,27 @@ def add_column(where: str, columns: dict[str, Any], name: str, values: Any, stor
     columns[name] = values
 
 
-def require_width(columns: Mapping[str, Any]) -> None:
-    """Raise an error for vectors and frames without a single value."""
-    for name in (*VECTORS, "pixels"):
-        if name in columns and 0 in (shape := np.shape(columns[name]))[1:]:
-            raise ReachcostError(f"log column {name} is {shape}, its rows are empty: write at least one value per row")
+def _as_vectors(name: str, values: Any) -> Any:
+    """States and actions [R] as vectors of one number [R, 1]; other columns as they are."""
+    return values[:, None] if name in ("state", "action") and values.ndim == 1 else values
 
 
-def require_columns(where: str | Path, columns: Mapping[str, Any], lengths: np.ndarray) -> None:
-    """Raise an error for columns of the wrong type, shape or length, and for values that are not finite."""
-    if "state" not in columns and "pixels" not in columns:
-        raise ReachcostError(f"{where} has neither `state` (or `pos_agent`) nor `pixels`, only {sorted(columns)}")
+def require_rows(columns: Mapping[str, Any], lengths: np.ndarray, where: str = "these logs") -> None:
+    """Raise an error for columns with another number of rows than the episodes, or without a single value."""
     for name, column in columns.items():
         if len(column) != lengths.sum():
             raise ReachcostError(
                 f"{where}: {name} has {len(column)} rows, but the episodes have {lengths.sum()}: log every step"
             )
+        if name in (*VECTORS, "pixels") and 0 in (shape := np.shape(column))[1:]:
+            raise ReachcostError(f"{where}: {name} is {shape}, its rows are empty: write at least one value per row")
+
+
+def require_columns(where: str, columns: Mapping[str, Any], lengths: np.ndarray) -> None:
+    """Raise an error for columns of the wrong type, shape or length, and for values that are not finite."""
+    if "state" not in columns and "pixels" not in columns:
+        raise ReachcostError(f"{where} has neither `state` (or `pos_agent`) nor `pixels`, only {sorted(columns)}")
+    require_rows(columns, lengths, where)
     offsets = np.cumsum(lengths) - lengths
     for name in VECTORS:
         if name in columns and (columns[name].ndim != 2 or columns[name].dtype.kind not in "fiu"):
@@ -97,8 +98,7 @@ def require_columns(where: str | Path, columns: Mapping[str, Any], lengths: np.n
             )
 
 
-def require_steps(where: str, lengths: np.ndarray) -> None:
-    """Raise an error for episodes without a step."""
+def _require_steps(where: str, lengths: np.ndarray) -> None:
     if not len(lengths):
         raise ReachcostError(f"{where}: there are no episodes, log some first")
     short = np.flatnonzero(lengths < 2)
@@ -106,7 +106,7 @@ def require_steps(where: str, lengths: np.ndarray) -> None:
         raise ReachcostError(f"{where}: {len(short)} episodes have no step, first episode {short[0]}: leave them out")
 
 
-def join_episodes(where: str, episodes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def join_episodes(where: str, episodes: Sequence[Mapping[str, Any]]) -> Columns:
     """Columns [R, ...] and lengths [E] of episodes, each a mapping of columns [rows, ...].
 
     What is logged per step (actions, rewards) may have one row less than the states between them. It is padded, since
@@ -118,20 +118,17 @@ def join_episodes(where: str, episodes: Sequence[Mapping[str, Any]]) -> tuple[di
     ((6, 4), [1.0, 1.0, nan, 1.0, 1.0, nan], [3, 3])
     """
     named = [_named(where, number, episode) for number, episode in enumerate(episodes)]
-    lengths = np.array([_rows(where, number, episode) for number, episode in enumerate(named)], np.int64)
-    require_steps(where, lengths)
-    columns = {}
-    for name in named[0]:
-        parts = []
-        for number, (episode, rows) in enumerate(zip(named, lengths.tolist(), strict=True)):
-            if episode.keys() != named[0].keys():
-                missing = ", ".join(sorted(episode.keys() ^ named[0].keys()))
-                raise ReachcostError(
-                    f"{where}: episodes 0 and {number} differ in {missing}: give both the same columns"
-                )
-            require_same(where, name, number, episode[name].shape[1:], named[0][name].shape[1:])
-            parts.append(_padded(where, name, number, episode[name], rows))
-        columns[name] = np.concatenate(parts)
+    lengths = np.array([len(episode["state" if "state" in episode else "pixels"]) for episode in named], np.int64)
+    _require_steps(where, lengths)
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in named[0]}
+    for number, (episode, rows) in enumerate(zip(named, lengths.tolist(), strict=True)):
+        if episode.keys() != parts.keys():
+            missing = ", ".join(sorted(episode.keys() ^ parts.keys()))
+            raise ReachcostError(f"{where}: episodes 0 and {number} differ in {missing}: give both the same columns")
+        for name, values in episode.items():
+            require_same(where, name, number, values.shape[1:], named[0][name].shape[1:])
+            parts[name].append(_padded(where, name, number, values, rows))
+    columns = {name: np.concatenate(values) for name, values in parts.items()}
     require_columns(where, columns, lengths)
     return columns, lengths
 
@@ -144,6 +141,7 @@ def require_same(where: str, name: str, number: int, shape: tuple[int, ...], fir
 
 
 def _named(where: str, number: int, episode: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Columns of an episode by their names in logs; with states or frames, which determine its length."""
     if not isinstance(episode, Mapping):
         raise ReachcostError(f"{where}: episode {number} is a {type(episode).__name__}: give a mapping of columns")
     columns: dict[str, np.ndarray] = {}
@@ -155,17 +153,12 @@ def _named(where: str, number: int, episode: Mapping[str, Any]) -> dict[str, np.
         if array.ndim == 0 or array.dtype.kind == "O":
             raise ReachcostError(f"{where}: {stored!r} of episode {number} is not an array: stack its values")
         name = column_name(stored, array)
-        add_column(f"{where}: episode {number}", columns, name, as_column(name, array), stored)
-    return columns
-
-
-def _rows(where: str, number: int, episode: Mapping[str, np.ndarray]) -> int:
-    main = next((name for name in ("state", "pixels") if name in episode), None)
-    if main is None:
+        add_column(f"{where}: episode {number}", columns, name, _as_vectors(name, array), stored)
+    if "state" not in columns and "pixels" not in columns:
         raise ReachcostError(
-            f"{where}: episode {number} has neither 'state' nor 'pixels', only {sorted(episode)}: rename one"
+            f"{where}: episode {number} has neither 'state' nor 'pixels', only {sorted(columns)}: rename one"
         )
-    return len(episode[main])
+    return columns
 
 
 def _padded(where: str, name: str, number: int, values: np.ndarray, rows: int) -> np.ndarray:
@@ -178,6 +171,32 @@ def _padded(where: str, name: str, number: int, values: np.ndarray, rows: int) -
     return np.concatenate([values, padding])
 
 
+def split_columns(where: str, stored: Iterable[tuple[str, Any]]) -> Columns:
+    """Columns [R, ...] of all episodes, one after the other, and the lengths [E] that other stored columns determine.
+
+    >>> columns, lengths = split_columns("mine", [("obs", np.zeros((5, 2))), ("dones", np.array([0, 1, 0, 0, 1]))])
+    >>> columns["state"].shape, lengths.tolist()
+    ((5, 2), [2, 3])
+    """
+    columns: dict[str, Any] = {}
+    bookkeeping: dict[str, np.ndarray] = {}
+    for key, values in stored:
+        if key in BOOKKEEPING:
+            bookkeeping[key] = values
+        else:
+            name = column_name(key, values)
+            add_column(where, columns, name, _as_vectors(name, values), key)
+    main = next((name for name in ("state", "pixels") if name in columns), None)
+    if main is None:
+        others = ", ".join(sorted({*columns, *bookkeeping})) or "nothing"
+        known = ", ".join(f"`{name}`" for name in STATES)
+        raise ReachcostError(f"{where} has no states and no frames, only {others[:200]}: name them {known} or `pixels`")
+    lengths = episode_lengths(where, bookkeeping, len(columns[main]))
+    _require_steps(where, lengths)
+    require_columns(where, columns, lengths)
+    return columns, lengths
+
+
 def episode_lengths(where: str, bookkeeping: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
     """Rows of each episode [E], from their lengths, or from flags at their ends and numbers of episodes.
 
@@ -186,7 +205,7 @@ def episode_lengths(where: str, bookkeeping: Mapping[str, np.ndarray], rows: int
     >>> episode_lengths("mine", {"terminals": np.array([0, 0, 1, 0, 1, 0, 0])}, rows=7).tolist()
     [3, 2, 2]
     """
-    marks = {name: values for name, values in bookkeeping.items() if name in (*ENDS, *EPISODE_NUMBERS)}
+    marks = {name: values for name, values in bookkeeping.items() if name not in LENGTHS}
     for name, values in marks.items():
         if values.size != rows:
             raise ReachcostError(f"{where}: {name} has {values.size} values for {rows} rows: give one per row")
@@ -246,16 +265,3 @@ def _require_lengths(
                 f"{where}: an episode ends at row {wrong[0]} by {other} but not by {name}: correct one"
             )
     return lengths.astype(np.int64)
-
-
-def require_rows(where: str, columns: Mapping[str, Any], bookkeeping: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The lengths [E] of the episodes in columns [R, ...], after all checks."""
-    main = next((name for name in ("state", "pixels") if name in columns), None)
-    if main is None:
-        others = ", ".join(sorted({*columns, *bookkeeping})) or "nothing"
-        known = ", ".join(f"`{name}`" for name in STATES)
-        raise ReachcostError(f"{where} has no states and no frames, only {others[:200]}: name them {known} or `pixels`")
-    lengths = episode_lengths(where, bookkeeping, len(columns[main]))
-    require_steps(where, lengths)
-    require_columns(where, columns, lengths)
-    return lengths

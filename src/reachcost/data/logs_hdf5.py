@@ -1,4 +1,4 @@
-"""Opening and writing logs. HDF5 with `ep_len` and `ep_offset` is the layout of stable-worldmodel and of `write_logs`.
+"""Opening logs of any format, and writing them as HDF5 in the layout of stable-worldmodel (`ep_len`, `ep_offset`).
 
 Files hold states alone (pixels are rendered when read) or pixels too (read from disk by slices).
 """
@@ -13,19 +13,17 @@ import numpy as np
 
 from reachcost.core.arrays import fingerprint_arrays
 from reachcost.core.atomic import new_file, replaced_file, require_file
-from reachcost.core.hdf5 import Column, Group, NewFile, OnDisk, reading, writing
+from reachcost.core.hdf5 import Column, ColumnOnDisk, Group, NewFile, reading, writing
 from reachcost.core.progress import Progress, as_progress
 from reachcost.data.logs import Logs, require_logs
-from reachcost.data.logs_columns import episode_lengths, require_columns
+from reachcost.data.logs_columns import Columns, episode_lengths, require_columns
 from reachcost.errors import ReachcostError, require_type
 from reachcost.protocols import Observations
 
 INDEX = ("ep_len", "ep_offset")
 RENAMED = {"pos_agent": "state", "ep_idx": "episode_idx"}
-"""Column names of released files, and ours for the same thing."""
+"""Column names in files of stable-worldmodel, and in logs."""
 FRAMES_AT_ONCE = 256
-ZIP = b"PK\x03\x04"
-"""First bytes of an `.npz` file."""
 LAYOUTS = "stable-worldmodel (ep_len, ep_offset), D4RL (observations, actions), Minari (episode_0, ...) or npz"
 
 
@@ -83,84 +81,71 @@ def _checksum(name: str, values: np.ndarray) -> str:
     return fingerprint_arrays(np.array([name]), values)
 
 
-class ColumnOnDisk(OnDisk):
-    """A column that is read by slices or row numbers, in any process."""
-
-    def __init__(self, path: Path, column: Column) -> None:
-        super().__init__(path)
-        self.name, self.shape, self.dtype, self.ndim = column.name, column.shape, column.dtype, column.ndim
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: Any) -> np.ndarray:
-        return self.read(self.name, rows)
-
-
 def open_logs(path: str | Path, observe: Callable[[np.ndarray], Observations] | None = None) -> Logs:
     """Open logs in any layout that `docs/data.md` lists; the content determines the layout.
 
     HDF5 or a Lance table of stable-worldmodel (the latter needs `pip install 'reachcost[swm]'`), HDF5 in the layout of
-    D4RL, a Minari dataset, or an `.npz` file. Names become ours (`observations`: `state`). Small columns are read and
-    checked; frames stay on disk, except those of `.npz`. Nothing in a file is run.
+    D4RL, a Minari dataset, or an `.npz` file. Columns are renamed (`observations`: `state`). Small columns are read and
+    checked; frames stay on disk, except those of `.npz`. Opening a file runs no code in it.
 
     Args:
         path: The file, or the directory of the table or dataset.
         observe: Renders missing columns from states, for files of states alone; a task's `observe`.
     """
-    from reachcost.data.logs_minari import is_d4rl, is_minari, minari_file, read_d4rl, read_minari
-
     require_type(path, str | Path, "path", "give a file, or the directory of a table or dataset")
-    path = Path(path)
-    if path.is_dir():
-        inside = minari_file(path)
-        if inside is None:
-            from reachcost.data.logs_lance import open_lance
+    columns, lengths = _read(Path(path))
+    return Logs(columns, lengths, None if "pixels" in columns else observe)
 
-            return open_lance(path, observe)
+
+def _read(path: Path) -> Columns:
+    from reachcost.data import logs_formats as formats
+
+    if path.is_dir():
+        inside = formats.minari_file(path)
+        if inside is None:
+            from reachcost.data.logs_lance import read_lance
+
+            return read_lance(path)
         path = inside
     if not path.is_file():
         raise ReachcostError(f"there are no logs at {path}: check the name, or call reachcost logs generate")
-    if _is_zip(path):
-        from reachcost.data.logs_npz import open_npz
-
-        return open_npz(path, observe)
+    try:
+        with path.open("rb") as start:
+            is_zip = start.read(4) == b"PK\x03\x04"
+    except OSError as error:
+        raise ReachcostError(f"{path} cannot be read ({error.strerror}): change its permissions") from error
+    if is_zip:
+        return formats.read_npz(path)
     with reading(path, f"give one of {LAYOUTS}") as file:
         if any(name in file for name in INDEX):
-            return _read(path, file, observe)
-        if is_minari(file):
-            return read_minari(path, file, observe)
-        if is_d4rl(file):
-            return read_d4rl(path, file, observe)
+            return _read_stable_worldmodel(path, file)
+        if formats.is_minari(file):
+            return formats.read_minari(path, file)
+        if formats.is_d4rl(file):
+            return formats.read_d4rl(path, file)
         raise ReachcostError(f"{path} is HDF5 with {', '.join(file) or 'nothing'}: give one of {LAYOUTS}")
 
 
-def _is_zip(path: Path) -> bool:
-    try:
-        with path.open("rb") as start:
-            return start.read(len(ZIP)) == ZIP
-    except OSError as error:
-        raise ReachcostError(f"{path} cannot be read ({error.strerror}): change its permissions") from error
-
-
-def _read(path: Path, file: Group, observe: Callable[[np.ndarray], Observations] | None) -> Logs:
+def _read_stable_worldmodel(path: Path, file: Group) -> Columns:
     missing = [name for name in INDEX if name not in file]
     if missing:
         raise ReachcostError(f"{path} has no {' and no '.join(missing)}: write ep_len and ep_offset")
-    columns: dict[str, Any] = {}
-    for stored in sorted(name for name in file if name not in INDEX):
-        column, name = _column(path, file, stored), RENAMED.get(stored, stored)
-        if name == stored or name not in file:
-            columns[name] = ColumnOnDisk(path, column) if stored == "pixels" else read_column(column)
-    lengths, offsets = (read_column(_column(path, file, name)) for name in INDEX)
-    rows = len(next(iter(columns.values()), ()))
-    lengths = episode_lengths(str(path), {"ep_len": lengths}, rows)
+    stored = dict(file.items())
+    found: dict[str, Any] = {}
+    for name, column in sorted(stored.items()):
+        if not isinstance(column, Column) or column.ndim == 0:
+            raise ReachcostError(f"{path}: {name!r} is not a column: all columns are at the root of the file")
+        if RENAMED.get(name) not in stored:
+            frames = name == "pixels"
+            found[RENAMED.get(name, name)] = ColumnOnDisk(path, column) if frames else read_column(column)
+    lengths, offsets = (found.pop(name) for name in INDEX)
+    lengths = episode_lengths(str(path), {"ep_len": lengths}, len(next(iter(found.values()), ())))
     if (lengths < 1).any() or not np.array_equal(offsets, np.cumsum(lengths) - lengths):
         raise ReachcostError(
             f"{path}: ep_len and ep_offset contradict each other: write episodes of one row or more without gaps"
         )
-    require_columns(path, columns, lengths)
-    return Logs(columns, lengths, None if "pixels" in columns else observe)
+    require_columns(str(path), found, lengths)
+    return found, lengths
 
 
 def read_column(column: Column) -> np.ndarray:
@@ -176,10 +161,3 @@ def read_column(column: Column) -> np.ndarray:
             "again, or remove the attribute `sha256` of a column that you changed yourself"
         )
     return values
-
-
-def _column(path: Path, file: Group, name: str) -> Column:
-    column = file[name]
-    if not isinstance(column, Column) or column.ndim == 0:
-        raise ReachcostError(f"{path}: {name!r} is not a column: all columns are at the root of the file")
-    return column

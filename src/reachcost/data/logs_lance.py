@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 from pyarrow import types
 
-from reachcost.data.logs import Logs
-from reachcost.data.logs_columns import episode_lengths, require_columns
+from reachcost.data.logs_columns import Columns, episode_lengths, require_columns
 from reachcost.data.logs_hdf5 import RENAMED
 from reachcost.data.observations import LazyFrames, decode_frame
 from reachcost.errors import ReachcostError
-from reachcost.protocols import Observations
 
 FRAMES = "pixels"
 NEEDED = ("state", "pos_agent", "action", "proprio", "episode_idx", "ep_idx", "step_idx")
@@ -35,36 +33,36 @@ class FramesInLance(LazyFrames):
 
     def _decoded(self, numbers: np.ndarray) -> list[np.ndarray]:
         self._table = self._table or _open(self.path)
-        blobs = _read(self.path, lambda: self._table.take(numbers.tolist(), columns=[FRAMES])[FRAMES].to_pylist())
+        blobs = _call(self.path, lambda: self._table.take(numbers.tolist(), columns=[FRAMES])[FRAMES].to_pylist())
         return [decode_frame(self.path, blob) for blob in blobs]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_table": None}
 
 
-def open_lance(path: Path, observe: Callable[[np.ndarray], Observations] | None = None) -> Logs:
-    """Open a `.lance` table, or a directory that holds one."""
+def read_lance(path: Path) -> Columns:
+    """Read a `.lance` table, or the one in a directory; frames stay on disk."""
     tables = [path] if path.suffix == ".lance" else sorted(path.glob("*.lance"))
     if len(tables) != 1:
         raise ReachcostError(f"{path} holds {len(tables)} Lance tables: name one of them, its directory ends in .lance")
     table = _open(tables[0])
-    kinds: dict[str, Any] = _read(path, lambda: {field.name: field.type for field in table.schema})
+    kinds: dict[str, Any] = _call(path, lambda: {field.name: field.type for field in table.schema})
     images = {name for name, kind in kinds.items() if types.is_binary(kind) or types.is_large_binary(kind)}
     tabular = sorted(kinds.keys() - images)
-    small = _read(path, lambda: table.to_table(columns=tabular))
+    small = _call(path, lambda: table.to_table(columns=tabular))
     if tabular and not len(small):
         raise ReachcostError(f"{path} has no rows: collect episodes first")
     columns: dict[str, Any] = {}
     for name in tabular:
         if RENAMED.get(name) not in kinds:  # of two names for the same thing, ours
-            values = _read(path, lambda name=name: _values(path, name, small[name]))
+            values = _call(path, lambda name=name: _values(path, name, small[name]))
             if values is not None:
                 columns[RENAMED.get(name, name)] = values
     lengths = _lengths(path, columns)
     if FRAMES in images:
         columns[FRAMES] = FramesInLance(tables[0], int(lengths.sum()))
-    require_columns(path, columns, lengths)
-    return Logs(columns, lengths, None if FRAMES in columns else observe)
+    require_columns(str(path), columns, lengths)
+    return columns, lengths
 
 
 def _values(path: Path, name: str, column: Any) -> np.ndarray | None:
@@ -86,7 +84,7 @@ def _values(path: Path, name: str, column: Any) -> np.ndarray | None:
 def _lengths(path: Path, columns: dict[str, Any]) -> np.ndarray:
     """Rows of each episode, from the number of the episode in each row."""
     if "episode_idx" not in columns:
-        raise ReachcostError(f"{path} has no column episode_idx: it must say where its episodes are")
+        raise ReachcostError(f"{path} has no column episode_idx: write the number of the episode in each row")
     rows = len(columns["episode_idx"])
     lengths = episode_lengths(str(path), {"episode_idx": columns["episode_idx"]}, rows)
     steps = columns.get("step_idx", np.arange(rows))
@@ -104,10 +102,10 @@ def _open(path: Path) -> Any:
         import lance
     except ImportError as error:
         raise ReachcostError(f"{path} is a Lance table: install what reads it, pip install 'reachcost[swm]'") from error
-    return _read(path, lambda: lance.dataset(str(path)))
+    return _call(path, lambda: lance.dataset(str(path)))
 
 
-def _read(path: Path, read: Callable[[], Any]) -> Any:
+def _call(path: Path, read: Callable[[], Any]) -> Any:
     try:
         return read()
     except (KeyboardInterrupt, SystemExit, ReachcostError):
