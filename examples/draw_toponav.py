@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reachcost.costs.field import cost_fields
+from reachcost.costs.tabular import cost_fields
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.runs import outcomes
 from reachcost.experiments.study import Setting

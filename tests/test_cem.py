@@ -207,14 +207,6 @@ def test_a_shrinking_plan_ends_with_the_budget() -> None:
         assert plan.shape[1] == pools.shape[3] == blocks
 
 
-def test_a_search_returns_its_last_candidates() -> None:
-    model = Blocked()
-    found = FEW.search(PlanContext(model, LatentMSE(), torch.zeros(2, 1, 2), GOAL, streams(2)))
-    assert torch.equal(found.pool, model.pools[-1])
-    assert torch.equal(found.costs, LatentMSE()(found.pool.sum(2), GOAL))
-    assert torch.equal(found.mean, pools_of(FEW)[0])
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import reachcost as rc
-from reachcost.planning.measurements import parameters_of
+from reachcost.planning.measurements import _parameters
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
 
@@ -59,5 +59,5 @@ def test_a_policy_without_a_planner_costs_its_own_network_once_a_block(
 
 def test_shared_weights_are_counted_once() -> None:
     layer = torch.nn.Linear(3, 2)
-    assert parameters_of([layer, layer]) == 8
-    assert parameters_of(rc.LatentMSE()) == 0
+    assert _parameters([layer, layer]) == 8
+    assert _parameters(rc.LatentMSE()) == 0

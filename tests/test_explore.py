@@ -23,7 +23,7 @@ import reachcost as rc
 from reachcost.cli import main
 from reachcost.commands.explore import default_models
 from reachcost.core.progress import Progress
-from reachcost.costs.field import cost_fields
+from reachcost.costs.tabular import cost_fields
 from reachcost.errors import ReachcostError
 from reachcost.explorer.engine import Cancelled, Engine, ModelWithCosts
 from reachcost.explorer.heads import knows_layouts, repaired_head

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import reachcost as rc
-from reachcost.costs.field import cost_fields
+from reachcost.costs.tabular import cost_fields
 from reachcost.errors import ReachcostError
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.worldmodels.jepa import JepaWorldModel

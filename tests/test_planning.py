@@ -17,13 +17,13 @@ from torch import Tensor
 from reachcost.core.seeding import EpisodeStreams, generator
 from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.costs.oracle import OracleGeodesic
+from reachcost.costs.tabular import tabulate
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
 from reachcost.heads.regression import PairHead
 from reachcost.planning.categorical_cem import CategoricalCEM, sample
 from reachcost.planning.control import ControlRuns, control
 from reachcost.planning.planner import PlanContext, Planner, RandomPolicy, lowest
-from reachcost.planning.tabular import tabulate
 from reachcost.protocols import TerminalCost
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import RouteProposal, TopoNav

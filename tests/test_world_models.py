@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from reachcost.costs.latent import HeadCost, HybridCost, LatentMSE
 from reachcost.costs.oracle import OracleGeodesic
+from reachcost.costs.tabular import tabulate
 from reachcost.data.actions import ActionBlocks
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
 from reachcost.heads.regression import PairHead
-from reachcost.planning.tabular import tabulate
 from reachcost.protocols import Observations, TerminalCost, WorldModel
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav

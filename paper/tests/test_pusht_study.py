@@ -62,9 +62,11 @@ def test_one_plan_is_scored_by_executing_its_candidates(experiment: Experiment) 
     model = experiment.model(MEMBER.model)
     start, goal = (model.encode(task.observe(states)) for states in (goals.starts, goals.goals))
     streams = EpisodeStreams(MEMBER.seed, "plan", goals.episodes, 0)
+    rounds = []
     with torch.no_grad():
-        search = planner.search(rc.PlanContext(model, rc.LatentMSE(), start[:, None], goal, streams))
-    actions = model.actions.unroll(torch.cat([search.pool, search.mean[:, None]], 1).numpy())  # pyright: ignore
+        watched = rc.PlanContext(model, rc.LatentMSE(), start[:, None], goal, streams, watch=rounds.append)
+        mean, search = planner.plan(watched), rounds[-1]
+    actions = model.actions.unroll(torch.cat([search.pool, mean[:, None]], 1).numpy())  # pyright: ignore
     for episode in range(2):
         here = np.repeat(goals.starts[episode : episode + 1], 9, axis=0)
         there = np.repeat(goals.goals[episode : episode + 1], 9, axis=0)

@@ -18,7 +18,7 @@ from reachcost.errors import ReachcostError
 from reachcost.experiments.experiment import Experiment, SettingRun
 from reachcost.experiments.study import Setting
 from reachcost.planning.cem import CEM
-from reachcost.planning.planner import PlanContext
+from reachcost.planning.planner import PlanContext, Round
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.stats import compare_rankings
 from reachcost.tasks.contract import Task
@@ -58,8 +58,10 @@ class SelectionRun(SettingRun):
             raise ReachcostError(f"{member.model} has no `actions`: its blocks cannot be executed")
         context, goal = (encode_rows(model, task.observe(states), len(goals)) for states in (goals.starts, goals.goals))
         streams = EpisodeStreams(member.seed, "plan", goals.episodes, 0)
-        found = self.planner.search(PlanContext(model, recording.cost(setting), context[:, None], goal, streams))
-        plans = torch.cat([found.pool, found.mean[:, None]], dim=1)
+        rounds: list[Round] = []
+        watched = PlanContext(model, recording.cost(setting), context[:, None], goal, streams, watch=rounds.append)
+        mean, found = self.planner.plan(watched), rounds[-1]
+        plans = torch.cat([found.pool, mean[:, None]], dim=1)
         ends, reached = execute_watched(task, goals, blocks.unroll(plans.cpu().numpy()))
         distance, rows = to_goals(task.distance, ends, goals), np.arange(len(goals))
         costs, chosen = found.costs.cpu().numpy(), found.costs.argmin(1).cpu().numpy()

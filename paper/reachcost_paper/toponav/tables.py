@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
+from reachcost.costs.tabular import tabulate
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.rows import RowPlan, difference_row, per_seed, row_runs, table_row
 from reachcost.experiments.study import Study
 from reachcost.experiments.tables import TablePlan, TableRows, plain_rows
 from reachcost.planning.categorical_cem import CategoricalCEM
-from reachcost.planning.tabular import tabulate
 from reachcost.results.tables import TableRow
 from reachcost.tasks.toponav.task import BASE_SEED, RouteProposal, TopoNav
 from reachcost_paper.package_data import read_notes, read_paper

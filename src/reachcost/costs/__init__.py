@@ -1,4 +1,4 @@
-"""Terminal costs: rules that assign a cost to every candidate, one file each.
+"""Terminal costs: rules that assign a cost to every candidate.
 
 Shape of all of them: terminal [B, S, D], goal [B, D] -> costs [B, S].
 """

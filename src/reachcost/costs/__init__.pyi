@@ -4,3 +4,4 @@ from .latent import DecodedDistance as DecodedDistance
 from .latent import StandardisedL2 as StandardisedL2
 from .latent import SubspaceCost as SubspaceCost
 from .oracle import OracleGeodesic as OracleGeodesic
+from .tabular import tabulate as tabulate

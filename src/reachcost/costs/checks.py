@@ -18,55 +18,38 @@ from reachcost.protocols import TerminalCost, WorldModel
 
 
 def require_one_model(costs: Mapping[str, TerminalCost], model: WorldModel) -> None:
-    """Refuse anything but a mapping of costs, and heads that were trained on latents of another world model."""
+    """Raise an error unless `costs` maps names to costs, whose heads were trained on latents of this world model."""
     if not isinstance(costs, Mapping):
         raise ReachcostError(f"costs is a {type(costs).__name__}: pass a mapping {{name: cost}}")
     require_model(model)
     here = model_identity(model)
-    planners = here["name"] if here else type(model).__name__
+    used = here["name"] if here else type(model).__name__
     for name, cost in costs.items():
         require_cost(cost, f"cost {name!r}")
         for head in getattr(cost, "heads", ()):
             if head.latent_dim != model.latent_dim:
                 raise ReachcostError(
-                    f"the head of cost {name!r} reads latents of dimension {head.latent_dim}, but {planners} makes "
+                    f"the head of cost {name!r} reads latents of dimension {head.latent_dim}, but {used} makes "
                     f"{model.latent_dim}: fit a head on latents of this world model"
                 )
             trained_on = getattr(head, "record", {}).get("pairs", {}).get("model")
             if trained_on and here and trained_on["sha256"] != here["sha256"]:
-                hint = (
-                    ""
-                    if hasattr(model, "fingerprint")
-                    else ", or give the model a `fingerprint` if it encodes as before"
-                )
                 raise ReachcostError(
                     f"the head of cost {name!r} was trained on latents of {trained_on['name']} "
-                    f"({trained_on['sha256'][:12]}), but the planner uses {planners} ({here['sha256'][:12]}): "
-                    f"fit a head on latents of this world model{hint}"
+                    f"({trained_on['sha256'][:12]}), but the planner uses {used} ({here['sha256'][:12]}): fit a head "
+                    "on latents of this world model, or set its `fingerprint` if it encodes as before"
                 )
 
 
 def require_cost(cost: object, what: str) -> None:
-    """Refuse anything but a terminal cost."""
+    """Raise an error for anything but a terminal cost."""
     if isinstance(cost, nn.Module):
         raise ReachcostError(f"{what} is a head: wrap it, HeadCost(head)")
     require_callable(cost, what, "give a terminal cost, say rc.LatentMSE() or rc.HeadCost(head)")
 
 
-def require_terminal(terminal: Tensor, goal: Tensor) -> None:
-    """Refuse malformed predictions of a world model, before a cost is blamed for them."""
-    known = isinstance(terminal, Tensor) and terminal.ndim == 3
-    if not known or (len(terminal), terminal.shape[2]) != goal.shape:
-        found = tuple(terminal.shape) if isinstance(terminal, Tensor) else type(terminal).__name__
-        raise ReachcostError(
-            f"the world model predicted terminal latents {found} for goals {tuple(goal.shape)}: its rollout returns a "
-            "torch.Tensor [B, S, D]; reachcost.check_world_model tests it"
-        )
-
-
 def score(name: str, cost: TerminalCost, terminal: Tensor, goal: Tensor, episodes: np.ndarray) -> Tensor:
-    """Apply a cost to B episodes; its values must be finite costs [B, S]."""
-    require_terminal(terminal, goal)
+    """Apply a cost to B episodes; raise an error unless it returns finite costs [B, S]."""
     costs = cost(terminal, goal)
     if not isinstance(costs, Tensor) or costs.shape != terminal.shape[:2]:
         found = tuple(costs.shape) if isinstance(costs, Tensor) else type(costs).__name__
@@ -94,7 +77,6 @@ class GroupedCost:
 
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
         """Costs [B, S] of terminal latents [B, S, D] for goals [B, D]."""
-        require_terminal(terminal, goal)
         sizes = [len(group) for group in self.episodes]
         groups = zip(self.costs.items(), terminal.split(sizes), goal.split(sizes), self.episodes, strict=True)
         return torch.cat([score(*named, end, target, group) for named, end, target, group in groups if len(group)])

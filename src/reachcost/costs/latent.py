@@ -20,8 +20,8 @@ from reachcost.errors import ReachcostError, require_numbers, require_type
 from reachcost.protocols import Head, TerminalCost
 from reachcost.tasks.contract import Distance, Task
 
-RAW = "raw"
-"""Name of latent distance in audits and reports."""
+RAW, ORACLE = "raw", "oracle"
+"""Names of latent distance and of the true distance in audits and reports."""
 
 
 @dataclass(frozen=True)
@@ -173,9 +173,6 @@ class StandardisedL2:
         return DeviceCopies(self.std)
 
 
-ORACLE = "oracle"
-
-
 def true_distance(task: Task | None) -> str:
     """Label of the oracle distance, with its unit if the task defines one."""
     unit = "" if task is None else task.distance_unit
@@ -201,11 +198,8 @@ def evaluated_once(costs: Mapping[str, TerminalCost]) -> dict[str, TerminalCost]
     known: dict[int, TerminalCost] = {}
 
     def once(cost: TerminalCost) -> TerminalCost:
+        if type(cost) is HybridCost:
+            return replace(cost, base=once(cost.base), learned=once(cost.learned))
         return known.setdefault(id(cost.head), cache(cost)) if type(cost) is HeadCost else cost
 
-    return {
-        name: replace(cost, base=once(cost.base), learned=once(cost.learned))
-        if type(cost) is HybridCost
-        else once(cost)
-        for name, cost in costs.items()
-    }
+    return {name: once(cost) for name, cost in costs.items()}

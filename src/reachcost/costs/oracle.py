@@ -14,7 +14,7 @@ from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 from reachcost.tasks.exact import ExactDynamics
 
-NO_WAY = 1e9
+NO_PATH = 1e9
 """Cost of a state without a path to the goal. Costs must be finite to be ranked."""
 
 
@@ -54,7 +54,7 @@ class OracleGeodesic:
         goals = np.broadcast_to(self.model.states(goal)[:, None], ends.shape)
         size = ends.shape[-1]
         distance = self.model.task.distance(ends.reshape(-1, size), goals.reshape(-1, size))
-        finite = np.nan_to_num(np.asarray(distance, np.float32), nan=np.nan, posinf=NO_WAY)
+        finite = np.nan_to_num(np.asarray(distance, np.float32), nan=np.nan, posinf=NO_PATH)
         return torch.from_numpy(finite).view(terminal.shape[:2])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from reachcost.audits.sasc import gaussian_pools
 from reachcost.core.progress import Progress
-from reachcost.costs.field import cost_fields
+from reachcost.costs.tabular import cost_fields
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import Experiment

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from reachcost.core.progress import escape_hidden
-from reachcost.costs.field import Places
 from reachcost.costs.latent import ORACLE
 from reachcost.costs.oracle import OracleGeodesic, exact_model
+from reachcost.costs.tabular import CostMap
 from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
@@ -70,7 +70,7 @@ class Engine:
         self.costs = tuple(dict.fromkeys(name for known in models.values() for name in known.costs))
         self.costs += (ORACLE,) if task.offers("distance") else ()
         self._world = lru_cache(LAYOUTS)(self._moved)
-        self._places = lru_cache(MAPS)(lambda layout, name: Places(self._world(layout), self.models[name].model))
+        self._places = lru_cache(MAPS)(lambda layout, name: CostMap(self._world(layout), self.models[name].model))
 
     def cost(self, name: str) -> TerminalCost | None:
         """The first cost of that name; None for the oracle."""
@@ -82,7 +82,7 @@ class Engine:
         world = self._world(layout)
         goal = self._state(world, "goal", request.goal)
         model, cost = self._model_and_cost(world, request, goal)
-        places = Places(world, model) if request.cost == ORACLE else self._places(layout, request.model)
+        places = CostMap(world, model) if request.cost == ORACLE else self._places(layout, request.model)
         return {
             "field": packed_costs(places.field(cost, goal)[0]),
             "handles": handles_of(world),

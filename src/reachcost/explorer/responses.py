@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.costs.oracle import NO_WAY
+from reachcost.costs.oracle import NO_PATH
 from reachcost.data.actions import ActionBlocks
 from reachcost.planning.control import ControlRuns
 from reachcost.planning.planner import Round, SamplingPlanner
@@ -38,7 +38,7 @@ def packed_places(plane: Plane, places: np.ndarray) -> dict[str, Any]:
 
 def packed_costs(costs: np.ndarray) -> dict[str, Any]:
     """Costs, float32. Places that cannot reach the goal get the largest of the other costs."""
-    finite = costs[costs < NO_WAY]
+    finite = costs[costs < NO_PATH]
     return packed((np.minimum(costs, finite.max()) if finite.size else costs).astype(np.float32))
 
 

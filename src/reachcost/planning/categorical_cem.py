@@ -88,16 +88,6 @@ class CategoricalCEM(SamplingPlanner):
             )
         given = None if injected is None else torch.from_numpy(injected).to(device).transpose(2, 3)
         places = self.candidates - (0 if given is None else given.shape[3])  # of the pool, before injected ones
-
-        def propose(probability: Tensor, iteration: int, kept: Tensor) -> tuple[Tensor, Tensor]:
-            # [B, H, S]: with the candidates innermost each comparison runs over one contiguous row.
-            draws = (context.streams.uniform16(self.horizon, self.candidates) ^ 0x8000).view(np.int16)
-            pool = sample(probability, torch.from_numpy(draws).to(device))
-            pool[:, :, places - kept.shape[2] : places] = kept
-            if given is not None:
-                pool[:, :, places:] = given[:, iteration]
-            return pool, self._costs(context, pool.transpose(1, 2)[..., None])
-
         probability = torch.full((len(goal), self.horizon, self.actions), 1 / self.actions, device=device)
         if self.warm_start and context.left is not None:
             agreed = context.left == torch.arange(self.actions, device=device)  # [B, blocks, actions]
@@ -110,7 +100,13 @@ class CategoricalCEM(SamplingPlanner):
                 frequency = torch.stack([(elites == action).float().mean(2) for action in range(self.actions)], -1)
                 probability = self.momentum * probability + (1 - self.momentum) * self._fitted(frequency)
                 kept = elites[:, :, : min(self.keep_elites, places)].to(pool.dtype)
-            pool, costs = propose(probability, iteration, kept)
+            # [B, H, S]: with the candidates innermost each comparison runs over one contiguous row.
+            draws = (context.streams.uniform16(self.horizon, self.candidates) ^ 0x8000).view(np.int16)
+            pool = sample(probability, torch.from_numpy(draws).to(device))
+            pool[:, :, places - kept.shape[2] : places] = kept
+            if given is not None:
+                pool[:, :, places:] = given[:, iteration]
+            costs = self._costs(context, pool.transpose(1, 2)[..., None])
             best = lowest(costs, self.elites)
             if context.watch is not None:
                 context.watch(Round(pool.transpose(1, 2)[..., None], costs, best, pick(pool, best[:, :1]).long()))

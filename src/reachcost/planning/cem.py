@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -18,17 +18,6 @@ from reachcost.planning.planner import PlanContext, Round, SamplingPlanner, lowe
 from reachcost.protocols import WorldModel
 
 Bound = float | tuple[float, ...]
-
-
-class Search(NamedTuple):
-    """Result of a search for B action sequences."""
-
-    mean: Tensor
-    """Mean of the last elites [B, H, A]."""
-    pool: Tensor
-    """The last candidates [B, S, H, A]."""
-    costs: Tensor
-    """Their costs [B, S]."""
 
 
 @dataclass(frozen=True)
@@ -83,25 +72,17 @@ class CEM(SamplingPlanner):
     def __post_init__(self) -> None:
         require_numbers(self)
         self._require_counts(fewest=2)
-        for option, valid, remedy in (
-            ("execute", self.execute in ("mean", "best"), "choose 'mean' or 'best'"),
-            ("deviation", 0 < self.deviation < np.inf, "give a positive number"),
-            ("least_deviation", 0 <= self.least_deviation < np.inf, "give a positive number, or 0 for none"),
-            ("logged_among", self.from_logs or not self.logged_among, "give 0, or from_logs=True"),
-            ("logged_among", self.logged_among >= 0, "give a number of sequences, or 0 for the nearest ones"),
-            ("temperature", 0 <= self.temperature < np.inf, "give a positive number, or 0 for equal weights"),
-            ("correlation", 0 <= self.correlation < 1, "give a number from 0 to below 1"),
-            ("bounds", self._is_bounds(), "give 'logs' or (low, high) in units of the environment"),
-        ):
-            if not valid:
-                raise ReachcostError(f"CEM({option}={getattr(self, option)!r}): {remedy}")
-        if self.bounds is not None and self.bounds != "logs":  # plain numbers go into records
-            object.__setattr__(self, "bounds", tuple(_plain(end) for end in self.bounds))
-
-    def _is_bounds(self) -> bool:
-        if self.bounds is None or isinstance(self.bounds, str):
-            return self.bounds in (None, "logs")
-        return isinstance(self.bounds, tuple | list | np.ndarray) and len(self.bounds) == 2
+        self._require("execute", self.execute in ("mean", "best"), "choose 'mean' or 'best'")
+        self._require("deviation", 0 < self.deviation < np.inf, "give a positive number")
+        self._require("least_deviation", 0 <= self.least_deviation < np.inf, "give a positive number, or 0 for none")
+        self._require("temperature", 0 <= self.temperature < np.inf, "give a positive number, or 0 for equal weights")
+        self._require("correlation", 0 <= self.correlation < 1, "give a number from 0 to below 1")
+        self._require("logged_among", self.from_logs or not self.logged_among, "give 0, or from_logs=True")
+        self._require("logged_among", self.logged_among >= 0, "give a number of sequences, or 0 for the nearest ones")
+        if self.bounds is not None and not (isinstance(self.bounds, str) and self.bounds == "logs"):
+            given = self.bounds if isinstance(self.bounds, tuple | list | np.ndarray) else ()
+            self._require("bounds", len(given) == 2, "give 'logs' or (low, high) in units of the environment")
+            object.__setattr__(self, "bounds", tuple(map(_plain, given)))  # plain numbers go into records
 
     @classmethod
     def replanning(cls, **changes: Any) -> CEM:
@@ -151,18 +132,10 @@ class CEM(SamplingPlanner):
         best = {"candidates": 37, "iterations": 5, "keep_elites": elites // 2, "from_logs": True}
         return cls(**{**best, "logged_among": AMONG, "least_deviation": 0.5, "correlation": 0.8, **changes})
 
-    def plan(self, context: PlanContext) -> Tensor:
-        """Return the mean of the last elites, or the best of the last candidates [B, H, A]."""
-        found = self.search(context)
-        if self.execute == "mean":
-            return found.mean
-        rows = torch.arange(len(found.pool), device=found.pool.device)[:, None]
-        return found.pool[rows, lowest(found.costs, 1)][:, 0]
-
     @reserve_threads()
     @defer_device_checks()
-    def search(self, context: PlanContext) -> Search:
-        """Return the mean of the last elites with the last candidates and their costs."""
+    def plan(self, context: PlanContext) -> Tensor:
+        """Return the mean of the last elites, or the best of the last candidates [B, H, A]."""
         if context.injected is not None:
             raise ReachcostError("CEM has no injected candidates: plan without a proposal, or with CategoricalCEM")
         model, goal, device = context.model, context.goal, context.latents.device
@@ -171,32 +144,29 @@ class CEM(SamplingPlanner):
             mean[:, : context.left.shape[1]] = context.left[:, : mean.shape[1]]
         std, rows = torch.full_like(mean, self.deviation), torch.arange(len(goal), device=device)[:, None]
         bounds, mixing = self._bounds(model, device), self._mixing(model, mean.shape[1], device)
-        pool = costs = mean
-        kept = pool[:, :0]
-        known = self._known(context, mean.shape[1])
-        for _ in range(self.iterations):
+        known, elites = self._known(context, mean.shape[1]), mean[:, None]
+        for iteration in range(self.iterations):
             noise = torch.from_numpy(context.streams.normal(self.candidates, *mean.shape[1:])).to(device)
             if mixing is not None:
                 noise = (mixing @ noise.view(*noise.shape[:2], len(mixing), -1)).view_as(noise)
             pool = torch.addcmul(mean[:, None], std[:, None], noise)
-            if known is not None:
-                pool[:, 1 : 1 + known.shape[1]], known = known, None
+            if known is not None and iteration == 0:
+                pool[:, 1 : 1 + known.shape[1]] = known
             pool[:, 0] = mean
             if bounds is not None:
                 pool = torch.minimum(torch.maximum(pool, bounds[0]), bounds[1])
-            if kept.shape[1]:
-                pool[:, -kept.shape[1] :] = kept
+            if self.keep_elites and iteration:
+                pool[:, -self.keep_elites :] = elites[:, : self.keep_elites]
             costs = context.costs(pool)
             best = lowest(costs, self.elites)
             elites = pool[rows, best]
-            kept = elites[:, : self.keep_elites]
             if self.temperature:
                 mean = (self._weights(costs.gather(1, best))[..., None, None] * elites).sum(1)
             else:
                 mean, std = elites.mean(1), elites.std(1).clamp(min=self.least_deviation)
             if context.watch is not None:
                 context.watch(Round(pool, costs, best, mean if self.execute == "mean" else elites[:, 0]))
-        return Search(mean, pool, costs)
+        return mean if self.execute == "mean" else elites[:, 0]
 
     def _length(self, context: PlanContext) -> int:
         """Blocks of a plan."""

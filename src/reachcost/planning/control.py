@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,10 +41,6 @@ def default_planner(discrete_actions: int | None, with_logs: bool = False) -> CE
     return CategoricalCEM.experienced(discrete_actions) if with_logs else CategoricalCEM(discrete_actions)
 
 
-@overload
-def sized_planner(discrete_actions: None, candidates: int, iterations: int) -> CEM: ...
-@overload
-def sized_planner(discrete_actions: int | None, candidates: int, iterations: int) -> CEM | CategoricalCEM: ...
 def sized_planner(discrete_actions: int | None, candidates: int, iterations: int) -> CEM | CategoricalCEM:
     """Return the paper's planner with other numbers of candidates, a tenth of them elites, and rounds.
 
@@ -88,8 +84,16 @@ def require_actions(task: Task, model: WorldModel) -> ActionBlocks | None:
     return blocks
 
 
-def require_planner(task: Task, planner: Planner, watched: bool = False) -> None:
-    """Raise an error for a planner of other actions than the task's, or a `watched` one that has no rounds."""
+def _width(task: Task) -> int | None:
+    """Numbers in an action of a task, as declared or logged."""
+    if task.action_dim is not None or not task.offers("generate_logs"):
+        return task.action_dim
+    logged = task.generate_logs(1).columns
+    return logged["action"].shape[-1] if "action" in logged else None
+
+
+def require_planner(task: Task, planner: Planner) -> None:
+    """Raise an error for a planner of other actions than the task's."""
     require_type(planner, Planner, "planner", "make one, rc.CEM() or rc.CategoricalCEM(), or inherit from rc.Planner")
     name, count = type(planner).__name__, task.discrete_actions
     if planner.discrete is False and count is not None:
@@ -99,8 +103,6 @@ def require_planner(task: Task, planner: Planner, watched: bool = False) -> None
         )
     if planner.discrete is True and count is None:
         raise ReachcostError(f"{name} samples discrete actions, but those of {task.name} are continuous: use rc.CEM()")
-    if watched and not isinstance(planner, SamplingPlanner):
-        raise ReachcostError(f"{name} has no rounds of candidates: leave watch= out")
     if None not in (count, planner.actions) and planner.actions != count:
         raise ReachcostError(
             f"{name} samples {planner.actions} actions, but {task.name} has {count}: give it actions={count}"
@@ -111,14 +113,6 @@ def some_action(model: WorldModel) -> np.ndarray:
     """Return a valid action of the task [a]: the mean of the logs, or the first discrete one."""
     blocks = blocks_of(model)
     return np.zeros(1, np.int64) if blocks is None else np.array(blocks.mean, np.float32)
-
-
-def _width(task: Task) -> int | None:
-    """Numbers in an action of a task, as declared or logged."""
-    if task.action_dim is not None or not task.offers("generate_logs"):
-        return task.action_dim
-    logged = task.generate_logs(1).columns
-    return logged["action"].shape[-1] if "action" in logged else None
 
 
 Proposal = Callable[[np.ndarray, np.ndarray, EpisodeStreams], np.ndarray]
@@ -159,34 +153,28 @@ class ControlRuns:
 
     def rows(self) -> dict[str, np.ndarray]:
         """Return columns with one row per (cost, episode)."""
-        return {
-            "cost": np.repeat(self.costs, len(self.episodes)),
-            "episode": np.tile(self.episodes, len(self.costs)),
-            "success": self.success.ravel(),
-            "steps": self.steps.ravel(),
-            "final_distance": self.final_distance.ravel(),
-            "category": self.category.ravel(),
-        }
-
-    def of(self, episodes: np.ndarray) -> ControlRuns:
-        """Return the runs of some episodes, by number."""
-        rows = np.flatnonzero(np.isin(self.episodes, episodes))
-        parts = {name: getattr(self, name)[:, rows] for name in PER_COST}
-        return ControlRuns(self.costs, self.episodes[rows], **parts, goals=self.goals[rows])
+        keys = {"cost": np.repeat(self.costs, len(self.episodes)), "episode": np.tile(self.episodes, len(self.costs))}
+        return keys | {name: getattr(self, name).ravel() for name in PER_COST if name != "paths"}
 
     def merged(self, other: ControlRuns) -> ControlRuns:
         """Return these costs and then the new ones of other runs, in their common episodes."""
-        mine, theirs = self.of(other.episodes), other.of(self.episodes)
-        if not all(map(np.array_equal, mine._problem(), theirs._problem())):
+        mine = np.flatnonzero(np.isin(self.episodes, other.episodes))
+        theirs = np.flatnonzero(np.isin(other.episodes, self.episodes))
+        same = [
+            np.array_equal(self.episodes[mine], other.episodes[theirs]),
+            np.array_equal(self.goals[mine], other.goals[theirs]),
+            np.array_equal(self.paths[0, mine, 0], other.paths[0, theirs, 0]),
+            self.paths.shape[2:] == other.paths.shape[2:],
+        ]
+        if not all(same):
             raise ReachcostError("these runs have other episodes or budgets: run all costs on one evaluation set")
-        new = [row for row, name in enumerate(theirs.costs) if name not in mine.costs]
-        parts = {name: np.concatenate([getattr(mine, name), getattr(theirs, name)[new]]) for name in PER_COST}
-        costs = (*mine.costs, *(theirs.costs[row] for row in new))
-        return ControlRuns(costs, mine.episodes, **parts, goals=mine.goals)
-
-    def _problem(self) -> tuple[np.ndarray, ...]:
-        """Episodes, goals, starts and budget."""
-        return self.episodes, self.goals, self.paths[0, :, 0], np.array(self.paths.shape[2:])
+        new = [row for row, name in enumerate(other.costs) if name not in self.costs]
+        parts = {
+            name: np.concatenate([getattr(self, name)[:, mine], getattr(other, name)[new][:, theirs]])
+            for name in PER_COST
+        }
+        costs = (*self.costs, *(other.costs[row] for row in new))
+        return ControlRuns(costs, self.episodes[mine], **parts, goals=self.goals[mine])
 
 
 def budget_of(task: Task, evaluation: EvaluationSet, given: int | None = None) -> int:
@@ -235,12 +223,14 @@ def control(
     """
     blocks = require_actions(task, model)
     planner = default_planner(task.discrete_actions, logs is not None) if planner is None else planner
-    require_planner(task, planner, watched=watch is not None)
+    require_planner(task, planner)
+    if watch is not None and not isinstance(planner, SamplingPlanner):
+        raise ReachcostError(f"{type(planner).__name__} has no rounds of candidates: leave watch= out")
     require_set(evaluation)
     require_type(seed, int, "seed", "give a whole number")
-    episodes = _Episodes(task, model, costs, evaluation, budget_of(task, evaluation, budget))
     length = blocks.length if blocks else 1
-    per_plan, memory = planner.executed * length, _Memory(model, episodes, length)
+    episodes = _Episodes(task, model, costs, evaluation, budget_of(task, evaluation, budget), length)
+    per_plan = planner.executed * length
     replans = range(0, episodes.budget, per_plan)
     logged = _logged(model, planner, logs, blocks or task.discrete_actions, evaluation)
     for replan in as_progress(progress).track(range(len(replans)), "plans"):
@@ -249,7 +239,7 @@ def control(
         if len(active):
             streams = EpisodeStreams(seed, "plan", episodes.number[active], replan)
             states, goals = episodes.states[active], episodes.goals[active]
-            latents, past = memory.context(active)
+            latents, past = episodes.context(active)
             context = PlanContext(
                 model,
                 episodes.cost(active),
@@ -257,14 +247,14 @@ def control(
                 episodes.goal_latents[active],
                 streams,
                 past=past,
-                left=memory.left(active) if replan else None,
+                left=episodes.left[torch.from_numpy(active)] if replan else None,
                 remaining=-(-(episodes.budget - replans[replan]) // length),
                 logged=logged,
                 injected=proposal(states, goals, streams) if proposal else None,
                 watch=watch,
             )
             plan = planner.plan(context)
-            memory.keep(active, plan, planner.executed)
+            episodes.keep(active, plan, planner.executed)
             plan = plan[:, : planner.executed].cpu().numpy()
             actions = plan if blocks is None else blocks.unroll(plan)
         episodes.execute(active, actions)
@@ -291,7 +281,7 @@ def _logged(
 
 
 class _Episodes:
-    """State of all running episodes, one row per (cost, episode)."""
+    """All running episodes, one row per (cost, episode): states, past frames and blocks, and the rest of the plan."""
 
     def __init__(
         self,
@@ -300,6 +290,7 @@ class _Episodes:
         costs: Mapping[str, TerminalCost],
         evaluation: EvaluationSet,
         budget: int,
+        length: int,
     ) -> None:
         require_one_model(costs, model)
         require_one_world(task.world, evaluation)
@@ -308,7 +299,8 @@ class _Episodes:
         if not len(evaluation):
             raise ReachcostError(f"evaluation set {evaluation.name!r} has no episodes: keep at least one")
         try_task(task, evaluation, some_action(model))
-        self._task, self._model, self._costs, self._evaluation, self.budget = task, model, costs, evaluation, budget
+        self._task, self._model, self._costs, self._evaluation = task, model, costs, evaluation
+        self.budget, self._length, self._history = budget, length, history_of(model)
         self._cost_of = np.repeat(np.arange(len(costs)), len(evaluation))
         self.number = np.tile(evaluation.episodes, len(costs))
         self.states = np.concatenate([evaluation.starts] * len(costs))
@@ -318,21 +310,36 @@ class _Episodes:
         self._reached = np.array(task.success(self.states, self.goals))
         self._steps = np.where(self._reached, 0, budget)
         self._path = [self.states.copy()]
+        # Blocks executed between the last frames, and blocks that the last plans left unexecuted: [N, blocks, A].
+        self._past = self.left = torch.empty(len(self.states), 0, model.action_dim, device=device_of(model))
 
     def active(self) -> np.ndarray:
         """Rows that have not ended."""
         return np.flatnonzero(~self._reached | (not self._task.stops_at_success))
 
-    def latents(self, rows: np.ndarray, ago: int = 0) -> Tensor:
-        """Latents of the states of some rows, some actions ago [N, D]."""
-        latents = encode_rows(self._model, self._task.observe(self._path[-1 - ago][rows]), len(rows))
-        require_finite(latents, "episode", self.number[rows])
-        return latents
-
     def cost(self, rows: np.ndarray) -> GroupedCost:
         """The cost of each of some rows."""
         sizes = np.bincount(self._cost_of[rows], minlength=len(self._costs))
         return GroupedCost(self._costs, np.split(self.number[rows], np.cumsum(sizes)[:-1]))
+
+    def context(self, rows: np.ndarray) -> tuple[Tensor, Tensor | None]:
+        """Latents of the last frames [N, T, D], and the blocks between them [N, T - 1, A], None if T is 1."""
+        count = min(self._history, 1 + self._past.shape[1])
+        frames = []
+        for ago in reversed(range(count)):
+            states = self._path[-1 - self._length * ago][rows]
+            frames.append(encode_rows(self._model, self._task.observe(states), len(rows)))
+            require_finite(frames[-1], "episode", self.number[rows])
+        past = self._past[torch.from_numpy(rows), 1 - count :] if count > 1 else None
+        return torch.stack(frames, dim=1), past
+
+    def keep(self, rows: np.ndarray, plan: Tensor, executed: int) -> None:
+        """Remember the plans [N, H, A] of some rows."""
+        plans = plan.new_zeros(len(self.states), *plan.shape[1:])
+        plans[torch.from_numpy(rows)] = plan
+        past = torch.cat([self._past.to(plan), plans[:, :executed]], dim=1)
+        self._past = past[:, max(0, past.shape[1] + 1 - self._history) :]
+        self.left = plans[:, executed:]
 
     def execute(self, rows: np.ndarray, actions: np.ndarray) -> None:
         """Execute the actions [N, steps, a] of some rows, within the budget."""
@@ -345,9 +352,6 @@ class _Episodes:
                 first = moving[near & ~self._reached[moving]]
                 self._reached[first], self._steps[first] = True, len(self._path)
             self._path.append(self.states.copy())
-
-    def __len__(self) -> int:
-        return len(self.states)
 
     def runs(self) -> ControlRuns:
         """Return the finished runs."""
@@ -366,31 +370,3 @@ class _Episodes:
             paths=paths.reshape(*shape, *paths.shape[1:]),
             goals=self._evaluation.goals,
         )
-
-
-class _Memory:
-    """Past frames and blocks of each row, and the unexecuted rest of its last plan."""
-
-    def __init__(self, model: WorldModel, episodes: _Episodes, length: int) -> None:
-        self._episodes, self._length = episodes, length
-        self._history = history_of(model)
-        self._executed = self._left = torch.empty(len(episodes), 0, model.action_dim, device=device_of(model))
-
-    def context(self, rows: np.ndarray) -> tuple[Tensor, Tensor | None]:
-        """Last frames of some rows [N, T, D], and the blocks between them [N, T - 1, A], None if T is 1."""
-        count = min(self._history, 1 + self._executed.shape[1])
-        ago = [self._length * frame for frame in reversed(range(count))]
-        context = torch.stack([self._episodes.latents(rows, actions) for actions in ago], dim=1)
-        return context, self._executed[torch.from_numpy(rows), 1 - count :] if count > 1 else None
-
-    def left(self, rows: np.ndarray) -> Tensor:
-        """Unexecuted blocks of the last plans of some rows [N, blocks, A]."""
-        return self._left[torch.from_numpy(rows)]
-
-    def keep(self, rows: np.ndarray, plan: Tensor, executed: int) -> None:
-        """Remember the plans [N, H, A] of some rows."""
-        plans = plan.new_zeros(len(self._episodes), *plan.shape[1:])
-        plans[torch.from_numpy(rows)] = plan
-        past = torch.cat([self._executed.to(plan), plans[:, :executed]], dim=1)
-        recent = max(0, past.shape[1] + 1 - self._history)
-        self._executed, self._left = past[:, recent:], plans[:, executed:]

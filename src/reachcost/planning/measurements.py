@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
@@ -12,11 +13,11 @@ from torch.utils.flop_counter import FlopCounterMode
 from reachcost.core.parallel import one_thread
 from reachcost.core.seeding import EpisodeStreams
 from reachcost.data.evaluation import EvaluationSet
-from reachcost.data.models import encode_rows, parts_of, predict_ends
+from reachcost.data.models import encode_rows, parts_of
 from reachcost.errors import ReachcostError
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import require_actions, require_planner
-from reachcost.planning.planner import PlanContext, Planner, lowest
+from reachcost.planning.planner import PlanContext, Planner, Round
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.tasks.contract import Task
 
@@ -34,19 +35,6 @@ class ActionCost:
     parameters: int
     multiply_adds: int
     seconds: float
-
-
-def parameters_of(part: object) -> int:
-    """Return the number of weights in all networks of an object.
-
-    >>> from reachcost import HeadCost
-    >>> from reachcost.heads import PairHead
-    >>> parameters_of(HeadCost(PairHead(latent_dim=10, hidden=16)))
-    945
-    """
-    modules = [found for _, found in parts_of(part) if isinstance(found, nn.Module)]
-    weights = {id(weight): weight.numel() for module in modules for weight in module.parameters()}
-    return sum(weights.values())
 
 
 @torch.no_grad()
@@ -83,12 +71,14 @@ def cost_per_action(
         plan()
         seconds = time.perf_counter() - began
     actions = len(evaluation) * planner.executed * (blocks.length if blocks else 1)
-    operations = counter.get_total_flops()
-    return ActionCost(
-        parameters=parameters_of(cost) + parameters_of(planner),
-        multiply_adds=round(operations / 2 / actions),
-        seconds=seconds / actions,
-    )
+    multiply_adds = round(counter.get_total_flops() / 2 / actions)
+    return ActionCost(_parameters(cost) + _parameters(planner), multiply_adds, seconds / actions)
+
+
+def _parameters(part: object) -> int:
+    """Number of weights in all networks of an object; shared weights count once."""
+    modules = [found for _, found in parts_of(part) if isinstance(found, nn.Module)]
+    return sum({id(weight): weight.numel() for module in modules for weight in module.parameters()}.values())
 
 
 @dataclass(frozen=True)
@@ -114,20 +104,15 @@ class PlanChange:
 
 @torch.no_grad()
 def plan_change(
-    model: WorldModel, other: WorldModel, cost: TerminalCost, start: Tensor, goal: Tensor, planner: CEM | None = None
+    model: WorldModel, other: WorldModel, cost: TerminalCost, start: Tensor, goal: Tensor, planner: CEM
 ) -> PlanChange:
     """Plan from starts [B, D] to goals [B, D] with both models, by the same random numbers."""
-    planner = planner or CEM()
-
-    def streams() -> EpisodeStreams:
-        return EpisodeStreams(0, "precision", range(len(goal)), 0)
-
-    noise = torch.from_numpy(streams().normal(planner.candidates, planner.horizon, model.action_dim))
-    chosen, plans = [], []
+    elites, plans = [], []
     for one in (model, other):
-        best = lowest(cost(predict_ends(one, start[:, None], noise), goal), planner.elites)
-        chosen.append([set(row) for row in best.tolist()])
-        plans.append(planner.plan(PlanContext(one, cost, start[:, None], goal, streams())))
-    shared = [len(mine & theirs) / planner.elites for mine, theirs in zip(*chosen, strict=True)]
+        rounds: list[Round] = []
+        streams = EpisodeStreams(0, "precision", range(len(goal)), 0)
+        plans.append(planner.plan(PlanContext(one, cost, start[:, None], goal, streams, watch=rounds.append)))
+        elites.append(rounds[0].elites.cpu().numpy())
+    shared = [np.isin(mine, theirs).mean() for mine, theirs in zip(*elites, strict=True)]
     difference = (plans[0] - plans[1]).abs()
-    return PlanChange(sum(shared) / len(shared), difference.mean().item(), difference.max().item())
+    return PlanChange(float(np.mean(shared)), difference.mean().item(), difference.max().item())

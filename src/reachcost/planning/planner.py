@@ -157,33 +157,34 @@ class SamplingPlanner(Planner):
         """Action blocks of a plan that are executed before the next plan."""
         return self.horizon if self.blocks is None else self.blocks
 
+    def _require(self, options: str, valid: bool, remedy: str) -> None:
+        """Raise an error that shows some options unless they are valid."""
+        if not valid:
+            given = ", ".join(f"{name}={getattr(self, name)!r}" for name in options.split())
+            raise ReachcostError(f"{type(self).__name__}({given}): {remedy}")
+
     def _require_counts(self, fewest: int) -> None:
         """Raise an error for counts that contradict each other; at least `fewest` elites fit a distribution."""
-        for wrong, names, remedy in (
-            (
-                min(self.horizon, self.iterations) < 1 or not fewest <= self.elites <= self.candidates,
-                ("horizon", "candidates", "iterations", "elites"),
-                f"make every count positive, and {fewest} <= elites <= candidates",
-            ),
-            (
-                not 1 <= self.executed <= self.horizon,
-                ("horizon", "blocks"),
-                f"execute 1 to {self.horizon} blocks of the horizon",
-            ),
-            (
-                self.warm_start and self.executed == self.horizon,
-                ("horizon", "blocks", "warm_start"),
-                "a warm start needs unexecuted blocks: execute fewer, for example blocks=1",
-            ),
-            (
-                not 0 <= self.keep_elites <= self.elites or self.keep_elites == self.candidates,
-                ("candidates", "elites", "keep_elites"),
-                f"keep 0 to {self.elites} elites, and fewer than the candidates",
-            ),
-        ):
-            if wrong:
-                given = ", ".join(f"{name}={getattr(self, name)}" for name in names)
-                raise ReachcostError(f"{type(self).__name__}({given}): {remedy}")
+        self._require(
+            "horizon candidates iterations elites",
+            min(self.horizon, self.iterations) >= 1 and fewest <= self.elites <= self.candidates,
+            f"make every count positive, and {fewest} <= elites <= candidates",
+        )
+        self._require(
+            "horizon blocks",
+            1 <= self.executed <= self.horizon,
+            f"execute 1 to {self.horizon} blocks of the horizon",
+        )
+        self._require(
+            "horizon blocks warm_start",
+            not self.warm_start or self.executed < self.horizon,
+            "a warm start needs unexecuted blocks: execute fewer, for example blocks=1",
+        )
+        self._require(
+            "candidates elites keep_elites",
+            0 <= self.keep_elites <= self.elites and self.keep_elites < self.candidates,
+            f"keep 0 to {self.elites} elites, and fewer than the candidates",
+        )
 
 
 def lowest(costs: Tensor, count: int) -> Tensor:
@@ -248,9 +249,7 @@ class InversePolicy(Planner):
     def __post_init__(self) -> None:
         require_type(self.network, InverseDynamics, "network", "give what rc.peers.fit_inverse returns")
         if self.sampled and not self.discrete:
-            raise ReachcostError(
-                "InversePolicy(sampled=True) samples discrete actions, but these are blocks: leave it out"
-            )
+            raise ReachcostError("InversePolicy(sampled=True) samples discrete actions, not blocks: leave it out")
 
     @property
     def discrete(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] (planners are frozen)

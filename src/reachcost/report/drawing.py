@@ -12,9 +12,9 @@ import torch
 
 from reachcost.audits.planner import Audit
 from reachcost.costs.checks import score
-from reachcost.costs.field import cost_fields
 from reachcost.costs.latent import ORACLE, RAW, LatentMSE, true_distance, unit_of
-from reachcost.costs.oracle import NO_WAY, OracleGeodesic, exact_model
+from reachcost.costs.oracle import NO_PATH, OracleGeodesic, exact_model
+from reachcost.costs.tabular import cost_fields
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError, reason_of
@@ -220,7 +220,7 @@ def _add_maps(scene: Scene, parts: SceneParts) -> Scene:
     if task.offers("distance") and goals.ndim == 2:
         exact = exact_model(task, parts.model, goals)
         distances = cost_fields(task, exact, {ORACLE: OracleGeodesic(exact)}, goals)[ORACLE]
-        fields[ORACLE] = np.where(distances < NO_WAY, distances, np.inf)
+        fields[ORACLE] = np.where(distances < NO_PATH, distances, np.inf)
     mapped = [
         replace(one, fields={name: Field.of(_coarse(values[number])) for name, values in fields.items()})
         for number, one in enumerate(shown)

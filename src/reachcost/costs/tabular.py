@@ -1,4 +1,4 @@
-"""`tabulate`: a world model of finitely many states as indices of states, transitions and tables of costs."""
+"""Costs of all states of a world: maps over a plane, and look-up tables over finitely many states."""
 
 from __future__ import annotations
 
@@ -10,9 +10,46 @@ import torch
 from torch import Tensor
 
 from reachcost.costs.latent import HybridCost
+from reachcost.data.models import encode_rows
 from reachcost.errors import ReachcostError
-from reachcost.protocols import Observations, TerminalCost
+from reachcost.protocols import Observations, TerminalCost, WorldModel
+from reachcost.tasks.contract import Task
 from reachcost.tasks.exact import FiniteModel, follow
+
+
+class CostMap:
+    """Maps of terminal costs; every free cell is encoded once for all costs and goals. The task must have `plane`."""
+
+    @torch.no_grad()
+    def __init__(self, task: Task, model: WorldModel) -> None:
+        plane = task.plane()
+        grid = plane.grid()
+        cells = grid.reshape(-1, 2)
+        self._task, self._model, self._shape, self._free = task, model, grid.shape[:2], plane.free(cells)
+        states = plane.states(cells[self._free])
+        self._latents = encode_rows(model, task.observe(states), len(states))
+
+    @torch.no_grad()
+    def field(self, cost: TerminalCost, goals: np.ndarray) -> np.ndarray:
+        """Cost of each cell for goals [G, ...]: [G, rows, columns]; NaN for cells that are not free."""
+        goal = encode_rows(self._model, self._task.observe(goals), len(goals))
+        field = np.full((len(goals), len(self._free)), np.nan)
+        field[:, self._free] = cost(self._latents.expand(len(goals), -1, -1), goal).cpu().numpy()
+        return field.reshape(len(goals), *self._shape)
+
+
+def cost_fields(
+    task: Task, model: WorldModel, costs: Mapping[str, TerminalCost], goals: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Cost of each cell of the map for goals [G, ...]: name to [G, rows, columns]; NaN for cells that are not free.
+
+    >>> from reachcost import LatentMSE, load_world_model, make_task
+    >>> task, model = make_task("tworoom"), load_world_model("lewm-tworoom-3072")
+    >>> cost_fields(task, model, {"raw": LatentMSE()}, np.float32([[40, 40]]))["raw"].shape
+    (1, 49, 49)
+    """
+    cells = CostMap(task, model)
+    return {name: cells.field(cost, goals) for name, cost in costs.items()}
 
 
 class TabularModel:
@@ -34,7 +71,7 @@ class TabularModel:
 
 
 class TabularCost:
-    """A terminal cost looked up by (goal, state); the row of a goal is computed at its first use."""
+    """A terminal cost looked up by (goal, state): terminal [B, S, 1], goal [B, 1] -> costs [B, S]."""
 
     def __init__(self, cost: TerminalCost, latents: Tensor) -> None:
         self._cost, self._latents = cost, latents
@@ -43,7 +80,7 @@ class TabularCost:
 
     @torch.no_grad()
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
-        """Look up terminal [B, S, 1] against goal [B, 1] -> [B, S]."""
+        """Costs [B, S] of terminal latents [B, S, D] for goals [B, D]."""
         goals = goal.numpy()
         for new in np.unique(goals[~self._known[goals]]):
             # One goal at a time: equal shapes give equal bits.
