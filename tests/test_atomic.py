@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from reachcost.cli import main
-from reachcost.core.atomic import lock_directory, new_directory, new_file, remove_leftovers, replaced_file, write_file
+from reachcost.core.files import lock_directory, new_directory, new_file, remove_leftovers, replaced_file, write_file
 from reachcost.data.logs import Logs
 from reachcost.data.logs_hdf5 import open_logs, write_logs
 from reachcost.errors import ReachcostError

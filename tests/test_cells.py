@@ -25,7 +25,7 @@ import pytest
 from rich.console import Console
 
 from reachcost.cli import main
-from reachcost.core.atomic import new_directory, private_directory, remove_leftovers, shared_directory
+from reachcost.core.files import new_directory, private_directory, remove_leftovers, shared_directory
 from reachcost.core.progress import ConsoleProgress, Progress
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.experiments.cells import Cell, StudyRef, missing_of

@@ -22,7 +22,7 @@ import reachcost as rc
 from reachcost import cli
 from reachcost.cli import main
 from reachcost.commands import require_writable
-from reachcost.core.atomic import write_file
+from reachcost.core.files import write_file
 from reachcost.core.machine import Terminated
 from reachcost.core.progress import ConsoleProgress, Progress, as_progress
 from reachcost.experiments.registry import reproduce

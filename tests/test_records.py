@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from reachcost.core.atomic import new_directory
-from reachcost.core.files import sha256_of
+from reachcost.core.files import new_directory, sha256_of
 from reachcost.errors import ReachcostError
 from reachcost.experiments.cells import NUMERICS, RunSpec
 from reachcost.experiments.experiment import Recording

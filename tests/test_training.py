@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from reachcost.cli import main
-from reachcost.core.atomic import read_with_checksum, write_with_checksum
+from reachcost.core.files import read_with_checksum, write_with_checksum
 from reachcost.core.modules import _checksum
 from reachcost.core.progress import Progress
 from reachcost.core.seeding import generator

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from reachcost.audits.planner import Audit
-from reachcost.core.atomic import replaced_file, write_file
-from reachcost.core.files import require_regular
+from reachcost.core.files import replaced_file, require_regular, write_file
 from reachcost.core.json_files import read_as, read_record
 from reachcost.errors import ReachcostError
 from reachcost.results.records import read_table, write_rows

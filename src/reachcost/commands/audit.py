@@ -72,8 +72,8 @@ def audit(
     from reachcost.audits.record import read_rows, rows_path, write_audit
     from reachcost.audits.show import show_audit
     from reachcost.audits.verdict import CANNOT_TELL, NOTHING
-    from reachcost.core.atomic import lock_directory, make_directory
     from reachcost.core.devices import use_device
+    from reachcost.core.files import lock_directory, make_directory
     from reachcost.core.progress import ConsoleProgress
     from reachcost.costs.checks import require_one_model
     from reachcost.report.drawing import draw_audit

@@ -35,7 +35,7 @@ def generate_logs(
             rendered when they are read.
         overwrite: Replace the file if it exists.
     """
-    from reachcost.core.atomic import require_file
+    from reachcost.core.files import require_file
     from reachcost.core.progress import ConsoleProgress
     from reachcost.data.logs_hdf5 import write_logs
 

@@ -17,8 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from reachcost.core.atomic import write_file
-from reachcost.core.files import require_regular
+from reachcost.core.files import require_regular, write_file
 from reachcost.core.json_files import read_json
 from reachcost.errors import ReachcostError
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from reachcost.core.arrays import fingerprint_arrays
-from reachcost.core.atomic import write_file
+from reachcost.core.files import write_file
 from reachcost.core.json_files import read_json
 from reachcost.core.seeding import generator
 from reachcost.data.logs import Logs

@@ -25,8 +25,7 @@ from filelock import FileLock
 from torch import Tensor
 
 from reachcost.core.arrays import CHUNK_BYTES, open_memory_map, read_chunks, row_reader
-from reachcost.core.atomic import write_file
-from reachcost.core.files import cache_directory
+from reachcost.core.files import cache_directory, write_file
 from reachcost.core.json_files import read_json
 from reachcost.core.parallel import parallel_map
 from reachcost.core.progress import Progress, as_progress

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from reachcost.core.arrays import fingerprint_arrays
-from reachcost.core.atomic import new_file, replaced_file, require_file
+from reachcost.core.files import new_file, replaced_file, require_file
 from reachcost.core.hdf5 import Column, ColumnOnDisk, Group, NewFile, reading, writing
 from reachcost.core.progress import Progress, as_progress
 from reachcost.data.logs import Logs, require_logs

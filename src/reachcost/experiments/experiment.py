@@ -17,7 +17,7 @@ from torch import Tensor
 
 from reachcost.audits.sasc import execute, roll_out, to_goals
 from reachcost.core.arrays import open_memory_map
-from reachcost.core.atomic import new_directory
+from reachcost.core.files import new_directory
 from reachcost.core.progress import Progress, as_progress
 from reachcost.core.seeding import generator
 from reachcost.data.actions import blocks_of

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from reachcost.core.atomic import scratch_directory
+from reachcost.core.files import scratch_directory
 from reachcost.core.progress import Progress, as_progress
 from reachcost.experiments.cells import Cell, RunSpec, StudyRef, missing_of, with_needs
 from reachcost.experiments.cells.executors import Executor, Recordings, Start

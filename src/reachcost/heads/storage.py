@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from reachcost.core.atomic import new_directory
+from reachcost.core.files import new_directory
 from reachcost.core.hub import Hub, Repository, is_name
 from reachcost.core.modules import FILES, StoredModule, write_module
 from reachcost.errors import ReachcostError, call_foreign, require_type

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from reachcost.audits.planner import Audit
 from reachcost.audits.sasc import SascAudit
-from reachcost.core.atomic import write_file
+from reachcost.core.files import write_file
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError, refuse

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from reachcost.core.atomic import write_file
+from reachcost.core.files import write_file
 from reachcost.core.json_files import read_as, read_record
 from reachcost.core.progress import escape_hidden
 from reachcost.errors import ReachcostError

@@ -20,7 +20,7 @@ from matplotlib.ticker import MaxNLocator
 from PIL import Image
 from scipy.ndimage import distance_transform_edt
 
-from reachcost.core.atomic import write_file
+from reachcost.core.files import write_file
 from reachcost.results.figures import TITLE_SIZE, new_figure, write_picture
 
 START, GOAL, END = ("start", "o", "white", 9), ("goal", "*", "gold", 16), ("end", "X", "crimson", 9)

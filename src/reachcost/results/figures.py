@@ -16,7 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure, SubFigure
 
-from reachcost.core.atomic import write_file
+from reachcost.core.files import write_file
 from reachcost.results.tables import Records
 
 INTERVAL = "ours, 95 % interval"

@@ -20,8 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reachcost.core.atomic import replaced_file, write_file
-from reachcost.core.files import require_regular, sha256_of
+from reachcost.core.files import replaced_file, require_regular, sha256_of, write_file
 from reachcost.core.json_files import read_json
 from reachcost.errors import ReachcostError
 

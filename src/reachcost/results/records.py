@@ -26,8 +26,15 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 from pydantic import AfterValidator
 
-from reachcost.core.atomic import PARTIAL_NAME, make_directory, new_directory, remove_leftovers, write_file
-from reachcost.core.files import is_file_name, sha256_of
+from reachcost.core.files import (
+    PARTIAL_NAME,
+    is_file_name,
+    make_directory,
+    new_directory,
+    remove_leftovers,
+    sha256_of,
+    write_file,
+)
 from reachcost.core.json_files import read_as, read_json
 from reachcost.core.machine import machine, try_memory, versions
 from reachcost.errors import ReachcostError

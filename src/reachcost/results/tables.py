@@ -16,7 +16,7 @@ from pydantic import Field
 from rich import box
 from rich.table import Table
 
-from reachcost.core.atomic import write_file
+from reachcost.core.files import write_file
 from reachcost.core.json_files import LARGEST, LONGEST, read_as, read_record
 from reachcost.errors import ReachcostError
 from reachcost.results.records import Run, read_run

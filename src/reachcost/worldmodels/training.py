@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.core.atomic import read_with_checksum, write_file, write_with_checksum
 from reachcost.core.devices import choose_device
+from reachcost.core.files import read_with_checksum, write_file, write_with_checksum
 from reachcost.core.machine import versions
 from reachcost.core.modules import write_module
 from reachcost.core.progress import Progress, as_progress

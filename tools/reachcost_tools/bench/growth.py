@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from reachcost.core.atomic import write_file
+from reachcost.core.files import write_file
 from reachcost.core.machine import machine, versions
 from reachcost.core.progress import Progress
 from reachcost_tools.bench.comparison import Side, peak_memory, seconds_of

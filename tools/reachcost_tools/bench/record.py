@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from reachcost.core.atomic import write_file
+from reachcost.core.files import write_file
 from reachcost.core.machine import machine, versions
 from reachcost.core.progress import Progress
 from reachcost.errors import ReachcostError

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from reachcost.core.atomic import write_file
+from reachcost.core.files import write_file
 from reachcost.core.machine import processor, versions
 
 RESULTS = Path(__file__).parents[3] / "results" / "benchmarks"

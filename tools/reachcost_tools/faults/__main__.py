@@ -14,7 +14,7 @@ from threading import Timer
 import tyro
 from rich.console import Console
 
-from reachcost.core.atomic import write_file
+from reachcost.core.files import write_file
 from reachcost.core.json_files import read_json
 from reachcost.core.machine import cores
 from reachcost.core.progress import ConsoleProgress

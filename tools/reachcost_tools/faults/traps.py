@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import torch
 
 from reachcost.commands.sweep import read_file, study_of_sweep
-from reachcost.core.atomic import write_with_checksum
+from reachcost.core.files import write_with_checksum
 from reachcost.core.machine import available_memory
 from reachcost.core.modules import _checksum
 from reachcost.data.logs_hdf5 import open_logs

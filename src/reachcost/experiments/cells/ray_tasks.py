@@ -26,9 +26,16 @@ from uuid import uuid4
 
 import numpy as np
 
-from reachcost.core.atomic import private_directory, remove_leftovers, replaced_file, shared_directory
 from reachcost.core.devices import choose_device
-from reachcost.core.files import expand_path, redirect_paths, user_files
+from reachcost.core.files import (
+    expand_path,
+    private_directory,
+    redirect_paths,
+    remove_leftovers,
+    replaced_file,
+    shared_directory,
+    user_files,
+)
 from reachcost.core.machine import code_sha256, cores, versions
 from reachcost.errors import ReachcostError, reason_of
 from reachcost.experiments.cells import Cell

@@ -13,7 +13,7 @@ from reachcost.audits.record import write_audit
 from reachcost.audits.stage import apply_rule, unknown
 from reachcost.audits.stages import RULES, STAGES
 from reachcost.commands.sweep import read_file, study_of_sweep
-from reachcost.core.atomic import write_file
+from reachcost.core.files import write_file
 from reachcost.data.evaluation import read_evaluation_set
 from reachcost.experiments.sweep import read_sweep
 from reachcost.report.frames import frame_strip
