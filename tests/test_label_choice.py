@@ -14,8 +14,12 @@ import torch
 
 import reachcost as rc
 from reachcost.core.progress import Progress
-from reachcost.fitting.label_choice import arguments_for_logged_times, choose_labels, measured_asymmetry
-from reachcost.fitting.labelled_recipe import LabelledRecipe
+from reachcost.fitting.labelled_recipe import (
+    LabelledRecipe,
+    arguments_for_logged_times,
+    choose_labels,
+    measured_asymmetry,
+)
 from reachcost.labels.graph import asymmetry, shortcuts
 from reachcost.labels.imagined import Imagination, ImaginedPairs
 from reachcost.labels.stitched import StitchedPairs
@@ -146,7 +150,7 @@ def test_labels_that_rank_held_out_logs_worse_than_logged_times_are_refused() ->
     latents = rc.encode_logs(rc.tasks.ExactTopoNav(), rc.make_task("toponav").generate_logs(300))
 
     def judged(way: Callable[..., rc.labels.Pairs], certain: bool = True, few: rc.Latents = latents) -> list[str]:
-        return arguments_for_logged_times(way, few, 1500, certain, Progress(), exclude=None, seed=0)
+        return arguments_for_logged_times(few, 1500, way, certain, exclude=None, seed=0, progress=Progress())
 
     assert judged(rc.labels.TemporalPairs) == []
     (told,) = judged(lambda *given, **more: rc.labels.TemporalPairs(*given, **more).shuffled())

@@ -13,8 +13,7 @@ from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostWarning
-from reachcost.fitting.fit import evaluate, fit, shuffled_error
-from reachcost.fitting.references import best_constant, warning_for
+from reachcost.fitting.fit import best_constant, evaluate, fit, shuffled_error, warning_for
 from reachcost.fitting.repair import repair
 from reachcost.heads.recipe import Recipe
 from reachcost.heads.storage import load_head, save_head

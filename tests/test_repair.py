@@ -47,7 +47,7 @@ def test_by_default_logs_choose_their_labels_and_a_plain_recipe_learns_from_logg
     seen = {}
     default = importlib.import_module("reachcost.fitting.repair")
     monkeypatch.setattr(default, "fit", lambda pairs, recipe, **_: seen.update(pairs=pairs, recipe=recipe))
-    monkeypatch.setattr("reachcost.fitting.label_choice.arguments_for_logged_times", lambda *_, **__: [])
+    monkeypatch.setattr("reachcost.fitting.labelled_recipe.arguments_for_logged_times", lambda *_, **__: [])
     repair(None, latents, references=False)
     assert seen["pairs"].record["labels"] == "stitched"
     assert "chosen" in seen["pairs"].record

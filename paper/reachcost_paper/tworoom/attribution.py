@@ -19,7 +19,7 @@ from reachcost.experiments.cells import RunSpec
 from reachcost.experiments.experiment import WEIGHTS, Experiment, HeadRun
 from reachcost.experiments.rows import metric_row
 from reachcost.experiments.study import Member
-from reachcost.heads.regression import PairHead
+from reachcost.heads.regression import PairHead, pair_features
 from reachcost.protocols import Head
 from reachcost.results.records import Columns, require_rows
 from reachcost.results.stats import compare_rankings
@@ -56,7 +56,7 @@ class FeaturesOnly:
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
         """Score terminal [B, S, D] against goal [B, D]."""
         kept = torch.tensor([[name in self.kept] for name in BLOCKS])
-        features = self.head.features(terminal, goal[:, None]).unflatten(-1, (len(BLOCKS), -1)) * kept
+        features = pair_features(terminal, goal[:, None]).unflatten(-1, (len(BLOCKS), -1)) * kept
         return self.head.scale * self.head.read(features.flatten(-2))
 
 

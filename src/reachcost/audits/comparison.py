@@ -22,7 +22,6 @@ from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.fitting.fit import fit, shuffled_head
-from reachcost.fitting.label_choice import labelled_pairs
 from reachcost.fitting.labelled_recipe import LabelledRecipe, default_recipes
 from reachcost.fitting.logged_audit import LoggedPools, TooFewGoals, largest_pools, logged_audit, some_episodes
 from reachcost.fitting.repair import HOLDOUT
@@ -126,7 +125,7 @@ def choose_recipe(
             for name, labelled in compared.items():
                 progress.step(f"{name} {number + 1}/2")
                 given = {"exclude": exclude, "holdout": HOLDOUT, "seed": seed + number, "model": imagining}
-                sampled = labelled_pairs(labelled, training, pairs, **given)
+                sampled = labelled.pairs(training, pairs, **given)
                 recipe = labelled.recipe_for(sampled)
                 costs[name] = HeadCost(fit(sampled, recipe, seed=seed + number, progress=progress))
                 if "shuffled" not in costs:

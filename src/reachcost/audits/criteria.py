@@ -145,7 +145,7 @@ def _shuffled(subject: Subject) -> Criterion:
     # place, so the pairs of the control may exclude other episodes than those of the head.
     excluded = subject.evaluation if "exclusion" in record else None
     pairs = recorded_pairs(record, subject.latents, subject.model, excluded)
-    recipe, seed = Recipe.recorded(head.record["recipe"]), head.record["seed"]
+    recipe, seed = Recipe(**head.record["recipe"]), head.record["seed"]
     control = fit(pairs.shuffled(), recipe, seed=seed, progress=subject.progress)
     (shuffled,) = 100.0 * run(subject, {"shuffled": HeadCost(control)}).success
     repaired = 100.0 * runs.success[0]

@@ -1,6 +1,6 @@
 """The training loop of everything that is learned on latents: shuffled batches, and the best validation epoch.
 
-The caller provides module, data and loss, and seeds the random numbers of torch.
+A recipe here is any dataclass with `epochs`, `batch_size`, `learning_rate`, `weight_decay` and `schedule`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -24,42 +24,19 @@ from reachcost.errors import ReachcostError
 from reachcost.labels.pairs import Pairs, PairSet
 
 Network = TypeVar("Network", bound=nn.Module)
-
-
-class Updates(Protocol):
-    """The fields of a recipe that control the updates of weights."""
-
-    @property
-    def epochs(self) -> int:
-        """Passes over the training pairs."""
-
-    @property
-    def batch_size(self) -> int:
-        """Pairs per update."""
-
-    @property
-    def learning_rate(self) -> float:
-        """AdamW learning rate; the maximum of the one-cycle schedule."""
-
-    @property
-    def weight_decay(self) -> float:
-        """AdamW weight decay."""
-
-    @property
-    def schedule(self) -> Literal["constant", "one-cycle"]:
-        """Learning rate over the updates."""
+Curve = list[dict[str, float]]
+"""Values of each epoch by name."""
 
 
 class Optimiser:
-    """AdamW with the schedule of a recipe, for epochs of this number of pairs."""
+    """AdamW with the schedule of a recipe, for epochs of `pairs` pairs."""
 
-    def __init__(self, module: nn.Module, updates: Updates, pairs: int) -> None:
-        rate, decay = updates.learning_rate, updates.weight_decay
+    def __init__(self, module: nn.Module, recipe: Any, pairs: int) -> None:
+        rate, decay = recipe.learning_rate, recipe.weight_decay
         fused = device_of(module).type in ("cpu", "cuda")
         self._adam = AdamW(module.parameters(), lr=rate, weight_decay=decay, fused=fused)
-        batches = -(-pairs // updates.batch_size)
-        one_cycle = updates.schedule == "one-cycle"
-        self._schedule = OneCycleLR(self._adam, rate, total_steps=updates.epochs * batches) if one_cycle else None
+        updates = recipe.epochs * -(-pairs // recipe.batch_size)
+        self._schedule = OneCycleLR(self._adam, rate, total_steps=updates) if recipe.schedule == "one-cycle" else None
 
     def step(self, loss: Tensor) -> None:
         """Update the weights once, by the gradient of a loss []."""
@@ -82,17 +59,17 @@ def run_epoch(optimiser: Optimiser, losses: Callable[..., Tensor], batches: Iter
 
 def train(
     module: nn.Module,
-    updates: Updates,
+    recipe: Any,
     sample: Callable[[int], Sequence[Tensor]],
     losses: Callable[..., Tensor],
     validate: Callable[[], dict[str, float]],
     progress: Progress,
-) -> list[dict[str, float]]:
+) -> Curve:
     """Train a module in place; it ends with the weights of the epoch with the lowest validation loss.
 
     Args:
         module: The module to train.
-        updates: The recipe.
+        recipe: Controls the updates.
         sample: Returns the training pairs of an epoch, 0 for the first, as columns [P, ...]; P is always the same.
         losses: Loss of each pair of a batch [B], from its part of the columns.
         validate: Returns `validation_loss`, and further values for the curve.
@@ -102,15 +79,15 @@ def train(
         One point per epoch: its number from 1, `train_loss` and the values of `validate`.
     """
     columns = sample(0)
-    optimiser = Optimiser(module, updates, len(columns[0]))
-    curve: list[dict[str, float]] = []
+    optimiser = Optimiser(module, recipe, len(columns[0]))
+    curve: Curve = []
     best: dict[str, Any] = {}
-    for epoch in progress.track(range(1, updates.epochs + 1), "epoch"):
+    for epoch in progress.track(range(1, recipe.epochs + 1), "epoch"):
         if epoch > 1:
             columns = sample(epoch - 1)
         module.train()
         order = torch.randperm(len(columns[0]))
-        batches = zip(*(column[order].split(updates.batch_size) for column in columns), strict=True)
+        batches = zip(*(column[order].split(recipe.batch_size) for column in columns), strict=True)
         total = run_epoch(optimiser, losses, batches).item()
         module.eval()
         with torch.no_grad():
@@ -126,10 +103,24 @@ def train(
     return curve
 
 
-def kept_epoch(curve: Sequence[dict[str, float]]) -> dict[str, float]:
+def kept_epoch(curve: Curve) -> dict[str, float]:
     """Number and validation values of the epoch whose weights were kept."""
     point = min(curve, key=lambda epoch: epoch["validation_loss"])
     return {"best_epoch": point["epoch"], **{name: point[name] for name in point if name.startswith("validation")}}
+
+
+def train_seeded(
+    name: str, seed: int, device: str, build: Callable[[], Network], run: Callable[[Network], Curve]
+) -> tuple[Network, Curve]:
+    """Build a network and train it by `run`; returns it frozen and on the CPU, with its curve.
+
+    Weights and batches depend on `name` and `seed` alone, and the global random numbers of torch stay as they are.
+    """
+    with one_thread(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(torch_seed(seed, name))
+        network = build().to(choose_device(device))
+        curve = run(network)
+    return network.cpu().eval().requires_grad_(False), curve
 
 
 def train_on_pairs(
@@ -148,7 +139,7 @@ def train_on_pairs(
     Args:
         name: Name of the random stream for weights and batches.
         build: Returns a new network with a method `losses(z, goal, target) -> [P]`.
-        recipe: A dataclass with the fields of `Updates`.
+        recipe: A dataclass that controls the updates.
         pairs: The pairs.
         target: Returns the target of each pair [P, ...].
         seed: Seed of weights and batches.
@@ -160,28 +151,22 @@ def train_on_pairs(
     def columns(sampled: PairSet) -> tuple[Tensor, Tensor, Tensor]:
         return sampled.first, sampled.second, target(sampled)
 
-    def losses(first: Tensor, second: Tensor, wanted: Tensor) -> Tensor:
-        device = device_of(network)
-        return network.losses(read(first).to(device), read(second).to(device), wanted.to(device))
+    def run(network: Any) -> Curve:
+        def losses(first: Tensor, second: Tensor, wanted: Tensor) -> Tensor:
+            device = device_of(network)
+            return network.losses(read(first).to(device), read(second).to(device), wanted.to(device))
 
-    with one_thread(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(torch_seed(seed, name))
-        network: Any = build().to(choose_device(device))
-        unseen = columns(pairs.validation)
-        curve = train(
+        held_out = columns(pairs.validation)
+        return train(
             network,
             recipe,
             lambda epoch: columns(pairs.epoch(epoch)),
             losses,
-            lambda: {"validation_loss": losses(*unseen).mean().item()},
+            lambda: {"validation_loss": losses(*held_out).mean().item()},
             progress,
         )
-        network.cpu()
-    network.record = {
-        "recipe": asdict(recipe),
-        "seed": seed,
-        "pairs": pairs.record,
-        **kept_epoch(curve),
-        "curve": curve,
-    }
-    return network.eval().requires_grad_(False)
+
+    network, curve = train_seeded(name, seed, device, build, run)
+    record: Any = {"recipe": asdict(recipe), "seed": seed, "pairs": pairs.record, **kept_epoch(curve), "curve": curve}
+    network.record = record
+    return network

@@ -5,17 +5,16 @@ Tables call it `trm-auto`. They call a head on logged times `trm`, and the paper
 
 from __future__ import annotations
 
+import warnings
 from typing import cast
 
 from reachcost.core.progress import Progress, as_progress
 from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
-from reachcost.errors import require_type
-from reachcost.fitting.fit import fit, shuffled_error
-from reachcost.fitting.label_choice import labelled_pairs
+from reachcost.errors import ReachcostWarning, require_type
+from reachcost.fitting.fit import fit, shuffled_error, warning_for
 from reachcost.fitting.labelled_recipe import LabelledRecipe
-from reachcost.fitting.references import warn_if_uninformed
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
 from reachcost.protocols import WorldModel
@@ -37,13 +36,13 @@ def repair(
 ) -> LearnedHead:
     """Train a head on the time between latents of logged states; `HeadCost(head)` is the repaired terminal cost.
 
-    Encodes the logs, chooses the labels, samples pairs, and trains the head. `head.record["pairs"]["chosen"]` has the
-    reasons for the labels.
+    Encodes the logs, chooses the labels (`auto` trains small heads for that), samples pairs, and trains the head.
+    `head.record["pairs"]["chosen"]` has the reasons for the labels.
 
     Args:
         model: The world model. With latents it may be None, but then no labels are imagined.
         logs: Logs that the model can encode, or their latents.
-        exclude: Evaluation sets to keep out of training, as for `TemporalPairs`.
+        exclude: Evaluation sets to exclude, as for `TemporalPairs`.
         pairs: Number of training pairs per epoch.
         recipe: A `LabelledRecipe` has label source and training; a plain `Recipe` trains on logged times, as in the
             paper. None is `LabelledRecipe(labels="auto")`: the best labels that the logs support.
@@ -68,15 +67,16 @@ def repair(
     progress = as_progress(progress)
     latents = logs if isinstance(logs, Latents) else encode_logs(cast(WorldModel, model), logs, progress=progress)
 
-    progress.step("labels")
     labelled = LabelledRecipe(recipe) if isinstance(recipe, Recipe) else recipe or LabelledRecipe(labels="auto")
+    progress.step("choice of labels" if labelled.labels == "auto" else "labels")
     given = {"exclude": exclude, "holdout": HOLDOUT, "seed": seed, "model": model, "progress": progress}
-    sampled = labelled_pairs(labelled, latents, pairs, **given)
+    sampled = labelled.pairs(latents, pairs, **given)
     training = labelled.recipe_for(sampled)
 
     progress.step("head")
     head = fit(sampled.shuffled() if shuffled else sampled, training, seed=seed, progress=progress)
     if references and not shuffled:
         head.record["references"]["shuffled"] = shuffled_error(sampled, training, seed)
-        warn_if_uninformed(head)
+        if problem := warning_for(head.record):
+            warnings.warn(problem, ReachcostWarning, stacklevel=2)
     return head

@@ -58,9 +58,9 @@ class InverseDynamics(nn.Module):
         return self.mlp(torch.cat(torch.broadcast_tensors(z, goal), dim=-1))
 
     def act(self, z: Tensor, goal: Tensor, draws: Tensor | None = None) -> Tensor:
-        """The action block [..., A], or a discrete action, int64 [..., 1].
+        """The action block [..., A], or a discrete action int64 [..., 1].
 
-        The discrete action is the most probable one, or is sampled by uniform random numbers `draws` [...] in [0, 1).
+        Uniform random numbers `draws` [...] in [0, 1) sample the discrete action; None takes the most probable one.
         """
         predicted = self(z, goal)
         if not self.discrete:

@@ -15,9 +15,8 @@ from torch.nn import functional
 
 from reachcost.errors import ReachcostError, require_numbers
 from reachcost.heads.base import LearnedHead
-from reachcost.heads.budget import BudgetHead
 from reachcost.heads.metrics import EuclideanHead, IntervalHead, ResidualHead
-from reachcost.heads.regression import EmbeddingHead, LinearHead, MahalanobisHead, PairHead
+from reachcost.heads.regression import BudgetHead, EmbeddingHead, LinearHead, MahalanobisHead, PairHead
 
 BUILT_IN = (
     *(PairHead, EmbeddingHead, LinearHead, MahalanobisHead),
@@ -45,19 +44,18 @@ def register_head(head: Kind) -> Kind:
 
 
 def is_same_class(one: type, other: type) -> bool:
-    """Whether two classes are the same, perhaps defined twice by a notebook."""
+    """Whether two classes have the same name and module, as if a notebook cell ran twice."""
     return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
 
 
 def refusal(kind: type[LearnedHead], arguments: Mapping[str, Any]) -> str:
-    """Why the constructor of a kind of head does not take these arguments; empty if it does.
+    """Why the constructor of a kind of head refuses these arguments; empty if it accepts them.
 
     Values are only checked for the heads of this package.
     """
     known = signature(kind).parameters
-    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
     for name, value in arguments.items():
-        if name not in known and not takes_any:
+        if name not in known:
             return f"the {kind.kind} head has no {name!r}, it knows {', '.join(known)}"
         if not _is_json(value):
             return f"{name!r} of the {kind.kind} head is not a JSON value"
@@ -76,8 +74,12 @@ def _is_json(value: Any) -> bool:
         return False
 
 
-HEAD_FIELDS = ("hidden", "symmetric")
-"""Fields of a recipe that are arguments of some heads."""
+def require_positive(recipe: Any, what: str, *names: str) -> None:
+    """Refuse a recipe with a field that holds a value of another type, or one of these without a positive number."""
+    require_numbers(recipe)
+    for name in names:
+        if not 0 < getattr(recipe, name) < float("inf"):
+            raise ReachcostError(f"{what}: {name} is {getattr(recipe, name)}: make it positive")
 
 
 @dataclass(frozen=True)
@@ -134,21 +136,9 @@ class Recipe:
         }
         return cls(**{**printed, **changes})
 
-    @classmethod
-    def recorded(cls, record: Mapping[str, Any]) -> Recipe:
-        """The recipe in the record of a head. Old records have `hidden` and `symmetric` for every head."""
-        kind = KINDS.get(record.get("head", cls.head))
-        if kind is None or "options" in record:
-            return cls(**record)
-        known = signature(kind).parameters
-        return cls(**{name: value for name, value in record.items() if name in known or name not in HEAD_FIELDS})
-
     def __post_init__(self) -> None:
-        require_numbers(self)
+        require_positive(self, "recipe", "scale", "epochs", "batch_size", "learning_rate")
         object.__setattr__(self, "options", copy.deepcopy(dict(self.options)))
-        for name in ("scale", "epochs", "batch_size", "learning_rate"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise ReachcostError(f"recipe: {name} is {getattr(self, name)}: make it positive")
         if not 0 < self.expectile < 1:
             raise ReachcostError(
                 f"recipe: expectile is {self.expectile}: give 0.5 for the mean, or another between 0 and 1"
@@ -159,9 +149,9 @@ class Recipe:
             ("head", tuple(KINDS)),
         ):
             if getattr(self, name) not in choices:
-                own = ", or import the module that registers yours" if name == "head" else ""
+                custom = ", or import the module that registers yours" if name == "head" else ""
                 raise ReachcostError(
-                    f"recipe: unknown {name} {getattr(self, name)!r}: choose one of {', '.join(choices)}{own}"
+                    f"recipe: unknown {name} {getattr(self, name)!r}: choose one of {', '.join(choices)}{custom}"
                 )
         if self.loss == "ranking":
             if self.expectile not in (Recipe.expectile, 0.5):
@@ -174,8 +164,8 @@ class Recipe:
     @property
     def _named(self) -> dict[str, Any]:
         """The arguments of the head that are fields of the recipe."""
-        given = {name: getattr(self, name) for name in HEAD_FIELDS if getattr(self, name) is not None}
-        return {"scale": self.scale, **given}
+        given = {"hidden": self.hidden, "symmetric": self.symmetric}
+        return {"scale": self.scale, **{name: value for name, value in given.items() if value is not None}}
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Heads that regress the steps between two latents, without constraints on the distance."""
+"""Heads that predict the steps between two latents, without constraints on the distance."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from reachcost.heads.base import LearnedHead, two_hidden_layers
+
+
+def pair_features(z: Tensor, goal: Tensor) -> Tensor:
+    """Both latents, their difference and its absolute value, concatenated: [..., D], [..., D] -> [..., 4 D]."""
+    z, goal = torch.broadcast_tensors(z, goal)
+    difference = z - goal
+    return torch.cat([z, goal, difference, difference.abs()], dim=-1)
 
 
 class PairHead(LearnedHead):
@@ -30,14 +37,8 @@ class PairHead(LearnedHead):
     def compare(self, z: Tensor, goal: Tensor) -> Tensor:
         """The MLP's softplus on the features of the pair, or its mean over both orders."""
         if self.symmetric:
-            return self.read(torch.stack([self.features(z, goal), self.features(goal, z)])).mean(0)
-        return self.read(self.features(z, goal))
-
-    def features(self, z: Tensor, goal: Tensor) -> Tensor:
-        """Input of the MLP: z, goal, difference and absolute difference, concatenated [..., 4 D]."""
-        z, goal = torch.broadcast_tensors(z, goal)
-        difference = z - goal
-        return torch.cat([z, goal, difference, difference.abs()], dim=-1)
+            return self.read(torch.stack([pair_features(z, goal), pair_features(goal, z)])).mean(0)
+        return self.read(pair_features(z, goal))
 
     def read(self, features: Tensor) -> Tensor:
         """Output of the MLP for features [..., 4 D] -> [...]."""
@@ -113,3 +114,51 @@ class MahalanobisHead(LearnedHead):
     def compare(self, z: Tensor, goal: Tensor) -> Tensor:
         """Weigh the squared differences; the weights start at 1 / D each."""
         return ((z - goal).square() @ functional.softplus(self.weights) + 1e-8).sqrt()
+
+
+class BudgetHead(LearnedHead):
+    """The probability that a goal is reached within 1, 2, ... K times `scale` steps (the idea of RC-aux).
+
+    The cost is the expected number of steps, at most the largest budget. Each budget multiplies the probability of a
+    miss by a predicted factor, so the probability of reaching the goal never decreases with the budget.
+
+    Args:
+        latent_dim: D.
+        budgets: Number of budgets, K.
+        hidden: Width of the two hidden layers.
+        scale: Steps from one budget to the next.
+
+    >>> head = BudgetHead(latent_dim=10, budgets=4, hidden=16, scale=5.0)
+    >>> z, goal = torch.randn(2, 6, 10), torch.randn(2, 1, 10)
+    >>> head.within(z, goal).shape, head(z, goal).shape
+    (torch.Size([2, 6, 4]), torch.Size([2, 6]))
+    """
+
+    kind = "budget"
+
+    def __init__(self, latent_dim: int, budgets: int = 20, hidden: int = 256, scale: float = 5.0) -> None:
+        super().__init__(latent_dim, scale)
+        self.budgets, self.hidden = budgets, hidden
+        self.mlp = two_hidden_layers(4 * latent_dim, hidden, budgets)
+
+    def log_missed(self, z: Tensor, goal: Tensor) -> Tensor:
+        """Logarithm of the probability that each budget is too small [..., K]."""
+        return -functional.softplus(self.mlp(pair_features(z, goal))).cumsum(-1)
+
+    def within(self, z: Tensor, goal: Tensor) -> Tensor:
+        """Probability that the goal is reached within each budget [..., K]."""
+        return -torch.expm1(self.log_missed(z, goal))
+
+    def compare(self, z: Tensor, goal: Tensor) -> Tensor:
+        """Expected number of budgets that are too small."""
+        return self.log_missed(z, goal).exp().sum(-1)
+
+    def reached(self, steps: Tensor) -> Tensor:
+        """Whether each budget is enough for a number of steps [...], which may be infinite: bool [..., K]."""
+        return steps[..., None] <= self.scale * torch.arange(1, self.budgets + 1, device=steps.device)
+
+    def losses(self, z: Tensor, goal: Tensor, steps: Tensor) -> Tensor:
+        """Cross-entropy of each pair, averaged over the budgets: z, goal [P, D], steps [P] -> [P]; steps may be inf."""
+        missed = self.log_missed(z, goal)
+        arrived = torch.log(-torch.expm1(missed.clamp(max=-1e-6)))
+        return -torch.where(self.reached(steps), arrived, missed).mean(-1)

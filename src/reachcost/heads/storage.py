@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inspect import Parameter, signature
+from inspect import signature
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,7 +17,6 @@ from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import KINDS, is_same_class, refusal
 
 FORMAT = "reachcost-head/1"
-VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 def save_head(head: LearnedHead, directory: str | Path) -> None:
@@ -43,11 +42,11 @@ def load_head(directory: str | Path, hub: Hub | None = None) -> LearnedHead:
     """
     require_type(directory, str | Path, "directory", "give the directory of a saved head, or hf://user/name")
     repo = Repository.of(directory)
-    place = Path(directory) if repo is None else repo.download(FILES, hub)
-    if not place.is_dir():
+    local = Path(directory) if repo is None else repo.download(FILES, hub)
+    if not local.is_dir():
         on_hub = f", or write hf://{directory} for one on the hub" if is_name(str(directory)) else ""
         raise ReachcostError(f"there is no head at {directory}: make one with reachcost fit or save_head{on_hub}")
-    stored = StoredModule(place, "the head", "fit the head again, or get its directory again from where it came from")
+    stored = StoredModule(local, "the head", "fit the head again, or copy its directory again")
     config = stored.config(FORMAT)
     name, arguments = config.get("kind"), config.get("arguments")
     if not isinstance(name, str) or not isinstance(arguments, dict) or not isinstance(config.get("training"), dict):
@@ -68,7 +67,7 @@ def load_head(directory: str | Path, hub: Hub | None = None) -> LearnedHead:
 
 @torch.no_grad()
 def _require_finite(stored: StoredModule, head: LearnedHead) -> None:
-    """Refuse weights or a scale so large that predictions for ordinary latents overflow."""
+    """Refuse weights or a scale that predict infinite numbers for ordinary latents."""
     latents = torch.tensor([0.0, 1.0, -1.0, 10.0])[:, None].expand(-1, head.latent_dim)
     predicted = call_foreign(lambda: head(latents[:, None], latents[None]), "the head cannot be used", "fit it again")
     if not torch.isfinite(torch.as_tensor(predicted)).all():
@@ -94,8 +93,7 @@ def _require_loadable(head: LearnedHead) -> None:
     kind = KINDS.get(head.kind)
     if kind is None or not is_same_class(kind, type(head)):
         _refuse(head, "its class is not registered", "give it a unique `kind` and the decorator register_head")
-    arguments = {name: given for name, given in signature(kind).parameters.items() if given.kind not in VARIADIC}
-    missing = [f"`config` leaves out {name!r}" for name in arguments if name not in head.config]
+    missing = [f"`config` leaves out {name!r}" for name in signature(kind).parameters if name not in head.config]
     if wrong := "".join(missing[:1]) or refusal(kind, head.config):
         _refuse(head, wrong, "let `config` return every argument of the constructor, as JSON values")
     weights = head.state_dict()
@@ -107,14 +105,13 @@ def _require_loadable(head: LearnedHead) -> None:
         with torch.device("meta"):  # as `load_head` builds it
             again = kind(**head.config)
     except Exception as error:
-        _refuse(head, f"its constructor reads tensors of device 'meta' ({error})", "let it only make them")
-    if _shapes(again) != _shapes(head):
+        _refuse(head, f"its constructor reads tensors of device 'meta' ({error})", "let it only create them")
+    rebuilt, shapes = (
+        {name: (value.shape, value.dtype) for name, value in w.items()} for w in (again.state_dict(), weights)
+    )
+    if rebuilt != shapes:
         _refuse(head, "`config` builds one with other weights", "let it return what this head was built with")
 
 
 def _refuse(head: LearnedHead, problem: str, remedy: str) -> NoReturn:
     raise ReachcostError(f"cannot save this {type(head).__name__}: {problem}: {remedy}")
-
-
-def _shapes(head: LearnedHead) -> dict[str, tuple[torch.Size, torch.dtype]]:
-    return {name: (tensor.shape, tensor.dtype) for name, tensor in head.state_dict().items()}

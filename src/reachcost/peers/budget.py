@@ -16,7 +16,7 @@ from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, require_numbers, require_type
 from reachcost.fitting.loop import train_on_pairs
 from reachcost.fitting.repair import HOLDOUT
-from reachcost.heads.budget import BudgetHead
+from reachcost.heads.regression import BudgetHead
 from reachcost.labels.pairs import Pairs, PairSet
 from reachcost.labels.temporal import TemporalPairs, directed
 from reachcost.protocols import WorldModel
