@@ -17,7 +17,8 @@ import pytest
 import reachcost as rc
 from reachcost.cli import main
 from reachcost.core.progress import PlainConsole
-from reachcost_tools.faults.interrupts import interrupted
+from reachcost_tools.faults.interrupts import error_of, interrupted
+from reachcost_tools.faults.processes import Process
 
 COMMAND = [sys.executable, "-m", "reachcost"]
 QUICK = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -25,8 +26,13 @@ QUICK = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 @pytest.mark.parametrize("delay", [0.0, 0.05, 0.15, 0.4, 0.9])
 def test_ctrl_c_ends_the_command_at_any_moment(delay: float, tmp_path: Path) -> None:
-    drawing = ("logs", "generate", "tworoom", "--episodes", "2000", "--pixels", "64", "--out", "logs.h5")
-    assert interrupted(drawing, delay, tmp_path / "out") == ""
+    rendering = ("logs", "generate", "tworoom", "--episodes", "2000", "--pixels", "64", "--out", "logs.h5")
+    (tmp_path / "out").mkdir()
+    process = Process(rendering, tmp_path / "out", fresh=True, options=("-X", "importtime"))
+    ended = interrupted(process, delay, fresh=True)
+    assert ended.code == 130
+    assert error_of(ended, ()) == process.orphans() == ""
+    assert not [*(tmp_path / "out").iterdir()]
 
 
 IMPORTED = """

@@ -17,9 +17,8 @@ import pytest
 from reachcost_tools.faults.__main__ import faults
 from reachcost_tools.faults.classes import CLASSES, FaultClass
 from reachcost_tools.faults.commands import COMMANDS, Bench, contents
-from reachcost_tools.faults.drivers import drivers
 from reachcost_tools.faults.interrupts import interrupts
-from reachcost_tools.faults.kills import clocks, kills
+from reachcost_tools.faults.kills import clocks, drivers, kills
 from reachcost_tools.faults.processes import Ended, Process, until
 from reachcost_tools.faults.shortages import disks, memory
 

@@ -31,7 +31,7 @@ def faults(
 ) -> int:
     """Cause faults, and record for each class the number of attempts and of wrong outcomes.
 
-    Right are the undisturbed bytes, or one clear sentence and a non-zero exit. Ends with 1 if anything is wrong.
+    Right are the undisturbed bytes, or one clear sentence and a non-zero exit code. Exits with 1 if anything is wrong.
 
     Args:
         only: Classes to try; by default all.
@@ -71,7 +71,7 @@ def faults(
 
 
 def _try_class(name: str, count: int, scratch: Path, running: list[subprocess.Popen[str]]) -> tuple[str, list[Attempt]]:
-    """The attempts of a class, made in a separate process; if it ends before all are made, that is wrong, too."""
+    """The attempts of a class, made in a separate process; it is wrong, too, if this process ends before the last."""
     command = [sys.executable, *WORKER, name, str(count), str(scratch / name)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         running.append(process)
@@ -87,7 +87,7 @@ def _try_class(name: str, count: int, scratch: Path, running: list[subprocess.Po
 
 
 def _record(path: Path, name: str, tried: list[Attempt]) -> None:
-    """Put the counts of a class into the record; those of others stay."""
+    """Put the counts of a class into the record; counts of other classes stay."""
     known = read_json(path) if path.exists() else {}
     known[name] = {"tries": len(tried), "wrong": sum(bool(one.wrong) for one in tried)}
     ordered = {one: known[one] for one in (*CLASSES, *sorted({*known} - {*CLASSES})) if one in known}

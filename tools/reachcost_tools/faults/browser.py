@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Page, sync_playwright
+from playwright.sync_api import Browser, Dialog, Error, sync_playwright
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 MISSING = "no chromium here: pages are not opened (Debian: apt-get install chromium)"
@@ -19,7 +19,7 @@ SECONDS = 20
 
 @contextmanager
 def launched() -> Iterator[Browser]:
-    """A browser without network requests of its own."""
+    """A browser without requests of its own to the network."""
     with sync_playwright() as playwright:
         quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*quiet, "--disable-sync"])
@@ -29,62 +29,46 @@ def launched() -> Iterator[Browser]:
             browser.close()
 
 
-class Pages:
-    """Opens pages one after the other; without a browser it opens none."""
-
-    def __init__(self, browser: Browser | None) -> None:
-        self._browser = browser
-        self._page: Page | None = None
-        self._complaints: list[str] = []
-
-    def complaint(self, directory: Path) -> str:
-        """Remove the pages below a directory, and return what is wrong about them; empty if nothing is."""
-        found = [self._opened(page) for page in directory.rglob(PAGE)]
-        for page in directory.rglob(PAGE):
-            page.unlink()
-        return "; ".join(filter(None, found))[:300]
-
-    def _opened(self, file: Path) -> str:
-        if self._browser is None:
-            return ""
-        self._complaints.clear()
-        try:
-            page = self._page = self._page or self._new(self._browser)
-            page.goto(file.absolute().as_uri())
-            self._complaints.append(page.evaluate(USE))
-            page.wait_for_timeout(20)  # pictures appear later
-        except Error as error:
-            self._complaints.append(f"the page cannot be used: {error.message}")
-            if self._page is not None:
-                self._page.close()
-            self._page = None
-        return "; ".join(filter(None, self._complaints))
-
-    def _new(self, browser: Browser) -> Page:
-        page = browser.new_page()
-        page.set_default_timeout(1000 * SECONDS)
-        page.on("pageerror", lambda error: self._complaints.append(f"JavaScript: {error}"))
-        page.on("console", self._on_message)
-        page.on("dialog", self._on_dialog)
-        return page
-
-    def _on_message(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            self._complaints.append(f"{message.type}: {message.text}")
-
-    def _on_dialog(self, dialog: Dialog) -> None:
-        self._complaints.append("it opened a dialog")
-        dialog.dismiss()
-
-
 @contextmanager
-def pages() -> Iterator[Pages]:
-    """Opens pages within the block, if a browser is installed."""
+def optional_browser() -> Iterator[Browser | None]:
+    """A browser, or None if none is installed."""
     if CHROMIUM is None:
-        yield Pages(None)
+        yield None
         return
     with launched() as browser:
-        yield Pages(browser)
+        yield browser
+
+
+def page_errors(browser: Browser | None, directory: Path) -> str:
+    """Open and remove the pages below a directory; returns their errors, empty without errors or without a browser."""
+    errors: list[str] = []
+    for file in directory.rglob(PAGE):
+        if browser is not None:
+            errors += _errors_of(browser, file)
+        file.unlink()
+    return "; ".join(errors)[:300]
+
+
+def _errors_of(browser: Browser, file: Path) -> list[str]:
+    errors: list[str] = []
+
+    def on_dialog(dialog: Dialog) -> None:
+        errors.append("it opened a dialog")
+        dialog.dismiss()
+
+    page = browser.new_page()
+    page.set_default_timeout(1000 * SECONDS)
+    page.on("dialog", on_dialog)
+    page.on("pageerror", lambda error: errors.append(f"JavaScript: {error}"))
+    page.on("console", lambda one: errors.append(one.text) if one.type in ("error", "warning") else None)
+    try:
+        page.goto(file.absolute().as_uri())
+        errors.append(page.evaluate(USE))
+        page.wait_for_timeout(20)  # pictures appear later
+    except Error as error:
+        errors.append(f"the page cannot be used: {error.message}")
+    page.close()
+    return [error for error in errors if error]
 
 
 USE = """() => {

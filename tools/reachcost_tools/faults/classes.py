@@ -26,7 +26,7 @@ class Attempt:
 
 
 Tries = Callable[[int, Path], Iterator[Attempt]]
-"""Makes this number of attempts in a directory; the n-th attempt depends on n alone."""
+"""Makes a number of attempts in a directory; the n-th attempt depends on n alone."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,16 @@ class FaultClass:
 
 CLASSES = {
     "kills": FaultClass("kills:kills", 104, "SIGKILL of commands and of their workers"),
-    "mutated": FaultClass("damage:tries", 2_200, "damaged files of every format that is read"),
-    "nodes": FaultClass("nodes:tries", 24, "SIGKILL of workers, nodes and drivers of a Ray cluster"),
-    "hostile": FaultClass("hostile:tries", 400, "files and requests made to harm"),
-    "interrupts": FaultClass("interrupts:tries", 100, "Ctrl-C at any moment"),
+    "mutated": FaultClass("damage:mutated", 2_200, "damaged files of every format that is read"),
+    "nodes": FaultClass("nodes:nodes", 24, "SIGKILL of workers, nodes and drivers of a Ray cluster"),
+    "hostile": FaultClass("hostile:hostile", 400, "files and requests made to harm"),
+    "interrupts": FaultClass("interrupts:interrupts", 100, "Ctrl-C at any moment"),
     "disks": FaultClass("shortages:disks", 36, "disks that are full, become full, or are read-only"),
     "memory": FaultClass("shortages:memory", 30, "too little memory, at many levels"),
-    "drivers": FaultClass("drivers:drivers", 22, "two or three drivers in one directory at once"),
+    "drivers": FaultClass("kills:drivers", 22, "two or three drivers in one directory at once"),
     "clocks": FaultClass("kills:clocks", 20, "clocks that jump, wrong zones, files of the far future and past"),
 }
-"""By the name in the record; the longest first, as two run at a time."""
+"""Classes by name; the longest run first, as two run at a time."""
 
 
 def main(name: str, count: str, directory: str) -> None:

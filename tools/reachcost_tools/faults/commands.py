@@ -1,4 +1,4 @@
-"""Small commands that write files, on small inputs: disturbed and repeated, each must give the undisturbed bytes."""
+"""Small commands that write files: disturbed and repeated, each must arrive at the undisturbed bytes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from numpy.random import Generator
 
 from reachcost.core.seeding import generator
 from reachcost_tools.faults.classes import Attempt
-from reachcost_tools.faults.processes import Process
+from reachcost_tools.faults.processes import Ended, Process
 from reachcost_tools.pack import drop
 
 ROOT = Path(__file__).parents[3]
@@ -39,10 +40,16 @@ elites = 4
 """
 LOGS = ("logs", "generate", "tworoom", "--out")
 LEARN = ("--model", "lewm-tworoom-3072", "--logs", "../inputs/logs.h5", "--task", "tworoom")
+AUDIT = ("--episodes", "2", "--candidates", "8", "--iterations", "1", "--no-criteria")
+SWEEPING = ("sweep", "../inputs/keys.toml", "--trust", "--out", "out")
+TRAIN = (
+    *("train-model", "lewm", "--logs", "../inputs/logs.h5", "--task", "tworoom", "--out", "model"),
+    *("--steps", "1", "--refinement", "1", "--threads", "1"),
+)
 KEPT = ("cache", "tmp")
-"""Directories beside the outputs: latents that can be made again, and what is temporary."""
+"""Directories next to the outputs: cached latents and temporary files."""
 NOT_OURS = ("pymp-", "torchinductor_")
-"""What Python and torch keep among temporary files."""
+"""Temporary files of Python and torch."""
 LEFT = re.compile(r"\..+\.[0-9a-f]{32}\.partial")
 SECONDS = re.compile(rb'("(?:elapsed_)?seconds": |^\* Time: )[\d.]+', re.MULTILINE)
 SEAL = re.compile(rb'^  "sha256": ".*"$', re.MULTILINE)
@@ -51,20 +58,20 @@ SEAL = re.compile(rb'^  "sha256": ".*"$', re.MULTILINE)
 
 @dataclass(frozen=True)
 class Command:
-    """A command of seconds, which is run in an empty directory beside `inputs`."""
+    """A command that takes seconds, in an empty directory next to `inputs`."""
 
     name: str
     arguments: tuple[str, ...]
     fine: tuple[int, ...] = (0,)
-    """How it ends if nothing goes wrong."""
+    """Its exit codes without a fault."""
     resumes: bool = False
-    """Whether it keeps finished pieces of its work, and uses them when it is repeated."""
+    """Whether it keeps finished parts of its work and uses them when it is repeated."""
     before: Callable[[Path], object] | None = None
-    """Puts into its directory what is there before it runs."""
+    """Writes files that it needs into its directory."""
 
 
 def _recorded(directory: Path) -> None:
-    """The published runs of a table, some of them missing."""
+    """Copy the published runs of a table without some of them."""
     runs = directory / "out" / "runs"
     shutil.copytree(ROOT / "results" / "runs" / "toponav", runs / "toponav")
     for names in ("toponav/sasc/*-raw", "toponav/control/*-random"):
@@ -77,36 +84,18 @@ COMMANDS = {
         Command("logs", (*LOGS, "logs.h5", "--episodes", "20")),
         Command("frames", (*LOGS, "frames.h5", "--episodes", "20", "--pixels", "64")),
         Command("fit", ("fit", *LEARN, "--labels", "temporal", "--pairs", "200", "--out", "head")),
-        Command(
-            "audit",
-            (
-                *("audit", *LEARN, "--episodes", "2", "--candidates", "8", "--iterations", "1", "--no-criteria"),
-                *("--out", "audit.json"),
-            ),
-            fine=(0, 3, 4),
-        ),
+        Command("audit", ("audit", *LEARN, *AUDIT, "--out", "audit.json"), fine=(0, 3, 4)),
         Command("report", ("report", "../inputs/audit.json", "../inputs/head", "--out", "report.html")),
-        Command("sweep", ("sweep", "../inputs/keys.toml", "--trust", "--out", "out"), resumes=True),
-        Command(
-            "workers",
-            ("sweep", "../inputs/keys.toml", "--trust", "--out", "out", "--on", "local", "--workers", "2"),
-            resumes=True,
-        ),
+        Command("sweep", SWEEPING, resumes=True),
+        Command("workers", (*SWEEPING, "--on", "local", "--workers", "2"), resumes=True),
         Command("reproduce", ("reproduce", "toponav", "--out", "out"), resumes=True, before=_recorded),
-        Command(
-            "train-model",
-            (
-                *("train-model", "lewm", "--logs", "../inputs/logs.h5", "--task", "tworoom", "--out", "model"),
-                *("--steps", "1", "--refinement", "1", "--threads", "1"),
-            ),
-            resumes=True,
-        ),
+        Command("train-model", TRAIN, resumes=True),
     )
 }
 
 
 @dataclass(frozen=True)
-class Undisturbed:
+class Expected:
     """Outcome of a command without a fault."""
 
     contents: dict[str, bytes]
@@ -115,13 +104,12 @@ class Undisturbed:
     """Bytes on disk, its cache included."""
 
 
-@dataclass
 class Bench:
-    """A directory with the inputs of commands and their undisturbed outcomes, each made when it is first needed."""
+    """A directory with the inputs of commands, and their outcomes without faults, each made on first use."""
 
-    scratch: Path
-    _undisturbed: dict[str, Undisturbed] = field(default_factory=dict)
-    _number: int = 0
+    def __init__(self, scratch: Path) -> None:
+        self.scratch, self._number = scratch, 0
+        self._expected: dict[str, Expected] = {}
 
     @cached_property
     def inputs(self) -> Path:
@@ -137,86 +125,81 @@ class Bench:
 
     def new(self, command: Command) -> Trial:
         """A new directory for a command."""
-        if command.name not in self._undisturbed:
-            self._undisturbed[command.name] = self._run(command)
-        return self._trial(command)
+        if command.name not in self._expected:
+            self._expected[command.name] = self._run(self._trial(command, Expected({}, 0.0, 0)))
+        return self._trial(command, self._expected[command.name])
 
-    def undisturbed(self, command: Command) -> Undisturbed:
-        """The undisturbed outcome of a command that has a trial."""
-        return self._undisturbed[command.name]
-
-    def _trial(self, command: Command) -> Trial:
+    def _trial(self, command: Command, expected: Expected) -> Trial:
         assert self.inputs.exists()
         self._number += 1
-        trial = Trial(command, self.scratch / f"{command.name}-{self._number}", self)
+        trial = Trial(command, self.scratch / f"{command.name}-{self._number}", expected)
         trial.prepare()
         return trial
 
-    def _run(self, command: Command) -> Undisturbed:
-        trial, began = self._trial(command), time.monotonic()
-        ended = trial.start().wait()
-        assert ended.code in command.fine, f"{command.name}: {ended}"
+    def _run(self, trial: Trial) -> Expected:
+        began, ended = time.monotonic(), trial.start().wait()
+        assert ended.code in trial.command.fine, f"{trial.command.name}: {ended}"
         seconds = time.monotonic() - began
         size = sum(file.stat().st_blocks * 512 for file in trial.directory.rglob("*") if file.is_file())
-        outcome = Undisturbed(contents(trial.directory), seconds, size)
+        outcome = Expected(contents(trial.directory), seconds, size)
         trial.remove()
         return outcome
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A command in a new directory."""
+    """A command in a new directory, and its expected outcome."""
 
     command: Command
     directory: Path
-    bench: Bench
-
-    @property
-    def undisturbed(self) -> Undisturbed:
-        """What the command must come to."""
-        return self.bench.undisturbed(self.command)
+    expected: Expected
 
     def prepare(self) -> None:
-        """Put into the directory what is there before the command."""
+        """Create the directory and the files that the command finds there."""
         for name in KEPT:
             (self.directory / name).mkdir(parents=True)
         if self.command.before is not None:
             self.command.before(self.directory)
 
-    def start(
-        self,
-        prepare: Callable[[], object] | None = None,
-        fresh: bool = False,
-        environment: dict[str, str] | None = None,
-    ) -> Process:
-        """Start the command, with its latents and temporary files in the directory."""
+    def start(self, environment: Mapping[str, str] | None = None, **options: Any) -> Process:
+        """Start the command, with its latents and temporary files in the directory; options are those of `Process`."""
         places = {"REACHCOST_CACHE": str(self.directory / "cache"), "TMPDIR": str(self.directory / "tmp")}
-        return Process(self.command.arguments, self.directory, {**places, **(environment or {})}, prepare, fresh)
+        return Process(self.command.arguments, self.directory, {**places, **(environment or {})}, **options)
 
     def remove(self) -> None:
         """Remove the directory."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
+    def complete(self) -> bool:
+        """Whether the directory has the expected content."""
+        return contents(self.directory) == self.expected.contents
+
     def renew_if_done(self) -> None:
-        """Begin again if the command has come to its end."""
-        if contents(self.directory) == self.undisturbed.contents:
+        """Start again if the command has finished."""
+        if self.complete():
             self.remove()
             self.prepare()
 
+    def error(self, ended: Ended) -> str:
+        """What is wrong about an end that must be success with the expected bytes, or one sentence."""
+        if ended.code in self.command.fine:
+            return "" if self.complete() else f"other bytes: {ended}"
+        return "" if ended.sentence else str(ended)
+
     def half_written(self) -> str:
-        """What is wrong about files before the end: each must be complete, or known to be unfinished."""
-        expected = self.undisturbed.contents
+        """What is wrong about files before the end: each must be complete, or marked as unfinished."""
+        expected = self.expected.contents
         wrong = [name for name, data in contents(self.directory).items() if expected.get(name) != data]
-        return f"{', '.join(wrong[:3])} should not be there, or not like that" if wrong else ""
+        return f"{', '.join(wrong[:3])} should not exist, or has other content" if wrong else ""
 
     def differences(self) -> str:
-        """What differs from the undisturbed bytes."""
-        found, expected = contents(self.directory), self.undisturbed.contents
+        """What differs from the expected bytes."""
+        found, expected = contents(self.directory), self.expected.contents
         wrong = [name for name in sorted({*found, *expected}) if found.get(name) != expected.get(name)]
         return f"other bytes in {', '.join(wrong[:3])}" if wrong else ""
 
     def finished(self) -> str:
-        """What is wrong about the end of the command, repeated without a fault if it is not there yet."""
+        """What is wrong about the end of the command, which is repeated without a fault if it has not finished."""
         if self.differences() or (self.command.resumes and self.leftovers()):
             ended = self.start().wait()
             if ended.code not in self.command.fine:
@@ -224,7 +207,7 @@ class Trial:
         return self.differences() or self.leftovers()
 
     def leftovers(self) -> str:
-        """What is wrong about files that nobody will use again."""
+        """Unfinished and temporary files that nobody will use again."""
         left = [path for path in self.directory.rglob("*") if LEFT.fullmatch(path.name) and not _is_link(path)]
         left += [path for path in (self.directory / "tmp").iterdir() if not path.name.startswith(NOT_OURS)]
         return f"{len(left)} leftovers, {left[0].relative_to(self.directory)}" if left else ""
@@ -258,30 +241,29 @@ class Disturbance:
 
 
 def _is_link(path: Path) -> bool:
-    """Whether it is only another name of a file that is whole."""
+    """Whether it is another name of a complete file."""
     return path.is_file() and path.stat().st_nlink > 1
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    """Every byte of what a command made, but for the seconds that it took; neither locks nor unfinished pieces."""
+    """Content of every file that a command wrote, without measured seconds, locks and unfinished files."""
     found = {}
     for place, folders, files in os.walk(directory):
-        folders[:] = [
-            name for name in folders if not LEFT.fullmatch(name) and not (name in KEPT and Path(place) == directory)
-        ]
+        kept = KEPT if Path(place) == directory else ()
+        folders[:] = [name for name in folders if name not in kept and not LEFT.fullmatch(name)]
         for name in files:
             path = Path(place) / name
             if name not in (".lock", "training.pt") and not LEFT.fullmatch(name):
-                found[str(path.relative_to(directory))] = _timeless(path)
+                found[str(path.relative_to(directory))] = _without_seconds(path)
     return found
 
 
-def _timeless(path: Path) -> bytes:
-    """The content of a file without the seconds that something took."""
+def _without_seconds(path: Path) -> bytes:
+    """The content of a file without measured seconds."""
     data = path.read_bytes()
     if path.name == "curve.csv":
         return b"\n".join(line.rpartition(b",")[0] for line in data.splitlines())
     if path.suffix in (".json", ".md"):
-        timeless = SECONDS.sub(rb"\1", data)
-        return SEAL.sub(b"", timeless) if path.name == "config.json" and timeless != data else timeless
+        without = SECONDS.sub(rb"\1", data)
+        return SEAL.sub(b"", without) if path.name == "config.json" and without != data else without
     return data

@@ -1,7 +1,7 @@
 """Damaged files of every format that is read: the undisturbed result, or one sentence.
 
-Where no checksum covers a file (files of other programs, and those that people edit), other values are right as well if
-they can be used: finite, of the right shape, and read to their end without another exception.
+If no checksum covers a file (files of other programs, and files that people edit), other values are right, too, if they
+can be used: finite, of the right shape, and read to their end without another exception.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ import numpy as np
 from numpy.random import Generator
 
 from reachcost.core.seeding import generator
-from reachcost_tools.faults.browser import Pages, pages
+from reachcost_tools.faults.browser import Browser, optional_browser, page_errors
 from reachcost_tools.faults.classes import Attempt
 from reachcost_tools.faults.formats import Format
 from reachcost_tools.faults.formats.logs import LOGS
 from reachcost_tools.faults.formats.models import MODELS
 from reachcost_tools.faults.formats.records import RECORDS
-from reachcost_tools.faults.isolated import Here, Isolated, Outcome
+from reachcost_tools.faults.isolated import Here, Isolated
 
 FORMATS: dict[str, Format] = {each.name: each for each in (*LOGS, *MODELS, *RECORDS)}
 SECONDS = 60
 """After which reading a small file counts as hanging."""
 LONGEST = 64
-"""Bytes of a damaged range, at most, unless it is a block."""
+"""Maximum bytes of a damaged range, unless it is a block."""
 
 
-def tries(count: int, scratch: Path) -> Iterator[Attempt]:
+def mutated(count: int, scratch: Path) -> Iterator[Attempt]:
     """Damage a file and read it, this number of times; formats take turns."""
-    with closing(Isolated(SECONDS, __name__)) as process, pages() as opened:
-        yield from attempts(count, scratch, process, opened)
+    with closing(Isolated(SECONDS, __name__)) as process, optional_browser() as browser:
+        yield from attempts(count, scratch, process, browser)
 
 
-def attempts(count: int, scratch: Path, process: Isolated | Here, opened: Pages) -> Iterator[Attempt]:
-    """The same in a given process; pages of damaged records are opened in a browser."""
-    intact = {name: _Intact(name, scratch / "whole" / str(k), process, opened) for k, name in enumerate(FORMATS)}
+def attempts(count: int, scratch: Path, process: Isolated | Here, browser: Browser | None) -> Iterator[Attempt]:
+    """Make attempts in a given process; pages of damaged records are opened in a browser."""
+    intact = {name: _Intact(name, scratch / "whole" / str(k), process, browser) for k, name in enumerate(FORMATS)}
     samples = [(each.directory / each.files[0]).read_bytes() for each in intact.values()]
     for number in range(count):
         name = [*FORMATS][number % len(FORMATS)]
@@ -49,17 +49,18 @@ def attempts(count: int, scratch: Path, process: Isolated | Here, opened: Pages)
         how, data = mutate((damaged / file).read_bytes(), samples, rng)
         (damaged / file).write_bytes(data)
         outcome = process.run(_read, name, damaged)
-        complaint = opened.complaint(damaged)
+        errors = page_errors(browser, damaged)
         shutil.rmtree(damaged)
-        sealed = FORMATS[name].sealed and how != ANOTHER  # which may be a complete file that can be read
-        wrong = _wrong(outcome, intact[name].undisturbed, sealed) or complaint
+        sealed = FORMATS[name].sealed and how != ANOTHER  # another format may be a complete file that can be read
+        other_values = outcome.how == "returned" and outcome.what != intact[name].undisturbed.what
+        wrong = "other values in spite of a checksum" if sealed and other_values else outcome.error() or errors
         yield Attempt(f"{name}, {file}: {how} (try {number})", wrong)
 
 
 class _Intact:
     """The undamaged files of a format, and the outcome of reading them."""
 
-    def __init__(self, name: str, directory: Path, process: Isolated | Here, opened: Pages) -> None:
+    def __init__(self, name: str, directory: Path, process: Isolated | Here, browser: Browser | None) -> None:
         self.directory = directory
         directory.mkdir(parents=True)
         written = process.run(_write, name, directory)
@@ -67,8 +68,8 @@ class _Intact:
         self.undisturbed = process.run(_read, name, directory)
         if written.how != "returned" or self.undisturbed.how != "returned":
             raise RuntimeError(f"{name} cannot be read as it was written: {written} {self.undisturbed}")
-        if complaint := opened.complaint(directory):
-            raise RuntimeError(f"the page of {name} cannot be used as it was written: {complaint}")
+        if errors := page_errors(browser, directory):
+            raise RuntimeError(f"the page of {name} cannot be used as it was written: {errors}")
         self.files = [path for path in found if not str(path).endswith(FORMATS[name].ignored)]
 
 
@@ -78,19 +79,6 @@ def _write(name: str, directory: Path) -> None:
 
 def _read(name: str, directory: Path) -> str:
     return FORMATS[name].read(directory)
-
-
-def _wrong(outcome: Outcome, undisturbed: Outcome, sealed: bool) -> str:
-    if outcome.how == "refused":
-        return "" if is_sentence(outcome.what) else f"no sentence: {outcome.what!r}"
-    if outcome.how == "returned":
-        return "other values behind a checksum" if sealed and outcome.what != undisturbed.what else ""
-    return f"{outcome.how}: {outcome.what}"
-
-
-def is_sentence(text: str) -> bool:
-    """Whether a refusal is one line of a length that people read."""
-    return "\n" not in text and 20 < len(text) < 1000
 
 
 def _flip_bits(data: bytearray, rng: Generator) -> bytearray:
@@ -168,7 +156,7 @@ ANOTHER = "replaced by another format"
 def mutate(data: bytes, others: Sequence[bytes], rng: Generator) -> tuple[str, bytes]:
     """Damage some bytes: the kind of damage, and the damaged bytes."""
     if rng.random() < 0.02:
-        return ANOTHER, others[int(rng.integers(len(others)))]
+        return ANOTHER, others[rng.integers(len(others))]
     if not data:
         return "extended", rng.bytes(100)
     weights = np.array([weight for _, weight in MUTATIONS.values()])

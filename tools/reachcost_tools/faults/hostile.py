@@ -1,7 +1,7 @@
-"""Files written to harm: pickles, bombs, links, traps of every parser. No code in them runs, and each gets a sentence.
+"""Files written to harm: pickles, bombs, links, traps for every parser. Right is one sentence, and no code that runs.
 
-A canary file shows that code ran. After the traps come odd values behind valid checksums and in records, and inputs
-that atheris makes up for the parsers (`parsers.py`).
+A canary file shows that code ran. After the traps come odd values with valid checksums and in records, and inputs that
+atheris generates for the parsers (`parsers.py`).
 """
 
 from __future__ import annotations
@@ -9,18 +9,17 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from hypothesis import strategies
+from hypothesis import HealthCheck, Phase, given, seed, settings, strategies
 from numpy.random import Generator
 
 from reachcost.core.seeding import generator
-from reachcost_tools.faults.browser import Pages, pages
+from reachcost_tools.faults.browser import Browser, optional_browser, page_errors
 from reachcost_tools.faults.classes import Attempt
-from reachcost_tools.faults.damage import is_sentence
 from reachcost_tools.faults.formats import Wrong, models, records
 from reachcost_tools.faults.isolated import Here, Isolated, Outcome
 from reachcost_tools.faults.traps import TRAPS, resealed
@@ -31,70 +30,48 @@ CANARY = "canary"
 """The file that code in a trap would write."""
 
 
-def tries(count: int, scratch: Path) -> Iterator[Attempt]:
+def hostile(count: int, scratch: Path) -> Iterator[Attempt]:
     """Half of the attempts are traps, then odd values; the rest are inputs of atheris, or odd values without it."""
-    rest = count - count // 2
-    with closing(Isolated(SECONDS, __name__)) as process, pages() as opened:
-        yield from attempts(count // 2, scratch, process, opened)
-        if not importlib.util.find_spec("atheris"):
-            yield from _odd_values(count // 2, rest, scratch, process, opened)
-            return
-    from reachcost_tools.faults.parsers import fuzzed
+    traps, fuzzes = count // 2, bool(importlib.util.find_spec("atheris"))
+    with closing(Isolated(SECONDS, __name__)) as process, optional_browser() as browser:
+        yield from attempts(traps if fuzzes else count, scratch, process, browser, traps)
+    if fuzzes:
+        from reachcost_tools.faults.parsers import fuzzed
 
-    yield from fuzzed(rest, scratch / "fuzzed")
+        yield from fuzzed(count - traps, scratch / "fuzzed")
 
 
-def attempts(count: int, scratch: Path, process: Isolated | Here, opened: Pages) -> Iterator[Attempt]:
-    """Traps, then odd values, read by a given process; pages of records are opened in a browser."""
-    for number, name in enumerate([*TRAPS][:count]):
-        place = scratch / f"trap-{number}"
-        yield _attempt(f"{name} (try {number})", place, TRAPS[name].harmless, process, opened, _spring, name)
-    yield from _odd_values(0, count - len(TRAPS), scratch, process, opened)
+def attempts(
+    count: int, scratch: Path, process: Isolated | Here, browser: Browser | None, traps: int
+) -> Iterator[Attempt]:
+    """Traps, at most this number, then odd values; pages of records are opened in a browser."""
+    names = [*TRAPS][: min(traps, count)]
+    for number in range(count):
+        place, odd = scratch / str(number), number - len(names)
+        place.mkdir(parents=True)
+        if odd < 0:
+            what, read, given, harmless = names[number], _read_trap, names[number], TRAPS[names[number]].harmless
+        elif odd % 2:
+            what, read, given, harmless = "other value in a record", read_changed_record, odd // 2, True
+        else:
+            what, read, given, harmless = "odd value with a valid checksum", _read_changed_model, odd // 2, True
+        wrong = error_of(process.run(read, given, place), place, harmless) or page_errors(browser, place)
+        shutil.rmtree(place, ignore_errors=True)
+        yield Attempt(f"{what} (try {number})", wrong)
 
 
-def _odd_values(first: int, count: int, scratch: Path, process: Isolated | Here, opened: Pages) -> Iterator[Attempt]:
-    """Records with other values, and models whose configuration was changed and given a valid checksum, in turn."""
-    for number in range(first, first + max(0, count)):
-        read, what = (
-            (read_changed_record, "other value in a record")
-            if number % 2
-            else (_read_changed_model, "odd value behind a checksum")
-        )
-        place = scratch / f"odd-{number}"
-        yield _attempt(f"{what} (try {number})", place, True, process, opened, read, number // 2)
-
-
-def _attempt(
-    what: str,
-    place: Path,
-    harmless: bool,
-    process: Isolated | Here,
-    opened: Pages,
-    read: Callable[..., object],
-    given: object,
-) -> Attempt:
-    place.mkdir(parents=True)
-    outcome = process.run(read, given, place)
-    wrong = problem(outcome, place, harmless) or opened.complaint(place)
-    shutil.rmtree(place, ignore_errors=True)
-    return Attempt(what, wrong)
-
-
-def _spring(name: str, directory: Path) -> object:
-    """Write a trap and read it."""
+def _read_trap(name: str, directory: Path) -> object:
     TRAPS[name].write(directory)
     return repr(TRAPS[name].read(directory))[:200]
 
 
-def problem(outcome: Outcome, place: Path, harmless: bool) -> str:
+def error_of(outcome: Outcome, place: Path, harmless: bool) -> str:
     """What is wrong about an outcome."""
     if [*place.rglob(CANARY)]:
         return "it ran code"
-    if outcome.how == "refused":
-        return "" if is_sentence(outcome.what) else f"no sentence: {outcome.what!r}"
-    if outcome.how == "returned" and harmless:
-        return ""
-    return f"{outcome.how}: {outcome.what}"
+    if outcome.how == "returned" and not harmless:
+        return f"it was read: {outcome.what}"
+    return outcome.error()
 
 
 ODD = strategies.one_of(
@@ -139,7 +116,7 @@ RECORDS = {
     "audit.json": records.audit,
     "tables/made.json": records.table,
 }
-"""Files that reports are made of, with their writers."""
+"""Files that reports show, with their writers."""
 
 
 def read_changed_record(number: int, directory: Path) -> int:
@@ -157,7 +134,7 @@ def read_changed_record(number: int, directory: Path) -> int:
 
 
 def _disagree(holder: Any, key: Any, places: list[tuple[Any, Any]], number: int, rng: Generator) -> None:
-    """Change a value so that it often keeps its type, and no longer agrees with others."""
+    """Change a value so that it often keeps its type and contradicts others."""
     value, how = holder[key], rng.random()
     if how < 0.1:
         holder[key] = _odd_value(number)
@@ -176,8 +153,6 @@ def _disagree(holder: Any, key: Any, places: list[tuple[Any, Any]], number: int,
 
 def _odd_value(number: int) -> Any:
     """The value that belongs to a number."""
-    from hypothesis import HealthCheck, Phase, given, seed, settings
-
     found: list[Any] = []
     checks: Any = [*HealthCheck]
 

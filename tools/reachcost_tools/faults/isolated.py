@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
+import os
 import resource
 import signal
 import warnings
 from collections.abc import Callable
-from multiprocessing.connection import Connection
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from reachcost.errors import ReachcostError
@@ -21,55 +24,53 @@ class Outcome(NamedTuple):
     """Outcome of a piece of work."""
 
     how: str
-    """`returned`, `refused` (by one sentence), `raised` something else, `died` or `hung`."""
+    """`returned`, `refused` (by a `ReachcostError`), `raised` something else, `died` or `hung`."""
     what: Any
     """The returned value, or a description of the rest."""
+
+    def error(self) -> str:
+        """What is wrong about it: right are a returned value, or a refusal in one line of a length that people read."""
+        if self.how == "refused":
+            readable = "\n" not in self.what and 20 < len(self.what) < 1000
+            return "" if readable else f"no sentence: {self.what!r}"
+        return "" if self.how == "returned" else f"{self.how}: {self.what}"
 
 
 class Isolated:
     """A process that does one piece of work after the other, and is replaced when it dies or hangs.
 
     Args:
-        seconds: After which a piece of work counts as hanging.
-        modules: What the process imports before the first one.
+        seconds: Seconds after which a piece of work counts as hanging.
+        modules: Modules that the process imports before the first piece.
     """
 
     def __init__(self, seconds: float, *modules: str) -> None:
         self._seconds, self._modules = seconds, modules
-        self._context = multiprocessing.get_context("spawn")
-        self._process: Any = None
+        self._pool: ProcessPoolExecutor | None = None
+        self._pid = 0
 
     def run(self, work: Callable[..., Any], *given: Any) -> Outcome:
         """Let the process do a piece of work; arguments and result are pickled."""
-        if self._process is None:
-            self._start()
-        self._pipe.send((work, given))
-        if not self._pipe.poll(self._seconds):
-            self.close()
-            return Outcome("hung", f"no end after {self._seconds:.0f} s")
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(1, context, initializer=_prepare, initargs=self._modules)
+            self._pid = self._pool.submit(os.getpid).result()  # when it has imported everything
         try:
-            return self._pipe.recv()
-        except EOFError:
-            assert self._process is not None
-            self._process.join()
-            code = self._process.exitcode or 0
-            self.close()
-            return Outcome("died", signal.Signals(-code).name if code < 0 else f"exit code {code}")
+            return self._pool.submit(_tried, work, given).result(self._seconds)
+        except TimeoutError:
+            outcome = Outcome("hung", f"no end after {self._seconds:.0f} s")
+        except BrokenProcessPool:
+            outcome = Outcome("died", "the process ended")
+        self.close()
+        return outcome
 
     def close(self) -> None:
         """End the process."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._pipe.close()
-            self._process = None
-
-    def _start(self) -> None:
-        self._pipe, other = self._context.Pipe()
-        self._process = self._context.Process(target=_serve, args=(other, self._modules), daemon=True)
-        self._process.start()
-        other.close()
-        self._pipe.recv()  # until it has imported everything, however long that takes
+        if self._pool is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+            self._pool.shutdown()
+            self._pool = None
 
 
 class Here:
@@ -82,18 +83,11 @@ class Here:
             return _tried(work, given)
 
 
-def _serve(pipe: Connection, modules: tuple[str, ...]) -> None:
+def _prepare(*modules: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller handles it, and ends this process
     warnings.simplefilter("ignore")
     for module in modules:
         importlib.import_module(module)
-    pipe.send("ready")
-    while True:
-        try:
-            work, given = pipe.recv()
-        except EOFError:
-            return
-        pipe.send(_tried(work, given))
 
 
 def _tried(work: Callable[..., Any], given: tuple[Any, ...]) -> Outcome:

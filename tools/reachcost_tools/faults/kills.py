@@ -1,4 +1,4 @@
-"""SIGKILL of commands and of their workers, also under wrong clocks: repeated, each comes to the undisturbed bytes."""
+"""SIGKILL of commands and workers, wrong clocks, several drivers at once: each ends with the undisturbed bytes."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from numpy.random import Generator
 
-from reachcost_tools.faults.commands import Disturbance, Trial, contents
+from reachcost_tools.faults.commands import Disturbance, Trial
 from reachcost_tools.faults.processes import Process, until
 
 FILE_EVENTS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.truncate", "shutil.rmtree"}
 """Audit events that Python raises before it touches a file."""
+ONCE = ("logs", "frames", "fit", "audit")
+"""Commands that make something new, so that one of several drivers succeeds."""
 LONG = 60 * 365 * 86400
 """Seconds by which files and clocks are wrong at most."""
 ZONES = ("Pacific/Kiritimati", "Etc/GMT+12", "Asia/Kathmandu")
@@ -35,7 +38,7 @@ time.time_ns = lambda: int(_time() * 1e9)
 
 
 def _kill_repeatedly(trial: Trial, rng: Generator, number: int) -> tuple[str, str]:
-    """Kill a command at moments all over its run, one to three times in a row, and repeat it to its end."""
+    """Kill a command at random moments, one to three times in a row, and repeat it to its end."""
     killed, wrong = [], ""
     for _ in range(int(rng.choice([1, 1, 2, 3]))):
         own = ["worker"] * 4 if trial.command.name == "workers" else ["touch"] * 4
@@ -50,7 +53,7 @@ def _kill_repeatedly(trial: Trial, rng: Generator, number: int) -> tuple[str, st
 
 def _at_a_moment(trial: Trial, share: float, fresh: bool = False) -> tuple[str, str]:
     """Kill the command after a share of the time that it takes, earlier if it has ended by then."""
-    delay = share * trial.undisturbed.seconds + (2.0 if fresh else 0.0)
+    delay = share * trial.expected.seconds + (2.0 if fresh else 0.0)
     while True:
         trial.renew_if_done()
         process = trial.start(fresh=fresh)
@@ -61,14 +64,9 @@ def _at_a_moment(trial: Trial, share: float, fresh: bool = False) -> tuple[str, 
         delay /= 2
 
 
-def _fresh(trial: Trial, share: float) -> tuple[str, str]:
-    """The same with a process that began with the interpreter."""
-    return _at_a_moment(trial, share, fresh=True)
-
-
 def _at_a_touch(trial: Trial, share: float) -> tuple[str, str]:
     """Let the command kill itself just before it touches a file of its directory for the n-th time."""
-    most = 40 if len(trial.undisturbed.contents) < 8 else 160
+    most = 40 if len(trial.expected.contents) < 8 else 160
     while True:
         trial.renew_if_done()
         last = 1 + int(share * most)
@@ -109,7 +107,7 @@ def _worker(trial: Trial, share: float) -> tuple[str, str]:
     """Kill one of its workers after a share of the time, or the first that appears; the driver goes on."""
     trial.renew_if_done()
     began, process = time.monotonic(), trial.start()
-    until(lambda: process.ended() or time.monotonic() - began > share * trial.undisturbed.seconds, 60)
+    until(lambda: process.ended() or time.monotonic() - began > share * trial.expected.seconds, 60)
     until(lambda: process.ended() or bool(_workers(process)), 60)
     killed = [*_workers(process)][:1]
     for pid in killed:
@@ -129,30 +127,32 @@ def _workers(process: Process) -> list[int]:
     return [pid for pid, parent in others.items() if others.get(parent) == process.pid]
 
 
-KILLS = {"moment": _at_a_moment, "fresh": _fresh, "touch": _at_a_touch, "worker": _worker}
+KILLS = {
+    "moment": _at_a_moment,
+    "fresh": partial(_at_a_moment, fresh=True),
+    "touch": _at_a_touch,
+    "worker": _worker,
+}
 
 
 def _change_time(trial: Trial, rng: Generator, number: int) -> tuple[str, str]:
-    """Kill a command half-way, change its files' times and its clock, and repeat it.
-
-    Every third clock jumps, which needs a new interpreter.
-    """
+    """Kill a command, change the times of its files and its clock, and repeat it; every third clock jumps."""
     jumps = number % 3 == 2
     how, wrong = _at_a_touch(trial, float(rng.random()))
     shift = int(rng.uniform(-1, 1) * LONG)
     _age(trial.directory, shift)
     environment = {"TZ": str(rng.choice(ZONES))}
     what = f"killed {how}; files {shift} s old, in {environment['TZ']}{', by a clock that jumps' if jumps else ''}"
-    if jumps:
+    if jumps:  # which needs a new interpreter
         place = trial.directory.with_name(f"clock-{number}")
         place.mkdir()
         (place / "sitecustomize.py").write_text(JUMPING_CLOCK.format(seed=number, long=LONG))
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(place), os.environ.get("PYTHONPATH"))))
     if wrong:
         return what, wrong
-    ended = trial.start(fresh=jumps, environment=environment).wait()
-    complete = contents(trial.directory) == trial.undisturbed.contents  # before the kill, and then it is refused
-    if ended.code not in trial.command.fine and not (complete and ended.sentence):
+    ended = trial.start(environment, fresh=jumps).wait()
+    refused = trial.complete() and ended.sentence  # it was complete before the kill
+    if ended.code not in trial.command.fine and not refused:
         return what, f"it failed: {ended}"
     _age(trial.directory, -LONG // 2)
     return what, trial.finished()
@@ -163,6 +163,23 @@ def _age(directory: Path, shift: int) -> None:
     for path in (directory, *directory.rglob("*")):
         then = max(0.0, path.lstat().st_mtime - shift)
         os.utime(path, (then, then), follow_symlinks=False)
+
+
+def _start_several(trial: Trial, rng: Generator, number: int) -> tuple[str, str]:
+    """Start a command two or three times in one directory."""
+    delays = [float(rng.random()) ** 2 * trial.expected.seconds / 2 for _ in range(int(rng.integers(1, 3)))]
+    processes = []
+    for delay in (0.0, *delays):
+        time.sleep(delay)
+        processes.append(trial.start())
+    ended = [process.wait() for process in processes]
+    done = [one for one in ended if one.code in trial.command.fine]
+    wrong = "; ".join(str(one) for one in ended if one not in done and not one.sentence)
+    if len(done) != 1 and (not done or trial.command.name in ONCE):
+        wrong = wrong or f"{len(done)} of them succeeded: {ended[0]}"
+    wrong = wrong or "".join(process.orphans() for process in processes)
+    what = f"and again {', then '.join(f'{delay:.2f} s later' for delay in delays)}"
+    return what, wrong or trial.differences() or trial.finished()
 
 
 kills = Disturbance(
@@ -177,4 +194,9 @@ clocks = Disturbance(
     "clock",
     ("sweep", "logs", "reproduce", "report", "audit", "frames", "fit", "sweep", "train-model", "workers"),
     _change_time,
+)
+drivers = Disturbance(
+    "drivers",
+    ("sweep", "logs", "report", "fit", "frames", "sweep", "logs", "audit", "reproduce", "train-model", "workers"),
+    _start_several,
 )

@@ -42,8 +42,8 @@ elites = 4
 """
 
 
-def tries(count: int, scratch: Path) -> Iterator[Attempt]:
-    """Kill workers, nodes and drivers, and compare the rows with undisturbed ones after every few."""
+def nodes(count: int, scratch: Path) -> Iterator[Attempt]:
+    """Kill workers, nodes and drivers, a few during each study, and compare its rows with undisturbed ones."""
     quiet()  # drivers inherit it
     file = scratch / "keys.toml"
     file.write_text(STUDY, encoding="utf-8")
@@ -51,12 +51,12 @@ def tries(count: int, scratch: Path) -> Iterator[Attempt]:
     if driver.wait(PATIENCE):
         yield Attempt("nothing is killed", f"exit code {driver.returncode}: {_errors(scratch / 'undisturbed')}")
         return
-    expected, nodes = contents(scratch / "undisturbed"), Nodes(NODES)
+    expected, cluster = contents(scratch / "undisturbed"), Nodes(NODES)
     try:
         done = 0
         while done < count:
             out = scratch / f"disturbed-{done}"
-            whats, wrong = _disturbed(file, out, nodes, range(done, min(done + KILLS, count)))
+            whats, wrong = _disturbed(file, out, cluster, range(done, min(done + KILLS, count)))
             if not wrong and contents(out) != expected:
                 wrong = "rows differ from the undisturbed ones"
             yield from (Attempt(what, wrong) for what in whats)
@@ -64,7 +64,7 @@ def tries(count: int, scratch: Path) -> Iterator[Attempt]:
             if wrong and not whats:
                 return
     finally:
-        nodes.close()
+        cluster.close()
 
 
 def _disturbed(file: Path, out: Path, nodes: Nodes, numbers: range) -> tuple[list[str], str]:

@@ -1,4 +1,4 @@
-"""The parsers under atheris, which makes up inputs that reach new lines of them. Needs the extra `faults`."""
+"""The parsers under atheris, which generates inputs that reach new lines of them. Needs the extra `faults`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEAST = "task = 'tworoom'\nmodels = ['m']\n"
 
 
 def parsers() -> dict[str, tuple[Callable[[bytes], object], list[bytes]]]:
-    """Parsers by name, each with its first inputs; imported here, as atheris has to see their imports."""
+    """Parsers by name, each with its first inputs; imported here, as atheris must see their imports."""
     from reachcost.core.json_files import parse_json
     from reachcost.experiments.sweep import read_sweep
     from reachcost.explorer.requests import PlanRequest
@@ -41,18 +41,16 @@ def parsers() -> dict[str, tuple[Callable[[bytes], object], list[bytes]]]:
     def public(data: bytes) -> object:
         return read_architecture(Path("config.json"), plain(data))
 
-    asked = {"model": "m", "cost": "raw", "layout": {"door": 0.5}, "start": [1, 2], "goal": [3, 4]}
-    asked |= {"candidates": 20, "iterations": 3, "seed": 0}
+    request = {"model": "m", "cost": "raw", "layout": {"door": 0.5}, "start": [1, 2], "goal": [3, 4]}
+    request |= {"candidates": 20, "iterations": 3, "seed": 0}
     bare = {name: part for name, part in PUBLIC.items() if name not in ("projector", "pred_proj")}
     likes = "".join(f"[planners.{like}]\nlike = '{like}'\n" for like in ("replanning", "improved", "mppi"))
+    requests, configs = ({**request, "layout": {}, "seed": -1}, request), (PUBLIC, bare)
     return {
         "JSON": (plain, [b'{"a": [1, 2.5e3, "\\u00e9", null, true]}', b"[[[]], -0.0, 1E-7]", b'"\\ud83d\\ude00"']),
-        "explore": (
-            PlanRequest.parse,
-            [json.dumps(asked).encode(), json.dumps({**asked, "layout": {}, "seed": -1}).encode()],
-        ),
+        "explore": (PlanRequest.parse, [json.dumps(one).encode() for one in requests]),
         "sweep": (swept, [SWEEP.encode(), f"{LEAST}hybrids = [0.5, 1]\n{likes}".encode(), LEAST.encode()]),
-        "public config": (public, [json.dumps(PUBLIC).encode(), json.dumps(bare).encode()]),
+        "public config": (public, [json.dumps(one).encode() for one in configs]),
     }
 
 

@@ -1,4 +1,4 @@
-"""Commands in processes that can be killed, limited and watched.
+"""Commands in processes that can be killed and limited.
 
 Most are forks of a process that has imported everything, so that faults happen during the work and not during imports.
 """
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing import util
 from pathlib import Path
+from typing import Any
 
 from reachcost_command import end
 
@@ -36,7 +37,7 @@ IMPORTED = (
     "reachcost.worldmodels.training",
     "torch._dynamo",  # what optimisers import at their first step
 )
-"""What commands import."""
+"""Modules that commands import."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ class Ended:
         return self.code == 1 and len(lines) == 1 and lines[0].startswith("reachcost: ")
 
     def __str__(self) -> str:
-        said = " / ".join(self.error.strip().splitlines()[-3:])
-        return f"{'it hung' if self.code is None else f'exit code {self.code}'}, {said or 'no message'}"
+        last = " / ".join(self.error.strip().splitlines()[-3:])
+        return f"{'it hung' if self.code is None else f'exit code {self.code}'}, {last or 'no message'}"
 
 
 class Process:
@@ -64,7 +65,7 @@ class Process:
 
     Args:
         arguments: Arguments of `reachcost`.
-        directory: Where it runs; its standard error is kept next to it.
+        directory: Working directory; standard error is written next to it.
         environment: Variables in addition to those of this process.
         prepare: Called in the process before the command.
         fresh: Start a new interpreter, as a shell does; otherwise fork this one.
@@ -84,30 +85,24 @@ class Process:
         self._code: int | None = None
         self._started: subprocess.Popen[bytes] | None = None
         more = {"OMP_NUM_THREADS": "1", **(environment or {})}
-        if not fresh:
-            for name in IMPORTED:
-                import_module(name)
-            reader, writer = os.pipe()
-            self.pid = os.fork()
-            if not self.pid:
-                _become(arguments, directory, more, prepare, self._errors, writer)
-            os.close(writer)
-            os.read(reader, 1)  # returns when the fork has closed its end, or is gone
-            os.close(reader)
-            return
-        with self._errors.open("wb") as errors:
-            command = [sys.executable, *options, "-c", COMMAND, *arguments]
-            self._started = subprocess.Popen(
-                command,
-                cwd=directory,
-                env={**os.environ, **more},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                start_new_session=True,
-                preexec_fn=prepare,
-            )
+        if fresh:
+            command, quiet = [sys.executable, *options, "-c", COMMAND, *arguments], subprocess.DEVNULL
+            settings: Any = {"cwd": directory, "env": {**os.environ, **more}, "preexec_fn": prepare}
+            with self._errors.open("wb") as errors:
+                self._started = subprocess.Popen(
+                    command, stdin=quiet, stdout=quiet, stderr=errors, start_new_session=True, **settings
+                )
             self.pid = self._started.pid
+            return
+        for name in IMPORTED:
+            import_module(name)
+        reader, writer = os.pipe()
+        self.pid = os.fork()
+        if not self.pid:
+            _become(arguments, directory, more, prepare, self._errors, writer)
+        os.close(writer)
+        os.read(reader, 1)  # returns when the fork has closed its end, or has ended
+        os.close(reader)
 
     def ended(self) -> bool:
         """Whether it has ended."""
@@ -140,21 +135,27 @@ class Process:
 
     def others(self) -> dict[int, int]:
         """Other living processes of its session, each with its parent."""
-        return {pid: parent for pid, parent in _session(self.pid).items() if pid != self.pid}
+        found = {}
+        for place in Path("/proc").iterdir():
+            with suppress(OSError, ValueError):
+                state, parent, _, session = (place / "stat").read_text().rpartition(")")[2].split()[:4]
+                if int(session) == self.pid != int(place.name) and state != "Z":
+                    found[int(place.name)] = int(parent)
+        return found
 
     def orphans(self) -> str:
-        """What is wrong about processes that outlive it, which are ended."""
+        """What is wrong about processes that outlive it; they are killed."""
         if until(lambda: not self.others(), 30):
             return ""
         left = [*self.others()]
         for pid in left:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        return f"{len(left)} processes of it live on"
+        return f"{len(left)} of its processes are still alive"
 
 
 def until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Wait for a condition; return whether it came true in time."""
+    """Wait for a condition; returns whether it became true in time."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -197,14 +198,3 @@ def _become(
         with suppress(BaseException):
             sys.stderr.flush()
         os._exit(code)
-
-
-def _session(number: int) -> dict[int, int]:
-    """Living processes of a session, each with its parent."""
-    found = {}
-    for place in Path("/proc").iterdir():
-        with suppress(OSError, ValueError):
-            state, parent, _, session = (place / "stat").read_text().rpartition(")")[2].split()[:4]
-            if int(session) == number and state != "Z":
-                found[int(place.name)] = int(parent)
-    return found

@@ -1,6 +1,6 @@
 """Full and read-only disks, and too little memory: one sentence or the right bytes, and nothing half-written.
 
-Where file systems cannot be mounted, a limit on the size of files stands for the full disk.
+If no file system can be mounted, a limit on the size of files replaces the full disk.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from pathlib import Path
 from numpy.random import Generator
 
 from reachcost_tools.faults.commands import Disturbance, Trial, contents
-from reachcost_tools.faults.processes import Ended
 
 SPARE = 64 * 2**20
 """Bytes of every mounted disk beyond twice what the command needs."""
@@ -30,50 +29,36 @@ def _little_room(trial: Trial, rng: Generator, number: int) -> tuple[str, str]:
     """Run a command without room for all it writes, then once more with room."""
     kinds = ("full", "limit", "full", "read-only") if _can_mount() else ("limit", "limit", "forbidden")
     kind, share = kinds[number // len(disks.turns) % len(kinds)], float(rng.random()) ** 2
-    if kind in ("full", "read-only"):
+    if kind == "full":
         with _disk(trial):
-            return _on_a_disk(trial, kind, share)
-    return _limited(trial, kind, share)
-
-
-def _on_a_disk(trial: Trial, kind: str, share: float) -> tuple[str, str]:
-    """Fill the disk up to a share of what is needed, or make it read only; undo that, and repeat."""
-    free = int(share * trial.undisturbed.size) // 4096 * 4096
-    ballast = trial.directory / "tmp" / "torchinductor_ballast"
+            free = int(share * trial.expected.size) // 4096 * 4096
+            ballast = trial.directory / "tmp" / "torchinductor_ballast"
+            with ballast.open("wb") as file:
+                os.posix_fallocate(file.fileno(), 0, os.statvfs(trial.directory).f_bavail * 4096 - free)
+            wrong = _error_without_room(trial)
+            ballast.unlink()
+            return f"on a disk with room for {free} bytes", wrong or trial.finished()
     if kind == "read-only":
-        what = "on a disk that is read only"
-        _remount(trial.directory, "ro")
-    else:
-        what = f"on a disk with room for {free} bytes"
-        with ballast.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, os.statvfs(trial.directory).f_bavail * 4096 - free)
-    wrong = _refused(trial, trial.start().wait())
-    if kind == "read-only":
-        _remount(trial.directory, "rw")
-    else:
-        ballast.unlink()
-    return what, wrong or trial.finished()
-
-
-def _limited(trial: Trial, kind: str, share: float) -> tuple[str, str]:
-    """Limit files to a share of the largest, or run in a directory of another user."""
-    size = int(share * max(map(len, trial.undisturbed.contents.values())))
+        with _disk(trial):
+            _remount(trial.directory, "ro")
+            wrong = _error_without_room(trial)
+            _remount(trial.directory, "rw")
+            return "on a disk that is read only", wrong or trial.finished()
     if kind == "forbidden":
-        what, prepare = "in a directory of another user", _become_nobody
         trial.directory.chmod(0o555)
-    else:
-        what, prepare = f"with files of at most {size} bytes", lambda: _limit(resource.RLIMIT_FSIZE, max(size, 4096))
-    ended = trial.start(prepare=prepare).wait()
-    trial.directory.chmod(0o755)
-    return what, _refused(trial, ended) or trial.finished()
+        wrong = _error_without_room(trial, _become_nobody)
+        trial.directory.chmod(0o755)
+        return "in a directory of another user", wrong or trial.finished()
+    size = int(share * max(map(len, trial.expected.contents.values())))
+    wrong = _error_without_room(trial, lambda: _limit(resource.RLIMIT_FSIZE, max(size, 4096)))
+    return f"with files of at most {size} bytes", wrong or trial.finished()
 
 
-def _refused(trial: Trial, ended: Ended) -> str:
+def _error_without_room(trial: Trial, prepare: Callable[[], object] | None = None) -> str:
     """What is wrong about the end of a command that lacked room, and about what it left."""
-    if ended.code in trial.command.fine:
-        return "" if contents(trial.directory) == trial.undisturbed.contents else f"other bytes: {ended}"
-    if not ended.sentence:
-        return str(ended)
+    ended = trial.start(prepare=prepare).wait()
+    if (wrong := trial.error(ended)) or ended.code in trial.command.fine:
+        return wrong
     left = () if trial.command.before else contents(trial.directory)
     if left and not trial.command.resumes and trial.command.name != "audit":
         return f"it left {', '.join(sorted(left)[:3])}"
@@ -95,7 +80,7 @@ def _disk(trial: Trial) -> Iterator[None]:
     """A new disk at the directory of a trial."""
     trial.remove()
     trial.directory.mkdir()
-    _mount(trial.directory, 2 * trial.undisturbed.size + SPARE)
+    _mount(trial.directory, 2 * trial.expected.size + SPARE)
     try:
         trial.prepare()
         yield
@@ -127,24 +112,15 @@ def _can_mount() -> bool:
 def _little_memory(trial: Trial, rng: Generator, number: int) -> tuple[str, str]:
     """Run a command with a limited address space, then once more without limit."""
     more = int(MOST_MEMORY * float(rng.random()) ** 3)
-    process = trial.start(prepare=_limit_memory(more))
-    ended = process.wait()
-    if ended.code in trial.command.fine:
-        wrong = "" if contents(trial.directory) == trial.undisturbed.contents else f"other bytes: {ended}"
-    else:
-        wrong = "" if ended.sentence else str(ended)
-    what = f"with {more >> 10} kB beyond what imports take"
-    return what, wrong or process.orphans() or trial.half_written() or trial.finished()
 
-
-def _limit_memory(more: int) -> Callable[[], None]:
-    """Function that leaves a process this number of bytes in addition to those it has."""
-
-    def prepare() -> None:
+    def limit() -> None:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         _limit(resource.RLIMIT_AS, pages * resource.getpagesize() + more)
 
-    return prepare
+    process = trial.start(prepare=limit)
+    wrong = trial.error(process.wait()) or process.orphans()
+    what = f"with {more >> 10} kB in addition to the imports"
+    return what, wrong or trial.half_written() or trial.finished()
 
 
 disks = Disturbance(

@@ -1,4 +1,4 @@
-"""Hostile files, each with its reader."""
+"""Hostile files, each with the function that reads it."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def _head(directory: Path) -> Any:
     return load_head(directory / "head")
 
 
-def _checkpoint(directory: Path) -> Any:
-    return load_world_model(directory / "public", actions=models.BLOCKS)
+def _checkpoint(name: str) -> OnPath:
+    return lambda directory: load_world_model(directory / name, actions=models.BLOCKS)
 
 
 def _page(name: str) -> OnPath:
-    """Makes a report of a record."""
+    """A function that makes a report of a record."""
     return lambda directory: len(records.page(directory / name))
 
 
@@ -92,7 +92,7 @@ def _pickle(path: Path) -> bytes:
 
 
 def _changed(base: OnPath, name: str, change: OnPath) -> OnPath:
-    """Writes an example, and then changes one of its files."""
+    """A function that writes an example and changes one of its files."""
 
     def write(directory: Path) -> None:
         base(directory)
@@ -101,16 +101,12 @@ def _changed(base: OnPath, name: str, change: OnPath) -> OnPath:
     return write
 
 
-def _bytes(data: bytes | Callable[[Path], bytes]) -> OnPath:
-    return lambda path: path.write_bytes(data if isinstance(data, bytes) else data(path))
+def _text(words: str) -> OnPath:
+    return lambda directory: (directory / "sweep.toml").write_text(words)
 
 
-def _text(name: str, words: str) -> OnPath:
-    return lambda directory: (directory / name).write_text(words)
-
-
-def _instead(make: Callable[[Path], object]) -> OnPath:
-    """Puts something in place of a file."""
+def _replaced(make: OnPath) -> OnPath:
+    """A function that replaces a file."""
 
     def write(path: Path) -> None:
         path.unlink(missing_ok=True)
@@ -119,12 +115,12 @@ def _instead(make: Callable[[Path], object]) -> OnPath:
     return write
 
 
-def _zip(name: str, data: Callable[[Path], bytes]) -> OnPath:
-    """Writes logs as a zip file of one member."""
+def _zip(name: str, data: bytes | Callable[[Path], bytes]) -> OnPath:
+    """A function that writes logs as a zip file of one member."""
 
     def write(directory: Path) -> None:
         with zipfile.ZipFile(directory / "logs.npz", "w", zipfile.ZIP_DEFLATED) as file:
-            file.writestr(name, data(directory / "logs.npz"))
+            file.writestr(name, data if isinstance(data, bytes) else data(directory / "logs.npz"))
 
     return write
 
@@ -141,7 +137,7 @@ def _objects(path: Path) -> bytes:
 
 
 def resealed(change: Callable[[dict[str, Any]], Any], weights: bytes | None = None) -> OnPath:
-    """Changes the configuration of a module or its weights, and makes the checksum fit."""
+    """A function that changes the configuration or the weights of a module, and updates the checksum."""
 
     def write(path: Path) -> None:
         config = json.loads((path / "config.json").read_text())
@@ -163,7 +159,7 @@ def _safetensors(header: bytes, length: int | None = None, body: bytes = b"") ->
 
 
 def _hdf5(change: Callable[[h5py.File], Any]) -> OnPath:
-    """Writes logs of states, changed."""
+    """A function that writes changed logs of states."""
 
     def write(directory: Path) -> None:
         with h5py.File(directory / "logs.h5", "w") as file:
@@ -227,28 +223,27 @@ def _unfilled(file: h5py.File) -> None:
     file["ep_len"], file["ep_offset"] = np.array([rows]), np.array([0])
 
 
-def _parquet(table: dict[str, Any]) -> OnPath:
-    return lambda path: pq.write_table(pa.table(table), path)
+def _with_rows(base: OnPath, name: str, table: dict[str, Any]) -> OnPath:
+    return _changed(base, name, lambda path: pq.write_table(pa.table(table), path))
 
 
-def _manifest(change: Callable[[dict[str, Any]], Any]) -> OnPath:
-    """Changes the manifest of a run."""
+def _with_manifest(entry: str, **values: str) -> OnPath:
+    """A function that changes an entry of the manifest of a run."""
 
     def write(path: Path) -> None:
         found = json.loads(path.read_text())
-        change(found)
+        found[entry].update(values)
         path.write_text(json.dumps(found))
 
     return _changed(records.run, "run/manifest.json", write)
 
 
-def _stranger(task: str, model: str) -> OnPath:
-    """Writes a module that writes the canary, and a sweep that names it."""
+def _stranger(text: str) -> OnPath:
+    """A function that writes a module that writes the canary, and a sweep that names it in place of STRANGER."""
 
     def write(directory: Path) -> None:
         (directory / "stranger.py").write_text(f"open({str(directory / 'canary')!r}, 'w')")
-        named = f"{directory}/stranger.py:World"
-        _text("sweep.toml", f"task = '{task or named}'\nmodels = ['{model or named}']")(directory)
+        _text(text.replace("STRANGER", f"{directory}/stranger.py:World"))(directory)
 
     return write
 
@@ -258,17 +253,19 @@ def _stranger(task: str, model: str) -> OnPath:
 STARTS = np.cumsum(LENGTHS) - LENGTHS
 DEEP = b"[" * 100_000
 REPLACED: dict[str, OnPath] = {
-    "a pipe": _instead(os.mkfifo),
-    "a link to itself": _instead(lambda path: path.symlink_to(path)),
-    "a directory": _instead(Path.mkdir),
-    "an endless device": _instead(lambda path: path.symlink_to("/dev/zero")),
+    "a pipe": _replaced(os.mkfifo),
+    "a link to itself": _replaced(lambda path: path.symlink_to(path)),
+    "a directory": _replaced(Path.mkdir),
+    "an endless device": _replaced(lambda path: path.symlink_to("/dev/zero")),
+    "a pickle": lambda path: path.write_bytes(_pickle(path)),
+    "JSON without end": lambda path: path.write_bytes(DEEP),
+    "a number without end": lambda path: path.write_bytes(b'{"format": 1e400}'),
 }
-CONTENTS = {"a pickle": _pickle, "JSON without end": DEEP, "a number without end": b'{"format": 1e400}'}
 READ: dict[str, tuple[OnPath, str, OnPath]] = {
     "config.json of a head": (models.head, "head/config.json", _head),
     "weights of a head": (models.head, "head/weights.safetensors", _head),
-    "config.json of a checkpoint": (models.checkpoint, "public/config.json", _checkpoint),
-    "weights of a checkpoint": (models.checkpoint, "public/weights.pt", _checkpoint),
+    "config.json of a checkpoint": (models.checkpoint, "public/config.json", _checkpoint("public")),
+    "weights of a checkpoint": (models.checkpoint, "public/weights.pt", _checkpoint("public")),
     "logs": (_hdf5(lambda _: None), "logs.h5", _logs),
     "an audit": (records.audit, "audit.json", _page("audit.json")),
     "rows of an audit": (records.audit, "audit.parquet", _page("audit.json")),
@@ -280,15 +277,15 @@ READ: dict[str, tuple[OnPath, str, OnPath]] = {
     "a table": (records.table, "tables/made.json", _page("tables/made.json")),
     "a sweep": (records.sweep, "sweep.toml", _sweep),
 }
-"""What is replaced: the writer of an example, one of its files, and the reader."""
+"""The writer of an example, the file that is replaced, and the reader."""
 SHAPE = "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }"
 BOMB = _npy("{'descr': '|u1', 'fortran_order': False, 'shape': (200000000,), }", bytes(200_000_000))
 LOGS: dict[str, OnPath] = {
     "npz: Python objects": _zip("state.npy", _objects),
     "npz: a pickle": _zip("state.npy", _pickle),
-    "npz: a petabyte": _zip("state.npy", lambda _: _npy(SHAPE)),
-    "npz: a bomb": _zip("state.npy", lambda _: BOMB),
-    "npz: a name outside the file": _zip("../canary.npy", lambda _: _npy(SHAPE)),
+    "npz: a petabyte": _zip("state.npy", _npy(SHAPE)),
+    "npz: a bomb": _zip("state.npy", BOMB),
+    "npz: a name outside the file": _zip("../canary.npy", _npy(SHAPE)),
     "HDF5: a column that links to another file": _hdf5(_link),
     "HDF5: a column whose rows are bytes of another file": _hdf5(_external),
     "HDF5: a column assembled from another file": _hdf5(_virtual),
@@ -321,7 +318,7 @@ SWEEPS: dict[str, str] = {
     "a name outside its directory": f"{SMALL}name = '..'",
     "a head's name outside its directory": f"{SMALL}[heads.'../../canary']",
     "a hidden name": f"{SMALL}name = '.git'",
-    "a name longer than any file's": f"{SMALL}name = '{'a' * 300}'",
+    "a name longer than the name of any file": f"{SMALL}name = '{'a' * 300}'",
     "NUL in its name": f'{SMALL}name = "{NUL}"',
     "NUL in the name of a head": f'{SMALL}[heads."{NUL}"]',
     "NUL in the name of a planner": f'{SMALL}[planners."{NUL}"]',
@@ -335,18 +332,13 @@ TRAPS: dict[str, Trap] = {
         for name, (base, file, read) in READ.items()
         for what, change in REPLACED.items()
     },
-    **{
-        f"{what} in place of {name}": Trap(_changed(base, file, _bytes(data)), read)
-        for name, (base, file, read) in READ.items()
-        for what, data in CONTENTS.items()
-    },
     "checkpoint: a pickle as torch saves it": Trap(
         _changed(models.checkpoint, "public/weights.pt", lambda path: torch.save({"a": _Pickled(path.parent)}, path)),
-        _checkpoint,
+        _checkpoint("public"),
     ),
     "checkpoint: a pickled model": Trap(
         lambda directory: torch.save(_Pickled(directory), directory / "public_object.ckpt"),
-        lambda directory: load_world_model(directory / "public_object.ckpt", actions=models.BLOCKS),
+        _checkpoint("public_object.ckpt"),
     ),
     "state of a training: a pickle behind a checksum": Trap(
         lambda directory: write_with_checksum(directory / "training.pt", pickle.dumps(_Pickled(directory))),
@@ -358,24 +350,14 @@ TRAPS: dict[str, Trap] = {
     "head: no header": _resealed_head(b""),
     "head: a petabyte of weights": _resealed_head(hidden=10**9),
     "head: a scale that overflows": _resealed_head(scale=1e308),
-    "run: rows elsewhere": Trap(
-        _manifest(lambda found: found["files"].update({"../../etc/passwd": "0" * 64})), _page("run")
-    ),
-    "run: rows of odd types": Trap(
-        _changed(records.run, "run/rows.parquet", _parquet({"success": [{"a": 1}]})), _page("run")
-    ),
-    "run: a file with NUL in its name": Trap(
-        _manifest(lambda found: found["files"].update({"a\0b": "0" * 64})), _page("run")
-    ),
-    "run: markup and code in its names": Trap(
-        _manifest(lambda found: found["config"].update(cost=MARKUP)), _page("run"), harmless=True
-    ),
-    "audit: rows of odd types": Trap(
-        _changed(records.audit, "audit.parquet", _parquet(ODD_AUDIT)), _page("audit.json")
-    ),
-    **{f"sweep: {what}": Trap(_text("sweep.toml", words), _sweep) for what, words in SWEEPS.items()},
-    "sweep: a stranger's world": Trap(_stranger("", "lewm-tworoom-3072"), _sweep),
-    "sweep: a stranger's model": Trap(_stranger("tworoom", ""), _sweep),
+    "run: rows elsewhere": Trap(_with_manifest("files", **{"../../etc/passwd": "0" * 64}), _page("run")),
+    "run: rows of odd types": Trap(_with_rows(records.run, "run/rows.parquet", {"success": [{"a": 1}]}), _page("run")),
+    "run: a file with NUL in its name": Trap(_with_manifest("files", **{"a\0b": "0" * 64}), _page("run")),
+    "run: markup and code in its names": Trap(_with_manifest("config", cost=MARKUP), _page("run"), harmless=True),
+    "audit: rows of odd types": Trap(_with_rows(records.audit, "audit.parquet", ODD_AUDIT), _page("audit.json")),
+    **{f"sweep: {what}": Trap(_text(words), _sweep) for what, words in SWEEPS.items()},
+    "sweep: a stranger's world": Trap(_stranger("task = 'STRANGER'\nmodels = ['lewm-tworoom-3072']"), _sweep),
+    "sweep: a stranger's model": Trap(_stranger("task = 'tworoom'\nmodels = ['STRANGER']"), _sweep),
     "explore: a number without end": Trap(
         lambda _: None, lambda _: PlanRequest.parse(b'{"seed": ' + b"9" * 5000 + b"}")
     ),
