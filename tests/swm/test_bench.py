@@ -37,4 +37,4 @@ PLANNER = CEM(candidates=40, elites=5, iterations=3)
     ],
 )
 def test_both_sides_run_and_agree_where_they_must(prepare: Callable[[], Sides]) -> None:
-    assert measure(Entry("small", "", prepare, "unit"), 1, Progress()).ratio > 0
+    assert measure(Entry("small", "", prepare, "unit"), 1, Progress())["ratio"] > 0

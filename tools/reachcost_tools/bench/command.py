@@ -18,18 +18,18 @@ def bench(
     growth: bool = False,
     out: Path | None = None,
 ) -> None:
-    """Measure speed next to a peer, in turn in one process; fail if it is slower than its target.
+    """Compare speed with a peer, in turns in one process; fail if a ratio is below its target.
 
     Run it on an idle machine with two cores or more. It takes a quarter of an hour with `--against swm` or `--growth`.
 
     Args:
-        against: `swm` also measures against stable-worldmodel (pip install 'reachcost[swm]').
-        only: Names of comparisons, or how they begin (`plan`); a wrong name lists them. By default all.
-        repeats: Number of times that each side is measured; by default 3 to 15, more for short ones.
-        growth: Measure instead how time and memory of reachcost grow with candidates, horizon, episodes, latent size,
-            pairs and log rows; fail if one of them grows faster than its target. It needs 3 GB of disk.
-        out: Directory for the record: benchmarks/bench.json, or benchmarks/growth.json and figures/growth.png. By
-            default nothing is kept.
+        against: `swm` also compares with stable-worldmodel (pip install 'reachcost[swm]').
+        only: Names of comparisons, or their beginnings (`plan`); a wrong name lists them. By default all.
+        repeats: Number of measurements of each side; by default 3 to 15, more for short comparisons.
+        growth: Measure how time and memory grow with candidates, horizon, episodes, latent size, pairs and log rows;
+            fail if one of them grows faster than its target. It needs 3 GB of disk.
+        out: Directory of the record: benchmarks/bench.json, or benchmarks/growth.json and figures/growth.png. By
+            default nothing is written.
     """
     if not growth:
         _compare(against, only, repeats, out)

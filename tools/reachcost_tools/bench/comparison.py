@@ -1,4 +1,4 @@
-"""A comparison: some work of reachcost, the same work of a peer, and how they are timed."""
+"""A comparison of some work of reachcost with the same work of a peer."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -30,7 +31,7 @@ class Side:
     """One side of a comparison."""
 
     work: Callable[[], object]
-    """What is timed; its result is compared with that of the other side if they must agree."""
+    """The timed function; its result is compared with the result of the other side if they must agree."""
     amount: float = 1
     """Number of units (plans, frames) that it makes."""
     threads: int = 1
@@ -57,11 +58,11 @@ class Entry:
     name: str
     """Its name in the record and for `--only`."""
     says: str
-    """What is measured against what."""
+    """What is compared with what."""
     prepare: Callable[[], Sides]
     """Makes both sides: models, logs, frames. It is not timed."""
     unit: str
-    """What the seconds are per."""
+    """Unit of work of the recorded seconds."""
     target: float | None = None
     """Minimum ratio of the peer's time to ours."""
     repeats: int = 3
@@ -71,11 +72,7 @@ class Entry:
 
 
 def in_threads(threads: int) -> str:
-    """The number of threads in a name.
-
-    >>> in_threads(1), in_threads(2)
-    ('1 thread', '2 threads')
-    """
+    """The number of threads in a name."""
     return f"{threads} thread{'s' if threads > 1 else ''}"
 
 
@@ -83,53 +80,41 @@ class Disagreement(ReachcostError):
     """Both sides of a comparison do different things, so that their times mean nothing."""
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Times of a comparison, repeat by repeat."""
+def measure(entry: Entry, repeats: int, progress: Progress) -> dict[str, Any]:
+    """Time both sides in turn, after each has run once; returns the record of an entry.
 
-    ours: list[float]
-    """Seconds per unit."""
-    peer: list[float]
-    """Seconds per unit."""
-    threads: int
-    """Of our side."""
-    operations: int | None
-    """Floating-point operations of our matrix products per unit, if counted."""
-
-    @property
-    def ratios(self) -> list[float]:
-        """The peer's time divided by ours, in each repeat."""
-        return [theirs / own for own, theirs in zip(self.ours, self.peer, strict=True)]
-
-    @property
-    def ratio(self) -> float:
-        """Ratio of the fastest repeats, as other work of the machine only slows."""
-        return min(self.peer) / min(self.ours)
-
-
-def measure(entry: Entry, repeats: int, progress: Progress) -> Measured:
-    """Time both sides in turn, after each has run once; raise `Disagreement` if they return different tensors."""
+    Seconds and ratio are those of the fastest repeats, as other work of the machine only slows. Raises `Disagreement`
+    if the sides return different tensors.
+    """
     sides = entry.prepare()
     _require_agreement(entry, sides)
-    operations = None
-    if sides.counted:
-        operations = round(count_operations(sides.ours.work) / sides.ours.amount)
-    measured = Measured([], [], sides.ours.threads, operations)
+    ours: list[float] = []
+    peer: list[float] = []
     progress.step(entry.name)
     for _ in progress.track(range(repeats), "repeats"):
-        measured.ours.append(seconds_of(sides.ours))
-        measured.peer.append(seconds_of(sides.peer) if isinstance(sides.peer, Side) else sides.peer)
-        progress.note(f"{measured.ratio:.3g} times as fast")
-    return measured
+        ours.append(seconds_of(sides.ours))
+        peer.append(seconds_of(sides.peer) if isinstance(sides.peer, Side) else sides.peer)
+        progress.note(f"{min(peer) / min(ours):.3g} times as fast")
+    ratios = [theirs / own for own, theirs in zip(ours, peer, strict=True)]
+    row: dict[str, Any] = {
+        "says": entry.says,
+        "unit": entry.unit,
+        "threads": sides.ours.threads,
+        "repeats": repeats,
+        "ours_seconds": rounded(min(ours)),
+        "peer_seconds": rounded(min(peer)),
+        "ratio": rounded(min(peer) / min(ours)),
+        "ratio_least": rounded(min(ratios)),
+        "ratio_most": rounded(max(ratios)),
+    }
+    if sides.counted:
+        rate = count_operations(sides.ours.work) / sides.ours.amount / min(ours)
+        row["share_of_matmul_peak"] = round(rate / matmul_peak(sides.ours.threads), 3)
+    return row
 
 
 def _require_agreement(entry: Entry, sides: Sides) -> None:
-    with _threads(sides.ours.threads):
-        own = sides.ours.work()
-    if not isinstance(sides.peer, Side):
-        return
-    with _threads(sides.peer.threads):
-        theirs = sides.peer.work()
+    own, theirs = (_run(side) if isinstance(side, Side) else None for side in (sides.ours, sides.peer))
     if sides.within is None:
         return
     if not isinstance(own, Tensor) or not isinstance(theirs, Tensor) or own.shape != theirs.shape:
@@ -144,10 +129,14 @@ def _require_agreement(entry: Entry, sides: Sides) -> None:
 
 def seconds_of(side: Side) -> float:
     """Seconds per unit of one side."""
+    began = time.perf_counter()
+    _run(side)
+    return (time.perf_counter() - began) / side.amount
+
+
+def _run(side: Side) -> object:
     with _threads(side.threads):
-        began = time.perf_counter()
-        side.work()
-        return (time.perf_counter() - began) / side.amount
+        return side.work()
 
 
 @contextmanager
@@ -160,11 +149,21 @@ def _threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def matmul_peak(threads: int, repeats: int = 5) -> float:
-    """Floating-point operations per second of a large matrix product, the best of some repeats."""
+@cache
+def matmul_peak(threads: int) -> float:
+    """Floating-point operations per second of a large matrix product, the best of six repeats."""
     matrix = torch.randn(SIZE, SIZE)
     product = Side(lambda: matrix @ matrix, threads=threads)
-    return 2 * SIZE**3 / min(seconds_of(product) for _ in range(1 + repeats))
+    return 2 * SIZE**3 / min(seconds_of(product) for _ in range(6))
+
+
+def rounded(number: float) -> float:
+    """Round to four digits, as timers resolve no more.
+
+    >>> rounded(0.000123456), rounded(5220.83)
+    (0.0001235, 5221.0)
+    """
+    return float(f"{number:.4g}")
 
 
 def count_operations(work: Callable[[], object]) -> int:

@@ -1,4 +1,4 @@
-"""How time and memory grow with the size of the work: curves, how they are measured, and `reachcost bench --growth`."""
+"""How time and memory grow with the size of the work: measurement, record and figure of `reachcost bench --growth`."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ import json
 import math
 import multiprocessing
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from matplotlib.axes import Axes
+from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter, NullLocator
+
 from reachcost.core.files import write_file
 from reachcost.core.machine import machine, versions
 from reachcost.core.progress import Progress
-from reachcost_tools.bench.comparison import Side, peak_memory, seconds_of
-from reachcost_tools.bench.growth_figure import draw_growth
-from reachcost_tools.bench.record import load_per_core, rounded
+from reachcost.results.figures import TITLE_SIZE, new_figure, write_picture
+from reachcost_tools.bench.comparison import Side, peak_memory, rounded, seconds_of
+from reachcost_tools.bench.record import load_per_core
 
 Prepare = Callable[[int, Path], Callable[[], object]]
-"""Makes the work of a size, which may write into a directory. A function of a module: another process imports it."""
+"""Returns the work of a size, which may write into a directory; a module's function, as another process imports it."""
 LINEAR = 1.1
 """Maximum exponent that counts as linear: timers and caches are not exact."""
 MOST_MEMORY = 2000
@@ -30,6 +33,8 @@ LONG = 20.0
 """Seconds from which work is done once; shorter work is repeated, as the first time takes longer."""
 ENOUGH, REPEATS = 3.0, 20
 """Seconds, or number of times, after which work is not repeated."""
+LINE, GREY, COLUMNS = "#1b3a57", "0.45", 3
+"""Colours and columns of the figure."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +43,9 @@ class Curve:
 
     name: str
     says: str
-    """What stays the same at all sizes."""
+    """Settings that are equal at all sizes."""
     unit: str
-    """What sizes count."""
+    """Unit of the sizes."""
     sizes: tuple[int, ...]
     """Ascending."""
     prepare: Prepare
@@ -59,11 +64,7 @@ class Point(NamedTuple):
 
 
 def exponent(sizes: Sequence[float], values: Sequence[float]) -> float | None:
-    """Slope of log values against log sizes over the upper half of the sizes; None for fewer than two.
-
-    >>> exponent([1, 2, 4, 8], [5, 5, 16, 64])
-    2.0
-    """
+    """Slope of log values against log sizes over the upper half of the sizes; None for fewer than two."""
     upper = slice(len(sizes) // 2, None)
     x, y = ([math.log2(number) for number in numbers[upper]] for numbers in (sizes, values))
     return statistics.linear_regression(x, y).slope if len(x) > 1 else None
@@ -178,5 +179,55 @@ def write(record: dict[str, Any], out: Path) -> list[Path]:
     drawn = {name: row for name, row in record["curves"].items() if row["sizes"]}
     if not drawn:
         return [path_in(out)]
-    draw_growth(drawn, record["idle_memory_mb"], record["most_memory_mb"], figure_in(out))
+    _draw(drawn, record, figure_in(out))
     return [path_in(out), figure_in(out)]
+
+
+def _draw(curves: Mapping[str, dict[str, Any]], record: dict[str, Any], path: Path) -> None:
+    """Write a PNG with a panel of time and one of memory below it for each curve."""
+    rows = -(-len(curves) // COLUMNS)
+    figure = new_figure(3.7 * COLUMNS, 0.9 + 3.6 * rows, "How time and memory grow, one thread")
+    grid = figure.add_gridspec(2 * rows, COLUMNS, height_ratios=[2, 1] * rows)
+    for number, (title, curve) in enumerate(curves.items()):
+        row, column = divmod(number, COLUMNS)
+        time = figure.add_subplot(grid[2 * row, column])
+        memory = figure.add_subplot(grid[2 * row + 1, column], sharex=time)
+        time.set_title(title, fontsize=TITLE_SIZE)
+        _draw_time(time, curve["sizes"], curve["seconds"])
+        _draw_memory(memory, curve, record)
+        if not column:
+            time.set_ylabel("seconds")
+            memory.set_ylabel("MB")
+    shown = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in figure.axes]
+    handles = {name: handle for pairs in shown for handle, name in pairs}
+    figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=5, frameon=False)
+    write_picture(figure, path)
+
+
+def _draw_time(axes: Axes, sizes: list[float], seconds: list[float]) -> None:
+    axes.loglog(sizes, seconds, "o-", color=LINE, linewidth=2, label="time")
+    linear = [seconds[-1] * size / sizes[-1] for size in sizes]
+    axes.loglog(sizes, linear, "--", color=GREY, label="linear growth")
+    axes.tick_params(labelbottom=False)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    _tidy(axes)
+
+
+def _draw_memory(axes: Axes, curve: dict[str, Any], record: dict[str, Any]) -> None:
+    sizes, most = curve["sizes"], record["most_memory_mb"]
+    axes.plot(sizes, curve["peak_memory_mb"], "s-", color=LINE, markerfacecolor="white", label="peak memory")
+    axes.axhline(record["idle_memory_mb"], color=GREY, linestyle=":", label="idle process")
+    axes.axhline(most, color=GREY, linestyle="-.", label="maximum")
+    axes.set(xlabel=curve["unit"], ylim=(0, 1.1 * most))
+    axes.set_xticks(sizes)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    _tidy(axes)
+
+
+def _tidy(axes: Axes) -> None:
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.grid(color="0.9")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)

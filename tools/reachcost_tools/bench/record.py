@@ -1,4 +1,4 @@
-"""The record of `reachcost bench`: every comparison with its spread, the machine, and whether targets are reached."""
+"""The record of `reachcost bench`: every comparison with its spread, the machine, and the targets."""
 
 from __future__ import annotations
 
@@ -13,15 +13,7 @@ from reachcost.core.files import write_file
 from reachcost.core.machine import machine, versions
 from reachcost.core.progress import Progress
 from reachcost.errors import ReachcostError
-from reachcost_tools.bench.comparison import (
-    Against,
-    Disagreement,
-    Entry,
-    Measured,
-    matmul_peak,
-    measure,
-    peak_memory,
-)
+from reachcost_tools.bench.comparison import Against, Disagreement, Entry, matmul_peak, measure, peak_memory
 from reachcost_tools.bench.learning import learning_entries
 from reachcost_tools.bench.planning import planning_entries
 from reachcost_tools.bench.worlds import world_entries
@@ -67,22 +59,17 @@ def path_in(out: Path) -> Path:
 def run(
     entries: Sequence[Entry], against: Against | None, repeats: int | None, progress: Progress, left_out: Sequence[str]
 ) -> dict[str, Any]:
-    """Measure entries and return the record; comparisons whose sides disagree are in `failed`.
+    """Measure entries, by default with their own repeats, and return the record.
 
-    Args:
-        entries: What to measure.
-        against: The extra that brings peers.
-        repeats: Number of times that each side is measured; by default set by the entry.
-        progress: Shows every entry.
-        left_out: Names of entries that are not measured.
+    Comparisons whose sides disagree are in `failed`; `left_out` names entries that are not measured.
     """
     load = load_per_core()
-    peaks = {threads: matmul_peak(threads) for threads in THREADS}
+    peaks = {str(threads): round(matmul_peak(threads) / 1e9, 1) for threads in THREADS}
     rows: dict[str, dict[str, Any]] = {}
     failed: dict[str, str] = {}
     for entry in entries:
         try:
-            rows[entry.name] = _row(entry, measure(entry, repeats or entry.repeats, progress), peaks)
+            rows[entry.name] = measure(entry, repeats or entry.repeats, progress)
         except Disagreement as error:
             failed[entry.name] = str(error)
     packages = PACKAGES[against] if against else ()
@@ -90,7 +77,7 @@ def run(
         "machine": machine(),
         "load_per_core_before": round(load, 2),
         "versions": {**versions(), **{name: version(name) for name in packages}},
-        "matmul_peak_gflops": {str(threads): round(peak / 1e9, 1) for threads, peak in peaks.items()},
+        "matmul_peak_gflops": peaks,
         "peak_memory_mb": round(peak_memory()),
         "ratios": {name: row["ratio"] for name, row in rows.items()},
         "targets": {entry.name: entry.target for entry in entries if entry.target is not None},
@@ -98,34 +85,6 @@ def run(
         "failed": failed,
         "left_out": list(left_out),
     }
-
-
-def _row(entry: Entry, measured: Measured, peaks: dict[int, float]) -> dict[str, Any]:
-    """The record of one entry; seconds are those of the fastest repeat, per unit."""
-    threads, ours = measured.threads, min(measured.ours)
-    row: dict[str, Any] = {
-        "says": entry.says,
-        "unit": entry.unit,
-        "threads": threads,
-        "repeats": len(measured.ours),
-        "ours_seconds": rounded(ours),
-        "peer_seconds": rounded(min(measured.peer)),
-        "ratio": rounded(measured.ratio),
-        "ratio_least": rounded(min(measured.ratios)),
-        "ratio_most": rounded(max(measured.ratios)),
-    }
-    if measured.operations is not None:
-        row["share_of_matmul_peak"] = round(measured.operations / ours / peaks[threads], 3)
-    return row
-
-
-def rounded(number: float) -> float:
-    """Four digits, as timers resolve no more.
-
-    >>> rounded(0.000123456), rounded(5220.83)
-    (0.0001235, 5221.0)
-    """
-    return float(f"{number:.4g}")
 
 
 def missed_targets(record: dict[str, Any]) -> list[str]:
