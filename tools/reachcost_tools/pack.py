@@ -21,7 +21,7 @@ from reachcost.results.records import MANIFEST, ROWS, Run, exclusive, read_run, 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Pack or drop, and print how many runs that were."""
+    """Pack or drop, and print the number of runs."""
     parser = argparse.ArgumentParser(
         prog="python -m reachcost_tools.pack", description=(__doc__ or "").partition("\n")[0]
     )
@@ -29,16 +29,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--drop", metavar="NAMES", help="drop packed runs: <study>/<kind>/<run>, where * is any text")
     given = parser.parse_args(arguments)
     try:
-        done = pack(given.out) if given.drop is None else drop(given.out, given.drop)
+        count = pack(given.out) if given.drop is None else drop(given.out, given.drop)
     except ReachcostError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(f"{'packed' if given.drop is None else 'dropped'} {len(done)} runs of {given.out}")
+    print(f"{'packed' if given.drop is None else 'dropped'} {count} runs of {given.out}")
     return 0
 
 
-def pack(out: Path) -> list[Path]:
-    """Move every run that is a directory into the pack of its study.
+def pack(out: Path) -> int:
+    """Move every run that is a directory into the pack of its study; returns their number.
 
     Directories are removed after the packs are complete. Artefacts, such as weights, stay where they are.
     """
@@ -52,29 +52,30 @@ def pack(out: Path) -> list[Path]:
             write_pack(study / NAME, {**_packed_runs(study / NAME), **runs})
         for run in new:
             _remove_directory(run)
-        return [run.path for run in new]
+        return len(new)
 
 
-def drop(out: Path, names: str) -> list[Path]:
-    """Remove packed runs from their packs."""
-    dropped: list[Path] = []
+def drop(out: Path, names: str) -> int:
+    """Remove packed runs from their packs; returns their number."""
+    dropped = 0
     with exclusive(out):
         for path in sorted((out / "runs").glob(f"*/{NAME}")):
-            study = path.parent
-            gone = [name for name in sorted(open_pack(path).names) if fnmatchcase(f"{study.name}/{name}", names)]
-            if gone:
-                write_pack(path, {name: run for name, run in _packed_runs(path).items() if name not in gone})
-            for name in gone:
+            study, runs = path.parent, _packed_runs(path)
+            kept = {name: run for name, run in runs.items() if not fnmatchcase(f"{study.name}/{name}", names)}
+            if len(kept) == len(runs):
+                continue
+            write_pack(path, kept)
+            dropped += len(runs) - len(kept)
+            for name in runs.keys() - kept.keys():
                 if not (study / name / MANIFEST).exists():  # artefacts of the packed run
                     shutil.rmtree(study / name, ignore_errors=True)
-                dropped.append(study / name)
     if not dropped:
         raise ReachcostError(f"no packed run of {out} is called {names!r}: name <study>/<kind>/<run>")
     return dropped
 
 
 def _packed_runs(path: Path) -> dict[str, Packed]:
-    """The runs of a pack, if it is there."""
+    """The runs of a pack, if it exists."""
     return {name: open_pack(path).packed(name) for name in open_pack(path).names} if path.is_file() else {}
 
 
@@ -87,7 +88,7 @@ def _packed(run: Run) -> Packed:
 
 
 def _remove_directory(run: Run) -> None:
-    """Remove the record of a packed run; without a manifest the directory is no run any more."""
+    """Remove the record of a packed run; without a manifest the directory is not a run any more."""
     (run.path / MANIFEST).unlink()
     if any((run.path / name).exists() for name in run.manifest["artefacts"]):
         (run.path / ROWS).unlink()

@@ -1,4 +1,4 @@
-"""One world model's rows of the table high-distance, in one process and in local workers: times, and equal rows.
+"""Rows of one world model in the table high-distance, in one process and in local workers: times, and equal rows.
 
 `python -m reachcost_tools.benchmarks.cells` writes `results/benchmarks/cells.json`: twenty minutes on two idle cores.
 """
@@ -40,28 +40,26 @@ def _rows() -> list[RowPlan]:
 def main() -> None:
     """Time both, compare their rows, and print the ratio."""
     with TemporaryDirectory() as room:
-        found = {name: run(Path(room) / name, start) for name, start in {"here": Executor, "local": LocalPool}.items()}
-    rows = [one.pop("rows") for one in found.values()]
-    ratio = round(found["local"]["seconds"] / found["here"]["seconds"], 3)
-    print(f"{ratio} of the time of one process; the same rows: {rows[0] == rows[1]}")
-    publish("cells", {**found, "ratio": ratio, "same_rows": rows[0] == rows[1], "cores": cores()})
+        here, local = (run(Path(room) / name, start) for name, start in (("here", Executor), ("local", LocalPool)))
+    ratio, same = round(local["seconds"] / here["seconds"], 3), here.pop("rows") == local.pop("rows")
+    print(f"{ratio} of the time of one process; the same rows: {same}")
+    publish("cells", {"here": here, "local": local, "ratio": ratio, "same_rows": same, "cores": cores()})
 
 
 def run(out: Path, start: Start) -> dict:
-    """Total seconds, and those of each kind of cells, with an empty cache."""
+    """Seconds in total and of each kind of cells, with an empty cache."""
     os.environ["REACHCOST_CACHE"] = str(out / "cache")
     began, busy = time.perf_counter(), time.process_time()
     for _ in make_tables([TableRequest(TABLE, StudyRef(study))], out, start, progress=True):
         pass
     seconds, busy = time.perf_counter() - began, time.process_time() - busy
     runs = [read_run(path.parent) for path in sorted(out.glob("runs/*/*/*/manifest.json"))]
-    kinds: dict[str, float] = {}
-    for one in runs:
-        kinds[one.path.parent.name] = kinds.get(one.path.parent.name, 0.0) + one.manifest["elapsed_seconds"]
     found = {"seconds": round(seconds, 1), "driver_processor_seconds": round(busy, 1), "cells": len(runs)}
-    print(out.name, found, kinds)
-    kinds = {f"{kind}_seconds": round(value, 1) for kind, value in kinds.items()}
-    return {**found, **kinds, "rows": {one.path.name: one.sha256["rows.parquet"] for one in runs}}
+    for kind in sorted({one.path.parent.name for one in runs}):
+        spent = sum(one.manifest["elapsed_seconds"] for one in runs if one.path.parent.name == kind)
+        found[f"{kind}_seconds"] = round(spent, 1)
+    print(out.name, found)
+    return {**found, "rows": {one.path.name: one.sha256["rows.parquet"] for one in runs}}
 
 
 if __name__ == "__main__":

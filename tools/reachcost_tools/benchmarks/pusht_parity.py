@@ -45,12 +45,11 @@ def main() -> None:
 
 def compared_frames(env: Any) -> dict[str, float]:
     """Differences of 224 px frames, in grey levels of 255."""
-    drawn, states = [], []
+    theirs, states = [], []
     for seed in range(100):
         states.append(env.reset(seed=seed)[0]["state"])
-        drawn.append(env.render())
-    theirs, ours = np.array(drawn), TASK.render(np.array(states))
-    apart = np.abs(theirs.astype(int) - ours)
+        theirs.append(env.render().astype(int))
+    apart = np.abs(np.array(theirs) - TASK.render(np.array(states)))
     return {
         "mean absolute difference": round(float(apart.mean()), 2),
         "pixels off by more than 40": percent(apart.max(-1) > 40),
@@ -70,7 +69,7 @@ def from_resets(env: Any, draw: Draw) -> tuple[np.ndarray, np.ndarray]:
 
 
 def from_logs(env: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The same from rows of our pusher's logs with the logged actions, as in evaluation sets."""
+    """The same from rows of the logs of our pusher with the logged actions, as in evaluation sets."""
     logs = make_logs(0, np.arange(EPISODES), "parity", kinds=(KINDS.index("pusher"),))
     rows = logs.offsets + np.random.default_rng(0).integers(0, 75, len(logs))
     windows = rows[:, None] + np.arange(STEPS)
