@@ -22,8 +22,7 @@ from reachcost.data.actions import ActionBlocks
 from reachcost.data.probe import LinearProbe
 from reachcost.errors import ReachcostError
 from reachcost.fitting.loop import Optimiser, run_epoch
-from reachcost.peers.hilp import _Bootstrapped
-from reachcost.peers.qrl import _Pushed
+from reachcost.peers.distances import _Bootstrapped, _Pushed
 from reachcost.planning.measurements import plan_change
 from reachcost.worldmodels import jepa
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts

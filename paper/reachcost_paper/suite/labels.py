@@ -25,8 +25,8 @@ from reachcost.fitting.repair import repair
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.pairs import require_latents
-from reachcost.peers import hilp, qrl
 from reachcost.peers.budget import BudgetRecipe, fit_budget
+from reachcost.peers.distances import HILP_RECIPE, QRL_RECIPE, fit_hilp, fit_qrl
 from reachcost.peers.inverse import InverseRecipe, fit_inverse
 from reachcost.planning.control import control
 from reachcost.planning.measurements import cost_per_action
@@ -91,16 +91,16 @@ SETTINGS: dict[str, LabelledRecipe | Recipe | BudgetRecipe | InverseRecipe] = {
     "imagined-embedding": LabelledRecipe(labels="imagined"),
     "imagined-iqe": LabelledRecipe(labels="imagined", directed=True),
     "shuffled": LabelledRecipe(),
-    "qrl": qrl.DEFAULT_RECIPE,
-    "hilp": hilp.DEFAULT_RECIPE,
+    "qrl": QRL_RECIPE,
+    "hilp": HILP_RECIPE,
     "budget": BudgetRecipe(),
     "gc-idm": InverseRecipe(),
 }
 """Training settings of the methods, for records."""
 HEADS: dict[str, Callable[[Place], LearnedHead]] = {
     **{name: partial(_repaired, name=name) for name, one in SETTINGS.items() if isinstance(one, LabelledRecipe)},
-    "qrl": lambda place: qrl.fit_qrl(place.latents, exclude=place.excluded, seed=place.seed),
-    "hilp": lambda place: hilp.fit_hilp(place.latents, exclude=place.excluded, seed=place.seed),
+    "qrl": lambda place: fit_qrl(place.latents, exclude=place.excluded, seed=place.seed),
+    "hilp": lambda place: fit_hilp(place.latents, exclude=place.excluded, seed=place.seed),
     "budget": lambda place: fit_budget(place.model, place.logs, exclude=place.excluded, seed=place.seed),
 }
 """Methods that train a head in place of latent distance."""

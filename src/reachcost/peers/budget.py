@@ -13,9 +13,10 @@ from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError, require_numbers, require_type
+from reachcost.errors import ReachcostError, require_type
 from reachcost.fitting.loop import train_on_pairs
 from reachcost.fitting.repair import HOLDOUT
+from reachcost.heads.recipe import require_positive
 from reachcost.heads.regression import BudgetHead
 from reachcost.labels.pairs import Pairs, PairSet
 from reachcost.labels.temporal import TemporalPairs, directed
@@ -30,13 +31,9 @@ class BudgetRecipe:
         budgets: Number of budgets, evenly spaced up to the longest.
         longest: Steps of the largest budget; None for those of the longest episode.
         unrelated: Share of pairs of different episodes, which count as never reached.
-        directed: Learn the logged direction alone; otherwise the return path counts as equally long.
+        directed: Learn the logged direction only; otherwise the return path counts as equally long.
         hidden: Width of the two hidden layers.
-        epochs: Passes over fresh training pairs.
-        batch_size: Pairs per update.
-        learning_rate: Maximum of the AdamW learning rate.
-        weight_decay: AdamW weight decay.
-        schedule: Learning rate over the updates.
+        epochs, batch_size, learning_rate, weight_decay, schedule: As for `Recipe`.
     """
 
     budgets: int = 20
@@ -51,26 +48,18 @@ class BudgetRecipe:
     schedule: Literal["constant", "one-cycle"] = "one-cycle"
 
     def __post_init__(self) -> None:
-        require_numbers(self)
-        for name in ("budgets", "hidden", "epochs", "batch_size", "learning_rate"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise ReachcostError(f"budget recipe: {name} is {getattr(self, name)}: make it positive")
+        require_positive(self, "budget recipe", "budgets", "hidden", "epochs", "batch_size", "learning_rate")
         if self.longest is not None and self.longest < 1:
             raise ReachcostError(f"budget recipe: longest is {self.longest}: give at least one step, or leave it out")
         if not 0 <= self.unrelated < 1:
             raise ReachcostError(f"budget recipe: unrelated is {self.unrelated}: give a share from 0 to below 1")
 
-    def build(self, latents: Latents) -> BudgetHead:
-        """A new head for these latents, with random weights."""
-        longest = self.longest or int(latents.logs.lengths.max()) - 1
-        return BudgetHead(latents.values.shape[1], self.budgets, self.hidden, longest / self.budgets)
-
 
 class ReachedPairs(Pairs):
     """Temporal pairs, some of them with the second row replaced by a row of another episode.
 
-    The gap of the replaced pairs is infinite, as they were never reached. All rows are those of the temporal pairs, so
-    episodes that are held out or excluded stay apart.
+    The gap of a replaced pair is infinite. All rows are those of the temporal pairs, so held-out and excluded episodes
+    stay apart.
     """
 
     def __init__(self, latents: Latents, temporal: Pairs, share: float) -> None:
@@ -108,10 +97,8 @@ def fit_budget(
 ) -> BudgetHead:
     """Train a head on the probability of reaching a latent within budgets; `HeadCost(head)` is the terminal cost.
 
-    A logged time counts as reached within every budget of at least that many steps, and not within smaller ones.
-    Held-out episodes select the epoch. Deterministic given the seed.
-
-    Arguments not listed are as for `TemporalPairs` and `fit`.
+    A budget reaches the second row of a pair if the logged time is at most the budget. Held-out episodes select the
+    epoch. Deterministic given the seed. Arguments not listed are as for `TemporalPairs` and `fit`.
 
     Args:
         model: The world model.
@@ -124,10 +111,12 @@ def fit_budget(
     latents = encode_logs(model, logs, progress=progress)
     temporal = TemporalPairs(latents, pairs, exclude=exclude, holdout=HOLDOUT, seed=seed)
     reached = ReachedPairs(latents, directed(temporal) if recipe.directed else temporal, recipe.unrelated)
+    longest = recipe.longest or int(latents.logs.lengths.max()) - 1
+    size, scale = latents.values.shape[1], longest / recipe.budgets
     progress.step("head")
     return train_on_pairs(
         "budget-head",
-        lambda: recipe.build(latents),
+        lambda: BudgetHead(size, recipe.budgets, recipe.hidden, scale),
         recipe,
         reached,
         lambda sampled: sampled.gap,

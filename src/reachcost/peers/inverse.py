@@ -1,4 +1,4 @@
-"""Training a goal-conditioned inverse dynamics model: all later rows of an episode are goals of a logged row."""
+"""Training a goal-conditioned inverse dynamics model on logged actions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import encode_logs
 from reachcost.data.logs import Logs, require_logs
 from reachcost.data.models import name_of, require_model
-from reachcost.errors import ReachcostError, require_numbers, require_type
+from reachcost.errors import ReachcostError, require_type
 from reachcost.fitting.loop import train_on_pairs
 from reachcost.fitting.repair import HOLDOUT
 from reachcost.heads.inverse import InverseDynamics
+from reachcost.heads.recipe import require_positive
 from reachcost.labels.pairs import PairSet
 from reachcost.labels.temporal import TemporalPairs, directed
 from reachcost.protocols import WorldModel
@@ -31,11 +32,7 @@ class InverseRecipe:
     Attributes:
         hidden: Width of the hidden layers.
         layers: Number of hidden layers.
-        epochs: Passes over fresh training pairs.
-        batch_size: Pairs per update.
-        learning_rate: Maximum of the AdamW learning rate.
-        weight_decay: AdamW weight decay.
-        schedule: Learning rate over the updates.
+        epochs, batch_size, learning_rate, weight_decay, schedule: As for `Recipe`.
     """
 
     hidden: int = 256
@@ -47,10 +44,7 @@ class InverseRecipe:
     schedule: Literal["constant", "one-cycle"] = "one-cycle"
 
     def __post_init__(self) -> None:
-        require_numbers(self)
-        for name in ("hidden", "layers", "epochs", "batch_size", "learning_rate"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise ReachcostError(f"inverse recipe: {name} is {getattr(self, name)}: make it positive")
+        require_positive(self, "inverse recipe", "hidden", "layers", "epochs", "batch_size", "learning_rate")
 
 
 def fit_inverse(
@@ -66,10 +60,8 @@ def fit_inverse(
 ) -> InverseDynamics:
     """Train a network on the logged action block between two latents; `InversePolicy(network)` is the policy.
 
-    It is trained on temporal pairs in the order of time. Actions of a block after the goal do not count. Held-out
-    episodes select the epoch. Deterministic given the seed.
-
-    Arguments not listed are as for `TemporalPairs` and `fit`.
+    All later rows of an episode are goals of a row. Actions of a block after the goal do not count. Held-out episodes
+    select the epoch. Deterministic given the seed. Arguments not listed are as for `TemporalPairs` and `fit`.
 
     Args:
         model: The world model; its `actions` define the blocks, and without them actions are discrete.
@@ -127,8 +119,8 @@ class TakenActions:
             return cls(actions, blocks, blocks.size)
         if model.action_dim != 1 or actions.shape[1:] != (1,):
             raise ReachcostError(
-                f"{name_of(model)} does not say how its blocks of {model.action_dim} numbers stand for logged actions "
-                f"of {actions.shape[1:]}: add model = rc.with_actions(model, logs, length=...)"
+                f"{name_of(model)} does not define how its blocks of {model.action_dim} numbers stand for logged "
+                f"actions of {actions.shape[1:]}: add model = rc.with_actions(model, logs, length=...)"
             )
         return cls(actions, None, discrete_actions(model, logs) or 0)
 
