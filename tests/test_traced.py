@@ -43,11 +43,11 @@ PARTS = {"compact": lambda: CompactParts(CompactArchitecture()), "public": lambd
 def test_replayed_rollouts_equal_those_of_the_parts(name: str) -> None:
     parts = frozen(PARTS[name]())
     context, blocks = pool(parts)
-    for whole_path in (False, True):
+    for full_path in (False, True):
         for _ in range(5):
-            found = rolled_out(parts, context, blocks, whole_path)
+            found = rolled_out(parts, context, blocks, full_path)
             piece = predicted_path(parts, context[1].repeat(35, 1, 1), blocks[1, :35])
-            assert torch.equal(found[1, :35], torch.stack(piece, dim=1) if whole_path else piece[-1])
+            assert torch.equal(found[1, :35], torch.stack(piece, dim=1) if full_path else piece[-1])
     recordings = jepa._TRACED[parts]._recordings
     assert len(recordings) == 2
     assert None not in recordings.values()  # both were replayed

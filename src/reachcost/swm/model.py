@@ -38,7 +38,7 @@ class SwmModel(nn.Module):
         super().__init__()
         if not isinstance(model, JepaWorldModel):
             raise ReachcostError(f"the model is a {type(model).__name__}: give what rc.load_world_model returns")
-        if model.predicting is not model.parts:
+        if model.half:
             raise ReachcostError("their solvers do not use half precision: give the model that was halved")
         self.source, self.parts = model, copy.deepcopy(model.parts)
         self._latents = EncodedFrames()
@@ -80,7 +80,7 @@ class SwmModel(nn.Module):
         blocks = blocks.to(context)
         if self.source.clamp:
             blocks = torch.minimum(torch.maximum(blocks, self.low), self.high)
-        return {**info, "predicted_emb": rolled_out(self.parts, context, blocks, whole_path=True)}
+        return {**info, "predicted_emb": rolled_out(self.parts, context, blocks, full_path=True)}
 
     def criterion(self, info_dict: dict[str, Any], action_candidates: Tensor | None = None) -> Tensor:
         """Latent distance of the last predicted step to the goal [B, S], as in their models."""

@@ -1,7 +1,7 @@
 """Joint-embedding predictive world models: an encoder, and a predictor of the next latent from an action block.
 
 LeWM and PLDM share this shape and differ in their training objective (`objectives.py`). There are three kinds of parts:
-`CompactParts` and `ObjectParts` train on a laptop, `PublicParts` is the architecture of the public checkpoints.
+`CompactParts` and `ObjectParts` train on a laptop, `PublicParts` are those of the public checkpoints.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -66,20 +67,17 @@ class Parts(nn.Module):
     def predict(
         self, window: Sequence[Tensor], actions: Sequence[Tensor], kept: Any = None
     ) -> tuple[Tensor, Any | None]:
-        """Predict the latent [N, D] that follows a window.
+        """Predict the latent [N, D] that follows a window; return it with what can be reused while the window grows.
 
         Args:
             window: Up to `history` latents [N, D], the newest last.
             actions: Embeddings of the block after each of them, [T, N, E] per layer.
             kept: Second result for this window without its newest latent.
-
-        Returns:
-            The prediction, and what can be reused while the window grows.
         """
         raise NotImplementedError
 
 
-def predicted_path(parts: Parts | HalfParts, context: Tensor, blocks: Tensor) -> list[Tensor]:
+def predicted_path(parts: Parts, context: Tensor, blocks: Tensor) -> list[Tensor]:
     """Return T + H latents [N, D]: the context [N, T, D], and one after each of the last H of T - 1 + H blocks.
 
     The first T - 1 of the blocks [N, T - 1 + H, A] lie between the frames of the context.
@@ -89,29 +87,28 @@ def predicted_path(parts: Parts | HalfParts, context: Tensor, blocks: Tensor) ->
         first = max(0, step - parts.history)
         between = [layer[first:step] for layer in actions]
         following, kept = parts.predict(path[first:], between, None if first else kept)
-        path.append(following)
+        path.append(following.to(context.dtype))  # under autocast it has half precision
     return path
 
 
-def rolled_out(parts: Parts | HalfParts, context: Tensor, blocks: Tensor, whole_path: bool = False) -> Tensor:
+def rolled_out(parts: Parts, context: Tensor, blocks: Tensor, full_path: bool = False) -> Tensor:
     """Roll out candidates: context [B, T, D], blocks [B, S, T - 1 + H, A] -> last latents [B, S, D].
 
-    With `whole_path` all T + H latents [B, S, T + H, D]. On a CPU each pool of S candidates is rolled out in pieces of
+    With `full_path` all T + H latents [B, S, T + H, D]. On a CPU each pool of S candidates is rolled out in pieces of
     equal shape, so it depends neither on the other episodes of the batch nor on the number of threads.
     """
 
     def follow(context: Tensor, blocks: Tensor) -> Tensor:
         path = predicted_path(parts, context, blocks)
-        return torch.stack(path, dim=1) if whole_path else path[-1]
+        return torch.stack(path, dim=1) if full_path else path[-1]
 
     if blocks.device.type != "cpu":
         starts = context[:, None].expand(-1, blocks.shape[1], -1, -1)
         return follow(starts.flatten(0, 1), blocks.flatten(0, 1)).unflatten(0, blocks.shape[:2])
     pieces = [(context[episode].repeat(len(piece), 1, 1), piece) for episode, piece in split_pools(blocks)]
-    if isinstance(parts, Parts):
-        weights = tuple(tensor.data_ptr() for tensor in (*parts.parameters(), *parts.buffers()))
-        traced = _TRACED.setdefault(parts, Traced())
-        follow = traced.recorded((whole_path, parts.training, weights), follow, *pieces[0])
+    weights = tuple(tensor.data_ptr() for tensor in (*parts.parameters(), *parts.buffers()))
+    traced = _TRACED.setdefault(parts, Traced())
+    follow = traced.recorded((full_path, parts.training, weights), follow, *pieces[0])
     return join_pools(parallel_map(lambda piece: follow(*piece), pieces), blocks)
 
 
@@ -133,6 +130,8 @@ class JepaWorldModel:
 
     in_pieces = True
     """Rollouts distribute their pieces among threads themselves."""
+    half = False
+    """Whether rollouts compute in half precision."""
 
     def __init__(
         self,
@@ -146,8 +145,6 @@ class JepaWorldModel:
         lay_out(self.parts)
         self.actions, self.clamp, self.card, self.device = actions, clamp, card or {}, torch.device(device)
         self.latent_dim, self.action_dim, self.history = parts.latent_dim, actions.size, parts.history
-        self.predicting: Parts | HalfParts = parts
-        """What rolls out: the parts, or the parts in half precision."""
         self._low, self._high = (bound.to(device) for bound in actions.bounds())
 
     def __repr__(self) -> str:
@@ -169,19 +166,16 @@ class JepaWorldModel:
         """
         inputs, together = self.parts.inputs(observations), self.parts.together
         if self.device.type != "cpu":
-            return torch.cat([self._embed(group) for group in inputs.split(GROUP)])
+            return torch.cat([self.parts.embed(group.to(self.device)) for group in inputs.split(GROUP)])
         groups = functional.pad(inputs, (0, 0) * (inputs.ndim - 1) + (0, -len(inputs) % together))
-        latents = parallel_map(self._embed, groups.split(together))
-        return torch.cat(latents)[: len(inputs)]
-
-    def _embed(self, group: Tensor) -> Tensor:
-        return self.parts.embed(group.to(self.device))
+        return torch.cat(parallel_map(self.parts.embed, groups.split(together)))[: len(inputs)]
 
     @torch.no_grad()
     def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
         """Roll out candidates: context [B, T, D], actions [B, S, T - 1 + H, A] -> [B, S, D]; see `rolled_out`."""
         self._require_shapes(context, actions)
-        return rolled_out(self.predicting, context.to(self.device), self._clamped(actions))
+        with self._precision():
+            return rolled_out(self.parts, context.to(self.device), self._clamped(actions))
 
     @torch.no_grad()
     def step(self, latents: Tensor, blocks: Tensor) -> Tensor:
@@ -189,13 +183,17 @@ class JepaWorldModel:
         groups = zip(latents.to(self.device).split(GROUP), self._clamped(blocks).split(GROUP), strict=True)
 
         def follow(group: tuple[Tensor, Tensor]) -> Tensor:
-            return predicted_path(self.predicting, group[0][:, None], group[1][:, None])[-1]
+            return predicted_path(self.parts, group[0][:, None], group[1][:, None])[-1]
 
-        return torch.cat(parallel_map(follow, groups))
+        with self._precision():
+            return torch.cat(parallel_map(follow, groups))
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        return torch.autocast(self.device.type, torch.bfloat16) if self.half else nullcontext()
 
     def _clamped(self, actions: Tensor) -> Tensor:
         actions = actions.to(self.device)
-        return torch.minimum(torch.maximum(actions, self._low), self._high) if self.clamp else actions
+        return actions.clamp(self._low, self._high) if self.clamp else actions
 
     def _require_shapes(self, context: Tensor, actions: Tensor) -> None:
         for name, given in (("context", context), ("actions", actions)):
@@ -244,7 +242,7 @@ def halved(model: JepaWorldModel) -> JepaWorldModel:
     if model.parts.device.type == "cpu" and not half_precision_runs():
         raise ReachcostError("half precision fails on this CPU: use the model in single precision, or a GPU")
     half = copy.copy(model)
-    half.predicting = HalfParts(model.parts)
+    half.half = True
     return half
 
 
@@ -265,26 +263,3 @@ with torch.autocast("cpu", torch.bfloat16):
 def half_precision_runs() -> bool:
     """Whether a process on this CPU survives products in half precision. The first call takes seconds."""
     return subprocess.run([sys.executable, "-c", _TRIAL], capture_output=True, check=False).returncode == 0
-
-
-class HalfParts:
-    """The predicting parts of a frozen model with matrix products in bfloat16; see `Parts`."""
-
-    def __init__(self, parts: Parts) -> None:
-        self.parts, self.history = parts, parts.history
-
-    def embed_actions(self, blocks: Tensor) -> Sequence[Tensor]:
-        """Action blocks [..., A] -> embeddings [..., E] of every layer."""
-        with self._half():
-            return self.parts.embed_actions(blocks)
-
-    def predict(
-        self, window: Sequence[Tensor], actions: Sequence[Tensor], kept: Any = None
-    ) -> tuple[Tensor, Any | None]:
-        """Next latent after a window of latents [N, D], in single precision."""
-        with self._half():
-            following, kept = self.parts.predict(window, actions, kept)
-        return following.float(), kept
-
-    def _half(self) -> torch.autocast:
-        return torch.autocast(self.parts.device.type, torch.bfloat16)
