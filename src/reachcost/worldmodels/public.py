@@ -2,7 +2,7 @@
 
 A vision transformer reads a 224 px frame, and a projector maps its CLS token to the latent. A causal transformer,
 modulated by the actions (AdaLN-zero), predicts the next latent. Modules and parameters have the public names (in the
-ViT those of transformers 5), so a public state dict loads unchanged.
+ViT those of transformers 5), so a public state dict loads unchanged. The encoder has no dropout, as in `lewm.yaml`.
 """
 
 from __future__ import annotations
@@ -36,10 +36,6 @@ class PublicArchitecture:
     encoder_eps: float = 1e-12
     """Epsilon of the encoder's layer norms."""
     encoder_qkv_bias: bool = True
-    encoder_dropout: float = 0.0
-    """Dropout after the embeddings, attention and MLPs of the encoder."""
-    encoder_attention_dropout: float = 0.0
-    """Dropout of the encoder's attention weights."""
     latent_dim: int = 192
     projector_hidden: int | None = 2048
     """Hidden layer between CLS token and latent; None means that the CLS token is the latent."""
@@ -62,8 +58,6 @@ class PublicArchitecture:
     mlp: int = 2048
     dropout: float = 0.1
     """Dropout in the predictor's attention and MLPs."""
-    embedding_dropout: float = 0.0
-    """Dropout of the predictor's inputs."""
 
 
 class PublicParts(Parts):
@@ -112,7 +106,6 @@ class PublicParts(Parts):
 
 
 def _fold_again(parts: nn.Module, _: object) -> None:
-    """Fold attention again, after other weights were loaded; `train` does that."""
     parts.train(parts.training)
 
 
@@ -148,8 +141,8 @@ class _VisionTransformer(nn.Module):
         self.layernorm = nn.LayerNorm(architecture.encoder_width, eps=architecture.encoder_eps)
         self.apply(_initialise)
 
-    def forward(self, frames_of_size: Tensor) -> Tensor:
-        x = self.embeddings(frames_of_size)
+    def forward(self, frames: Tensor) -> Tensor:
+        x = self.embeddings(frames)
         for layer in self.layers[:-1]:
             x = layer(x, x)
         return self.layernorm(self.layers[-1](x[:, :1], x)[:, 0])  # the last layer computes the CLS token only
@@ -165,12 +158,11 @@ class _Embeddings(nn.Module):
         self.cls_token = nn.Parameter(nn.init.trunc_normal_(torch.empty(1, 1, width), std=0.02))
         self.position_embeddings = nn.Parameter(nn.init.trunc_normal_(torch.empty(1, positions, width), std=0.02))
         self.patch_embeddings = nn.ModuleDict({"projection": nn.Conv2d(3, width, patch, stride=patch)})
-        self.dropout = nn.Dropout(architecture.encoder_dropout)
 
-    def forward(self, frames_of_size: Tensor) -> Tensor:
-        patches = self.patch_embeddings["projection"](frames_of_size).flatten(2).transpose(1, 2)
-        tokens = torch.cat([self.cls_token.expand(len(frames_of_size), -1, -1), patches], dim=1)
-        return self.dropout(tokens + self.position_embeddings)
+    def forward(self, frames: Tensor) -> Tensor:
+        patches = self.patch_embeddings["projection"](frames).flatten(2).transpose(1, 2)
+        tokens = torch.cat([self.cls_token.expand(len(frames), -1, -1), patches], dim=1)
+        return tokens + self.position_embeddings
 
 
 class _EncoderLayer(nn.Module):
@@ -182,13 +174,14 @@ class _EncoderLayer(nn.Module):
         self.layernorm_before = nn.LayerNorm(width, eps=eps)
         self.attention = _EncoderAttention(architecture)
         self.layernorm_after = nn.LayerNorm(width, eps=eps)
-        self.mlp = _EncoderMLP(architecture)
-        self.dropout = nn.Dropout(architecture.encoder_dropout)
+        self.mlp = nn.ModuleDict(
+            {"fc1": nn.Linear(width, architecture.encoder_mlp), "fc2": nn.Linear(architecture.encoder_mlp, width)}
+        )
 
     def forward(self, x: Tensor, context: Tensor) -> Tensor:
         context = self.layernorm_before(context)
-        x = x + self.dropout(self.attention(context[:, : x.shape[1]], context))
-        return x + self.dropout(self.mlp(self.layernorm_after(x)))
+        x = x + self.attention(context[:, : x.shape[1]], context)
+        return x + self.mlp["fc2"](functional.gelu(self.mlp["fc1"](self.layernorm_after(x))))
 
 
 class _EncoderAttention(nn.Module):
@@ -197,7 +190,7 @@ class _EncoderAttention(nn.Module):
     def __init__(self, architecture: PublicArchitecture) -> None:
         super().__init__()
         width, bias = architecture.encoder_width, architecture.encoder_qkv_bias
-        self.heads, self.dropout = architecture.encoder_heads, architecture.encoder_attention_dropout
+        self.heads = architecture.encoder_heads
         self.q_proj = nn.Linear(width, width, bias=bias)
         self.k_proj = nn.Linear(width, width, bias=bias)
         self.v_proj = nn.Linear(width, width, bias=bias)
@@ -206,19 +199,7 @@ class _EncoderAttention(nn.Module):
     def forward(self, x: Tensor, context: Tensor) -> Tensor:
         projected = (self.q_proj(x), self.k_proj(context), self.v_proj(context))
         parts = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in projected)
-        dropout = self.dropout if self.training else 0.0
-        attended = functional.scaled_dot_product_attention(*parts, dropout_p=dropout)
-        return self.o_proj(attended.transpose(1, 2).flatten(2))
-
-
-class _EncoderMLP(nn.Module):
-    def __init__(self, architecture: PublicArchitecture) -> None:
-        super().__init__()
-        self.fc1 = nn.Linear(architecture.encoder_width, architecture.encoder_mlp)
-        self.fc2 = nn.Linear(architecture.encoder_mlp, architecture.encoder_width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.fc2(functional.gelu(self.fc1(x)))
+        return self.o_proj(functional.scaled_dot_product_attention(*parts).transpose(1, 2).flatten(2))
 
 
 def _initialise(module: nn.Module) -> None:

@@ -66,7 +66,8 @@ def _modules(name: str) -> tuple[str, ...]:
 class Section(BaseModel):
     """The arguments of one constructor; null stands for the default.
 
-    An argument that is a size of `PublicArchitecture` has its name there, and its name in the config as alias.
+    An argument that is a size of `PublicArchitecture` has its name there, and its name in the config as alias. Other
+    arguments do not change predictions.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -97,8 +98,8 @@ class EncoderSection(Section):
     encoder_mlp: Count | None = Field(None, alias="intermediate_size")
     encoder_eps: Share = Field(1e-12, alias="layer_norm_eps")
     encoder_qkv_bias: bool = Field(True, alias="qkv_bias")
-    encoder_dropout: Share = Field(0.0, alias="hidden_dropout_prob")
-    encoder_attention_dropout: Share = Field(0.0, alias="attention_probs_dropout_prob")
+    hidden_dropout_prob: Share = 0.0
+    attention_probs_dropout_prob: Share = 0.0
     hidden_act: Literal["gelu"] = "gelu"
     num_channels: Literal[3] = 3
     pretrained: Literal[False] = False  # a config does not hold the sizes of a pretrained model
@@ -119,7 +120,7 @@ class PredictorSection(Section):
     dim_head: Count = 64
     mlp: Count = Field(alias="mlp_dim")
     dropout: Share = 0.0
-    embedding_dropout: Share = Field(0.0, alias="emb_dropout")
+    emb_dropout: Share = 0.0
 
 
 class ActionSection(Section):
@@ -139,11 +140,10 @@ class NormSection(Section):
     partial: Literal[True] = Field(alias="_partial_")
 
 
-class ActivationSection(Section):
+class ActivationSection(NormSection):
     """Class of an activation."""
 
     target: Annotated[str, _one_of(GELU)] = Field(alias="_target_")
-    partial: Literal[True] = Field(alias="_partial_")
 
 
 class ProjectorSection(Section):
@@ -184,68 +184,68 @@ def read_architecture(where: Path, config: object) -> tuple[str, PublicArchitect
         model = ModelSection.model_validate(config)
     except ValidationError as error:
         refuse(where, f"in its config, {first_problem(error, 'use a public LeWM or PLDM')}", error)
-    predictor, actions = model.predictor, model.action_encoder
+    latent = model.predictor.latent_dim
     width, depth, heads = VIT_SIZES[model.encoder.size]
-    encoder = {"encoder_width": width, "encoder_depth": depth, "encoder_heads": heads, "encoder_mlp": 4 * width}
-    sizes = {**encoder, **model.encoder.sizes(), **predictor.sizes(), **actions.sizes()}
-    width, latent = sizes["encoder_width"], sizes["latent_dim"]
+    sizes: dict[str, Any] = {"encoder_width": width, "encoder_depth": depth, "encoder_heads": heads}
+    sizes |= {
+        "encoder_mlp": 4 * width,
+        **model.encoder.sizes(),
+        **model.predictor.sizes(),
+        **model.action_encoder.sizes(),
+    }
+    width = sizes["encoder_width"]
     if width % sizes["encoder_heads"]:
         refuse(where, f"in its config, encoder.num_attention_heads does not divide the width of {width}: use a divisor")
     if sizes["patch"] > sizes["image_size"]:
         refuse(where, f"in its config, encoder.patch_size is {sizes['patch']}: a patch must fit into the image")
-    _require_equal(where, "predictor.output_dim", predictor.output_dim or latent, "predictor.input_dim", latent)
-    _require_equal(where, "action_encoder.emb_dim", actions.emb_dim, "predictor.input_dim", latent)
+    equal = [
+        ("predictor.output_dim", model.predictor.output_dim or latent, latent),
+        ("action_encoder.emb_dim", model.action_encoder.emb_dim, latent),
+    ]
     for name, section, inputs in (("projector", model.projector, width), ("pred_proj", model.pred_proj, latent)):
         if section is None:
-            _require_equal(where, name, inputs, "predictor.input_dim", latent)
+            equal.append((name, inputs, latent))
             sizes[f"{name}_hidden"] = None
             continue
-        _require_equal(where, f"{name}.input_dim", section.input_dim, "its input", inputs)
-        outputs = section.output_dim or section.input_dim
-        _require_equal(where, f"{name}.output_dim", outputs, "predictor.input_dim", latent)
+        equal.append((f"{name}.input_dim", section.input_dim, inputs))
+        equal.append((f"{name}.output_dim", section.output_dim or section.input_dim, latent))
         sizes[f"{name}_hidden"] = section.hidden_dim
         sizes[f"{name}_norm"] = "none" if section.norm_fn is None else NORMS[section.norm_fn.target]
+    for name, found, wanted in equal:
+        if found != wanted:
+            refuse(where, f"in its config, {name} is {found}, but its neighbour has size {wanted}: make them equal")
     return FAMILIES[model.target], PublicArchitecture(**sizes)
-
-
-def _require_equal(where: Path, name: str, found: int, other: str, wanted: int) -> None:
-    if found != wanted:
-        refuse(where, f"in its config, {name} has size {found}, but {other} has {wanted}: reachcost needs them equal")
 
 
 def describe(model: Any) -> dict[str, Any]:
     """Return the config tree of a model object, so that pickles pass the same checks as files."""
     families = {"LeWM": "stable_worldmodel.wm.lewm.LeWM", "PLDM": "stable_worldmodel.wm.pldm.PLDM"}
     families["JEPA"] = families["LeWM"]  # its name in the repository of the paper
-    predictor, actions = model.predictor, model.action_encoder
-    block = predictor.transformer.layers[0]
-    _, history, latent = predictor.pos_embedding.shape
-    width = predictor.transformer.norm.normalized_shape[0]
-    embedding = actions.embed[2].out_features
-    vit = {name: getattr(model.encoder.config, name) for name in VIT_ATTRIBUTES}
+    transformer, actions = model.predictor.transformer, model.action_encoder
+    attention, mlp = transformer.layers[0].attn, transformer.layers[0].mlp
+    _, history, latent = model.predictor.pos_embedding.shape
+    (width,) = transformer.norm.normalized_shape
+    encoder = VIT[0] if type(model.encoder).__name__ == "ViTModel" else path_of(model.encoder)
     return {
         "_target_": families.get(type(model).__name__, path_of(model)),
-        "encoder": {
-            "_target_": VIT[0] if type(model.encoder).__name__ == "ViTModel" else path_of(model.encoder),
-            **vit,
-        },
+        "encoder": {"_target_": encoder, **{name: getattr(model.encoder.config, name) for name in VIT_ATTRIBUTES}},
         "predictor": {
             "_target_": _modules("Predictor")[0],
             "num_frames": history,
             "input_dim": latent,
             "hidden_dim": width,
-            "output_dim": getattr(predictor.transformer.output_proj, "out_features", width),
-            "depth": len(predictor.transformer.layers),
-            "heads": block.attn.heads,
-            "dim_head": block.attn.to_qkv.out_features // (3 * block.attn.heads),
-            "mlp_dim": block.mlp.net[1].out_features,
+            "output_dim": getattr(transformer.output_proj, "out_features", width),
+            "depth": len(transformer.layers),
+            "heads": attention.heads,
+            "dim_head": attention.to_qkv.out_features // (3 * attention.heads),
+            "mlp_dim": mlp.net[1].out_features,
         },
         "action_encoder": {
             "_target_": _modules("Embedder")[0],
             "input_dim": actions.patch_embed.in_channels,
             "smoothed_dim": actions.patch_embed.out_channels,
-            "emb_dim": embedding,
-            "mlp_scale": actions.embed[0].out_features // embedding,
+            "emb_dim": actions.embed[2].out_features,
+            "mlp_scale": actions.embed[0].out_features // actions.embed[2].out_features,
         },
         "projector": _describe_projector(model.projector),
         "pred_proj": _describe_projector(model.pred_proj),
@@ -256,16 +256,17 @@ def _describe_projector(projector: Any) -> dict[str, Any] | None:
     if isinstance(projector, nn.Identity):
         return None
     first, norm, activation, last = projector.net
-    other = {} if isinstance(norm, nn.Identity) or norm.eps == 1e-5 else {"eps": norm.eps}
     names = {nn.BatchNorm1d: "torch.nn.BatchNorm1d", nn.LayerNorm: "torch.nn.LayerNorm", nn.GELU: GELU[0]}
-    norm_fn = {"_target_": names.get(type(norm), path_of(norm)), "_partial_": True, **other}
+    partial = [{"_target_": names.get(type(part), path_of(part)), "_partial_": True} for part in (norm, activation)]
+    if not isinstance(norm, nn.Identity) and norm.eps != 1e-5:
+        partial[0]["eps"] = norm.eps  # which is refused
     return {
         "_target_": _modules("MLP")[0],
         "input_dim": first.in_features,
         "hidden_dim": first.out_features,
         "output_dim": last.out_features,
-        "norm_fn": None if isinstance(norm, nn.Identity) else norm_fn,
-        "act_fn": {"_target_": names.get(type(activation), path_of(activation)), "_partial_": True},
+        "norm_fn": None if isinstance(norm, nn.Identity) else partial[0],
+        "act_fn": partial[1],
     }
 
 

@@ -13,7 +13,7 @@ Shapes: N candidates, t new frames, p frames with kept keys and values, W width 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -22,8 +22,10 @@ from torch.nn import functional
 if TYPE_CHECKING:
     from reachcost.worldmodels.public import PublicArchitecture
 
-Kept = list[tuple[Tensor, Tensor]]
-"""Keys and values [p, N, heads, features] of the frames of a window, one pair per layer."""
+KeysAndValues = tuple[Tensor, Tensor]
+"""Keys and values [p, N, heads, features] of the frames of a window."""
+Kept = list[KeysAndValues]
+"""Keys and values of every layer."""
 
 
 class Predictor(nn.Module):
@@ -33,7 +35,6 @@ class Predictor(nn.Module):
         super().__init__()
         self.history = architecture.history
         self.pos_embedding = nn.Parameter(torch.randn(1, architecture.history, architecture.latent_dim))
-        self.dropout = nn.Dropout(architecture.embedding_dropout)
         self.transformer = _ConditionalTransformer(architecture)
 
     def forward(
@@ -49,7 +50,7 @@ class Predictor(nn.Module):
         known = 0 if kept is None else len(kept[0][0])
         new = torch.stack([*window[known:]]) + self.pos_embedding[0, known : len(window), None]
         new_modulations = [layer[known:] for layer in modulations]
-        return self.transformer(self.dropout(new), new_modulations, kept, len(window) < self.history)
+        return self.transformer(new, new_modulations, kept, len(window) < self.history)
 
 
 class _ConditionalTransformer(nn.Module):
@@ -108,8 +109,8 @@ class _ConditionalBlock(nn.Module):
         return modulation
 
     def forward(
-        self, x: Tensor, modulation: Tensor, kept: tuple[Tensor, Tensor] | None, wanted: int, keep: bool
-    ) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+        self, x: Tensor, modulation: Tensor, kept: KeysAndValues | None, wanted: int, keep: bool
+    ) -> tuple[Tensor, KeysAndValues | None]:
         """New frames [t, N, W] -> the last `wanted` frames after this layer; keys and values of the window."""
         shift, scale, gate, *of_mlp = modulation.chunk(6, dim=-1)
         attended, pair = self.attn(torch.addcmul(shift, self.norm1(x), scale), kept, wanted, keep)
@@ -132,29 +133,26 @@ class _CausalAttention(nn.Module):
         # The public predictor has no output layer when a single head has the full width.
         single = architecture.heads == 1 and architecture.dim_head == width
         out = nn.Sequential(nn.Linear(inner, width), nn.Dropout(architecture.dropout))
-        self.to_out = nn.Identity() if single else out
+        self.to_out: Any = nn.Identity() if single else out
         self.register_buffer("frozen", None, persistent=False)
 
     def folded(self) -> Tensor:
         """Values and output as one matrix [W, W], which is the attention of a frame to itself only."""
         if self.frozen is not None:
             return self.frozen
-        values, out = self.to_qkv.weight[2 * self.inner :], self._out()
-        return values if out is None else out.weight @ values
-
-    def _out(self) -> nn.Linear | None:
-        return None if isinstance(self.to_out, nn.Identity) else self.to_out.get_submodule("0")  # pyright: ignore[reportReturnType]
+        values = self.to_qkv.weight[2 * self.inner :]
+        return values if isinstance(self.to_out, nn.Identity) else self.to_out[0].weight @ values
 
     def train(self, mode: bool = True) -> _CausalAttention:
-        """Fold once for the present weights in eval mode, and at every call in train mode."""
+        """Fold once for the current weights in eval mode, and at every call in train mode."""
         super().train(mode)
         self.frozen = None
         self.frozen = None if mode else self.folded().detach()
         return self
 
     def forward(
-        self, x: Tensor, kept: tuple[Tensor, Tensor] | None, wanted: int, keep: bool
-    ) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+        self, x: Tensor, kept: KeysAndValues | None, wanted: int, keep: bool
+    ) -> tuple[Tensor, KeysAndValues | None]:
         """New frames [t, N, W] -> attention of the last `wanted` frames; keys and values of the window."""
         x = self.norm(x)
         before = 0 if kept is None else len(kept[0])
@@ -170,12 +168,12 @@ class _CausalAttention(nn.Module):
         return torch.cat(attended) if len(attended) > 1 else attended[0], pair if keep else None
 
     def _attend_to_itself(self, x: Tensor) -> Tensor:
-        out = self._out()
-        if out is None:
+        if isinstance(self.to_out, nn.Identity):
             return functional.linear(x, self.folded())
-        return self.to_out.get_submodule("1")(functional.linear(x, self.folded(), out.bias))
+        out, dropout = self.to_out
+        return dropout(functional.linear(x, self.folded(), out.bias))
 
-    def _keys_and_values(self, x: Tensor, kept: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
+    def _keys_and_values(self, x: Tensor, kept: KeysAndValues | None) -> KeysAndValues:
         """Keys and values of the window, each [p + t, N, heads, features]."""
         made = functional.linear(x, self.to_qkv.weight[self.inner :]).unflatten(-1, (2, self.heads, -1))
         keys, values = made.unbind(-3)
