@@ -9,7 +9,7 @@ import os
 import pickle
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -55,73 +55,54 @@ def load_checkpoint(
         device: Device of the model.
         trust_pickle: Load a pickled model although it can run any code; needs the packages it was written with.
     """
-    files = _find(source)
-    if files.config is None:
-        config, state = _unpickle(files.weights, trust_pickle)
+    name, path = _find(source)
+    if path.suffix == ".ckpt":
+        config, state = _unpickle(path, trust_pickle)
     else:
-        config, state = _read_config(files.config), _read_weights(files.weights)
-    family, architecture = read_architecture(files.config or files.weights, config)
+        config, state = _read_config(path.with_name("config.json")), _read_weights(path)
+    family, architecture = read_architecture(path, config)
     blocks = _action_blocks(source, architecture.action_dim, logs, actions)
-    parts = _assemble(files.weights, architecture, state)
-    card = {"name": files.name, "source": str(source), "sha256": sha256_of(files.weights), "family": family}
+    parts = _assemble(path, architecture, state)
+    card = {"name": name, "source": str(source), "sha256": sha256_of(path), "family": family}
     return JepaWorldModel(parts, blocks, clamp, card, device)
 
 
-class _Files(NamedTuple):
-    name: str
-    weights: Path
-    config: Path | None
-    """None for a pickled model."""
-
-
-def _find(source: str | Path) -> _Files:
-    """Files of a checkpoint on disk or in stable-worldmodel's cache, which is where that package looks for it."""
+def _find(source: str | Path) -> tuple[str, Path]:
+    """Name and weights of a checkpoint on disk or in stable-worldmodel's cache, which is where that package looks."""
     here, name = expand_path(source), str(source)
     cache = expand_path(os.environ.get("STABLEWM_HOME", "~/.stable_worldmodel")) / "checkpoints"
-    for path in (here, cache / name):
+    for path in (here, cache / name, cache / f"models--{name.replace('/', '--')}"):
         if path.is_file():
-            return _from_file(path)
+            return _file_name(path), path
+        weights = sorted(path.glob("*.pt"))
+        if len(weights) > 1:
+            names = ", ".join(path.name for path in weights[:4])
+            refuse(path, f"the directory holds {len(weights)} .pt files ({names}): name the one you want")
+        if weights:
+            return here.resolve().name if path == here else name, weights[0]
     if here.is_dir():
-        files = _from_directory(here)
-        if files is None:
-            pickles = sorted(path.name for path in here.glob("*.ckpt"))
-            none = "no weights (weights.safetensors or *.pt): name the right one, or finish its training"
-            refuse(source, f"the directory holds {f'a pickle; name {pickles[0]} itself' if pickles else none}")
-        return files
-    if here.suffix in (".pt", ".ckpt"):
-        refuse(source, f"there is no such file, nor one in {cache}: check the path")
-    hub_id = is_name(name)
-    for directory in (cache / name, *([cache / f"models--{name.replace('/', '--')}"] if hub_id else [])):
-        # A directory without weights is what an interrupted download leaves behind.
-        if (files := _from_directory(directory)) is not None:
-            return files._replace(name=name)
-    on_hub = f", or write hf://{name} for one on the Hugging Face Hub" if hub_id else ""
-    return refuse(source, f"there is no such directory, nor one in {cache}: check the path{on_hub}")
+        pickles = sorted(path.name for path in here.glob("*.ckpt"))
+        none = "no weights (weights.safetensors or *.pt): name the right one, or finish its training"
+        refuse(source, f"the directory holds {f'a pickle; name {pickles[0]} itself' if pickles else none}")
+    kind = "file" if here.suffix in (".pt", ".ckpt") else "directory"
+    on_hub = f", or write hf://{name} for one on the Hugging Face Hub" if is_name(name) else ""
+    return refuse(source, f"there is no such {kind}, nor one in {cache}: check the path{on_hub}")
 
 
-def _from_file(path: Path) -> _Files:
+def _file_name(path: Path) -> str:
+    """Name of a checkpoint that is a file."""
     if path.suffix == ".ckpt":
-        return _Files(path.name.removesuffix(".ckpt").removesuffix("_object"), path, None)
+        return path.stem.removesuffix("_object")
     if path.suffix != ".pt":
         refuse(path, "it is neither weights (.pt) nor a pickled model (.ckpt): name the directory of the model")
-    return _Files(f"{path.resolve().parent.name}/{path.stem}", path, path.with_name("config.json"))
-
-
-def _from_directory(directory: Path) -> _Files | None:
-    weights = sorted(directory.glob("*.pt"))
-    if len(weights) > 1:
-        names = ", ".join(path.name for path in weights[:4])
-        refuse(directory, f"the directory holds {len(weights)} .pt files ({names}): name the one you want")
-    return _Files(directory.resolve().name, weights[0], directory / "config.json") if weights else None
+    return f"{path.resolve().parent.name}/{path.stem}"
 
 
 def _read_config(path: Path) -> object:
     try:
         return read_json(path)
-    except OSError as error:
-        refuse(path.parent, f"config.json cannot be read ({error.strerror}): put it next to the weights", error)
-    except ValueError as error:
-        refuse(path.parent, f"config.json is not valid JSON ({error}): copy it again", error)
+    except (OSError, ValueError) as error:
+        refuse(path.parent, f"config.json cannot be read ({error}): copy it again, next to the weights", error)
 
 
 def _read_weights(path: Path) -> object:
@@ -137,22 +118,14 @@ def _read_weights(path: Path) -> object:
 def _unpickle(path: Path, trusted: bool) -> tuple[object, object]:
     """Config tree and state dict of a pickled model."""
     if not trusted:
-        refuse(
-            path,
-            "loading a pickle can run any code: pass trust_pickle=True (--trust-pickle) if you trust its author, or "
-            "use the same model as config.json and weights.pt",
-        )
+        remedy = "pass trust_pickle=True (--trust-pickle) if you trust its author, or use config.json and weights.pt"
+        refuse(path, f"loading a pickle can run any code: {remedy}")
     try:
         thing = torch.load(path, map_location="cpu", weights_only=False)
-    except (ImportError, AttributeError) as error:
-        refuse(
-            path,
-            f"the code that wrote the pickle is missing ({error}): install stable-worldmodel and transformers<5, and "
-            "put the modules `jepa` and `module` of the le-wm repository on PYTHONPATH",
-            error,
-        )
     except Exception as error:  # unpickling runs foreign code
-        refuse(path, f"unpickling failed ({type(error).__name__}: {error}): the file may be damaged", error)
+        remedy = "install stable-worldmodel and transformers<5, and put the modules `jepa` and `module` of the le-wm "
+        remedy += "repository on PYTHONPATH; otherwise the file is damaged"
+        refuse(path, f"unpickling failed ({type(error).__name__}: {error}): {remedy}", error)
     owned = ("encoder", "predictor", "action_encoder", "projector", "pred_proj")
     modules = thing.modules() if isinstance(thing, nn.Module) else ()
     model: Any = next((part for part in modules if all(hasattr(part, name) for name in owned)), None)
@@ -160,7 +133,7 @@ def _unpickle(path: Path, trusted: bool) -> tuple[object, object]:
         refuse(path, f"it holds a {type(thing).__name__}, not a LeWM or PLDM model: name the file of the model itself")
     try:
         return describe(model), model.state_dict()
-    except (AttributeError, IndexError, KeyError, TypeError, ZeroDivisionError) as error:
+    except (AttributeError, LookupError, TypeError, ArithmeticError) as error:
         refuse(path, f"its {type(model).__name__} is not built like the public one ({error}): use another", error)
 
 
@@ -179,11 +152,8 @@ def _assemble(where: Path, architecture: PublicArchitecture, state: object) -> P
             refuse(where, f"weight {name!r} has no place in the model that its config.json describes")
         wanted, found = expected[name], weights[name]
         if wanted.shape != found.shape or wanted.is_floating_point() != found.is_floating_point():
-            refuse(
-                where,
-                f"weight {name!r} is {found.dtype} {tuple(found.shape)}, but its config.json asks for "
-                f"{wanted.dtype} {tuple(wanted.shape)}",
-            )
+            described, held = (f"{tensor.dtype} {tuple(tensor.shape)}" for tensor in (wanted, found))
+            refuse(where, f"weight {name!r} is {held}, but its config.json describes {described}: use its own config")
         if not torch.isfinite(found).all():
             refuse(where, f"weight {name!r} is not finite: training failed or the file is damaged, use another")
         weights[name] = found.to(wanted.dtype)
@@ -211,25 +181,14 @@ def _renamed(where: Path, state: object) -> dict[str, Tensor]:
 
 def _action_blocks(where: object, size: int, logs: Logs | None, actions: ActionBlocks | None) -> ActionBlocks:
     """The given action statistics, or those of the logs, measured as in the public scripts."""
-    if actions is not None:
-        if actions.size != size:
-            refuse(
-                where,
-                f"its action blocks have {size} numbers, but `actions` have {actions.size} ({actions.length} steps of "
-                f"{len(actions.mean)}): give the statistics and the frameskip it was trained with",
-            )
-        return actions
-    if logs is None:
-        refuse(
-            where,
-            "a checkpoint does not hold action statistics: pass its training logs (`logs=`, --logs) or "
-            "`actions=ActionBlocks(...)`",
-        )
-    components = np.shape(logs.columns["action"][:1])[-1] if "action" in logs.columns else 1
-    if size % components:
-        refuse(
-            where,
-            f"its action blocks have {size} numbers, not a multiple of the {components} in the logs: give other logs",
-        )
-    # Every row: the public code drops only rows with NaN, and divides by N for the variance.
-    return ActionBlocks.of(logs, size // components, taken=np.ones(logs.rows, bool))
+    if logs is None and actions is None:
+        remedy = "pass its training logs (`logs=`, --logs) or `actions=ActionBlocks(...)`"
+        refuse(where, f"a checkpoint does not hold action statistics: {remedy}")
+    if actions is None:
+        shape = logs.columns["action"].shape if "action" in logs.columns else (0, 1)
+        # Every row: the public code drops only rows with NaN, and divides by N for the variance.
+        actions = ActionBlocks.of(logs, max(1, size // shape[-1]), taken=np.ones(logs.rows, bool))
+    if actions.size != size:
+        given = f"{actions.length} steps of {len(actions.mean)} numbers"
+        refuse(where, f"its action blocks have {size} numbers, not {given}: give the actions it was trained with")
+    return actions

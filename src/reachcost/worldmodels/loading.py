@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ STATE = "training.pt"
 """File of an unfinished training."""
 LARGEST = 4096
 """Maximum of every size in a config."""
-SIZES: dict[str, tuple[type, type[Parts]]] = {
+SIZES: dict[str, tuple[Any, type[Parts]]] = {
     "compact": (CompactArchitecture, CompactParts),
     "wide": (CompactArchitecture, CompactParts),
     "objects": (ObjectArchitecture, ObjectParts),
@@ -96,40 +95,33 @@ def load_world_model(
     192
     """
     require_type(source, str | Path, "source", f"name a model ({', '.join(zoo())}) or a directory")
-    device = choose_device(device)
+    device, clamp_ours = choose_device(device), clamp is not False
     if source in zoo():
-        return read_world_model(published(str(source), hub), clamp is not False, device, name=str(source))
-    checkpoint: Any = {"logs": logs, "actions": actions, "clamp": bool(clamp), "device": device}
-    if (repo := Repository.of(source)) is not None:
-        stored = stored_format(repo.download(FILES[:1], hub))
-        _refuse_head(repo, stored)
-        if stored == FORMAT:
-            model = read_world_model(repo.download(FILES, hub), clamp is not False, device)
-        else:
-            model = load_checkpoint(repo.download((FILES[0], "weights.pt"), hub), **checkpoint)
-        model.card |= {"name": repo.name, "source": str(repo)}
-        return model
-    directory = expand_path(source)
-    _refuse_head(directory, stored_format(directory))
-    if _is_trained_here(directory):
-        return read_world_model(directory, clamp is not False, device)
-    try:
-        return load_checkpoint(source, **checkpoint, trust_pickle=trust_pickle)
-    except ReachcostError as error:
-        if directory.exists():
-            raise
-        raise ReachcostError(f"{error}; models with a name are {', '.join(zoo())}") from error
-
-
-def _refuse_head(where: object, stored: str | None) -> None:
+        return read_world_model(published(str(source), hub), clamp_ours, device, name=str(source))
+    repo = Repository.of(source)
+    directory = expand_path(source) if repo is None else repo.download((*FILES, "weights.pt"), hub)
+    stored = stored_format(directory)
     if stored == HEAD:
-        raise ReachcostError(f"{where} is a head, not a world model: load it by rc.load_head, or pass it as --head")
-
-
-def _is_trained_here(directory: Path) -> bool:
-    """Whether `train_world_model` wrote this directory."""
-    files = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
-    return "weights.safetensors" in files or {name for name in files if name.endswith(".pt")} == {STATE}
+        raise ReachcostError(f"{source} is a head, not a world model: load it by rc.load_head, or pass it as --head")
+    if stored == FORMAT or any((directory / name).exists() for name in (STATE, "weights.safetensors")):
+        model = read_world_model(directory, clamp_ours, device)
+    else:
+        try:
+            model = load_checkpoint(
+                source if repo is None else directory,
+                logs=logs,
+                actions=actions,
+                clamp=bool(clamp),
+                device=device,
+                trust_pickle=trust_pickle,
+            )
+        except ReachcostError as error:
+            if directory.exists():
+                raise
+            raise ReachcostError(f"{error}; models with a name are {', '.join(zoo())}") from error
+    if repo is not None:
+        model.card |= {"name": repo.name, "source": str(repo)}
+    return model
 
 
 def read_world_model(
@@ -145,8 +137,10 @@ def read_world_model(
     if config.get("size") not in SIZES or not isinstance(config.get("kind"), str) or not isinstance(plan, dict):
         stored.refuse(f"config.json needs a `kind`, a `size` ({' or '.join(SIZES)}) and a `training` with its `plan`")
     architecture_class, parts_class = SIZES[config["size"]]
-    actions = _build(stored, config, "actions", ActionBlocks)
-    architecture = _build(stored, config, "architecture", architecture_class)
+    try:
+        actions, architecture = ActionBlocks(**config["actions"]), architecture_class(**config["architecture"])
+    except (KeyError, TypeError, ValueError) as error:
+        stored.refuse(f"config.json has no valid `actions` and `architecture` ({error})", error)
     for field in fields(architecture):
         value = getattr(architecture, field.name)
         wrong_type = value is not None and type(value) is not type(field.default)
@@ -157,10 +151,3 @@ def read_world_model(
     parts = stored.fill(lambda: parts_class(architecture), config)
     card = {"name": name or f"{config['kind']}-{plan.get('seed')}", "source": str(directory), **config}
     return JepaWorldModel(parts, actions, clamp, card, device)
-
-
-def _build(stored: StoredModule, config: dict[str, Any], key: str, kind: Callable[..., Any]) -> Any:
-    try:
-        return kind(**config[key])
-    except (KeyError, TypeError, ValueError) as error:
-        stored.refuse(f"config.json has no valid `{key}` ({error})", error)
