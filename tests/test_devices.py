@@ -126,10 +126,10 @@ def test_custom_models_have_a_device() -> None:
         def rollout(self, context: Tensor, actions: Tensor) -> Tensor:
             return context[:, -1, None] + actions.sum(2)
 
-    from reachcost.worldmodels.adapter import OwnModel
+    from reachcost.worldmodels.custom import ModelWithActions
 
     blocks = ActionBlocks(mean=(0.0, 0.1), std=(1.0, 0.5), low=(-1.0, -1.0), high=(1.0, 1.0), length=1)
-    model: Any = OwnModel(Sum(), blocks, clamp=True, units="environment")
+    model: Any = ModelWithActions(Sum(), blocks, clamp=True, units="environment")
     assert planned(model, rc.LatentMSE(), rc.CEM(candidates=8, elites=2)).device.type == "meta"
 
 

@@ -11,7 +11,7 @@ import torch
 
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.worldmodels.check import check_world_model
+from reachcost.worldmodels.custom import check_world_model
 from reachcost.worldmodels.compact import ObjectArchitecture, ObjectParts, moving_colours
 from reachcost.worldmodels.loading import load_world_model
 from reachcost.worldmodels.objectives import TrainingPlan

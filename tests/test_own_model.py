@@ -96,7 +96,7 @@ def test_actions_are_clamped_and_converted_to_units(logs: rc.Logs) -> None:
         (lambda logs: made(Walk(), logs, 3), "length=5"),
         (lambda logs: made(Walk(), logs, 0), "length"),
         (lambda logs: made(Walk(), logs, 2.5), "length"),
-        (lambda logs: made(Walk(), "logs.h5"), "logs is a str"),
+        (lambda logs: made(Walk(), "logs.h5"), "logs.h5"),
         (lambda logs: made(Walk(), logs, 5, units="raw"), "units is 'raw'"),
         (lambda logs: made(Walk, logs, 5), "the class Walk"),
         (lambda logs: made(nn.Linear(2, 2), logs, 5), "latent_dim"),

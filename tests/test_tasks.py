@@ -32,7 +32,7 @@ from reachcost.tasks.registry import TASKS
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import Layout, TwoRoom
-from reachcost.worldmodels.check import check_world_model
+from reachcost.worldmodels.custom import check_world_model
 from reachcost.worldmodels.jepa import JepaWorldModel
 
 LENGTH = 12

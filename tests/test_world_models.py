@@ -21,7 +21,7 @@ from reachcost.heads.regression import PairHead
 from reachcost.protocols import Observations, TerminalCost, WorldModel
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import TopoNav
-from reachcost.worldmodels.check import check_world_model
+from reachcost.worldmodels.custom import check_world_model
 
 
 def test_features_are_the_papers_ten_numbers(model: ExactTopoNav) -> None:

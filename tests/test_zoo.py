@@ -19,7 +19,7 @@ from reachcost.data.logs import Logs
 from reachcost.data.probe import fit_probe, score_probe
 from reachcost.errors import ReachcostError
 from reachcost.tasks.tworoom import TwoRoom
-from reachcost.worldmodels.check import check_world_model
+from reachcost.worldmodels.custom import check_world_model
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import BUNDLED, load_world_model, zoo
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts

@@ -22,7 +22,7 @@ from reachcost.planning.control import control
 from reachcost.planning.planner import RandomPolicy
 from reachcost.protocols import Observations
 from reachcost.tasks.check import check_task
-from reachcost.worldmodels.check import check_world_model
+from reachcost.worldmodels.custom import check_world_model
 from reachcost_paper.worlds import World, learned, suite
 from reachcost_paper.worlds.faults import FAULTS, Planner, intact
 from reachcost_paper.worlds.hill import Hill

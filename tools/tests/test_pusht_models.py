@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from reachcost.worldmodels.check import check_world_model
+from reachcost.worldmodels.custom import check_world_model
 from reachcost.worldmodels.loading import CHECKOUT, load_world_model, zoo
 
 pytest.importorskip("pymunk")
