@@ -11,8 +11,8 @@ import torch
 
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.worldmodels.custom import check_world_model
 from reachcost.worldmodels.compact import ObjectArchitecture, ObjectParts, moving_colours
+from reachcost.worldmodels.custom import check_world_model
 from reachcost.worldmodels.loading import load_world_model
 from reachcost.worldmodels.objectives import TrainingPlan
 from reachcost.worldmodels.training import train_world_model

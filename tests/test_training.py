@@ -25,8 +25,8 @@ from reachcost.errors import ReachcostError
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels import objectives, training
-from reachcost.worldmodels.custom import check_world_model
 from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
+from reachcost.worldmodels.custom import check_world_model
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model
 from reachcost.worldmodels.objectives import TrainingPlan

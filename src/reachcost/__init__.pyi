@@ -51,7 +51,7 @@ from .tasks.check import check_task as check_task
 from .tasks.contract import Task as Task
 from .tasks.gym import GymTask as GymTask
 from .tasks.registry import make_task as make_task
-from .worldmodels.custom import with_actions as with_actions
 from .worldmodels.custom import check_world_model as check_world_model
+from .worldmodels.custom import with_actions as with_actions
 from .worldmodels.loading import load_world_model as load_world_model
 from .worldmodels.loading import zoo as zoo

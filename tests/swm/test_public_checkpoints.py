@@ -27,8 +27,8 @@ from reachcost.errors import ReachcostError
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
 from reachcost.tasks.pusht import PushT
-from reachcost.worldmodels.custom import check_world_model
 from reachcost.worldmodels.checkpoints import VIT_RENAMED, load_checkpoint
+from reachcost.worldmodels.custom import check_world_model
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model
 from reachcost.worldmodels.public import PublicArchitecture, PublicParts
