@@ -28,11 +28,10 @@ from reachcost.experiments.rows import RowPlan
 from reachcost.experiments.tables import TablePlan, plain_rows
 from reachcost.heads.storage import write_head
 from reachcost.report.drawing import SceneParts, _coarse, draw_audit, draw_scene
-from reachcost.report.material import Loop, Material, loops_of, numbered
+from reachcost.report.material import Loop, Material, Training, loops_of, numbered
 from reachcost.report.scene import Field, Scene, read_scene, scene_file
 from reachcost.report.studied import scene_of
-from reachcost.report.success import SuccessRate, best_repair
-from reachcost.report.training import Training
+from reachcost.report.success import SuccessRate, repairs
 from reachcost.results.records import read_run, record_run
 from reachcost.results.tables import ResultTable
 from reachcost.worldmodels.jepa import JepaWorldModel
@@ -87,8 +86,7 @@ def test_headings_are_nested_and_tables_have_header_cells(scene: Scene) -> None:
 
 
 def test_episodes_that_only_the_second_cost_solves_come_first(scene: Scene) -> None:
-    assert [way.reached for way in scene.episodes[0].ways] == [False, True]
-    assert [way.reached for way in scene.episodes[1].ways] == [True, True]
+    assert [[way.reached for way in episode.ways] for episode in scene.episodes] == 3 * [[False, True]] + [[True] * 2]
     assert {episode.group for episode in scene.episodes} == {"same room", "cross wall"}
     assert scene.costs == ("raw", "head", "oracle")
     assert scene.units["raw"] == "mean squared latent difference"
@@ -139,7 +137,7 @@ def test_an_audit_from_logs_explains_missing_panels() -> None:
     assert "There is no simulator, so no episode was run: name a task with --task, without --logs-only." in said
     assert re.search(r"on average [\d.]+, in logged steps", said)
     few = words(rc.Report(audit, costs=COSTS, logs=ring_latents(ring, episodes=3)).html())
-    assert "Neighbours of goals cannot be shown: only 0 of 3 goals" in few
+    assert "This cannot be drawn: only 0 of 3 goals" in few
 
 
 def test_a_table_names_the_commands_that_fill_other_panels() -> None:
@@ -210,10 +208,8 @@ def test_runs_of_different_episodes_are_not_compared(task: rc.tasks.TopoNav, eva
     with pytest.raises(ReachcostError, match="evaluation set"):
         near.merged(moved)
     assert near.merged(near).costs == near.costs
-    assert (
-        best_repair([SuccessRate("raw", 1.0, None, 4, protocol="a"), SuccessRate("head", 9.0, None, 4, protocol="b")])
-        is None
-    )
+    rates = [SuccessRate("raw", 1.0, None, 4, protocol="a"), SuccessRate("head", 9.0, None, 4, protocol="b")]
+    assert not [*repairs(rates)]
     protocols = {loop.protocol for runs in (near, moved) for loop in loops_of(runs)}
     assert len(protocols) == 2
 
@@ -380,10 +376,9 @@ def test_only_comparable_rates_are_compared() -> None:
     learned += [SuccessRate("trm", 99.0, None, 9, protocol="another planner"), SuccessRate("hybrid", 60.0, None, 9)]
     learned += [SuccessRate("geodesic-mlp", 95.0, None, 9), SuccessRate("raw", 70.0, None, 9)]
     learned += [SuccessRate("raw with true ends", 97.0, None, 9)]
-    pair = best_repair(learned)
-    assert pair is not None
-    assert (pair[0].value, pair[1].cost) == (20.0, "hybrid")
-    assert best_repair(learned[:3]) is None
+    ((first, best),) = repairs(learned)
+    assert (first.value, best.cost) == (20.0, "hybrid")
+    assert not [*repairs(learned[:3])]
 
 
 def _write(path: Path, value: Any) -> Path:
@@ -541,16 +536,15 @@ def test_inconsistent_scenes_are_refused(name: str, scene: Scene, tmp_path: Path
 def test_scenes_require_finite_numbers(far: float, scene: Scene) -> None:
     episode = scene.episodes[0]
     path = episode.ways[0]
-    parts: list[tuple[Any, dict[str, Any]]] = [
-        (episode, {"goal": (0.0, far)}),
-        (path, {"distance": far}),
-        (path, {"places": (*path.places[1:], (far, 0.0))}),
-        (scene.plane, {"high": (far, 1.0)}),
-        (episode.fields["raw"], {"high": far}),
-    ]
-    for part, changes in parts:
-        with pytest.raises(ReachcostError):
-            replace(part, **changes)
+    for changed in (
+        replace(episode, goal=(0.0, far)),
+        replace(episode, ways=(replace(path, distance=far), *episode.ways[1:])),
+        replace(episode, ways=(replace(path, places=(*path.places[1:], (far, 0.0))), *episode.ways[1:])),
+    ):
+        with pytest.raises(ReachcostError, match="finite"):
+            replace(scene, episodes=(changed, *scene.episodes[1:]))
+    with pytest.raises(ReachcostError):
+        replace(episode.fields["raw"], high=far)
 
 
 # Commands

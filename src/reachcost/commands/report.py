@@ -46,8 +46,7 @@ def report_heads(
     *tables: ResultTable,
 ) -> None:
     """Write a report about heads: how they learned, and their costs next to latent distance."""
-    from reachcost.report.material import Material
-    from reachcost.report.training import Training
+    from reachcost.report.material import Material, Training
 
     named = {f"head {name}" if name in ("raw", "oracle") else name: head for name, head in heads.items()}
     records = {name: Training.of(head.record, name) for name, head in heads.items()}

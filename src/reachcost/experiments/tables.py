@@ -158,7 +158,7 @@ def _written(request: TableRequest, recording: Recording, out: Path) -> ResultTa
     )
     table.write(out)
     if plan.picture is None and plan.drawn:
-        headings = {metric: table.heading(metric) for metric in plan.drawn}
+        headings = {metric: table.heading(metric)[0] for metric in plan.drawn}
         shown = [row for row in rows if {*plan.drawn} & {*row.ours}]
         draw_dots(_dots(shown), headings, picture, plan.title, plan.references)
     return table

@@ -1,4 +1,4 @@
-"""From a simulator, a world model and costs to a scene: episodes to replay, maps of costs, neighbours of goals."""
+"""Draws scenes from a simulator, a world model and costs: episodes to replay, maps of costs, neighbours of goals."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from reachcost.errors import ReachcostError, reason_of
 from reachcost.fitting.logged_audit import logged_pools
 from reachcost.planning.control import ControlRuns, control
 from reachcost.planning.planner import SamplingPlanner
-from reachcost.protocols import TerminalCost, WorldModel
-from reachcost.report.frames import frame_strip, frames_of, rendered
+from reachcost.protocols import Observations, TerminalCost, WorldModel
 from reachcost.report.scene import Episode, Field, Map, Neighbourhood, Neighbours, Replay, Scene, Strip
 from reachcost.tasks.contract import LOST, Task
 
@@ -66,8 +65,7 @@ def draw_scene(parts: SceneParts) -> Scene:
         try:
             scene = add(scene, parts)
         except Exception as error:  # the task is user code, and the rest of the report is still of use
-            known = isinstance(error, CannotDraw)
-            reason = str(error) if known else f"This cannot be drawn: {reason_of(error)}."
+            reason = str(error) if isinstance(error, CannotDraw) else f"This cannot be drawn: {reason_of(error)}."
             scene = replace(scene, without={**scene.without, panel: reason})
     mapped = scene.episodes[0].fields if scene.episodes else {}
     names = tuple(dict.fromkeys([*recorded, *parts.costs, *mapped]))
@@ -87,7 +85,7 @@ def draw_audit(
     runs = audit.runs
     costs: dict[str, TerminalCost] = {RAW: LatentMSE(), audit.cost: cost}
     if runs is not None and task is not None and evaluation is not None and RAW not in runs.costs:
-        rows = choose_episodes(Outcomes.of(runs), groups_of(task, evaluation.starts, evaluation.goals))
+        rows = choose_episodes(runs, groups_of(task, evaluation.starts, evaluation.goals))
         some = evaluation.subset(np.sort(rows))
         runs = control(task, model, {RAW: LatentMSE()}, some, planner).merged(runs)
     scene = draw_scene(SceneParts(task, model, costs, runs, evaluation, latents))
@@ -107,11 +105,6 @@ class Outcomes(NamedTuple):
     category: np.ndarray
     """How the episode ended, str [C, E]."""
 
-    @classmethod
-    def of(cls, runs: ControlRuns) -> Outcomes:
-        """Outcomes of closed loops."""
-        return cls(runs.success, runs.steps, runs.category)
-
 
 def groups_of(task: Task, starts: np.ndarray, goals: np.ndarray) -> np.ndarray:
     """Group of each episode, empty if the task names none: str [E]."""
@@ -121,11 +114,11 @@ def groups_of(task: Task, starts: np.ndarray, goals: np.ndarray) -> np.ndarray:
     return found.astype(str)
 
 
-def choose_episodes(outcomes: Outcomes, groups: np.ndarray, count: int = EPISODES) -> np.ndarray:
+def choose_episodes(outcomes: Outcomes | ControlRuns, groups: np.ndarray, count: int = EPISODES) -> np.ndarray:
     """Rows of at most `count` episodes to show, of as many kinds as possible.
 
-    A kind is a group and the outcome under the first cost. Kinds that only the second cost solves alternate with the
-    other kinds. Among the latter, kinds that the first cost solves come first. Longer paths come earlier.
+    A kind is a group and the outcome under the first cost. Kinds that only the second cost solves come first, then
+    kinds with longer paths.
 
     >>> outcomes = Outcomes(np.array([[True, False], [True, True]]), np.array([[3, 9], [3, 5]]), np.full((2, 2), "a"))
     >>> choose_episodes(outcomes, np.array(["", ""])).tolist()
@@ -136,10 +129,7 @@ def choose_episodes(outcomes: Outcomes, groups: np.ndarray, count: int = EPISODE
     kinds: dict[tuple[bool, str, str], list[int]] = {}
     for row, (other, group, category) in enumerate(zip(~repaired, groups, outcomes.category[0], strict=True)):
         kinds.setdefault((bool(other), str(group), str(category)), []).append(row)
-    longest = sorted(kinds, key=lambda kind: (-outcomes.steps[second, kinds[kind]].mean(), kind))
-    gains = [kind for kind in longest if not kind[0]]
-    others = sorted((kind for kind in longest if kind[0]), key=lambda kind: not outcomes.success[0, kinds[kind]].all())
-    ordered = [kind for both in zip_longest(gains, others) for kind in both if kind is not None]
+    ordered = sorted(kinds, key=lambda kind: (kind[0], -outcomes.steps[second, kinds[kind]].mean(), kind))
     turns = zip_longest(*(kinds[kind] for kind in ordered))
     return np.array([row for turn in turns for row in turn if row is not None][:count])
 
@@ -151,8 +141,7 @@ def _add_replays(scene: Scene, parts: SceneParts) -> Scene:
     if runs is None:
         raise CannotDraw("No episode was run here: reachcost audit --task runs some and shows them.")
     groups = groups_of(task, runs.paths[0, :, 0], runs.goals)
-    rows = choose_episodes(Outcomes.of(runs), groups)
-    shown = [_episode(task, runs, int(row), str(groups[row])) for row in rows]
+    shown = [_episode(task, runs, int(row), str(groups[row])) for row in choose_episodes(runs, groups)]
     if not any(path.places or path.frames for one in shown for path in one.ways):
         raise CannotDraw(f"The task {task.name!r} is not a plane and renders no frames: implement `plane` or `render`.")
     return replace(scene, episodes=tuple(shown), of=len(runs.episodes), plane=_map_of(task))
@@ -160,12 +149,12 @@ def _add_replays(scene: Scene, parts: SceneParts) -> Scene:
 
 def _episode(task: Task, runs: ControlRuns, row: int, group: str) -> Episode:
     goal = runs.goals[row : row + 1]
-    frame = rendered(task, goal)
+    frame = _rendered(task, goal)
     return Episode(
         number=int(runs.episodes[row]),
         group=group,
         goal=_places(task, goal)[0] if task.offers("plane") else None,
-        goal_frame=None if frame is None else frame_strip(frame),
+        goal_frame=None if frame is None else Strip.of(frame),
         ways=tuple(_replay(task, runs, cost, row) for cost in range(len(runs.costs))),
     )
 
@@ -173,7 +162,7 @@ def _episode(task: Task, runs: ControlRuns, row: int, group: str) -> Episode:
 def _replay(task: Task, runs: ControlRuns, cost: int, row: int) -> Replay:
     steps, left = int(runs.steps[cost, row]), float(runs.final_distance[cost, row])
     states = runs.paths[cost, row, : steps + 1]
-    frames = rendered(task, states[np.linspace(0, steps, min(FRAMES, steps + 1)).round().astype(int)])
+    frames = _rendered(task, states[np.linspace(0, steps, min(FRAMES, steps + 1)).round().astype(int)])
     return Replay(
         cost=runs.costs[cost],
         outcome=str(runs.category[cost, row]),
@@ -181,7 +170,7 @@ def _replay(task: Task, runs: ControlRuns, cost: int, row: int) -> Replay:
         steps=steps,
         distance=_rounded(left),
         places=_places(task, states) if task.offers("plane") else (),
-        frames=None if frames is None else frame_strip(frames),
+        frames=None if frames is None else Strip.of(frames),
     )
 
 
@@ -192,6 +181,16 @@ def _rounded(distance: float) -> float | None:
 def _places(task: Task, states: np.ndarray) -> tuple[tuple[float, float], ...]:
     places = np.asarray(task.plane().places(states), float).tolist()
     return tuple((round(x, 2), round(y, 2)) for x, y in places)
+
+
+def _rendered(task: Task, states: np.ndarray) -> np.ndarray | None:
+    """Frames of states, uint8 [N, height, width, 3], from `render` or else from the observations; None if neither."""
+    return _pixels({"pixels": task.render(states)} if task.offers("render") else task.observe(states))
+
+
+def _pixels(observations: Observations) -> np.ndarray | None:
+    pixels = np.asarray(observations.get("pixels", ()))
+    return pixels if pixels.dtype == np.uint8 and pixels.ndim == 4 and pixels.shape[3] == 3 else None
 
 
 def _map_of(task: Task) -> Map | None:
@@ -256,10 +255,7 @@ def _add_neighbours(scene: Scene, parts: SceneParts) -> Scene:
         return scene  # a map shows more
     if parts.logs is None or not parts.costs:
         raise CannotDraw("Neighbours of goals need encoded logs and costs: give logs= and costs=.")
-    try:
-        return replace(scene, neighbourhoods=tuple(_neighbourhoods(parts.logs, parts.costs, parts.task)))
-    except ReachcostError as error:
-        raise CannotDraw(f"Neighbours of goals cannot be shown: {error}.") from error
+    return replace(scene, neighbourhoods=tuple(_neighbourhoods(parts.logs, parts.costs, parts.task)))
 
 
 @torch.no_grad()
@@ -295,9 +291,9 @@ def _neighbourhoods(latents: Latents, costs: Mapping[str, TerminalCost], task: T
 
 def _frames(latents: Latents, rows: np.ndarray, task: Task | None) -> tuple[Strip, ...]:
     """Frames of log rows [N], one strip each."""
-    frames = frames_of(latents.logs.observations(rows))
+    frames = _pixels(latents.logs.observations(rows))
     if frames is None and task is not None and "state" in latents.logs.columns:
-        frames = rendered(task, np.asarray(latents.logs.columns["state"])[rows])
+        frames = _rendered(task, np.asarray(latents.logs.columns["state"])[rows])
     if frames is None:
         raise ReachcostError("the logs contain no frames, and no task renders them: log `pixels`, or name the task")
-    return tuple(frame_strip(frame[None], NEIGHBOUR_SIDE) for frame in frames)
+    return tuple(Strip.of(frame[None], NEIGHBOUR_SIDE) for frame in frames)

@@ -10,14 +10,13 @@ from reachcost.audits.verdict import CANNOT_TELL, NOTHING, verdict_of
 from reachcost.costs.latent import RAW
 from reachcost.report.material import Material
 from reachcost.report.page import number, share
-from reachcost.report.success import BOUNDS, SuccessRate, best_repair, same_episodes, success_rates
+from reachcost.report.success import BOUNDS, SuccessRate, repairs, same_episodes, success_rates
 
-Repair = tuple[SuccessRate, SuccessRate]
 OVERLAP = ", but the intervals overlap"
 
 
 def headline(material: Material) -> dict[str, Any]:
-    """Title, tiles of success rates and verdicts, for the template; several studies have only verdicts in common."""
+    """Title, tiles of success rates and verdicts, for the template; several studies show their verdicts only."""
     studies = {table.provenance["study"] for table in material.tables if table.provenance.get("study")}
     audits = material.audits
     if len(studies) > 1 or len(same_episodes(audits)) > 1:
@@ -25,28 +24,21 @@ def headline(material: Material) -> dict[str, Any]:
         verdicts = [_verdict(audit, name) for name, audit in audits.items()]
         return {"title": title, "explained": False, "tiles": [], "verdicts": verdicts}
     rates = next(iter(success_rates(material).values()), [])
-    pair = best_repair(rates)
+    pair = next(repairs(rates), None)
     improved = pair if pair is not None and pair[1].value > pair[0].value else None
     if audits and (len(audits) == 1 or improved is None):
         title = _finding(next(iter(audits.values())))
     elif pair is not None:
         title = _comparison(*pair)
     else:
-        title = _single_cost(rates) or _learned(material)
+        only = next((rate for rate in rates if rate.cost not in BOUNDS), None)
+        title = _learned(material) if only is None else f"{only.cost} reaches {share(only.value)} of the goals"
+    repaired = {} if improved is None else {improved[0].cost: improved[1]}
     verdicts = [
-        _verdict(
-            audit,
-            name if len(audits) > 1 else "",
-            improved[1] if improved is not None and audit.cost == improved[0].cost else None,
-        )
-        for name, audit in audits.items()
+        _verdict(audit, name if len(audits) > 1 else "", repaired.get(audit.cost)) for name, audit in audits.items()
     ]
-    return {
-        "title": _sentence(title),
-        "explained": pair is not None,
-        "tiles": [*_tiles(pair, rates)],
-        "verdicts": verdicts,
-    }
+    tiles = [*_tiles(pair or [rate for rate in rates if rate.cost not in BOUNDS][:1], rates)]
+    return {"title": _sentence(title), "explained": pair is not None, "tiles": tiles, "verdicts": verdicts}
 
 
 def _finding(audit: Audit) -> str:
@@ -64,11 +56,6 @@ def _comparison(first: SuccessRate, best: SuccessRate) -> str:
     return f"Another terminal cost reaches {share(best.value)} of the goals instead of {share(first.value)}{overlap}"
 
 
-def _single_cost(rates: Sequence[SuccessRate]) -> str:
-    only = next((rate for rate in rates if rate.cost not in BOUNDS), None)
-    return "" if only is None else f"{only.cost} reaches {share(only.value)} of the goals"
-
-
 def _learned(material: Material) -> str:
     """The result of a comparison of heads, or of the training of one."""
     ranked = [row for table in material.tables for row in table.rows if "rho_logged" in row.ours]
@@ -79,7 +66,7 @@ def _learned(material: Material) -> str:
         correlation = f"rank correlation {best.ours['rho_logged']:.2f}{OVERLAP if close else ''}"
         return f"Of these costs, {best.cost} orders logged states best ({correlation})"
     for record in material.heads.values():
-        error, constant = record.validation_rmse, record.references.constant.rmse
+        error, constant = record.validation_rmse, record.constant_rmse
         if error is not None and constant is not None:
             return f"The error of the head is {number(error)} steps, that of the best constant {number(constant)}"
     return "Contents of these records"
@@ -89,17 +76,16 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
-def _tiles(pair: Repair | None, rates: Sequence[SuccessRate]) -> Iterator[Mapping[str, Any]]:
-    """The first cost, the best one, and the costs that bound them."""
-    costs = pair or [rate for rate in rates if rate.cost not in BOUNDS][:1]
+def _tiles(costs: Sequence[SuccessRate], rates: Sequence[SuccessRate]) -> Iterator[Mapping[str, Any]]:
+    """The first cost, the best one if there are two, and the costs that bound them."""
     for rate in costs:
-        best = pair is not None and rate is pair[1] and rate.value > pair[0].value
-        role = "latent distance" if rate.cost == RAW else "best cost here" if best else ""
+        role = "latent distance" if rate.cost == RAW else "best cost here" if rate.value > costs[0].value else ""
         details = " · ".join(filter(None, (role, rate.setting, rate.remark)))
         yield {"rate": rate, "details": details, "bound": False}
     if costs:
-        bounds = [rate for rate in rates if rate.cost in BOUNDS and rate.setting in ("", costs[0].setting)]
-        chosen = {rate.cost: rate for rate in sorted(bounds, key=lambda rate: rate.setting == costs[0].setting)}
+        setting = costs[0].setting
+        bounds = [rate for rate in rates if rate.cost in BOUNDS and rate.setting in ("", setting)]
+        chosen = {rate.cost: rate for rate in sorted(bounds, key=lambda rate: rate.setting == setting)}
         for rate in chosen.values():
             yield {"rate": rate, "details": BOUNDS[rate.cost].partition(":")[0], "bound": True}
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from itertools import count
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
+from pydantic import AliasPath, Field
 
 from reachcost.audits.planner import Audit
 from reachcost.core.arrays import fingerprint_arrays
+from reachcost.core.json_files import read_as
 from reachcost.planning.control import ControlRuns
 from reachcost.report.scene import Scene
-from reachcost.report.training import Training
 from reachcost.results.stats import Ranking
 from reachcost.results.tables import ResultTable
 
@@ -47,6 +48,47 @@ class Record:
     name: str
     kind: str
     manifest: Mapping[str, Any]
+
+
+def _at(*path: str) -> Any:
+    return Field(validation_alias=AliasPath(*path))
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a report shows of the record of a head; other training methods record fewer values."""
+
+    seed: int | None = None
+    labels: Annotated[str | None, _at("pairs", "labels")] = None
+    train_pairs: Annotated[int | None, _at("pairs", "train_pairs")] = None
+    validation_pairs: Annotated[int | None, _at("pairs", "validation_pairs")] = None
+    held_out_episodes: Annotated[int | None, _at("pairs", "held_out_episodes")] = None
+    excluded_episodes: Annotated[int | None, _at("pairs", "exclusion", "excluded_episodes")] = None
+    overlapping_pairs: Annotated[int | None, _at("pairs", "exclusion", "overlapping_pairs")] = None
+    logs_sha256: Annotated[str | None, _at("pairs", "logs_sha256")] = None
+    model: Annotated[str | None, _at("pairs", "model", "name")] = None
+    validation_loss: float | None = None
+    validation_rmse: float | None = None
+    constant_loss: Annotated[float | None, _at("references", "constant", "loss")] = None
+    constant_rmse: Annotated[float | None, _at("references", "constant", "rmse")] = None
+    shuffled_loss: Annotated[float | None, _at("references", "shuffled", "loss")] = None
+    shuffled_rmse: Annotated[float | None, _at("references", "shuffled", "rmse")] = None
+    curve: tuple[dict[str, Any], ...] = ()
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any], where: str) -> Training:
+        """Read the record of a head.
+
+        >>> Training.of({"seed": 3, "pairs": {"labels": "temporal"}}, "a head").labels
+        'temporal'
+        """
+        return read_as(cls, dict(record), where)
+
+    @property
+    def losses(self) -> list[float]:
+        """Validation loss of each epoch that has one."""
+        found = [epoch.get("validation_loss") for epoch in self.curve]
+        return [float(loss) for loss in found if isinstance(loss, int | float)]
 
 
 @dataclass(frozen=True)

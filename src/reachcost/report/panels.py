@@ -1,7 +1,11 @@
-"""What the templates of a report show: the material, and the numbers that are computed from it."""
+"""Values that the templates of a report show: the material, statistics of it, and positions in charts.
+
+A position is a percentage of the width or height. The macros in `templates/charts.html.j2` draw the charts.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,19 +13,16 @@ import numpy as np
 from reachcost.audits.show import notes
 from reachcost.audits.stage import Stage
 from reachcost.audits.verdict import NOTHING
-from reachcost.report.charts import Scale, linear, logarithmic, swarm
 from reachcost.report.headline import headline
-from reachcost.report.material import Material
+from reachcost.report.material import Material, Training
 from reachcost.report.page import number, plain
 from reachcost.report.success import BOUNDS, charts_of, endings, success_rates
-from reachcost.report.training import learning_curve
-from reachcost.results.tables import ResultTable, TableRow
+from reachcost.results.tables import ResultTable
 
-DOTS = 200
-"""Maximum number of dots of a cost."""
-ROWS = 400
-"""Maximum number of rows of a table."""
-RANK_SCALE = logarithmic(100)
+DOTS, EPOCHS, ROWS = 200, 400, 400
+"""Maximum number of dots of a cost, of epochs of a learning curve, and of rows of a table."""
+Scale = Callable[[float], float]
+"""From a value to percent of the width."""
 
 
 def context(material: Material) -> dict[str, Any]:
@@ -31,6 +32,7 @@ def context(material: Material) -> dict[str, Any]:
     ended = endings(material)
     categories = {category for counts in ended.values() for category in counts}
     categories = sorted(categories, key=lambda category: (category != "success", category))
+    made = [table.provenance["command"] for table in material.tables if table.provenance.get("command")]
     return {
         "material": material,
         "scene": scene,
@@ -46,13 +48,31 @@ def context(material: Material) -> dict[str, Any]:
         "no_fault": NOTHING,
         "notes": notes,
         "stage_scale": stage_scale,
-        "rank_scale": RANK_SCALE,
+        "rank_scale": logarithmic(100),
         "rankings": {name: _ranking(ranks) for name, ranks in material.ranks.items()},
         "learning_curve": learning_curve,
         "tables": [_table(table) for table in material.tables],
-        "commands": _commands(material),
+        "commands": [*dict.fromkeys([*material.commands, *map(str, made)])],
         "summary": _summary(material),
     }
+
+
+def linear(low: float, high: float) -> Scale:
+    """A linear scale; values outside of it are clipped.
+
+    >>> linear(0, 50)(20), linear(0, 50)(70)
+    (40.0, 100.0)
+    """
+    return lambda value: float(np.clip(100 * (value - low) / ((high - low) or 1), 0, 100))
+
+
+def logarithmic(high: float) -> Scale:
+    """A logarithmic scale from 0, which gives most room to small values. Both ends leave room for a dot.
+
+    >>> [round(logarithmic(100)(value)) for value in (0, 1, 10, 100)]
+    [1, 16, 52, 99]
+    """
+    return lambda value: float(1 + 98 * np.log1p(np.clip(value, 0, high)) / np.log1p(high))
 
 
 def stage_scale(stage: Stage) -> Scale:
@@ -62,10 +82,33 @@ def stage_scale(stage: Stage) -> Scale:
     return linear(min(0.0, *(1.2 * value for value in values)), max(top, *values))  # room for a line below 0
 
 
+def learning_curve(record: Training) -> dict[str, Any] | None:
+    """Points of the validation loss in a chart, and its reference line; None without two epochs.
+
+    >>> learning_curve(Training(curve=({"validation_loss": 4.0}, {"validation_loss": 2.0})))["best"]
+    2.0
+    """
+    losses, reference = record.losses[:EPOCHS], record.constant_loss
+    if len(losses) < 2:
+        return None
+    values = losses if reference is None else [*losses, reference]
+    height = linear(max(values), min(0.0, *values))  # y points down
+    last = len(losses) - 1
+    return {
+        "points": " ".join(f"{100 * epoch / last:.2f},{height(loss):.2f}" for epoch, loss in enumerate(losses)),
+        "reference": None if reference is None else height(reference),
+        "first": losses[0],
+        "best": min(losses),
+        "epochs": len(losses),
+    }
+
+
 def _ranking(ranks: np.ndarray) -> dict[str, Any]:
     some = ranks if len(ranks) <= DOTS else np.sort(ranks)[np.linspace(0, len(ranks) - 1, DOTS).astype(int)]
+    scale = logarithmic(100)
+    low, median, high = map(scale, np.percentile(some, (25, 50, 75)))
     return {
-        "swarm": swarm(RANK_SCALE, some),
+        "swarm": {"low": low, "median": median, "high": high, "dots": [scale(rank) for rank in np.sort(some)]},
         "mean": float(ranks.mean()),
         "median": float(np.median(ranks)),
         "n": len(ranks),
@@ -74,35 +117,16 @@ def _ranking(ranks: np.ndarray) -> dict[str, Any]:
 
 
 def _table(table: ResultTable) -> dict[str, Any]:
-    """Headings with their classes, and rows of texts; columns without any number are left out."""
-    several = len({row.model for row in table.rows}) > 1
-    detailed = any(row.setting for row in table.rows)
-    texts = ["cost", *(["model"] if several else []), *(["setting"] if detailed else [])]
-    numbers = ["n", *(text for metric in table.metrics for text in (table.heading(metric), "paper"))]
-    headings = [*((text, "") for text in texts), *((text, "number") for text in numbers)]
-    rows = [_cells(table, row, several, detailed) for row in table.rows[:ROWS]]
-    kept = [at for at in range(len(headings)) if at < len(texts) or any(row[at] != "–" for row in rows)]
+    columns = table.columns()
+    kinds = [kind for _, kind, _ in columns]
+    rows = [*zip(*(texts[:ROWS] for *_, texts in columns), strict=True)]
     return {
         "name": table.name,
         "note": table.note,
-        "headings": [headings[at] for at in kept],
-        "rows": [[(row[at], headings[at][1]) for at in kept] for row in rows],
+        "headings": [(heading, kind) for heading, kind, _ in columns],
+        "rows": [[*zip(cells, kinds, strict=True)] for cells in rows],
         "more": max(0, len(table.rows) - ROWS),
     }
-
-
-def _cells(table: ResultTable, row: TableRow, several: bool, detailed: bool) -> list[str]:
-    cells = [row.label, *([row.model] if several else []), *([row.setting] if detailed else []), str(row.n)]
-    for metric in table.metrics:
-        digits = table.digits(metric)
-        ours = f"{row.ours_text(metric, digits)} {row.interval_text(metric, digits)}".strip()
-        cells += [ours, row.paper_text(metric, digits)]
-    return cells
-
-
-def _commands(material: Material) -> list[str]:
-    made = [table.provenance["command"] for table in material.tables if table.provenance.get("command")]
-    return [*dict.fromkeys([*material.commands, *map(str, made)])]
 
 
 def _summary(material: Material) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""`Report`: one file of HTML with all that was found, seen and done."""
+"""`Report`: one self-contained HTML page about audits, runs, tables and heads."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from reachcost.heads.base import LearnedHead
 from reachcost.planning.control import ControlRuns
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.report.drawing import SceneParts, draw_scene
-from reachcost.report.material import Material, loops_of, ranks_of
+from reachcost.report.material import Material, Training, loops_of, ranks_of
 from reachcost.report.page import render
 from reachcost.report.panels import context
 from reachcost.report.scene import Scene
 from reachcost.report.sources import read_source
-from reachcost.report.training import Training
 from reachcost.results.tables import ResultTable
 from reachcost.tasks.contract import Task
 
@@ -34,16 +33,16 @@ Part = Audit | ControlRuns | SascAudit | ResultTable | LearnedHead | Scene | Mat
 
 
 class Report:
-    """One self-contained page about what was found.
+    """One self-contained page about a planner and its costs.
 
     Args:
         parts: Audits, closed loops, SASC audits, tables and fitted heads, or paths of their records, in any order.
-        task: The world, to draw its episodes and maps.
+        task: The world, to render its episodes and maps.
         model: The world model, for maps of costs.
-        costs: Terminal costs by name, for maps, or for neighbours where the world is no plane.
-        evaluation: Whose goals are shown where nothing was run.
-        logs: Encoded logs, to show neighbours of goals where the world is no plane.
-        title: What the page is called.
+        costs: Terminal costs by name, for maps, or for neighbours of goals if the world is not a plane.
+        evaluation: Evaluation set whose goals are shown if no episode was run.
+        logs: Encoded logs, for neighbours of goals if the world is not a plane.
+        title: Title of the page.
 
     >>> from reachcost import LatentMSE, control, make_task
     >>> from reachcost.tasks import ExactTopoNav
@@ -77,7 +76,7 @@ class Report:
             )
 
     def html(self) -> str:
-        """The page, never larger than `LIMIT`: episodes, then frames, then tables are left out, and it says so."""
+        """The page. Above `LIMIT` it leaves out episodes, then frames, then tables, and says so."""
         for material in _smaller(self.material):
             text = self._page(material)
             if len(text.encode()) <= LIMIT:
@@ -87,7 +86,7 @@ class Report:
         )
 
     def save(self, path: str | Path) -> Path:
-        """Write the page, and return where it is."""
+        """Write the page, and return its path."""
         place = Path(path)
         if place.is_dir():
             raise ReachcostError(f"{place} is a directory: name a file for the report, {place / 'report.html'}")
@@ -107,7 +106,6 @@ class Report:
 
 
 def _material(part: Part) -> Material:
-    """What a part has to show."""
     match part:
         case Audit():
             loops = () if part.runs is None else loops_of(part.runs)
@@ -120,7 +118,7 @@ def _material(part: Part) -> Material:
             return Material(tables=(part,))
         case LearnedHead():
             training = Training.of(part.record, "the record of a head")
-            return Material(heads={training.pairs.labels or "head": training})
+            return Material(heads={training.labels or "head": training})
         case Scene():
             return Material(scenes=(part,))
         case Material():
@@ -134,21 +132,19 @@ def _material(part: Part) -> Material:
 
 
 def _smaller(material: Material) -> Iterator[Material]:
-    """The material, and less and less of it."""
+    """The material, and then less and less of it."""
     yield material
-    scene, said = material.scene, "to keep this page below 5 MB"
+    scene, reason = material.scene, "to keep this page below 5 MB."
     if scene is not None:
-        everyone = len(scene.episodes)
-        for count in sorted({max(1, everyone // 2), max(1, everyone // 4)} - {everyone}, reverse=True):
-            yield _with(material, scene.first_episodes(count), f"Only {count} episodes are shown, {said}.")
-        scene = scene.first_episodes(2).without_frames()
-        material = _with(material, scene, f"Only {len(scene.episodes)} episodes are shown, without frames, {said}.")
+        for count in (6, 3):
+            if count < len(scene.episodes):
+                left_out = Material(left_out=(f"Only {count} episodes are shown, {reason}",))
+                yield replace(material, scenes=(scene.first_episodes(count),)) + left_out
+        bare = scene.first_episodes(2).without_frames()
+        left_out = Material(left_out=(f"Only {len(bare.episodes)} episodes are shown, without frames, {reason}",))
+        material = replace(material, scenes=(bare,)) + left_out
         yield material
     for count in (40, 10, 3, 0):
         if count < len(material.tables):
-            left = f"Only {count} of {len(material.tables)} tables are shown, {said}."
-            yield replace(material, tables=material.tables[:count]) + Material(left_out=(left,))
-
-
-def _with(material: Material, scene: Scene, said: str) -> Material:
-    return replace(material, scenes=(scene,), left_out=(*material.left_out, said))
+            left_out = Material(left_out=(f"Only {count} of {len(material.tables)} tables are shown, {reason}",))
+            yield replace(material, tables=material.tables[:count]) + left_out

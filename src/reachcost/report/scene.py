@@ -33,17 +33,14 @@ LARGEST = 2**53
 """JavaScript rounds integers from here on."""
 LONGEST_SIDE = 1000.0
 """Maximum ratio of the sides of a map that a browser can show."""
+COLOURS = 256
+"""Maximum number of colours of a PNG."""
 _IMAGE = re.compile(r"data:image/(?:png|jpeg);base64,([A-Za-z0-9+/]+={0,2})")
 
 
 def _require(condition: object, problem: str) -> None:
     if not condition:
         raise ReachcostError(f"{problem}: make the scene again")
-
-
-def _finite(*numbers: float | None) -> bool:
-    """Whether all known numbers are finite."""
-    return all(number is None or math.isfinite(number) for number in numbers)
 
 
 def _require_unique(values: Sequence[object], what: str) -> None:
@@ -93,6 +90,29 @@ class Strip:
         width, height = _image_size(self.image)
         return width / self.columns, height / math.ceil(self.count / self.columns)
 
+    @classmethod
+    def of(cls, frames: np.ndarray, side: int = 112) -> Strip:
+        """Frames uint8 [N, height, width, 3] as one picture; the longer side of a frame has at most `side` pixels.
+
+        >>> Strip.of(np.zeros((5, 224, 112, 3), np.uint8)).columns
+        3
+        """
+        scale = min(1.0, side / max(frames.shape[1:3]))
+        height, width = (max(1, round(scale * pixels)) for pixels in frames.shape[1:3])
+        columns = math.ceil(math.sqrt(len(frames)))
+        sheet = Image.new("RGB", (columns * width, math.ceil(len(frames) / columns) * height))
+        for number, frame in enumerate(frames):
+            small = Image.fromarray(frame).resize((width, height), Image.Resampling.BOX)
+            sheet.paste(small, (number % columns * width, number // columns * height))
+        images = [_encoded(sheet.quantize(COLOURS), "png"), _encoded(sheet, "jpeg", quality=85)]
+        return cls(min(images, key=len), len(frames), columns)
+
+
+def _encoded(image: Image.Image, kind: str, **options: object) -> str:
+    buffer = BytesIO()
+    image.save(buffer, kind, **options)
+    return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
 
 @dataclass(frozen=True)
 class Field:
@@ -108,7 +128,7 @@ class Field:
     def __post_init__(self) -> None:
         complete = min(self.rows, self.columns) > 0 and len(_bytes(self.data)) == 2 * self.rows * self.columns
         _require(complete, f"a map of {self.rows} x {self.columns} places is damaged")
-        ordered = self.low <= self.high and _finite(self.high - self.low)
+        ordered = self.low <= self.high and math.isfinite(self.high - self.low)
         _require(ordered, f"a map of costs from {self.low} to {self.high} is damaged")
 
     @classmethod
@@ -147,7 +167,6 @@ class Replay:
         path = f"the path of {self.cost[:80]!r} has"
         _require(0 <= self.steps < LARGEST, f"{path} {self.steps} steps")
         _require(len(self.places) in (0, self.steps + 1), f"{path} {len(self.places)} places for {self.steps} steps")
-        _require(_finite(self.distance, *chain(*self.places)), f"{path} numbers that are not finite")
         count = 0 if self.frames is None else self.frames.count
         _require(count <= self.steps + 1, f"{path} {count} frames for {self.steps} steps")
 
@@ -163,18 +182,25 @@ class Episode:
     """Place of the goal, if the world is a plane."""
     goal_frame: Strip | None = None
     ways: tuple[Replay, ...] = ()
+    """Replays, one for each cost."""
     fields: dict[str, Field] = field(default_factory=dict)
     """Cost of ending at each place, by name of the cost."""
 
     def __post_init__(self) -> None:
         what = f"episode {self.number}"
         _require(0 <= self.number < LARGEST, f"{what} has a number below 0 or above {LARGEST - 1}")
-        _require(_finite(*(self.goal or ())), f"{what} has a goal that is not finite, {self.goal}")
         _require(self.goal_frame is None or self.goal_frame.count == 1, f"{what} has several frames of its goal")
+        _require_unique([replay.cost for replay in self.ways], f"in {what} the cost")
 
+    @property
     def contents(self) -> tuple[object, ...]:
         """What a page shows of the episode, by name: all episodes of a scene must agree."""
         return [(replay.cost, replay.frames is None) for replay in self.ways], {*self.fields}, self.goal_frame is None
+
+    @property
+    def has_places(self) -> set[bool]:
+        """Whether its goal and paths have places."""
+        return {self.goal is not None, *(bool(replay.places) for replay in self.ways)}
 
 
 @dataclass(frozen=True)
@@ -191,7 +217,6 @@ class Neighbours:
         counts = f"{len(self.frames)} frames and {len(self.apart)} distances"
         _require(len(self.frames) == len(self.apart), f"{what} {counts}")
         _require(all(frame.count == 1 for frame in self.frames), f"{what} several frames of one state")
-        _require(_finite(*self.apart), f"{what} distances that are not finite")
 
 
 @dataclass(frozen=True)
@@ -221,7 +246,7 @@ class Map:
     def __post_init__(self) -> None:
         sides = [high - low for low, high in zip(self.low, self.high, strict=True)]
         fits = 1e-99 < min(sides) <= max(sides) <= min(1e99, LONGEST_SIDE * min(sides))
-        _require(_finite(*self.low, *self.high) and fits, f"a map from {self.low} to {self.high} cannot be shown")
+        _require(fits, f"a map from {self.low} to {self.high} cannot be shown")
 
 
 @dataclass(frozen=True)
@@ -252,25 +277,28 @@ class Scene:
         missing = sorted(shown.difference(self.costs))
         _require(not missing, f"the cost {str(missing[:1])[1:-1][:80]} is not among the costs of the scene")
         for one in self.episodes:
-            self._require_consistent(one)
+            what, first = f"episode {one.number}", self.episodes[0]
+            same = one.contents == first.contents
+            _require(same, f"{what} does not show what episode {first.number} shows (costs, maps, frames)")
+            agree = one.has_places == {self.plane is not None} and (self.plane is not None or not one.fields)
+            _require(agree, f"{what} has places without a map, or a map without places")
         pictures = [(one.goal_frame, *(replay.frames for replay in one.ways)) for one in self.episodes]
         sizes = {strip.frame for strip in chain(*pictures) if strip is not None}
         _require(len(sizes) < 2, f"frames differ in size, {sorted(sizes)[:2]}")
         replayed = sum(bool(one.ways) for one in self.episodes)
         _require(self.of == 0 or replayed <= self.of, f"{replayed} episodes were chosen from {self.of}")
+        self.json()
 
-    def _require_consistent(self, episode: Episode) -> None:
-        what, first = f"episode {episode.number}", self.episodes[0]
-        _require_unique([replay.cost for replay in episode.ways], f"in {what} the cost")
-        same = episode.contents() == first.contents()
-        _require(same, f"{what} does not show what episode {first.number} shows (costs, maps, frames)")
-        has_places = {episode.goal is not None, *(bool(replay.places) for replay in episode.ways)}
-        agree = has_places == {self.plane is not None} and (self.plane is not None or not episode.fields)
-        _require(agree, f"{what} has places without a map, or a map without places")
+    def json(self) -> str:
+        """The scene as JSON; raises if one of its numbers is not finite."""
+        try:
+            return json.dumps(self, default=vars, separators=(",", ":"), allow_nan=False)
+        except ValueError as error:
+            raise ReachcostError("the scene has numbers that are not finite: make the scene again") from error
 
     def write(self, path: Path) -> None:
         """Write the scene as JSON."""
-        write_file(path, json.dumps(self, default=vars, separators=(",", ":"), allow_nan=False) + "\n")
+        write_file(path, self.json() + "\n")
 
     def first_episodes(self, count: int) -> Scene:
         """The scene with its first episodes only."""

@@ -1,12 +1,12 @@
-"""Records on disk as material for a report. Others may have written them: nothing in them is run."""
+"""Reads records as material for a report. Other people may have written them, so no code in them runs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,23 +14,20 @@ import pyarrow.parquet as pq
 
 from reachcost.audits.planner import Audit
 from reachcost.audits.record import audit_of, is_audit, read_audit, read_ranks, rows_of
-from reachcost.core.files import require_regular
 from reachcost.core.json_files import parse_json, read_record
 from reachcost.errors import ReachcostError
 from reachcost.experiments.registry import all_tables
 from reachcost.heads.storage import FORMAT as HEAD
-from reachcost.report.material import Loop, Material, Record, numbered
+from reachcost.report.material import Loop, Material, Record, Training, numbered
 from reachcost.report.scene import FORMAT as SCENE
 from reachcost.report.scene import read_scene, scene_file
-from reachcost.report.training import Training
 from reachcost.results.pack import find_pack
 from reachcost.results.records import Run, is_recorded, read_run, run_paths
 from reachcost.results.tables import ResultTable, is_table, read_table
 
-TABLES, RUNS = 100, 3000
-"""Maximum number of tables and runs of a directory."""
+Value = TypeVar("Value")
 RUNS_OF_A_KIND, ROWS = 60, 1_000_000
-"""Maximum number of runs of a kind whose rows are read, and of rows of a run."""
+"""Maximum number of runs of a kind that are shown, and of rows of a run."""
 SCENE_FILE = "scene.json"
 OUTCOMES = ("success", "steps", "category")
 COLUMNS = {
@@ -73,27 +70,24 @@ def read_source(path: Path) -> Material:
 
 def read_runs(runs: Sequence[Run]) -> Material:
     """Read runs; if there are many of a kind, only those that a page can show."""
-    kinds: dict[str | None, list[Run]] = {"loop": [], "ranks": [], "head": [], "audit": [], None: []}
+    kinds: dict[str, list[Run]] = {"loop": [], "ranks": [], "head": [], "audit": [], "": []}
     for run in runs:
         kinds[_kind(run)].append(run)
-    loops, ranks, heads, audits = kinds["loop"], kinds["ranks"], kinds["head"], kinds["audit"]
-    ranked = _largest_pool(ranks)
-    left_out = []
-    if len(loops) > RUNS_OF_A_KIND:
-        left_out.append(f"Outcomes of {len(loops)} closed loops are only in the tables.")
-        loops = []
-    for what, found in (("audits", audits), ("heads", heads)):
-        if len(found) > RUNS_OF_A_KIND:
-            left_out.append(f"{len(found) - RUNS_OF_A_KIND} further runs with {what} are not shown.")
-    others = f"{len(ranked)} of {len(ranks)} rankings are shown: those of one world model on the same candidates."
+    ranked, left_out = _largest_pool(kinds["ranks"]), []
+    if len(kinds["loop"]) > RUNS_OF_A_KIND:
+        left_out.append(f"Outcomes of {len(kinds['loop'])} closed loops are only in the tables.")
+        kinds["loop"] = []
+    for kind in ("audit", "head"):
+        if (more := len(kinds[kind]) - RUNS_OF_A_KIND) > 0:
+            left_out.append(f"{more} further runs with {kind}s are not shown.")
+            del kinds[kind][RUNS_OF_A_KIND:]
+    others = f"{len(ranked)} of {len(kinds['ranks'])} rankings are shown: those of one world model on one set of pools."
     return Material(
-        audits={run.path.name: _audit(run) for run in audits[:RUNS_OF_A_KIND]},
-        loops=tuple(map(_loop, loops)),
+        audits={run.path.name: _audit(run) for run in kinds["audit"]},
+        loops=tuple(map(_loop, kinds["loop"])),
         ranks={_cost(run): _column(run, "rank") for run in ranked},
-        unranked=(others,) if len(ranked) < len(ranks) else (),
-        heads=numbered(
-            (run.path.name, _training(_document(run, "config.json"), run.path)) for run in heads[:RUNS_OF_A_KIND]
-        ),
+        unranked=(others,) if len(ranked) < len(kinds["ranks"]) else (),
+        heads=numbered((run.path.name, _training(_document(run, "config.json"), run.path)) for run in kinds["head"]),
         records=tuple(Record(run.path.name, run.path.parent.name, run.manifest) for run in runs),
         left_out=tuple(left_out),
     )
@@ -107,19 +101,12 @@ def _read_directory(path: Path) -> Material:
         return found
     if (path / "config.json").is_file():
         return Material(heads={path.name: _training(read_record(path / "config.json"), path)})
-    tables = sorted((path / "tables").glob("*.json"))
     runs = run_paths(path if "runs" in path.absolute().parts else path / "runs")
-    left_out = [
-        f"{count - limit} {what} of {path} were not read."
-        for what, count, limit in (("tables", len(tables), TABLES), ("runs", len(runs), RUNS))
-        if count > limit
-    ]
     found = Material(
-        tables=tuple(map(_read_table, tables[:TABLES])),
+        tables=tuple(map(_read_table, sorted((path / "tables").glob("*.json")))),
         scenes=(read_scene(path / SCENE_FILE),) if (path / SCENE_FILE).exists() else (),
-        left_out=tuple(left_out),
     )
-    found = sum(map(read_source, _audit_files(path)), found) + read_runs([read_run(run) for run in runs[:RUNS]])
+    found = sum(map(read_source, _audit_files(path)), found) + read_runs([*map(read_run, runs)])
     if found.is_empty:
         raise ReachcostError(
             f"{path} holds no table, audit or finished run, and is neither a run nor a head: give the directory that "
@@ -141,28 +128,16 @@ def _read_table(file: Path) -> ResultTable:
     return read_table(file, {} if study is None else study.headings)
 
 
-def _kind(run: Run) -> str | None:
-    """What a run recorded, or None if a report has no panel for it."""
+def _kind(run: Run) -> str:
+    """What a run recorded, or an empty text if a report has no panel for it."""
     files, config = run.manifest["files"], run.manifest["config"]
     if "audit.json" in files:
         return "audit"
     if "config.json" in files:
         return "head"
-    if "cost" not in config:
-        return None
-    if "planner" in config:
-        return "loop" if _has_outcomes(run) else None
-    return "ranks" if {*POOL} <= config.keys() else None
-
-
-def _has_outcomes(run: Run) -> bool:
-    """Whether a run recorded outcomes; some record paths instead."""
-    try:
-        if not run.pack:
-            require_regular(run.path / "rows.parquet")
-        return {*OUTCOMES} <= {*run.columns}
-    except (OSError, pa.ArrowException):
-        return True  # reading the columns explains the problem
+    if {"cost", "planner"} <= config.keys():  # some record paths instead of outcomes
+        return "loop" if {*OUTCOMES} <= {*_read(run, lambda: run.columns)} else ""
+    return "ranks" if {"cost", *POOL} <= config.keys() else ""
 
 
 def _cost(run: Run) -> str:
@@ -189,19 +164,28 @@ def _loop(run: Run) -> Loop:
 
 def _column(run: Run, name: str) -> np.ndarray:
     """A column of the rows of a run, checked."""
-    run.require_intact()
-    try:
+
+    def read() -> pa.Table:
         rows = run.manifest["rows"] if run.pack else pq.read_metadata(run.path / "rows.parquet").num_rows
         if rows > ROWS:
             raise ReachcostError(f"{run.path} has more than {ROWS:,} rows: report a smaller run")
-        table = run.table()
-    except pa.ArrowException as error:
-        reason = str(error).partition("\n")[0]
-        raise ReachcostError(f"the rows of {run.path} cannot be read ({reason}): make them again") from error
+        return run.table()
+
+    table = _read(run, read)
     known = name in table.column_names and COLUMNS[name](table.schema.field(name).type)
     if not known or not len(table) or table[name].null_count:
         raise ReachcostError(f"the rows of {run.path} have no column {name}: run the command that made them again")
     return table[name].to_numpy()
+
+
+def _read(run: Run, read: Callable[[], Value]) -> Value:
+    """Read rows of a run whose files are those of its manifest."""
+    run.require_intact()
+    try:
+        return read()
+    except pa.ArrowException as error:
+        reason = str(error).partition("\n")[0]
+        raise ReachcostError(f"the rows of {run.path} cannot be read ({reason}): make them again") from error
 
 
 def _audit(run: Run) -> Audit:

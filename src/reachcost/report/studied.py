@@ -1,4 +1,4 @@
-"""What a report shows of the tables of studies: the runs behind them, and some episodes of one table, run again."""
+"""What a report shows of tables that were just made: the runs behind them, and some episodes planned again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from reachcost.results.records import Run, read_run
 from reachcost.results.tables import ResultTable
 
 EPISODES = 8
-"""Maximum number of episodes that are run again."""
+"""Maximum number of episodes that are planned again."""
 
 
 class Studied:
@@ -53,12 +53,12 @@ def scene_of(recording: Recording, table: ResultTable) -> Scene:
             raise ReachcostError(
                 f"no two costs of {table.name} ran on the same episodes of one world with the same planner"
             )
-        return _run_again(recording, *settings)
+        return _planned_again(recording, *settings)
     except ReachcostError as reason:  # the rest of the report is still of use
         return Scene("", without=dict.fromkeys(("replay", "fields"), f"Episodes and maps cannot be shown: {reason}."))
 
 
-def _run_again(experiment: Experiment, first: Setting, second: Setting) -> Scene:
+def _planned_again(experiment: Experiment, first: Setting, second: Setting) -> Scene:
     task, goals = experiment.place(first.evaluation)
     rows = [experiment.read(ControlRun(setting)).table() for setting in (first, second)]
     recorded = Outcomes(*(np.stack([one[name].to_numpy() for one in rows]) for name in Outcomes._fields))
@@ -81,8 +81,7 @@ def _settings(experiment: Experiment, table: ResultTable) -> tuple[Setting, Sett
         for first, second in product(*(_settings_of(experiment, table, rate) for rate in pair)):
             if replace(first, cost=second.cost) == second:
                 try:
-                    _require_weights(experiment, first)
-                    _require_weights(experiment, second)
+                    _require_weights(experiment, first, second)
                     return first, second
                 except ReachcostError as error:
                     problem = problem or error
@@ -95,23 +94,17 @@ def _settings(experiment: Experiment, table: ResultTable) -> tuple[Setting, Sett
 def _settings_of(experiment: Experiment, table: ResultTable, rate: SuccessRate) -> list[Setting]:
     """Settings of the closed loops behind a success rate."""
     recorder = experiment.recorder
-    specs = {
-        run.path.name: spec
-        for name, run in recorder.used.items()
-        if isinstance(spec := recorder.specs[name], ControlRun)
-    }
-    rows = [
-        row
-        for row in table.rows
-        if (row.cost, row.model, row.setting, row.seed) == (rate.cost, rate.model, rate.setting, rate.seed)
-    ]
-    settings = [specs[name].setting for row in rows for name in row.runs if name in specs]
-    return [setting for setting in settings if setting.cost == rate.cost]
+    specs = ((run.path.name, recorder.specs[name]) for name, run in recorder.used.items())
+    settings = {name: spec.setting for name, spec in specs if isinstance(spec, ControlRun)}
+    wanted = (rate.cost, rate.model, rate.setting, rate.seed)
+    rows = [row for row in table.rows if (row.cost, row.model, row.setting, row.seed) == wanted]
+    found = [settings[name] for row in rows for name in row.runs if name in settings]
+    return [setting for setting in found if setting.cost == rate.cost]
 
 
-def _require_weights(experiment: Experiment, setting: Setting) -> None:
-    """Refuse heads whose weights are lost, and which another machine trained: training rounds differently here."""
-    for head in map(experiment.cell, experiment.heads_of(setting).values()):
+def _require_weights(experiment: Experiment, *settings: Setting) -> None:
+    """Refuse heads whose weights are lost and that another machine trained: training rounds differently here."""
+    for head in (experiment.cell(plan) for setting in settings for plan in experiment.heads_of(setting).values()):
         if not head.complete and (made := read_run(head.path).manifest["machine"]) != machine():
             raise ReachcostError(
                 f"the weights of {head.path.name} are missing, and another machine trained them ({made}), which "

@@ -17,7 +17,9 @@ from reachcost.results.tables import SIMULATOR, ResultTable
 BOUNDS = {ORACLE: "reference: plans with the simulator and the true distance", "random": "floor: acts at random"}
 """Costs that bound the others, and their role."""
 CONTROLS = {"shuffled", "geodesic", "oracle", "task", "true"}
-"""Words in the names of costs that learned from nothing, or from what no log contains: they repair nothing."""
+"""Words in names of costs that were not learned from logs: they repair nothing."""
+CHARTS, BARS = 3, 40
+"""Maximum number of charts, and of bars in a chart, if the tables below show the rest."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class SuccessRate:
 
     cost: str
     value: float
-    interval: tuple[float, float] | None
+    interval: Sequence[float] | None
     n: int
     model: str = ""
     setting: str = ""
@@ -36,6 +38,11 @@ class SuccessRate:
     protocol: str = ""
     """Only rates of one protocol compare."""
 
+    @property
+    def conditions(self) -> tuple[object, ...]:
+        """What two rates must share to compare."""
+        return self.model, self.setting, self.seed, self.protocol
+
 
 def success_rates(material: Material) -> dict[str, list[SuccessRate]]:
     """Success rates by source: tables; without any, closed loops; without any, audits."""
@@ -43,9 +50,8 @@ def success_rates(material: Material) -> dict[str, list[SuccessRate]]:
     if not groups and material.loops:
         groups["closed loops"] = [_of_loop(loop) for loop in material.loops]
     if not groups:
-        for audits in same_episodes(material.audits):
-            if rates := _of_audits(audits):
-                groups[", ".join(audits)] = rates
+        by_episodes = {", ".join(audits): _of_audits(audits) for audits in same_episodes(material.audits)}
+        groups = {names: rates for names, rates in by_episodes.items() if rates}
     return groups
 
 
@@ -65,7 +71,7 @@ def rates_of_table(table: ResultTable) -> list[SuccessRate]:
         SuccessRate(
             row.cost,
             row.ours["success"],
-            _pair(row.interval.get("success")),
+            row.interval.get("success"),
             row.n,
             row.model,
             row.setting,
@@ -77,13 +83,8 @@ def rates_of_table(table: ResultTable) -> list[SuccessRate]:
     ]
 
 
-def best_repair(rates: Sequence[SuccessRate]) -> tuple[SuccessRate, SuccessRate] | None:
-    """Latent distance (else the first cost) and the best comparable cost, or None."""
-    return next(repairs(rates), None)
-
-
 def repairs(rates: Sequence[SuccessRate]) -> Iterator[tuple[SuccessRate, SuccessRate]]:
-    """Latent distance with each cost that could replace it, the best cost first; without controls."""
+    """Latent distance (otherwise the first cost) with each comparable learned cost, the best cost first."""
     learned = [
         rate
         for rate in rates
@@ -93,12 +94,8 @@ def repairs(rates: Sequence[SuccessRate]) -> Iterator[tuple[SuccessRate, Success
     ]
     first = next((rate for rate in learned if rate.cost == RAW), learned[0] if learned else None)
     if first is not None:
-        others = [rate for rate in learned if rate.cost != first.cost and _conditions(rate) == _conditions(first)]
+        others = [rate for rate in learned if rate.cost != first.cost and rate.conditions == first.conditions]
         yield from ((first, rate) for rate in sorted(others, key=lambda rate: -rate.value))
-
-
-def _conditions(rate: SuccessRate) -> tuple[object, ...]:
-    return rate.model, rate.setting, rate.seed, rate.protocol
 
 
 def endings(material: Material) -> dict[str, Counter[str]]:
@@ -118,19 +115,29 @@ def endings(material: Material) -> dict[str, Counter[str]]:
     return {label: counts for label, counts in found.items() if counts}
 
 
+def charts_of(material: Material) -> dict[str, dict[str, Any]]:
+    """A bar chart of success rates for each source; `more` rates are only in the tables."""
+    groups = success_rates(material)
+    in_tables = {*groups} <= {table.name for table in material.tables}
+    charts, bars = (CHARTS, BARS) if in_tables else (None, None)
+    return {
+        name: {
+            "rates": rates[:bars],
+            "more": len(rates) - len(rates[:bars]),
+            "models": len({rate.model for rate in rates} - {SIMULATOR}) > 1,
+            "seeds": len({rate.seed for rate in rates}) > 1,
+            "papers": any(rate.paper is not None for rate in rates),
+            "absent": [cost for cost in BOUNDS if cost not in {rate.cost for rate in rates}],
+        }
+        for name, rates in [*groups.items()][:charts]
+    }
+
+
 def _of_loop(loop: Loop) -> SuccessRate:
-    reached, n = int(loop.success.sum()), len(loop.success)
-    low, high = wilson(reached, n)
-    return SuccessRate(
-        loop.cost,
-        100 * reached / n,
-        (100 * low, 100 * high),
-        n,
-        loop.model,
-        loop.setting,
-        remark=BOUNDS.get(loop.cost, ""),
-        protocol=loop.protocol,
-    )
+    reached, n, remark = int(loop.success.sum()), len(loop.success), BOUNDS.get(loop.cost, "")
+    interval = [100 * bound for bound in wilson(reached, n)]
+    value = 100 * reached / n
+    return SuccessRate(loop.cost, value, interval, n, loop.model, loop.setting, remark=remark, protocol=loop.protocol)
 
 
 def _of_audits(audits: Mapping[str, Audit]) -> list[SuccessRate]:
@@ -147,32 +154,4 @@ def _of_stage(audit: Audit, stage_name: str, cost: str, audit_name: str = "") ->
     if stage is None or stage.value is None:
         return None
     remark = BOUNDS.get(cost, audit_name if audit_name != audit.cost else "")
-    return SuccessRate(cost, stage.value, _pair(stage.interval), stage.n, remark=remark)
-
-
-def _pair(interval: Sequence[float] | None) -> tuple[float, float] | None:
-    return None if interval is None else (float(interval[0]), float(interval[1]))
-
-
-# Charts
-
-CHARTS, BARS = 3, 40
-"""Maximum number of charts, and of bars in a chart, if the tables below show the rest."""
-
-
-def charts_of(material: Material) -> dict[str, dict[str, Any]]:
-    """A bar chart of success rates for each source; `more` rates are only in the tables."""
-    groups = success_rates(material)
-    in_tables = {*groups} <= {table.name for table in material.tables}
-    bars = BARS if in_tables else None
-    return {
-        name: {
-            "rates": rates[:bars],
-            "more": len(rates) - len(rates[:bars]),
-            "models": len({rate.model for rate in rates} - {SIMULATOR}) > 1,
-            "seeds": len({rate.seed for rate in rates}) > 1,
-            "papers": any(rate.paper is not None for rate in rates),
-            "absent": [cost for cost in BOUNDS if cost not in {rate.cost for rate in rates}],
-        }
-        for name, rates in [*groups.items()][: CHARTS if in_tables else None]
-    }
+    return SuccessRate(cost, stage.value, stage.interval, stage.n, remark=remark)

@@ -6,8 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
-from functools import cache
-from itertools import compress, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -82,7 +81,7 @@ class TableRow:
     extra: Mapping[str, Any] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the row as a JSON object."""
+        """The row as a JSON object."""
         return {
             "cost": self.cost,
             "model": self.model,
@@ -103,28 +102,22 @@ class TableRow:
     @property
     def runs(self) -> tuple[str, ...]:
         """Names of its recorded runs, if they are known."""
-        return tuple((self.extra or {}).get("runs", ()))
+        found = (self.extra or {}).get("runs", ())
+        return tuple(map(str, found)) if isinstance(found, list | tuple) else ()
 
-    def ours_text(self, metric: str, digits: int) -> str:
-        """Our value as text; a dash if the metric does not apply."""
-        return f"{self.ours[metric]:.{digits}f}" if metric in self.ours else "–"
-
-    def interval_text(self, metric: str, digits: int) -> str:
-        """The interval as text, or nothing."""
-        if metric not in self.interval:
-            return ""
-        low, high = self.interval[metric]
-        return f"[{low:.{digits}f}, {high:.{digits}f}]"
-
-    def paper_text(self, metric: str, digits: int) -> str:
-        """The paper's value as text; a dash if there is none."""
-        value = (self.paper or {}).get(metric)
-        return "–" if value is None else f"{value:.{digits}f}"
+    def texts(self, metric: str, digits: int) -> tuple[str, str, str]:
+        """Our value, its interval and the paper's value as text; dashes for missing values."""
+        bounds, paper = self.interval.get(metric), (self.paper or {}).get(metric)
+        return (
+            f"{self.ours[metric]:.{digits}f}" if metric in self.ours else "–",
+            "" if bounds is None else f"[{bounds[0]:.{digits}f}, {bounds[1]:.{digits}f}]",
+            "–" if paper is None else f"{paper:.{digits}f}",
+        )
 
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A table with a note on how its numbers were made.
+    """A table with a note that explains its numbers.
 
     Attributes:
         name: Name of the table and its files.
@@ -146,15 +139,8 @@ class ResultTable:
         costs = ", ".join(dict.fromkeys(row.cost for row in self.rows))
         return f"ResultTable({self.name!r}, {len(self.rows)} rows of {costs}; {', '.join(self.metrics)})"
 
-    def heading(self, metric: str) -> str:
-        """Return the heading of a column."""
-        return self._shown(metric)[0]
-
-    def digits(self, metric: str) -> int:
-        """Return the number of decimal places in a column."""
-        return self._shown(metric)[1]
-
-    def _shown(self, metric: str) -> tuple[str, int]:
+    def heading(self, metric: str) -> tuple[str, int]:
+        """Heading and number of decimal places of a metric."""
         return {**METRICS, **self.headings}.get(metric, (metric.replace("_", " "), 2))
 
     def write(self, out: Path) -> None:
@@ -163,27 +149,30 @@ class ResultTable:
         write_file(out / "tables" / f"{self.name}.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")
         write_file(out / "tables" / f"{self.name}.md", self.markdown())
 
+    def columns(self) -> list[tuple[str, str, list[str]]]:
+        """Heading, "number" or "", and texts of each column; columns without numbers are left out."""
+        columns = [("cost", "", [row.label for row in self.rows])]
+        if len({row.model for row in self.rows}) > 1:
+            columns.append(("model", "", [row.model for row in self.rows]))
+        if any(row.setting for row in self.rows):
+            columns.append(("setting", "", [row.setting for row in self.rows]))
+        columns.append(("n", "number", [str(row.n) for row in self.rows]))
+        for metric in self.metrics:
+            heading, digits = self.heading(metric)
+            texts = [row.texts(metric, digits) for row in self.rows]
+            columns.append((heading, "number", [f"{ours} {interval}".strip() for ours, interval, _ in texts]))
+            columns.append(("paper", "number", [paper for *_, paper in texts]))
+        return [column for column in columns if not column[1] or {*column[2]} - {"–"}]
+
     def markdown(self) -> str:
-        """Return the table in Markdown, without empty columns."""
-        several = len({row.model for row in self.rows}) > 1
-        detailed = any(row.setting for row in self.rows)
-        heading = ["cost", *["model"] * several, *["setting"] * detailed, "n"]
-        heading += [text for metric in self.metrics for text in (self.heading(metric), "paper")]
-        texts = 1 + several + detailed
-        lines = [heading, [*["---"] * texts, *["---:"] * (len(heading) - texts)]]
-        for row in self.rows:
-            values = []
-            for metric in self.metrics:
-                digits = self.digits(metric)
-                ours = f"{row.ours_text(metric, digits)} {row.interval_text(metric, digits)}".strip()
-                values += [ours, row.paper_text(metric, digits)]
-            lines.append([row.label, *[row.model] * several, *[row.setting] * detailed, str(row.n), *values])
-        filled = [any(row[column] != "–" for row in lines[2:]) for column in range(len(heading))]
-        body = "\n".join(f"| {' | '.join(compress(cells, filled))} |" for cells in lines)
+        """The table in Markdown."""
+        headings, kinds, texts = zip(*self.columns(), strict=True)
+        lines = [headings, ["---:" if kind else "---" for kind in kinds], *zip(*texts, strict=True)]
+        body = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
         return f"# {self.name}\n\n{self.note}\n\n{body}\n"
 
     def terminal(self, title: str) -> Table:
-        """Return rows that are means (else all rows) as a rich table, with the columns that fit on a terminal."""
+        """Rows that are means (otherwise all rows) as a rich table, with the columns that fit on a terminal."""
         rows = [row for row in self.rows if row.seed is None] or self.rows
         several = len({row.model for row in rows}) > 1
         seeds = len({row.seed for row in rows}) > 1
@@ -193,20 +182,20 @@ class ResultTable:
         ]
         columns: list[tuple[str, str, list[str]]] = [("", "", names)]
         for metric in self.metrics:
-            digits = self.digits(metric)
-            ours = [row.ours_text(metric, digits) for row in rows]
-            columns.append((self.heading(metric).removesuffix(" %"), "bold", ours))
+            heading, digits = self.heading(metric)
+            texts = [row.texts(metric, digits) for row in rows]
+            columns.append((heading.removesuffix(" %"), "bold", [ours for ours, *_ in texts]))
             if metric == self.metrics[0]:
-                spans = [row.interval_text(metric, digits).strip("[]").replace(", ", "–") for row in rows]
+                spans = [interval.strip("[]").replace(", ", "–") for _, interval, _ in texts]
                 columns.append(("95 %", "", spans))
-            columns.append(("paper", "dim", [row.paper_text(metric, digits) for row in rows]))
-        shown = [column for column in columns if set(column[2]) - {"", "–"}]
+            columns.append(("paper", "dim", [paper for *_, paper in texts]))
+        shown = [column for column in columns if {*column[2]} - {"", "–"}]
         widths = np.cumsum([1 + max(map(len, (heading, *texts))) for heading, _, texts in shown])
         shown = [column for column, width in zip(shown, widths, strict=True) if width <= WIDTH]
         table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, padding=0)
         for number, (heading, style, _) in enumerate(shown):
             table.add_column(heading, style=style, justify="right" if number else "left", no_wrap=True)
-        for cells in zip(*(texts for _, _, texts in shown), strict=True):
+        for cells in zip(*(texts for *_, texts in shown), strict=True):
             table.add_row(*cells)
         return table
 
@@ -221,27 +210,18 @@ class _Document:
     command: str = ""
 
 
-@dataclass(frozen=True)
-class _Runs:
-    """The further entry of a row that is read."""
-
-    runs: tuple[str, ...] = ()
-
-
 def read_table(path: Path, headings: Mapping[str, tuple[str, int]] | None = None) -> ResultTable:
     """Read a table from its JSON file, and its note from the Markdown file of the same name."""
     document = read_record(path)
     if not is_table(document):
         raise ReachcostError(f"{path} is not a table: give a file of DIR/tables that ends in .json")
     found = read_as(_Document, document, str(path))
-    kept = {field.name for field in fields(TableRow)} - {"extra"}
-    rows = []
-    for number, (row, entries) in enumerate(zip(found.rows, document["rows"], strict=True)):
-        read_as(_Runs, entries, f"row {number} of {path}")
-        rows.append(replace(row, extra={name: value for name, value in entries.items() if name not in kept}))
+    known = {field.name for field in fields(TableRow)} - {"extra"}
+    extras = [{name: value for name, value in row.items() if name not in known} for row in document["rows"]]
+    rows = [replace(row, extra=extra) for row, extra in zip(found.rows, extras, strict=True)]
     metrics = dict.fromkeys(metric for row in rows for metric in row.ours)
-    further = {name: value for name, value in document.items() if name not in ("table", "rows")}
-    return ResultTable(found.table, _note(path), tuple(metrics), rows, further, headings or {})
+    provenance = {name: value for name, value in document.items() if name not in ("table", "rows")}
+    return ResultTable(found.table, _note(path), tuple(metrics), rows, provenance, headings or {})
 
 
 def is_table(document: object) -> bool:
@@ -250,7 +230,7 @@ def is_table(document: object) -> bool:
 
 
 def _note(path: Path) -> str:
-    """Return the text between heading and rows of the Markdown file next to a JSON file, if there is one."""
+    """Text between heading and rows of the Markdown file next to a JSON file, if there is one."""
     markdown = path.with_suffix(".md")
     if not markdown.is_file() or markdown.stat().st_size > LARGEST:
         return ""
@@ -259,46 +239,47 @@ def _note(path: Path) -> str:
 
 
 class Records:
-    """Reads tables and their runs below one output directory, and notes which."""
+    """Reads tables and their runs below an output directory, and lists what was read."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
-        self.used: list[str] = []
+        self._used: dict[str, None] = {}
+        self._tables: dict[str, ResultTable] = {}
+
+    @property
+    def used(self) -> list[str]:
         """Files that were read, relative to the directory and without their suffixes."""
-        self._read = cache(self._read_table)
+        return [*self._used]
 
     def rows(self, table: str, **wanted: object) -> list[TableRow]:
-        """Return the rows of a table, or those with certain values, such as `cost="raw", seed=None`."""
-        rows = self._read(table).rows
+        """Rows of a table, or those with certain values, such as `cost="raw", seed=None`."""
+        rows = self._table(table).rows
         return [row for row in rows if all(getattr(row, name) == value for name, value in wanted.items())]
 
     def row(self, table: str, **wanted: object) -> TableRow:
-        """Return the only row of a table with certain values; by default with an empty `setting`."""
+        """The only row of a table with certain values; by default with an empty `setting`."""
         rows = self.rows(table, **{"setting": "", **wanted})
         if len(rows) != 1:
             raise ReachcostError(f"{self._path(table)} has {len(rows)} rows with {wanted}, not one: make it again")
         return rows[0]
 
     def run(self, table: str, name: str) -> Run:
-        """Return a run of a table by its name, in which `*` stands for any letters; its rows must be unchanged."""
-        made_of: dict[str, str] = self._read(table).provenance["rows_sha256"]
-        found = [key for key in made_of if fnmatchcase(key, name)]
+        """A run of a table by its name, in which `*` stands for any letters; its rows must be unchanged."""
+        rows_sha256: dict[str, str] = self._table(table).provenance["rows_sha256"]
+        found = [key for key in rows_sha256 if fnmatchcase(key, name)]
         if len(found) != 1:
-            raise ReachcostError(f"{self._path(table)} was made of {len(found)} runs {name}, not of one: make it again")
+            raise ReachcostError(f"{self._path(table)} has {len(found)} runs {name}, not one: make it again")
         run = read_run(self.out / "runs" / found[0])
-        if run.sha256["rows.parquet"] != made_of[found[0]]:
-            raise ReachcostError(f"{self._path(table)} was made of other rows than {run.path} has: make it again")
-        self._remember(f"runs/{found[0]}")
+        if run.sha256["rows.parquet"] != rows_sha256[found[0]]:
+            raise ReachcostError(f"{self._path(table)} has other rows than {run.path}: make it again")
+        self._used[f"runs/{found[0]}"] = None
         return run
 
     def _path(self, table: str) -> Path:
         return self.out / "tables" / f"{table}.json"
 
-    def _read_table(self, table: str) -> ResultTable:
-        found = read_table(self._path(table))
-        self._remember(f"tables/{table}")
-        return found
-
-    def _remember(self, name: str) -> None:
-        if name not in self.used:
-            self.used.append(name)
+    def _table(self, name: str) -> ResultTable:
+        if name not in self._tables:
+            self._tables[name] = read_table(self._path(name))
+            self._used[f"tables/{name}"] = None
+        return self._tables[name]

@@ -16,9 +16,8 @@ from reachcost.commands.sweep import read_file, study_of_sweep
 from reachcost.core.files import write_file
 from reachcost.data.evaluation import read_evaluation_set
 from reachcost.experiments.sweep import read_sweep
-from reachcost.report.frames import frame_strip
 from reachcost.report.report import Report
-from reachcost.report.scene import Episode, Field, Map, Replay, Scene, scene_file
+from reachcost.report.scene import Episode, Field, Map, Replay, Scene, Strip, scene_file
 from reachcost.results.records import read_run, record_run
 from reachcost.results.tables import ResultTable, TableRow
 from reachcost.tasks.tworoom.evaluation_sets import FROZEN
@@ -101,8 +100,8 @@ def scene(directory: Path, name: str = "scene.json") -> None:
             number,
             "far",
             (1.0, 1.0),
-            frame_strip(frames[:1]),
-            tuple(Replay(cost, "stuck", False, 2, 0.5, places, frame_strip(frames)) for cost in costs),
+            Strip.of(frames[:1]),
+            tuple(Replay(cost, "stuck", False, 2, 0.5, places, Strip.of(frames)) for cost in costs),
             dict.fromkeys(costs, field),
         )
         for number in range(2)
