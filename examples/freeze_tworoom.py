@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import reachcost as rc
-from reachcost.tasks.tworoom.evaluation_sets import freeze
+from reachcost.tasks.tworoom.logs import freeze
 
 if __name__ == "__main__":
     task = rc.make_task("tworoom")

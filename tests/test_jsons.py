@@ -12,7 +12,7 @@ from reachcost.core.json_files import parse_json, read_json, read_record
 from reachcost.data.evaluation import read_evaluation_set
 from reachcost.errors import ReachcostError
 from reachcost.results.tables import read_table
-from reachcost.tasks.tworoom.evaluation_sets import FROZEN
+from reachcost.tasks.tworoom.logs import FROZEN
 
 WRONG = {
     "no value": (b"{", "Expecting"),

@@ -311,7 +311,7 @@ def test_rounding_may_depend_on_the_batch() -> None:
 def test_missing_states_and_actions_are_asked_for() -> None:
     no_tasks: list[Any] = [Corridor, "corridor"]
     for nothing in no_tasks:
-        with pytest.raises(ReachcostError, match="instance"):
+        with pytest.raises(ReachcostError, match="`task`"):
             check_task(nothing)
     with pytest.raises(ReachcostError, match="states="):
         check_task(Corridor())

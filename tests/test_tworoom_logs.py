@@ -19,8 +19,7 @@ from reachcost.errors import ReachcostError
 from reachcost.labels.exclusion import Exclusion
 from reachcost.labels.temporal import TemporalPairs
 from reachcost.tasks.tworoom import Layout, TwoRoom
-from reachcost.tasks.tworoom.evaluation_sets import RULES, draw, freeze
-from reachcost.tasks.tworoom.logs import PUBLIC_CACHE, log_statistics
+from reachcost.tasks.tworoom.logs import PUBLIC_CACHE, RULES, draw, freeze, log_statistics
 
 pytestmark = pytest.mark.processor
 

@@ -1,4 +1,4 @@
-"""`check_task`: the contract of a simulated world, made executable."""
+"""`check_task`: tests whether a simulated world keeps the contract of `Task`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from reachcost.data.evaluation import EvaluationSet, require_one_world
 from reachcost.data.logs import Logs
-from reachcost.errors import ReachcostError, call_foreign
+from reachcost.errors import ReachcostError, call_foreign, require_type
 from reachcost.tasks.compatibility import require_logs_of
-from reachcost.tasks.contract import LOST, Handle, Plane, Task
+from reachcost.tasks.contract import LOST, Handle, Plane, Task, require_task
 
 NEARBY = 1e-3  # maximum distance from a state to itself, as a share of the largest distance
 FORMS: dict[str, tuple[str, Callable[[np.ndarray], Any]]] = {
@@ -62,7 +62,8 @@ def check_task(task: Task, states: np.ndarray | None = None, actions: np.ndarray
     _require(different, "the states to check with are fewer than two different ones", "pass states=, two or more")
     actions = _some_actions(task, len(states)) if actions is None else np.asarray(actions)
     check_parts(task, states, actions)
-    _check_sets(task, states)
+    for name in task.sets:
+        _check_set(task, name, states)
     if task.offers("generate_logs"):
         _check_logs(task, states)
     return {part: lost for part, lost in LOST.items() if not task.offers(part)}
@@ -80,26 +81,26 @@ def check_parts(task: Task, states: np.ndarray, actions: np.ndarray) -> None:
     _require(complete, "observe returned no column `state`", "return a mapping with `state` and what models encode")
     for name in columns:
         _rows(f"observe ({name!r})", partial(_member, task.observe, name), states)
+    goals = states[::-1].copy()
     reached = _rows("success", task.success, states, states)
     _require(reached.all(), "success does not say that every state has reached itself", "return True for equal states")
-    _rows("category", task.category, states, states[::-1].copy(), states[::-1].copy())
-    _check_distances(task, states)
-    _check_groups(task, states)
-    for part in ("coordinates", "bottleneck", "render"):
-        if part == "coordinates" or task.offers(part):
+    _rows("category", task.category, states, goals, goals)
+    _check_distances(task, states, goals)
+    _check_groups(task, states, goals)
+    _rows("coordinates", task.coordinates, states)
+    for part in ("bottleneck", "render"):
+        if task.offers(part):
             _rows(part, getattr(task, part), states)
     if task.offers("plane"):
-        _check_plane(task.plane, states)
+        _check_plane(task, states)
     if task.offers("handles"):
         _check_handles(task)
 
 
 def _check_attributes(task: Task) -> None:
-    is_task = isinstance(task, Task) and not isinstance(task, type)
-    _require(is_task, f"got {task!r}", "pass an instance of a subclass of reachcost.Task")
+    require_task(task)
     for name, kind in (("name", str), ("action_budget", int), ("stops_at_success", bool)):
-        value = getattr(task, name, None)
-        _require(isinstance(value, kind), f"`{name}` is {value!r}", f"make it a class attribute, a {kind.__name__}")
+        require_type(getattr(task, name), kind, name, f"make it a class attribute, a {kind.__name__}")
     budget, actions = task.action_budget, task.discrete_actions
     _require(budget >= 1, f"`action_budget` is {budget}", "give an episode one action or more")
     several = actions is None or actions >= 2
@@ -137,7 +138,7 @@ def _some_logs(task: Task, **seed: int) -> Logs:
     return logs
 
 
-def _check_distances(task: Task, states: np.ndarray) -> None:
+def _check_distances(task: Task, states: np.ndarray, goals: np.ndarray) -> None:
     further = _call("further_distances", lambda: task.further_distances)
     is_mapping = isinstance(further, Mapping)
     _require(is_mapping, f"further_distances is {further!r}", "return a mapping of names to functions")
@@ -145,14 +146,13 @@ def _check_distances(task: Task, states: np.ndarray) -> None:
     if task.offers("distance"):
         distances["distance"] = task.distance
     for name, distance in distances.items():
-        apart = _rows(name, distance, states, states[::-1].copy(), form="distance")
+        apart = _rows(name, distance, states, goals, form="distance")
         itself = _rows(name, distance, states, states.copy(), form="distance")
         zero = itself.max() <= NEARBY * np.max(apart, where=np.isfinite(apart), initial=0)
         _require(zero, f"{name} of states to themselves is {_some(itself)}", "return 0 there")
 
 
-def _check_groups(task: Task, states: np.ndarray) -> None:
-    goals = states[::-1].copy()
+def _check_groups(task: Task, states: np.ndarray, goals: np.ndarray) -> None:
     named = _call("groups", task.groups, states.copy(), goals.copy())
     _require(isinstance(named, Mapping), f"groups returned {named!r}", "return a mapping of names to bool [N]")
     found = [_rows(f"groups ({n!r})", partial(_member, task.groups, n), states, goals, form="groups") for n in named]
@@ -160,9 +160,9 @@ def _check_groups(task: Task, states: np.ndarray) -> None:
     _require(not several, f"an episode is in several of the groups {', '.join(named)}", "put it in at most one of them")
 
 
-def _check_plane(make_plane: Callable[[], Plane], states: np.ndarray) -> None:
+def _check_plane(task: Task, states: np.ndarray) -> None:
     """Check that states lie on the map, and that its free places have states."""
-    plane = _call("plane", make_plane)
+    plane = _call("plane", task.plane)
     valid = isinstance(plane, Plane) and (np.asarray(plane.low) < plane.high).all() and plane.cell > 0
     _require(valid, f"plane returned {plane!r}", "return a Plane from low to high, in cells of a positive size")
     places = _rows("plane().places", plane.places, states, form="places")
@@ -180,35 +180,30 @@ def _check_plane(make_plane: Callable[[], Plane], states: np.ndarray) -> None:
 
 def _check_handles(task: Task) -> None:
     """Check that handles lie on the map, and that `moved` moves them."""
-    _require(task.offers("plane"), "it has handles and no plane", "give it a plane, or leave `handles` out")
     plane, handles = task.plane(), _call("handles", task.handles)
-    names = [handle.name for handle in handles if isinstance(handle, Handle)]
-    distinct = names and len({*names}) == len(handles)
-    _require(distinct, f"handles returned {handles!r}", "return Handles with different names")
+    names = {handle.name for handle in handles if isinstance(handle, Handle)}
+    _require(names and len(names) == len(handles), f"handles returned {handles!r}", "return differently named Handles")
     for handle in handles:
-        valid = 0 <= handle.value <= 1 and (handle.positions is None or handle.positions >= 2)
-        _require(valid, f"handles returned {handle!r}", "give a value from 0 to 1, and two positions or more")
         ends = np.array([handle.start, handle.end])
         inside = ((ends >= plane.low) & (ends <= plane.high)).all()
         _require(inside, f"the handle {handle.name!r} runs from {handle.start} to {handle.end}", "keep it on the plane")
         value = 0.0 if handle.value > 0.5 else 1.0
         other = _call("moved", task.moved, handle.name, value)
-        there = {found.name: found.value for found in other.handles()} if isinstance(other, Task) else {}
-        moved = abs(there.get(handle.name, np.nan) - value) <= NEARBY and other.world != task.world
+        values = {found.name: found.value for found in other.handles()} if isinstance(other, Task) else {}
+        moved = abs(values.get(handle.name, np.nan) - value) <= NEARBY and other.world != task.world
         problem = f"moved({handle.name!r}, {value}) returned {other!r}"
         _require(moved, problem, "return a task with that handle there, and another `world`")
 
 
-def _check_sets(task: Task, states: np.ndarray) -> None:
-    for name in task.sets:
-        found, again, called = _some_set(task, name), _some_set(task, name), f"evaluation_set({name!r})"
-        for ends in (found.starts, found.goals):
-            _require_kind(called, ends, states)
-        require_one_world(task.world, found)
-        valid = found.budget is None or found.budget >= 1
-        _require(valid, f"{called} has a budget of {found.budget} actions", "give one or more, or None for the task's")
-        same = found.fingerprint == again.fingerprint
-        _require(same, f"{called} is another one each time", "sample it by a fixed seed, or keep it")
+def _check_set(task: Task, name: str, states: np.ndarray) -> None:
+    found, called = _some_set(task, name), f"evaluation_set({name!r})"
+    _require_kind(called, found.starts, states)
+    _require_kind(called, found.goals, states)
+    require_one_world(task.world, found)
+    valid = found.budget is None or found.budget >= 1
+    _require(valid, f"{called} has a budget of {found.budget} actions", "give one or more, or None for the task's")
+    same = found.fingerprint == _some_set(task, name).fingerprint
+    _require(same, f"{called} is another one each time", "sample it by a fixed seed, or keep it")
 
 
 def _check_logs(task: Task, states: np.ndarray) -> None:
@@ -228,34 +223,32 @@ def _check_logs(task: Task, states: np.ndarray) -> None:
 
 def _rows(name: str, call: Callable[..., np.ndarray], *batch: np.ndarray, form: str = "") -> np.ndarray:
     """The result for a batch, of the right form; a second call, single rows and the reversed batch must agree."""
+
+    def result(*arrays: np.ndarray) -> np.ndarray:
+        return np.asarray(_call(name, call, *arrays))
+
     kept = [array.copy() for array in batch]
-    found = np.asarray(_call(name, call, *batch))
+    found = result(*batch)
     unchanged = all(np.array_equal(before, after) for before, after in zip(kept, batch, strict=True))
     _require(unchanged, f"{name} changes the arrays it is given", "work on a copy")
-    count = len(batch[0])
-    returned = f"{name} returned {found.dtype} {found.shape} for {count} states"
-    _require(found.shape[:1] == (count,), returned, "return one row for each state")
-    again = np.asarray(_call(name, call, *batch))
-    problem = f"{name} gives different results for the same input"
-    _require(_equal(found, again), problem, "sample random numbers outside of the task")
-    alone = [np.asarray(_call(name, call, *(part[row : row + 1] for part in batch))) for row in (0, 1)]
-    backwards = np.asarray(_call(name, call, *(part[::-1].copy() for part in batch)))[::-1]
-    independent = _close(np.concatenate(alone), found[:2]) and _close(backwards, found)
+    returned = f"{name} returned {found.dtype} {found.shape} for {len(batch[0])} states"
+    _require(found.shape[:1] == (len(batch[0]),), returned, "return one row for each state")
+    same = np.array_equal(found, result(*batch), equal_nan=found.dtype.kind in "fc")
+    _require(same, f"{name} gives different results for the same input", "sample random numbers outside of the task")
+    alone = np.concatenate([result(*(part[row : row + 1] for part in batch)) for row in (0, 1)])
+    backwards = result(*(part[::-1].copy() for part in batch))[::-1]
     remedy = "treat the first axis as a batch of unrelated states"
+    independent = _close(alone, found[:2]) and _close(backwards, found)
     _require(independent, f"{name} of a row changes with the other rows", remedy)
     words, test = FORMS.get(form or name, ("", lambda _: True))
     _require(test(found), f"{returned}, {_some(found)}", f"return {words}")
     return found
 
 
-def _equal(left: np.ndarray, right: np.ndarray) -> bool:
-    return np.array_equal(left, right, equal_nan=left.dtype.kind in "fc")
-
-
 def _close(left: np.ndarray, right: np.ndarray) -> bool:
     """Whether two results agree up to rounding, which may depend on the size of a batch."""
     if left.dtype.kind not in "fc" or left.shape != right.shape:
-        return _equal(left, right)
+        return np.array_equal(left, right)
     return np.allclose(left, right, rtol=1e-4, atol=1e-5, equal_nan=True)
 
 

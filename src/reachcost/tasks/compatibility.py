@@ -1,4 +1,4 @@
-"""Whether logs and evaluation sets fit a task, checked before anything runs on them."""
+"""Checks that logs and evaluation sets fit a task, before anything runs on them."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def require_logs_of(task: Task, logs: Logs) -> None:
             )
     if known is not None and "action" in logs.columns and _disagrees(task, logs, known.dtype):
         warnings.warn(
-            f"steps that the logs hold do not lead in {task.name} where they led in the logs: are they logs of this "
-            "world, with its actions?",
+            f"logged steps do not lead in {task.name} where they led in the logs: check that the logs are of this "
+            "world, with its actions",
             ReachcostWarning,
             stacklevel=2,
         )
@@ -61,8 +61,8 @@ def _disagrees(task: Task, logs: Logs, dtype: np.dtype) -> bool:
     """Whether `step` misses the next states of some logged rows by more than standing still does."""
     rows = logs.window_starts(2)
     rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(STEPS, len(rows))).astype(int))]
-    logged = logs.columns["state"], logs.columns["action"]
-    states, after, actions = np.asarray(logged[0][rows]), np.asarray(logged[0][rows + 1]), np.asarray(logged[1][rows])
+    states, after = (np.asarray(logs.columns["state"][part]) for part in (rows, rows + 1))
+    actions = np.asarray(logs.columns["action"][rows])
     moved = stepped(task, states.astype(dtype), actions if task.discrete_actions is None else actions.astype(np.int64))
     change = (after.astype(np.float64) - states).reshape(len(rows), -1)
     missed = (after.astype(np.float64) - moved).reshape(len(rows), -1)
@@ -78,29 +78,22 @@ def try_task(task: Task, evaluation: EvaluationSet, action: np.ndarray) -> None:
     >>> try_task(task, task.evaluation_set(), np.array([0]))
     """
     start, goal = evaluation.starts[:1], evaluation.goals[:1]
-
-    def ask(name: str, *arguments: np.ndarray) -> Any:
+    after = np.asarray(stepped(task, start.copy(), action[None]))
+    if after.shape != start.shape or not np.can_cast(after.dtype, start.dtype, "same_kind"):
+        _refuse(task, "step", f"made {_some(after)} of states {_some(start)}", "return states of the same kind")
+    calls = {"observe": (start,), "success": (start, goal), "category": (start, start, goal)}
+    if task.offers("distance"):
+        calls["distance"] = (start, goal)
+    for name, arguments in calls.items():
         try:
-            return getattr(task, name)(*arguments)
+            answer = getattr(task, name)(*arguments)
         except ReachcostError:
             raise
         except FOREIGN_ERRORS as error:
             problem = f"failed on states {_some(start)}, the first of evaluation set {evaluation.name!r}"
-            _refuse(task, name, f"{problem} ({_said(error)})", "give states as the task logs them, or fix it", error)
-
-    ask("observe", start)
-    ends = stepped(task, start.copy(), action[None])
-    made = f"made {_some(ends)} of states {_some(start)}"
-    if np.shape(ends) != start.shape:
-        _refuse(task, "step", made, "return states of the same shape")
-    if not np.can_cast(np.asarray(ends).dtype, start.dtype, "same_kind"):
-        _refuse(task, "step", made, "give starts and goals as floats, or return those")
-    answers = {"success": ask("success", start, goal), "category": ask("category", start, start, goal)}
-    if task.offers("distance"):
-        answers["distance"] = ask("distance", start, goal)
-    for name, answer in answers.items():
-        if np.shape(answer) != (1,):
-            _refuse(task, name, f"answered {_some(answer)} about one state", "return one value a state [N]")
+            _refuse(task, name, problem, "give states as the task logs them, or fix it", error)
+        if name != "observe" and np.shape(answer) != (1,):
+            _refuse(task, name, f"returned {_some(answer)} for one state", "return one value for each state [N]")
 
 
 def stepped(task: Task, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
@@ -111,20 +104,17 @@ def stepped(task: Task, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         raise
     except FOREIGN_ERRORS as error:
         given = f"actions {_some(actions)} from {np.min(actions):.4g} to {np.max(actions):.4g}"
-        problem = f"failed on states {_some(states)} with {given} ({_said(error)})"
         indices = "" if task.discrete_actions is not None else ", declare `discrete_actions` if actions are indices"
-        _refuse(task, "step", problem, f"give states as the task logs them{indices}, or fix it", error)
+        remedy = f"give states as the task logs them{indices}, or fix it"
+        _refuse(task, "step", f"failed on states {_some(states)} with {given}", remedy, error)
 
 
 def _refuse(task: Task, name: str, problem: str, remedy: str, error: Exception | None = None) -> NoReturn:
+    reason = f" ({type(error).__name__}: {error})" if error else ""
     raise ReachcostError(
-        f"{task.name}: `{name}` {problem}: {remedy}; reachcost.check_task tests its methods"
+        f"{task.name}: `{name}` {problem}{reason}: {remedy}; reachcost.check_task tests its methods"
     ) from error
 
 
 def _some(values: Any) -> str:
     return f"{list(np.shape(values))} of {np.asarray(values).dtype}"
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

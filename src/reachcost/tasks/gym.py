@@ -1,13 +1,15 @@
-"""`GymTask`: a task made of any Gymnasium environment whose state can be set."""
+"""Gymnasium environments as tasks (`GymTask`), and episodes of tasks as Gymnasium environments (`EpisodeEnv`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
+import gymnasium
 import numpy as np
+from gymnasium import spaces
 
 from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSet, logged_goals
@@ -100,18 +102,12 @@ class GymTask(Task):
             raise ReachcostError(f"a budget of {budget} actions leaves nothing to plan: give one or more")
         self.action_budget, self.stops_at_success = budget, stops_at_success
         self._success, self._observe = success, observe
-        parts = {
-            "distance": distance and _returning_array(distance),
-            "coordinates": coordinates and _returning_array(coordinates),
-            "bottleneck": bottleneck and _returning_array(bottleneck),
-            "groups": groups,
-            "category": category,
-            "plane": plane and (lambda: plane),
-        }
-        for part, function in parts.items():
-            if function is not None:
-                setattr(self, part, function)
         self._policy, self._length = policy, budget + 1 if length is None else length
+        arrays = {"distance": distance, "coordinates": coordinates, "category": category, "bottleneck": bottleneck}
+        parts: dict[str, Any] = {part: _returning_array(function) for part, function in arrays.items() if function}
+        parts |= {"groups": groups} if groups else {}
+        parts |= {"plane": lambda: plane} if plane else {}
+        vars(self).update(parts)  # `offers` finds them there
         self._sets: dict[str, EvaluationSet | int] = {}
         make = partial(RowByRow, make_env, get_state, set_state, name, clip)
         trial = make()
@@ -170,11 +166,10 @@ class GymTask(Task):
         return np.asarray(self._success(states, goals))
 
     def render(self, states: np.ndarray) -> np.ndarray:
-        """Render states as uint8 pixels [N, height, width, 3]."""
+        """Render uint8 [N, height, width, 3]."""
         if not self._renders:
-            raise self._missing("render")
+            return super().render(states)
         states = self._checked(states)
-        # The size of the frames of an empty batch is unknown.
         return self._workers.call("render", states)[0] if len(states) else np.zeros((0, 1, 1, 3), np.uint8)
 
     def generate_logs(
@@ -200,11 +195,10 @@ class GymTask(Task):
         states, actions = [], []
         lengths, going = np.full(episodes, length), np.arange(episodes)
         for row in range(length):
-            taken = sampled[row] if policy is None else self._chosen(policy, here, seed, row)
             states.append(here.copy())
-            actions.append(taken)
+            actions.append(sampled[row] if policy is None else self._chosen(policy, here, seed, row))
             if row + 1 < length and len(going):
-                here[going], ended = self._step(here[going], taken[going])
+                here[going], ended = self._step(here[going], actions[-1][going])
                 lengths[going[ended]] = row + 2
                 going = going[~ended]
         logged = np.arange(length) < lengths[:, None]
@@ -253,24 +247,65 @@ class GymTask(Task):
             return {"logged": max(1, self.action_budget // 2)} if self.offers("generate_logs") else {}
         checked: dict[str, EvaluationSet | int] = {}
         for name, what in sets.items():
+            checked[name] = what
             if isinstance(what, EvaluationSet):
                 starts, goals = self._checked(what.starts), self._checked(what.goals)
                 checked[name] = replace(what, starts=starts, goals=goals, name=name, world=what.world or self.world)
-            elif isinstance(what, bool) or not isinstance(what, int) or what < 1:
+            elif isinstance(what, bool) or not isinstance(what, int) or not 1 <= what <= self.action_budget:
                 raise ReachcostError(
-                    f"{self.name}: the evaluation set {name!r} is {what!r}: give an EvaluationSet, or the steps from "
-                    "start to goal in logs"
+                    f"{self.name}: the evaluation set {name!r} is {what!r}: give an EvaluationSet, or the logged steps "
+                    f"from start to goal, at most the budget of {self.action_budget} actions"
                 )
-            elif what > self.action_budget:
-                raise ReachcostError(
-                    f"{self.name}: goals of the evaluation set {name!r} were {what} steps away in logs, but an episode "
-                    f"may execute {self.action_budget} actions: give a larger budget, or, if shorter paths exist, "
-                    "rc.data.logged_goals(logs, ...)"
-                )
-            else:
-                checked[name] = what
         return checked
 
 
 def _returning_array(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
     return lambda *arrays: np.asarray(function(*arrays))
+
+
+class EpisodeEnv(gymnasium.Env[np.ndarray, Any]):
+    """One episode of a bundled task: pixels in, an action out; it ends at success.
+
+    `reset(options={"start": state, "goal": state})` sets the pair; by default the task samples it. Continuous actions
+    are in [-1, 1]. Keywords are options of the task.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 (Gymnasium's interface)
+    make_task: ClassVar[Any]
+    step_reward = 0.0  # of a step that does not reach the goal; a step that does has reward 0
+
+    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
+        self.task, self.render_mode = self.make_task(**options), render_mode
+        discrete, size = self.task.discrete_actions, (self.task.action_dim or 1,)
+        self.action_space = spaces.Discrete(discrete) if discrete else spaces.Box(-1.0, 1.0, size, np.float32)
+        self._state, self._goal = (state[None] for state in self.task.sample_pair(np.random.default_rng(0)))
+        self.observation_space = spaces.Box(0, 255, self._observation().shape, np.uint8)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start an episode."""
+        super().reset(seed=seed)
+        ends = dict(zip(("start", "goal"), self.task.sample_pair(self.np_random), strict=True)) | (options or {})
+        if wrong := sorted({*ends} - {"start", "goal"}):
+            numbers = self._state.shape[1]
+            raise ReachcostError(f"unknown reset options {wrong}: give start and goal, {numbers} numbers each")
+        self._state, self._goal = (np.array([ends[name]], self._state.dtype) for name in ("start", "goal"))
+        return self._observation(), self._info()
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Execute one action."""
+        self._state = self.task.step(self._state, np.asarray(action, self.action_space.dtype).reshape(1, -1))
+        reached = bool(self.task.success(self._state, self._goal)[0])
+        return self._observation(), 0.0 if reached else self.step_reward, reached, False, self._info()
+
+    def render(self) -> np.ndarray | None:
+        """The current frame, if `render_mode` is `rgb_array`."""
+        return self._observation() if self.render_mode == "rgb_array" else None
+
+    def _observation(self) -> np.ndarray:
+        return self.task.render(self._state)[0]
+
+    def _info(self) -> dict[str, Any]:
+        distance = self.task.distance(self._state, self._goal)[0].item()
+        return {"state": self._state[0].copy(), "goal_state": self._goal[0].copy(), "distance": distance}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import pickle
 import signal
 import sys
 import warnings
@@ -43,7 +42,7 @@ class Workers:
         self._local: Any = None
         self._team: list[_Worker] = []
         self._owner = 0
-        self._finalize: Callable[[], object] | None = None
+        self._finalize: Callable[[], object] = bool
 
     def call(self, method: str, *columns: np.ndarray) -> tuple[np.ndarray, ...]:
         """Call a method on all rows, at least one, and return its columns with rows in the same order."""
@@ -56,21 +55,21 @@ class Workers:
         try:
             team = self._started()[: len(shares)]
             for worker, share in zip(team, shares, strict=True):
-                self._send(worker, (method, *(column[share[0] : share[-1] + 1] for column in columns)))
+                with suppress(OSError):  # it died, which `_receive` reports
+                    worker.connection.send((method, *(column[share[0] : share[-1] + 1] for column in columns)))
             answers = [self._receive(worker, method) for worker in team]
         except BaseException:  # also an interrupt: the next call would read the answers of this one
             self.close()
             raise
         for answer in answers:
-            if isinstance(answer, str):
-                raise ReachcostError(answer)
+            if isinstance(answer, ReachcostError):
+                raise answer
         return tuple(np.concatenate(parts) for parts in zip(*answers, strict=True))
 
     def close(self) -> None:
         """End the processes; the next call starts new ones."""
-        if self._finalize is not None:
-            self._finalize()
-        self._local, self._team, self._finalize = None, [], None
+        self._finalize()
+        self._local, self._team = None, []
 
     def _started(self) -> list[_Worker]:
         if self._owner != os.getpid():  # in a fork of their owner, which alone may use the workers
@@ -79,49 +78,16 @@ class Workers:
             self._owner = os.getpid()
             self._finalize = weakref.finalize(self, _stop, self._team, self._owner)
             for _ in range(self._count):
-                self._team.append(self._start())
+                self._team.append(_start(self._make))
         return self._team
-
-    def _start(self) -> _Worker:
-        # A fork copies any function. Other start methods pickle it.
-        forks = "fork" in multiprocessing.get_all_start_methods()
-        context = multiprocessing.get_context("fork" if forks else "spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(ours, theirs, self._make), daemon=True)  # pyright: ignore[reportAttributeAccessIssue]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # about threads, which `_serve` does not use
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # until `_serve` ignores it
-            try:
-                process.start()
-            except (pickle.PicklingError, AttributeError, TypeError) as error:
-                raise ReachcostError(
-                    f"{self._name}: its functions cannot be sent to a worker ({error}): define them at the top of a "
-                    "module, or set workers=1"
-                ) from error
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        theirs.close()
-        return _Worker(process, ours)
-
-    def _send(self, worker: _Worker, order: tuple[Any, ...]) -> None:
-        try:
-            worker.connection.send(order)
-        except OSError as error:
-            raise self._died(worker, order[0]) from error
 
     def _receive(self, worker: _Worker, method: str) -> Any:
         # Wait also for the end of the process: a grandchild may keep the pipe open.
-        ready = wait([worker.connection, worker.process.sentinel])
-        try:
-            if worker.connection in ready or worker.connection.poll():
+        with suppress(EOFError, OSError):
+            if worker.connection in wait([worker.connection, worker.process.sentinel]) or worker.connection.poll():
                 return worker.connection.recv()
-        except (EOFError, OSError) as error:
-            raise self._died(worker, method) from error
-        raise self._died(worker, method)
-
-    def _died(self, worker: _Worker, method: str) -> ReachcostError:
         worker.process.join(1)
-        return ReachcostError(
+        raise ReachcostError(
             f"{self._name}: a worker process died during `{method}` (exit code {worker.process.exitcode}): check its "
             "memory, or set workers=1 to see the error"
         )
@@ -130,6 +96,21 @@ class Workers:
 class _Worker(NamedTuple):
     process: Any
     connection: Connection
+
+
+def _start(make: Callable[[], Any]) -> _Worker:
+    context = multiprocessing.get_context("fork")  # other start methods would pickle the user's functions
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(ours, theirs, make), daemon=True)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # until `_serve` ignores it
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # about threads, which `_serve` does not use
+            process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    theirs.close()
+    return _Worker(process, ours)
 
 
 def _stop(team: list[_Worker], owner: int) -> None:
@@ -141,17 +122,14 @@ def _stop(team: list[_Worker], owner: int) -> None:
         worker.connection.close()
     for worker in team:
         worker.process.join(0.5)
-        if worker.process.is_alive():
-            worker.process.terminate()
-            worker.process.join(0.5)
-            worker.process.kill()  # foreign code may block SIGTERM
-            worker.process.join()
+        worker.process.kill()  # foreign code may block SIGTERM
+        worker.process.join()
 
 
 def _serve(ours: Connection, connection: Connection, make: Callable[[], Any]) -> None:
-    """Answer calls until None or the end of the connection; an answer of type str is an error message."""
+    """Answer calls with columns or an error, until None or the end of the connection."""
     ours.close()  # otherwise this process would not notice the end of its owner
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group, and the owner decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the entire group, and the owner decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a fork inherits the owner's handler
     os.environ["OMP_NUM_THREADS"] = "1"  # for a torch that is imported here
     if torch := sys.modules.get("torch"):
@@ -164,9 +142,10 @@ def _serve(ours: Connection, connection: Connection, make: Callable[[], Any]) ->
                 worker = make() if worker is None else worker
                 answer = getattr(worker, method)(*columns)
             except ReachcostError as error:
-                answer = str(error)
-            except Exception as error:  # a foreign simulator may raise anything
-                answer = f"{method} failed in a worker process ({type(error).__name__}: {error}): set workers=1"
+                answer = ReachcostError(*error.args)
+            except Exception as error:  # foreign code may raise anything
+                failed = f"{method} failed in a worker process ({type(error).__name__}: {error})"
+                answer = ReachcostError(f"{failed}: set workers=1 to see the error")
             connection.send(answer)
     if worker is not None:
         worker.close()

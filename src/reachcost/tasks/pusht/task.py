@@ -12,7 +12,7 @@ from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 from reachcost.tasks.contract import Distance, PublicEnvironment, Task, require_finite
-from reachcost.tasks.episode_env import EpisodeEnv
+from reachcost.tasks.gym import EpisodeEnv
 from reachcost.tasks.pusht import evaluation_sets, physics, renderer
 from reachcost.tasks.pusht.logs import PUBLIC, STEPS, default_workers, log_statistics, make_logs, proprio
 from reachcost.tasks.pusht.policies import sample_start
@@ -111,6 +111,10 @@ class PushT(Task):
         conditions = [self.success(states, goals), still.all(1) & ~_block_there(states, goals), there & turned, there]
         return np.select(conditions, ["success", "not_pushed", "turned_wrong", "agent_away"], "block_away")
 
+    def sample_pair(self, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+        """Start and goal [7], both at rest."""
+        return sample_start(rng), sample_start(rng)
+
     def generate_logs(self, episodes: int = 8000, seed: int = 0, steps: int = STEPS) -> Logs:
         """Log the mixture of policies: 70 % scripted pusher, 15 % public weak policy, 15 % random actions.
 
@@ -167,5 +171,4 @@ class PushTEnv(EpisodeEnv):
     `reset(options={"start": state, "goal": state})` sets the pair, 7 numbers each; by default both are sampled.
     """
 
-    def __init__(self, render_mode: str | None = None, pixels: int = renderer.SIZE) -> None:
-        super().__init__(PushT(pixels), lambda rng: (sample_start(rng), sample_start(rng)), render_mode)
+    make_task = PushT

@@ -19,7 +19,7 @@ from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 from reachcost.tasks.contract import Plane, Task
-from reachcost.tasks.episode_env import EpisodeEnv
+from reachcost.tasks.gym import EpisodeEnv
 
 SIZE = 29
 WALLS = (9, 19)
@@ -165,6 +165,10 @@ class TopoNav(Task):
         edge = (-0.5, -0.5), (SIZE - 0.5, SIZE - 0.5)
         return Plane(*edge, 1.0, np.asarray, _cell_of, lambda places: self.free[tuple(_cell_of(places).T)])
 
+    def sample_pair(self, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+        """Start and goal [2], two different cells."""
+        return tuple(self.cells[rng.choice(len(self.cells), size=2, replace=False)])
+
     def generate_logs(self, episodes: int = 2500, seed: int = BASE_SEED) -> Logs:
         """Log shortest routes between uniformly sampled pairs of different free cells."""
         if episodes < 1:
@@ -259,11 +263,8 @@ class TopoNavEnv(EpisodeEnv):
     `reset(options={"start": (x, y), "goal": (x, y)})` sets the pair; by default two different cells are sampled.
     """
 
+    make_task = TopoNav
     step_reward = -1.0
 
-    def __init__(self, render_mode: str | None = None) -> None:
-        self._world = world = TopoNav()
-        super().__init__(world, lambda rng: tuple(world.cells[rng.choice(677, size=2, replace=False)]), render_mode)
-
     def _observation(self) -> np.ndarray:
-        return self._world.render(self._state, self._goal)[0]
+        return self.task.render(self._state, self._goal)[0]

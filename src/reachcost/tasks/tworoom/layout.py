@@ -65,11 +65,6 @@ class Layout:
         return 1 - self.across
 
     @property
-    def is_variant(self) -> bool:
-        """Whether it has at most two doors and differs from the public layout only in doors and wall direction."""
-        return len(self.doors) <= 2 and replace(self, wall=Layout.wall, doors=Layout.doors) == Layout()
-
-    @property
     def half(self) -> int:
         """Half the thickness, rounded down as in the public environment."""
         return self.thickness // 2
@@ -84,9 +79,8 @@ class Layout:
         merged: list[tuple[float, float]] = []
         for low, high in sorted((centre - half, centre + half) for centre, half in self.doors):
             if merged and low <= merged[-1][1]:
-                merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
-            else:
-                merged.append((low, high))
+                low, high = merged[-1][0], max(high, merged.pop()[1])
+            merged.append((low, high))
         return merged
 
     def in_door(self, along: np.ndarray, margin: float = 0.0) -> np.ndarray:

@@ -43,8 +43,8 @@ def render_each(layouts: Sequence[Layout], which: np.ndarray, states: np.ndarray
     states = np.asarray(states, np.float32)
     if states.ndim != 2 or states.shape[1] != 2:
         raise ReachcostError(f"TwoRoom renders states [N, 2], not {states.shape}")
-    if not ((states >= 0) & (states <= SIZE)).all():
-        row = int(np.flatnonzero(~((states >= 0) & (states <= SIZE)).all(1))[0])
+    if (outside := ~((states >= 0) & (states <= SIZE)).all(1)).any():
+        row = int(outside.argmax())
         raise ReachcostError(f"state {row} is {states[row].tolist()}: TwoRoom renders positions from 0 to {SIZE}")
     rooms = np.stack([background(layout, size)[..., 0] for layout in layouts])
     scale, radius = size / SIZE, layouts[0].radius

@@ -58,10 +58,7 @@ def step_swept(layout: Layout, states: np.ndarray, actions: np.ndarray) -> np.nd
 
 def solid_intervals(layout: Layout) -> list[tuple[float, float]]:
     """Intervals along the wall that are closed to the agent's centre."""
-    ends = [-FAR]
-    for low, high in layout.openings:
-        ends += [low - DOOR_MARGIN, high + DOOR_MARGIN]
-    ends.append(FAR)
+    ends = [-FAR, *(end for low, high in layout.openings for end in (low - DOOR_MARGIN, high + DOOR_MARGIN)), FAR]
     return [(low, high) for low, high in zip(ends[::2], ends[1::2], strict=True) if low < high]
 
 
@@ -76,10 +73,10 @@ def _meeting(
     zone = layout.half + layout.radius
     bounds = np.empty((2, 2))
     bounds[layout.across], bounds[layout.along] = (CENTRE - zone, CENTRE + zone), block
-    first, last = bounds[:, 0], bounds[:, 1]
-    touching = ((here > first - TOUCH) & (here < last + TOUCH)).all(-1, keepdims=True)
-    here = np.where(touching & (np.abs(here - first) < TOUCH), first, here)
-    here = np.where(touching & (np.abs(here - last) < TOUCH), last, here)
+    touching = ((here > bounds[:, 0] - TOUCH) & (here < bounds[:, 1] + TOUCH)).all(-1, keepdims=True)
+    for face in bounds.T:
+        here = np.where(touching & (np.abs(here - face) < TOUCH), face, here)
+    first, last = bounds.T
     within = (here > first) & (here < last)
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = np.stack([(first - here) / offset, (last - here) / offset])

@@ -15,14 +15,15 @@ from reachcost.data.observations import LazyColumns
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 from reachcost.tasks.contract import Distance, Handle, Plane, PublicEnvironment, Task, require_finite
-from reachcost.tasks.episode_env import EpisodeEnv
-from reachcost.tasks.tworoom import evaluation_sets, renderer, simulator
+from reachcost.tasks.gym import EpisodeEnv
+from reachcost.tasks.tworoom import logs as policy
+from reachcost.tasks.tworoom import renderer, simulator
 from reachcost.tasks.tworoom.layout import BORDER, CENTRE, SIZE, SUCCESS_DISTANCE, Layout
-from reachcost.tasks.tworoom.logs import PUBLIC_CACHE, collect, log_statistics, sample_episode
 
 NEAR, FAR = 70.0, 95.0
 """Pixels to the nearest door: at most NEAR and at least FAR are the paper's classes of doorway coverage."""
 CELL = 4.0  # pixels between neighbouring places of a map
+STEPS = {"endpoint": simulator.step_endpoint, "swept": simulator.step_swept}
 LAYOUTS_MODEL = "lewm-layouts-3072"
 """Trained in 4,000 layouts: either wall direction, one door or two (see `varied.py`)."""
 
@@ -52,9 +53,8 @@ class TwoRoom(Task):
     name = "tworoom"
     action_budget = 50
     distance_unit = "px"
-    stops_at_success = False
     action_dim = 2
-    sets = tuple(evaluation_sets.RULES)
+    sets = tuple(policy.RULES)
     models = (*(f"{kind}-tworoom-{seed}" for kind in ("lewm", "pldm") for seed in (3072, 3073, 3074)), LAYOUTS_MODEL)
     public = PublicEnvironment("swm/TwoRoom-v1", SIZE, {"transitions": 500.0, "frames": 10.0})
 
@@ -63,15 +63,13 @@ class TwoRoom(Task):
     ) -> None:
         if not 8 <= pixels <= SIZE:
             raise ReachcostError(f"TwoRoom cannot render frames of {pixels} px: choose 8 to {SIZE}")
-        steps = {"endpoint": simulator.step_endpoint, "swept": simulator.step_swept}
-        if collision not in steps:
+        if collision not in STEPS:
             raise ReachcostError(f"unknown collision mode {collision!r}: choose endpoint or swept")
-        self.layout, self.pixels = layout or Layout(), pixels
+        self.layout, self.collision, self.pixels = layout or Layout(), collision, pixels
         if self.layout != Layout():
             self.sets = ()  # they are frozen for the public layout
-            self.models = (LAYOUTS_MODEL,) if self.layout.is_variant else ()
-        self.collision: Literal["endpoint", "swept"] = collision
-        self._step = steps[collision]
+            varied = replace(self.layout, wall=Layout.wall, doors=Layout.doors) == Layout()
+            self.models = (LAYOUTS_MODEL,) if varied and len(self.layout.doors) <= 2 else ()
 
     def __repr__(self) -> str:
         return f"TwoRoom({self.layout}, collision={self.collision!r}, pixels={self.pixels})"
@@ -83,12 +81,13 @@ class TwoRoom(Task):
 
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Execute one action per state: float [N, 2], [N, 2] -> float32 [N, 2]; actions are clipped to [-1, 1]."""
-        if np.shape(states)[-1:] != (2,) or np.shape(actions) != np.shape(states):
+        states, actions = np.asarray(states), np.asarray(actions)
+        if states.shape[-1:] != (2,) or actions.shape != states.shape:
             raise ReachcostError(
-                f"TwoRoom steps states [N, 2] by actions [N, 2], not {np.shape(states)} by {np.shape(actions)}"
+                f"TwoRoom steps states [N, 2] by actions [N, 2], not {states.shape} by {actions.shape}"
             )
-        require_finite("action", np.asarray(actions))
-        return self._step(self.layout, np.asarray(states), np.asarray(actions))
+        require_finite("action", actions)
+        return STEPS[self.collision](self.layout, states, actions)
 
     def render(self, states: np.ndarray, size: int | None = None) -> np.ndarray:
         """Render uint8 [N, size, size, 3], without the goal."""
@@ -123,11 +122,10 @@ class TwoRoom(Task):
         """
         layout = self.layout
         gap = np.abs(states[..., layout.across] - CENTRE) - layout.half - layout.radius
-        near_miss = np.where(layout.room(starts) == layout.room(goals), "same_room_not_precise", "crossed_not_precise")
         stuck = (gap <= layout.speed) & ~layout.in_door(states[..., layout.along])
-        name = np.where(stuck, "stuck", near_miss)
-        name = np.where(layout.room(states) != layout.room(goals), "wrong_room", name)
-        return np.where(self.success(states, goals), "success", name)
+        crossed = layout.room(starts) != layout.room(goals)
+        conditions = [self.success(states, goals), layout.room(states) != layout.room(goals), stuck, crossed]
+        return np.select(conditions, ["success", "wrong_room", "stuck", "crossed_not_precise"], "same_room_not_precise")
 
     def groups(self, starts: np.ndarray, goals: np.ndarray) -> Mapping[str, np.ndarray]:
         """Episodes within one room, and those through a door."""
@@ -142,11 +140,7 @@ class TwoRoom(Task):
     def plane(self) -> Plane:
         """The frame within its border; the wall is not free."""
         low, high = (BORDER, BORDER), (SIZE - BORDER, SIZE - BORDER)
-        return Plane(low, high, CELL, np.asarray, self._at, lambda places: ~self.layout.solid(places))
-
-    @staticmethod
-    def _at(places: np.ndarray) -> np.ndarray:
-        return np.asarray(places, np.float32)
+        return Plane(low, high, CELL, np.asarray, np.float32, lambda places: ~self.layout.solid(places))
 
     def handles(self) -> tuple[Handle, ...]:
         """The first door, and the end of the wall."""
@@ -167,6 +161,11 @@ class TwoRoom(Task):
         category = self.category(paths[:, 0], paths[:, -1], goals)
         return Outcome(success, np.where(success, near.argmax(1) + 1, -1), np.where(success, "success", category))
 
+    def sample_pair(self, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+        """Start and goal [2], as those of logged episodes."""
+        start, goal, _ = policy.sample_episode(self.layout, int(rng.integers(2**31)), 0, 1)
+        return start.astype(np.float32), goal.astype(np.float32)
+
     def generate_logs(self, episodes: int = 10_000, seed: int = 0, noise: float = 2.0, steps: int = 100) -> Logs:
         """Log the public data policy: expert direction plus noise, until success or for `steps` steps.
 
@@ -175,7 +174,7 @@ class TwoRoom(Task):
         if episodes < 1 or steps < 1:
             raise ReachcostError(f"cannot log {episodes} episodes of {steps} steps: log at least one of each")
         require_memory(72 * episodes * steps, f"{episodes} episodes", "log fewer at a time")
-        states, actions, goals, executed = collect(self.layout, self._step, episodes, seed, noise, steps)
+        states, actions, goals, executed = policy.collect(self.layout, self.step, episodes, seed, noise, steps)
         lengths = executed + 1
         row = np.arange(steps + 1) < lengths[:, None]
         actions = np.concatenate([actions, np.zeros((episodes, 1, 2), np.float32)], axis=1)
@@ -191,7 +190,7 @@ class TwoRoom(Task):
 
     def describe_logs(self, logs: Logs) -> Mapping[str, tuple[float, float | None]]:
         """Lengths of episodes and displacements per step, each with the paper's value for the public logs."""
-        return {name: (value, PUBLIC_CACHE[name]) for name, value in log_statistics(logs).items()}
+        return {name: (value, policy.PUBLIC_CACHE[name]) for name, value in policy.log_statistics(logs).items()}
 
     def evaluation_set(self, name: str) -> EvaluationSet:
         """The frozen set of that name, one of `sets`; only the public layout has them."""
@@ -200,11 +199,11 @@ class TwoRoom(Task):
                 "the frozen evaluation sets belong to the public layout: sample one from logs of this layout with "
                 "draw_evaluation_set(name, logs, seed)"
             )
-        return replace(evaluation_sets.load(name), world=self.world)
+        return replace(policy.load(name), world=self.world)
 
     def draw_evaluation_set(self, name: str, logs: Logs, seed: int) -> EvaluationSet:
         """Sample a set by the rule of that name from logs of this layout."""
-        return replace(evaluation_sets.draw(name, logs, self.layout, seed), world=self.world)
+        return replace(policy.draw(name, logs, self.layout, seed), world=self.world)
 
 
 def columns_of(states: np.ndarray, render: Callable[..., np.ndarray]) -> Observations:
@@ -230,17 +229,4 @@ class TwoRoomEnv(EpisodeEnv):
     ((224, 224, 3), ['distance', 'goal_state', 'state'])
     """
 
-    def __init__(
-        self,
-        render_mode: str | None = None,
-        layout: Layout | None = None,
-        collision: Literal["endpoint", "swept"] = "endpoint",
-        pixels: int = SIZE,
-    ) -> None:
-        world = TwoRoom(layout, collision, pixels)
-
-        def sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-            start, goal, _ = sample_episode(world.layout, int(rng.integers(2**31)), 0, 1)
-            return start.astype(np.float32), goal.astype(np.float32)
-
-        super().__init__(world, sample, render_mode)
+    make_task = TwoRoom

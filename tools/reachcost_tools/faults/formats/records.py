@@ -20,7 +20,7 @@ from reachcost.report.report import Report
 from reachcost.report.scene import Episode, Field, Map, Replay, Scene, Strip, scene_file
 from reachcost.results.records import read_run, record_run
 from reachcost.results.tables import ResultTable, TableRow
-from reachcost.tasks.tworoom.evaluation_sets import FROZEN
+from reachcost.tasks.tworoom.logs import FROZEN
 from reachcost_tools.faults.browser import PAGE
 from reachcost_tools.faults.formats import Format, digest
 from reachcost_tools.pack import pack
