@@ -1,4 +1,4 @@
-"""What the agent does to the T: for many rows at once where no wall is touched, by pymunk elsewhere.
+"""What the agent does to the T: computed for all rows at once where no wall is touched, by pymunk elsewhere.
 
 Contacts of a disc with two rectangles on one body are simple without friction: the nearest point of a rectangle is the
 contact, and an impulse along its normal stops the approach. Rows with walls, or with the agent's centre within the T,
@@ -8,7 +8,7 @@ are marked and left to pymunk.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from reachcost.tasks.pusht.geometry import AGENT_RADIUS, BAR, CENTRE_OF_GRAVITY,
 SECONDS = 0.01  # seconds per tick of the physics
 MASS, MOMENT = 1.0, 3000.0
 """Of the T. The public environment uses the bar's moment also for the stem, without moving it to the stem's place."""
-RECTANGLES = ((-60.0, -45.0, 60.0, -15.0), (-15.0, -15.0, 15.0, 75.0))
+RECTANGLES = np.array([(-60.0, -45.0, 60.0, -15.0), (-15.0, -15.0, 15.0, 75.0)])
 """Bar and stem relative to the centre of gravity: smallest x and y, largest x and y."""
 SLOP = float(np.float32(0.1))  # pixels of overlap that pymunk ignores
 CORRECTION = 1 - 0.0017970074436457143**SECONDS  # share of further overlap that pymunk corrects in a tick
@@ -48,16 +48,24 @@ def _push(path: np.ndarray, velocities: np.ndarray, poses: np.ndarray) -> tuple[
     angle = poses[:, 2].copy()
     places, fast = (np.ascontiguousarray(part.transpose(1, 2, 0)) for part in (path, velocities))
     move_x = move_y = turn = np.zeros(rows)
-    left, memory = np.zeros(rows, bool), _Memory(rows)
+    left, last, age = np.zeros(rows, bool), np.zeros((2, rows)), np.full((2, rows), FORGOTTEN)
     sine = cosine = angle
     for tick in range(len(places)):
         x, y, angle = x + move_x * SECONDS, y + move_y * SECONDS, angle + turn * SECONDS
         sine, cosine = np.sin(angle), np.cos(angle)
-        here = _into(places[tick, 0] - x, places[tick, 1] - y, sine, cosine)
-        contacts = [_Contact(*here, rectangle) for rectangle in RECTANGLES]
-        along, across, turn = _solve(contacts, _into(fast[tick, 0], fast[tick, 1], sine, cosine), memory)
+        contacts = _contacts(*_into(places[tick, 0] - x, places[tick, 1] - y, sine, cosine))
+        # Pymunk continues from the impulse of a contact that was interrupted for a tick or two, and only keeps the sum
+        # from falling below 0, so that such an agent can pull the T for a tick.
+        stale = np.where((age > 1) & (age < FORGOTTEN), last, 0)
+        impulses, corrections = _solve(contacts, _into(fast[tick, 0], fast[tick, 1], sine, cosine), stale)
+        last, age = np.where(contacts.touches, impulses + stale, last), np.where(contacts.touches, 1, age + 1)
+        one, other = (impulses + corrections) * contacts.touches
+        along, across, turn = (
+            (one * part[0] + other * part[1]) / size
+            for part, size in ((contacts.x, MASS), (contacts.y, MASS), (contacts.lever, MOMENT))
+        )
         move_x, move_y = cosine * along - sine * across, sine * along + cosine * across
-        left |= contacts[0].inside | contacts[1].inside | _at_walls(x, y, angle)
+        left |= contacts.inside.any(0) | _at_walls(x, y, angle)
     low = CENTRE_OF_GRAVITY[1]
     return np.stack([x + sine * low, y - cosine * low, angle], axis=1), left
 
@@ -67,105 +75,65 @@ def _into(x: np.ndarray, y: np.ndarray, sine: np.ndarray, cosine: np.ndarray) ->
     return cosine * x + sine * y, cosine * y - sine * x
 
 
-class _Contact:
-    """N contacts of a disc at x, y with a rectangle, in the T's frame around its centre of gravity.
+class _Contacts(NamedTuple):
+    """Contacts of discs with the two rectangles [2, N], in the T's frame around its centre of gravity."""
 
-    A unit push along x, y has the torque `lever`, and `mass` is the impulse that changes the velocity at the contact by
-    one. `correction` is the velocity that corrects the overlap. Nothing is valid where the disc's centre is `inside`.
-    """
-
-    def __init__(self, x: np.ndarray, y: np.ndarray, rectangle: tuple[float, float, float, float]) -> None:
-        left, top, right, bottom = rectangle
-        near_x = np.minimum(np.maximum(x, left), right)
-        near_y = np.minimum(np.maximum(y, top), bottom)
-        self.x, self.y = near_x - x, near_y - y
-        apart = np.sqrt(self.x * self.x + self.y * self.y)
-        self.inside = apart == 0
-        apart[self.inside] = 1
-        self.touches = (apart <= AGENT_RADIUS) & ~self.inside
-        self.x /= apart
-        self.y /= apart
-        self.lever = near_x * self.y - near_y * self.x
-        self.mass = 1 / (1 / MASS + self.lever * self.lever / MOMENT)
-        self.correction = np.minimum(0, apart - (AGENT_RADIUS - SLOP)) * (-CORRECTION / SECONDS)
-
-    def of(self, rows: np.ndarray) -> _Contact:
-        """The contacts of some rows."""
-        some = object.__new__(_Contact)
-        some.__dict__.update({name: values[rows] for name, values in vars(self).items()})
-        return some
+    x: np.ndarray
+    y: np.ndarray  # direction of the push
+    lever: np.ndarray  # torque of a unit push
+    mass: np.ndarray  # impulse that changes the velocity at the contact by one
+    correction: np.ndarray  # velocity that corrects the overlap
+    touches: np.ndarray
+    inside: np.ndarray  # whether the disc's centre is in the rectangle; then nothing else is valid
 
 
-class _Memory:
-    """Impulses of the two contacts when they last touched [2, N], and the ticks since then [2, N]."""
-
-    def __init__(self, rows: int) -> None:
-        self.impulses, self.age = np.zeros((2, rows)), np.full((2, rows), FORGOTTEN)
-
-    def stale(self, number: int) -> np.ndarray:
-        """Old impulse [N] of a contact that was interrupted for a tick or two, otherwise 0.
-
-        Pymunk continues from the old impulse and only keeps the sum from falling below 0, so that such an agent can
-        pull the T for a tick.
-        """
-        back = (self.age[number] > 1) & (self.age[number] < FORGOTTEN)
-        return np.where(back, self.impulses[number], 0)
-
-    def keep(self, number: int, impulses: np.ndarray, touches: np.ndarray) -> None:
-        """Remember a tick."""
-        self.impulses[number] = np.where(touches, impulses, self.impulses[number])
-        self.age[number] = np.where(touches, 1, self.age[number] + 1)
+def _contacts(x: np.ndarray, y: np.ndarray) -> _Contacts:
+    """Contacts of discs at x, y [N] with the two rectangles."""
+    left, top, right, bottom = RECTANGLES.T[:, :, None]
+    near_x, near_y = np.minimum(np.maximum(x, left), right), np.minimum(np.maximum(y, top), bottom)
+    push_x, push_y = near_x - x, near_y - y
+    apart = np.sqrt(push_x * push_x + push_y * push_y)
+    inside = apart == 0
+    apart[inside] = 1
+    push_x /= apart
+    push_y /= apart
+    lever = near_x * push_y - near_y * push_x
+    mass = 1 / (1 / MASS + lever * lever / MOMENT)
+    correction = np.minimum(0, apart - (AGENT_RADIUS - SLOP)) * (-CORRECTION / SECONDS)
+    return _Contacts(push_x, push_y, lever, mass, correction, (apart <= AGENT_RADIUS) & ~inside, inside)
 
 
-def _solve(contacts: list[_Contact], fast: tuple[np.ndarray, np.ndarray], memory: _Memory) -> tuple[np.ndarray, ...]:
-    """Velocity x, y [N] and rotation [N] of the T after contacts with a disc of velocity `fast`."""
-    first, second = contacts
-    wanted = [fast[0] * contact.x + fast[1] * contact.y for contact in contacts]
-    stale = [memory.stale(number) for number in (0, 1)]
-    impulses = [np.maximum(want * one.mass, -old) for one, want, old in zip(contacts, wanted, stale, strict=True)]
-    corrections = [contact.correction * contact.mass for contact in contacts]
-    both = np.flatnonzero(first.touches & second.touches)
-    if len(both):
-        pair = first.of(both), second.of(both)
-        nothing = np.zeros(len(both))
-        at_once = _together(*pair, [want[both] for want in wanted], [old[both] for old in stale])
-        corrected = _together(*pair, [contact.correction for contact in pair], [nothing, nothing])
-        for number in (0, 1):
-            impulses[number][both], corrections[number][both] = at_once[number], corrected[number]
-    for number, contact in enumerate(contacts):
-        memory.keep(number, impulses[number] + stale[number], contact.touches)
-    one, other = (
-        (impulse + correction) * contact.touches
-        for impulse, correction, contact in zip(impulses, corrections, contacts, strict=True)
-    )
-    return (
-        (one * first.x + other * second.x) / MASS,
-        (one * first.y + other * second.y) / MASS,
-        (one * first.lever + other * second.lever) / MOMENT,
-    )
-
-
-def _together(
-    first: _Contact, second: _Contact, wanted: list[np.ndarray], stale: list[np.ndarray]
+def _solve(
+    contacts: _Contacts, fast: tuple[np.ndarray, np.ndarray], stale: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Impulses of two simultaneous contacts: each reaches at least its wanted velocity, exactly if it pushes.
+    """Impulses [2, N] that stop a disc of velocity `fast`, and those that correct overlaps."""
+    wanted = fast[0] * contacts.x + fast[1] * contacts.y
+    impulses, corrections = np.maximum(wanted * contacts.mass, -stale), contacts.correction * contacts.mass
+    both = np.flatnonzero(contacts.touches.all(0))
+    if len(both):
+        pair = _Contacts(*(part[:, both] for part in contacts))
+        impulses[:, both] = _together(pair, wanted[:, both], stale[:, both])
+        corrections[:, both] = _together(pair, pair.correction, np.zeros((2, len(both))))
+    return impulses, corrections
+
+
+def _together(pair: _Contacts, wanted: np.ndarray, stale: np.ndarray) -> np.ndarray:
+    """Impulses [2, N] of simultaneous contacts: each reaches at least its wanted velocity, exactly if it pushes.
 
     Pymunk iterates towards this solution, and its ten iterations reach it in a corner of the T. Here it is found by
     trying which of the two push. An impulse is at least minus the stale one.
     """
-    coupling = (first.x * second.x + first.y * second.y) / MASS + first.lever * second.lever / MOMENT
-    size = 1 / (first.mass * second.mass) - coupling * coupling
-    both = (
-        (wanted[0] / second.mass - coupling * wanted[1]) / size,
-        (wanted[1] / first.mass - coupling * wanted[0]) / size,
-    )
-    only_second = np.maximum((wanted[1] + coupling * stale[0]) * second.mass, -stale[1])
-    only_first = np.maximum((wanted[0] + coupling * stale[1]) * first.mass, -stale[0])
-    push = (both[0] >= -stale[0]) & (both[1] >= -stale[1])
-    first_rests = coupling * only_second - stale[0] / first.mass >= wanted[0]
-    return (
-        np.where(push, both[0], np.where(first_rests, -stale[0], only_first)),
-        np.where(push, both[1], np.where(first_rests, only_second, -stale[1])),
+    x, y, lever, mass = pair[:4]
+    coupling = (x[0] * x[1] + y[0] * y[1]) / MASS + lever[0] * lever[1] / MOMENT
+    size = 1 / (mass[0] * mass[1]) - coupling * coupling
+    both = (wanted / mass[::-1] - coupling * wanted[::-1]) / size
+    only_first, only_second = np.maximum((wanted + coupling * stale[::-1]) * mass, -stale)
+    push = (both >= -stale).all(0)
+    first_rests = coupling * only_second - stale[0] / mass[0] >= wanted[0]
+    return np.where(
+        push,
+        both,
+        np.where(first_rests, [-stale[0], only_second], [only_first, -stale[1]]),
     )
 
 
@@ -199,8 +167,22 @@ def _chipmunk() -> tuple[Any, Any, list[Any]]:
     return lib, pymunk.Transform.identity(), parts
 
 
+def push_by_pymunk(
+    starts: np.ndarray, poses: np.ndarray, velocities: np.ndarray, first: np.ndarray | None = None, every: int = 0
+) -> np.ndarray:
+    """Poses [N, P, 3] of the T after the last tick and `every` ticks before it, each row in its own space.
+
+    The agent is at `starts` [N, 2] and the T at `poses` [N, 3] until tick `first` [N], by default 0; the velocities of
+    the agent are [N, ticks, 2].
+    """
+    begin, every = np.zeros(len(poses), int) if first is None else first, every or velocities.shape[1]
+    rows = zip(starts.tolist(), poses.tolist(), velocities.tolist(), begin.tolist(), strict=True)
+    found = [_simulate(start, pose, moves[tick:], every) for start, pose, moves, tick in rows]
+    return np.array(found).reshape(len(poses), -1, 3)
+
+
 def _simulate(start: list[float], pose: list[float], velocities: list[list[float]], every: int) -> list[list[float]]:
-    """Move the agent by one velocity per tick; return the poses of the T after the last tick and `every` ticks before.
+    """Move the agent by one velocity per tick; return poses of the T.
 
     The T rests at `pose` in the first tick, and moves from the second on. Walls and bodies are those of
     `swm/PushT-v1`: without friction, and with damping 0, so that nothing glides on.
@@ -225,11 +207,10 @@ def _simulate(start: list[float], pose: list[float], velocities: list[list[float
         lib.cpSpaceAddBody(space, body)
     for shape in shapes:
         lib.cpSpaceAddShape(space, shape)
-    move, tick = lib.cpBodySetVelocity, lib.cpSpaceStep
     poses, left = [], len(velocities)
     for velocity in velocities:
-        move(agent, velocity)
-        tick(space, SECONDS)
+        lib.cpBodySetVelocity(agent, velocity)
+        lib.cpSpaceStep(space, SECONDS)
         left -= 1
         if left % every == 0:
             position = lib.cpBodyGetPosition(block)
@@ -242,20 +223,3 @@ def _simulate(start: list[float], pose: list[float], velocities: list[list[float
         lib.cpBodyFree(body)
     lib.cpSpaceFree(space)
     return poses
-
-
-def push_by_pymunk(starts: np.ndarray, poses: np.ndarray, velocities: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Poses [N, 3] after the ticks from `first` [N] on, each row in its own space.
-
-    The agent is at `starts` [N, 2], the T at `poses` [N, 3] until then; velocities are the agent's [N, ticks, 2].
-    """
-    rows = zip(starts.tolist(), poses.tolist(), velocities.tolist(), first.tolist(), strict=True)
-    found = [_simulate(start, pose, moves[tick:], len(moves))[-1] for start, pose, moves, tick in rows]
-    return np.array(found).reshape(-1, 3)
-
-
-def push_in_one_space(starts: np.ndarray, poses: np.ndarray, velocities: np.ndarray, every: int) -> np.ndarray:
-    """Poses [N, steps, 3] after tick 0 and each `every` further ticks: [N, 2], [N, 3], [N, 1 + steps * every, 2]."""
-    rows = zip(starts.tolist(), poses.tolist(), velocities.tolist(), strict=True)
-    found = [_simulate(start, pose, moves, every)[1:] for start, pose, moves in rows]
-    return np.array(found).reshape(len(poses), -1, 3)

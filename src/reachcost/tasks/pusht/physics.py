@@ -10,14 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reachcost.tasks.pusht.contacts import (
-    SECONDS,
-    SLOP,
-    push_away_from_walls,
-    push_by_pymunk,
-    push_in_one_space,
-    require_pymunk,
-)
+from reachcost.tasks.pusht.contacts import SECONDS, SLOP, push_away_from_walls, push_by_pymunk, require_pymunk
 from reachcost.tasks.pusht.geometry import AGENT_RADIUS, MIDDLE, REACH, WINDOW, clearance, touches_walls, turned
 
 TICKS = 10  # ticks of the physics per step
@@ -76,7 +69,7 @@ def _push(
     if left.any():
         before = np.concatenate([_tick_before(states[left]), path[left]], axis=1)
         starts = before[np.arange(len(before)), first[left]]
-        poses[left] = push_by_pymunk(starts, states[left, 2:5], moves[left], first[left])
+        poses[left] = push_by_pymunk(starts, states[left, 2:5], moves[left], first[left])[:, -1]
     return poses, left
 
 
@@ -85,7 +78,7 @@ def _push_on(paths: np.ndarray, actions: np.ndarray) -> np.ndarray:
     starts = paths[:, 0]
     legs = [agent_path(paths[:, t, :2], paths[:, t, 5:], actions[:, t])[1] for t in range(actions.shape[1])]
     moves = np.concatenate([starts[:, None, 5:], *legs], axis=1)
-    poses = push_in_one_space(_tick_before(starts)[:, 0], starts[:, 2:5], moves, TICKS)
+    poses = push_by_pymunk(_tick_before(starts)[:, 0], starts[:, 2:5], moves, every=TICKS)[:, 1:]
     poses[..., 2] %= 2 * np.pi
     return poses
 
