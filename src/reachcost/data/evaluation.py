@@ -98,9 +98,10 @@ class EvaluationSet:
     @property
     def record(self) -> dict[str, str]:
         """Fingerprints that a record contains: that of the set and, for a subset, that of the full set."""
-        own = self.fingerprint
-        full = {} if self.full_sha256 in (None, own) else {"full_set_sha256": self.full_sha256}
-        return {"evaluation_set_sha256": own, **full}
+        record = {"evaluation_set_sha256": self.fingerprint}
+        if self.full_sha256 not in (None, self.fingerprint):
+            record["full_set_sha256"] = self.full_sha256
+        return record
 
     def subset(self, rows: np.ndarray | slice) -> EvaluationSet:
         """Some rows as a set."""

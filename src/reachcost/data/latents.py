@@ -15,7 +15,6 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -40,17 +39,9 @@ FRAMES_REMEDY = (
     "give logs of the world it was trained in"
 )
 SAMPLE = 64
-"""Rows that are encoded each time to tell frames apart."""
+"""Rows that are encoded each time, as a sample of the frames."""
 PIECE_ROWS, PIECE_BYTES = 2**15, 4 * CHUNK_BYTES
 """Largest piece with one checksum. An interrupted encoding continues after the last complete piece."""
-
-
-class Piece(NamedTuple):
-    """Consecutive rows on disk: the first, the one after the last, and their checksum."""
-
-    first: int
-    stop: int
-    sha256: str
 
 
 @dataclass(frozen=True)
@@ -79,6 +70,26 @@ class Latents:
     def keep(self, rows: np.ndarray) -> Latents:
         """The latents of some rows, ascending, with the logs of these rows."""
         return Latents(row_reader(self.values)(torch.from_numpy(rows)), self.logs.keep(rows), self.model)
+
+
+def require_finite(latents: Tensor, row_name: str, numbers: np.ndarray | None = None) -> None:
+    """Raise an error for latents [N, D] with NaN or infinity; it names the first such row, by its number if given."""
+    chunks = read_chunks(latents.detach().cpu().numpy())
+    finite = np.concatenate([np.isfinite(chunk.reshape(len(chunk), -1)).all(1) for chunk in chunks] or [[]])
+    if finite.all():
+        return
+    row = int(np.argmin(finite))
+    raise ReachcostError(
+        f"the latent of {row_name} {row if numbers is None else int(numbers[row])} is not finite "
+        f"({int((~finite).sum())} of {len(latents)} are not): "
+        "check that observation and the encoder's weights with reachcost.check_world_model"
+    )
+
+
+def model_identity(model: WorldModel) -> dict[str, str]:
+    """Name and sha256 of a world model; empty for a model without a fingerprint."""
+    fingerprint = fingerprint_of(model)
+    return {} if fingerprint is None else {"name": name_of(model), "sha256": fingerprint}
 
 
 def require_latents_of(model: WorldModel, latents: Latents) -> None:
@@ -119,66 +130,50 @@ def encode_logs(
         raise ReachcostError(f"batch is {batch}: give 1 or more rows")
     progress = as_progress(progress)
     progress.step("latents")
+
+    @torch.no_grad()
+    def encode(rows: slice | np.ndarray) -> np.ndarray:
+        count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+        return encode_rows(model, logs.observations(rows), count, FRAMES_REMEDY).cpu().numpy()
+
     shape = (logs.rows, model.latent_dim)
-    fingerprint = fingerprint_of(model)
-    if fingerprint is None and cache is not False:
+    identity = model_identity(model)
+    if not identity and cache is not False:
         warnings.warn(
             f"{name_of(model)} has no `fingerprint` and no weights to make one of, so latents are not kept and heads "
             "cannot be matched with it: give it one, such as 'my-model-1', and change it whenever the encoder changes",
             ReachcostWarning,
             stacklevel=1,  # this line, so that it is shown once
         )
-    if cache is False or fingerprint is None or not logs.rows:
+    if cache is False or not identity or not logs.rows:
         values = np.empty(shape, np.float32)
-        for rows in progress.track(batches(slice(0, logs.rows), batch), "batches"):
-            values[rows] = _encode(model, logs, rows)
-        return Latents(torch.from_numpy(values), logs, model_identity(model))
-    sample = _encode(model, logs, np.linspace(0, logs.rows - 1, SAMPLE).astype(np.int64))
+        for rows in progress.track(_batches(slice(0, logs.rows), batch), "batches"):
+            values[rows] = encode(rows)
+        return Latents(torch.from_numpy(values), logs, identity)
+    sample = encode(np.linspace(0, logs.rows - 1, SAMPLE).astype(np.int64))
     origin = {
         "format": FORMAT,
-        "model": fingerprint,
+        "model": identity["sha256"],
         "logs": logs.fingerprint,
         "sample": hashlib.sha256(sample.tobytes()).hexdigest(),
         "shape": list(shape),
     }
     kept = LatentCache(cache_directory(cache) / "latents", origin)
-    kept.fill(partial(_encode, model, logs), batch, progress)
-    return Latents(torch.from_numpy(kept.read()), logs, model_identity(model))
+    kept.fill(encode, batch, progress)
+    return Latents(torch.from_numpy(kept.read()), logs, identity)
 
 
-def model_identity(model: WorldModel) -> dict[str, str]:
-    """Name and sha256 of a world model; empty for a model without a fingerprint."""
-    fingerprint = fingerprint_of(model)
-    return {} if fingerprint is None else {"name": name_of(model), "sha256": fingerprint}
-
-
-def batches(rows: slice, size: int) -> list[slice]:
-    """Rows in consecutive slices of that size; the last one may be smaller.
-
-    >>> batches(slice(2, 7), 3)
-    [slice(2, 5, None), slice(5, 7, None)]
-    """
+def _batches(rows: slice, size: int) -> list[slice]:
+    """Rows in consecutive slices of that size; the last one may be smaller."""
     return [slice(row, min(row + size, rows.stop)) for row in range(rows.start, rows.stop, size)]
 
 
-@torch.no_grad()
-def _encode(model: WorldModel, logs: Logs, rows: slice | np.ndarray) -> np.ndarray:
-    count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
-    return encode_rows(model, logs.observations(rows), count, FRAMES_REMEDY).cpu().numpy()
+class Piece(NamedTuple):
+    """Consecutive rows on disk: the first, the one after the last, and their checksum."""
 
-
-def require_finite(latents: Tensor, row_name: str, numbers: np.ndarray | None = None) -> None:
-    """Raise an error for latents [N, D] with NaN or infinity; it names the first such row, by its number if given."""
-    values = latents.detach().cpu().numpy()
-    if all(np.isfinite(piece).all() for piece in read_chunks(values)):
-        return
-    finite = np.concatenate([np.isfinite(piece.reshape(len(piece), -1)).all(1) for piece in read_chunks(values)])
-    row = int(np.flatnonzero(~finite)[0])
-    row = row if numbers is None else int(numbers[row])
-    raise ReachcostError(
-        f"the latent of {row_name} {row} is not finite ({int((~finite).sum())} of {len(latents)} are not): "
-        "check that observation and the encoder's weights with reachcost.check_world_model"
-    )
+    first: int
+    stop: int
+    sha256: str
 
 
 class LatentCache:
@@ -229,38 +224,22 @@ class LatentCache:
                 "directory in REACHCOST_CACHE, or pass cache=False"
             ) from error
 
-    def _write(
-        self, pieces: list[Piece], encode: Callable[[slice], np.ndarray], batch: int, progress: Progress
-    ) -> None:
-        """Write the rows that no piece holds. A memory map is avoided: all written pages would stay in memory."""
-        size = max(1, min(PIECE_ROWS, PIECE_BYTES // self._row_bytes) // batch) * batch
-        missing = [piece for gap in self._gaps(pieces) for piece in batches(gap, size)]
-        steps = [(piece, rows) for piece in missing for rows in batches(piece, batch)]
-        begin, digest = self.read().offset, hashlib.sha256()
-        with self._array.open("r+b") as file:
-            for piece, rows in progress.track(steps, "batches"):
-                if rows.start == piece.start:
-                    digest = hashlib.sha256()
-                    file.seek(begin + rows.start * self._row_bytes)
-                data = np.ascontiguousarray(encode(rows), np.float32).data
-                file.write(data)
-                digest.update(data)
-                if rows.stop == piece.stop:
-                    file.flush()
-                    os.fsync(file.fileno())
-                    pieces = sorted([*pieces, Piece(piece.start, piece.stop, digest.hexdigest())])
-                    write_file(self._manifest, json.dumps({**self.origin, "pieces": pieces}) + "\n")
-
     def _check(self) -> tuple[list[Piece] | None, list[Piece]]:
         """Pieces in the manifest (None if it is damaged), and those of them whose rows have the recorded checksum."""
         recorded = self._recorded()
-        pieces = recorded or []
         try:
-            begin = self.read().offset
-            intact = parallel_map(lambda piece: self._is_intact(piece, begin), pieces)
+            values = self.read()
         except (OSError, ValueError):  # the array is missing, cut short, or of another shape
             return recorded, []
-        return recorded, [piece for piece, good in zip(pieces, intact, strict=True) if good]
+
+        def is_intact(piece: Piece) -> bool:
+            digest = hashlib.sha256()
+            for chunk in read_chunks(values[piece.first : piece.stop]):
+                digest.update(chunk.data)
+            return digest.hexdigest() == piece.sha256
+
+        pieces = recorded or []
+        return recorded, [piece for piece, good in zip(pieces, parallel_map(is_intact, pieces), strict=True) if good]
 
     def _recorded(self) -> list[Piece] | None:
         """Pieces in the manifest, in order; None if it is damaged."""
@@ -275,16 +254,6 @@ class LatentCache:
             return None
         return pieces if valid else None
 
-    def _is_intact(self, piece: Piece, begin: int) -> bool:
-        """Whether a piece on disk has the recorded checksum; it is read in chunks."""
-        digest, left = hashlib.sha256(), (piece.stop - piece.first) * self._row_bytes
-        with self._array.open("rb") as file:
-            file.seek(begin + piece.first * self._row_bytes)
-            while left and (chunk := file.read(min(left, CHUNK_BYTES))):
-                digest.update(chunk)
-                left -= len(chunk)
-        return not left and digest.hexdigest() == piece.sha256
-
     def _gaps(self, pieces: list[Piece]) -> list[slice]:
         """Rows between pieces."""
         ends = [0, *(piece.stop for piece in pieces)]
@@ -298,3 +267,25 @@ class LatentCache:
         np.lib.format.open_memmap(self._array, mode="w+", dtype=np.float32, shape=tuple(self.origin["shape"]))
         with self._array.open("r+b") as file:
             os.posix_fallocate(file.fileno(), 0, self._array.stat().st_size)
+
+    def _write(
+        self, pieces: list[Piece], encode: Callable[[slice], np.ndarray], batch: int, progress: Progress
+    ) -> None:
+        """Write the rows that no piece holds. A memory map is avoided: all written pages would stay in memory."""
+        size = max(1, min(PIECE_ROWS, PIECE_BYTES // self._row_bytes) // batch) * batch
+        missing = [piece for gap in self._gaps(pieces) for piece in _batches(gap, size)]
+        steps = [(piece, rows) for piece in missing for rows in _batches(piece, batch)]
+        begin, digest = self.read().offset, hashlib.sha256()
+        with self._array.open("r+b") as file:
+            for piece, rows in progress.track(steps, "batches"):
+                if rows.start == piece.start:
+                    digest = hashlib.sha256()
+                    file.seek(begin + rows.start * self._row_bytes)
+                data = np.ascontiguousarray(encode(rows), np.float32).data
+                file.write(data)
+                digest.update(data)
+                if rows.stop == piece.stop:
+                    file.flush()
+                    os.fsync(file.fileno())
+                    pieces = sorted([*pieces, Piece(piece.start, piece.stop, digest.hexdigest())])
+                    write_file(self._manifest, json.dumps({**self.origin, "pieces": pieces}) + "\n")

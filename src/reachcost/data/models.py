@@ -22,7 +22,7 @@ from reachcost.protocols import Observations, WorldModel
 WEIGHTS = nn.Module | Tensor | np.ndarray
 SETTINGS = bool | int | float | str | np.generic
 DEPTH = 3
-"""Levels of nested objects whose settings count; deeper objects belong to foreign libraries. All weights count."""
+"""Levels of nested objects whose settings a fingerprint covers: deeper ones belong to libraries. It covers all weights."""
 
 
 def fingerprint_of(model: object) -> str | None:
@@ -39,7 +39,7 @@ def fingerprint_of(model: object) -> str | None:
     True
     """
     if hasattr(model, "fingerprint"):
-        return model.fingerprint  # pyright: ignore[reportAttributeAccessIssue] (asked for above)
+        return model.fingerprint  # pyright: ignore[reportAttributeAccessIssue]
     parts = list(parts_of(model))
     holds_weights = any(isinstance(part, WEIGHTS) for _, part in parts)
     return digest(type(model).__qualname__, parts) if holds_weights else None
@@ -60,7 +60,7 @@ def parts_of(
     seen, here = set() if seen is None else seen, (id(part), depth > 0)
     if here not in seen and not isinstance(part, Tensor | np.ndarray | SETTINGS):
         seen.add(here)
-        for key, value in (*_items(part), *_attributes(part)):
+        for key, value in _items(part):
             yield from parts_of(value, f"{name}.{key}", depth - 1, seen)
 
 
@@ -80,19 +80,15 @@ def digest(kind: str, parts: list[tuple[str, object]]) -> str:
 
 
 def _items(part: object) -> list[tuple[object, object]]:
-    if isinstance(part, Mapping):
-        return list(part.items())
-    return list(enumerate(part)) if isinstance(part, list | tuple) else []
-
-
-def _attributes(part: object) -> list[tuple[str, object]]:
-    """Attributes by name, except cached properties and those of every module, such as its mode."""
+    """Items of a container, then attributes by name, except cached properties and those of every module."""
+    items = list(part.items()) if isinstance(part, Mapping) else []
+    items += enumerate(part) if isinstance(part, list | tuple) else []
     if isinstance(part, type | FunctionType | ModuleType):
-        return []
+        return items
     hidden = {*vars(nn.Module())} if isinstance(part, nn.Module) else set()
     names = sorted(name for name in getattr(part, "__dict__", {}) if name not in hidden)
     kept = (name for name in names if not isinstance(getattr(type(part), name, None), cached_property))
-    return [(name, vars(part)[name]) for name in kept]
+    return [*items, *((name, vars(part)[name]) for name in kept)]
 
 
 def _content(part: object) -> bytes:
@@ -108,7 +104,7 @@ def require_model(model: object, *parts: str) -> None:
     """Raise an error for anything but a world model with these parts, by default all that planning needs."""
     wanted = parts or ("latent_dim", "action_dim", "encode", "rollout")
     if model is None or isinstance(model, str | PurePath | type):
-        refuse(model, "the world model", "load it, rc.load_world_model(name), or make one of your own")
+        refuse(model, "the world model", "load it, rc.load_world_model(name), or write a class, see rc.WorldModel")
     if missing := [part for part in wanted if not hasattr(model, part)]:
         refuse(model, "the world model", f"it lacks {', '.join(missing)}, see reachcost.WorldModel")
 
@@ -135,8 +131,7 @@ def encode_rows(
             f"{', '.join(observations)} ({type(error).__name__}: {error}): {remedy}, or fix it; "
             "reachcost.check_world_model tests it"
         ) from error
-    require_shape(model, "encode", latents, (rows, model.latent_dim))
-    return _single(latents)
+    return _checked(model, "encode", latents, (rows, model.latent_dim))
 
 
 def predict_ends(model: WorldModel, context: Tensor, actions: Tensor) -> Tensor:
@@ -149,30 +144,26 @@ def predict_ends(model: WorldModel, context: Tensor, actions: Tensor) -> Tensor:
     """
     device = device_of(model)
     with nullcontext() if getattr(model, "in_pieces", False) else all_threads():
-        ends = model.rollout(context.to(device), actions.to(device))
-    require_shape(model, "rollout", ends, (*actions.shape[:2], model.latent_dim))
+        found = model.rollout(context.to(device), actions.to(device))
+    ends = _checked(model, "rollout", found, (*actions.shape[:2], model.latent_dim))
 
     def refusal() -> NoReturn:
         wrong = ~torch.isfinite(ends).all(2)
         raise ReachcostError(
             f"`rollout` of the world model {name_of(model)} predicts {int(wrong.sum())} of {wrong.numel()} "
-            "candidates to end in numbers that are not finite: check its predictor and what it makes of large "
-            "actions; reachcost.check_world_model tests it"
+            "candidates to end in numbers that are not finite: check its predictor, also with large actions; "
+            "reachcost.check_world_model tests it"
         )
 
     refuse_if(~torch.isfinite(ends).all(), refusal)
-    return _single(ends)
+    return ends
 
 
-def _single(latents: Tensor) -> Tensor:
-    """Latents in single precision, as heads and costs are; indices of states stay integers."""
-    return latents.float() if latents.is_floating_point() else latents
-
-
-def require_shape(model: object, method: str, found: object, shape: tuple[int, ...]) -> None:
-    """Raise an error unless a method of a world model returned a tensor of that shape."""
+def _checked(model: object, method: str, found: object, shape: tuple[int, ...]) -> Tensor:
+    """The tensor that a method of a world model returned, in single precision; indices of states stay integers."""
     if not isinstance(found, Tensor) or found.shape != shape:
         returned = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
         raise ReachcostError(
             f"`{method}` of the world model {name_of(model)} returned {returned}: return a torch.Tensor {shape}"
         )
+    return found.float() if found.is_floating_point() else found
