@@ -1,18 +1,17 @@
-"""Reading and writing HDF5 files without trusting their content.
+"""Reading HDF5 files without trusting their content.
 
-The HDF5 library follows links to other files, believes any shape, crashes on full disks, and never returns from some
-damaged files. No option of h5py prevents that, so all access to HDF5 goes through this module.
+The HDF5 library follows links to other files, believes any shape, and never returns from some damaged files. No option
+of h5py prevents that, so all HDF5 files are read through this module.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
 import logging
 import math
 import mmap
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -29,6 +28,14 @@ HEAP = b"GCOL\x01\0\0\0"
 """First bytes of a heap: name, version and padding; its size follows."""
 HEADER = 16
 """Bytes before the first object, and of an object before its content: number [2], references [2], padding [4], size."""
+LARGEST_RATIO = 10_000
+"""Maximum ratio of a column in memory to its file; blank frames are compressed to a thousandth."""
+SMALL = 2**30
+"""Bytes that every column may have, whatever the size of its file."""
+
+logging.getLogger("hdf5plugin").setLevel(logging.CRITICAL)  # our own error reports a missing filter
+with contextlib.suppress(ImportError):  # filters of compressed files that some projects release
+    import hdf5plugin  # noqa: F401
 
 
 @lru_cache(maxsize=64)
@@ -70,32 +77,18 @@ def _require_rows_that_fit(path: Path, dataset: h5py.h5d.DatasetID) -> None:
     """Refuse variable-length rows that claim to be longer than the file, unless they are compressed."""
     width, most = dataset.get_type().get_size(), path.stat().st_size
     length = np.dtype({"names": ["length"], "formats": ["<u4"], "offsets": [0], "itemsize": width})
+    layout, stored = dataset.get_create_plist(), []  # first byte and number of bytes of consecutive rows
+    if layout.get_layout() == h5py.h5d.CHUNKED and not layout.get_nfilters():
+        chunks = [dataset.get_chunk_info(number) for number in range(dataset.get_num_chunks())]
+        stored = [(chunk.byte_offset, chunk.size) for chunk in chunks if chunk.byte_offset is not None]
+    elif (begin := dataset.get_offset()) is not None:
+        stored = [(begin, dataset.get_storage_size())]
     with path.open("rb") as file:
-        for begin, size in _stored_ranges(dataset):
+        for begin, size in stored:
             file.seek(begin)
             rows = np.frombuffer(file.read(size // width * width), length)["length"]
             if len(rows) and rows.max() > most:
                 raise ReachcostError(f"{path}: a row claims {rows.max():,} bytes: copy or generate the file again")
-
-
-def _stored_ranges(dataset: h5py.h5d.DatasetID) -> Iterator[tuple[int, int]]:
-    """First byte and number of bytes of the rows of a column in its file."""
-    layout = dataset.get_create_plist()
-    if layout.get_layout() == h5py.h5d.CHUNKED and not layout.get_nfilters():
-        chunks = (dataset.get_chunk_info(number) for number in range(dataset.get_num_chunks()))
-        yield from ((chunk.byte_offset, chunk.size) for chunk in chunks if chunk.byte_offset is not None)
-    elif (begin := dataset.get_offset()) is not None:
-        yield begin, dataset.get_storage_size()
-
-
-logging.getLogger("hdf5plugin").setLevel(logging.CRITICAL)  # our own error reports a missing filter
-with contextlib.suppress(ImportError):  # filters of compressed files that some projects release
-    import hdf5plugin  # noqa: F401
-
-LARGEST_RATIO = 10_000
-"""Maximum ratio of a column in memory to its file; blank frames are compressed to a thousandth."""
-SMALL = 2**30
-"""Bytes that every column may have, whatever the size of its file."""
 
 
 class Column:
@@ -116,9 +109,7 @@ class Column:
         count = len(rows) if isinstance(rows, np.ndarray) else 1
         if isinstance(rows, slice) and self.shape:
             count = len(range(*rows.indices(len(self))))
-        with _sentences(self.where, self.name), defer_interrupts():
-            self._require_readable(self._dataset.id)
-            self._require_room(count * math.prod(self.shape[1:]) * self.dtype.itemsize)
+        with self._prepared(count * math.prod(self.shape[1:])):
             if not isinstance(rows, np.ndarray):
                 return self._dataset[rows]
             # one by one: HDF5 takes much longer for a list of rows
@@ -136,9 +127,7 @@ class Column:
 
     def text(self) -> np.ndarray:
         """All rows as text."""
-        with _sentences(self.where, self.name), defer_interrupts():
-            self._require_readable(self._dataset.id)
-            self._require_room(math.prod(self.shape) * self.dtype.itemsize)
+        with self._prepared(math.prod(self.shape)):
             found = np.asarray(self._dataset.asstr()[:])
             # in an array, every row takes as much as the longest
             self._require_room(4 * found.size * max(map(len, found.ravel()), default=0))
@@ -153,6 +142,14 @@ class Column:
             found = self._dataset.attrs[name]
         return found.decode(errors="replace") if isinstance(found, bytes) else found
 
+    @contextmanager
+    def _prepared(self, values: int) -> Iterator[None]:
+        """Check that this number of values can be read inside the block."""
+        with _sentences(self.where, self.name), defer_interrupts():
+            self._require_readable(self._dataset.id)
+            self._require_room(values * self.dtype.itemsize)
+            yield
+
     def _require_room(self, needed: int) -> None:
         """Refuse rows that do not fit into memory: a file may claim any shape."""
         if needed > CHUNK_BYTES:  # for a few rows, asking takes longer than reading
@@ -162,9 +159,8 @@ class Column:
         """Refuse variable-length rows that would crash the HDF5 library."""
         if not stored.dtype.hasobject:
             return
-        kind = stored.get_type()
         known = h5py.h5t.py_create(stored.dtype, logical=True)
-        if h5py.check_string_dtype(stored.dtype) is None and kind.encode() != known.encode():
+        if h5py.check_string_dtype(stored.dtype) is None and stored.get_type().encode() != known.encode():
             _refuse(self.where, self.name, "is of an unknown type", "copy or generate the file again")
         _, sizes = self._dataset.file.id.get_create_plist().get_sizes()
         require_heaps_that_end(self.where, sizes, _signature(self.where))
@@ -310,114 +306,3 @@ def _refuse(where: Path, name: str, problem: str, remedy: str) -> NoReturn:
 
 def _name(part: h5py.Group | h5py.Dataset) -> str:
     return str(part.name).strip("/")
-
-
-FORMAT = ("v110", "v110")
-"""Oldest format with checksums of all metadata; HDF5 1.10 and later read it."""
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[NewFile]:
-    """A new file, complete when the block ends; it replaces the file at the path."""
-    disk, new = _Disk(path), None
-    try:
-        with defer_interrupts():
-            new = NewFile(h5py.File(disk, "w", libver=FORMAT), disk)
-        yield new
-    finally:
-        with defer_interrupts():
-            if new is not None:
-                new.close()
-            disk.close()
-    disk.require_written()
-
-
-class NewFile:
-    """A file of columns that is being written; a full disk raises an error at once.
-
-    It keeps its columns open, because closing one writes to the disk, which no interrupt may disturb.
-    """
-
-    def __init__(self, file: h5py.File, disk: _Disk) -> None:
-        self._file, self._disk = file, disk
-        self._columns: list[h5py.Dataset] = []
-
-    def close(self) -> None:
-        """Write all buffered data."""
-        self._file.close()
-
-    def add(self, name: str, values: np.ndarray, **attributes: int | str) -> None:
-        """Write a column with attributes; rows can be added later.
-
-        All text has a fixed length, because variable-length text lies in a heap, which has no checksum.
-        """
-        if values.dtype.kind == "U":
-            encoded = np.char.encode(values, "utf-8")
-            values = encoded.astype(h5py.string_dtype(length=max(1, encoded.dtype.itemsize)))
-        with defer_interrupts():
-            dataset = self._file.create_dataset(name, data=values, maxshape=(None, *values.shape[1:]), chunks=True)
-            self._columns.append(dataset)
-            for key, value in attributes.items():
-                dataset.attrs[key] = np.bytes_(value) if isinstance(value, str) else value
-        self._disk.require_written()
-
-    def add_frames(self, name: str, rows: int, shape: tuple[int, ...]) -> Callable[[slice, np.ndarray], None]:
-        """Make a column of frames uint8 [R, *shape], and return a function that writes some of them.
-
-        Each frame is compressed separately, with a checksum that is compared whenever it is read.
-        """
-        with defer_interrupts():
-            dataset = self._file.create_dataset(
-                name,
-                (rows, *shape),
-                np.uint8,
-                maxshape=(None, *shape),
-                chunks=(1, *shape),
-                compression="lzf",
-                fletcher32=True,
-            )
-            self._columns.append(dataset)
-
-        def write(some: slice, frames: np.ndarray) -> None:
-            with defer_interrupts():
-                dataset[some] = frames
-            self._disk.require_written()
-
-        return write
-
-
-class _Disk(io.FileIO):
-    """A file that keeps write errors, because the HDF5 library would crash on them when it closes."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, "w+")
-        self._error: OSError | None = None
-
-    def require_written(self) -> None:
-        """Raise the first write error."""
-        if self._error is not None:
-            raise self._error
-
-    def readinto(self, buffer: Any, /) -> int:
-        """Fill a buffer, with zeros after the end of the file."""
-        room = memoryview(buffer).cast("B")
-        found = super().readinto(room)
-        room[found:] = bytes(len(room) - found)
-        return len(room)
-
-    def write(self, data: Any, /) -> int:
-        left = memoryview(data).cast("B")
-        while len(left) and self._error is None:
-            try:
-                left = left[super().write(left) :]
-            except OSError as error:
-                self._error = error
-        return len(data)
-
-    def truncate(self, size: int | None = None, /) -> int:
-        if self._error is None:
-            try:
-                return super().truncate(size)
-            except OSError as error:
-                self._error = error
-        return size or 0

@@ -5,15 +5,19 @@ Files hold states alone (pixels are rendered when read) or pixels too (read from
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 
 from reachcost.core.arrays import fingerprint_arrays
 from reachcost.core.files import new_file, replaced_file, require_file
-from reachcost.core.hdf5 import Column, ColumnOnDisk, Group, NewFile, reading, writing
+from reachcost.core.hdf5 import Column, ColumnOnDisk, Group, reading
+from reachcost.core.machine import defer_interrupts
 from reachcost.core.progress import Progress, as_progress
 from reachcost.data.logs import Logs, require_logs
 from reachcost.data.logs_columns import Columns, episode_lengths, require_columns
@@ -23,6 +27,8 @@ from reachcost.protocols import Observations
 INDEX = ("ep_len", "ep_offset")
 RENAMED = {"pos_agent": "state", "ep_idx": "episode_idx"}
 """Column names in files of stable-worldmodel, and in logs."""
+FORMAT = ("v110", "v110")
+"""Oldest version of HDF5 with checksums of all metadata; HDF5 1.10 and later read it."""
 FRAMES_AT_ONCE = 256
 LAYOUTS = "stable-worldmodel (ep_len, ep_offset), D4RL (observations, actions), Minari (episode_0, ...) or npz"
 
@@ -49,29 +55,101 @@ def write_logs(
     require_file(path, overwrite)
     place = replaced_file(path) if overwrite else new_file(path)
     try:
-        with place as partial, writing(partial) as file:
-            _write(logs, file, render, as_progress(progress))
+        with place as partial:
+            _write(logs, partial, render, as_progress(progress))
     except OSError as error:
         reason = error.strerror or error
         raise ReachcostError(f"cannot write {path} ({reason}): make room there, or choose another place") from error
 
 
-def _write(logs: Logs, file: NewFile, render: Callable[[np.ndarray], np.ndarray] | None, progress: Progress) -> None:
+def _write(logs: Logs, path: Path, render: Callable[[np.ndarray], np.ndarray] | None, progress: Progress) -> None:
     columns = {name: column for name, column in logs.columns.items() if name != "pixels"}
     columns |= {"ep_len": logs.lengths.astype(np.int32), "ep_offset": logs.offsets.astype(np.int64)}
-    for name, column in columns.items():
-        values = column.astype(str) if column.dtype.kind == "S" else column
-        file.add(name, values, rows=len(column), sha256=_checksum(name, column))
-    if render is None and "pixels" not in logs.columns:
-        return
 
     def frames(rows: slice) -> np.ndarray:
         return logs.columns["pixels"][rows] if render is None else render(logs.columns["state"][rows])
 
-    write = file.add_frames("pixels", logs.rows, frames(slice(0, 1)).shape[1:])
-    for start in progress.track(range(0, logs.rows, FRAMES_AT_ONCE), f"x {FRAMES_AT_ONCE} frames"):
-        rows = slice(start, min(start + FRAMES_AT_ONCE, logs.rows))
-        write(rows, frames(rows))
+    disk, file = _Disk(path), None
+    datasets: list[h5py.Dataset] = []  # all stay open, because closing one writes to the disk
+    try:
+        with disk.changing():
+            file = h5py.File(disk, "w", libver=FORMAT)
+        for name, column in columns.items():
+            values = _fixed_length(column)
+            with disk.changing():
+                dataset = file.create_dataset(name, data=values, maxshape=(None, *values.shape[1:]), chunks=True)
+                datasets.append(dataset)
+                dataset.attrs["rows"] = len(column)
+                dataset.attrs["sha256"] = np.bytes_(_checksum(name, column))
+        if render is not None or "pixels" in logs.columns:
+            shape = frames(slice(0, 1)).shape[1:]
+            with disk.changing():  # each frame is compressed separately, with a checksum
+                options: dict[str, Any] = {"maxshape": (None, *shape), "chunks": (1, *shape), "fletcher32": True}
+                dataset = file.create_dataset("pixels", (logs.rows, *shape), np.uint8, compression="lzf", **options)
+                datasets.append(dataset)
+            for start in progress.track(range(0, logs.rows, FRAMES_AT_ONCE), f"x {FRAMES_AT_ONCE} frames"):
+                rows = slice(start, min(start + FRAMES_AT_ONCE, logs.rows))
+                rendered = frames(rows)
+                with disk.changing():
+                    dataset[rows] = rendered
+    finally:
+        with defer_interrupts():
+            if file is not None:
+                file.close()
+            disk.close()
+    disk.require_written()
+
+
+def _fixed_length(column: np.ndarray) -> np.ndarray:
+    """Text with a fixed length, because variable-length text lies in a heap, which has no checksum."""
+    if column.dtype.kind not in "US":
+        return column
+    encoded = np.char.encode(column.astype(str), "utf-8")
+    return encoded.astype(h5py.string_dtype(length=max(1, encoded.dtype.itemsize)))
+
+
+class _Disk(io.FileIO):
+    """A file that keeps write errors, because the HDF5 library would crash on them when it closes."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "w+")
+        self._error: OSError | None = None
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Defer interrupts, which would disturb the HDF5 library, and raise the first write error."""
+        with defer_interrupts():
+            yield
+        self.require_written()
+
+    def require_written(self) -> None:
+        """Raise the first write error."""
+        if self._error is not None:
+            raise self._error
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill a buffer, with zeros after the end of the file."""
+        room = memoryview(buffer).cast("B")
+        found = super().readinto(room)
+        room[found:] = bytes(len(room) - found)
+        return len(room)
+
+    def write(self, data: Any, /) -> int:
+        left = memoryview(data).cast("B")
+        while len(left) and self._error is None:
+            try:
+                left = left[super().write(left) :]
+            except OSError as error:
+                self._error = error
+        return len(data)
+
+    def truncate(self, size: int | None = None, /) -> int:
+        if self._error is None:
+            try:
+                return super().truncate(size)
+            except OSError as error:
+                self._error = error
+        return size or 0
 
 
 def _checksum(name: str, values: np.ndarray) -> str:
