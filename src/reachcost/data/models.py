@@ -22,7 +22,7 @@ from reachcost.protocols import Observations, WorldModel
 WEIGHTS = nn.Module | Tensor | np.ndarray
 SETTINGS = bool | int | float | str | np.generic
 DEPTH = 3
-"""Levels of nested objects whose settings count for a fingerprint; deeper ones belong to libraries. All weights count."""
+"""Levels of nested objects whose settings count; deeper objects belong to libraries. Weights of all levels count."""
 
 
 def fingerprint_of(model: object) -> str | None:
