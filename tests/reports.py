@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 import reachcost as rc
-from reachcost.audits.planner import Audit
+from reachcost.audits.audit import Audit
 from reachcost.audits.stage import apply_rule, unknown
 from reachcost.audits.stages import RULES, STAGES
 from reachcost.planning.control import ControlRuns

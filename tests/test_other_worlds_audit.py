@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 import reachcost as rc
-from reachcost.audits import verdict
+from reachcost.audits import stages as audit_stages
 from reachcost.audits.stage import Rule, Stage, apply_rule
-from reachcost.audits.stages import RULES, STAGES
+from reachcost.audits.stages import RULES, STAGES, verdict_of
 from reachcost.audits.subject import Subject
-from reachcost.audits.verdict import verdict_of
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 from reachcost.tasks.exact import ExactDynamics
@@ -200,7 +199,7 @@ def test_a_stage_is_added_by_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here a further cause of a bad order of candidates."""
     rule = Rule("support", "% of goals among the logs", 50.0, True, "log episodes to these goals", share=True)
     monkeypatch.setitem(STAGES, "support", lambda _: apply_rule(rule, np.zeros(4)))
-    monkeypatch.setattr(verdict, "COST", ("support", *verdict.COST))
+    monkeypatch.setattr(audit_stages, "COST", {"support": STAGES["support"], **audit_stages.COST})
     task = Plane()
     broken = subject(task, far(30))
     audit = rc.audit_planner(broken.model, broken.latents, None, planner=SEARCH)

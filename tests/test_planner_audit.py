@@ -17,18 +17,17 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from reachcost.audits import criteria
+from reachcost.audits.audit import Audit
 from reachcost.audits.measurements import EXECUTED, run
-from reachcost.audits.planner import Audit, audit_planner
+from reachcost.audits.planner import audit_planner
 from reachcost.audits.sasc import draw_pools, sasc
-from reachcost.audits.show import show_audit
 from reachcost.audits.stage import apply_rule, unknown
-from reachcost.audits.stages import RULES, STAGES, success
+from reachcost.audits.stages import RULES, STAGES, success, verdict_of
 from reachcost.audits.stages import ranking as ranking_stage
 from reachcost.audits.stages.dynamics import logged_moves
 from reachcost.audits.stages.ranking import ranking_gain
 from reachcost.audits.stages.representation import probe as probe_of
 from reachcost.audits.subject import Subject
-from reachcost.audits.verdict import verdict_of
 from reachcost.cli import main
 from reachcost.costs.latent import HeadCost, LatentMSE, SubspaceCost
 from reachcost.costs.oracle import OracleGeodesic
@@ -464,7 +463,7 @@ def test_the_verdict_is_the_first_failure_unless_foresight_decides(found: dict[s
 
 def shown(audit: Audit) -> str:
     console = Console(record=True, width=200)
-    show_audit(audit, console)
+    audit.show(console)
     return console.export_text()
 
 
@@ -583,7 +582,7 @@ def test_criteria_are_checked_and_shown(repaired: Audit, goals: EvaluationSet) -
         assert f"difference {rows['value'][chosen].mean():.1f} " in criterion.evidence
         assert f", {episodes} episodes" in criterion.evidence
     console = Console(record=True, width=80)
-    show_audit(repaired, console)
+    repaired.show(console)
     text = console.export_text()
     assert f"7 episodes of {goals.name}" in text
     assert all(name in text for name in STAGES)

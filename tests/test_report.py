@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import reachcost as rc
-from reachcost.audits.record import read_audit, write_audit
+from reachcost.audits.audit import read_audit, write_audit
 from reachcost.audits.stage import apply_rule
 from reachcost.audits.stages import RULES
 from reachcost.audits.stages import ranking as ranking_stage

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from reachcost import make_task
-from reachcost.audits.planner import Audit, audit_planner
+from reachcost.audits.audit import Audit
+from reachcost.audits.planner import audit_planner
 from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.costs.oracle import OracleGeodesic
 from reachcost.data.actions import ActionBlocks

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reachcost.audits.verdict import CANNOT_TELL
+from reachcost.audits.stages import CANNOT_TELL
 from reachcost.errors import ReachcostError
 from reachcost.experiments.experiment import Recording
 from reachcost.experiments.registry import reproduce, require_ready, results_of

@@ -18,7 +18,7 @@ from . import results as results
 from . import swm as swm
 from . import tasks as tasks
 from . import worldmodels as worldmodels
-from .audits.planner import Audit as Audit
+from .audits.audit import Audit as Audit
 from .audits.planner import audit_planner as audit_planner
 from .audits.sasc import sasc as sasc
 from .costs.latent import HeadCost as HeadCost

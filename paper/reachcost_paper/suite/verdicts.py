@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from reachcost.audits.planner import Audit, audit_planner
-from reachcost.audits.verdict import CANNOT_TELL
+from reachcost.audits.audit import Audit
+from reachcost.audits.planner import audit_planner
+from reachcost.audits.stages import CANNOT_TELL
 from reachcost.data.latents import encode_logs
 from reachcost.experiments.cells import RunSpec
 from reachcost.experiments.experiment import Recording

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import reduce
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from reachcost.audits.criteria import Criterion, check_criteria, shared_candidates
+from reachcost.audits.audit import Audit, cost_name
+from reachcost.audits.criteria import check_criteria, shared_candidates
 from reachcost.audits.measurements import audited_runs, executed, from_starts, latent_runs, oracle_runs
 from reachcost.audits.stage import Stage
 from reachcost.audits.stages import RULES, STAGES
 from reachcost.audits.subject import Subject, kept_out
-from reachcost.audits.verdict import verdict_of
 from reachcost.core.machine import versions
 from reachcost.core.progress import Progress, as_progress
 from reachcost.costs.latent import RAW, LatentMSE
@@ -26,68 +26,7 @@ from reachcost.errors import ReachcostError
 from reachcost.planning.control import ControlRuns, Proposal, default_planner
 from reachcost.planning.planner import SamplingPlanner
 from reachcost.protocols import TerminalCost, WorldModel
-from reachcost.results.stats import Ranking
 from reachcost.tasks.contract import Task, require_task
-
-
-@dataclass(frozen=True)
-class Audit:
-    """What an audit found.
-
-    Attributes:
-        stages: Every stage, in the order of `STAGES`.
-        criteria: The paper's falsification criteria, if they were checked.
-        caveats: Warnings about the stages.
-        categories: Number of episodes of the closed loop by how they ended.
-        settings: What was audited, as JSON values.
-        runs: Closed loops of all episodes with the audited cost, the oracle and, if criteria ran it, latent distance.
-        rankings: Ranks of the same candidates by latent distance and the audited cost, if criteria were checked.
-    """
-
-    __pydantic_config__: ClassVar = {"arbitrary_types_allowed": True}  # arrays are in the rows, never in the JSON file
-
-    stages: tuple[Stage, ...]
-    criteria: tuple[Criterion, ...] = ()
-    caveats: tuple[str, ...] = ()
-    categories: Mapping[str, int] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    runs: ControlRuns | None = field(default=None, repr=False, compare=False)
-    rankings: Mapping[str, Ranking] = field(default_factory=dict, repr=False, compare=False)
-
-    @property
-    def verdict(self) -> str:
-        """The stage to blame; `none` if episodes succeed, `cannot tell` if no measurement explains failures."""
-        return verdict_of(self.stages).blamed
-
-    @property
-    def cost(self) -> str:
-        """Name of the audited cost in closed loops, rankings and reports: `raw` is latent distance."""
-        return cost_name(self.settings)
-
-    @property
-    def rows(self) -> dict[str, np.ndarray]:
-        """The numbers behind stages and criteria as columns, one row per episode (goal) of each.
-
-        Episodes are numbered as in the evaluation set, or as in the logs without one; -1 stands for no single episode.
-        """
-        parts = [*self.stages, *self.criteria]
-        names = [*(stage.name for stage in self.stages), *(criterion.claim for criterion in self.criteria)]
-        return {
-            "measurement": np.repeat(names, [len(part.rows) for part in parts]),
-            "episode": np.concatenate([part.episodes for part in parts]),
-            "value": np.concatenate([np.asarray(part.rows, np.float64) for part in parts]),
-        }
-
-    def document(self) -> dict[str, Any]:
-        """Everything but the rows, as JSON values."""
-        return {
-            "verdict": self.verdict,
-            "stages": [stage.document() for stage in self.stages],
-            "criteria": [criterion.document() for criterion in self.criteria],
-            "caveats": list(self.caveats),
-            "categories": dict(self.categories),
-            **self.settings,
-        }
 
 
 def audit_planner(
@@ -196,11 +135,6 @@ def _caveats(subject: Subject, stages: Sequence[Stage]) -> list[str]:
     if candidates is not None and candidates.distance is not None and subject.held_out is not None:
         found.append("the held-out logs were not used, as there is a simulator")
     return found
-
-
-def cost_name(settings: Mapping[str, Any]) -> str:
-    """Name of the cost in an audit with these settings."""
-    return RAW if settings.get("cost") == LatentMSE.__name__ else "head" if settings.get("heads") else "audited"
 
 
 def _all_runs(subject: Subject, audited: ControlRuns, cost: str) -> ControlRuns:

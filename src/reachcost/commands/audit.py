@@ -69,9 +69,8 @@ def audit(
             episode, and a .scene.json file what `reachcost report` draws.
         report: HTML file for a report with episodes and maps.
     """
-    from reachcost.audits.record import read_rows, rows_path, write_audit
-    from reachcost.audits.show import show_audit
-    from reachcost.audits.verdict import CANNOT_TELL, NOTHING
+    from reachcost.audits.audit import read_rows, rows_path, write_audit
+    from reachcost.audits.stages import CANNOT_TELL, NOTHING
     from reachcost.core.devices import use_device
     from reachcost.core.files import lock_directory, make_directory
     from reachcost.core.progress import ConsoleProgress
@@ -116,7 +115,7 @@ def audit(
         state_columns=state_columns,
         progress=progress,
     )
-    show_audit(found, console)
+    found.show(console)
     scene = None
     if out is not None or report is not None:
         progress.step("scene")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from reachcost.audits.planner import Audit
+from reachcost.audits.audit import Audit
 from reachcost.costs.checks import score
 from reachcost.costs.latent import ORACLE, RAW, LatentMSE, true_distance, unit_of
 from reachcost.costs.oracle import NO_PATH, OracleGeodesic, exact_model

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from reachcost.audits.planner import Audit
-from reachcost.audits.verdict import CANNOT_TELL, NOTHING, verdict_of
+from reachcost.audits.audit import Audit
+from reachcost.audits.stages import CANNOT_TELL, NOTHING, verdict_of
 from reachcost.costs.latent import RAW
 from reachcost.report.material import Material
 from reachcost.report.page import number, share

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 from pydantic import AliasPath, Field
 
-from reachcost.audits.planner import Audit
+from reachcost.audits.audit import Audit
 from reachcost.core.arrays import fingerprint_arrays
 from reachcost.core.json_files import read_as
 from reachcost.planning.control import ControlRuns

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from reachcost.audits.show import notes
 from reachcost.audits.stage import Stage
-from reachcost.audits.verdict import NOTHING
+from reachcost.audits.stages import NOTHING
 from reachcost.report.headline import headline
 from reachcost.report.material import Material, Training
 from reachcost.report.page import number, plain
@@ -46,7 +45,6 @@ def context(material: Material) -> dict[str, Any]:
         "ending_headings": [("cost", ""), *((plain(name), "number") for name in (*categories, "episodes"))],
         "scale": linear(0, 100),
         "no_fault": NOTHING,
-        "notes": notes,
         "stage_scale": stage_scale,
         "rank_scale": logarithmic(100),
         "rankings": {name: _ranking(ranks) for name, ranks in material.ranks.items()},

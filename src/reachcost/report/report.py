@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from functools import reduce
 from pathlib import Path
 
-from reachcost.audits.planner import Audit
+from reachcost.audits.audit import Audit
 from reachcost.audits.sasc import SascAudit
 from reachcost.core.files import write_file
 from reachcost.data.evaluation import EvaluationSet

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reachcost.audits.planner import Audit
-from reachcost.audits.record import audit_of, is_audit, read_audit, read_ranks, rows_of
+from reachcost.audits.audit import Audit, audit_of, is_audit, read_audit, read_ranks, rows_of
 from reachcost.core.json_files import parse_json, read_record
 from reachcost.errors import ReachcostError
 from reachcost.experiments.registry import all_tables

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reachcost.audits.planner import Audit
+from reachcost.audits.audit import Audit
 from reachcost.costs.latent import ORACLE, RAW
 from reachcost.report.material import Loop, Material
 from reachcost.results.stats import wilson

@@ -1,42 +1,108 @@
-"""The stages of a planner, in the order in which the verdict blames them (`audits/verdict.py`).
+"""The stages of a planner, in the order in which the verdict blames them, and the verdict.
 
 A stage is a rule and a function that measures it, `(subject) -> Stage`. What several stages read is a function marked
 with `once`.
 """
 
-from collections.abc import Callable
+from __future__ import annotations
 
-from reachcost.audits.stage import Rule, Stage
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from reachcost.audits.stage import Stage
 from reachcost.audits.stages import coverage, dynamics, ranking, representation, success
 from reachcost.audits.subject import Subject
 
-STAGES: dict[str, Callable[[Subject], Stage]] = {
-    "goals": success.goals,
-    "sampling": success.sampling,
+Measures = dict[str, Callable[[Subject], Stage]]
+TASK: Measures = {"goals": success.goals, "sampling": success.sampling}
+"""Can the search reach the goals if it knows everything? If not, no other stage is to blame."""
+COST: Measures = {
     "representation": representation.measure,
     "coverage": coverage.measure,
     "ranking": ranking.measure,
-    "dynamics": dynamics.measure,
-    "foresight": success.foresight,
-    "execution": success.execution,
 }
-"""The function that measures each stage."""
-TASK = ("goals", "sampling")
-"""Can the search reach the goals if it knows everything? If not, no other stage is to blame."""
-COST = ("representation", "coverage", "ranking")
 """Does the cost order true ends well? The first two stages are causes of a bad order."""
-MODEL = ("dynamics",)
-"""Does the world model predict true ends? The other stages, foresight and execution, are evidence and never blamed."""
-RULES: dict[str, Rule] = {
-    "goals": success.GOALS,
-    "sampling": success.SAMPLING,
-    "representation": representation.RULE,
-    "coverage": coverage.RULE,
-    "ranking": ranking.RULE,
-    "dynamics": dynamics.RULE,
-    "foresight": success.FORESIGHT,
-    "execution": success.EXECUTION,
-    "ranking-logs": ranking.LOGS_RULE,
-    "coverage-places": coverage.PLACES_RULE,
+MODEL: Measures = {"dynamics": dynamics.measure}
+"""Does the world model predict true ends?"""
+EVIDENCE: Measures = {"foresight": success.foresight, "execution": success.execution}
+"""Success of the planner with true and with predicted ends; these stages are never blamed."""
+STAGES: Measures = TASK | COST | MODEL | EVIDENCE
+"""The function that measures each stage."""
+RULES = {
+    rule.name or rule.stage: rule
+    for rule in (
+        success.GOALS,
+        success.SAMPLING,
+        representation.RULE,
+        coverage.RULE,
+        ranking.RULE,
+        dynamics.RULE,
+        success.FORESIGHT,
+        success.EXECUTION,
+        ranking.LOGS_RULE,
+        coverage.PLACES_RULE,
+    )
 }
 """The rule of each threshold. Two stages have a second rule for audits without a simulator or an oracle distance."""
+NOTHING, CANNOT_TELL = "none", "cannot tell"
+
+
+class Verdict(NamedTuple):
+    """The stage to blame (or `none`, `cannot tell`), why unless its measurement shows it, and what to do."""
+
+    blamed: str
+    reason: str = ""
+    advice: str = ""
+
+
+def verdict_of(stages: Sequence[Stage]) -> Verdict:
+    """The stage to blame, with the reason and the advice."""
+    found = {stage.name: stage for stage in stages}
+    failing = [name for name in STAGES if name in found and found[name].outcome == "fail"]
+    blamed = _blame(found, failing)
+    if blamed == NOTHING:
+        although = f", although {', '.join(failing)} failed" if failing else ""
+        return Verdict(blamed, f"episodes reach their goals{although}")
+    if blamed == CANNOT_TELL:
+        reason = "the measurements do not explain the failures" if failing else "no measured stage fails"
+        return Verdict(blamed, reason, "provide what the unknown stages need")
+    if blamed in failing:
+        return Verdict(blamed, advice=found[blamed].advice)
+    if blamed == "dynamics":
+        return Verdict(blamed, "by elimination: knowing true ends would fix most failures", RULES["dynamics"].advice)
+    return Verdict(blamed, "by elimination: knowing true ends would fix few failures", RULES["foresight"].advice)
+
+
+def _blame(found: dict[str, Stage], failing: list[str]) -> str:
+    """The first rule that applies."""
+    task, cost, model = (next((name for name in group if name in failing), None) for group in (TASK, COST, MODEL))
+    measured = {name for name, stage in found.items() if stage.value is not None}
+    if "execution" in measured and "execution" not in failing:
+        return NOTHING
+    if task:
+        return task
+    if {"foresight", "execution"} <= measured:
+        return _by_foresight(found, cost, model, oracle="sampling" in measured)
+    if cost and ("ranking" in failing or "execution" not in failing):
+        return cost
+    return model or cost or CANNOT_TELL
+
+
+def _by_foresight(found: dict[str, Stage], cost: str | None, model: str | None, oracle: bool) -> str:
+    """The world model or the cost, whichever loses more success on the episodes of foresight.
+
+    True ends against predicted ends measure the loss to the model, the oracle against true ends the loss to the cost.
+    """
+    if cost == "representation" and found["foresight"].outcome == "fail":
+        return cost  # no model predicts what the latent does not hold
+    episodes = found["foresight"].episodes
+
+    def rate(stage: str) -> float:
+        return float(found[stage].rows[np.isin(found[stage].episodes, episodes)].mean())
+
+    best, foreseen, reached = rate("sampling") if oracle else 100.0, rate("foresight"), rate("execution")
+    if foreseen - reached >= best - foreseen:
+        return model or "dynamics"
+    return (cost or "ranking") if oracle else CANNOT_TELL  # without an oracle, the search may be to blame as well

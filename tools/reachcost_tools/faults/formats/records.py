@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reachcost.audits.planner import Audit
-from reachcost.audits.record import write_audit
+from reachcost.audits.audit import Audit, write_audit
 from reachcost.audits.stage import apply_rule, unknown
 from reachcost.audits.stages import RULES, STAGES
 from reachcost.commands.sweep import read_file, study_of_sweep
