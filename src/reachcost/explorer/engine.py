@@ -1,13 +1,14 @@
-"""Answers to the questions of the page: the map of a cost, and an episode planned under it.
+"""Answers to requests of the page: the map of a cost, and an episode with every iteration of all its plans.
 
-An engine keeps no state except caches, because a request carries everything that its answer depends on.
+An engine keeps no state except caches, because a request contains everything that its answer depends on.
 """
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -15,20 +16,22 @@ import numpy as np
 
 from reachcost.core.progress import escape_hidden
 from reachcost.costs.latent import ORACLE
-from reachcost.costs.oracle import OracleGeodesic, exact_model
+from reachcost.costs.oracle import NO_PATH, OracleGeodesic, exact_model
 from reachcost.costs.tabular import CostMap
-from reachcost.data.actions import blocks_of
+from reachcost.data.actions import ActionBlocks, blocks_of
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.errors import ReachcostError
 from reachcost.explorer.requests import SHOWN, Place, PlanRequest
-from reachcost.explorer.responses import handles_of, outcome_of, packed_costs, rounds_of
-from reachcost.planning.control import control, default_planner, sized_planner
-from reachcost.planning.planner import Round
+from reachcost.planning.control import ControlRuns, control, default_planner, sized_planner
+from reachcost.planning.planner import Round, SamplingPlanner
 from reachcost.protocols import TerminalCost, WorldModel
-from reachcost.tasks.contract import Task
+from reachcost.tasks.compatibility import stepped
+from reachcost.tasks.contract import Plane, Task
 
 LAYOUTS, MAPS = 64, 16
 """Number of worlds and of encoded maps in the caches."""
+LARGEST = 65_535
+"""Largest coordinate of a packed place."""
 Layout = tuple[tuple[str, float], ...]
 
 
@@ -47,7 +50,7 @@ class ModelWithCosts:
 
 
 class Engine:
-    """Answers questions about one world.
+    """Answers requests about one world.
 
     Args:
         task: The world, which must offer `plane`.
@@ -84,7 +87,7 @@ class Engine:
         model, cost = self._model_and_cost(world, request, goal)
         places = CostMap(world, model) if request.cost == ORACLE else self._places(layout, request.model)
         return {
-            "field": packed_costs(places.field(cost, goal)[0]),
+            "field": _packed_costs(places.field(cost, goal)[0]),
             "handles": handles_of(world),
             "note": self.note(world, request.model),
             "seconds": time.perf_counter() - began,
@@ -110,7 +113,7 @@ class Engine:
         episode = EvaluationSet(start, goal, world=world.world)
         runs = control(world, model, {request.cost: cost}, episode, planner, seed=request.seed, watch=watch)
         planned = time.perf_counter() - began
-        answer = outcome_of(world, runs) | rounds_of(world, blocks_of(model), runs, rounds, planner)
+        answer = _outcome(world, runs) | _rounds(world, blocks_of(model), runs, rounds, planner)
         return answer | {"seconds": {"planning": planned, "all": time.perf_counter() - began}}
 
     def note(self, world: Task, name: str) -> dict[str, Any]:
@@ -162,3 +165,80 @@ class Engine:
 
 def _layout(request: PlanRequest) -> Layout:
     return tuple(sorted(request.layout.items()))
+
+
+def _packed(array: np.ndarray) -> dict[str, Any]:
+    """An array of float32 or uint16 as JSON values, row by row in base64."""
+    data = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    return {"kind": str(array.dtype), "shape": list(array.shape), "data": base64.b64encode(data.data).decode()}
+
+
+def _packed_places(plane: Plane, places: np.ndarray) -> dict[str, Any]:
+    """Places [..., 2] of a plane, uint16: 0 is the low corner, 65,535 the high one."""
+    low, high = np.array(plane.low, float), np.array(plane.high, float)
+    share = np.clip((places - low) / (high - low), 0, 1)
+    return _packed(np.rint(LARGEST * share).astype(np.uint16))
+
+
+def _packed_costs(costs: np.ndarray) -> dict[str, Any]:
+    """Costs, float32. Places that cannot reach the goal get the largest of the other costs."""
+    finite = costs[costs < NO_PATH]
+    return _packed((np.minimum(costs, finite.max()) if finite.size else costs).astype(np.float32))
+
+
+def handles_of(world: Task) -> list[dict[str, Any]]:
+    """The handles of a world."""
+    return [asdict(handle) for handle in world.handles()] if world.offers("handles") else []
+
+
+def _outcome(world: Task, runs: ControlRuns) -> dict[str, Any]:
+    """How the only episode of the runs ended."""
+    steps, distance = int(runs.steps[0, 0]), float(runs.final_distance[0, 0])
+    return {
+        "path": _packed_places(world.plane(), world.plane().places(runs.paths[0, 0, : steps + 1])),
+        "reached": bool(runs.success[0, 0]),
+        "steps": steps,
+        "distance": distance if np.isfinite(distance) else None,
+        "category": str(runs.category[0, 0]).replace("_", " "),
+    }
+
+
+def _rounds(
+    world: Task, blocks: ActionBlocks | None, runs: ControlRuns, rounds: list[Round], planner: SamplingPlanner
+) -> dict[str, Any]:
+    """Every iteration of P plans of I iterations with S candidates of T actions, executed by the simulator.
+
+    Candidates have `ends` [P, I, S, 2] and `costs` [P, I, S], the `elites` [P, I, K] among them have paths, `ways`
+    [P, I, K, T + 1, 2], and `chosen` [P, I, T + 1, 2] is the path of the plan. `executed` counts actions of a plan.
+    """
+    executed = planner.executed * (1 if blocks is None else blocks.length)
+    plans = -(-int(runs.steps[0, 0]) // executed)  # a world may continue after the goal; the page does not
+    iterations = planner.iterations
+    if not plans:
+        return {"plans": plans, "executed": executed}
+    seen = zip(*rounds[: plans * iterations], strict=True)
+    pools, costs, elites, chosen = (np.stack([part[0].cpu().numpy() for part in parts]) for parts in seen)
+    starts = np.repeat(runs.paths[0, 0, : plans * executed : executed], iterations, axis=0)
+    candidates = np.concatenate([pools, chosen[:, None].astype(pools.dtype)], axis=1)
+    actions = candidates.astype(np.int64) if blocks is None else blocks.unroll(candidates)
+    states = _simulated(world, np.repeat(starts, actions.shape[1], axis=0), actions.reshape(-1, *actions.shape[2:]))
+    plane = world.plane()
+    places = plane.places(states.reshape(-1, *states.shape[2:])).reshape(*actions.shape[:2], -1, 2)
+    ends, best = places[:, :-1, -1], places[np.arange(len(places))[:, None], elites]
+    return {
+        "plans": plans,
+        "executed": executed,
+        "ends": _packed_places(plane, ends.reshape(plans, iterations, *ends.shape[1:])),
+        "costs": _packed_costs(costs.reshape(plans, iterations, -1)),
+        "elites": _packed(elites.reshape(plans, iterations, -1).astype(np.uint16)),
+        "ways": _packed_places(plane, best.reshape(plans, iterations, *best.shape[1:])),
+        "chosen": _packed_places(plane, places[:, -1].reshape(plans, iterations, -1, 2)),
+    }
+
+
+def _simulated(world: Task, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    """Paths [N, T + 1, ...] of states [N, ...] under actions [N, T, a]."""
+    path = [states]
+    for step in range(actions.shape[1]):
+        path.append(stepped(world, path[-1], actions[:, step]))
+    return np.stack(path, axis=1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -27,7 +26,7 @@ EPISODES, PAIRS, SEED = 3000, 50_000, 0
 EPISODES_OF_A_LAYOUT = 12
 """Number of episodes in each layout, for a head for all layouts."""
 RECIPE = LabelledRecipe(labels="temporal")
-FORMAT = "reachcost-explored-head/1"
+FORMAT = "reachcost-explored-head/2"
 
 
 def knows_layouts(task: Task, name: str) -> bool:
@@ -41,10 +40,15 @@ def repaired_head(
     task: Task, model: WorldModel, all_layouts: bool, progress: Progress, episodes: int = EPISODES, pairs: int = PAIRS
 ) -> LearnedHead:
     """A head on logged times of the task, from the cache if it is there; `all_layouts` fits it on many layouts."""
-    directory = _directory(task, model, all_layouts, episodes, pairs)
-    if directory is not None and directory.exists():
-        progress.reused("repaired cost")
-        return load_head(directory)
+    known, directory = fingerprint_of(model), None
+    if known is not None:
+        few = task.generate_logs(EPISODES_OF_A_LAYOUT, seed=SEED).fingerprint  # shows whether the task changed
+        made_of = [FORMAT, known, task.world, few, all_layouts, episodes, pairs, SEED, repr(RECIPE)]
+        key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:32]
+        directory = cache_directory().expanduser() / "heads" / key
+        if directory.exists():
+            progress.reused("repaired cost")
+            return load_head(directory)
     if all_layouts:
         latents, exclude = _latents_of_layouts(task, model, episodes, progress), None
     else:
@@ -56,25 +60,6 @@ def repaired_head(
     if directory is not None and not directory.exists():
         save_head(head, directory)
     return head
-
-
-def _directory(task: Task, model: WorldModel, all_layouts: bool, episodes: int, pairs: int) -> Path | None:
-    """Directory of the head in the cache; None if the world model has no fingerprint."""
-    known = fingerprint_of(model)
-    if known is None:
-        return None
-    made_of = {
-        "format": FORMAT,
-        "model": known,
-        "world": task.world,
-        "logs": task.generate_logs(
-            EPISODES_OF_A_LAYOUT, seed=SEED
-        ).fingerprint,  # a few episodes show whether the task changed
-        "everywhere": all_layouts,
-        "numbers": [episodes, pairs, SEED],
-        "recipe": repr(RECIPE),
-    }
-    return cache_directory().expanduser() / "heads" / hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:32]
 
 
 def _latents_of_layouts(task: Task, model: WorldModel, episodes: int, progress: Progress) -> Latents:

@@ -1,13 +1,12 @@
-"""The page: settings, two maps side by side, and the iterations of the planner."""
+"""The page of the explorer: settings, two maps side by side, and the iterations of the planner."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from reachcost.costs.latent import unit_of
-from reachcost.explorer.engine import Engine
+from reachcost.explorer.engine import Engine, handles_of
 from reachcost.explorer.requests import CANDIDATES, ITERATIONS, SEEDS
-from reachcost.explorer.responses import handles_of
 from reachcost.report.page import render
 from reachcost.tasks.contract import Task
 
@@ -49,18 +48,17 @@ def explorer_page(engine: Engine) -> str:
 
 
 def first_places(task: Task) -> tuple[list[float], list[float]]:
-    """Start and goal that the page opens with, (x, y) each: they need a longer detour than most."""
+    """Start and goal that the page opens with, (x, y) each: a longer detour than in most episodes."""
     plane = task.plane()
     if task.sets:
         found = task.evaluation_set(task.sets[0])
         starts, goals = found.starts[:EPISODES], found.goals[:EPISODES]
     else:
-        free = plane.grid().reshape(-1, 2)
-        states = plane.states(free[plane.free(free)][[0, -1]])
-        starts, goals = states[:1], states[1:]
-    here, there = plane.places(starts), plane.places(goals)
-    straight = np.maximum(np.linalg.norm(np.asarray(there, float) - here, axis=1), plane.cell)
+        cells = plane.grid().reshape(-1, 2)
+        starts, goals = np.split(plane.states(cells[plane.free(cells)][[0, -1]]), 2)
+    here, there = (np.asarray(plane.places(states), float) for states in (starts, goals))
+    straight = np.maximum(np.linalg.norm(there - here, axis=1), plane.cell)
     distance = task.distance(starts, goals) if task.offers("distance") else straight
     detours = np.argsort(np.where(np.isfinite(distance), distance, 0) / straight, kind="stable")
     chosen = detours[int(DETOUR * len(detours))]
-    return [float(part) for part in here[chosen]], [float(part) for part in there[chosen]]
+    return here[chosen].tolist(), there[chosen].tolist()

@@ -1,4 +1,4 @@
-"""The server of the page. It listens on this machine only, wants a secret in every address, and plans one at a time."""
+"""The server of the page: it listens on this machine only, requires a secret in every address, and plans in turn."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reachcost.errors import ReachcostError
 from reachcost.explorer.engine import Cancelled, Engine
@@ -81,20 +79,37 @@ def listening_socket(port: int) -> socket.socket:
     return listener
 
 
-def application(engine: Engine, token: str, port: int) -> ASGIApp:
+def application(engine: Engine, token: str, port: int) -> Starlette:
     """The page at /TOKEN/, and its requests at /TOKEN/field and /TOKEN/plan."""
     page, turn = explorer_page(engine), asyncio.Lock()  # the lock is fair: requests are answered in order
+    hosts = [f"{name}:{port}" for name in (HOST, "localhost")]
+
+    def require_own(request: Request) -> None:
+        """Refuse requests that do not come from the page itself.
+
+        A foreign page may give its own name this address (DNS rebinding), or send requests without reading answers.
+        """
+        host, origin = request.headers.get("host", ""), request.headers.get("origin")
+        if host not in hosts:
+            raise HTTPException(403, f"this page is at {hosts[0]} alone: open it there")
+        if origin not in (None, f"http://{host}"):
+            raise HTTPException(403, "the request comes from another page: open this one")
+        if not secrets.compare_digest(request.path_params["token"].encode("utf-8", "replace"), token.encode()):
+            raise HTTPException(403, "the address lacks its secret: open the one that reachcost explore printed")
 
     async def show_page(request: Request) -> Response:
-        return HTMLResponse(page)
+        require_own(request)
+        return HTMLResponse(page, headers=HEADERS)
 
     async def respond(request: Request, answer: Answer) -> Response:
+        require_own(request)
         try:
             parsed = PlanRequest.parse(await read_body(request))
             async with turn:
-                return JSONResponse(await run_while_wanted(request, partial(answer, parsed)))
+                found = await run_while_wanted(request, partial(answer, parsed))
         except (ClientDisconnect, asyncio.CancelledError) as left:  # the client left, or the server ends
             raise Cancelled from left
+        return JSONResponse(found, headers=HEADERS)
 
     async def field(request: Request) -> Response:
         return await respond(request, lambda parsed, _: engine.field(parsed))
@@ -103,47 +118,11 @@ def application(engine: Engine, token: str, port: int) -> ASGIApp:
         return await respond(request, engine.plan)
 
     routes = [
-        Route(f"/{token}/", show_page),
-        Route(f"/{token}/field", field, methods=["POST"]),
-        Route(f"/{token}/plan", plan, methods=["POST"]),
+        Route("/{token}/", show_page),
+        Route("/{token}/field", field, methods=["POST"]),
+        Route("/{token}/plan", plan, methods=["POST"]),
     ]
-    return Guard(Starlette(routes=routes, exception_handlers=HANDLERS), token, port)
-
-
-class Guard:
-    """Refuses requests that do not come from the page itself.
-
-    It checks the Host header, because a foreign page may point its own name here (DNS rebinding), and the Origin
-    header, because a foreign page may send requests blindly.
-    """
-
-    def __init__(self, app: ASGIApp, token: str, port: int) -> None:
-        self._app, self._token = app, token
-        self._hosts = tuple(f"{name}:{port}" for name in (HOST, "localhost"))
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-
-        async def send_with_headers(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] += [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
-            await send(message)
-
-        problem = self._problem(scope)
-        app = JSONResponse({"error": problem}, 403) if problem else self._app
-        await app(scope, receive, send_with_headers)
-
-    def _problem(self, scope: Scope) -> str | None:
-        headers = Headers(scope=scope)
-        token = scope["path"].partition("/")[2].partition("/")[0].encode("utf-8", "replace")
-        host, origin = headers.get("host", ""), headers.get("origin")
-        if host not in self._hosts:
-            return f"this page is at {self._hosts[0]} alone: open it there"
-        if origin not in (None, f"http://{host}"):
-            return "the request comes from another page: open this one"
-        if not secrets.compare_digest(token, self._token.encode()):
-            return "the address lacks its secret: open the one that reachcost explore printed"
-        return None
+    return Starlette(routes=routes, exception_handlers=HANDLERS)
 
 
 async def read_body(request: Request) -> bytes:
@@ -179,7 +158,7 @@ async def run_while_wanted(request: Request, work: Callable[[Callable[[], bool]]
 
 def _error(status: int, text: Callable[[Any], str]) -> Any:
     async def handle(request: Request, error: Exception) -> Response:
-        return JSONResponse({"error": text(error)}, getattr(error, "status_code", status))
+        return JSONResponse({"error": text(error)}, getattr(error, "status_code", status), HEADERS)
 
     return handle
 
