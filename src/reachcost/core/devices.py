@@ -57,11 +57,11 @@ def move_to_device(module: torch.nn.Module, device: torch.device) -> None:
 class DeviceCopies:
     """A tensor and its copies on other devices, each made once."""
 
-    def __init__(self, tensor: torch.Tensor) -> None:
+    def __init__(self, tensor: Tensor) -> None:
         self._copies = {tensor.device: tensor}
 
-    def on(self, device: torch.device) -> torch.Tensor:
-        """The copy there."""
+    def on(self, device: torch.device) -> Tensor:
+        """The copy on a device."""
         if device not in self._copies:
             self._copies[device] = next(iter(self._copies.values())).to(device)
         return self._copies[device]

@@ -7,6 +7,7 @@ import importlib.metadata
 import mmap
 import os
 import platform
+import re
 import resource
 import signal
 import threading
@@ -22,8 +23,8 @@ from reachcost.errors import ReachcostError
 def processor() -> str:
     """Name of the processor, as the system reports it."""
     info = Path("/proc/cpuinfo")
-    names = [line for line in info.read_text().splitlines() if line.startswith("model name")] if info.exists() else []
-    return names[0].partition(":")[2].strip() if names else platform.processor()
+    names = re.findall(r"model name\s*:(.*)", info.read_text()) if info.exists() else []
+    return names[0].strip() if names else platform.processor()
 
 
 def cores() -> int:
@@ -52,9 +53,6 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **packages}
 
 
-PAGE = os.sysconf("SC_PAGE_SIZE")
-
-
 def require_memory(needed: int, what: str, remedy: str) -> None:
     """Refuse work that needs more memory than this machine has."""
     if needed > available_memory():
@@ -64,12 +62,13 @@ def require_memory(needed: int, what: str, remedy: str) -> None:
 def available_memory() -> int:
     """Bytes that this process may still use, as the system reports them."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    page = os.sysconf("SC_PAGE_SIZE")
     try:
         info = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
         free = 1024 * int(info["MemAvailable"].split()[0])
-        used = PAGE * int(Path("/proc/self/statm").read_text().split()[0])
+        used = page * int(Path("/proc/self/statm").read_text().split()[0])
     except (OSError, ValueError, LookupError):  # not Linux: all memory of the machine
-        return PAGE * os.sysconf("SC_PHYS_PAGES")
+        return page * os.sysconf("SC_PHYS_PAGES")
     return free if limit == resource.RLIM_INFINITY else min(free, max(0, limit - used))
 
 

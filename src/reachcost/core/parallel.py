@@ -121,7 +121,7 @@ def reserve_threads() -> Iterator[None]:
 @contextmanager
 def all_threads() -> Iterator[None]:
     """Let torch use all threads inside `reserve_threads`, for work that is not cut into pieces."""
-    with _threads(_allowed(), _RESERVED.count):
+    with _threads(_allowed(), _reserved()):
         yield
 
 
@@ -132,18 +132,13 @@ def one_thread() -> Iterator[None]:
         yield
 
 
-class _Reserved(threading.local):
-    """Number of threads of `parallel_map` while torch itself uses one."""
-
-    count: int | None = None
-
-
-_RESERVED = _Reserved()
+_RESERVED = threading.local()
+"""`count`: number of threads of `parallel_map` while torch itself uses one."""
 
 
 @contextmanager
 def _threads(of_torch: int, reserved: int | None) -> Iterator[None]:
-    before = torch.get_num_threads(), _RESERVED.count
+    before = torch.get_num_threads(), _reserved()
     torch.set_num_threads(of_torch)
     _RESERVED.count = reserved
     try:
@@ -153,13 +148,15 @@ def _threads(of_torch: int, reserved: int | None) -> Iterator[None]:
         _RESERVED.count = before[1]
 
 
+def _reserved() -> int | None:
+    return getattr(_RESERVED, "count", None)
+
+
 def _allowed() -> int:
-    return _RESERVED.count or torch.get_num_threads()
+    return _reserved() or torch.get_num_threads()
 
 
 Function = Callable[..., Tensor]
-CHECKED = 3
-"""Times that a new recording is replayed and compared, as torch optimises it in its first replays."""
 MOST = 64
 """Maximum number of recordings that are kept."""
 
@@ -184,7 +181,8 @@ class Traced:
 
     def recorded(self, key: Hashable, function: Function, *example: Tensor) -> Function:
         """The recording of a function, or the function itself, for arguments with the shapes of the example."""
-        if not _replayable(example):
+        watched = torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or torch._C._len_torch_dispatch_stack()
+        if watched or any(tensor.device.type != "cpu" for tensor in example):
             return function
         of_shape = key, tuple((tensor.shape, tensor.dtype) for tensor in example)
         if of_shape not in self._recordings:
@@ -192,12 +190,6 @@ class Traced:
                 self._recordings.clear()
             self._recordings[of_shape] = _record(function, example)
         return self._recordings[of_shape] or function
-
-
-def _replayable(example: tuple[Tensor, ...]) -> bool:
-    """On a CPU, without gradients, autocast or dispatch modes."""
-    watched = torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or torch._C._len_torch_dispatch_stack()
-    return not watched and all(tensor.device.type == "cpu" for tensor in example)
 
 
 def _record(function: Function, example: tuple[Tensor, ...]) -> Function | None:
@@ -209,5 +201,5 @@ def _record(function: Function, example: tuple[Tensor, ...]) -> Function | None:
             return None
     vars(recording).clear()  # it would keep the function, and with it the module, alive
     expected = function(*example)
-    same = all(torch.equal(recording(*example), expected) for _ in range(CHECKED))
+    same = all(torch.equal(recording(*example), expected) for _ in range(3))  # torch optimises the first replays
     return recording if same else None
