@@ -105,7 +105,6 @@ WRONG_NPZ: list[tuple[dict[str, Any], str]] = [
     ({"state": STATES.reshape(2, 4, 2), "lengths": [3, 5]}, "up to 4 rows"),
     ({"state": STATES.reshape(2, 4, 2), "lengths": [3, 4], "ep_len": [4, 3]}, "lengths and ep_len"),
     ({"state": STATES.reshape(2, 4, 2), "action": ACTIONS}, r"action is \(8, 1\)"),
-    ({"episode_0/state": STATES, "episode_0/episode_idx": np.array(["a"] * 8)}, "episode_idx holds <U1"),
     ({"episode_0/state": STATES, "rest": STATES}, "'rest'"),
     ({"episode_0/state": STATES, "episode_00/state": STATES}, "episode 0 has 'state' twice"),
     ({"episode_0/state": STATES, f"episode_{'9' * 5000}/state": STATES}, "'episode_9+"),

@@ -145,7 +145,6 @@ def nan_in_row_two(values: np.ndarray) -> np.ndarray:
         (replace_column("state", lambda values: values[:, 0]), "state is float32"),
         (replace_column("action", lambda values: values.astype("S8")), "action is"),
         (replace_column("ep_len", lambda values: values.astype(float)), "one whole number per episode"),
-        (replace_column("episode_idx", lambda values: values * 0), "episode_idx does not change"),
         (damage(lambda file: file.pop("state")), "neither `state`"),
         (damage(lambda file: file.pop("ep_offset")), "has no ep_offset"),
         (damage(lambda file: file.create_group("extra")), "'extra' is not a column"),

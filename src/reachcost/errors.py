@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from numbers import Integral, Real
 from traceback import extract_tb
@@ -56,14 +57,28 @@ def require_type(value: object, kind: type | UnionType, what: str, remedy: str) 
         refuse(value, what, remedy)
 
 
-def call_foreign(call: Callable[[], Any], failed: str, remedy: str) -> Any:
-    """Result of foreign code; its exceptions become one sentence."""
+@contextmanager
+def foreign_errors(failed: str, remedy: str) -> Iterator[None]:
+    """Turn any exception in the block, raised by foreign code or for a damaged file, into one sentence.
+
+    >>> with foreign_errors("the model failed", "fix it"):
+    ...     1 / 0
+    Traceback (most recent call last):
+    reachcost.errors.ReachcostError: the model failed (ZeroDivisionError: division by zero): fix it
+    """
     try:
-        return call()
+        yield
     except ReachcostError:
         raise
-    except Exception as error:  # foreign code may raise anything
-        raise ReachcostError(f"{failed} ({type(error).__name__}: {error}): {remedy}") from error
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
+        raise ReachcostError(f"{failed} ({reason}): {remedy}") from error
+
+
+def call_foreign(call: Callable[[], Any], failed: str, remedy: str) -> Any:
+    """Result of foreign code; its exceptions become one sentence."""
+    with foreign_errors(failed, remedy):
+        return call()
 
 
 def require_callable(value: object, what: str, remedy: str) -> None:

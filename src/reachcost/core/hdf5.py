@@ -12,7 +12,7 @@ import math
 import mmap
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,7 +22,7 @@ import numpy as np
 
 from reachcost.core.arrays import CHUNK_BYTES
 from reachcost.core.machine import defer_interrupts, require_memory
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, foreign_errors
 
 HEAP = b"GCOL\x01\0\0\0"
 """First bytes of a heap: name, version and padding; its size follows."""
@@ -277,27 +277,12 @@ def reading(path: Path, otherwise: str) -> Iterator[Group]:
             yield Group(path, file)
 
 
-@contextmanager
-def _sentences(where: Path, name: str = "", remedy: str = "copy or generate it again") -> Iterator[None]:
-    """Turn all exceptions of the library into one sentence."""
-    try:
-        yield
-    except ReachcostError:
-        raise
-    except PermissionError as error:
-        raise ReachcostError(f"{where} may not be read: change its permissions") from error
-    except MemoryError as error:
-        raise ReachcostError(
-            f"{where}: {name or 'what it holds'} does not fit into memory: cut it into parts"
-        ) from error
-    except Exception as error:  # a damaged file can make it raise anything
-        reason = str(error).partition("\n")[0]
-        if not name:
-            raise ReachcostError(f"{where} is not a complete HDF5 file ({reason}): {remedy}") from error
-        raise ReachcostError(
-            f"{where}: {name} cannot be read ({reason}): the file is damaged, or compressed by a filter that "
-            "`pip install hdf5plugin` provides"
-        ) from error
+def _sentences(where: Path, name: str = "", remedy: str = "copy or generate it again") -> AbstractContextManager[None]:
+    """Turn all exceptions of the library into one sentence: for a damaged file it may raise anything."""
+    if not name:
+        return foreign_errors(f"{where} is not a complete HDF5 file", remedy)
+    remedy = "the file is damaged, larger than memory, or compressed by a filter that `pip install hdf5plugin` provides"
+    return foreign_errors(f"{where}: {name} cannot be read", remedy)
 
 
 def _refuse(where: Path, name: str, problem: str, remedy: str) -> NoReturn:

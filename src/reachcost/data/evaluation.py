@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from reachcost.core.files import write_file
 from reachcost.core.json_files import read_json
 from reachcost.core.seeding import generator
 from reachcost.data.logs import Logs
-from reachcost.errors import FOREIGN_ERRORS, ReachcostError, require_type
+from reachcost.errors import ReachcostError, foreign_errors, require_type
 
 UNNUMBERED = np.empty(0, np.int64)
 """Default of episode numbers: 0 to E - 1."""
@@ -61,25 +61,21 @@ class EvaluationSet:
         for name in ("starts", "goals"):
             states = np.asarray(getattr(self, name))
             if states.ndim < 1 or states.dtype.kind not in "biuf":
-                raise ReachcostError(
-                    f"evaluation set: {name} are {str(states.tolist())[:60]}: give one state per episode"
-                )
+                _refuse(f"{name} are {str(states.tolist())[:60]}", "give one state per episode")
             wrong = np.flatnonzero(~np.isfinite(states).all(axis=tuple(range(1, states.ndim))))
             if len(wrong):
-                raise ReachcostError(f"evaluation set: {name} are not finite, first in row {wrong[0]}: leave it out")
+                _refuse(f"{name} are not finite, first in row {wrong[0]}", "leave it out")
             object.__setattr__(self, name, states)
         shapes = self.starts.shape[1:], self.goals.shape[1:]
         if shapes[0] != shapes[1]:
-            raise ReachcostError(f"evaluation set: starts and goals have shapes {shapes}: give states of one task")
+            _refuse(f"starts and goals have shapes {shapes}", "give states of one task")
         if self.episodes is UNNUMBERED:
             object.__setattr__(self, "episodes", np.arange(len(self.starts)))
         counts = len(self.starts), len(self.goals), len(self.episodes)
         if len({*counts}) > 1:
-            raise ReachcostError(f"evaluation set: {counts} starts, goals and episodes: give one of each per episode")
+            _refuse(f"{counts} starts, goals and episodes", "give one of each per episode")
         if len({*self.episodes.tolist()}) < len(self.episodes):
-            raise ReachcostError(
-                f"evaluation set: episodes with the same number, {self.episodes[:8].tolist()}: renumber them"
-            )
+            _refuse(f"episodes with the same number, {self.episodes[:8].tolist()}", "renumber them")
 
     def __len__(self) -> int:
         return len(self.episodes)
@@ -116,6 +112,10 @@ class EvaluationSet:
         return self.subset(np.linspace(0, len(self) - 1, count).astype(int))
 
 
+def _refuse(problem: str, remedy: str) -> NoReturn:
+    raise ReachcostError(f"evaluation set: {problem}: {remedy}")
+
+
 EvaluationSets: TypeAlias = EvaluationSet | Sequence[EvaluationSet] | None
 """Type of arguments that take one evaluation set, several or none."""
 
@@ -135,12 +135,8 @@ def require_one_world(world: str, evaluation: EvaluationSet) -> None:
 
 def read_evaluation_set(path: Path, dtype: type[np.floating], **known: Any) -> EvaluationSet:
     """The frozen set in a file; `dtype` is that of its states, `known` are its name, world and budget."""
-    try:
+    with foreign_errors(f"the evaluation set {path} is damaged", "reinstall reachcost"):
         return set_from_manifest(read_json(path), dtype, **known)
-    except ReachcostError:
-        raise
-    except (OSError, *FOREIGN_ERRORS) as error:
-        raise ReachcostError(f"the evaluation set {path} is damaged ({error}): reinstall reachcost") from error
 
 
 def set_from_manifest(manifest: Any, dtype: type[np.floating], **known: Any) -> EvaluationSet:

@@ -78,12 +78,6 @@ def require_columns(where: str, columns: Mapping[str, Any], lengths: np.ndarray)
         dtype, shape = columns["pixels"].dtype, columns["pixels"].shape
         if len(shape) != 4 or dtype != np.uint8 or shape[-1] not in (1, 3):
             raise ReachcostError(f"{where}: pixels are {dtype} {shape}: give uint8 [rows, height, width, 1 or 3]")
-    if "episode_idx" in columns:
-        numbers = columns["episode_idx"]
-        if numbers.dtype.kind not in "biuf":
-            raise ReachcostError(f"{where}: episode_idx holds {numbers.dtype}: give numbers")
-        if (np.diff(numbers.ravel())[offsets[1:] - 1] == 0).any():
-            raise ReachcostError(f"{where}: episode_idx does not change at the start of an episode: correct it")
     inside = np.ones(int(lengths.sum()), bool)
     inside[offsets + lengths - 1] = False  # the last action of an episode is never used and may be anything
     for name in VECTORS:

@@ -31,7 +31,7 @@ from reachcost.data.logs_columns import (
 )
 from reachcost.data.logs_hdf5 import read_column
 from reachcost.data.observations import LazyFrames, decode_frame
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, foreign_errors
 
 PART_OF_EPISODE = re.compile(r"episode_?(\d{1,18})[/._](\w+)")
 """`episode_0/state`: the column of one episode in an `.npz` file."""
@@ -53,22 +53,15 @@ def read_npz(path: Path) -> Columns:
 
 def _load(path: Path, where: str) -> dict[str, np.ndarray]:
     """All arrays of a file."""
-    try:
-        with zipfile.ZipFile(path) as file:
-            members = [member for member in file.infolist() if member.filename.endswith(".npy")]
-            require_memory(sum(member.file_size for member in members), where, "cut it into parts")
-            arrays: dict[str, np.ndarray] = {}
-            for member in members:  # numpy would read only the last of several members of one name
-                name = member.filename.removesuffix(".npy")
-                add_column(where, arrays, name, _array(where, file, member), member.filename)
-            return arrays
-    except ReachcostError:
-        raise
-    except MemoryError as error:
-        raise ReachcostError(f"{where} does not fit into memory: cut it into parts") from error
-    except Exception as error:  # a damaged file can make zlib, zipfile and numpy raise anything
-        reason = str(error).partition("\n")[0][:200]
-        raise ReachcostError(f"{where} is not a complete file of arrays ({reason}): copy or write it again") from error
+    remedy = "copy or write it again, or cut it into parts that fit into memory"
+    with foreign_errors(f"{where} is not a complete file of arrays", remedy), zipfile.ZipFile(path) as file:
+        members = [member for member in file.infolist() if member.filename.endswith(".npy")]
+        require_memory(sum(member.file_size for member in members), where, "cut it into parts")
+        arrays: dict[str, np.ndarray] = {}
+        for member in members:  # numpy would read only the last of several members of one name
+            name = member.filename.removesuffix(".npy")
+            add_column(where, arrays, name, _array(where, file, member), member.filename)
+    return arrays
 
 
 def _array(where: str, file: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
@@ -236,10 +229,8 @@ def _require_counts(path: Path, where: str, steps: Sequence[int]) -> None:
     place = path.parent / METADATA
     if path.name != FILE or not place.exists():
         return
-    try:
+    with foreign_errors(f"{place} cannot be read", "copy the dataset again"):
         metadata = read_json(place)
-    except (OSError, ValueError) as error:
-        raise ReachcostError(f"{place} cannot be read ({error}): copy the dataset again") from error
     found = {"total_episodes": len(steps), "total_steps": sum(steps)}
     recorded = {name: metadata[name] for name in found if isinstance(metadata, dict) and name in metadata}
     if any(recorded[name] not in (None, found[name]) for name in recorded):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from reachcost.core.devices import device_of, refuse_if
 from reachcost.core.parallel import all_threads
-from reachcost.errors import FOREIGN_ERRORS, ReachcostError, refuse
+from reachcost.errors import ReachcostError, foreign_errors, refuse
 from reachcost.protocols import Observations, WorldModel
 
 WEIGHTS = nn.Module | Tensor | np.ndarray
@@ -121,16 +121,11 @@ def encode_rows(
     model: WorldModel, observations: Observations, rows: int, remedy: str = "give states as they are logged"
 ) -> Tensor:
     """The latents of `rows` observations [rows, D] in single precision; `remedy` is part of the error message."""
-    try:
+    failed = (
+        f"`encode` of the world model {name_of(model)} failed on {rows} observations with {', '.join(observations)}"
+    )
+    with foreign_errors(failed, f"{remedy}, or fix it; reachcost.check_world_model tests it"):
         latents = model.encode(observations)
-    except ReachcostError:
-        raise
-    except FOREIGN_ERRORS as error:
-        raise ReachcostError(
-            f"`encode` of the world model {name_of(model)} failed on {rows} observations with "
-            f"{', '.join(observations)} ({type(error).__name__}: {error}): {remedy}, or fix it; "
-            "reachcost.check_world_model tests it"
-        ) from error
     return _checked(model, "encode", latents, (rows, model.latent_dim))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, foreign_errors
 
 
 class LazyColumns(UserDict[str, Any]):
@@ -92,9 +92,7 @@ class LazyFrames:
         """Frames as one array; raises an error if one has another size than the first of the logs."""
         for frame in frames:
             if frame.shape != self.shape[1:]:
-                raise ReachcostError(
-                    f"a frame is {frame.shape}, the first one {self.shape[1:]}: resize all to one size"
-                )
+                raise ReachcostError(f"a frame is {frame.shape}, the first {self.shape[1:]}: resize all to one size")
         return np.stack(frames)
 
     @abstractmethod
@@ -104,10 +102,8 @@ class LazyFrames:
 
 def decode_frame(path: Path, blob: bytes) -> np.ndarray:
     """The frame uint8 [height, width, 3] in the bytes of an image."""
-    try:
-        kind = next(
-            (kind for magic, kind in FORMATS.items() if isinstance(blob, bytes) and blob.startswith(magic)), None
-        )
+    with foreign_errors(f"{path}: a frame is not a complete JPEG or PNG image", "write it again"):
+        kind = next((kind for magic, kind in FORMATS.items() if blob.startswith(magic)), None)
         if kind is None:
             raise ValueError("unknown first bytes")
         with kind(io.BytesIO(blob)) as image:  # reads only the header
@@ -115,9 +111,3 @@ def decode_frame(path: Path, blob: bytes) -> np.ndarray:
                 width, height = image.size
                 raise ReachcostError(f"{path}: a frame has {width:,} x {height:,} px: resize it to a few hundred")
             return np.asarray(image.convert("RGB"))
-    except ReachcostError:
-        raise
-    except Exception as error:  # a damaged image can raise anything
-        raise ReachcostError(
-            f"{path}: a frame is not a complete JPEG or PNG image ({error}): write it again"
-        ) from error
