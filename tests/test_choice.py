@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from reachcost.audits.comparison import HeldOutRanks, choose_recipe, compare_heads
+from reachcost.audits.comparison import best_recipe, choose_recipe, compare_heads
 from reachcost.cli import main
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
@@ -52,22 +52,18 @@ def test_ties_go_to_the_first_recipe(latents: Latents) -> None:
     assert (found.name, "no other recipe" in found.reason) == ("one", True)
 
 
-def halves(**gain: tuple[float, float]) -> HeldOutRanks:
-    rng = np.random.default_rng(0)
-    base = [rng.normal(0.8, 0.05, 60) for _ in range(2)]
-    made = [
-        {"default": values, **{name: values + rng.normal(both[half], 0.02, 60) for name, both in gain.items()}}
-        for half, values in enumerate(base)
-    ]
-    return HeldOutRanks(made, [np.arange(60) // 2, 100 + np.arange(60) // 2])
-
-
 def test_one_half_alone_does_not_choose() -> None:
-    names = ["default", "lucky", "better", "best"]
-    judged = halves(lucky=(0.2, -0.01), better=(0.05, 0.05), best=(0.06, 0.08))
-    assert judged.best(names)[0] == "best"
-    assert judged.best(names[:2])[0] == "default"
-    assert judged.best(names[:1])[0] == "default"
+    rng, gains = np.random.default_rng(0), {"lucky": (0.2, -0.01), "better": (0.05, 0.05), "best": (0.06, 0.08)}
+    halves = []
+    for half in range(2):
+        values = rng.normal(0.8, 0.05, 60)
+        gained = {name: values + rng.normal(gain[half], 0.02, 60) for name, gain in gains.items()}
+        halves.append({"default": values, **gained})
+    episodes = [np.arange(60) // 2, 100 + np.arange(60) // 2]
+    names = ["default", *gains]
+    assert best_recipe(names, halves, episodes)[0] == "best"
+    assert best_recipe(names[:2], halves, episodes)[0] == "default"
+    assert best_recipe(names[:1], halves, episodes)[0] == "default"
 
 
 @pytest.mark.slow

@@ -115,16 +115,13 @@ def test_pools_are_sampled_per_episode_in_actions_of_the_model(
         draw_pools(world, model, goals)
 
 
-def test_a_world_without_distance_needs_a_diagnostic_cost(model: ExactTopoNav, evaluation: EvaluationSet) -> None:
+def test_a_world_without_distance_is_refused(model: ExactTopoNav, evaluation: EvaluationSet) -> None:
     class Unmeasured(TopoNav):
         distance = Task.distance
 
     few = evaluation.subset(slice(0, 2))
-    with pytest.raises(ReachcostError, match="diagnostic"):
+    with pytest.raises(ReachcostError, match="distance"):
         sasc(Unmeasured(), model, {"raw": LatentMSE()}, few)
-    given = np.tile(np.arange(300.0), (2, 1))
-    found = sasc(Unmeasured(), model, {"raw": LatentMSE()}, few, diagnostic=given)
-    np.testing.assert_array_equal(found.diagnostic, given)
 
 
 def test_wrong_scores_are_named() -> None:

@@ -30,17 +30,20 @@ from reachcost.heads.recipe import Recipe
 from reachcost.labels.exclusion import Exclusion
 from reachcost.labels.temporal import TemporalPairs, forward
 from reachcost.protocols import TerminalCost, WorldModel
-from reachcost.results.stats import cluster_bootstrap, clustered_mean
+from reachcost.results.stats import LEVEL, cluster_bootstrap, clustered_mean
 from reachcost.results.tables import ResultTable, TableRow
 
 PAIRS = 50_000
 """Training pairs per epoch of each recipe."""
 ERROR_PAIRS = 10_000
 """Pairs on which the errors of heads are compared."""
-LEVEL = 0.95
 FLOORS = ("raw", "shuffled", "constant")
 """Costs that a recipe has to beat: latent distance, a head on shuffled labels, and 0 everywhere."""
 BASELINE, MEAN_GAP = "raw", "mean-gap"
+RANKS_NOTE = (
+    "ρ is the mean rank correlation with the fastest logged path to n goals, with heads fitted on the other "
+    "half of the logs; intervals resample episodes of goals. raw, shuffled and constant are floors. "
+)
 HEADS_NOTE = (
     "ρ is the mean rank correlation with the fastest logged path to n goals; intervals resample episodes of goals. "
     f"RMSE is in steps, on {ERROR_PAIRS:,} pairs of the same logs, from the earlier row to the later one; a head with "
@@ -132,60 +135,58 @@ def choose_recipe(
                     costs["shuffled"] = HeadCost(shuffled_head(sampled, recipe, seed))
         rankings = logged_audit(costs, latents, pools[number])
         spearman.append({name: rankings[name].spearman for name in (*compared, *FLOORS)})
-    found = HeldOutRanks(spearman, [latents.logs.episode_of(one.goals) for one in pools])
-    name, reason = found.best(list(compared))
-    found.warn_of_floors(name)
-    return Choice(name, compared[name], reason, found.both, found.table(next(iter(compared)), reason))
+    episodes = [latents.logs.episode_of(one.goals) for one in pools]
+    name, reason = best_recipe(list(compared), spearman, episodes)
+    both, every = _joined(spearman), np.concatenate(episodes)
+    _warn_of_floors(name, both, every)
+    first = next(iter(compared))
+    rows = [_row(cost, {"rho_logged": ours, "difference": ours - both[first]}, every) for cost, ours in both.items()]
+    metrics, headings = ("rho_logged", "difference"), {"difference": (f"minus {first}", 4)}
+    table = ResultTable("recipes", f"{RANKS_NOTE}{reason}.", metrics, rows, {"chosen": reason}, headings)
+    return Choice(name, compared[name], reason, both, table)
 
 
-class HeldOutRanks:
-    """Rank correlations [G] in each half of the logs by recipe and floor, and the episodes [G] of the goals."""
+def best_recipe(
+    recipes: Sequence[str], halves: Sequence[Mapping[str, np.ndarray]], episodes: Sequence[np.ndarray]
+) -> tuple[str, str]:
+    """The best recipe among those better than the first in both halves, else the first; and the reason.
 
-    def __init__(self, halves: Sequence[Mapping[str, np.ndarray]], episodes: Sequence[np.ndarray]) -> None:
-        self._halves, self._episodes = halves, episodes
-        self.both = {name: np.concatenate([half[name] for half in halves]) for name in halves[0]}
+    Args:
+        recipes: Names of the recipes.
+        halves: Rank correlations [G] in each half of the logs, by recipe.
+        episodes: Episodes of the goals of each half [G].
+    """
+    first, *better = recipes
+    level = 1 - (1 - LEVEL) / max(len(better), 1)
+    for half, group in zip(halves, episodes, strict=True):
+        better = [name for name in better if clustered_mean(half[name] - half[first], group, level=level)[0] > 0]
+    if not better:
+        return first, f"no other recipe is clearly better than {first}"
+    both = _joined(halves)
+    best = max(better, key=lambda name: both[name].mean())
+    low, high = clustered_mean(both[best] - both[first], np.concatenate(episodes))
+    return best, f"{best} is better than {first} in both halves of the logs, by {low:.3f} to {high:.3f} overall"
 
-    def best(self, recipes: Sequence[str]) -> tuple[str, str]:
-        """The best recipe among those better than the first in both halves, else the first; and the reason."""
-        first, *others = recipes
-        level = 1 - (1 - LEVEL) / max(len(others), 1)
-        better = others
-        for half, episodes in zip(self._halves, self._episodes, strict=True):
-            lows = {name: clustered_mean(half[name] - half[first], episodes, level=level)[0] for name in better}
-            better = [name for name in better if lows[name] > 0]
-        if not better:
-            return first, f"no other recipe is clearly better than {first}"
-        best = max(better, key=lambda name: self.both[name].mean())
-        low, high = self._interval(self.both[best] - self.both[first])
-        return best, f"{best} is better than {first} in both halves of the logs, by {low:.3f} to {high:.3f} overall"
 
-    def warn_of_floors(self, name: str) -> None:
-        """Warn if the chosen recipe is not better than a floor."""
-        for floor in FLOORS:
-            if self._interval(self.both[name] - self.both[floor])[0] <= 0:
-                means = " and ".join(f"{self.both[cost].mean():.2f}" for cost in (name, floor))
-                what = f"{name} ranks held-out logs no better than {floor} ({means}): log more episodes"
-                warnings.warn(what, ReachcostWarning, stacklevel=3)
-                return
+def _joined(halves: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    return {name: np.concatenate([half[name] for half in halves]) for name in halves[0]}
 
-    def table(self, first: str, reason: str) -> ResultTable:
-        """A row for each recipe and floor."""
-        rows = []
-        for name, values in self.both.items():
-            metrics = {"rho_logged": values, "difference": values - self.both[first]}
-            ours = {metric: float(numbers.mean()) for metric, numbers in metrics.items()}
-            interval = {metric: self._interval(numbers) for metric, numbers in metrics.items()}
-            rows.append(TableRow(name, "", len(values), ours, interval, None))
-        note = (
-            "ρ is the mean rank correlation with the fastest logged path to n goals, with heads fitted on the other "
-            "half of the logs; intervals resample episodes of goals. raw, shuffled and constant are floors. "
-            f"{reason}."
-        )
-        headings = {"difference": (f"minus {first}", 4)}
-        return ResultTable("recipes", note, ("rho_logged", "difference"), rows, {"chosen": reason}, headings)
 
-    def _interval(self, values: np.ndarray) -> list[float]:
-        return list(clustered_mean(values, np.concatenate(self._episodes), level=LEVEL))
+def _warn_of_floors(name: str, ranks: Mapping[str, np.ndarray], episodes: np.ndarray) -> None:
+    """Warn if the chosen recipe is not better than a floor."""
+    for floor in FLOORS:
+        if clustered_mean(ranks[name] - ranks[floor], episodes)[0] <= 0:
+            means = " and ".join(f"{ranks[cost].mean():.2f}" for cost in (name, floor))
+            what = f"{name} ranks held-out logs no better than {floor} ({means}): log more episodes"
+            warnings.warn(what, ReachcostWarning, stacklevel=3)
+            return
+
+
+def _row(name: str, metrics: Mapping[str, np.ndarray], episodes: np.ndarray) -> TableRow:
+    """Means of metrics [G] over goals, with intervals over the episodes of goals [G]."""
+    ours = {metric: float(values.mean()) for metric, values in metrics.items()}
+    interval = {metric: list(clustered_mean(values, episodes)) for metric, values in metrics.items()}
+    return TableRow(name, "", len(episodes), ours, interval, None)
 
 
 def _labelled(recipes: Mapping[str, Recipe | LabelledRecipe]) -> dict[str, LabelledRecipe]:
@@ -196,10 +197,7 @@ def _labelled(recipes: Mapping[str, Recipe | LabelledRecipe]) -> dict[str, Label
             raise ReachcostError(f"recipe {name!r} is a {type(recipe).__name__}: give a Recipe or a LabelledRecipe")
         if name in FLOORS:
             raise ReachcostError(f"recipe {name!r} has the name of a floor: give it another name")
-    return {
-        name: recipe if isinstance(recipe, LabelledRecipe) else LabelledRecipe(recipe)
-        for name, recipe in recipes.items()
-    }
+    return {name: LabelledRecipe(recipe) if isinstance(recipe, Recipe) else recipe for name, recipe in recipes.items()}
 
 
 def _pools(latents: Latents, episodes: np.ndarray, seed: int, too_few: str) -> LoggedPools:
@@ -234,7 +232,13 @@ def compare_heads(
     >>> [row.cost for row in table.rows]
     ['mine', 'raw', 'mean-gap']
     """
-    _require_unseen(heads, logs)
+    if not isinstance(heads, Mapping) or not heads:
+        raise ReachcostError("there are no heads to compare: give heads={name: head}")
+    for name, head in heads.items():
+        if not isinstance(head, LearnedHead) or name in (BASELINE, MEAN_GAP):
+            raise ReachcostError(f"head {name!r} is a {type(head).__name__}: give a fitted head with another name")
+        if head.record.get("pairs", {}).get("logs_sha256") == logs.fingerprint:
+            raise ReachcostError(f"head {name!r} was fitted on these very logs: give logs that no head has seen")
     costs: dict[str, TerminalCost] = {name: HeadCost(head) for name, head in heads.items()}
     require_one_model(costs, model)
     latents = encode_logs(model, logs, progress=progress)
@@ -243,38 +247,17 @@ def compare_heads(
     rankings = logged_audit({**costs, BASELINE: LatentMSE()}, latents, pools)
     ranks = {name: ranking.spearman for name, ranking in rankings.items()}
     ranks[MEAN_GAP] = np.zeros(len(pools.goals))
-    errors, episodes = _squared_errors(heads, latents, seed)
-    rows = []
-    for name, spearman in ranks.items():
-        ours = {"rho_logged": float(spearman.mean())}
-        interval = {"rho_logged": list(clustered_mean(spearman, logs.episode_of(pools.goals)))}
-        if name in errors:
-            ours["validation_rmse"] = float(np.sqrt(errors[name].mean()))
-            columns = np.stack([errors[name], np.ones(len(errors[name]))], axis=1)
-            root_mean = cluster_bootstrap(columns, episodes, lambda sums: np.sqrt(sums[:, 0] / sums[:, 1]))
-            interval["validation_rmse"] = root_mean.tolist()
-        rows.append(TableRow(name, "", len(pools.goals), ours, interval, None))
-    return ResultTable("heads", HEADS_NOTE, ("rho_logged", "validation_rmse"), rows, {"logs_sha256": logs.fingerprint})
-
-
-def _require_unseen(heads: Mapping[str, LearnedHead], logs: Logs) -> None:
-    if not isinstance(heads, Mapping) or not heads:
-        raise ReachcostError("there are no heads to compare: give heads={name: head}")
-    for name, head in heads.items():
-        if not isinstance(head, LearnedHead) or name in (BASELINE, MEAN_GAP):
-            raise ReachcostError(f"head {name!r} is a {type(head).__name__}: give a fitted head with another name")
-        if head.record.get("pairs", {}).get("logs_sha256") == logs.fingerprint:
-            raise ReachcostError(f"head {name!r} was fitted on these very logs: give logs that no head has seen")
-
-
-@torch.no_grad()
-def _squared_errors(
-    heads: Mapping[str, LearnedHead], latents: Latents, seed: int
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Squared errors of each head on new pairs [P], and the episodes of the pairs [P]."""
+    rows = {name: _row(name, {"rho_logged": found}, logs.episode_of(pools.goals)) for name, found in ranks.items()}
     pairs = forward(TemporalPairs(latents, count=1, validation=ERROR_PAIRS, seed=seed).validation)
-    first, second = latents.values[pairs.first], latents.values[pairs.second]
-    predicted = {name: head(first, second) for name, head in heads.items()}
-    predicted[MEAN_GAP] = pairs.gap.mean().expand_as(pairs.gap)
-    errors = {name: (values - pairs.gap).double().square().numpy() for name, values in predicted.items()}
-    return errors, latents.logs.episode_of(pairs.first.numpy())
+    episodes = logs.episode_of(pairs.first.numpy())
+    for name in (*heads, MEAN_GAP):
+        with torch.no_grad():
+            ends = latents.values[pairs.first], latents.values[pairs.second]
+            predicted = heads[name](*ends) if name in heads else pairs.gap.mean().expand_as(pairs.gap)
+        errors = (predicted - pairs.gap).double().square().numpy()
+        columns = np.stack([errors, np.ones(len(errors))], axis=1)
+        root_mean = cluster_bootstrap(columns, episodes, lambda sums: np.sqrt(sums[:, 0] / sums[:, 1]))
+        rows[name].ours["validation_rmse"] = float(np.sqrt(errors.mean()))
+        rows[name].interval["validation_rmse"] = root_mean.tolist()
+    metrics = ("rho_logged", "validation_rmse")
+    return ResultTable("heads", HEADS_NOTE, metrics, [*rows.values()], {"logs_sha256": logs.fingerprint})

@@ -52,10 +52,6 @@ class Criterion:
     rows: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
     episodes: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64), repr=False, compare=False)
 
-    def document(self) -> dict[str, Any]:
-        """The criterion as JSON values, without its rows."""
-        return {"claim": self.claim, "outcome": self.outcome, "evidence": self.evidence}
-
 
 def check_criteria(subject: Subject) -> list[Criterion]:
     """Check all criteria; those that cannot be tested with these parts are unknown."""

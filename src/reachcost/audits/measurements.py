@@ -64,16 +64,8 @@ def run(
 ) -> ControlRuns:
     """Run the planner in closed loop with these costs, or with other episodes, another planner or another model."""
     task, every = subject.require_place()
-    return control(
-        task,
-        subject.model if model is None else model,
-        costs,
-        every if evaluation is None else evaluation,
-        subject.planner if planner is None else planner,
-        seed=subject.seed,
-        proposal=subject.proposal,
-        progress=subject.progress,
-    )
+    parts = model or subject.model, costs, evaluation or every, planner or subject.planner
+    return control(task, *parts, seed=subject.seed, proposal=subject.proposal, progress=subject.progress)
 
 
 @dataclass(frozen=True)
@@ -123,10 +115,8 @@ def planned_pools(subject: Subject, places: EvaluationSet | None = None, candida
     task, evaluation = subject.require_place()
     planner, horizon = subject.planner, subject.planner.horizon
     if planner.shrink:  # the planner plans no further than the budget
-        budget, length = budget_of(task, evaluation), 1 if subject.blocks is None else subject.blocks.length
-        horizon = min(horizon, -(-budget // length))
-    places = evaluation if places is None else places
-    return draw_pools(task, subject.model, places, horizon, candidates or planner.candidates)
+        horizon = min(horizon, -(-budget_of(task, evaluation) // subject.block_length))
+    return draw_pools(task, subject.model, places or evaluation, horizon, candidates or planner.candidates)
 
 
 def _execute(subject: Subject, places: EvaluationSet) -> Executed:
@@ -147,9 +137,8 @@ def _stuck(subject: Subject) -> EvaluationSet | None:
     if runs is None or runs.success[0].all():
         return None
     evaluation = subject.require_place()[1]
-    blocks = 1 if subject.blocks is None else subject.blocks.length
     last = runs.steps[0] - 1
-    last -= last % (subject.planner.executed * blocks)
+    last -= last % (subject.planner.executed * subject.block_length)
     stuck = runs.paths[0][np.arange(len(last)), last]
     failed = np.flatnonzero(~runs.success[0])
     return replace(evaluation, starts=stuck, source_rows=None, source_episodes=None).subset(failed)

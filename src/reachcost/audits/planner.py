@@ -93,19 +93,16 @@ def audit_planner(
         subject.progress.step(name)
         stages.append(measure(subject))
     checked = check_criteria(subject) if criteria else []
-    settings = _settings(subject)
-    name, runs = cost_name(settings), audited_runs(subject)
+    settings, audited = _settings(subject), audited_runs(subject)
+    name, runs, ended = cost_name(settings), None, {}
+    if audited is not None:
+        latent = subject.shared.get(latent_runs) if name != RAW else None  # only criteria run it
+        loops = (latent, replace(audited, costs=(name,)), oracle_runs(subject))
+        runs = reduce(ControlRuns.merged, filter(None, loops))
+        ended = dict(sorted(Counter(audited.category[0].tolist()).items()))
     shared = shared_candidates(subject) if criteria else None
-    ended = Counter([] if runs is None else runs.category[0].tolist())
-    return Audit(
-        tuple(stages),
-        tuple(checked),
-        tuple(_caveats(subject, stages)),
-        dict(sorted(ended.items())),
-        settings,
-        None if runs is None else _all_runs(subject, runs, name),
-        {} if shared is None else {RAW: shared.rankings["raw"], name: shared.rankings["audited"]},
-    )
+    rankings = {} if shared is None else {RAW: shared.rankings["raw"], name: shared.rankings["audited"]}
+    return Audit(tuple(stages), tuple(checked), tuple(_caveats(subject, stages)), ended, settings, runs, rankings)
 
 
 def require_threshold(name: str, threshold: float) -> None:
@@ -135,13 +132,6 @@ def _caveats(subject: Subject, stages: Sequence[Stage]) -> list[str]:
     if candidates is not None and candidates.distance is not None and subject.held_out is not None:
         found.append("the held-out logs were not used, as there is a simulator")
     return found
-
-
-def _all_runs(subject: Subject, audited: ControlRuns, cost: str) -> ControlRuns:
-    """All closed loops of the audit: latent distance if criteria ran it, the audited cost, the oracle."""
-    latent = subject.shared.get(latent_runs) if cost != RAW else None
-    loops = (latent, replace(audited, costs=(cost,)), oracle_runs(subject))
-    return reduce(ControlRuns.merged, filter(None, loops))
 
 
 def _settings(subject: Subject) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class SascAudit:
     Attributes:
         episodes: Episode numbers in the evaluation set [E].
         scores: Cost of every candidate, by name of the cost, each [E, S].
-        diagnostic: Diagnostic cost of every candidate [E, S].
+        diagnostic: True distance to the goal after every candidate [E, S].
         rankings: How each cost ranks the pools, by name of the cost.
     """
 
@@ -51,28 +51,22 @@ def sasc(
     costs: Mapping[str, TerminalCost],
     evaluation: EvaluationSet,
     pools: np.ndarray | None = None,
-    *,
-    diagnostic: np.ndarray | None = None,
-    top_k: int = 10,
 ) -> SascAudit:
-    """Score fixed pools with every cost and compare the rankings with the true distance.
+    """Score fixed pools with every cost and compare the rankings with the true distance after executing them.
 
     Args:
-        task: Executes the candidates.
+        task: Executes the candidates; needs an oracle `distance`, infinite if no path leads from there to the goal.
         model: Frozen world model that predicts their ends.
         costs: Terminal costs by name.
         evaluation: E start and goal states.
         pools: Candidate action sequences [E, S, H, A], in the coordinates of the model; by default `draw_pools`.
-        diagnostic: True cost of every candidate [E, S]; by default the oracle distance after executing it. It is
-            infinite if no path leads from there to the goal.
-        top_k: Number of top-ranked candidates to report.
     """
     if not costs:
         raise ReachcostError("sasc needs at least one terminal cost: pass costs={name: cost}")
     blocks = require_actions(task, model)
     require_set(evaluation)
-    if diagnostic is None and not task.offers("distance"):
-        raise ReachcostError(f"the task {task.name!r} has no oracle `distance`: write it, or pass diagnostic=")
+    if not task.offers("distance"):
+        raise ReachcostError(f"the task {task.name!r} has no oracle `distance`: write it")
     if pools is None:
         pools = draw_pools(task, model, evaluation)
     require_type(pools, np.ndarray, "pools", f"give action sequences [E = {len(evaluation)}, S, H, A]")
@@ -87,10 +81,9 @@ def sasc(
         name: score(name, cost, terminal, goal, evaluation.episodes).cpu().numpy()
         for name, cost in evaluated_once(costs).items()
     }
-    if diagnostic is None:
-        ends = execute(task, evaluation, pools if blocks is None else blocks.unroll(pools))
-        diagnostic = to_goals(task.distance, ends, evaluation)
-    return SascAudit(evaluation.episodes, scores, diagnostic, compare_rankings(scores, diagnostic, top_k))
+    ends = execute(task, evaluation, pools if blocks is None else blocks.unroll(pools))
+    diagnostic = to_goals(task.distance, ends, evaluation)
+    return SascAudit(evaluation.episodes, scores, diagnostic, compare_rankings(scores, diagnostic))
 
 
 def draw_pools(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -67,10 +67,6 @@ class Stage:
     def near(self) -> bool:
         """Whether the interval contains the threshold, so that more episodes may change the outcome."""
         return self.interval is not None and self.interval[0] <= self.threshold <= self.interval[1]
-
-    def document(self) -> dict[str, Any]:
-        """The stage as JSON values, without rows."""
-        return {name: value for name, value in vars(self).items() if name not in ("rows", "episodes")}
 
 
 def unknown(rule: Rule, why: str) -> Stage:

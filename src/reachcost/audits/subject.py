@@ -65,19 +65,13 @@ class Subject:
         if not isinstance(self.planner, SamplingPlanner) or not is_dataclass(self.planner):
             raise ReachcostError(f"planner is {self.planner!r}: give one that samples, a dataclass as CEM() is")
         if self.planner.from_logs:
-            raise ReachcostError(
-                "the planner reads logged latents, which a simulator has not: give one without from_logs"
-            )
+            raise ReachcostError("the planner begins with logged actions: give one without from_logs")
         self._require_columns()
         require_one_model({"audited": self.cost}, self.model)
         for latents in filter(None, (self.latents, self.held_out)):
             require_latents_of(self.model, latents)
         if self.held_out is not None:
-            shared, chance = _shared_episodes(self.latents.logs, self.held_out.logs)
-            if shared.mean() > chance + OVERLAP:
-                raise ReachcostError(
-                    f"{shared.sum()} of the {len(shared)} held-out episodes are in the logs: give others"
-                )
+            _require_unseen(self.latents.logs, self.held_out.logs)
         if any(pairs["logs_sha256"] != self.latents.logs.fingerprint for pairs in self.records):
             raise ReachcostError("the head was fitted on other logs: give the logs it was fitted on")
 
@@ -108,6 +102,11 @@ class Subject:
     def blocks(self) -> ActionBlocks | None:
         """How the model's action blocks map to actions of the task."""
         return blocks_of(self.model)
+
+    @property
+    def block_length(self) -> int:
+        """Actions of the task in a block."""
+        return 1 if self.blocks is None else self.blocks.length
 
     @property
     def place(self) -> tuple[Task, EvaluationSet] | None:
@@ -145,37 +144,24 @@ def evaluated_episodes(subject: Subject) -> np.ndarray:
 def kept_out(subject: Subject) -> bool | None:
     """Whether the heads' records prove that they were not fitted on the evaluation set; None if they name other sets.
 
-    A record names sets by fingerprint. A larger set may contain this one. If the task has the larger set, the logged
-    episodes that it excludes decide.
+    A record names sets by fingerprint. A head that excluded a set excluded all its subsets, too.
     """
     if subject.evaluation is None or not evaluated_episodes(subject).size:
         return True
     proofs = [record.get("exclusion", {}).get("evaluation_sets_sha256", []) for record in subject.records]
     if not all(proofs):
         return False
-    return all(subject.evaluation.fingerprint in proof or _excluded(subject, proof) for proof in proofs) or None
+    known = {subject.evaluation.fingerprint, subject.evaluation.full_sha256}
+    return all(known.intersection(proof) for proof in proofs) or None
 
 
-def _excluded(subject: Subject, proof: list[str]) -> bool:
-    """Whether sets of the task with these fingerprints exclude every logged episode of the evaluation set."""
-    sets = [] if subject.task is None else [subject.task.evaluation_set(name) for name in subject.task.sets]
-    named = [chosen for chosen in sets if chosen.fingerprint in proof]
-    return bool(np.isin(evaluated_episodes(subject), Exclusion(subject.latents.logs, named).episodes).all())
-
-
-def _shared_episodes(logs: Logs, others: Logs) -> tuple[np.ndarray, float]:
-    """Which episodes of `others` equal an episode of `logs`, bool [E], and the share that is expected by chance.
-
-    In small worlds episodes repeat. The expected share is the share that repeats within `logs` or within `others`.
-    """
-    if "state" not in logs.columns or "state" not in others.columns:
-        return np.full(len(others), logs.fingerprint == others.fingerprint), 0.0
-
-    def contents(one: Logs) -> list[bytes]:
-        states = np.split(np.asarray(one.columns["state"]), one.offsets[1:])
-        return [episode.tobytes() for episode in states]
-
-    known, found = contents(logs), contents(others)
-    repeated = [1 - sum(count == 1 for count in Counter(one).values()) / len(one) for one in (known, found)]
-    known_set = set(known)
-    return np.array([episode in known_set for episode in found]), max(repeated)
+def _require_unseen(logs: Logs, others: Logs) -> None:
+    """Raise an error if more episodes of `others` are in `logs` than chance explains: in small worlds some repeat."""
+    shared, chance = np.full(len(others), logs.fingerprint == others.fingerprint), 0.0
+    if "state" in logs.columns and "state" in others.columns:
+        states = [np.split(np.asarray(one.columns["state"]), one.offsets[1:]) for one in (logs, others)]
+        known, found = (Counter(episode.tobytes() for episode in episodes) for episodes in states)
+        shared = np.array([episode.tobytes() in known for episode in states[1]])
+        chance = max(1 - sum(times == 1 for times in one.values()) / one.total() for one in (known, found))
+    if shared.mean() > chance + OVERLAP:
+        raise ReachcostError(f"{shared.sum()} of the {len(shared)} held-out episodes are in the logs: give others")
