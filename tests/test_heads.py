@@ -144,7 +144,7 @@ def test_other_damage_is_named(head: PairHead, tmp_path: Path) -> None:
             load_head(tmp_path / name)
     save_head(head, tmp_path / "json")
     (tmp_path / "json" / "config.json").write_text("{")
-    with pytest.raises(ReachcostError, match="not valid JSON"):
+    with pytest.raises(ReachcostError, match=r"config\.json"):
         load_head(tmp_path / "json")
 
 

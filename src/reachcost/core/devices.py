@@ -17,12 +17,12 @@ _AUTO: list[str] = []
 
 
 def use_device(name: str) -> None:
-    """Set the device of `auto`; `auto` itself is a GPU if there is one."""
+    """Set the device that `choose_device("auto")` returns."""
     _AUTO[:] = [] if name == "auto" else [choose_device(name)]
 
 
 def choose_device(name: str) -> str:
-    """Return the device of that name; `auto` is the one that `use_device` set, else a GPU if there is one.
+    """A device, by name; `auto` is the one that `use_device` set, else a GPU if there is one.
 
     >>> choose_device("cpu")
     'cpu'

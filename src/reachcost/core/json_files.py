@@ -6,7 +6,7 @@ import json
 import math
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -43,7 +43,7 @@ def parse_json(data: bytes) -> Any:
     try:
         found = json.loads(
             data.decode(),
-            parse_constant=_not_a_number,
+            parse_constant=_finite,
             parse_float=_finite,
             parse_int=_whole,
             object_pairs_hook=_object,
@@ -60,25 +60,25 @@ def parse_json(data: bytes) -> Any:
     return found
 
 
-def _not_a_number(text: str) -> NoReturn:
-    raise ValueError(f"{text[:40]} is not a number")
-
-
 def _finite(text: str) -> float:
     number = float(text)
-    return number if math.isfinite(number) else _not_a_number(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:40]} is not a number")
+    return number
 
 
 def _whole(text: str) -> int:
-    return int(text) if len(text) <= DIGITS else _not_a_number(text)
+    if len(text) > DIGITS:
+        raise ValueError(f"{text[:40]} has more than {DIGITS} digits")
+    return int(text)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice[:40]!r} occurs twice")
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{name[:40]!r} occurs twice")
+        found[name] = value
     return found
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
@@ -30,23 +30,19 @@ def write_module(directory: Path, module: nn.Module, config: dict[str, Any]) -> 
 
     `config.json` comes last: until it is there, nothing can be loaded.
     """
-    weights = _serialise(module)
-    config = {**config, "sha256": _checksum(config, weights)}
-    write_file(directory / "weights.safetensors", weights)
-    write_file(directory / "config.json", json.dumps(config, indent=2) + "\n")
-
-
-def _serialise(module: nn.Module) -> bytes:
-    weights = {name: tensor.contiguous() for name, tensor in module.state_dict().items()}
+    tensors = {name: tensor.contiguous() for name, tensor in module.state_dict().items()}
     try:
-        return save(weights)
+        weights = save(tensors)
     except RuntimeError as error:  # safetensors cannot store shared weights
-        storages = [tensor.untyped_storage().data_ptr() for tensor in weights.values()]
-        tied = [name for name, storage in zip(weights, storages, strict=True) if storages.count(storage) > 1]
+        storages = [tensor.untyped_storage().data_ptr() for tensor in tensors.values()]
+        tied = [name for name, storage in zip(tensors, storages, strict=True) if storages.count(storage) > 1]
         raise ReachcostError(
             f"cannot save a {type(module).__name__} whose weights {', '.join(tied)} share memory: "
             "keep them as one parameter, or give each a separate copy"
         ) from error
+    config = {**config, "sha256": _checksum(config, weights)}
+    write_file(directory / "weights.safetensors", weights)
+    write_file(directory / "config.json", json.dumps(config, indent=2) + "\n")
 
 
 def stored_format(directory: Path) -> str | None:
@@ -75,14 +71,17 @@ class StoredModule:
         """Raise an error with the problem and the remedy."""
         raise ReachcostError(f"cannot load {self._what} in {self._directory}: {problem}: {self._remedy}") from cause
 
+    @contextmanager
+    def _explained(self, problem: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # a damaged file or configuration can raise anything
+            self.refuse(f"{problem} ({error})", error)
+
     def config(self, format_name: str) -> dict[str, Any]:
         """Read `config.json`, which must be of that format."""
-        try:
+        with self._explained("config.json cannot be read"):
             config = read_json(self._directory / "config.json")
-        except OSError as error:
-            self.refuse(f"config.json cannot be read ({error.strerror})", error)
-        except ValueError as error:
-            self.refuse(f"config.json is not valid JSON ({error})", error)
         if not isinstance(config, dict) or config.get("format") != format_name:
             found = config.get("format") if isinstance(config, dict) else None
             self.refuse(f"config.json is of format {found!r}, not {format_name!r}")
@@ -92,12 +91,15 @@ class StoredModule:
 
     def fill(self, build: Callable[[], Module], config: dict[str, Any]) -> Module:
         """Build the module and give it the stored weights, bit for bit; frozen and in eval mode."""
-        weights = self._weights(config)
-        try:
-            with torch.device("meta"):  # a wrong config must not allocate memory
-                module = build()
-        except (ValueError, TypeError, KeyError, ArithmeticError, RuntimeError) as error:
-            self.refuse(f"config.json does not describe a module ({error})", error)
+        with self._explained("weights.safetensors cannot be read"):
+            require_regular(self._directory / "weights.safetensors")
+            data = (self._directory / "weights.safetensors").read_bytes()
+        if _checksum(config, data) != config["sha256"]:
+            self.refuse("weights.safetensors and config.json do not belong together (truncated or changed)")
+        with self._explained("weights.safetensors is malformed"):
+            weights = load(data)
+        with self._explained("config.json does not describe a module"), torch.device("meta"):  # allocates no memory
+            module = build()
         expected, found = _shapes(module.state_dict()), _shapes(weights)
         for name in sorted(expected.keys() | found.keys()):
             if expected.get(name) != found.get(name):
@@ -107,19 +109,6 @@ class StoredModule:
                 self.refuse(f"weight {name!r} is not finite")
         module.load_state_dict(weights, assign=True)
         return module.eval().requires_grad_(False)
-
-    def _weights(self, config: dict[str, Any]) -> dict[str, Tensor]:
-        try:
-            require_regular(self._directory / "weights.safetensors")
-            data = (self._directory / "weights.safetensors").read_bytes()
-        except OSError as error:
-            self.refuse(f"weights.safetensors cannot be read ({error.strerror})", error)
-        if _checksum(config, data) != config["sha256"]:
-            self.refuse("weights.safetensors and config.json do not belong together (truncated or changed)")
-        try:
-            return load(data)
-        except SafetensorError as error:
-            self.refuse(f"weights.safetensors is malformed ({error})", error)
 
 
 def _shapes(tensors: dict[str, Tensor]) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:

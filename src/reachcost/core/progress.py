@@ -63,6 +63,7 @@ class Progress:
 
     def reused(self, title: str) -> None:
         """Report that a piece of work was recorded earlier."""
+        self.say(f"{title:<22} recorded earlier")
 
     def say(self, text: str) -> None:
         """Print a line between two pieces of work."""
@@ -87,10 +88,6 @@ class ConsoleProgress(Progress):
         """Announce the next piece of work."""
         self._title = title
 
-    def reused(self, title: str) -> None:
-        """Report that a piece of work was recorded earlier."""
-        self.say(f"{title:<22} recorded earlier")
-
     def say(self, text: str) -> None:
         """Print a line between two pieces of work."""
         self._console.print(text, style="dim", markup=False, highlight=False, soft_wrap=True)
@@ -98,9 +95,9 @@ class ConsoleProgress(Progress):
     def track(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
         """Iterate over the items of the current piece, and show how many are done."""
         self._note = ""
-        yield from self._with_bar(items, unit) if self._console.is_interactive else self._in_lines(items, unit)
-
-    def _with_bar(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
+        if not self._console.is_interactive:
+            yield from self._in_lines(items, unit)
+            return
         title, note = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[note]}"))
         columns = (title, BarColumn(12), MofNCompleteColumn(), TextColumn(unit, markup=False))
         with Bars(*columns, TimeElapsedColumn(), note, console=self._console) as bars:
@@ -112,6 +109,7 @@ class ConsoleProgress(Progress):
         self._bars = None
 
     def _in_lines(self, items: Sequence[Item], unit: str) -> Iterator[Item]:
+        """Items, with plain lines while they are processed, and after the last one."""
         began = printed = time.monotonic()
         for done, item in enumerate(items, start=1):
             yield item
@@ -119,8 +117,7 @@ class ConsoleProgress(Progress):
             if done == len(items) or now - printed >= EVERY:
                 printed = now
                 words = (f"{self._title:<22}", f"{done}/{len(items)}", unit, f"{now - began:.1f} s", self._note)
-                line = " ".join(word for word in words if word.strip())
-                self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+                self._console.print(" ".join(filter(str.strip, words)), markup=False, highlight=False, soft_wrap=True)
 
     def note(self, text: str) -> None:
         """Show the state of the current piece next to its bar, or at the end of its next line."""
