@@ -15,7 +15,7 @@ import numpy as np
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.experiments.cells import RunSpec, StudyRef
 from reachcost.experiments.cells.schedule import TableRequest
-from reachcost.experiments.experiment import Recording
+from reachcost.experiments.recording import Recording
 from reachcost.experiments.study import Study, Tables
 from reachcost.experiments.tables import TablePlan, TableRows
 from reachcost.protocols import WorldModel
@@ -88,7 +88,7 @@ class NumberRun(RunSpec):
         return {"name": self.called, "world": self.called, "weights_sha256": weights, **lots}
 
     def compute(self, recording: Recording, directory: Path) -> Evaluated:
-        behave(self.called, Path(self.seen) / self.called, recording.recorder.out)
+        behave(self.called, Path(self.seen) / self.called, recording.out)
         if self.called == "undeclared":
             recording.read(NumberRun("other", self.seen))
         factor = int((recording.read(WeightsRun()).path / "weights").read_text())

@@ -20,25 +20,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from rich.console import Console
 
 from reachcost.cli import main
 from reachcost.core.files import new_directory, private_directory, remove_leftovers, shared_directory
-from reachcost.core.progress import ConsoleProgress, Progress
+from reachcost.core.progress import ConsoleProgress
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost.experiments.cells import Cell, StudyRef, missing_of
 from reachcost.experiments.cells.executors import Executor, LocalPool, Recordings, Start, Worker
-from reachcost.experiments.cells.schedule import Lines, Schedule, TableRequest, Watch, plan_of
-from reachcost.experiments.experiment import Recording, shared_logs
+from reachcost.experiments.cells.schedule import TableRequest, plan_of
+from reachcost.experiments.recording import Recording
 from reachcost.experiments.study import Tables
 from reachcost.experiments.tables import TablePlan, TableRows, make_tables
 from reachcost.results.durations import Durations
 from reachcost.results.records import Result, read_run
 from reachcost.results.tables import ResultTable
 
-from .cells import Brief, NumberRun, number_request, quick_toy, small_study
+from .cells import NumberRun, number_request, quick_toy, small_study
 from .small import contents
 
 TWO: Start = partial(LocalPool, workers=2)
@@ -54,7 +53,7 @@ def small_request(table: str, study: str, episodes: int | None = None) -> TableR
 
 
 def cells_of(request: TableRequest, out: Path) -> dict[Path, Cell]:
-    return request.cells(Recordings(out, Progress()))
+    return request.cells(Recordings(out))
 
 
 @pytest.fixture
@@ -142,13 +141,14 @@ def toy_here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_workers_record_the_same_bytes(toy_here: Path, tmp_path: Path) -> None:
     console = Console(file=io.StringIO(), width=200)
-    made(tmp_path, TOY, start=TWO, watch=Lines(console))
+    shown = {"console": console, "progress": ConsoleProgress(console)}
+    made(tmp_path, TOY, start=TWO, **shown)
     assert contents(tmp_path) == contents(toy_here)
     told = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
     assert told.startswith("keys: 17 to compute\n")
     assert re.search(r"^corridor/heads/sketch-1-trm [\d.]+ s; \d+ of 17 cells done", told, re.MULTILINE)
     assert "17 of 17 cells done" in told
-    made(tmp_path, TOY, start=TWO, watch=Lines(console))
+    made(tmp_path, TOY, start=TWO, **shown)
     assert console.file.getvalue()[len(told) :] == "keys: 17 cells recorded earlier, 0 to compute\n"  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -235,23 +235,10 @@ def test_a_missing_ray_is_named(
     assert "--on ray" in capsys.readouterr().err
 
 
-def test_logs_are_generated_once_for_all_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    task, settings = Brief(), {"episodes": 5, "seed": 1}
-    own = task.generate_logs(**settings)
-    first = shared_logs(tmp_path, task, settings)
-    monkeypatch.setattr(Brief, "generate_logs", None)
-    again = shared_logs(tmp_path, Brief(), settings)
-    assert own.fingerprint == first.fingerprint == again.fingerprint
-    assert isinstance(again.columns["state"], np.memmap)
-    assert again.observations(slice(0, 2)).keys() == own.observations(slice(0, 2)).keys()
-    with pytest.raises(TypeError):
-        shared_logs(tmp_path, task, {**settings, "seed": 2})
-
-
 def test_a_worker_records_nothing_that_its_cell_needs(tmp_path: Path) -> None:
     request, out = number_request(tmp_path, "fine"), tmp_path / "out"
     (cell,) = (cell for cell in cells_of(request, out).values() if cell.path.name == "fine")
-    answer = Worker(out, tmp_path, 1, "cpu").compute(cell.job)
+    answer = Worker(out, tmp_path, 1, "cpu").compute(cell.message())
     assert isinstance(answer.outcome, str)
     assert "numbers/base/weights is needed and not recorded" in answer.outcome
     assert not out.exists()
@@ -317,7 +304,6 @@ def test_a_worker_that_died_while_it_was_idle_is_replaced(tmp_path: Path) -> Non
             future = pool.submit(cell)
             wait([future])
             answer = pool.answer(future)
-            assert answer is not None
             assert isinstance(answer.outcome, Result)
             for worker in {*multiprocessing.active_children()} - before:
                 worker.kill()
@@ -459,59 +445,46 @@ def test_workers_are_processes(capsys: pytest.CaptureFixture[str]) -> None:
 # Progress
 
 
-class Summaries(Watch):
-    """Keeps the summary after every cell."""
-
-    def __init__(self, durations: Durations | None = None) -> None:
-        super().__init__(durations=durations)
-        self.kept: list[str] = []
-
-    def ended(self, schedule: Schedule, cell: Cell, seconds: float) -> None:
-        self.kept.append(schedule.summary())
+def console_of(**options: Any) -> tuple[io.StringIO, dict[str, Any]]:
+    """A console in memory, and options that show cells there."""
+    file = io.StringIO()
+    console = Console(file=file, width=200, **options)
+    return file, {"console": console, "progress": ConsoleProgress(console)}
 
 
-def test_time_left_follows_the_cells_that_are_done(seen: Path, tmp_path: Path) -> None:
-    class Recorded(Durations):
-        def of(self, run: str, config: Mapping[str, Any]) -> float | None:
-            return None if "base" in run else 60.0
+class Known(Durations):
+    """Estimates of a minute for cells that are not weights."""
 
-    for watch, time_left in ((Summaries(), ", about 0 s left"), (Summaries(Recorded([])), ", about [0-2] s left")):
-        with pytest.raises(ReachcostError, match="raises failed"):
-            made(tmp_path / time_left, number_request(seen, "fine", "raises", "last"), watch=watch)
-        first, second, third = watch.kept
-        assert first.startswith("1 of 4 cells done")
-        assert re.fullmatch(f"2 of 4 cells done{time_left}", second)
-        assert third == "3 of 4 cells done, 1 failed"
+    def of(self, run: str, config: Mapping[str, Any]) -> float | None:
+        return None if "base" in run else 60.0
+
+
+@pytest.mark.parametrize(("durations", "left"), [(None, "about 0 s left"), (Known([]), "about [0-2] s left")])
+def test_time_left_follows_the_cells_that_are_done(
+    durations: Durations | None, left: str, seen: Path, tmp_path: Path
+) -> None:
+    file, options = console_of()
+    with pytest.raises(ReachcostError, match="raises failed"):
+        made(tmp_path / "out", number_request(seen, "fine", "raises", "last"), durations=durations, **options)
+    first, second, third = re.findall(r"\d+ of .*", file.getvalue())
+    assert first.startswith("1 of 4 cells done")
+    assert re.fullmatch(f"2 of 4 cells done, {left}", second)
+    assert third == "3 of 4 cells done, 1 failed"
 
 
 def test_a_terminal_shows_running_cells(seen: Path, tmp_path: Path) -> None:
-    terminal = Console(file=io.StringIO(), force_terminal=True, force_interactive=True, width=100)
+    file, options = console_of(force_terminal=True, force_interactive=True)
     with pytest.raises(ReachcostError):
-        made(tmp_path / "out", number_request(seen, "raises"), start=TWO, watch=Lines(terminal))
-    shown = terminal.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
-    assert "of 2 cells done" in shown
-    assert "failed: numbers/numbers/raises: there is no such number" in shown
+        made(tmp_path / "out", number_request(seen, "raises"), start=TWO, **options)
+    assert "of 2 cells done" in file.getvalue()
+    assert "failed: numbers/numbers/raises: there is no such number" in file.getvalue()
 
 
 def test_running_cells_are_printed_while_none_ends(seen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reachcost.experiments.cells.schedule.EVERY", 0.01)
-    file = io.StringIO()
-    made(tmp_path / "out", number_request(seen, "fine"), start=TWO, watch=Lines(Console(file=file, width=200)))
+    file, options = console_of()
+    made(tmp_path / "out", number_request(seen, "fine"), start=TWO, **options)
     assert "0 of 2 cells done; numbers/base/weights for 0 s\n" in file.getvalue()
-
-
-def test_cells_are_shown_once_their_estimates_are_known(tmp_path: Path) -> None:
-    cells = cells_of(number_request(tmp_path, "fine", "last"), tmp_path)
-    shown = []
-
-    class Slow(Durations):
-        def of(self, run: str, config: Mapping[str, Any]) -> float | None:
-            shown.append(schedule.summary())  # as another thread may do
-            return 60.0
-
-    schedule = Schedule(Executor(tmp_path, tmp_path), Watch(durations=Slow([])))
-    schedule.add(cells.values())
-    assert [*shown, schedule.summary()] == ["0 of 0 cells done"] * 3 + ["0 of 3 cells done, about 3 min left"]
 
 
 def test_a_run_that_is_being_written_is_not_damaged(toy_here: Path, tmp_path: Path) -> None:
@@ -522,16 +495,15 @@ def test_a_run_that_is_being_written_is_not_damaged(toy_here: Path, tmp_path: Pa
 
 
 def test_one_process_counts_in_titles(tmp_path: Path) -> None:
-    console = Console(file=io.StringIO(), width=200)
-    progress = ConsoleProgress(console)
-    made(tmp_path, number_request(tmp_path, "fine"), watch=Watch(progress), progress=progress)
-    assert progress._title == "2/2 fine"
-    assert console.file.getvalue() == "numbers: 2 to compute\n"  # pyright: ignore[reportAttributeAccessIssue]
+    file, options = console_of()
+    made(tmp_path, number_request(tmp_path, "fine"), progress=options["progress"])
+    assert options["progress"]._title == "2/2 fine"
+    assert file.getvalue() == "numbers: 2 to compute\n"
 
 
 def test_published_runs_can_be_sent(tmp_path: Path) -> None:
     for table, study in (("trace", "tworoom"), ("layouts-unseen", "tworoom"), ("toponav-recipes", "toponav")):
         for cell in cells_of(small_request(table, study), tmp_path).values():
-            reference, spec, _ = pickle.loads(pickle.dumps(cell.job))
-            again = Recordings(tmp_path, Progress()).of(reference).cell(spec)
+            reference, spec, _ = pickle.loads(cell.message())
+            again = Recordings(tmp_path).of(reference).cell(spec)
             assert again.name == cell.name

@@ -70,8 +70,8 @@ def test_its_study_is_recorded_tabulated_and_read_back(tmp_path: Path, monkeypat
         "experiment.fit",
         "experiment.encode_logs",
         "experiment.roll_out",
-        "closed_loop.control",
-        "audited.audit_planner",
+        "runs.control",
+        "runs.audit_planner",
     ):
         monkeypatch.setattr(f"reachcost.experiments.{part}", None)  # nothing is computed a second time
     make_table(STUDY, "keys", tmp_path, episodes=12)

@@ -11,7 +11,6 @@ import pytest
 
 from reachcost.cli import main
 from reachcost.commands.sweep import read_file, study_of_sweep
-from reachcost.core.progress import Progress
 from reachcost.errors import ReachcostError
 from reachcost.experiments.cells import StudyRef, missing_of
 from reachcost.experiments.cells.executors import Recordings
@@ -123,7 +122,7 @@ def test_lists_are_combined_and_named_by_what_varies() -> None:
 def test_every_set_and_budget_has_its_references(tmp_path: Path) -> None:
     text = ROOM + 'sets = ["high-distance", "balanced"]\nbudgets = [20, 50]\nlogs = {episodes = 5}\n'
     request = TableRequest("sweep", StudyRef(study_of_sweep, ("sweep.toml", text)))
-    missing = missing_of(request.cells(Recordings(tmp_path, Progress())))
+    missing = missing_of(request.cells(Recordings(tmp_path)))
     assert {path.name for path in missing if "oracle" in path.name or "random" in path.name} == {
         *(f"lewm-tworoom-3072-0-{name}-oracle" for name in ("high-distance", "balanced")),  # the pools
         *(
@@ -229,7 +228,7 @@ def test_a_wrong_file_gets_one_sentence(text: str, sentence: str) -> None:
 def test_runs_whose_names_no_file_can_have_are_refused_before_they_are_computed(tmp_path: Path) -> None:
     study = StudyRef(study_of_sweep, ("sweep.toml", f"{ROOM}logs = {{episodes = 5}}\n[heads.{'a' * 200}]"))
     with pytest.raises(ReachcostError, match="name of a directory"):
-        TableRequest("sweep", study).cells(Recordings(tmp_path, Progress()))
+        TableRequest("sweep", study).cells(Recordings(tmp_path))
 
 
 @pytest.mark.parametrize("words", ["a" * 65_000, "a " * 32_000, "a.a" + " " * 65_000, ("a." * 31 + "!") * 1000])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reachcost.experiments.experiment import Recording
+from reachcost.experiments.recording import Recording
 from reachcost.heads.metrics import EuclideanHead
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM

@@ -178,7 +178,7 @@ LONG = {"budget", "pusht-fresh", "temporal-geodesic", "tworoom-solved"}
 def test_a_table_comes_out_of_its_rows_byte_for_byte(
     name: str, tmp_path: Path, drawn_once: Callable[[str], Study], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reachcost.experiments.cells.record_run", refuse)
+    monkeypatch.setattr("reachcost.experiments.recording.record_run", refuse)
     monkeypatch.setattr("reachcost.experiments.cells.executors.computed", refuse)
     monkeypatch.setattr("reachcost.experiments.experiment.encode_logs", None)
     rows_alone(name, tmp_path)
@@ -268,7 +268,7 @@ def test_a_head_of_tworoom_errs_and_plans_as_published(tmp_path: Path, drawn_onc
 @pytest.mark.parametrize("cost", ["raw", "decoded-geodesic"])
 def test_episodes_of_tworoom_end_as_on_record(cost: str, tworoom: Experiment) -> None:
     """Episodes do not depend on each other, so some of them tell about all."""
-    few = Experiment(tworoom.study, tworoom.recorder.out, episodes=6)
+    few = Experiment(tworoom.study, tworoom.out, episodes=6)
     few.latents = tworoom.latents
     run = few.read(ControlRun(Setting(LEWM, cost)))
     known = read_run(RESULTS / "runs" / "tworoom" / "control" / run.path.name)

@@ -96,5 +96,5 @@ def test_execution_counts_goals_that_were_passed() -> None:
 @pytest.mark.slow
 def test_a_table_of_one_plan_can_be_made(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "SELECTION", replace(QUICK, blocks=None))
-    table = make_table(SMALL, "pusht-selected", Path(experiment.recorder.out), episodes=2)
+    table = make_table(SMALL, "pusht-selected", Path(experiment.out), episodes=2)
     assert table.rows

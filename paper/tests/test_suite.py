@@ -9,7 +9,7 @@ import pytest
 
 from reachcost.audits.stages import CANNOT_TELL
 from reachcost.errors import ReachcostError
-from reachcost.experiments.experiment import Recording
+from reachcost.experiments.recording import Recording
 from reachcost.experiments.registry import reproduce, require_ready, results_of
 from reachcost.fitting.labelled_recipe import LabelledRecipe
 from reachcost.heads.recipe import Recipe

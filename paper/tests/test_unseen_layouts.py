@@ -39,7 +39,7 @@ def test_settings_count_the_episodes_of_their_layouts_together(tmp_path: Path) -
 def test_training_layouts_are_far_from_tested_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = Experiment(STUDIES["tworoom"], tmp_path)
     unseen.require_apart(experiment.read(unseen.SplitRun()))
-    split = next(iter(experiment.recorder.used.values())).table().to_pylist()
+    split = next(iter(experiment.used.values()))[1].table().to_pylist()
     assert sum(row["part"] == "trained" for row in split) == unseen.TRAINED["layouts"]
     assert min(row["to_judged"] for row in split if row["part"] == "trained") > APART
     monkeypatch.setattr(unseen, "training_layout", lambda seed, number: TESTED["door-88"])

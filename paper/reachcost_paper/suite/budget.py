@@ -10,7 +10,7 @@ import numpy as np
 
 from reachcost.costs.latent import HeadCost
 from reachcost.experiments.cells import Cell, RunSpec
-from reachcost.experiments.experiment import Recording
+from reachcost.experiments.recording import Recording
 from reachcost.experiments.rows import mean_intervals
 from reachcost.experiments.tables import TableRows
 from reachcost.planning.categorical_cem import CategoricalCEM

@@ -18,7 +18,7 @@ from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.costs.oracle import OracleGeodesic, exact_model
 from reachcost.errors import ReachcostWarning
 from reachcost.experiments.cells import Cell, RunSpec
-from reachcost.experiments.experiment import Recording
+from reachcost.experiments.recording import Recording
 from reachcost.experiments.rows import mean_intervals
 from reachcost.fitting.labelled_recipe import LabelledRecipe
 from reachcost.fitting.repair import repair

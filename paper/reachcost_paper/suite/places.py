@@ -10,7 +10,7 @@ from typing import Any
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
-from reachcost.experiments.experiment import Recording
+from reachcost.experiments.recording import Recording
 from reachcost.experiments.study import Study
 from reachcost.planning.control import Proposal
 from reachcost.planning.planner import Planner

@@ -10,7 +10,7 @@ import numpy as np
 
 from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.experiments.cells import RunSpec
-from reachcost.experiments.experiment import Recording
+from reachcost.experiments.recording import Recording
 from reachcost.experiments.rows import mean_intervals
 from reachcost.experiments.study import Tables
 from reachcost.experiments.tables import TablePlan, TableRows

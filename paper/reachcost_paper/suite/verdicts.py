@@ -15,7 +15,7 @@ from reachcost.audits.planner import audit_planner
 from reachcost.audits.stages import CANNOT_TELL
 from reachcost.data.latents import encode_logs
 from reachcost.experiments.cells import RunSpec
-from reachcost.experiments.experiment import Recording
+from reachcost.experiments.recording import Recording
 from reachcost.results.records import Evaluated, Run
 from reachcost.results.stats import wilson
 from reachcost.results.tables import TableRow

@@ -120,7 +120,7 @@ def trace_cell(experiment: Experiment) -> Cell:
 
 def trace_rows(experiment: Experiment) -> list[TableRow]:
     """The end of the episode under each cost, and the share of the latents' variance in the components."""
-    table = experiment.recorder.read(trace_cell(experiment)).table()
+    table = trace_cell(experiment).read().table()
     columns = {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
     rows, seed = [], SETTINGS[0].member.seed
     for setting in SETTINGS:

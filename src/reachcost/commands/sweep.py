@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from reachcost.commands.cells import On, print_tables, require_place, show_plan
+from reachcost.commands.cells import DEFAULT, TableOptions
 from reachcost.commands.options import is_own, logs_option, model_option, needs_trust, task_option
 from reachcost.core.files import expand_path, require_regular
 from reachcost.core.progress import PlainConsole
@@ -25,47 +25,29 @@ if TYPE_CHECKING:
 def sweep(
     file: Annotated[Path, tyro.conf.Positional],
     out: Path = Path("sweeps"),
-    report: Path | None = None,
-    device: str = "auto",
-    plan: bool = False,
     trust: bool = False,
-    on: On = "here",
-    workers: int | None = None,
-    address: str | None = None,
+    options: TableOptions = DEFAULT,
 ) -> None:
     """Run every combination of the lists in a file, and make one table of them. It can be interrupted and resumed.
 
     Args:
-        file: A TOML file: task, models, heads, costs, seeds, planners, ... (docs/sweeps.md).
+        file: A TOML file with a task, models, heads, costs, planners, seeds and more. `docs/sweeps.md` has an example.
         out: Directory for records and the table.
-        report: HTML file for a report, with maps and episodes; heads that were not kept are trained again for it.
-        device: Where to compute, cpu, cuda or another of torch; by default a GPU if there is one.
-        plan: Only show what is recorded, what is missing, and about how long that takes.
         trust: Import code outside reachcost that the file names as module:name or path/to/file.py:name, which can run
             anything. Without this option the command asks first, also for --plan; without a terminal it refuses.
-        on: Where to compute: in this process (here), in local worker processes (local), or on a Ray cluster (ray).
-        workers: Number of worker processes; by default one per core.
-        address: Address of the Ray cluster: auto, host:port or ray://host:port; by default that of RAY_ADDRESS, or a
-            new cluster on this machine.
     """
-    from reachcost.core.devices import use_device
     from reachcost.experiments.cells import StudyRef
     from reachcost.experiments.cells.schedule import TableRequest
     from reachcost.experiments.sweep import read_sweep
 
-    use_device(device)
-    require_place(on, workers, address)
+    options.prepare()
     text = read_file(file)
     declared = read_sweep(str(file), text)
     trust = trust or _user_agrees(declared)
     _require_trust(declared, trust)
     command = f"reachcost sweep {file.name}"
     study = StudyRef(study_of_sweep, (str(file), text, trust), declared.episodes, reads=_reads(declared))
-    requests = [TableRequest(declared.name, study, command)]
-    if plan:
-        show_plan(requests, out, workers)
-        return
-    print_tables(requests, out, on, workers, address, report, command)
+    options.make([TableRequest(declared.name, study, command)], out, command)
 
 
 def _reads(sweep: Sweep) -> tuple[str, ...]:

@@ -125,7 +125,7 @@ def run_demo(
 def _draw(experiment: Experiment, path: Path) -> None:
     """Draw raw and TRM side by side for the first episode (across the wall, if there is one) that only TRM solves."""
     for cell in report_cells(experiment):
-        experiment.recorder.read(cell)  # the report shows what was read
+        cell.read()  # the report shows what was read
     task, evaluation, model = experiment.task, experiment.evaluation(), experiment.model(MEMBER.model)
     settings = {name: Setting(MEMBER, name) for name in ("raw", "trm")}
     raw, trm = (outcomes(experiment, setting)["success"] == 100 for setting in settings.values())

@@ -1,24 +1,19 @@
-"""The runs of a study below one output directory: what they share, and its heads."""
+"""The runs of a study of one world: what they share, and its heads."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
-from filelock import FileLock
 from torch import Tensor
 
 from reachcost.audits.sasc import execute, roll_out, to_goals
-from reachcost.core.arrays import open_memory_map
-from reachcost.core.files import new_directory
-from reachcost.core.progress import Progress, as_progress
+from reachcost.core.progress import Progress
 from reachcost.core.seeding import generator
 from reachcost.data.actions import blocks_of
 from reachcost.data.evaluation import EvaluationSet
@@ -27,8 +22,9 @@ from reachcost.data.logs import Logs
 from reachcost.data.models import fingerprint_of
 from reachcost.data.probe import PROBE_ROWS, LinearProbe, fit_probe
 from reachcost.errors import ReachcostError
-from reachcost.experiments.cells import PENDING, Cell, Recorder, RunSpec, StudyRef
-from reachcost.experiments.study import HeadPlan, Member, Setting, Study, Tables, cost_plan
+from reachcost.experiments.cells import RunSpec
+from reachcost.experiments.recording import Recording
+from reachcost.experiments.study import HeadPlan, Member, Setting, Study, cost_plan
 from reachcost.fitting.fit import fit
 from reachcost.fitting.labelled_recipe import LabelledRecipe, Labels
 from reachcost.fitting.repair import repair
@@ -39,72 +35,13 @@ from reachcost.labels.oracle import OraclePairs
 from reachcost.labels.pairs import Pairs
 from reachcost.labels.temporal import TemporalPairs
 from reachcost.protocols import TerminalCost, WorldModel
-from reachcost.results.records import Columns, Run
+from reachcost.results.records import Columns
 from reachcost.tasks.contract import Task
 
 ORACLE, RANDOM = "oracle", "random"
 """Costs of the upper and lower reference, which use no world model."""
 WEIGHTS = "weights.safetensors"
-Thing = TypeVar("Thing")
-
-
-class Recording:
-    """The runs of declared tables below one output directory.
-
-    Args:
-        study: The declared tables.
-        out: The output directory.
-        progress: Where to show progress; True for the terminal.
-        episodes: Maximum number of episodes of every evaluation set, spread over it.
-    """
-
-    def __init__(
-        self, study: Tables, out: Path, progress: Progress | bool | None = None, episodes: int | None = None
-    ) -> None:
-        self.study, self.progress, self._episodes = study, as_progress(progress), episodes
-        self.recorder = Recorder(out, self.progress)
-        self.reference = StudyRef(lambda: study, episodes=episodes)
-        """How another process builds the study."""
-        self.shared: Path | None = None
-        """A directory for logs that several processes read."""
-        self._made: dict[Any, Any] = {}
-
-    def within(self, study: Study) -> Experiment:
-        """Return an experiment of one world, with the same records."""
-        other = Experiment(study, self.recorder.out, self.progress, self._episodes)
-        other.recorder, other.shared = self.recorder, self.shared
-        return other
-
-    def once(self, make: Callable[..., Thing], *given: Any) -> Thing:
-        """Return what a function makes of this recording and arguments; it is called once."""
-        if (make, given) not in self._made:
-            self._made[make, given] = make(self, *given)
-        return self._made[make, given]
-
-    def derive(self, make: Callable[..., Experiment], *given: Any) -> Experiment:
-        """Return the variant that a function at the top of a module makes, so that other processes can make it, too."""
-        variant = self.once(make, *given)
-        variant.reference = self.reference._replace(variants=(*self.reference.variants, (make, given)))
-        return variant
-
-    def cell(self, spec: RunSpec) -> Cell:
-        """Return the cell of a run."""
-        return Cell(self, spec)
-
-    def cells(self, specs: Iterable[RunSpec]) -> list[Cell]:
-        """Return the cells of runs."""
-        return [*map(self.cell, specs)]
-
-    def read(self, spec: RunSpec) -> Run:
-        """Return a recorded run; a missing one is computed first, if the recorder may."""
-        return self.recorder.read(self.cell(spec))
-
-    def sha256(self, spec: RunSpec, file: str) -> str:
-        """Return the sha256 of a file of another run, or `PENDING` while that run is not recorded."""
-        cell = self.cell(spec)
-        if not self.recorder.computes and not cell.recorded:
-            return PENDING
-        return self.recorder.read(cell).sha256[file]
+Pool = tuple[Tensor, Tensor, dict[str, np.ndarray]]
 
 
 class Experiment(Recording):
@@ -117,8 +54,13 @@ class Experiment(Recording):
     ) -> None:
         super().__init__(study, out, progress, episodes)
         self.latents, self.probe = cache(self._latents), cache(self._probe)
-        self._built, self._drawn = cache(self._build), cache(self._draw)
-        self._rolled_out = lru_cache(maxsize=4)(self._roll_out)
+        self._built, self._places, self._pools = cache(self._build), cache(self._find), lru_cache(4)(self._roll_out)
+
+    def within(self, study: Study) -> Experiment:
+        """Return an experiment of another study, with the same records."""
+        other = Experiment(study, self.out, self.progress, self._episodes)
+        other.computes, other.used = self.computes, self.used
+        return other
 
     def variant(self, **changes: Any) -> Experiment:
         """Return a variant with changes of the study, and the same records."""
@@ -142,8 +84,6 @@ class Experiment(Recording):
         """The logs that heads and probes learn from."""
         if self.study.open_logs is not None:
             return self.study.open_logs(self.task)
-        if self.shared is not None:
-            return shared_logs(self.shared, self.task, self.study.logs)
         return self.task.generate_logs(**self.study.logs)
 
     def model(self, name: str, clamp: bool = True) -> WorldModel:
@@ -163,9 +103,9 @@ class Experiment(Recording):
 
     def place(self, evaluation: str | None = None) -> tuple[Task, EvaluationSet]:
         """Return an evaluation set, by default the study's, and its world."""
-        return self._drawn(evaluation or self.study.evaluation)
+        return self._places(evaluation or self.study.evaluation)
 
-    def _draw(self, name: str) -> tuple[Task, EvaluationSet]:
+    def _find(self, name: str) -> tuple[Task, EvaluationSet]:
         foreign = self.study.foreign_sets.get(name)
         world, goals = foreign() if foreign else (self.task, self.task.evaluation_set(name))
         return world, goals if self._episodes is None else goals.spread(min(self._episodes, len(goals)))
@@ -206,26 +146,6 @@ class Experiment(Recording):
             drawn = TemporalPairs(latents, **counts, exclude=exclude, **rules)
         return drawn if plan.shuffled == "none" else drawn.shuffled(validation=plan.shuffled == "all")
 
-    def fitted(self, member: Member, plan: HeadPlan, seed: int, evaluation: str | None, title: str) -> LearnedHead:
-        """Train a head."""
-        if plan.of_episodes:
-            drawn = self.pairs(member, plan, seed, evaluation)
-            self.progress.step(title)  # encoding the logs has announced itself in between
-            return fit(drawn, plan.recipe, seed=seed, progress=self.progress)
-        if self.study.pair_seed is not None:
-            raise ReachcostError(f"{plan.labels} pairs have the seed of their head: leave pair_seed out of the study")
-        return repair(
-            self.model(member.model),
-            self.learned_from(member, plan, seed, evaluation),
-            exclude=self.kept_out(plan, evaluation),
-            pairs=plan.pairs,
-            recipe=LabelledRecipe(plan.recipe, labels=cast(Labels, plan.labels), imagination=plan.imagination),
-            seed=seed,
-            shuffled=plan.shuffled == "all",
-            references=False,
-            progress=self.progress,
-        )
-
     def learned_from(self, member: Member, plan: HeadPlan, seed: int, evaluation: str | None = None) -> Latents:
         """Return the encoded logs of the pairs of a head: all of them, or those that its coverage keeps."""
         latents, exclude = self.latents(member.model), self.kept_out(plan, evaluation)
@@ -245,9 +165,9 @@ class Experiment(Recording):
 
     def head(self, member: Member, name: str, seed: int | None = None, evaluation: str | None = None) -> LearnedHead:
         """Return a head; a missing one is trained first."""
-        cell = self.cell(HeadRun(member, name, seed, evaluation))
-        run = self.recorder.read(cell)
-        run.complete(cell.compute).require_intact()
+        spec = HeadRun(member, name, seed, evaluation)
+        run = self.read(spec)
+        run.complete(self.cell(spec).compute).require_intact()
         return load_head(run.path)
 
     def head_record(
@@ -277,16 +197,12 @@ class Experiment(Recording):
         heads = {name: self.head(member, name, setting.head_seed, setting.evaluation) for name in plan.heads}
         return plan.build(self, member.model, heads)
 
-    def pool(
-        self, member: Member, evaluation: str | None = None, clamp: bool = True
-    ) -> tuple[Tensor, Tensor, dict[str, np.ndarray]]:
+    def pool(self, member: Member, evaluation: str | None = None, clamp: bool = True) -> Pool:
         """Return predicted ends [E, S, D] of the shared candidates, goals [E, D], and true distances [E, S] by name."""
-        return self._rolled_out(member, evaluation, clamp)
+        return self._pools(member, evaluation, clamp)
 
     @torch.no_grad()
-    def _roll_out(
-        self, member: Member, evaluation: str | None, clamp: bool
-    ) -> tuple[Tensor, Tensor, dict[str, np.ndarray]]:
+    def _roll_out(self, member: Member, evaluation: str | None, clamp: bool) -> Pool:
         task, goals = self.place(evaluation)
         model, plan = self.model(member.model, clamp), self.study.pools
         pools = plan.draw(task, model, goals, member.seed)
@@ -332,8 +248,26 @@ class HeadRun(RunSpec):
     @torch.enable_grad()  # the head may be trained again within a block without gradients
     def compute(self, recording: Experiment, directory: Path) -> Columns:
         """Train it."""
-        plan, title = recording.study.heads[self.plan], self.name(recording)
-        head = recording.fitted(self.member, plan, self._seed(), self.evaluation, title)
+        study, member, seed = recording.study, self.member, self._seed()
+        plan, progress = study.heads[self.plan], recording.progress
+        if plan.of_episodes:
+            pairs = recording.pairs(member, plan, seed, self.evaluation)
+            progress.step(self.name(recording))  # encoding the logs has announced itself in between
+            head = fit(pairs, plan.recipe, seed=seed, progress=progress)
+        elif study.pair_seed is not None:
+            raise ReachcostError(f"{plan.labels} pairs have the seed of their head: leave pair_seed out of the study")
+        else:
+            head = repair(
+                recording.model(member.model),
+                recording.learned_from(member, plan, seed, self.evaluation),
+                exclude=recording.kept_out(plan, self.evaluation),
+                pairs=plan.pairs,
+                recipe=LabelledRecipe(plan.recipe, labels=cast(Labels, plan.labels), imagination=plan.imagination),
+                seed=seed,
+                shuffled=plan.shuffled == "all",
+                references=False,
+                progress=progress,
+            )
         write_head(head, directory)
         curve = head.record["curve"]
         return {key: np.array([epoch[key] for epoch in curve]) for key in curve[0]}
@@ -355,29 +289,3 @@ class SettingRun(RunSpec):
     def needs(self, recording: Experiment) -> list[RunSpec]:
         """Return the heads of its cost."""
         return [*recording.heads_of(self.setting).values()]
-
-
-def shared_logs(directory: Path, task: Task, settings: Mapping[str, Any]) -> Logs:
-    """Return the logs of a task as memory maps, generated by the first process that needs them.
-
-    Args:
-        directory: Where the files are; it must not outlive the code that generates.
-        task: The world.
-        settings: Arguments of `task.generate_logs`.
-    """
-    key = json.dumps([type(task).__module__, type(task).__qualname__, task.world, settings], default=repr)
-    path = directory / f"logs-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
-    with FileLock(path.with_suffix(".lock")):
-        if not path.exists():
-            logs = task.generate_logs(**settings)
-            if logs.observe not in (None, task.observe):
-                return logs  # its further columns cannot be shared
-            with new_directory(path) as partial:
-                for number, column in enumerate(logs.columns.values()):
-                    np.save(partial / f"{number}.npy", column)
-                np.save(partial / "lengths.npy", logs.lengths)
-                names = {"columns": [*logs.columns], "observed": logs.observe is not None}
-                (partial / "columns.json").write_text(json.dumps(names), encoding="utf-8")
-    names = json.loads((path / "columns.json").read_text(encoding="utf-8"))
-    columns = {name: open_memory_map(path / f"{number}.npy") for number, name in enumerate(names["columns"])}
-    return Logs(columns, np.load(path / "lengths.npy"), task.observe if names["observed"] else None)

@@ -167,7 +167,7 @@ def audit_cell(experiment: Experiment, plan: RowPlan) -> Cell:
 
 def audit_row(experiment: Experiment, plan: RowPlan) -> TableRow:
     """Return the stages and the verdict of the audit of `audit_cell`."""
-    setting, run = plan.settings(experiment)[0], experiment.recorder.read(audit_cell(experiment, plan))
+    setting, run = plan.settings(experiment)[0], audit_cell(experiment, plan).read()
     found = json.loads(run.text("audit.json"))
     stages = {stage["name"]: stage for stage in found["stages"] if stage["value"] is not None}
     return TableRow(

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from reachcost.core.files import scratch_directory
 from reachcost.core.progress import Progress, as_progress
 from reachcost.experiments.cells import Cell, RunSpec, StudyRef, missing_of, with_needs
 from reachcost.experiments.cells.executors import Executor, Recordings, Start
-from reachcost.experiments.cells.schedule import TableRequest, Watch, completed
-from reachcost.experiments.experiment import Recording
+from reachcost.experiments.cells.schedule import Schedule, TableRequest
+from reachcost.experiments.recording import Recording
 from reachcost.experiments.rows import RowPlan, row_runs, table_row
 from reachcost.experiments.study import Tables
 from reachcost.results.durations import Durations
@@ -115,8 +116,9 @@ def make_tables(
     requests: Sequence[TableRequest],
     out: Path,
     start: Start = Executor,
-    watch: Watch | None = None,
     progress: Progress | bool | None = None,
+    durations: Durations | None = None,
+    console: Console | None = None,
     then: Then | None = None,
 ) -> Iterator[ResultTable]:
     """Compute missing runs, and write each table and its picture from the recorded rows once they are complete.
@@ -125,37 +127,37 @@ def make_tables(
         requests: The tables.
         out: Directory for records, tables and pictures.
         start: Makes the executor; by default cells are computed in this process.
-        watch: Shows the progress of all cells; by default counts in the titles of `progress`.
-        progress: Shows the progress of cells that are computed in this process; True for the terminal.
+        progress: Where to show progress; True for the terminal.
+        durations: Seconds of recorded runs, to estimate the time left; by default those in `out`.
+        console: Shows cells that are computed in other processes.
         then: See `Then`.
     """
     progress = as_progress(progress)
-    watch = watch or Watch(progress, Durations([out]))
-    with exclusive(out), ExitStack() as stack:
+    with exclusive(out), scratch_directory(out / "cells") as scratch:
         require_intact_runs(out)
-        executor = start(out, stack.enter_context(scratch_directory(out / "cells")))
-        stack.callback(watch.close)
-        stack.callback(executor.close)
-        for request, recording in completed(requests, Recordings(out, progress), executor, watch):
-            table = _written(request, recording, out)
-            if then is not None:
-                then(recording, table)
-            yield table
+        recordings, executor = Recordings(out, progress), start(out, scratch)
+        try:
+            schedule = Schedule(executor, progress, durations or Durations([out]), console)
+            for request, recording in schedule.tables(requests, recordings):
+                table = _written(request, recording, out)
+                if then is not None:
+                    then(recording, table)
+                yield table
+        finally:
+            executor.close()
 
 
 def _written(request: TableRequest, recording: Recording, out: Path) -> ResultTable:
     study, plan = recording.study, recording.study.tables[request.table]
-    recording.recorder.used.clear()
+    recording.used.clear()
     rows = plan.rows.make(recording)
-    parts = [f"{plan.note} {plan.intervals}".strip(), study.legend * plan.legend]
-    parts += [f"Made by `{request.command}`."] if request.command else []
-    note = "\n\n".join(filter(None, parts))
+    made_by = f"Made by `{request.command}`." if request.command else ""
+    note = "\n\n".join(filter(None, (f"{plan.note} {plan.intervals}".strip(), study.legend * plan.legend, made_by)))
     picture = out / "figures" / f"{request.table}.png"
     if plan.picture is not None:
         plan.picture(recording, picture)  # the provenance includes its runs
-    table = ResultTable(
-        request.table, note, plan.metrics, rows, _provenance(recording, request.command), study.headings
-    )
+    provenance = _provenance(recording, request.command)
+    table = ResultTable(request.table, note, plan.metrics, rows, provenance, study.headings)
     table.write(out)
     if plan.picture is None and plan.drawn:
         headings = {metric: table.heading(metric)[0] for metric in plan.drawn}
@@ -165,7 +167,7 @@ def _written(request: TableRequest, recording: Recording, out: Path) -> ResultTa
 
 
 def _provenance(recording: Recording, command: str) -> dict[str, object]:
-    runs = recording.recorder.used.values()
+    runs = [run for _, run in recording.used.values()]
     return {
         "command": command,
         "study": recording.study.name,

@@ -10,7 +10,8 @@ import numpy as np
 
 from reachcost.core.machine import machine
 from reachcost.errors import ReachcostError
-from reachcost.experiments.experiment import Experiment, Recording
+from reachcost.experiments.experiment import Experiment
+from reachcost.experiments.recording import Recording
 from reachcost.experiments.runs import ControlRun, closed_loop
 from reachcost.experiments.study import Setting
 from reachcost.report.drawing import Outcomes, SceneParts, choose_episodes, draw_scene, groups_of
@@ -36,7 +37,7 @@ class Studied:
     def add(self, recording: Recording, table: ResultTable) -> None:
         """Add a table that was just made."""
         self._tables.append(table)
-        self._runs |= {run.path: run for run in recording.recorder.used.values()}  # tables share some
+        self._runs |= {run.path: run for _, run in recording.used.values()}  # tables share some
         if self.scene is None or not self.scene.episodes:
             self.scene = scene_of(recording, table)
 
@@ -93,9 +94,8 @@ def _settings(experiment: Experiment, table: ResultTable) -> tuple[Setting, Sett
 
 def _settings_of(experiment: Experiment, table: ResultTable, rate: SuccessRate) -> list[Setting]:
     """Settings of the closed loops behind a success rate."""
-    recorder = experiment.recorder
-    specs = ((run.path.name, recorder.specs[name]) for name, run in recorder.used.items())
-    settings = {name: spec.setting for name, spec in specs if isinstance(spec, ControlRun)}
+    runs = ((run.path.name, cell.spec) for cell, run in experiment.used.values())
+    settings = {name: spec.setting for name, spec in runs if isinstance(spec, ControlRun)}
     wanted = (rate.cost, rate.model, rate.setting, rate.seed)
     rows = [row for row in table.rows if (row.cost, row.model, row.setting, row.seed) == wanted]
     found = [settings[name] for row in rows for name in row.runs if name in settings]

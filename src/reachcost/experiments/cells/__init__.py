@@ -1,8 +1,8 @@
-"""Cells: runs of a study, declared as data, and the recorder that reads them."""
+"""Cells: runs of a study, declared as data."""
 
 from __future__ import annotations
 
-import json
+import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from reachcost.core.files import is_file_name
-from reachcost.core.machine import versions
-from reachcost.core.progress import Progress
 from reachcost.errors import ReachcostError
 from reachcost.results.records import (
     Columns,
@@ -23,18 +20,15 @@ from reachcost.results.records import (
     is_recorded,
     keep_run,
     read_run,
-    record_run,
     require_config,
 )
 
 if TYPE_CHECKING:
-    from reachcost.experiments.experiment import Recording
+    from reachcost.experiments.recording import Recording
     from reachcost.experiments.study import Tables
 
 PENDING = "not recorded yet"
 """Stands in a configuration for the sha256 of a file whose run is not recorded."""
-NUMERICS = ("torch", "numpy", "scipy")
-"""Packages that numbers depend on: runs of different versions do not go into one table."""
 
 
 class RunSpec(ABC):
@@ -77,10 +71,6 @@ class StudyRef(NamedTuple):
     """The user's files and directories that the study reads, as the user wrote their paths."""
 
 
-Job = tuple[StudyRef, RunSpec, Any]
-"""A cell as it is sent to a worker, with its configuration in the driver, which must equal that in the worker."""
-
-
 @dataclass(frozen=True, eq=False)
 class Cell:
     """A declared run of a study."""
@@ -96,7 +86,7 @@ class Cell:
     @cached_property
     def path(self) -> Path:
         """Directory of its record."""
-        return self.recording.recorder.out / "runs" / self.name
+        return self.recording.out / "runs" / self.name
 
     @cached_property
     def needs(self) -> tuple[Cell, ...]:
@@ -109,11 +99,6 @@ class Cell:
         return self.spec.config(self.recording)
 
     @property
-    def job(self) -> Job:
-        """The message to a worker; its needs must be recorded."""
-        return self.recording.reference, self.spec, as_json(self.config)
-
-    @property
     def recorded(self) -> bool:
         """Whether there is a record."""
         return is_recorded(self.path)
@@ -123,15 +108,30 @@ class Cell:
         """Whether it is recorded with all its artefacts."""
         return self.recorded and all((self.path / name).exists() for name in read_run(self.path).manifest["artefacts"])
 
+    def read(self) -> Run:
+        """Return its record; see `Recording.read`."""
+        return self.recording.read(self.spec)
+
     def compute(self, directory: Path) -> Columns | Evaluated:
         """Compute the rows."""
         return self.spec.compute(self.recording, directory)
 
-    def record(self, result: Result) -> Run:
+    def record(self, result: Result) -> None:
         """Record a result; if the run is recorded already, only its missing artefacts."""
         if self.recorded:
-            return read_run(self.path).complete(result.place)
-        return keep_run(self.path, self.config, result, self.spec.artefacts)
+            read_run(self.path).complete(result.place)
+        else:
+            keep_run(self.path, self.config, result, self.spec.artefacts)
+
+    def message(self) -> bytes:
+        """Return what a worker needs to compute the cell: its study, its run, and the configuration to compare."""
+        try:
+            return pickle.dumps((self.recording.reference, self.spec, as_json(self.config)))
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise ReachcostError(
+                f"{self.name} cannot be sent to another process ({error}): let a function at the top of a module "
+                "return the study, and let its runs hold plain values"
+            ) from error
 
 
 def with_needs(cells: Iterable[Cell]) -> dict[Path, Cell]:
@@ -143,7 +143,7 @@ def with_needs(cells: Iterable[Cell]) -> dict[Path, Cell]:
         if known is None:
             for need in cell.needs:
                 visit(need)
-            cell.recording.recorder.find(cell)
+            cell.recording.find(cell)
             found[cell.path] = cell
         elif known.recording is not cell.recording or known.spec != cell.spec:
             require_config(Run(cell.path, {"config": as_json(known.config)}), cell.config)
@@ -162,66 +162,3 @@ def missing_of(cells: Mapping[Path, Cell]) -> dict[Path, Cell]:
             missing[path] = cell
             needed |= {need.path for need in cell.needs}
     return dict(reversed([*missing.items()]))
-
-
-class Recorder:
-    """Records runs in `out/runs`, and notes which runs are read.
-
-    Args:
-        out: The output directory.
-        progress: Where to show progress.
-    """
-
-    def __init__(self, out: Path, progress: Progress) -> None:
-        self.out, self.progress = out, progress
-        self.computes = True
-        """Whether a missing run is computed when it is read; otherwise reading it is an error."""
-        self.used: dict[str, Run] = {}
-        """Every run that was read since the last `used.clear()`, by name."""
-        self.specs: dict[str, RunSpec] = {}
-        """What each run that was ever read records, by name."""
-
-    def find(self, cell: Cell) -> Run | None:
-        """Return the recorded run of a cell, whose configuration must match, or None."""
-        if not all(map(is_file_name, cell.name.split("/"))):
-            raise ReachcostError(
-                f"the run {cell.name[:80]!r}, of {len(cell.name)} characters, cannot be the name of a directory: "
-                "choose shorter names for models, sets and costs"
-            )
-        config = cell.config  # first, as it reads what the cell needs
-        if not cell.recorded:
-            self._require_same(versions(), "this would be")
-            return None
-        run = self.used.get(cell.name) or read_run(cell.path)
-        if PENDING not in json.dumps(as_json(config)):
-            require_config(run, config)
-        return self._note(cell, run)
-
-    def read(self, cell: Cell) -> Run:
-        """Return the run of a cell; compute a missing one first, or refuse to."""
-        if (run := self.find(cell)) is not None:
-            return run
-        if not self.computes:
-            raise ReachcostError(
-                f"{cell.name} is needed and not recorded: declare it among the runs of the table, or among the needs "
-                "of the run that reads it"
-            )
-        self.progress.step(cell.path.name)
-        return self._note(cell, record_run(cell.path, cell.config, cell.compute, cell.spec.artefacts))
-
-    def _note(self, cell: Cell, run: Run) -> Run:
-        if cell.name not in self.used:
-            self._require_same(run.manifest["versions"], f"{cell.path} is")
-            self.used[cell.name] = run
-            self.specs[cell.name] = cell.spec
-        return run
-
-    def _require_same(self, new: Mapping[str, str], what: str) -> None:
-        """Refuse to mix runs of different numerical packages."""
-        for run in [*self.used.values()][:1]:  # all others agree with it
-            for name in NUMERICS:
-                if (old := run.manifest["versions"].get(name)) != new.get(name):
-                    raise ReachcostError(
-                        f"{run.path} was made with {name} {old}, {what} of {new.get(name)}, and one table must not mix "
-                        "them: choose another --out, or install the former"
-                    )

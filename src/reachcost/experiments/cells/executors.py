@@ -9,13 +9,13 @@ import signal
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
-from contextlib import contextmanager
-from multiprocessing import forkserver, resource_tracker
+from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
-from multiprocessing.context import BaseContext
 from pathlib import Path
+from queue import LifoQueue
 from typing import Any, NamedTuple
 
 import torch
@@ -25,11 +25,14 @@ from reachcost.core.files import cache_directory
 from reachcost.core.machine import cores
 from reachcost.core.progress import Progress
 from reachcost.errors import ReachcostError, reason_of
-from reachcost.experiments.cells import Cell, Job, StudyRef
-from reachcost.experiments.experiment import Experiment, Recording
+from reachcost.experiments.cells import Cell, StudyRef
+from reachcost.experiments.experiment import Experiment
+from reachcost.experiments.recording import Recording
 from reachcost.experiments.study import Study
 from reachcost.results.records import Result, computed, differences
 
+TRIES = 2
+"""Maximum number of local workers that compute a cell, if they die."""
 DIED = "its worker process died {} times: memory may have run out, take fewer --workers"
 
 
@@ -47,11 +50,10 @@ class Recordings:
     Args:
         out: The output directory.
         progress: Shows the progress of cells that are computed in this process.
-        shared: A directory for logs that several processes read.
     """
 
-    def __init__(self, out: Path, progress: Progress, shared: Path | None = None) -> None:
-        self._out, self._progress, self._shared = out, progress, shared
+    def __init__(self, out: Path, progress: Progress | None = None) -> None:
+        self._out, self._progress = out, progress or Progress()
         self._built: dict[StudyRef, Recording] = {}
 
     def of(self, reference: StudyRef) -> Recording:
@@ -60,7 +62,7 @@ class Recordings:
         if base not in self._built:
             study, given = base.study(*base.given), (self._out, self._progress, base.episodes)
             recording = Experiment(study, *given) if isinstance(study, Study) else Recording(study, *given)
-            recording.reference, recording.shared, recording.recorder.computes = base, self._shared, False
+            recording.reference, recording.computes = base, False
             self._built[base] = recording
         recording = self._built[base]
         for make, given in reference.variants:
@@ -73,21 +75,21 @@ class Worker:
 
     Args:
         out: The output directory, from which cells read the runs that they need.
-        scratch: A directory for temporary files of cells, and for logs that workers share.
+        scratch: A directory for temporary files of cells.
         threads: Threads of torch; no result depends on their number.
         device: Where networks compute.
     """
 
     def __init__(self, out: Path, scratch: Path, threads: int, device: str) -> None:
-        self.scratch, self._recordings = scratch, Recordings(out, Progress(), shared=scratch)
+        self.scratch, self._recordings = scratch, Recordings(out)
         torch.set_num_threads(threads)
         use_device(device)
 
-    def compute(self, job: Job) -> Answer:
+    def compute(self, message: bytes) -> Answer:
         """Compute a cell; an error becomes a sentence, as errors of other packages may not be picklable."""
         with warnings.catch_warnings(record=True) as caught:
             try:
-                reference, spec, config = job
+                reference, spec, config = pickle.loads(message)
                 cell = self._recordings.of(reference).cell(spec)
                 for where, expected, found in differences(config, cell.config):
                     raise ReachcostError(
@@ -111,8 +113,6 @@ class Executor:
 
     places = 1
     """Number of cells that are computed at a time."""
-    tries = 1
-    """How often a cell is started whose worker dies."""
 
     def __init__(self, out: Path, scratch: Path) -> None:
         self._out, self._scratch = out, scratch
@@ -126,8 +126,8 @@ class Executor:
             future.set_result(Answer(reason_of(error)))
         return future
 
-    def answer(self, future: Future[Any]) -> Answer | None:
-        """Return the answer of a finished cell, or None if its worker died."""
+    def answer(self, future: Future[Any]) -> Answer:
+        """Return the answer of a finished cell."""
         return future.result()
 
     def close(self) -> None:
@@ -149,69 +149,62 @@ class LocalPool(Executor):
         workers: Number of processes; by default one for each core. Threads are divided among them.
     """
 
-    tries = 2
-
     def __init__(self, out: Path, scratch: Path, workers: int | None = None) -> None:
         super().__init__(out, scratch)
-        self.places, self._context = workers or cores(), _context()
+        self.places, self._closed = workers or cores(), False
+        context = multiprocessing.get_context("forkserver")  # no forks of this process, which has threads
+        context.set_forkserver_preload([__name__])
         # Workers end when the other end of this pipe is closed: by `close`, or because this process died.
-        self._reader, self._lifeline = self._context.Pipe(duplex=False)
-        threads = max(1, cores() // self.places)
-        given = out.absolute(), scratch.absolute(), threads, choose_device("auto")
-        self._arguments = str(cache_directory().absolute()), self._reader, *given
-        self._idle: list[ProcessPoolExecutor] = []
-        self._busy: dict[Future[str], ProcessPoolExecutor] = {}
+        self._reader, self._lifeline = context.Pipe(duplex=False)
+        given = out.absolute(), scratch.absolute(), max(1, cores() // self.places), choose_device("auto")
+        arguments = str(cache_directory().absolute()), self._reader, *given
+        self._start = partial(ProcessPoolExecutor, 1, context, _start_worker, arguments)
+        self._workers: LifoQueue[ProcessPoolExecutor | None] = LifoQueue()
+        for _ in range(self.places):
+            self._workers.put(None)  # not started yet
+        self._threads = ThreadPoolExecutor(self.places, initializer=_block_interrupts)
 
     def submit(self, cell: Cell) -> Future[Any]:
         """Send a cell to a worker."""
-        job = pickled(cell)
-        with _interrupts_blocked():  # new processes inherit this: Ctrl-C is for the driver
-            while True:
-                worker = self._idle.pop() if self._idle else self._start()
-                try:
-                    future = worker.submit(_compute, job)
-                except BrokenExecutor:  # it died while it was idle
-                    worker.shutdown()
-                else:
-                    self._busy[future] = worker
-                    return future
+        return self._threads.submit(self._compute, cell.message())
 
-    def answer(self, future: Future[Any]) -> Answer | None:
-        """Return the answer of a finished cell, or None if its worker died."""
-        worker = self._busy.pop(future)
+    def _compute(self, message: bytes) -> Answer:
+        """Let a worker compute a cell; if it dies, start another one."""
+        worker = self._workers.get()
         try:
-            file = Path(future.result())
-        except BrokenExecutor:
-            worker.shutdown()
-            return None
+            for _ in range(TRIES):
+                try:
+                    worker = worker or self._start()
+                    file = Path(worker.submit(_compute_in_worker, message).result())
+                except BrokenExecutor:
+                    worker = worker and worker.shutdown()
+                    if self._closed:
+                        break
+                else:
+                    answer = pickle.loads(file.read_bytes())
+                    file.unlink()
+                    return answer
         except Exception as error:  # no room for the answer
-            self._idle.append(worker)
             return Answer(reason_of(error))
-        self._idle.append(worker)
-        answer = pickle.loads(file.read_bytes())
-        file.unlink()
-        return answer
+        finally:
+            self._workers.put(worker)
+        return Answer(DIED.format(TRIES))
 
     def close(self) -> None:
         """End the workers at once."""
+        self._closed = True
         self._lifeline.close()
-        for worker in (*self._idle, *self._busy.values()):
-            worker.shutdown(cancel_futures=True)
+        self._threads.shutdown(cancel_futures=True)
+        while not self._workers.empty():
+            if worker := self._workers.get():
+                worker.shutdown()
         self._reader.close()
 
-    def _start(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(1, self._context, _start_worker, self._arguments)
 
-
-def pickled(cell: Cell) -> bytes:
-    """Return the message that asks another process for a cell."""
-    try:
-        return pickle.dumps(cell.job)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise ReachcostError(
-            f"{cell.name} cannot be sent to another process ({error}): let a function at the top of a module return "
-            "the study, and let its runs hold plain values"
-        ) from error
+def _block_interrupts() -> None:
+    """Keep Ctrl-C, which is for the driver, from the processes that this thread starts."""
+    resource_tracker.ensure_running()  # it would unblock them
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
 
 
 _worker: Worker | None = None
@@ -231,31 +224,10 @@ def _end_with(lifeline: Connection) -> None:
     os._exit(1)
 
 
-def _compute(job: bytes) -> str:
+def _compute_in_worker(message: bytes) -> str:
     """Return a file with the answer: a pool waits forever for a worker that is killed while it sends a long one."""
     assert _worker is not None
-    answer = _worker.compute(pickle.loads(job))
+    answer = _worker.compute(message)
     with tempfile.NamedTemporaryFile(dir=_worker.scratch, delete=False) as file:
         pickle.dump(answer, file)
     return file.name
-
-
-def _context() -> BaseContext:
-    """Return a context whose processes are not forks of this one, which has threads and perhaps a GPU."""
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    with _interrupts_blocked():
-        forkserver.ensure_running()
-    return context
-
-
-@contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    resource_tracker.ensure_running()  # it would unblock them
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -9,17 +9,16 @@ import atexit
 import hashlib
 import logging
 import os
-import pickle
 import signal
 import socket
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -37,9 +36,9 @@ from reachcost.core.files import (
     user_files,
 )
 from reachcost.core.machine import code_sha256, cores, versions
-from reachcost.errors import ReachcostError, reason_of
+from reachcost.errors import ReachcostError
 from reachcost.experiments.cells import Cell
-from reachcost.experiments.cells.executors import DIED, Answer, Executor, Worker, pickled
+from reachcost.experiments.cells.executors import DIED, Answer, Executor, Worker
 from reachcost.results.records import read_run
 
 RETRIES = 5
@@ -74,16 +73,17 @@ class RayTasks(Executor):
 
     def __init__(self, out: Path, scratch: Path, workers: int | None = None, address: str | None = None) -> None:
         super().__init__(out, scratch)
-        self._workers, self._device, self._driver = workers, choose_device("auto"), uuid4().hex
+        self._workers, device = workers, choose_device("auto")
         self._directory = tempfile.TemporaryDirectory(prefix="reachcost-ray-", ignore_cleanup_errors=True)
         try:
             self._ray = self._connected(address or os.environ.get("RAY_ADDRESS"))
         except BaseException:
             self._directory.cleanup()
             raise
-        gpus = int(self._device.startswith("cuda"))
+        gpus = int(device.startswith("cuda"))
         self._unit, self._sent = "GPU" if gpus else "CPU", dict[tuple[Path, int, int], Any]()
-        self._compute = self._ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)(_task(self._ray))
+        task = _task(self._ray, {**versions(), "code": code_sha256()}, uuid4().hex, device)
+        self._compute = self._ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)(task)
 
     @property
     def places(self) -> int:
@@ -95,10 +95,9 @@ class RayTasks(Executor):
         reads = cell.recording.reference.reads
         files = {f"out/{path.relative_to(self._out)}": self._put(path) for path in files_of_needs(cell)}
         files |= {sent_path(path): self._put(path) for path in user_files(reads)}
-        places = {text: sent_path(expand_path(text)) for text in reads}
-        shipment = pickled(cell), files, places, [sent_path(Path(path)) for path in sys.path]
-        expected = {**versions(), "code": code_sha256()}
-        return self._compute.remote(shipment, expected, self._driver, self._device).future()
+        copies = {text: sent_path(expand_path(text)) for text in reads}
+        search = [sent_path(Path(path)) for path in sys.path]
+        return self._compute.remote(cell.message(), files, copies, search).future()
 
     def answer(self, future: Future[Any]) -> Answer:
         """Return the answer of a finished task."""
@@ -117,8 +116,8 @@ class RayTasks(Executor):
         with _own_signals():
             self._ray.shutdown()
         self._directory.cleanup()
-        patience = time.monotonic() + 2
-        while any(nodes_directory().iterdir()) and time.monotonic() < patience:  # workers of this machine are ending
+        deadline = time.monotonic() + 2
+        while any(nodes_directory().iterdir()) and time.monotonic() < deadline:  # workers of this machine are ending
             remove_leftovers(nodes_directory())
             time.sleep(0.05)
 
@@ -171,10 +170,10 @@ def _own_signals() -> Iterator[None]:
             signal.signal(signal.SIGTERM, before)
 
 
-def _task(ray: Any) -> Callable[..., Any]:
+def _task(ray: Any, expected: dict[str, str], driver: str, device: str) -> Callable[..., Any]:
     """Return the function of tasks, which is sent by value, so that it can report a node without reachcost."""
 
-    def compute(shipment: tuple[Any, ...], expected: dict[str, str], driver: str, device: str) -> Any:
+    def compute(message: bytes, files: dict[str, Any], copies: dict[str, str], search: list[str]) -> Any:
         where = f"a node of the cluster ({ray.util.get_node_ip_address()})"
         remedy = "install there what is installed here"
         try:
@@ -183,20 +182,21 @@ def _task(ray: Any) -> Callable[..., Any]:
         except (ImportError, AttributeError):
             return f"{where} has no reachcost, or an old one: {remedy}"
         found = {**versions(), "code": code_sha256()}
-        if differ := [name for name in expected if found.get(name) != expected[name]]:
-            words = {"code": "another state of the code of reachcost"}
-            other = [words.get(name, f"{name} {found.get(name)} instead of {expected[name]}") for name in differ]
+        words = {"code": "another state of the code of reachcost"}
+        differ = [name for name in expected if found.get(name) != expected[name]]
+        if other := [words.get(name, f"{name} {found.get(name)} instead of {expected[name]}") for name in differ]:
             return f"{where} has {', '.join(other)}: {remedy}"
         try:
-            worker = node_worker(f"{driver} {ray.get_runtime_context().get_node_id()}", device)
+            worker = node_worker(f"{driver}{ray.get_runtime_context().get_node_id()}", device)
         except Exception as error:  # no room, another user's directory, no such device
             return f"{where} cannot begin ({error}): fix that, or take it out of the cluster"
-        return worker.compute(ray.get, shipment)
+        worker.receive({name: partial(ray.get, content) for name, content in files.items()}, copies, search)
+        return worker.compute(message)
 
     return compute
 
 
-def files_of_needs(cell: Cell) -> Iterable[Path]:
+def files_of_needs(cell: Cell) -> Iterator[Path]:
     """Yield the files of all runs that a cell needs."""
     for need in cell.needs:
         yield from files_of_needs(need)
@@ -215,34 +215,25 @@ def nodes_directory() -> Path:
     return private_directory(Path(tempfile.gettempdir()) / f"reachcost-workers-{os.getuid()}")
 
 
-class NodeWorker:
-    """Computes cells with the files that were sent.
-
-    Args:
-        common: Name of the driver and the node: workers with the same name share a directory.
-        device: Where networks compute.
-    """
+class NodeWorker(Worker):
+    """A worker with the files that were sent to its node, in a directory that workers with the same `common` share."""
 
     def __init__(self, common: str, device: str) -> None:
         remove_leftovers(nodes_directory())
-        scratch, leave = shared_directory(nodes_directory() / "node", hashlib.sha256(common.encode()).hexdigest()[:32])
+        key = hashlib.sha256(common.encode()).hexdigest()[:32]
+        directory, leave = shared_directory(nodes_directory() / "node", key)
         atexit.register(leave)
-        self._scratch, self._worker = scratch, Worker(scratch / "out", scratch, 1, device)
+        super().__init__(directory / "out", directory, 1, device)
 
-    def compute(self, get: Callable[[Any], np.ndarray], shipment: tuple[Any, ...]) -> Answer:
-        """Write the missing files, and compute the cell; `get` returns the content of a file."""
-        job, files, places, search = shipment
-        try:
-            for name, reference in files.items():
-                if not (file := self._scratch / name).exists():
-                    with replaced_file(file) as partial:
-                        get(reference).tofile(partial)
-            redirect_paths({text: self._scratch / name for text, name in places.items()})
-            found = [str(self._scratch / name) for name in search if (self._scratch / name).is_dir()]
-            sys.path[:0] = [path for path in found if path not in sys.path]
-            return self._worker.compute(pickle.loads(job))
-        except Exception as error:  # other cells go on
-            return Answer(reason_of(error))
+    def receive(self, files: dict[str, Any], copies: dict[str, str], search: list[str]) -> None:
+        """Write missing files, given by the path below the directory of the node, and use the user's files there."""
+        for name, content in files.items():
+            if not (file := self.scratch / name).exists():
+                with replaced_file(file) as written:
+                    content().tofile(written)
+        redirect_paths({text: self.scratch / name for text, name in copies.items()})
+        found = [str(self.scratch / name) for name in search if (self.scratch / name).is_dir()]
+        sys.path[:0] = [path for path in found if path not in sys.path]
 
 
 node_worker = cache(NodeWorker)
