@@ -69,10 +69,9 @@ def test_the_refinement_trains_all_weights_of_the_public_predictor(logs: Logs) -
     for name, weight in parts.named_parameters():
         if "adaLN" in name:  # initially zero, which blocks gradients
             torch.nn.init.normal_(weight, std=0.1)
-    windows = Windows(logs, ActionBlocks.of(logs, 5), parts.inputs, count=2, first=0, stop=2)
+    windows = Windows(logs, ActionBlocks.of(logs, 5), parts.inputs, count=2, episodes=(0, 2))
     phase = objectives.Refinement(parts, TINY, windows)
-    phase.train()
-    phase.losses(0, "test")["loss"].backward()
+    phase.update(0, share=0.1)
     without = [name for name, weight in parts.predictor.named_parameters() if weight.grad is None]
     assert without == []
 
@@ -210,7 +209,6 @@ def test_held_out_episodes_are_never_trained_on(logs: Logs) -> None:
 
 def test_batch_norm_statistics_are_estimated_on_the_data(logs: Logs) -> None:
     made = Training(logs, TINY)
-    made.enter(1)
     for step in range(1, 4):
         made.update(step)
     made.phase.settle()
@@ -229,7 +227,6 @@ def test_the_second_phase_leaves_the_encoder_alone(logs: Logs) -> None:
 
     def encoded(steps: range) -> torch.Tensor:
         for step in steps:
-            made.enter(step)
             made.update(step)
             made.validate()
         latents = JepaWorldModel(made.parts, made.blocks).encode(rows)
@@ -242,7 +239,7 @@ def test_the_second_phase_leaves_the_encoder_alone(logs: Logs) -> None:
 
 def test_windows_read_the_frames_and_actions_of_their_rows(logs: Logs) -> None:
     blocks = ActionBlocks.of(logs, 5)
-    windows = Windows(logs, blocks, CompactParts(CompactArchitecture()).inputs, count=3, first=0, stop=len(logs))
+    windows = Windows(logs, blocks, CompactParts(CompactArchitecture()).inputs, count=3, episodes=(0, len(logs)))
     start = windows.starts[17]
     pixels, actions = windows.read(np.array([start]))
     states = logs.columns["state"][start + np.array([0, 5, 10])]
@@ -283,7 +280,6 @@ def test_the_papers_size_trains_with_the_same_command(
 def test_an_update_of_the_real_size_gives_finite_losses(logs: Logs, size: objectives.Size) -> None:
     sized = TrainingPlan.of_size(size)
     made = Training(logs, replace(sized, windows=2, frames=2, holdout=0.2))
-    made.enter(1)
     assert np.isfinite(made.update(1)["loss"])
 
 

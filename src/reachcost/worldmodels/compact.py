@@ -61,28 +61,22 @@ class CompactParts(Parts):
 
     together = 128
 
-    def __init__(self, architecture: CompactArchitecture) -> None:
+    def __init__(self, architecture: CompactArchitecture, encoder: nn.Module | None = None) -> None:
         super().__init__()
         self.architecture = architecture
         self.pixels, self.latent_dim = architecture.pixels, architecture.latent_dim
-        self.encoder = self._encoder(architecture)
+        self.encoder = _PatchEncoder(architecture) if encoder is None else encoder
         self.projector = nn.Sequential(
             nn.Linear(architecture.dense_width, architecture.projector_width),
             nn.BatchNorm1d(architecture.projector_width),
             nn.ReLU(inplace=True),
             nn.Linear(architecture.projector_width, architecture.latent_dim),
         )
+        width = architecture.action_width
         self.action_encoder = nn.Sequential(
-            nn.Linear(architecture.action_dim, 2 * architecture.action_width),
-            nn.SiLU(),
-            nn.Linear(2 * architecture.action_width, architecture.action_width),
-            nn.SiLU(),
+            nn.Linear(architecture.action_dim, 2 * width), nn.SiLU(), nn.Linear(2 * width, width), nn.SiLU()
         )
         self.predictor = _Predictor(architecture)
-
-    @staticmethod
-    def _encoder(architecture: CompactArchitecture) -> nn.Module:
-        return _PatchEncoder(architecture)
 
     def embed(self, inputs: Tensor) -> Tensor:
         """Frames uint8 [N, pixels, pixels, 3] -> latents [N, D]."""
@@ -174,10 +168,8 @@ class ObjectParts(CompactParts):
     architecture: ObjectArchitecture
     encoder: _ObjectEncoder
 
-    @staticmethod
-    def _encoder(architecture: CompactArchitecture) -> nn.Module:
-        assert isinstance(architecture, ObjectArchitecture)
-        return _ObjectEncoder(architecture)
+    def __init__(self, architecture: ObjectArchitecture) -> None:
+        super().__init__(architecture, _ObjectEncoder(architecture))
 
     def inputs(self, observations: Observations) -> Tensor:
         """Crops, centroids, areas and proprioception, float32 [N, features]."""
@@ -191,10 +183,8 @@ class ObjectParts(CompactParts):
     def _proprio(self, observations: Observations, rows: int) -> Tensor:
         shape = (rows, self.architecture.proprio)
         if "proprio" not in observations or np.shape(observations["proprio"]) != shape:
-            raise ReachcostError(
-                f"this model reads a column `proprio` of shape {shape}: add it to the observations, or choose the "
-                "task that has it (--task)"
-            )
+            remedy = "add it to the observations, or choose the task that has it (--task)"
+            raise ReachcostError(f"this model reads a column `proprio` of shape {shape}: {remedy}")
         proprio = torch.from_numpy(np.asarray(observations["proprio"], np.float32)).to(self.device)
         return (proprio - self.encoder.proprio_mean) / self.encoder.proprio_deviation
 
@@ -281,11 +271,9 @@ def moving_colours(pixels: np.ndarray, background: np.ndarray, count: int) -> np
     moved = pixels[np.abs(pixels - background).sum(-1) > DIFFERENT]
     colours, counts = np.unique(moved.reshape(-1, 3), axis=0, return_counts=True)
     colours, found = colours.astype(np.float64), []
-    for _ in range(count):
+    for number in range(count):
         if not counts.any():
-            raise ReachcostError(
-                f"the frames of these logs show {len(found)} moving colours, not {count}: train the size compact"
-            )
+            raise ReachcostError(f"the frames show {number} moving colours, not {count}: train the size compact")
         found.append(colours[np.argmax(counts)])
         counts = np.where(np.abs(colours - found[-1]).sum(-1) > DIFFERENT, counts, 0)
     return np.stack(found)

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
@@ -26,19 +27,13 @@ from reachcost.worldmodels.jepa import Parts, predicted_path
 from reachcost.worldmodels.windows import Windows
 
 Size = Literal["compact", "wide", "objects", "paper"]
-KNOTS = 17
-SPAN = 3.0
+KNOTS, SPAN = 17, 3.0
+"""Number of points from 0 to SPAN at which SIGReg compares characteristic functions."""
 MOVING = 0.5
 """Share of a latent's variance within a world, when there are several worlds."""
-PLDM_WEIGHTS = {
-    "prediction": 1.0,
-    "std": 18.0,
-    "std_time": 0.7,
-    "covariance": 12.0,
-    "alignment": 0.2,
-    "inverse": 1.0,
-}
+PLDM_WEIGHTS = {"prediction": 1.0, "std": 18.0, "std_time": 0.7, "covariance": 12.0, "alignment": 0.2, "inverse": 1.0}
 BATCH_NORM_BATCHES = 32
+"""Batches for an estimate of BatchNorm statistics."""
 ENCODED_TOGETHER = 1024
 
 
@@ -226,20 +221,14 @@ class Phase(ABC):
     """One training phase. The random numbers of an update depend on (seed, phase, update) only."""
 
     name: str
+    inverse: nn.Module | None = None
+    """Inverse dynamics of PLDM, which are trained with the parts and not kept."""
 
-    def __init__(
-        self,
-        parts: Parts,
-        plan: TrainingPlan,
-        trained: list[nn.Module],
-        inverse: nn.Module | None = None,
-    ) -> None:
-        self.parts = parts
-        self.plan, self._modules, self.inverse = plan, trained, inverse
-        self.rate = plan.learning_rate
-        modules = trained if inverse is None else [*trained, inverse]
-        self.trained = [weight for module in modules for weight in module.parameters()]
-        self.optimizer = AdamW(self.trained, lr=plan.learning_rate, weight_decay=plan.weight_decay, fused=True)
+    def __init__(self, parts: Parts, plan: TrainingPlan, trained: list[nn.Module], rate: float) -> None:
+        self.parts, self.plan, self.rate, self._modules = parts, plan, rate, trained
+        modules = trained if self.inverse is None else [*trained, self.inverse]
+        self._weights = [weight for module in modules for weight in module.parameters()]
+        self.optimizer = AdamW(self._weights, lr=rate, weight_decay=plan.weight_decay, fused=True)
 
     @abstractmethod
     def losses(self, step: int, purpose: str) -> dict[str, Tensor]:
@@ -247,21 +236,18 @@ class Phase(ABC):
 
     def update(self, step: int, share: float) -> dict[str, float]:
         """Take one gradient step with a share of the peak learning rate; return its losses."""
+        self.parts.eval()
+        for module in self._modules:
+            module.train()
         torch.manual_seed(torch_seed(self.plan.seed, self.name, step))
         losses = self.losses(step, self.name)
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate * share
         self.optimizer.zero_grad()
         losses["loss"].backward()
-        nn.utils.clip_grad_norm_(self.trained, self.plan.clip)
+        nn.utils.clip_grad_norm_(self._weights, self.plan.clip)
         self.optimizer.step()
         return {name: value.item() for name, value in losses.items()}
-
-    def train(self) -> None:
-        """Put only the modules of this phase in training mode."""
-        self.parts.eval()
-        for module in self._modules:
-            module.train()
 
     @torch.no_grad()
     def settle(self) -> None:
@@ -289,7 +275,8 @@ class Joint(Phase):
         self._windows = windows
         width, block = parts.latent_dim, windows.blocks.size
         inverse = nn.Sequential(nn.Linear(2 * width, 512), nn.ReLU(), nn.Linear(512, block)).to(plan.device)
-        super().__init__(parts, plan, [parts], inverse=inverse if plan.kind == "pldm" else None)
+        self.inverse = inverse if plan.kind == "pldm" else None
+        super().__init__(parts, plan, [parts], plan.learning_rate)
 
     def losses(self, step: int, purpose: str) -> dict[str, Tensor]:
         """Losses of a batch of windows."""
@@ -299,12 +286,11 @@ class Joint(Phase):
         latents = self.parts.embed(pixels).view(plan.windows, plan.frames, -1)
         before, taken = latents[:, :-1].flatten(0, 1), self.parts.embed_actions(actions.flatten(0, 1)[None])
         predicted = self.parts.predict([before], taken)[0].view(plan.windows, plan.frames - 1, -1)
-        if plan.kind == "lewm":
-            directions = torch.randn(latents.shape[-1], plan.projections, device=latents.device)
-            return lewm_loss(latents, predicted, functional.normalize(directions, dim=0), worlds=plan.worlds)
-        assert self.inverse is not None
-        acted = self.inverse(torch.cat([latents[:, :-1], latents[:, 1:]], dim=-1))
-        return pldm_loss(latents, predicted, acted, actions)
+        if self.inverse is not None:
+            acted = self.inverse(torch.cat([latents[:, :-1], latents[:, 1:]], dim=-1))
+            return pldm_loss(latents, predicted, acted, actions)
+        directions = torch.randn(latents.shape[-1], plan.projections, device=latents.device)
+        return lewm_loss(latents, predicted, functional.normalize(directions, dim=0), worlds=plan.worlds)
 
 
 class Refinement(Phase):
@@ -313,18 +299,11 @@ class Refinement(Phase):
     name = "refinement"
 
     def __init__(self, parts: Parts, plan: TrainingPlan, windows: Windows) -> None:
-        encoding = ("encoder", "projector")
-        super().__init__(parts, plan, [part for name, part in parts.named_children() if name not in encoding])
-        self.rate = plan.refinement_rate
-        self._windows = windows.of_frames(plan.ahead + 1)
-        self._latents = self._encode().to(plan.device)
-
-    @torch.no_grad()
-    def _encode(self) -> Tensor:
-        self.parts.eval()
-        rows = range(0, self._windows.stop_row, ENCODED_TOGETHER)
-        batches = (self._windows.inputs_of(slice(row, min(row + rows.step, rows.stop))) for row in rows)
-        return torch.cat([self.parts.embed(batch.to(self.plan.device)).cpu() for batch in batches])
+        predicting = [part for name, part in parts.named_children() if name not in ("encoder", "projector")]
+        super().__init__(parts, plan, predicting, plan.refinement_rate)
+        self._windows = Windows(windows.logs, windows.blocks, parts.inputs, plan.ahead + 1, windows.episodes)
+        rows = np.arange(windows.stop_row)
+        self._latents = windows.encode(parts.eval(), rows, ENCODED_TOGETHER).to(plan.device)
 
     def losses(self, step: int, purpose: str) -> dict[str, Tensor]:
         """Losses of a batch of transitions."""

@@ -79,12 +79,15 @@ def train_world_model(
         training = Training(logs, plan)
         if (out / "config.json").exists():
             progress.reused(f"{plan.kind} {plan.seed}")
-            return _finished(out, training.origin)
-        curve, best = _train(training, out / STATE, progress)
-        training.parts.load_state_dict(best)
-        training.parts.eval()
-        write_world_model(out, training.parts, training.blocks, training.record(curve, coordinates), curve)
-        return _finished(out, training.origin)
+        else:
+            curve, best = _train(training, out / STATE, progress)
+            training.parts.load_state_dict(best)
+            training.parts.eval()
+            write_world_model(out, training.parts, training.blocks, training.record(curve, coordinates), curve)
+        model = read_world_model(out)
+        _require_origin(out, model.card["training"], training.origin)
+        (out / STATE).unlink(missing_ok=True)
+        return model
 
 
 class Training:
@@ -100,9 +103,8 @@ class Training:
         torch.manual_seed(torch_seed(plan.seed, "world-model"))
         rows = generator(0, "measured").permutation(int(logs.offsets[stop]))[:MEASURED]
         self.parts = build(plan, self.blocks.size, logs.observations(np.sort(rows))).to(plan.device)
-        windows = {"logs": logs, "blocks": self.blocks, "read": self.parts.inputs}
-        self.train = Windows(**windows, count=plan.frames, first=0, stop=stop)
-        self.held_out = Windows(**windows, count=HORIZON + 1, first=stop, stop=len(logs))
+        self.train = Windows(logs, self.blocks, self.parts.inputs, plan.frames, (0, stop))
+        self.held_out = Windows(logs, self.blocks, self.parts.inputs, HORIZON + 1, (stop, len(logs)))
         self.phase: Phase = Joint(self.parts, plan, self.train)
         self.origin = {
             "plan": asdict(plan),
@@ -116,10 +118,10 @@ class Training:
         """Start the phase of an update."""
         if step > self.plan.steps and isinstance(self.phase, Joint):
             self.phase = Refinement(self.parts, self.plan, self.train)
-        self.phase.train()
 
     def update(self, step: int) -> dict[str, float]:
         """Take one gradient step; return its losses."""
+        self.enter(step)
         first, length = (0, self.plan.steps) if step <= self.plan.steps else (self.plan.steps, self.plan.refinement)
         return self.phase.update(step, _schedule(step - first, length, self.plan.warmup))
 
@@ -143,12 +145,11 @@ def build(plan: TrainingPlan, action_dim: int, sample: Observations) -> Parts:
     if plan.size == "paper":
         return PublicParts(PublicArchitecture(action_dim=action_dim, history=1))
     if plan.size == "objects":
-        proprio = np.asarray(sample["proprio"]).shape[1] if "proprio" in sample else None
+        proprio = sample["proprio"].shape[1] if "proprio" in sample else None
         parts = ObjectParts(ObjectArchitecture(action_dim=action_dim, proprio=proprio))
         parts.measure(sample)
         return parts
-    wide = plan.size == "wide"
-    return CompactParts(CompactArchitecture.wide(action_dim) if wide else CompactArchitecture(action_dim))
+    return CompactParts((CompactArchitecture.wide if plan.size == "wide" else CompactArchitecture)(action_dim))
 
 
 def _train(training: Training, state: Path, progress: Progress) -> tuple[Curve, dict[str, Tensor]]:
@@ -160,7 +161,6 @@ def _train(training: Training, state: Path, progress: Progress) -> tuple[Curve, 
     progress.step(f"{plan.kind} {plan.seed}")
     losses, began = [], time.perf_counter()
     for step in progress.track(range(done + 1, total + 1), ""):
-        training.enter(step)
         losses.append(training.update(step))
         if not math.isfinite(losses[-1]["loss"]):
             raise ReachcostError(f"the loss became {losses[-1]['loss']} in update {step}: lower the learning rate")
@@ -169,11 +169,9 @@ def _train(training: Training, state: Path, progress: Progress) -> tuple[Curve, 
         progress.note(f"loss {_mean(losses)['loss']:.3f} {len(losses) * frames / seconds:,.0f} frames/s")
         if step % plan.validate_every == 0 or step in (plan.steps, total):
             errors = training.validate()
-            if not math.isfinite(errors["rollout"]):
-                raise ReachcostError(
-                    f"the held-out error is {errors['rollout']} after update {step}: lower the learning rate"
-                )
-            if not curve or errors["rollout"] < min(before["rollout"] for before in curve):
+            if not math.isfinite(error := errors["rollout"]):
+                raise ReachcostError(f"the held-out error is {error} after update {step}: lower the learning rate")
+            if error < min((before["rollout"] for before in curve), default=math.inf):
                 best = copy.deepcopy(training.parts.state_dict())
             curve.append({"step": step, **_mean(losses), **errors, "seconds": time.perf_counter() - began})
             save_state(training, state, curve, best)
@@ -212,7 +210,7 @@ def save_state(training: Training, path: Path, curve: Curve, best: dict[str, Ten
         "best": best,
         "parts": training.parts.state_dict(),
         "optimizer": training.phase.optimizer.state_dict(),
-        "beside": inverse.state_dict() if inverse is not None else {},
+        "inverse": inverse.state_dict() if inverse is not None else {},
     }
     content = io.BytesIO()
     torch.save(state, content)
@@ -243,7 +241,7 @@ def _restore(training: Training, state: dict[str, Any]) -> None:
     training.parts.load_state_dict(state["parts"])
     training.enter(int(state["curve"][-1]["step"]))
     if training.phase.inverse is not None:
-        training.phase.inverse.load_state_dict(state["beside"])
+        training.phase.inverse.load_state_dict(state["inverse"])
     optimizer = training.phase.optimizer
     optimizer.load_state_dict(state["optimizer"])
     for weight, moments in optimizer.state.items():
@@ -260,19 +258,8 @@ def _require_origin(path: Path, recorded: dict[str, Any], origin: dict[str, Any]
             raise ReachcostError(f"{path} was trained with {key} {before}, not {value}: choose another --out")
 
 
-def _finished(out: Path, origin: dict[str, Any]) -> JepaWorldModel:
-    model = read_world_model(out)
-    _require_origin(out, model.card["training"], origin)
-    (out / STATE).unlink(missing_ok=True)
-    return model
-
-
 def write_world_model(
-    directory: Path,
-    parts: Parts,
-    actions: ActionBlocks,
-    training: dict[str, Any],
-    curve: Curve,
+    directory: Path, parts: Parts, actions: ActionBlocks, training: dict[str, Any], curve: Curve
 ) -> None:
     """Write a trained model into an existing directory."""
     text = io.StringIO()

@@ -1,4 +1,7 @@
-"""Windows of logged frames and action blocks, and errors of a world model on held-out windows."""
+"""Windows of logged frames and action blocks, and errors of a world model on held-out windows.
+
+Shapes: N windows of T frames, A numbers of an action block, D latent size.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ Coordinates = Callable[[np.ndarray], np.ndarray]
 
 
 class Windows:
-    """All windows of T = `count` frames, one action block apart, within the episodes from `first` to `stop`.
+    """All windows of T = `count` frames, one action block apart, within the episodes (first, stop).
 
     `read` maps observations to encoder inputs, see `Parts.inputs`.
 
@@ -38,15 +41,14 @@ class Windows:
     >>> from reachcost.worldmodels.compact import CompactArchitecture, CompactParts
     >>> logs = make_task("tworoom").generate_logs(episodes=20)
     >>> parts = CompactParts(CompactArchitecture())
-    >>> windows = Windows(logs, ActionBlocks.of(logs, 5), parts.inputs, count=4, first=0, stop=20)
+    >>> windows = Windows(logs, ActionBlocks.of(logs, 5), parts.inputs, count=4, episodes=(0, 20))
     >>> [tuple(part.shape) for part in windows.read(windows.starts[:2])]
     [(8, 64, 64, 3), (2, 3, 10)]
     """
 
-    def __init__(self, logs: Logs, blocks: ActionBlocks, read: Read, count: int, first: int, stop: int) -> None:
-        self.logs, self.blocks, self.count = logs, blocks, count
-        self._read = read
-        self._episodes = (first, stop)
+    def __init__(self, logs: Logs, blocks: ActionBlocks, read: Read, count: int, episodes: tuple[int, int]) -> None:
+        self.logs, self.blocks, self.count, self.episodes = logs, blocks, count, episodes
+        self._read, (first, stop) = read, episodes
         span = (count - 1) * blocks.length + 1
         self.stop_row = logs.rows if stop >= len(logs) else int(logs.offsets[stop])
         starts = logs.window_starts(span)
@@ -56,10 +58,6 @@ class Windows:
                 f"no episode from {first} to {stop - 1} has the {span} rows of a window of {count} frames "
                 f"{blocks.length} steps apart: log longer or more episodes"
             )
-
-    def of_frames(self, count: int) -> Windows:
-        """Windows of another number of frames within the same episodes."""
-        return Windows(self.logs, self.blocks, self._read, count, *self._episodes)
 
     def sample(self, size: int, rng: np.random.Generator, worlds: int = 0) -> tuple[Tensor, Tensor]:
         """`read` random windows: uniform ones, or equally many from each of `worlds` worlds, sorted by world."""
@@ -87,26 +85,28 @@ class Windows:
 
     def read(self, starts: np.ndarray) -> tuple[Tensor, Tensor]:
         """Inputs [N * T, ...] and action blocks [N, T - 1, A] of windows that start at rows [N]."""
-        return self.inputs_of(self.rows(starts).reshape(-1)), self.actions(starts)
+        return self._inputs(self.rows(starts).reshape(-1)), self.actions(starts)
 
     def rows(self, starts: np.ndarray) -> np.ndarray:
         """Rows of the frames of each window [N, T]."""
         return starts[:, None] + self.blocks.length * np.arange(self.count)
 
-    def inputs_of(self, rows: slice | np.ndarray) -> Tensor:
-        """Encoder inputs [N, ...] of log rows."""
+    def _inputs(self, rows: np.ndarray) -> Tensor:
         return self._read(self.logs.observations(rows))
+
+    @torch.no_grad()
+    def encode(self, parts: Parts, rows: np.ndarray, together: int = CHUNK) -> Tensor:
+        """Latents [N, D] of log rows, on the CPU."""
+        batches = (self._inputs(rows[first : first + together]) for first in range(0, len(rows), together))
+        return torch.cat([parts.embed(batch.to(parts.device)).cpu() for batch in batches])
 
     def actions(self, starts: np.ndarray) -> Tensor:
         """Action blocks between the frames of each window [N, T - 1, A]."""
-        rows = starts[:, None] + np.arange((self.count - 1) * self.blocks.length)
-        taken = np.asarray(self.logs.columns["action"])[rows]
-        return torch.from_numpy(
-            self.blocks.standardise(taken.reshape(len(starts), self.count - 1, self.blocks.length, -1))
-        )
+        length = self.blocks.length
+        taken = np.asarray(self.logs.columns["action"])[starts[:, None] + np.arange((self.count - 1) * length)]
+        return torch.from_numpy(self.blocks.standardise(taken.reshape(len(starts), self.count - 1, length, -1)))
 
 
-@torch.no_grad()
 def prediction_error(parts: Parts, held_out: Windows) -> dict[str, float]:
     """Squared error of predicted latents, relative to their variance, after one action block and after a window."""
     encoded, predicted = _roll_out(parts, held_out, _starts(held_out, VALIDATED))
@@ -115,7 +115,6 @@ def prediction_error(parts: Parts, held_out: Windows) -> dict[str, float]:
     return {"one_step": error[0].item(), "rollout": error[-1].item()}
 
 
-@torch.no_grad()
 def state_error(
     parts: Parts, train: Windows, held_out: Windows, coordinates: Coordinates | None = None
 ) -> dict[str, float]:
@@ -126,9 +125,10 @@ def state_error(
     states = np.asarray(train.logs.columns["state"])
     states = states if coordinates is None else coordinates(states)
     rows = train.rows(_starts(train, -(-FIT_ROWS // train.count))).reshape(-1)
-    probe = fit_probe(_encode(parts, train.inputs_of, rows), states[rows])
     starts = _starts(held_out, TEST_ROWS)
-    latents = _encode(parts, held_out.inputs_of, starts)
+    states = states[:, np.ptp(states[starts], axis=0) > 0]  # R² of a constant is not defined
+    probe = fit_probe(train.encode(parts, rows), states[rows])
+    latents = held_out.encode(parts, starts)
     score = score_probe(probe, latents, states[starts])
     each = [score_readings(probe(latents)[:, [k]].numpy(), states[starts][:, [k]]).r2 for k in range(states.shape[1])]
     ends = held_out.rows(starts[: TEST_ROWS // 2])[:, -1]
@@ -147,14 +147,10 @@ def _starts(windows: Windows, count: int) -> np.ndarray:
     return windows.starts[order[:count]]
 
 
-def _encode(parts: Parts, read: Callable[[np.ndarray], Tensor], rows: np.ndarray) -> Tensor:
-    batches = (read(rows[first : first + CHUNK]).to(parts.device) for first in range(0, len(rows), CHUNK))
-    return torch.cat([parts.embed(batch).cpu() for batch in batches])
-
-
+@torch.no_grad()
 def _roll_out(parts: Parts, windows: Windows, starts: np.ndarray) -> tuple[Tensor, Tensor]:
     """Encoded latents [N, T, D] of windows, and latents predicted from their first frame [N, T - 1, D]."""
     rows = windows.rows(starts)
-    encoded = _encode(parts, windows.inputs_of, rows.reshape(-1)).view(*rows.shape, -1)
+    encoded = windows.encode(parts, rows.reshape(-1)).view(*rows.shape, -1)
     start, actions = encoded[:, :1].to(parts.device), windows.actions(starts).to(parts.device)
     return encoded, torch.stack(predicted_path(parts, start, actions)[1:], dim=1).cpu()
