@@ -1,8 +1,7 @@
 """Repeated work of planning with a frozen model, done once: frames are encoded once, and the predictor is folded.
 
-Before anything is reused, modules and weights are compared with those it was made of. A change through `.data` that
-leaves the first row of a weight unchanged is noticed when new frames come. Models whose changes could go unnoticed are
-not cached.
+Before anything is reused, modules and weights are compared with those it was made of. Models that a comparison does
+not describe completely are not cached.
 
 Shapes: B episodes, S candidates, H action blocks of A numbers, G goal frames, D latent size.
 """
@@ -24,8 +23,6 @@ FEW = 4
 """Number of batches of frames that are kept: starts and goals of two batches."""
 METHODS = {"forward", "encode", "predict", "rollout"}
 """Methods that make a module behave differently from its class if they are set on the instance."""
-INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""Integer types by their number of bytes."""
 PREDICTING = ("predictor.", "action_encoder.", "pred_proj.")
 """Prefixes of the weights that are folded."""
 
@@ -37,39 +34,36 @@ class EncodedFrames:
     """
 
     def __init__(self) -> None:
-        self._snapshot: Snapshot | None = None
+        self._settings: list[object] | None = None
+        self._weights: list[Tensor] = []
         self._kept: list[tuple[Tensor, Tensor]] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), ()  # a copied model has a cache of its own
+        return type(self), ()  # a copied model has a separate cache
 
-    def renew(self, model: nn.Module, *frames: Tensor) -> bool:
-        """Clear the cache if the model has changed; return whether it has.
-
-        For new frames, the beginning of a plan, all weights are compared, otherwise one row of each.
-        """
-        thorough = any(self._known(given) is None for given in frames)
-        if self._snapshot is not None and self._snapshot.holds(model, thorough):
+    def renew(self, model: nn.Module) -> bool:
+        """Clear the cache if the model has changed; return whether it has."""
+        settings = _settings(model)
+        weights = [tensor.detach() for tensor in (*model.parameters(), *model.buffers())]
+        same = settings is not None and settings == self._settings
+        if same and all(map(torch.equal, weights, self._weights)):
             return False
-        self._snapshot, self._kept = Snapshot.of(model), []
+        with torch.inference_mode(False):
+            self._settings, self._weights = settings, [tensor.clone() for tensor in weights]
+        self._kept = []
         return True
 
     def of(self, frames: Tensor, encode: Callable[[Tensor], Tensor]) -> Tensor:
         """Return `encode(frames)` of frames [B, ...], without gradient."""
-        if (known := self._known(frames)) is not None:
-            return known.clone()
+        for known, latents in self._kept:
+            alike = (known.dtype, known.device) == (frames.dtype, frames.device)
+            if alike and torch.equal(known, frames):
+                return latents.clone()
         with torch.inference_mode(False), torch.no_grad():  # a gradient solver may use the latents after CEM
             latents = encode(frames)
-            if self._snapshot is not None:
+            if self._settings is not None:
                 self._kept = [*self._kept[1 - FEW :], (frames.clone(), latents)]
             return latents.clone()
-
-    def _known(self, frames: Tensor) -> Tensor | None:
-        for known, latents in self._kept:
-            alike = (known.shape, known.dtype, known.device) == (frames.shape, frames.dtype, frames.device)
-            if alike and torch.equal(known, frames):
-                return latents
-        return None
 
 
 class FoldedModel(EncodedFrames):
@@ -79,16 +73,14 @@ class FoldedModel(EncodedFrames):
     so gradients reach the candidates, but not the weights.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._parts: PublicParts | None = None
+    _parts: PublicParts | None = None
 
-    def renew(self, model: nn.Module, *frames: Tensor) -> bool:
+    def renew(self, model: nn.Module) -> bool:
         """Clear the cache and fold the model again if it has changed; return whether it has."""
-        if not super().renew(model, *frames):
+        if not super().renew(model):
             return False
         with torch.inference_mode(False), torch.no_grad():
-            self._parts = None if self._snapshot is None else _fold(model)
+            self._parts = None if self._settings is None else _fold(model)
         return True
 
     def rollout(self, model: Any, info: dict[str, Any], candidates: Tensor) -> dict[str, Tensor] | None:
@@ -98,69 +90,29 @@ class FoldedModel(EncodedFrames):
         """
         if path_of(model) not in FAMILIES:
             return None
-        frames = [info[key][:, 0, -1:] for key in ("pixels", "goal")]
-        self.renew(model, *frames)
+        self.renew(model)
         if self._parts is None or model.predictor.num_frames != self._parts.history:
             return None
-        start, goal = (self.of(given, lambda given: model.encode({"pixels": given})["emb"]) for given in frames)
+        start, goal = (
+            self.of(info[key][:, 0, -1:], lambda frames: model.encode({"pixels": frames})["emb"])
+            for key in ("pixels", "goal")
+        )
         ends = rolled_out(self._parts, start, candidates.to(start))
         return {"predicted_emb": ends[:, :, None], "goal_emb": goal}
 
 
-class Snapshot:
-    """Modules of a model, addresses of their weights, the first row of each, and the sum of its bits.
-
-    Numbers are compared because a change through `.data` leaves no other trace. Rows are views, so the memory of the
-    weights is not reused for others.
-    """
-
-    def __init__(self, state: list[object], tensors: list[Tensor]) -> None:
-        self._state = state
-        self._rows = [tensor[(0,) * (tensor.ndim - 1)] for tensor in tensors]
-        self._numbers, self._sums = torch.cat(self._rows), _sums(tensors)
-
-    @classmethod
-    def of(cls, model: nn.Module) -> Snapshot | None:
-        """Take a snapshot; None if changes could go unnoticed, or if the class does not define what the model does."""
-        state, tensors = _state(model), _tensors(model)
-        if state is None or len({tensor.device for tensor in tensors}) != 1:
-            return None
-        with torch.inference_mode(False):
-            return cls(state, tensors)
-
-    def holds(self, model: nn.Module, thorough: bool = True) -> bool:
-        """Whether the model is unchanged, by every weight or by one row of each."""
-        if _state(model) != self._state or not torch.equal(torch.cat(self._rows), self._numbers):
-            return False
-        return not thorough or torch.equal(_sums(_tensors(model)), self._sums)
-
-
-def _tensors(model: nn.Module) -> list[Tensor]:
-    """Weights and buffers that are not empty."""
-    found = (tensor.detach() for tensor in (*model.parameters(), *model.buffers()))
-    return [tensor for tensor in found if tensor.ndim and tensor.numel()]
-
-
-def _sums(tensors: list[Tensor]) -> Tensor:
-    """Sums of the bits of each tensor as integers, which do not depend on the order."""
-    return torch.stack([tensor.view(INTEGERS[tensor.element_size()]).sum() for tensor in tensors])
-
-
-def _state(model: nn.Module) -> list[object] | None:
-    """Modules, settings, and addresses and versions of weights; None if these do not determine the model."""
-    state: list[object] = [torch.is_autocast_enabled("cpu"), torch.is_autocast_enabled("cuda")]
+def _settings(model: nn.Module) -> list[object] | None:
+    """Modules and settings of a model; None if these and its weights do not determine what it computes."""
+    found: list[object] = [torch.is_autocast_enabled("cpu"), torch.is_autocast_enabled("cuda")]
     for module in model.modules():
         hooks = module._forward_hooks or module._forward_pre_hooks
         if module.training or hooks or not METHODS.isdisjoint(vars(module)):
             return None
-        state.append(module)
-        state.append([(name, part) for name, part in vars(module).items() if isinstance(part, bool | int | float)])
-        for tensor in (*module._parameters.values(), *module._buffers.values()):
-            if tensor is not None:
-                if tensor.is_inference() or tensor.is_meta:
-                    return None
-                state.append((tensor.data_ptr(), tensor._version, tensor.dtype, tensor.device))
-    return state
+        found.append(module)
+        found.append([(name, part) for name, part in vars(module).items() if isinstance(part, bool | int | float)])
+    weights = [*model.parameters(), *model.buffers()]
+    found.append([(tensor.dtype, tensor.device) for tensor in weights])
+    return None if any(tensor.is_meta for tensor in weights) else found
 
 
 def _fold(model: Any) -> PublicParts | None:
