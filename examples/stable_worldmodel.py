@@ -14,8 +14,7 @@ from rich.console import Console
 import reachcost as rc
 from reachcost.core.progress import ConsoleProgress
 from reachcost.swm import RepairedModel, SwmModel
-from reachcost.swm.evaluation import evaluate_in_world
-from reachcost.swm.package import import_stable_worldmodel
+from reachcost.swm.evaluation import evaluate_in_world, import_stable_worldmodel
 
 
 def main(episodes: int = 20, log_episodes: int = 3000, pairs: int = 100_000) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from loguru import logger
 
-from reachcost.swm.package import import_stable_worldmodel
+from reachcost.swm.evaluation import import_stable_worldmodel
 
 import_stable_worldmodel()  # before any test module imports it by itself
 

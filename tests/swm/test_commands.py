@@ -15,8 +15,7 @@ from reachcost.data.logs import Logs
 from reachcost.data.logs_hdf5 import open_logs, write_logs
 from reachcost.heads.regression import PairHead
 from reachcost.heads.storage import load_head, save_head
-from reachcost.swm.evaluation import change_of, doubt_of, row_of
-from reachcost.swm.package import import_stable_worldmodel, silence
+from reachcost.swm.evaluation import change_of, doubt_of, import_stable_worldmodel, row_of, silence
 from reachcost.tasks.tworoom import Layout, TwoRoom
 from tests.swm.test_public_checkpoints import config_tree, save
 

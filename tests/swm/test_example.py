@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reachcost.swm.package import silence
+from reachcost.swm.evaluation import silence
 from tests.test_documentation import NEEDS_SWM, ROOT, run_python
 
 EXAMPLE = ROOT / "examples" / "stable_worldmodel.py"

@@ -20,8 +20,7 @@ from reachcost.heads.regression import PairHead
 from reachcost.planning.cem import CEM
 from reachcost.planning.logged_actions import AMONG, LoggedActions
 from reachcost.swm import FromLogs, RepairedModel, SwmModel
-from reachcost.swm.evaluation import evaluate_in_world
-from reachcost.swm.package import silence
+from reachcost.swm.evaluation import evaluate_in_world, silence
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.jepa import JepaWorldModel
 from tests.swm.test_plugin import HORIZON, SOLVERS, configured, four_goals, info

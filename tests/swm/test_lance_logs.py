@@ -15,7 +15,7 @@ import pytest
 from reachcost.data.latents import encode_logs
 from reachcost.data.logs_hdf5 import open_logs
 from reachcost.errors import ReachcostError
-from reachcost.swm.package import import_stable_worldmodel
+from reachcost.swm.evaluation import import_stable_worldmodel
 from reachcost.tasks.tworoom import TwoRoom
 from reachcost.worldmodels.loading import load_world_model
 

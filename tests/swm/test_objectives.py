@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from reachcost.swm.package import import_stable_worldmodel
+from reachcost.swm.evaluation import import_stable_worldmodel
 from reachcost.worldmodels.objectives import lewm_loss, pldm_loss, sigreg
 
 

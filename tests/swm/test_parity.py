@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from reachcost.data.logs_hdf5 import open_logs, write_logs
-from reachcost.swm.package import import_stable_worldmodel
+from reachcost.swm.evaluation import import_stable_worldmodel
 from reachcost.tasks.tworoom import Layout, TwoRoom
 from reachcost.tasks.tworoom.logs import expert_direction
 

@@ -29,8 +29,7 @@ from reachcost.labels.temporal import TemporalPairs
 from reachcost.planning.cem import CEM
 from reachcost.planning.planner import PlanContext
 from reachcost.swm import ReachObjective, RepairedModel, Standardiser, SwmModel
-from reachcost.swm.evaluation import evaluate_in_world, goals_dataset, public_environment
-from reachcost.swm.package import silence
+from reachcost.swm.evaluation import evaluate_in_world, goals_dataset, public_environment, silence
 from reachcost.tasks.toponav.task import TopoNav
 from reachcost.tasks.tworoom import Layout, TwoRoom
 from reachcost.worldmodels.checkpoints import load_checkpoint
@@ -132,7 +131,7 @@ def test_wrong_arguments_are_refused(head: LearnedHead, lewm: JepaWorldModel) ->
     for model in (lewm, RepairedModel(SwmModel(lewm), head)):
         with pytest.raises(ReachcostError, match="SwmModel"):
             RepairedModel(cast(Any, model), head)
-    with pytest.raises(ReachcostError, match="is a str"):
+    with pytest.raises(ReachcostError, match="lewm-tworoom-3072"):
         SwmModel(cast(Any, "lewm-tworoom-3072"))
     floats = torch.zeros(1, 1, 1, 64, 64, 3)
     with pytest.raises(ReachcostError, match="uint8"):

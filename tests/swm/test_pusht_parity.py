@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from reachcost.swm.package import import_stable_worldmodel
+from reachcost.swm.evaluation import import_stable_worldmodel
 from reachcost.tasks.pusht import PushT
 from reachcost.tasks.pusht.geometry import AGENT_RADIUS, clearance, touches_walls
 from reachcost.tasks.pusht.logs import make_logs

@@ -46,7 +46,7 @@ PROMISED = Entry("product", "a matrix product against a promise", product, "prod
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three comparisons of milliseconds in place of those of minutes, beside a package that need not be there."""
     monkeypatch.setattr("reachcost_tools.bench.record.all_entries", lambda: [FAST, SLOW, PROMISED])
-    monkeypatch.setattr("reachcost.swm.package.import_stable_worldmodel", lambda: None)
+    monkeypatch.setattr("reachcost.swm.evaluation.import_stable_worldmodel", lambda: None)
     monkeypatch.setattr("reachcost_tools.bench.record.PACKAGES", {"swm": ()})
     monkeypatch.setattr("reachcost_tools.bench.comparison.SIZE", 64)
 

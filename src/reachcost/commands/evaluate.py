@@ -60,8 +60,7 @@ def evaluate(
     """
     from reachcost.core.devices import use_device
     from reachcost.core.progress import ConsoleProgress
-    from reachcost.swm.evaluation import compare_in_world, doubt_of, table_name
-    from reachcost.swm.package import import_stable_worldmodel
+    from reachcost.swm.evaluation import compare_in_world, doubt_of, import_stable_worldmodel, table_name
     from reachcost.worldmodels.jepa import JepaWorldModel
 
     use_device(device)

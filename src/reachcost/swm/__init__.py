@@ -3,7 +3,6 @@
 Only `evaluation` imports that package, when it is called.
 """
 
-from reachcost.swm.costs import FromLogs, ReachObjective, RepairedModel
-from reachcost.swm.model import Standardiser, SwmModel
+from reachcost.swm.models import FromLogs, ReachObjective, RepairedModel, Standardiser, SwmModel
 
 __all__ = ["FromLogs", "ReachObjective", "RepairedModel", "Standardiser", "SwmModel"]

@@ -5,15 +5,19 @@ Needs the extra `swm`; tested with release 0.1.1.
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import tempfile
+import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from reachcost.core.machine import versions
@@ -31,14 +35,67 @@ from reachcost.labels.exclusion import Exclusion
 from reachcost.planning.cem import CEM
 from reachcost.results.stats import newcombe, wilson
 from reachcost.results.tables import ResultTable, TableRow
-from reachcost.swm.costs import FromLogs, RepairedModel
-from reachcost.swm.model import Standardiser, SwmModel
-from reachcost.swm.package import import_stable_worldmodel, silence
+from reachcost.swm.models import FromLogs, RepairedModel, Standardiser, SwmModel
 from reachcost.tasks.contract import PublicEnvironment, Task
 from reachcost.worldmodels.jepa import JepaWorldModel
 
+SOLVER_OPTIONS = ("horizon", "candidates", "iterations", "elites", "blocks", "deviation")
+"""Options of `CEM` that the solver of stable-worldmodel has, too."""
 TOTAL = "success"
 """Name of the success of all episodes in a table."""
+_DECLARED: list[torch.library.Library] = []
+"""Declarations of missing operators, which last as long as their library."""
+
+
+def import_stable_worldmodel() -> Any:
+    """Return the package `stable_worldmodel`; its environments are then registered in Gymnasium."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns of every environment whose extra is missing
+        try:
+            _import_torchvision()
+            import stable_worldmodel
+        except ImportError as error:
+            raise ReachcostError(f"this needs stable-worldmodel ({error}): pip install 'reachcost[swm]'") from error
+    return stable_worldmodel
+
+
+def _import_torchvision() -> None:
+    """Import torchvision, which stable-worldmodel needs.
+
+    A torchvision built for CUDA next to a torch for the CPU looks for two missing operators. Declaring them is enough,
+    because nothing here calls them.
+    """
+    try:
+        import torchvision
+    except RuntimeError as error:
+        if "torchvision::" not in str(error):
+            raise
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        library = torch.library.Library("torchvision", "FRAGMENT")
+        for name in ("nms", "qnms"):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        _DECLARED.append(library)
+        import torchvision  # noqa: F401
+
+
+@contextlib.contextmanager
+def silence() -> Iterator[None]:
+    """Stop its solvers from printing, and ignore warnings that its environments cause in Gymnasium.
+
+    Standard output is not redirected, because progress is shown there.
+    """
+    package = "stable_worldmodel.solver."
+    solvers: list[Any] = [module for name, module in sys.modules.items() if name.startswith(package)]
+    for module in solvers:
+        module.print = lambda *values, **options: None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for module in solvers:
+            module.__dict__.pop("print", None)
 
 
 def public_environment(task: Task) -> PublicEnvironment:
@@ -89,12 +146,17 @@ def evaluate_in_world(
         goals: Starts and goals in that world.
         planner: Size of the search; by default the paper's.
         seed: Seed of the planner.
-        transform: What the policy does to `pixels` and `goal` before one of their models reads them.
+        transform: Functions that the policy applies to `pixels` and `goal` for one of their models.
         logs: Encoded logs that the CEM begins with (see `FromLogs`), without the episodes of the goals.
         progress: True reports progress.
     """
     swm, planner, public = import_stable_worldmodel(), planner or CEM(), public_environment(task)
-    _require_plain(planner)
+    for option in fields(planner):
+        value = getattr(planner, option.name)
+        if option.name not in SOLVER_OPTIONS and value != option.default:
+            raise ReachcostError(
+                f"the CEM of stable-worldmodel has no {option.name}={value!r}: leave it out, or plan with `rc.control`"
+            )
     if cost is not None and logs is not None:
         cost = FromLogs(cost, logs, blocks, exclude=goals)
     success = np.zeros(len(goals), bool)
@@ -119,17 +181,6 @@ def evaluate_in_world(
         finally:
             world.close()
     return success
-
-
-def _require_plain(planner: CEM) -> None:
-    """Raise an error for options that their solver does not have."""
-    supported = ("horizon", "candidates", "iterations", "elites", "blocks", "deviation")
-    for option in fields(planner):
-        value = getattr(planner, option.name)
-        if option.name not in supported and value != option.default:
-            raise ReachcostError(
-                f"the CEM of stable-worldmodel has no {option.name}={value!r}: leave it out, or plan with `rc.control`"
-            )
 
 
 def _policy(cost: Any, blocks: ActionBlocks, planner: CEM, seed: int, transform: Any) -> Any:
@@ -248,7 +299,7 @@ def doubt_of(head: LearnedHead, goals: EvaluationSet, logs: Logs | None) -> str 
 
 
 def change_of(before: np.ndarray, after: np.ndarray) -> dict[str, Any]:
-    """Return what a repair changed, from success bool [E] before and after it."""
+    """Return how a repair changed success, from bool [E] before and after it."""
     low, high = newcombe(before, after)
     return {
         "points": round(float(100 * (after.mean() - before.mean())), 1),

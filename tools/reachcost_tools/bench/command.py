@@ -40,7 +40,7 @@ def bench(
 
 
 def _compare(against: Literal["swm"] | None, only: tuple[str, ...], repeats: int | None, out: Path | None) -> None:
-    from reachcost.swm.package import import_stable_worldmodel
+    from reachcost.swm.evaluation import import_stable_worldmodel
     from reachcost_tools.bench.record import all_entries, chosen, missed_targets, path_in, run, write
 
     require_least(1, repeats=repeats)

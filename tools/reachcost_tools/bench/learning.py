@@ -23,7 +23,7 @@ from reachcost.heads.recipe import Recipe
 from reachcost.labels.pairs import PairSet
 from reachcost.labels.temporal import TemporalPairs
 from reachcost.protocols import TerminalCost
-from reachcost.swm.package import import_stable_worldmodel
+from reachcost.swm.evaluation import import_stable_worldmodel
 from reachcost.tasks.contract import Task
 from reachcost.tasks.registry import make_task
 from reachcost.worldmodels.objectives import sigreg

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from reachcost.core.seeding import EpisodeStreams
 from reachcost.data.actions import ActionBlocks
 from reachcost.planning.cem import CEM
-from reachcost.swm.package import import_stable_worldmodel, silence
+from reachcost.swm.evaluation import import_stable_worldmodel, silence
 from reachcost.tasks.registry import make_task
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.loading import load_world_model, zoo

@@ -20,7 +20,7 @@ from reachcost.heads.recipe import Recipe
 from reachcost.planning.cem import CEM
 from reachcost.planning.logged_actions import LoggedActions
 from reachcost.planning.planner import PlanContext
-from reachcost.swm.costs import RepairedModel
+from reachcost.swm import RepairedModel
 from reachcost.tasks.registry import make_task
 from reachcost.worldmodels.jepa import JepaWorldModel
 from reachcost.worldmodels.public import PublicArchitecture

@@ -9,8 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from reachcost.swm.evaluation import public_environment
-from reachcost.swm.package import import_stable_worldmodel, silence
+from reachcost.swm.evaluation import import_stable_worldmodel, public_environment, silence
 from reachcost.tasks.contract import PublicEnvironment, Task
 from reachcost.tasks.registry import TASKS, make_task
 from reachcost_tools.bench.comparison import Entry, Side, Sides

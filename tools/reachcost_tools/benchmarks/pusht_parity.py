@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from reachcost.swm.package import import_stable_worldmodel
+from reachcost.swm.evaluation import import_stable_worldmodel
 from reachcost.tasks.pusht import PushT
 from reachcost.tasks.pusht.geometry import touches_walls
 from reachcost.tasks.pusht.logs import make_logs
