@@ -17,7 +17,6 @@ from scipy.sparse.csgraph import shortest_path
 import reachcost as rc
 from reachcost.cli import main
 from reachcost.fitting.labelled_recipe import recorded_pairs
-from reachcost.labels.coverage import unordered
 from reachcost.labels.graph import TransitionCounts, fewest_edges, nearest
 from reachcost.labels.imagined import Imagination, ImaginedPairs
 from reachcost.labels.stitched import StitchedPairs
@@ -203,7 +202,8 @@ def test_places_where_imagination_ends_are_not_cut_off(model: JepaWorldModel) ->
     """One block from every frame leads out of the places of frames alone; where it ends, nothing was begun."""
     logs = rc.make_task("tworoom").generate_logs(60)
     latents = rc.encode_logs(model, logs, cache=False)
-    frames = unordered(latents, np.arange(0, logs.rows, 6))
+    rows = np.arange(0, logs.rows, 6)
+    frames = rc.Latents(latents.read(rows), rc.Logs({"state": logs.columns["state"][rows]}, np.ones(len(rows), int)))
     pairs = ImaginedPairs(model, frames, 500, 100, Imagination(60_000, blocks=1), places=800)
     assert pairs.record["unreachable"] > 0.1
     assert pairs.unconnected < 0.1

@@ -67,9 +67,13 @@ class Latents:
         model = f", of {self.model['name']}" if self.model else ""
         return f"Latents({len(self.values)} rows of {self.values[:1].numel()} numbers{model}, {self.logs})"
 
+    def read(self, rows: np.ndarray) -> Tensor:
+        """The latents of some rows [N] -> [N, D]."""
+        return row_reader(self.values)(torch.from_numpy(rows))
+
     def keep(self, rows: np.ndarray) -> Latents:
         """The latents of some rows, ascending, with the logs of these rows."""
-        return Latents(row_reader(self.values)(torch.from_numpy(rows)), self.logs.keep(rows), self.model)
+        return Latents(self.read(rows), self.logs.keep(rows), self.model)
 
 
 def require_finite(latents: Tensor, row_name: str, numbers: np.ndarray | None = None) -> None:

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import torch
 from numpy.random import Generator
 
-from reachcost.core.arrays import row_reader
 from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents
@@ -22,8 +20,7 @@ from reachcost.errors import ReachcostError
 from reachcost.labels.exclusion import Exclusion
 from reachcost.tasks.contract import Task
 
-FRAMES = "frames"
-ANYWHERE = ("mixed", "random", FRAMES)  # settings that need no bottleneck
+ANYWHERE = ("mixed", "random", "frames")  # settings that need no bottleneck
 SETTINGS = ("limited", "balanced", *ANYWHERE)
 FAR, NEAR = 0, 2  # values of `Task.bottleneck`
 SAMPLE, PATHS = 6_000, 20  # logged states, and paths of a set, to find a bottleneck that the task does not define
@@ -41,24 +38,15 @@ def covered_latents(
 ) -> Latents:
     """The part of the logs for a setting, at most `rows` rows, without the source episodes of an excluded set."""
     if setting in ANYWHERE:
-        usable = _usable_rows(latents, exclude)
+        usable = Exclusion(latents.logs, exclude).require_rows()
         location = np.zeros(len(usable), np.int64)
     else:
         usable, location = located_rows(latents, task, exclude, seed)
     kept = usable[covered_rows(location, setting, rows, generator(seed, "coverage"))]
-    return unordered(latents, kept) if setting == FRAMES else latents.keep(kept)
-
-
-def unordered(latents: Latents, rows: np.ndarray) -> Latents:
-    """Some rows as frames without order: episodes of one state, without actions."""
-    states = {"state": np.asarray(latents.logs.columns["state"])[rows]}
-    logs = Logs(states, np.ones(len(rows), np.int64), latents.logs.observe)
-    return Latents(row_reader(latents.values)(torch.from_numpy(rows)), logs, latents.model)
-
-
-def _usable_rows(latents: Latents, exclude: EvaluationSet | None) -> np.ndarray:
-    logs = latents.logs
-    return np.flatnonzero(~logs.in_episodes(Exclusion(logs, exclude).episodes))
+    if setting != "frames":
+        return latents.keep(kept)
+    states = {"state": np.asarray(latents.logs.columns["state"])[kept]}
+    return Latents(latents.read(kept), Logs(states, np.ones(len(kept), int), latents.logs.observe), latents.model)
 
 
 def located_rows(
@@ -68,7 +56,7 @@ def located_rows(
 
     If the task defines no bottleneck, a sample of the rows and the paths of the excluded set do.
     """
-    usable, states = _usable_rows(latents, exclude), np.asarray(latents.logs.columns["state"])
+    usable, states = Exclusion(latents.logs, exclude).require_rows(), np.asarray(latents.logs.columns["state"])
     if exclude is None or task.offers("bottleneck") or not task.offers("distance"):
         return usable, task.bottleneck(states[usable])
     usable = np.sort(generator(seed, "bottleneck").permutation(usable)[:SAMPLE])
@@ -76,18 +64,11 @@ def located_rows(
 
 
 def bottleneck_of_paths(task: Task, states: np.ndarray, paths: EvaluationSet) -> np.ndarray:
-    """Values of `Task.bottleneck` for states, by the number of paths of an evaluation set that they are on.
+    """Values of `Task.bottleneck` for states [N, ...], by the number of paths of an evaluation set that they are on.
 
-    A state is on the path from start to goal if the detour through it is at most a tenth, by the oracle distance.
-
-    Args:
-        task: Measures the distance.
-        states: [N, ...].
-        paths: Starts and goals.
-
-    Returns:
-        int [N]: 2 for the fifth of the states that are on most paths, and for ties; 0 for the half of the others that
-        are on the fewest paths; 1 in between.
+    A state is on the path from start to goal if the detour through it is at most a tenth, by the oracle distance. The
+    value is 2 for the fifth of the states that are on most paths, and for ties, 0 for the half of the others that are
+    on the fewest paths, and 1 in between.
     """
     # In finite worlds the same states recur.
     different, which = np.unique(states, axis=0, return_inverse=True)
@@ -107,10 +88,8 @@ def covered_rows(bottleneck: np.ndarray, setting: str, count: int | None, rng: G
     """Positions of the states for a setting, ascending, by their values of `Task.bottleneck` [N]."""
     if setting not in SETTINGS:
         raise ReachcostError(f"unknown coverage {setting!r}: choose one of {', '.join(SETTINGS)}")
-    anywhere = np.ones(len(bottleneck), bool)
-    parts = {"limited": [bottleneck == FAR], "balanced": [bottleneck == NEAR, bottleneck != NEAR]}.get(
-        setting, [anywhere]
-    )
+    near, anywhere = bottleneck == NEAR, np.ones(len(bottleneck), bool)
+    parts = {"limited": [bottleneck == FAR], "balanced": [near, ~near]}.get(setting, [anywhere])
     chosen = []
     for part in parts:
         found = rng.permutation(np.flatnonzero(part))

@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import bdtrc
@@ -62,19 +61,16 @@ class Exclusion:
 
     def __init__(self, logs: Logs, exclude: EvaluationSets) -> None:
         self.logs, self.sets = logs, _checked_sets(logs, exclude)
-        sets = self.sets
-        self._states = LoggedStates(logs) if sets else None
-        found = [] if self._states is None else [self._states.find(chosen) for chosen in sets]
-        self._ends = np.concatenate([sources.keys.ravel() for sources in found] or [[]])
-        self._pairs = {frozenset(pair) for sources in found for pair in sources.keys.T.tolist()}
         self._is_source = np.zeros(logs.rows, bool)
-        for sources in found:
+        self._banned, self._too_coarse = np.empty(0, np.int64), dict[str, str]()
+        if self.sets:
+            self._logged = LoggedStates(logs)
+        for chosen in self.sets:
+            sources = self._logged.find(chosen)
             self._is_source[sources.rows] = True
-        self.episodes = np.unique(logs.episode_of(np.flatnonzero(self._is_source)))
-        matches = list(zip(sets, found, strict=True))
-        self._too_coarse = {chosen.fingerprint: sources.too_coarse for chosen, sources in matches if sources.too_coarse}
-        for chosen, sources in matches:
+            self._banned = np.union1d(self._banned, self._logged.pair_numbers(*sources.ends))
             if sources.too_coarse:
+                self._too_coarse[chosen.fingerprint] = sources.too_coarse
                 warnings.warn(
                     f"these logs round the states of evaluation set {chosen.name!r} to {sources.too_coarse}, too "
                     "coarse to find its source episodes, so none is excluded: give states in full precision, or the "
@@ -82,16 +78,21 @@ class Exclusion:
                     ReachcostWarning,
                     stacklevel=3,
                 )
+        self.episodes = np.unique(logs.episode_of(np.flatnonzero(self._is_source)))
+
+    def require_rows(self) -> np.ndarray:
+        """Rows outside of the excluded episodes, ascending; raises an error if there are none."""
+        rows = np.flatnonzero(~self.logs.in_episodes(self.episodes))
+        if not len(rows):
+            raise ReachcostError("all rows are excluded: log more episodes, or exclude less")
+        return rows
 
     def bans(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Whether pairs of rows [P], [P] have the states of an evaluation pair, in either order: bool [P]."""
-        if self._states is None:
+        if not self.sets:
             return np.zeros(len(first), bool)
-        pairs = [self._states.keys[rows] for rows in (first, second)]
-        banned = np.isin(pairs[0], self._ends) & np.isin(pairs[1], self._ends)
-        for pair in np.flatnonzero(banned):
-            banned[pair] = frozenset(keys[pair].tobytes() for keys in pairs) in self._pairs
-        return banned
+        numbers = self._logged.numbers
+        return np.isin(self._logged.pair_numbers(numbers[first], numbers[second]), self._banned)
 
     def prove(self, first: np.ndarray, second: np.ndarray) -> dict[str, Any]:
         """The record that sampled pairs of rows [P], [P] do not overlap with the sets; raises an error if they do."""
@@ -118,64 +119,62 @@ class Exclusion:
 
 
 def _checked_sets(logs: Logs, exclude: EvaluationSets) -> tuple[EvaluationSet, ...]:
-    if isinstance(exclude, EvaluationSet):
-        exclude = (exclude,)
-    if exclude is not None and not isinstance(exclude, list | tuple):
-        raise ReachcostError(f"exclude= takes evaluation sets, not {exclude!r:.80}: see task.evaluation_set(name)")
-    for chosen in exclude or ():
-        if not isinstance(chosen, EvaluationSet):
-            raise ReachcostError(f"exclude= takes evaluation sets, not {chosen!r}: see task.evaluation_set(name)")
-        if "state" not in logs.columns:
-            raise ReachcostError("exclude= compares states, but these logs have no column 'state': add it")
+    sets = (exclude,) if isinstance(exclude, EvaluationSet) else () if exclude is None else exclude
+    wrong = (
+        [sets] if not isinstance(sets, list | tuple) else [one for one in sets if not isinstance(one, EvaluationSet)]
+    )
+    if wrong:
+        raise ReachcostError(f"exclude= takes evaluation sets, not {wrong[0]!r:.80}: see task.evaluation_set(name)")
+    if sets and "state" not in logs.columns:
+        raise ReachcostError("exclude= compares states, but these logs have no column 'state': add it")
+    for chosen in sets:
         logged, wanted = logs.columns["state"].shape[1:], chosen.starts.shape[1:]
         if logged != wanted:
             raise ReachcostError(
                 f"states are {logged} in the logs and {wanted} in evaluation set {chosen.name!r}: "
                 "give the set of the task that made the logs"
             )
-    return tuple(exclude or ())
+    return tuple(sets)
 
 
-@dataclass(frozen=True)
-class Sources:
-    """The states of an evaluation set in logs.
+class Sources(NamedTuple):
+    """The states of an evaluation set in logs."""
 
-    Attributes:
-        keys: Its start and goal states as the logs store them [2, E]; empty if the logs hold them by coincidence.
-        rows: Log rows that they were sampled from.
-        too_coarse: Rounding of the logs, if it hides which matches are coincidences.
-    """
-
-    keys: np.ndarray
+    ends: np.ndarray
+    """Numbers of its start and goal states [2, E], -1 for a missing one; empty if the logs hold them by coincidence."""
     rows: np.ndarray
+    """Log rows that they were sampled from."""
     too_coarse: str = ""
+    """Rounding of the logs, if it hides which matches are coincidences."""
 
 
 class LoggedStates:
-    """The states of logs, sorted for the search.
+    """The different states of logs.
 
     Attributes:
-        keys: One comparable value per row [R].
+        numbers: Number of the state of each row [R]; equal states have equal numbers.
     """
 
     def __init__(self, logs: Logs) -> None:
         self._logs, self._states = logs, logs.columns["state"]
-        self.keys = self._keys_of(self._states)
-        self._order = np.argsort(self.keys, kind="stable")
-        self._sorted = self.keys[self._order]
+        self._keys, self.numbers = np.unique(self._keys_of(self._states), return_inverse=True)
+
+    def pair_numbers(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """A number for pairs of state numbers [P], [P] in either order; negative if a state is missing (-1)."""
+        return np.minimum(first, second) * len(self._keys) + np.maximum(first, second)
 
     def find(self, chosen: EvaluationSet) -> Sources:
         """Find the states of a set, and its source rows if it was sampled from logs."""
-        rounding, keys = self._as_stored(np.concatenate([chosen.starts, chosen.goals]))
-        ends, nothing = keys.reshape(2, len(chosen)), np.empty(0, np.int64)
-        rows = nothing if chosen.source_episodes is None else self._rows(keys)
+        rounding, found = self._as_stored(np.concatenate([chosen.starts, chosen.goals]))
+        ends, nothing = found.reshape(2, len(chosen)), np.empty(0, np.int64)
+        rows = nothing if chosen.source_episodes is None else np.flatnonzero(np.isin(self.numbers, found))
         if not rounding:
             return Sources(ends, rows)
-        if len(named := self._named_rows(chosen, keys)):
+        if len(named := self._named_rows(chosen, found)):
             return Sources(ends, named)
-        held = self._held(keys)
+        held = int((found >= 0).sum())
         # Probabilities that as many, and that all, are found although none of them is from these logs.
-        by_chance, even_all = bdtrc([held - 1, len(keys) - 1], len(keys), self._crowding) > BY_CHANCE
+        by_chance, even_all = bdtrc([held - 1, len(found) - 1], len(found), self._crowding) > BY_CHANCE
         if held and (even_all or (self._crowding > CROWDED and not by_chance)):
             return Sources(ends[:, :0], nothing, too_coarse=rounding)
         return Sources(ends[:, :0], nothing) if by_chance else Sources(ends, rows)
@@ -201,32 +200,23 @@ class LoggedStates:
             ]
 
     def _as_stored(self, points: np.ndarray) -> tuple[str, np.ndarray]:
-        """Name and keys of states under the rounding that finds most of them; an empty name if none changes them."""
+        """The rounding that finds most of some states [N, ...], empty if none changes them, and their numbers [N]."""
         exact = self._keys_of(points)
         with np.errstate(over="ignore"):
             rounded = [(name, self._keys_of(rounding(points))) for name, rounding in self._roundings]
-        changed = [(name, keys) for name, keys in rounded if (keys != exact).any()]
-        return max(changed, key=lambda named: self._held(named[1]), default=("", exact))
+        changed = [(name, self._numbers_of(keys)) for name, keys in rounded if (keys != exact).any()]
+        return max(changed, key=lambda named: (named[1] >= 0).sum(), default=("", self._numbers_of(exact)))
 
-    def _held(self, keys: np.ndarray) -> int:
-        """Number of these states in the logs."""
-        first, stop = self._places(keys)
-        return int((first < stop).sum())
+    def _numbers_of(self, keys: np.ndarray) -> np.ndarray:
+        """Numbers of states [N], -1 for those that the logs do not hold."""
+        number = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where(self._keys[number] == keys, number, -1)
 
-    def _rows(self, keys: np.ndarray) -> np.ndarray:
-        """Every row that holds one of these states, ascending."""
-        first, stop = self._places(keys)
-        held = [self._order[start:end] for start, end in zip(first, stop, strict=True)]
-        return np.unique(np.concatenate([self._order[:0], *held]))
-
-    def _places(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.searchsorted(self._sorted, keys, "left"), np.searchsorted(self._sorted, keys, "right")
-
-    def _named_rows(self, chosen: EvaluationSet, keys: np.ndarray) -> np.ndarray:
+    def _named_rows(self, chosen: EvaluationSet, found: np.ndarray) -> np.ndarray:
         """The source rows that the set names, if each of those in the logs holds its state."""
         rows = np.empty(0, np.int64) if chosen.source_rows is None else chosen.source_rows.T.ravel()
         here = np.flatnonzero(rows < self._logs.rows)
-        return rows[here] if (self.keys[rows[here]] == keys[here]).all() else rows[:0]
+        return rows[here] if (self.numbers[rows[here]] == found[here]).all() else rows[:0]
 
     @cached_property
     def _crowding(self) -> float:
@@ -234,8 +224,6 @@ class LoggedStates:
 
         One is added to both counts, because a few rows cannot show that there are no coincidences.
         """
-        first = np.flatnonzero(np.concatenate([[True], self._sorted[1:] != self._sorted[:-1]]))
-        sizes = np.diff(first, append=len(self._sorted))
-        episode = self._logs.episode_of(self._order)
-        shared = episode[first] != episode[first + sizes - 1]  # equal states are sorted by row
-        return float((sizes[shared].sum() + 1) / (len(self._sorted) + 1))
+        episode = self._logs.episode_of(np.arange(self._logs.rows))
+        holders = np.bincount(np.unique(self.numbers * len(self._logs) + episode) // len(self._logs))
+        return float(((holders > 1)[self.numbers].sum() + 1) / (self._logs.rows + 1))

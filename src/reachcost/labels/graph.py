@@ -1,8 +1,8 @@
 """A graph of places and transitions, its shortest paths, and the checks of these.
 
-A place is a latent with all latents that are nearer to it than to any other place. An edge leads from one place to
-another if a transition did. The time between two places is the smallest number of edges between them, times the steps
-of a transition. No single trajectory needs to have taken that path.
+A place (a node of the graph) is a latent with all latents that are nearer to it than to any other place. An edge leads
+from one place to another if a transition did. The time between two places is the smallest number of edges between them,
+times the steps of a transition. No single trajectory needs to have taken that path.
 """
 
 from __future__ import annotations
@@ -29,19 +29,16 @@ DENSE, TOO_SPARSE = 0.03, 0.1
 
 @dataclass(frozen=True)
 class Graph:
-    """Places and the shortest times between them.
-
-    Attributes:
-        places: Latent of each place [K, D].
-        times: Steps from each place to each other, inf without a path [K, K].
-        ends: Whether transitions lead to a place and none leads out of it, because trajectories end there [K].
-        record: Settings and size, as JSON values.
-    """
+    """Places and the shortest times between them."""
 
     places: Tensor
+    """Latent of each place [K, D]."""
     times: np.ndarray
+    """Steps from each place to each other, inf without a path [K, K]."""
     ends: np.ndarray
+    """Whether transitions lead to a place and none leads out of it, because trajectories end there [K]."""
     record: dict[str, Any]
+    """Settings and size, as JSON values."""
 
     @classmethod
     def of(
@@ -53,10 +50,7 @@ class Graph:
         directed: bool,
         progress: Progress | None = None,
     ) -> Graph:
-        """The shortest paths over transitions of `stride` steps that occur at least `least` times.
-
-        Unless `directed`, the shorter time of both directions holds for both. `progress` reports edges per second.
-        """
+        """The shortest paths over transitions of `stride` steps that occur at least `least` times."""
         edges, times, progress = counted.edges(least), np.empty(0), as_progress(progress)
         rate = Rate(progress, "edges")
         for _ in progress.track(range(1), "graph"):
@@ -81,10 +75,7 @@ def sharpness(before: Tensor, after: Tensor, places: Tensor) -> float:
 
 @torch.no_grad()
 def nearest(latents: Tensor, places: Tensor, rows: np.ndarray | None = None) -> np.ndarray:
-    """The nearest place [K, D] of each latent [N, D], or of some rows of them -> int32 [N].
-
-    Rows are read in groups, so that latents in a file need not fit into memory.
-    """
+    """The nearest place [K, D] of each latent [N, D], or of some rows of them -> int32 [N], read in groups."""
     half, read = places.square().sum(1) / 2, row_reader(latents)
     wanted = torch.arange(len(latents)) if rows is None else torch.from_numpy(rows)
     found = torch.empty(len(wanted), dtype=torch.int32)
@@ -166,15 +157,10 @@ def shortcuts(times: np.ndarray, reference: np.ndarray) -> float:
 def asymmetry(one: np.ndarray, other: np.ndarray) -> float:
     """Relative difference between the times of both directions, as far as two graphs of the same places agree on it.
 
-    Args:
-        one: Directed times over the transitions of some episodes [K, K].
-        other: Directed times over the transitions of other episodes [K, K].
-
-    Returns:
-        Root of the mean product of both differences divided by the mean product of both times. It is 0 for differences
-        by chance, which two graphs do not share, and 0.2 if the return path is a fifth longer or shorter. A path
-        without a return path in either graph counts as fully asymmetric if the graphs are dense enough. The result is
-        0 if they are too sparse.
+    Both arguments are directed times [K, K], over the transitions of different episodes. The result is the root of the
+    mean product of both differences divided by the mean product of both times. It is 0 for differences by chance, which
+    two graphs do not share, and 0.2 if the return path is a fifth longer or shorter. A path without a return path in
+    either graph counts as fully asymmetric if the graphs are dense enough. The result is 0 if they are too sparse.
 
     >>> ring = np.array([[0.0, 1, 2], [2, 0, 1], [1, 2, 0]])
     >>> round(asymmetry(ring, ring), 2)
@@ -186,7 +172,7 @@ def asymmetry(one: np.ndarray, other: np.ndarray) -> float:
     missed = once / (2 * known + once) if once else 0.0
     if missed > TOO_SPARSE or not there.any():
         return 0.0
-    (way, back), (others, others_back) = ((times[both], times.T[both]) for times in (one, other))
+    (path, back), (others, others_back) = ((times[both], times.T[both]) for times in (one, other))
     certain = (one[never_back] * other[never_back]).sum() if missed <= DENSE else 0.0
-    total = (way * others).sum() + certain
-    return float(max(((way - back) * (others - others_back)).sum() + certain, 0.0) / total) ** 0.5 if total else 0.0
+    total = (path * others).sum() + certain
+    return float(max(((path - back) * (others - others_back)).sum() + certain, 0.0) / total) ** 0.5 if total else 0.0

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.core.arrays import row_reader
 from reachcost.core.progress import Progress, Rate, as_progress
 from reachcost.core.seeding import generator
 from reachcost.data.actions import blocks_of, discrete_actions
@@ -37,19 +36,16 @@ MAX_HOLES = 0.02  # share of shortcuts beyond twice their share by chance at whi
 
 @dataclass(frozen=True)
 class Imagination:
-    """Settings of imagined trajectories, under actions that persist so that trajectories lead somewhere.
-
-    Attributes:
-        trajectories: Number of trajectories.
-        blocks: Action blocks (or discrete actions) of each.
-        persistence: Probability that an action is kept from one block to the next.
-        noise: Standard deviation of the noise on every action, divided by that of the logged actions.
-    """
+    """Settings of imagined trajectories, under actions that persist so that trajectories lead somewhere."""
 
     trajectories: int = 100_000
+    """Number of trajectories."""
     blocks: int = 8
+    """Action blocks (or discrete actions) of each."""
     persistence: float = 0.9
+    """Probability that an action is kept from one block to the next."""
     noise: float = 0.5
+    """Standard deviation of the noise on every action, divided by that of the logged actions."""
 
     def __post_init__(self) -> None:
         require_numbers(self)
@@ -103,22 +99,18 @@ class ImaginedPairs(GraphPairs):
     """Pairs of states that a world model imagines, labelled by the shortest time over all imagined transitions.
 
     If the logs have times, `record["holes"]` is the share of pairs of places with a much shorter imagined than logged
-    time, and `record["holes_by_chance"]` that share between two parts of the logs.
-
-    Arguments not listed are as for `TemporalPairs`.
+    time, and `record["holes_by_chance"]` that share between two parts of the logs. Arguments not listed are as for
+    `TemporalPairs` and `StitchedPairs`.
 
     Args:
-        model: The frozen world model.
         latents: Latents of the frames to start from; labels do not use their order and times.
         imagination: Number and length of the trajectories, and their actions.
         places: Number of places; by default one for 300 transitions, at most 6,000.
         least: Fewest occurrences for a transition to count: a single one may be an error through a wall.
-        directed: Keep the times of both directions apart; by default the shorter one holds for both.
         logged: Also count logged transitions of the same length (`mixed` labels).
         keep: Number of imagined latents for pairs.
         exclude: Evaluation sets whose source episodes provide neither starts nor logged transitions.
         holdout: Share of the kept trajectories for validation pairs.
-        progress: True shows progress.
     """
 
     remedy = "imagine more trajectories, train the world model longer, or use stitched or temporal labels"
@@ -147,11 +139,9 @@ class ImaginedPairs(GraphPairs):
         require_latents_of(model, latents)
         imagined, progress = imagination or Imagination(), as_progress(progress)
         logs, exclusion = latents.logs, Exclusion(latents.logs, exclude)
-        allowed = ~logs.in_episodes(exclusion.episodes)
-        if not allowed.any():
-            raise ReachcostError("all rows are excluded: log more episodes, or exclude less")
-        self.frames = int(allowed.sum())
-        start = generator(seed, "imagined-starts").choice(np.flatnonzero(allowed), imagined.trajectories)
+        usable = exclusion.require_rows()
+        self.frames = len(usable)
+        start = generator(seed, "imagined-starts").choice(usable, imagined.trajectories)
         actions, layout = discrete_actions(model, logs), blocks_of(model)
         stride = 1 if layout is None else layout.length
 
@@ -159,15 +149,15 @@ class ImaginedPairs(GraphPairs):
         span = imagined.blocks + 1
         places = places or max(2, min(PLACES, imagined.trajectories * imagined.blocks // TRANSITIONS))
         pilots = min(max(-(-keep // span), -(-places // span)), imagined.trajectories // 2)
-        begin, rest = (row_reader(latents.values)(torch.from_numpy(part)) for part in (start[:pilots], start[pilots:]))
+        begin, rest = (latents.read(part) for part in (start[:pilots], start[pilots:]))
         known = torch.cat([*imagined.groups(model, begin, actions, seed)])
         flat = known.flatten(0, 1)
         chosen = generator(seed, "places").choice(len(flat), min(places, len(flat)), replace=False)
         centres = flat[torch.from_numpy(np.sort(chosen))].unique(dim=0)
         counted = _counted(imagined.groups(model, rest, actions, seed, part=1), centres, len(rest), progress)
-        transitions = _LoggedTransitions.of(latents, allowed, centres, stride, seed, every=logged)
+        transitions = _logged_transitions(latents, usable, centres, stride, seed, every=logged)
         if logged:
-            counted.add(transitions.before, transitions.after, times=least)
+            counted.add(*transitions[:2], times=least)
         graph = Graph.of(centres, counted, stride, least, directed, progress)
 
         trajectories = Logs({"start": np.repeat(start[:pilots], span)}, np.full(pilots, span))
@@ -175,7 +165,7 @@ class ImaginedPairs(GraphPairs):
         rows = np.arange(len(flat))
         training, validated = (rows[: -held_out * span], rows[-held_out * span :]) if held_out else (rows, rows)
         record = {"labels": "mixed" if logged else "imagined", **asdict(imagined), "holdout": holdout}
-        record |= {"held_out_episodes": held_out, **transitions.shortcuts(graph, seed)}
+        record |= {"held_out_episodes": held_out, **_holes(graph, *transitions, seed)}
         record |= {"sharpness": round(sharpness(known[:, 0], known[:, 1], centres), 3), "seed": seed}
         super().__init__(
             Latents(flat, trajectories, model_identity(model)),
@@ -215,49 +205,41 @@ def _counted(paths: Iterator[Tensor], places: Tensor, trajectories: int, progres
     return counted
 
 
-@dataclass(frozen=True)
-class _LoggedTransitions:
-    """Logged transitions between imagined places, with the stride of the model.
+def _logged_transitions(
+    latents: Latents, usable: np.ndarray, places: Tensor, stride: int, seed: int, every: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Logged transitions of `stride` steps between places: place before [M] and after [M], and episode [M].
 
-    Attributes:
-        before: Place before each transition [M].
-        after: Place after it [M].
-        episodes: Its episode [M].
+    All transitions from usable rows, or those of enough episodes for a comparison.
     """
+    logs = latents.logs
+    starts = np.intersect1d(logs.window_starts(stride + 1), usable)
+    if not every:
+        episodes = generator(seed, "compared").permutation(np.unique(logs.episode_of(starts)))
+        enough = episodes[: np.searchsorted(np.cumsum(logs.lengths[episodes]), COMPARED_ROWS) + 1]
+        starts = starts[np.isin(logs.episode_of(starts), enough)]
+    rows = np.union1d(starts, starts + stride)
+    place = nearest(latents.values, places, rows)
+    before, after = (place[np.searchsorted(rows, ends)] for ends in (starts, starts + stride))
+    return before, after, logs.episode_of(starts)
 
-    before: np.ndarray
-    after: np.ndarray
-    episodes: np.ndarray
 
-    @classmethod
-    def of(
-        cls, latents: Latents, allowed: np.ndarray, places: Tensor, stride: int, seed: int, every: bool
-    ) -> _LoggedTransitions:
-        """All transitions of the allowed rows, bool [R], or those of enough episodes for the comparison."""
-        logs = latents.logs
-        starts = logs.window_starts(stride + 1)
-        starts = starts[allowed[starts]]
-        if not every:
-            episodes = generator(seed, "compared").permutation(np.unique(logs.episode_of(starts)))
-            enough = episodes[: np.searchsorted(np.cumsum(logs.lengths[episodes]), COMPARED_ROWS) + 1]
-            starts = starts[np.isin(logs.episode_of(starts), enough)]
-        rows = np.union1d(starts, starts + stride)
-        place = nearest(latents.values, places, rows)
-        before, after = (place[np.searchsorted(rows, ends)] for ends in (starts, starts + stride))
-        return cls(before, after, logs.episode_of(starts))
+def _holes(
+    graph: Graph, before: np.ndarray, after: np.ndarray, episodes: np.ndarray, seed: int
+) -> dict[str, float | None]:
+    """Share of imagined shortcuts, and the share in all logs compared with half of them; None without logs."""
+    if not len(before):
+        return {"holes": None, "holes_by_chance": None}
+    rng = generator(seed, "compared-ways")
+    first, second = rng.choice(np.unique(before), (2, COMPARED_PAIRS))
+    half = np.isin(episodes, rng.permutation(np.unique(episodes))[::2])
 
-    def shortcuts(self, graph: Graph, seed: int) -> dict[str, float | None]:
-        """Share of imagined shortcuts, and the share in all logs compared with half of them; None without logs."""
-        if not len(self.before):
-            return {"holes": None, "holes_by_chance": None}
-        visited, rng = np.unique(self.before), generator(seed, "compared-ways")
-        first, second = rng.choice(visited, (2, COMPARED_PAIRS))
-        half = np.isin(self.episodes, rng.permutation(np.unique(self.episodes))[::2])
-        logged, fewer = (self._times(graph, some)[first, second] for some in (np.ones_like(half), half))
-        holes = shortcuts(graph.times[first, second], logged)
-        return {"holes": round(holes, 4), "holes_by_chance": round(shortcuts(logged, fewer), 4)}
-
-    def _times(self, graph: Graph, some: np.ndarray) -> np.ndarray:
+    def times(some: np.ndarray | slice) -> np.ndarray:
         counted = TransitionCounts(len(graph.places))
-        counted.add(self.before[some], self.after[some])
-        return shortest_times(counted.edges(), len(graph.places), graph.record["stride"], graph.record["directed"])
+        counted.add(before[some], after[some])
+        stride, directed = graph.record["stride"], graph.record["directed"]
+        return shortest_times(counted.edges(), len(graph.places), stride, directed)[first, second]
+
+    logged, fewer = times(slice(None)), times(half)
+    holes = shortcuts(graph.times[first, second], logged)
+    return {"holes": round(holes, 4), "holes_by_chance": round(shortcuts(logged, fewer), 4)}

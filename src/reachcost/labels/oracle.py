@@ -11,16 +11,15 @@ from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
 from reachcost.labels.coverage import Groups, TooFewStates
 from reachcost.labels.exclusion import Exclusion
-from reachcost.labels.pairs import Pairs, PairSet, require_counts, require_latents
+from reachcost.labels.pairs import Pairs, PairSet, require_counts, require_latents, sample_allowed
 from reachcost.tasks.contract import Task, require_task
 
 
 class OraclePairs(Pairs):
     """Pairs of any two logged rows, labelled by the true distance of the task. Not a repair: it needs the simulator.
 
-    Pairs without a path from the first to the second row are resampled.
-
-    Arguments not listed are as for `TemporalPairs`.
+    Pairs without a path from the first to the second row are resampled. Arguments not listed are as for
+    `TemporalPairs`.
 
     Args:
         latents: Encoded logs with a column `state`.
@@ -48,31 +47,28 @@ class OraclePairs(Pairs):
         require_latents(latents)
         require_task(task)
         require_counts(count, validation)
-        logs, exclusion = latents.logs, Exclusion(latents.logs, exclude)
-        if "state" not in logs.columns:
+        exclusion = Exclusion(latents.logs, exclude)
+        if "state" not in latents.logs.columns:
             raise ReachcostError("oracle labels are distances of states, but these logs have no column 'state': add it")
-        usable = np.flatnonzero(~logs.in_episodes(exclusion.episodes))
-        if not len(usable):
-            raise ReachcostError("no episode is left to pair: log more episodes or exclude less")
-        states = logs.columns["state"]
-
-        def between(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-            return np.asarray(task.distance(np.asarray(states[first]), np.asarray(states[second])), np.float32).copy()
+        usable, states = exclusion.require_rows(), latents.logs.columns["state"]
 
         def sample(number: int, purpose: str, *indices: int) -> PairSet:
             rng = generator(seed, purpose, *indices)
+
+            def draw(size: int) -> tuple[np.ndarray, ...]:
+                first, second = rng.choice(usable, (2, size))
+                distance = task.distance(np.asarray(states[first]), np.asarray(states[second]))
+                return first, second, np.array(distance, np.float32)
+
+            def refused(first: np.ndarray, second: np.ndarray, distance: np.ndarray) -> np.ndarray:
+                return exclusion.bans(first, second) | np.isinf(distance)
+
             # With groups, sample many more pairs, to keep as many of each group.
-            first, second = rng.choice(usable, (2, number if groups is None else 20 * number))
-            distance = between(first, second)
-            while (banned := exclusion.bans(first, second) | np.isinf(distance)).any():
-                if len(banned) > 100 and np.isinf(distance).all():
-                    raise ReachcostError("no logged state leads to another by the task's `distance`: check that method")
-                first[banned], second[banned] = rng.choice(usable, (2, banned.sum()))
-                distance[banned] = between(first[banned], second[banned])
+            columns = sample_allowed(number if groups is None else 20 * number, draw, refused)
             if groups is not None:
-                chosen = _equally_many(groups(states[first], states[second]), number)
-                first, second, distance = first[chosen], second[chosen], distance[chosen]
-            return PairSet(torch.from_numpy(first), torch.from_numpy(second), torch.from_numpy(distance))
+                chosen = _equally_many(groups(*(states[rows] for rows in columns[:2])), number)
+                columns = tuple(column[chosen] for column in columns)
+            return PairSet(*map(torch.from_numpy, columns))
 
         super().__init__(
             latents,

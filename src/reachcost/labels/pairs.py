@@ -1,4 +1,4 @@
-"""Training pairs for `fit`: two log rows and a label, of any source."""
+"""Training pairs for `fit`: two log rows and a label, from any source."""
 
 from __future__ import annotations
 
@@ -23,13 +23,7 @@ from reachcost.labels.exclusion import Exclusion
 
 @dataclass(frozen=True)
 class PairSet:
-    """P pairs of log rows in random order.
-
-    Attributes:
-        first: Row of the first latent [P].
-        second: Row of the second latent [P].
-        gap: Label: steps between them, float32 [P].
-    """
+    """P pairs of log rows in random order: rows of both latents [P], [P], and the label, float32 [P]."""
 
     first: Tensor
     second: Tensor
@@ -46,8 +40,8 @@ class PairSet:
 class Pairs:
     """Training and validation pairs with their labels.
 
-    Subclasses pass a function that samples the training pairs of an epoch, 0 for the first, and their settings as JSON
-    values, including `seed`. Every sample is checked against the exclusion.
+    Subclasses pass a function that samples the training pairs of an epoch, from 0, and their settings as JSON values,
+    including `seed`. Every sample is checked against the exclusion.
 
     Attributes:
         train: Training pairs of the first epoch, or of all epochs if the recipe has `fresh=False`.
@@ -108,6 +102,31 @@ class Pairs:
             "validation_labels_shuffled": validation,
         }
         return control
+
+
+def sample_allowed(
+    count: int,
+    sample: Callable[[int], tuple[np.ndarray, ...]],
+    refused: Callable[..., np.ndarray],
+    remedy: str = "log more episodes, or evaluate on other pairs",
+) -> tuple[np.ndarray, ...]:
+    """Sample `count` pairs, and sample refused ones again.
+
+    `sample` returns columns [N] of N pairs, and `refused` whether pairs with these columns are refused, bool [N].
+    """
+    columns = sample(count)
+    again = np.flatnonzero(refused(*columns))
+    for _ in range(99):
+        if not len(again):
+            return columns
+        for column, part in zip(columns, sample(len(again)), strict=True):
+            column[again] = part
+        again = again[refused(*(column[again] for column in columns))]
+    if len(again):
+        raise ReachcostError(
+            f"{len(again)} of {count} pairs were still evaluation pairs or without a path after 100 attempts: {remedy}"
+        )
+    return columns
 
 
 def split_episodes(

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reachcost.core.arrays import row_reader
 from reachcost.core.progress import Progress, Rate, as_progress
 from reachcost.core.seeding import generator
 from reachcost.data.evaluation import EvaluationSets
@@ -20,7 +19,7 @@ from reachcost.errors import ReachcostError, ReachcostWarning, require_type
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.exclusion import Exclusion
 from reachcost.labels.graph import TOGETHER, Graph, TransitionCounts, nearest, sharpness
-from reachcost.labels.pairs import Pairs, PairSet, require_counts, split_episodes
+from reachcost.labels.pairs import Pairs, PairSet, require_counts, sample_allowed, split_episodes
 
 PLACES = 6000  # default maximum; the times between all places are kept in memory
 ROWS = 10  # fewest rows per place: places must be small, because each may straddle a wall
@@ -33,11 +32,7 @@ PART = 32 * TOGETHER  # rows between two progress reports, in full groups so tha
 
 
 def default_recipe(directed: bool) -> Recipe:
-    """The default recipe for shortest paths. They have no detours, so the loss does not lean to short times.
-
-    >>> default_recipe(directed=True).head, default_recipe(directed=False).head
-    ('iqe', 'embedding')
-    """
+    """The default recipe for shortest paths. They have no detours, so the loss does not prefer short times."""
     return Recipe(head="iqe" if directed else "embedding", epochs=16, expectile=0.5)
 
 
@@ -63,15 +58,15 @@ class GraphPairs(Pairs):
 
         def sample(rows: np.ndarray, number: int, purpose: str, *indices: int) -> PairSet:
             rng = generator(record["seed"], purpose, *indices)
-            first, second = rng.choice(rows, (2, number))
-            gap = graph.times[place[first], place[second]]
-            for _ in range(100):
-                again = np.flatnonzero(~np.isfinite(gap) | (gap == 0) | exclusion.bans(first, second))
-                if not len(again):
-                    return PairSet(*(torch.from_numpy(column) for column in (first, second, gap)))
-                first[again], second[again] = rng.choice(rows, (2, len(again)))
-                gap[again] = graph.times[place[first[again]], place[second[again]]]
-            raise ReachcostError(f"most rows have no path to others: {self.remedy}")
+
+            def draw(size: int) -> tuple[np.ndarray, ...]:
+                first, second = rng.choice(rows, (2, size))
+                return first, second, graph.times[place[first], place[second]]
+
+            def refused(first: np.ndarray, second: np.ndarray, gap: np.ndarray) -> np.ndarray:
+                return ~np.isfinite(gap) | (gap == 0) | exclusion.bans(first, second)
+
+            return PairSet(*map(torch.from_numpy, sample_allowed(number, draw, refused, self.remedy)))
 
         super().__init__(
             latents,
@@ -173,11 +168,11 @@ def require_graph(**given: int | None) -> None:
 def _places(latents: Latents, training: np.ndarray, wanted: int | None, seed: int) -> Tensor:
     """Different latents of some rows, at most the wanted number; by default all if rows repeat."""
     drawn = generator(seed, "places").choice(training, min(wanted or PLACES, len(training)), replace=False)
-    different = row_reader(latents.values)(torch.from_numpy(drawn)).unique(dim=0)
+    different = latents.read(drawn).unique(dim=0)
     if wanted or 2 * len(different) <= len(drawn):
         return different
     few = drawn[: max(2, len(training) // ROWS)]
-    return row_reader(latents.values)(torch.from_numpy(few)).unique(dim=0)
+    return latents.read(few).unique(dim=0)
 
 
 def _places_of(latents: Latents, rows: np.ndarray, places: Tensor, progress: Progress) -> np.ndarray:
@@ -200,15 +195,11 @@ def logged_graph(
     progress: Progress | None = None,
 ) -> Graph:
     """The graph over transitions of `steps` steps in the episodes of some rows, bool [R]."""
-    starts = _starts(logs, in_graph, steps)
+    starts = logs.window_starts(steps + 1)
+    starts = starts[in_graph[starts]]
     counted = TransitionCounts(len(places))
     counted.add(place[starts], place[starts + steps])
     return Graph.of(places, counted, steps, least, directed, progress)
-
-
-def _starts(logs: Logs, in_graph: np.ndarray, steps: int) -> np.ndarray:
-    starts = logs.window_starts(steps + 1)
-    return starts[in_graph[starts]]
 
 
 def _steps(
@@ -217,11 +208,12 @@ def _steps(
     """The first stride with sharp transitions, or else the sharpest, and its sharpness."""
     found = list[tuple[float, int]]()
     for steps in strides:
-        starts = _starts(latents.logs, in_graph, steps)
+        starts = latents.logs.window_starts(steps + 1)
+        starts = starts[in_graph[starts]]
         if not len(starts):
             break
         sample = generator(seed, "transitions").choice(starts, min(SAMPLE, len(starts)), replace=False)
-        before, after = (row_reader(latents.values)(torch.from_numpy(rows)) for rows in (sample, sample + steps))
+        before, after = (latents.read(rows) for rows in (sample, sample + steps))
         found.append((sharpness(before, after, centres), steps))
         if found[-1][0] >= SHARP:
             return steps, found[-1][0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
@@ -16,12 +15,9 @@ from reachcost.data.evaluation import EvaluationSets
 from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError
-from reachcost.labels.exclusion import Exclusion
-from reachcost.labels.pairs import Pairs, PairSet, require_counts, split_episodes
+from reachcost.labels.pairs import Pairs, PairSet, require_counts, sample_allowed, split_episodes
 
 AnyPairs = TypeVar("AnyPairs", bound=Pairs)
-# Maps the episode length of each pair [P] to its earlier and later time [P], [P].
-Sampler = Callable[[np.ndarray, Generator], tuple[np.ndarray, np.ndarray]]
 
 
 def balanced(lengths: np.ndarray, rng: Generator, max_gap: int | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -46,6 +42,7 @@ def mostly_endpoints(lengths: np.ndarray, rng: Generator) -> tuple[np.ndarray, n
 
 
 SAMPLERS = {"balanced": balanced, "random-rows": random_rows, "mostly-endpoints": mostly_endpoints}
+"""Functions from the episode length of each pair [P] to its earlier and later time [P], [P]."""
 
 
 class TemporalPairs(Pairs):
@@ -58,7 +55,7 @@ class TemporalPairs(Pairs):
         sampling: `balanced` (all gaps equally frequent), `random-rows` or `mostly-endpoints`.
         max_gap: The largest gap of balanced pairs; None for any.
         rows: Number of random log rows to pair; None for all.
-        exclude: Evaluation sets to keep out. No pair has the start and goal state of an evaluation episode, in either
+        exclude: Evaluation sets to exclude. No pair has the start and goal state of an evaluation episode, in either
             order. No pair is from a logged episode that provided a start or goal. The record has the measured overlap.
         holdout: Share of the episodes for validation pairs alone; with 0 both kinds are from all episodes.
         seed: Seed of the pairs.
@@ -84,72 +81,53 @@ class TemporalPairs(Pairs):
         seed: int = 0,
     ) -> None:
         require_counts(count, validation, holdout)
-        _require_settings(sampling, max_gap, rows, holdout)
+        if sampling not in SAMPLERS:
+            raise ReachcostError(f"sampling is {sampling!r}: choose one of {', '.join(SAMPLERS)}")
+        if max_gap is not None and (max_gap < 1 or sampling != "balanced" or rows is not None):
+            raise ReachcostError(f"max_gap is {max_gap}: give 1 or more, with balanced sampling and without rows=")
+        if rows is not None and (rows < 2 or holdout):
+            raise ReachcostError(f"rows is {rows} with holdout {holdout}: give 2 rows or more, and no holdout")
         exclusion, learned, held_out = split_episodes(latents, exclude, holdout, seed)
         self.held_out = held_out if holdout else held_out[:0]
         training = _Rows(latents.logs, learned, rows, seed)
         validating = training if rows else _Rows(latents.logs, held_out, None, seed)
-        sampler = SAMPLERS[sampling] if max_gap is None else partial(balanced, max_gap=max_gap)
+        times = SAMPLERS[sampling] if max_gap is None else partial(balanced, max_gap=max_gap)
 
-        def sample(epoch: int) -> PairSet:
-            return training.pair(count, sampler, exclusion, generator(seed, "train-pairs", *([epoch] if epoch else [])))
+        def sample(some: _Rows, number: int, purpose: str, *indices: int) -> PairSet:
+            rng = generator(seed, purpose, *indices)
+
+            def draw(size: int) -> tuple[np.ndarray, np.ndarray]:
+                episode = rng.choice(len(some.lengths), size=size)
+                early, late = (some.offsets[episode] + time for time in times(some.lengths[episode], rng))
+                swap = rng.random(size) < 0.5
+                return some.rows[np.where(swap, late, early)], some.rows[np.where(swap, early, late)]
+
+            first, second = sample_allowed(number, draw, exclusion.bans)
+            gap = np.abs(first - second).astype(np.float32)
+            return PairSet(torch.from_numpy(first), torch.from_numpy(second), torch.from_numpy(gap))
 
         record = {"labels": "temporal", "sampling": sampling, "held_out_episodes": len(self.held_out)}
         super().__init__(
             latents,
-            sample,
-            validating.pair(validation, sampler, exclusion, generator(seed, "validation-pairs")),
+            lambda epoch: sample(training, count, "train-pairs", *([epoch] if epoch else [])),
+            sample(validating, validation, "validation-pairs"),
             exclusion,
             {**record, "holdout": holdout, "max_gap": max_gap, "rows": rows, "seed": seed},
         )
 
 
 class _Rows:
-    """The rows to pair: all rows of some episodes, or a limited number of random ones."""
+    """The rows to pair [N] of some episodes, all or a limited number of random ones, and where each episode begins."""
 
     def __init__(self, logs: Logs, episodes: np.ndarray, limit: int | None, seed: int) -> None:
-        self._row: np.ndarray | None = None
-        self._offsets, self._lengths = logs.offsets[episodes], logs.lengths[episodes]
+        self.rows, self.offsets, self.lengths = np.arange(logs.rows), logs.offsets[episodes], logs.lengths[episodes]
         if limit is not None:
             every = np.flatnonzero(logs.in_episodes(episodes))
-            chosen = generator(seed, "rows").choice(every, min(limit, len(every)), replace=False)
-            self._row = np.sort(chosen)
-            owner = logs.episode_of(self._row)
-            first, counts = np.unique(owner, return_index=True, return_counts=True)[1:]
-            self._offsets, self._lengths = first[counts >= 2], counts[counts >= 2]
-        if not len(self._lengths):
+            self.rows = np.sort(generator(seed, "rows").choice(every, min(limit, len(every)), replace=False))
+            first, counts = np.unique(logs.episode_of(self.rows), return_index=True, return_counts=True)[1:]
+            self.offsets, self.lengths = first[counts >= 2], counts[counts >= 2]
+        if not len(self.lengths):
             raise ReachcostError(f"no two of {limit} random rows are of one episode: give a larger rows=")
-
-    def pair(self, count: int, sampler: Sampler, exclusion: Exclusion, rng: Generator) -> PairSet:
-        """Sample pairs, in random order, without evaluation pairs."""
-        first, second = np.empty(count, np.int64), np.empty(count, np.int64)
-        missing = np.arange(count)
-        for _ in range(100):
-            episode = rng.choice(len(self._lengths), size=len(missing))
-            early, late = sampler(self._lengths[episode], rng)
-            swap = rng.random(len(missing)) < 0.5
-            first[missing] = self._log_row(self._offsets[episode] + np.where(swap, late, early))
-            second[missing] = self._log_row(self._offsets[episode] + np.where(swap, early, late))
-            missing = missing[exclusion.bans(first[missing], second[missing])]
-            if not len(missing):
-                gap = np.abs(first - second).astype(np.float32)
-                return PairSet(torch.from_numpy(first), torch.from_numpy(second), torch.from_numpy(gap))
-        raise ReachcostError(
-            f"{len(missing)} pairs were still evaluation pairs after 100 attempts: log more episodes, or evaluate on "
-            "other pairs"
-        )
-
-    def _log_row(self, position: np.ndarray) -> np.ndarray:
-        return position if self._row is None else self._row[position]
-
-
-def _require_settings(sampling: str, max_gap: int | None, rows: int | None, holdout: float) -> None:
-    if sampling not in SAMPLERS:
-        raise ReachcostError(f"sampling is {sampling!r}: choose one of {', '.join(SAMPLERS)}")
-    if max_gap is not None and (max_gap < 1 or sampling != "balanced" or rows is not None):
-        raise ReachcostError(f"max_gap is {max_gap}: give 1 or more, with balanced sampling and without rows=")
-    if rows is not None and (rows < 2 or holdout):
-        raise ReachcostError(f"rows is {rows} with holdout {holdout}: give 2 rows or more, and no holdout")
 
 
 def directed(pairs: AnyPairs) -> AnyPairs:

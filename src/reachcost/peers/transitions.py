@@ -16,7 +16,7 @@ from reachcost.data.latents import Latents
 from reachcost.data.logs import Logs
 from reachcost.errors import ReachcostError, require_type
 from reachcost.labels.exclusion import Exclusion
-from reachcost.labels.pairs import split_episodes
+from reachcost.labels.pairs import sample_allowed, split_episodes
 
 VALIDATION = 5000  # number of validation transitions
 
@@ -98,21 +98,18 @@ class _Sampler:
 
     def sample(self, count: int, future: float, exclusion: Exclusion, rng: Generator) -> Rows:
         """Sample transitions and goals, without any two rows that are an evaluation pair."""
-        before, goal = np.empty(count, np.int64), np.empty(count, np.int64)
-        missing = np.arange(count)
-        for _ in range(100):
-            start = before[missing] = rng.choice(self.starts, len(missing))
+
+        def draw(size: int) -> tuple[np.ndarray, np.ndarray]:
+            start = rng.choice(self.starts, size)
             later = rng.integers(start + self.stride, self.last[start] + 1)
-            anywhere = rng.choice(self.rows, len(missing))
-            goal[missing] = np.where(rng.random(len(missing)) < future, later, anywhere)
-            pairs = _pairs(before[missing], before[missing] + self.stride, goal[missing])
-            missing = missing[exclusion.bans(*pairs).reshape(3, -1).any(0)]
-            if not len(missing):
-                return torch.from_numpy(before), torch.from_numpy(before + self.stride), torch.from_numpy(goal)
-        raise ReachcostError(
-            f"{len(missing)} transitions and goals were still evaluation pairs after 100 attempts: log more episodes, "
-            "or exclude less"
-        )
+            anywhere = rng.choice(self.rows, size)
+            return start, np.where(rng.random(size) < future, later, anywhere)
+
+        def refused(before: np.ndarray, goal: np.ndarray) -> np.ndarray:
+            return exclusion.bans(*_pairs(before, before + self.stride, goal)).reshape(3, -1).any(0)
+
+        before, goal = sample_allowed(count, draw, refused)
+        return torch.from_numpy(before), torch.from_numpy(before + self.stride), torch.from_numpy(goal)
 
 
 def _pairs(before: np.ndarray, after: np.ndarray, goal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
