@@ -178,7 +178,7 @@ def test_categories_and_groups_name_episodes() -> None:
 @pytest.mark.parametrize(
     ("states", "actions", "message"),
     [
-        (np.zeros((2, 5)), np.zeros((2, 2)), r"states \[N, 7\]"),
+        (np.zeros((2, 5)), np.zeros((2, 2)), "N, 7"),
         (np.zeros((1, 7)), np.full((1, 2), np.nan), "action 0 is"),
         (np.full((1, 7), np.inf), np.zeros((1, 2)), "state 0 is"),
     ],

@@ -13,7 +13,7 @@ from reachcost.data.logs_hdf5 import open_logs, write_logs
 from reachcost.errors import ReachcostError
 from reachcost.labels.exclusion import Exclusion
 from reachcost.tasks.pusht import PushT
-from reachcost.tasks.pusht.evaluation_sets import BUDGETS, NAMES, draw, held_out_logs
+from reachcost.tasks.pusht.logs import BUDGETS, NAMES, draw, held_out_logs
 from reachcost.tasks.pusht.policies import KINDS
 
 pytestmark = pytest.mark.processor

@@ -1,14 +1,18 @@
-"""PushT logs: episodes of the policies in the columns of the public files, and statistics of pushing."""
+"""PushT logs in the columns of the public files, their statistics, and evaluation sets from held-out episodes."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
+from reachcost.data.evaluation import EvaluationSet, logged_goals, read_evaluation_set, write_evaluation_set
 from reachcost.data.logs import Logs
+from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 from reachcost.tasks.pusht import policies
 from reachcost.tasks.pusht.geometry import touches_walls
@@ -27,6 +31,11 @@ PUBLIC = {
     "deviation of block positions, px": 55.1,
 }
 """Standard deviations of DINO-WM's expert logs, by which it normalises (mean of the two axes)."""
+FROZEN = Path(__file__).parent / "frozen"
+BUDGETS = {25: 50, 50: 50, 75: 75}  # goal offset in steps, and maximum number of actions per episode
+EPISODES = 50
+NAMES = tuple(f"offset-{offset}-{seed}" for offset in BUDGETS for seed in (3072, 3073, 3074))
+PATTERN = re.compile(r"offset-(25|50|75)-(tune-)?(\d+)")
 
 
 def make_logs(
@@ -36,20 +45,22 @@ def make_logs(
     *,
     steps: int = STEPS,
     kinds: Sequence[int] | None = None,
-    workers: int = 1,
+    workers: int | None = 1,
     observe: Callable[[np.ndarray], Observations] | None = None,
 ) -> Logs:
     """Log episodes by their numbers [E]; an episode depends on neither the other episodes nor the workers.
 
-    The action of the last row of an episode is zero, as none was executed there.
+    The action of the last row of an episode is zero, as none was executed there. By default, one process simulates
+    few episodes, and one process per core many.
     """
+    count, rows = len(episodes), steps + 1
+    if workers is None:
+        workers = len(os.sched_getaffinity(0)) if count > ALONE and hasattr(os, "sched_getaffinity") else 1
     team = Workers(partial(_Simulation, seed, purpose, steps, kinds), workers, "PushT logs")
     try:
         states, actions, made_by = team.call("collect", episodes)
     finally:
         team.close()
-    rows = steps + 1
-    count = len(episodes)
     actions = np.concatenate([actions, np.zeros((count, 1, 2), np.float32)], axis=1)
     states = states.reshape(-1, 7)
     columns = {
@@ -66,11 +77,6 @@ def make_logs(
 def proprio(states: np.ndarray) -> np.ndarray:
     """Position and velocity of the agent [N, 4]."""
     return np.concatenate([states[:, :2], states[:, 5:]], axis=1)
-
-
-def default_workers(episodes: int) -> int:
-    """Number of worker processes worth starting for this many episodes."""
-    return 1 if episodes <= ALONE else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
 class _Simulation:
@@ -98,18 +104,22 @@ def log_statistics(logs: Logs) -> dict[str, float]:
     return {
         "episodes": len(logs),
         "observations": logs.rows,
-        "mean length": float(logs.lengths.mean()),
+        "mean length": _mean(logs.lengths),
         "steps that move the block, %": float(100 * moved.mean()),
-        "block displacement in those, px": float(shift[moved].mean()) if moved.any() else 0.0,
-        "block rotation in those, degrees": float(np.degrees(turn[moved].mean())) if moved.any() else 0.0,
-        f"block displacement in {LATER} steps, px": float(later_shift.mean()) if len(later_shift) else 0.0,
-        f"block rotation in {LATER} steps, degrees": float(np.degrees(later_turn.mean())) if len(later_turn) else 0.0,
+        "block displacement in those, px": _mean(shift[moved]),
+        "block rotation in those, degrees": float(np.degrees(_mean(turn[moved]))),
+        f"block displacement in {LATER} steps, px": _mean(later_shift),
+        f"block rotation in {LATER} steps, degrees": float(np.degrees(_mean(later_turn))),
         "rows with the block at a wall, %": float(100 * touches_walls(states[:, 2:5]).mean()),
-        "deviation of actions": float(taken.std(0).mean()) if len(taken) else 0.0,
-        "deviation of agent positions, px": float(states[:, :2].std(0).mean()),
-        "deviation of agent velocities, px/s": float(states[:, 5:].std(0).mean()),
-        "deviation of block positions, px": float(states[:, 2:4].std(0).mean()),
+        "deviation of actions": _mean(taken.std(0)),
+        "deviation of agent positions, px": _mean(states[:, :2].std(0)),
+        "deviation of agent velocities, px/s": _mean(states[:, 5:].std(0)),
+        "deviation of block positions, px": _mean(states[:, 2:4].std(0)),
     }
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else 0.0
 
 
 def _changes(logs: Logs, states: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
@@ -117,3 +127,39 @@ def _changes(logs: Logs, states: np.ndarray, steps: int) -> tuple[np.ndarray, np
     before = logs.window_starts(steps + 1)
     change = states[before + steps, 2:5] - states[before, 2:5]
     return np.linalg.norm(change[:, :2], axis=1), np.abs((change[:, 2] + np.pi) % (2 * np.pi) - np.pi)
+
+
+def load_set(name: str, world: str) -> EvaluationSet:
+    """The frozen set of that name; a tuning set or a set of another seed is sampled."""
+    if name not in NAMES:
+        return draw(name, world)
+    budget = BUDGETS[int(name.split("-")[1])]
+    return read_evaluation_set(FROZEN / f"{name}.json", np.float64, name=name, world=world, budget=budget)
+
+
+def freeze(directory: Path, world: str) -> None:
+    """Write the files that are shipped; `docs/pusht.md` has the command."""
+    for name in NAMES:
+        write_evaluation_set(draw(name, world), directory / f"{name}.json")
+
+
+def draw(name: str, world: str, episodes: int = EPISODES) -> EvaluationSet:
+    """Sample `offset-<25, 50 or 75>-<seed>`, or the tuning set `offset-<...>-tune-<seed>`: one pair per episode.
+
+    Start and goal are rows t and t + offset of episodes of the scripted pusher. Their random streams are separate:
+    evaluation sets share no episode with training logs of any seed, with tuning sets, or with each other.
+    """
+    match = PATTERN.fullmatch(name)
+    if match is None:
+        raise ReachcostError(
+            f"PushT has no evaluation set {name!r}: choose one of {', '.join(NAMES)}, another seed of these, or the "
+            "tuning set offset-<25, 50 or 75>-tune-<seed>"
+        )
+    offset, seed = int(match[1]), int(match[3])
+    logs = held_out_logs(f"{'tune' if match[2] else 'evaluation'}-{offset}", seed, episodes)
+    return logged_goals(logs, offset, episodes, seed, name=name, world=world, budget=BUDGETS[offset])
+
+
+def held_out_logs(purpose: str, seed: int, episodes: int) -> Logs:
+    """The episodes from which a set is sampled."""
+    return make_logs(seed, np.arange(episodes), f"pusht-{purpose}", kinds=(policies.KINDS.index("pusher"),))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,34 +28,17 @@ LOST = 30.0  # pixels off the T at which a push is given up
 CLOSE = (12.0, 0.12)  # pixels and radians within which a target pose counts as reached
 
 
-@dataclass(frozen=True)
-class Plan:
-    """All random numbers of one episode, sampled from its own stream before it begins."""
-
-    start: np.ndarray
-    kind: int
-    poses: np.ndarray
-    bonuses: np.ndarray
-    speeds: np.ndarray
-    patience: np.ndarray
-    noise: np.ndarray
-
-
-def sample_plan(seed: int, purpose: str, episode: int, steps: int, kinds: Sequence[int] | None) -> Plan:
-    """The plan of an episode; it does not depend on other episodes."""
+def sample_plan(
+    seed: int, purpose: str, episode: int, steps: int, kinds: Sequence[int] | None
+) -> tuple[np.ndarray | int, ...]:
+    """All random numbers of an episode, from its own stream: start, kind of policy, noise, plan of a pusher."""
     rng = generator(seed, purpose, episode)
     start = sample_start(rng)
     kind = int(rng.choice(len(KINDS), p=SHARES) if kinds is None else rng.choice(kinds))
     poses = np.concatenate([rng.uniform(*POSE_ROOM, (POSES, 2)), rng.uniform(0, 2 * np.pi, (POSES, 1))], axis=1)
-    return Plan(
-        start,
-        kind,
-        poses,
-        bonuses=rng.uniform(0, 0.6, (CHOICES, len(SPOTS))),
-        speeds=rng.uniform(*PUSH_SPEED, CHOICES),
-        patience=rng.integers(12, 30, CHOICES),
-        noise=rng.uniform(-1, 1, (steps, 2)),
-    )
+    bonuses, speeds = rng.uniform(0, 0.6, (CHOICES, len(SPOTS))), rng.uniform(*PUSH_SPEED, CHOICES)
+    patience = rng.integers(12, 30, CHOICES)
+    return start, kind, rng.uniform(-1, 1, (steps, 2)), poses, bonuses, speeds, patience
 
 
 def sample_start(rng: np.random.Generator) -> np.ndarray:
@@ -77,12 +59,10 @@ def collect(
     parts; by default all kinds have their shares.
     """
     plans = [sample_plan(seed, purpose, episode, steps, kinds) for episode in episodes.tolist()]
-    made_by = np.array([plan.kind for plan in plans])
+    starts, made_by, noise, *of_pushers = (np.stack(part) for part in zip(*plans, strict=True))
     states, actions = np.empty((len(plans), steps + 1, 7)), np.empty((len(plans), steps, 2), np.float32)
-    states[:, 0] = [plan.start for plan in plans]
-    noise = np.stack([plan.noise for plan in plans])
-    parts = ("poses", "bonuses", "speeds", "patience")
-    pushers = Pushers(*(np.stack([getattr(plan, part) for plan in plans]) for part in parts))
+    states[:, 0] = starts
+    pushers = Pushers(*of_pushers)
     is_pusher, is_weak = ((made_by == kind)[:, None] for kind in (0, 1))
     for t in range(steps):
         here = states[:, t]

@@ -13,8 +13,8 @@ from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
 from reachcost.tasks.contract import Distance, PublicEnvironment, Task, require_finite
 from reachcost.tasks.gym import EpisodeEnv
-from reachcost.tasks.pusht import evaluation_sets, physics, renderer
-from reachcost.tasks.pusht.logs import PUBLIC, STEPS, default_workers, log_statistics, make_logs, proprio
+from reachcost.tasks.pusht import physics, renderer
+from reachcost.tasks.pusht.logs import NAMES, PUBLIC, STEPS, load_set, log_statistics, make_logs, proprio
 from reachcost.tasks.pusht.policies import sample_start
 
 POSITION, ANGLE = 20.0, np.pi / 9
@@ -39,9 +39,8 @@ class PushT(Task):
     name = "pusht"
     action_budget = 50
     distance_unit = "px and degrees"
-    stops_at_success = False
     action_dim = 2
-    sets = evaluation_sets.NAMES
+    sets = NAMES
     models = tuple(f"{kind}-pusht-{seed}" for kind in ("lewm", "pldm") for seed in (3072, 3073, 3074))
     public = PublicEnvironment("swm/PushT-v1", renderer.SIZE, {"transitions": 8.0, "frames": 10.0})
 
@@ -53,13 +52,24 @@ class PushT(Task):
 
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Execute one action per state: [N, 7], [N, 2] -> [N, 7]; actions are not clipped."""
-        states, actions = _checked(states, actions, "[N, 2]")
+        states, actions = self._checked(states, actions, 2)
         return physics.step(states.astype(np.float64), actions).astype(states.dtype)
 
     def rollout(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Execute sequences: [N, 7], [N, T, 2] -> [N, T + 1, 7]; see `physics.rollout` for contacts with walls."""
-        states, actions = _checked(states, actions, "[N, T, 2]")
+        states, actions = self._checked(states, actions, 3)
         return physics.rollout(states.astype(np.float64), actions).astype(states.dtype)
+
+    @staticmethod
+    def _checked(states: np.ndarray, actions: np.ndarray, ndim: int) -> tuple[np.ndarray, np.ndarray]:
+        states, actions = np.asarray(states), np.asarray(actions)
+        rows = {states.shape[:1], actions.shape[:1]}
+        if len(rows) > 1 or states.shape[1:] != (7,) or actions.ndim != ndim or actions.shape[-1] != 2:
+            form = "[N, 2]" if ndim == 2 else "[N, T, 2]"
+            raise ReachcostError(f"PushT takes states [N, 7] and actions {form}, not {states.shape}, {actions.shape}")
+        require_finite("state", states)
+        require_finite("action", actions)
+        return states, actions
 
     def render(self, states: np.ndarray, size: int | None = None) -> np.ndarray:
         """Render uint8 [N, size, size, 3], with the green T of the public frames and without the goal."""
@@ -96,7 +106,7 @@ class PushT(Task):
 
     def groups(self, starts: np.ndarray, goals: np.ndarray) -> Mapping[str, np.ndarray]:
         """Episodes in which the block must be moved, and those in which only the agent must."""
-        push = ~_block_there(starts, goals)
+        push = (_block_error(starts, goals) >= POSITION) | (angle_error(starts, goals) >= ANGLE)
         return {"agent alone": ~push, "block to move": push}
 
     def category(self, starts: np.ndarray, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
@@ -105,10 +115,10 @@ class PushT(Task):
         `success`; `not_pushed` (the block had to move and did not); `turned_wrong` (the block is at its goal position,
         but off by pi / 9 or more); `agent_away` (the block is at its goal pose, the agent is not); `block_away`.
         """
-        there = np.linalg.norm(_difference(states, goals)[:, 2:4], axis=1) < POSITION
+        there = _block_error(states, goals) < POSITION
         turned = angle_error(states, goals) >= ANGLE
-        still = np.asarray(starts)[:, 2:5] == np.asarray(states)[:, 2:5]
-        conditions = [self.success(states, goals), still.all(1) & ~_block_there(states, goals), there & turned, there]
+        still = (np.asarray(starts)[:, 2:5] == np.asarray(states)[:, 2:5]).all(1)
+        conditions = [self.success(states, goals), still & ~(there & ~turned), there & turned, there]
         return np.select(conditions, ["success", "not_pushed", "turned_wrong", "agent_away"], "block_away")
 
     def sample_pair(self, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
@@ -122,8 +132,7 @@ class PushT(Task):
         """
         if episodes < 1 or steps < 1:
             raise ReachcostError(f"cannot log {episodes} episodes of {steps} steps: log at least one of each")
-        workers = default_workers(episodes) if self.workers is None else self.workers
-        return make_logs(seed, np.arange(episodes), steps=steps, workers=workers, observe=self.observe)
+        return make_logs(seed, np.arange(episodes), steps=steps, workers=self.workers, observe=self.observe)
 
     def describe_logs(self, logs: Logs) -> Mapping[str, tuple[float, float | None]]:
         """Statistics of pushing and spread, each with the value of public expert logs, if known."""
@@ -131,18 +140,7 @@ class PushT(Task):
 
     def evaluation_set(self, name: str) -> EvaluationSet:
         """A set of held-out pairs, `offset-<25, 50 or 75>-<seed>`; `sets` are the published ones."""
-        return evaluation_sets.load(name, self.world)
-
-
-def _checked(states: np.ndarray, actions: np.ndarray, form: str) -> tuple[np.ndarray, np.ndarray]:
-    """States [N, 7] and actions, [N, 2] or [N, T, 2], as arrays of these shapes and finite numbers."""
-    states, actions = np.asarray(states), np.asarray(actions)
-    sequence = actions.shape[1:2] if "T" in form else ()
-    if states.ndim != 2 or states.shape[1] != 7 or actions.shape != (len(states), *sequence, 2):
-        raise ReachcostError(f"PushT steps states [N, 7] by actions {form}, not {states.shape} by {actions.shape}")
-    require_finite("state", states)
-    require_finite("action", actions)
-    return states, actions
+        return load_set(name, self.world)
 
 
 def _difference(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
@@ -159,10 +157,8 @@ def angle_error(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
     return np.abs((_difference(states, goals)[..., 4] + np.pi) % (2 * np.pi) - np.pi)
 
 
-def _block_there(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-    """Whether the block alone is at its goal pose: bool [N]."""
-    apart = np.linalg.norm(_difference(states, goals)[..., 2:4], axis=-1)
-    return (apart < POSITION) & (angle_error(states, goals) < ANGLE)
+def _block_error(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(_difference(states, goals)[..., 2:4], axis=-1)
 
 
 class PushTEnv(EpisodeEnv):
