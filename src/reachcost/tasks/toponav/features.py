@@ -52,17 +52,10 @@ class ExactTopoNav:
         """sha256 over the feature map."""
         return fingerprint_arrays(self.latents.numpy())
 
-    @cached_property
-    def _index(self) -> Tensor:
-        """Number of the cell at [x, y]; any number for a wall, which no latent stands for."""
-        index = torch.zeros(SIZE, SIZE, dtype=torch.long)
-        index[tuple(torch.from_numpy(self.task.cells).T)] = torch.arange(len(self.task.cells))
-        return index
-
     def encode(self, observations: Observations) -> Tensor:
         """Latents of the agent's cells, read from `state` or found in `pixels`."""
-        if "state" not in observations and "pixels" not in observations:
-            raise ReachcostError(f"ExactTopoNav reads 'state' or 'pixels', but the columns are {sorted(observations)}")
+        if not {"state", "pixels"} & {*observations}:
+            raise ReachcostError(f"ExactTopoNav reads `state` or `pixels`, not {sorted(observations)}: add one")
         cells = observations["state"] if "state" in observations else self.task.locate(observations["pixels"])
         return self.latents[torch.from_numpy(self.task.index(cells))]
 
@@ -74,7 +67,7 @@ class ExactTopoNav:
     def index(self, latents: Tensor) -> Tensor:
         """Invert the feature map: latents [..., 10] -> number of the cell [...]."""
         cells = (latents[..., :2].nan_to_num() * (SIZE - 1)).round().clamp(0, SIZE - 1).long()
-        index = self._index[cells[..., 0], cells[..., 1]]
+        index = torch.from_numpy(self.task.numbers)[cells[..., 0], cells[..., 1]]
         if not torch.equal(self.latents[index], latents):
             raise ReachcostError("these latents are not TopoNav features: encode them with the same ExactTopoNav model")
         return index

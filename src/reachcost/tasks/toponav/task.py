@@ -34,15 +34,6 @@ BASE_SEED = 608
 SASC_CANDIDATES, SASC_HORIZON = 256, 12
 
 
-def _free_cells() -> np.ndarray:
-    free = np.zeros((SIZE, SIZE), bool)
-    free[1:-1, 1:-1] = True
-    free[list(WALLS), :] = False
-    for x, y in DOORS:
-        free[x, y] = True
-    return free
-
-
 def _cell_of(places: np.ndarray) -> np.ndarray:
     return np.clip(np.rint(places), 0, SIZE - 1).astype(np.int64)
 
@@ -64,14 +55,15 @@ class TopoNav(Task):
     models = ("reachcost.tasks:ExactTopoNav",)
 
     def __init__(self) -> None:
-        self.free = _free_cells()  # [x, y]
+        self.free = np.zeros((SIZE, SIZE), bool)  # [x, y]
+        self.free[1:-1, 1:-1] = True
+        self.free[list(WALLS), :] = False
+        self.free[tuple(zip(*DOORS, strict=True))] = True
         self.cells = np.argwhere(self.free).astype(np.int64)  # [677, 2]
-        self._index = np.full((SIZE, SIZE), -1)
-        self._index[tuple(self.cells.T)] = np.arange(len(self.cells))
-        targets = self.cells[:, None] + MOVES
-        stays = ~self.free[targets[..., 0], targets[..., 1]]
-        targets[stays] = np.repeat(self.cells[:, None], len(MOVES), axis=1)[stays]
-        self.transitions = self._index[targets[..., 0], targets[..., 1]]  # [677, 5] cell index after an action
+        self.numbers = np.full((SIZE, SIZE), -1)  # of the cell at [x, y]; -1 for walls
+        self.numbers[tuple(self.cells.T)] = np.arange(len(self.cells))
+        targets = self.numbers[tuple(np.moveaxis(self.cells[:, None] + MOVES, -1, 0))]
+        self.transitions = np.where(targets < 0, targets[:, :1], targets)  # [677, 5] cell index after an action
 
     @property
     def world(self) -> str:
@@ -82,7 +74,7 @@ class TopoNav(Task):
         """Number of each cell among the 677 free cells: [N, 2] -> [N]."""
         states = np.asarray(states)
         x, y = np.clip(np.moveaxis(states, -1, 0), 0, SIZE - 1)  # the boundary of the map is solid
-        index = self._index[x, y]
+        index = self.numbers[x, y]
         if (index < 0).any():
             x, y = states[index < 0][0]
             raise ReachcostError(f"({x}, {y}) is not a free TopoNav cell: choose one of TopoNav().cells")
@@ -90,7 +82,11 @@ class TopoNav(Task):
 
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Execute one action index per state; a move into a wall changes nothing."""
-        _require_actions(actions)
+        if actions.size and (actions.min() < 0 or actions.max() >= len(MOVES)):
+            raise ReachcostError(
+                f"TopoNav actions are 0 to {len(MOVES) - 1} (stay, up, down, left, right), but these run from "
+                f"{actions.min()} to {actions.max()}: give indices"
+            )
         return self.cells[self.transitions[self.index(states), np.asarray(actions)[..., 0]]]
 
     def render(self, states: np.ndarray, goals: np.ndarray | None = None) -> np.ndarray:
@@ -108,12 +104,8 @@ class TopoNav(Task):
         """Find the agent's cell in rendered frames: uint8 [N, 145, 145, 3] -> [N, 2]."""
         centre = CELL_PIXELS // 2
         is_agent = (pixels[:, centre::CELL_PIXELS, centre::CELL_PIXELS] == AGENT).all(-1)
-        found = is_agent.sum((1, 2))
-        if (found != 1).any():
-            frame = int(np.flatnonzero(found != 1)[0])
-            raise ReachcostError(
-                f"frame {frame} shows {found[frame]} agents: encode frames of TopoNav.render, uint8 145 x 145 RGB"
-            )
+        if (found := is_agent.sum((1, 2)) != 1).any():
+            raise ReachcostError(f"frame {found.argmax()} does not show one agent: give frames of TopoNav.render")
         return np.argwhere(is_agent)[:, [2, 1]]
 
     def observe(self, states: np.ndarray) -> Observations:
@@ -207,14 +199,6 @@ class TopoNav(Task):
         chosen = rng.permuted(chosen, axis=1)
         starts, goals = self.cells[chosen[:, 0]], self.cells[chosen[:, 1]]
         return EvaluationSet(starts, goals, name, seed, world=self.world)
-
-
-def _require_actions(actions: np.ndarray) -> None:
-    if actions.size and (actions.min() < 0 or actions.max() >= len(MOVES)):
-        raise ReachcostError(
-            f"TopoNav actions are 0 to {len(MOVES) - 1} (stay, up, down, left, right), "
-            f"but these run from {actions.min()} to {actions.max()}"
-        )
 
 
 @dataclass(frozen=True)
