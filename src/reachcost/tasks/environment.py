@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 from reachcost.core.seeding import generator
 from reachcost.errors import ReachcostError, call_foreign
+from reachcost.tasks.contract import require_finite
 
 Environment = gymnasium.Env[Any, Any]
 
@@ -43,27 +44,20 @@ class Actions:
         self.count: int | None = None  # number of discrete actions; None for a box
         if isinstance(space, spaces.Discrete):
             self.count, self.size = int(space.n), 1
-        elif isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        elif isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating) and space.is_bounded():
             self._low, self._high = (np.ravel(bound).astype(np.float64) for bound in (space.low, space.high))
             self.size = len(self._low)
         else:
             raise ReachcostError(
-                f"{name}: its actions are {space}: only Discrete and a Box of floats are supported, so wrap the "
-                "environment, say with gymnasium.wrappers.TransformAction"
+                f"{name}: its actions are {space}: only Discrete and a bounded Box of floats are supported, so wrap "
+                "the environment, say with gymnasium.wrappers.TransformAction"
             )
 
-    @property
-    def bounded(self) -> bool:
-        """Whether uniform random actions exist."""
-        return self.count is not None or bool(np.isfinite([self._low, self._high]).all())
-
     def sample(self, rng: np.random.Generator, *shape: int) -> np.ndarray:
-        """Random actions [*shape, a]: uniform, or standard normal within an unbounded box."""
+        """Uniform random actions [*shape, a]."""
         if self.count is not None:
             return rng.integers(self.count, size=(*shape, 1))
-        if self.bounded:
-            return rng.uniform(self._low, self._high, (*shape, self.size)).astype(self._space.dtype)
-        return rng.standard_normal((*shape, self.size)).clip(self._low, self._high).astype(self._space.dtype)
+        return rng.uniform(self._low, self._high, (*shape, self.size)).astype(self._space.dtype)
 
     def checked(self, actions: np.ndarray, rows: int) -> np.ndarray:
         """Actions [N, a] as they are executed; raises if the environment does not have them."""
@@ -80,13 +74,12 @@ class Actions:
                     f"plan with CategoricalCEM({self.count})"
                 )
             return actions.astype(np.int64)
-        if not np.isfinite(actions).all():
-            raise ReachcostError(f"{self._name}: an action is not finite: check the planner and its action blocks")
+        require_finite("action", actions)
         within = actions.clip(self._low, self._high)
         rounding = ROUNDING * np.maximum(1, np.abs(within))
         outside = (np.abs(actions - within) > rounding).any(1)
         if outside.any() and not self._clip:
-            odd = np.round(actions[outside][0].astype(np.float64), 4).tolist()
+            odd = actions[outside][0].astype(np.float64).round(4).tolist()
             raise ReachcostError(
                 f"{self._name}: the action {odd} lies outside of {self._space}: pass clip=True to execute the nearest "
                 "one, or bound the planner"
@@ -120,7 +113,7 @@ class RowByRow:
             self._fail(f"make_env returned {type(self.env).__name__}", "return an environment of Gymnasium")
         self.name = name or (self.env.spec.id if self.env.spec else type(self.env.unwrapped).__name__)
         self.actions = Actions(self.env.action_space, self.name, clip)
-        self._shape: tuple[int, ...] | None = None
+        self._size = 0
         self._restart(0)  # wrappers refuse a step before the first reset
 
     def close(self) -> None:
@@ -137,7 +130,8 @@ class RowByRow:
         for state, action in zip(states.copy(), actions, strict=True):
             self._put(state)
             found.append(self._forward(action, "step from a state"))
-        return np.stack([state for state, _ in found]), np.array([ended for _, ended in found])
+        after, ended = zip(*found, strict=True)
+        return np.stack(after), np.array(ended)
 
     def episode(self, seed: int, actions: np.ndarray) -> np.ndarray:
         """States [T + 1, D] of an undisturbed episode with actions [T, a]; fewer if it terminates."""
@@ -154,10 +148,10 @@ class RowByRow:
         for state in states.copy():
             self._put(state)
             frames.append(np.array(self._try("render", self.env.render)))
-            if frames[-1].shape != frames[0].shape or frames[-1].dtype != np.uint8 or frames[-1].ndim != 3:
-                before, after = (f"{frame.dtype} {frame.shape}" for frame in (frames[0], frames[-1]))
+            first, last = ((frame.dtype, frame.shape) for frame in (frames[0], frames[-1]))
+            if first != last or last[0] != np.uint8 or len(last[1]) != 3:
                 self._fail(
-                    f"render returned {after} after {before}", "render uint8 [height, width, 3], always of one size"
+                    f"render returned {last} after {first}", "render uint8 [height, width, 3], always of one size"
                 )
         return (np.stack(frames),)
 
@@ -201,11 +195,11 @@ class RowByRow:
         state = np.array(self._try("get_state", self._get_state, self.env))
         if state.ndim != 1 or not state.size or state.dtype.kind not in "biuf":
             self._fail(f"get_state returned {state.dtype} {state.shape}", "return a vector of numbers [D]")
-        if self._shape not in (None, state.shape):
-            self._fail(f"get_state returned {state.shape[0]} numbers after {self._shape[0]}", "return always as many")
+        if state.size != (self._size or state.size):
+            self._fail(f"get_state returned {state.size} numbers after {self._size}", "return always as many")
         if not np.isfinite(state).all():
             self._fail(f"its state {state.tolist()} is not finite", "keep it in range")
-        self._shape = state.shape
+        self._size = state.size
         return state
 
     def _try(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:

@@ -33,23 +33,18 @@ SET_EPISODES, SET_SEED = 50, 1_000_003
 class GymTask(Task):
     """A world of Gymnasium environments, each stepped row by row, in one or more worker processes.
 
-    The environment is checked at once: states must come back as they were set and hold all that `step` reads, and the
-    same step must have the same result. Rewards and truncation are ignored. An episode of logs ends where the
-    environment terminates; planning goes on.
+    The environment is checked first: a step from a set state must equal the same step of an episode. Rewards and
+    truncation are ignored. An episode of logs ends where the environment terminates; planning goes on.
 
     Args:
-        make_env: Makes an environment with `Discrete` or `Box` actions; called once in every process.
+        make_env: Makes an environment with `Discrete` or bounded `Box` actions; called once in every process.
         get_state: Reads the full state of an environment, a vector of numbers [D].
         set_state: Sets the state [D] of an environment.
         success: Whether states [N, D] count as having reached goals [N, D]: bool [N].
         budget: Maximum number of actions per episode.
-        distance: The oracle distance of states [N, D] to goals [N, D], [N].
+        distance, coordinates, groups, category, bottleneck: Optional parts, as the methods of `Task` with these names.
         observe: Columns of states [N, D] that a world model may encode, in addition to `state`; by default `pixels`,
             if the environment has render_mode `rgb_array`.
-        coordinates: What a probe should read from states, [N, K]; by default every number.
-        groups: Named kinds of episodes by starts and goals [N, D], each bool [N].
-        category: Names of the outcomes of episodes, from starts, last states and goals [N, D]: str [N].
-        bottleneck: Whether states are near narrow places: 2 near, 0 far, 1 in between, int [N].
         plane: The plane of the states.
         policy: Policy of the logs: actions [N, a] for states [N, D] and a `numpy.random.Generator`; by default uniform
             random actions.
@@ -96,8 +91,8 @@ class GymTask(Task):
         clip: bool = False,
         stops_at_success: bool = False,
     ) -> None:
-        for what, number in (("budget", budget), ("workers", workers), ("length", length)):
-            require_type(number, int | None if what == "length" else int, what, "give a whole number")
+        require_type(budget, int, "budget", "give a whole number")
+        require_type(workers, int, "workers", "give a whole number")
         if budget < 1:
             raise ReachcostError(f"a budget of {budget} actions leaves nothing to plan: give one or more")
         self.action_budget, self.stops_at_success = budget, stops_at_success
@@ -143,11 +138,7 @@ class GymTask(Task):
 
     def offers(self, part: str) -> bool:
         """Whether this world has an optional part."""
-        given = {
-            "render": self._renders,
-            "generate_logs": self._policy is not None or self._actions.bounded,
-            "evaluation_set": bool(self._sets),
-        }
+        given = {"render": self._renders, "evaluation_set": bool(self._sets)}
         return given[part] if part in given else super().offers(part)
 
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
@@ -186,8 +177,6 @@ class GymTask(Task):
         length, policy = self._length if length is None else length, policy or self._policy
         if episodes < 1 or length < 2:
             raise ReachcostError(f"{self.name}: {episodes} episodes of {length} rows: log one or more, of two or more")
-        if policy is None and not self._actions.bounded:
-            raise ReachcostError(f"{self.name} has unbounded actions, which cannot be uniform: give a policy")
         streams = [generator(seed, "gym-episode", episode) for episode in range(episodes)]
         here = self._workers.call("reset", np.array([int(stream.integers(2**31)) for stream in streams]))[0]
         here = here.astype(self._dtype)
@@ -244,7 +233,7 @@ class GymTask(Task):
 
     def _checked_sets(self, sets: Mapping[str, EvaluationSet | int] | None) -> dict[str, EvaluationSet | int]:
         if sets is None:
-            return {"logged": max(1, self.action_budget // 2)} if self.offers("generate_logs") else {}
+            return {"logged": max(1, self.action_budget // 2)}
         checked: dict[str, EvaluationSet | int] = {}
         for name, what in sets.items():
             checked[name] = what
