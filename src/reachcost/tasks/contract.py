@@ -209,9 +209,7 @@ class Task(ABC):
         raise self._missing("handles")
 
     def _missing(self, part: str) -> ReachcostError:
-        return ReachcostError(
-            f"the task {self.name!r} has no `{part}`: {LOST[part]}; write that method of the task, or do without"
-        )
+        return ReachcostError(f"the task {self.name!r} has no `{part}`: write that method, or do without: {LOST[part]}")
 
 
 def require_finite(name: str, rows: np.ndarray) -> None:

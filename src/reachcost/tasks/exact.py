@@ -42,14 +42,9 @@ class ExactDynamics:
         self.task, self.actions = task, actions
         self.action_dim = 1 if actions is None else actions.size
         example = example_states(task) if example is None else example
-        if example is None:
-            raise ReachcostError(
-                f"{task.name} has neither logs nor evaluation sets: pass example=, states of it [N, D]"
-            )
-        if example.ndim != 2:
-            raise ReachcostError(
-                f"states of {task.name} are {example.shape[1:]} each: exact dynamics need vectors [N, D]"
-            )
+        if example is None or example.ndim != 2:
+            known = "unknown, without logs and evaluation sets" if example is None else f"{example.shape[1:]} each"
+            raise ReachcostError(f"states of {task.name} are {known}: pass example=, states that are vectors [N, D]")
         self.latent_dim, self._dtype = example.shape[1], example.dtype
 
     def __repr__(self) -> str:
@@ -102,10 +97,7 @@ class FiniteModel(Protocol):
 
 
 def follow(transitions: np.ndarray, start: Tensor, actions: Tensor) -> Tensor:
-    """Execute candidates on a transition table [states, A]: start [B], actions [B, S, H, 1] -> end [B, S].
-
-    It looks up two moves at once in numpy, whose `take` is three times as fast as torch indexing on small tables.
-    """
+    """Execute candidates on a transition table [states, A]: start [B], actions [B, S, H, 1] -> end [B, S]."""
     moves, count = actions[..., 0].numpy(), transitions.shape[1]
     if moves.size and not 0 <= moves.min() <= moves.max() < count:
         raise ReachcostError(f"actions run from {moves.min()} to {moves.max()}: give 0 to {count - 1}")
@@ -113,7 +105,8 @@ def follow(transitions: np.ndarray, start: Tensor, actions: Tensor) -> Tensor:
     if moves.shape[2] % 2:
         here = transitions[here, moves[:, :, 0]]
         moves = moves[:, :, 1:]
-    moves = moves if count <= 16 else moves.astype(np.intp)  # a planner's uint8 holds 16 x 16 pairs of moves
+    # Two moves at once, as a planner's uint8 holds 16 x 16 pairs; `take` is faster than indexing by torch.
+    moves = moves if count <= 16 else moves.astype(np.intp)
     pairs = moves[:, :, ::2] * count + moves[:, :, 1::2]
     twice = transitions[transitions].reshape(len(transitions), count**2) * count**2
     here = here * count**2
