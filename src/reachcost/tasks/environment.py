@@ -15,16 +15,6 @@ from reachcost.tasks.contract import require_finite
 
 Environment = gymnasium.Env[Any, Any]
 
-ADVICE = {
-    "make_env": "call it without arguments, and fix what it reports",
-    "reset": "call reset(seed=0) yourself, and fix what it reports",
-    "get_state": "write get_state(env) so that it returns every number that step reads",
-    "set_state": "write set_state(env, state) so that it puts the environment into any state that get_state returns",
-    "step": "fix what it reports",
-    "step from a state": "have get_state return, and set_state set, every number that step reads; an environment must "
-    "also step from the states in which an episode ended",
-    "render": "make the environment with render_mode='rgb_array', and fix what it reports",
-}
 ROUNDING = 1e-5  # share of its size by which an action may exceed the action space: actions pass through float32
 EPISODES, STEPS = 3, 6  # size of the trial of an environment: a fraction of a second in most
 CLOSE = 1e-3  # share of the states' range by which a step from a set state may differ from the same step in an episode
@@ -203,7 +193,8 @@ class RowByRow:
         return state
 
     def _try(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
-        return call_foreign(lambda: call(*arguments), f"{self.name}: {what} failed", ADVICE[what])
+        remedy = "fix it; get_state must return, and set_state set, every number that step reads"
+        return call_foreign(lambda: call(*arguments), f"{self.name}: {what} failed", remedy)
 
     def _fail(self, what: str, remedy: str) -> NoReturn:
         raise ReachcostError(f"{self.name}: {what}: {remedy}")
