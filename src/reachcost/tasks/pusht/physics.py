@@ -59,10 +59,9 @@ def _step(states: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarr
 def _push(
     path: np.ndarray, velocities: np.ndarray, states: np.ndarray, first: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Poses [N, 3] of the T after a step, and whether pymunk computed them [N].
+    """Poses [N, 3] of the T after a step with the first contact at place `first` [N], and whether pymunk made them [N].
 
-    The first contact is at the place `first` [N] of the path [N, 11, 2]. A tick 0 before the others only recomputes
-    the velocity that the T already has: the agent moves from its place one tick earlier to its first place.
+    A tick 0 before the others only recomputes the velocity that the T already has.
     """
     moves = np.concatenate([states[:, None, 5:], velocities], axis=1)
     poses, left = push_away_from_walls(path, moves, states[:, 2:5])

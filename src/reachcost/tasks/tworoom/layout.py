@@ -42,12 +42,10 @@ class Layout:
     def __post_init__(self) -> None:
         if self.wall not in WALLS:
             raise ReachcostError(f"layout: wall is {self.wall!r}: choose vertical or horizontal")
-        if not all(isinstance(door, list | tuple) for door in self.doors):
-            raise ReachcostError(f"layout: doors are {self.doors}: give a tuple of (centre, half-size) pairs")
-        doors = tuple(tuple(float(number) for number in door) for door in self.doors)
-        if not doors or any(len(door) != 2 or not np.isfinite(door).all() or door[1] <= 0 for door in doors):
+        valid = all(np.shape(door) == (2,) and np.isfinite(door).all() and door[1] > 0 for door in self.doors)
+        if not self.doors or not valid:
             raise ReachcostError(f"layout: doors are {self.doors}: give at least one (centre, half-size > 0)")
-        object.__setattr__(self, "doors", doors)
+        object.__setattr__(self, "doors", tuple((float(centre), float(half)) for centre, half in self.doors))
         for name in ("thickness", "radius", "speed"):
             if not 0 < getattr(self, name) < np.inf:
                 raise ReachcostError(f"layout: {name} is {getattr(self, name)}: make it positive")
@@ -106,13 +104,15 @@ class Layout:
         start, goal = starts.astype(np.float64), goals.astype(np.float64)
         opposite = self.room(start) != self.room(goal)
         span = np.where(opposite, goal[..., self.across] - start[..., self.across], 1.0)
+        rise = goal[..., self.along] - start[..., self.along]
+        shares = [
+            np.clip((face - start[..., self.across]) / span, 0.0, 1.0)
+            for face in (CENTRE - self.half, CENTRE + self.half)
+        ]
+        crossings = [start[..., self.along] + share * rise for share in shares]
         clear = np.zeros(opposite.shape, bool)
-        faces = []
-        for face in (CENTRE - self.half, CENTRE + self.half):
-            share = np.clip((face - start[..., self.across]) / span, 0.0, 1.0)
-            faces.append(start[..., self.along] + share * (goal[..., self.along] - start[..., self.along]))
         for low, high in self.openings:  # a segment passes an opening if it crosses both faces of the wall there
-            clear |= np.logical_and.reduce([(face >= low) & (face <= high) for face in faces])
+            clear |= np.logical_and.reduce([(place >= low) & (place <= high) for place in crossings])
         return opposite & ~clear
 
     def geodesic(self, starts: np.ndarray, goals: np.ndarray) -> np.ndarray:
@@ -130,12 +130,11 @@ class Layout:
         through = np.full(straight.shape, np.inf)
         for low, high in self.openings:
             low, high = max(low, BORDER + self.radius), min(high, SIZE - BORDER - self.radius)
-            if low > high:
-                continue
-            point = np.clip(crossing, low, high)
-            first = np.hypot(before, point - start[..., self.along])
-            second = np.hypot(after, goal[..., self.along] - point)
-            through = np.minimum(through, first + second)
+            if low <= high:
+                point = np.clip(crossing, low, high)
+                first = np.hypot(before, point - start[..., self.along])
+                second = np.hypot(after, goal[..., self.along] - point)
+                through = np.minimum(through, first + second)
         return np.where(self.doorway_required(start, goal), through, straight)
 
     def handles(self) -> tuple[Handle, Handle]:

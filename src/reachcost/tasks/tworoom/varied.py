@@ -96,7 +96,7 @@ class VariedTwoRoom(Task):
     def step(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Execute one action per state: float [N, 6], [N, 2] -> float32 [N, 6]; layouts stay."""
         moved = np.array(states, np.float32)
-        moved[:, :2] = self._each(lambda world, rows: world.step(states[rows, :2], actions[rows]), states, (2,))
+        moved[:, :2] = self._each(lambda world, rows: world.step(states[rows, :2], actions[rows]), states)
         return moved
 
     def render(self, states: np.ndarray, size: int | None = None) -> np.ndarray:
@@ -123,39 +123,32 @@ class VariedTwoRoom(Task):
     def groups(self, starts: np.ndarray, goals: np.ndarray) -> Mapping[str, np.ndarray]:
         """Episodes within one room, and those through a door."""
         same = self._each(lambda world, rows: world.layout.room(starts[rows]) == world.layout.room(goals[rows]), starts)
-        return {"same room": same.astype(bool), "cross wall": ~same.astype(bool)}
+        return {"same room": same, "cross wall": ~same}
 
     def generate_logs(self, episodes: int = 10_000, seed: int = 0) -> Logs:
         """Log the public data policy, four episodes in each training layout; `world_idx` numbers the layouts."""
         if episodes < 1:
             raise ReachcostError(f"cannot log {episodes} episodes: log at least one")
-        parts = []
+        parts, marks = [], []
         for number in range(-(-episodes // EPISODES)):
             layout = training_layout(seed, number)
             own_seed = int(generator(seed, "tworoom-layout-logs", number).integers(2**31))
-            logs = self._world(layout).generate_logs(min(EPISODES, episodes - number * EPISODES), own_seed)
-            marks = np.repeat(marks_of(layout)[None], logs.rows, axis=0)
-            parts.append((np.concatenate([logs.columns["state"], marks], axis=1), logs))
-        lengths = np.concatenate([logs.lengths for _, logs in parts])
-        kept = ("proprio", "goal_state", "action", "step_idx")
-        columns = {
-            "state": np.concatenate([states for states, _ in parts]),
-            **{name: np.concatenate([logs.columns[name] for _, logs in parts]) for name in kept},
-            "episode_idx": np.repeat(np.arange(episodes), lengths),
-            WORLD_COLUMN: np.repeat(np.arange(episodes) // EPISODES, lengths),
-        }
+            parts.append(self._world(layout).generate_logs(min(EPISODES, episodes - number * EPISODES), own_seed))
+            marks.append(np.repeat(marks_of(layout)[None], parts[-1].rows, axis=0))
+        lengths = np.concatenate([logs.lengths for logs in parts])
+        names = ("state", "proprio", "goal_state", "action", "step_idx")
+        columns = {name: np.concatenate([logs.columns[name] for logs in parts]) for name in names}
+        columns["state"] = np.concatenate([columns["state"], np.concatenate(marks)], axis=1)
+        columns["episode_idx"] = np.repeat(np.arange(episodes), lengths)
+        columns[WORLD_COLUMN] = np.repeat(np.arange(episodes) // EPISODES, lengths)
         return Logs(columns, lengths, self.observe)
 
-    def _each(
-        self, ask: Callable[[TwoRoom, np.ndarray], np.ndarray], states: np.ndarray, shape: tuple[int, ...] = ()
-    ) -> np.ndarray:
-        """Call `ask` once per layout with its world and rows, and return its answers in row order: [N, *shape]."""
+    def _each(self, ask: Callable[[TwoRoom, np.ndarray], np.ndarray], states: np.ndarray) -> np.ndarray:
+        """Call `ask` once per layout with its world and rows, and return its answers in row order."""
         layouts, which = layouts_of(states)
-        answers = np.empty((len(states), *shape), np.float64)
-        for number, layout in enumerate(layouts):
-            rows = np.flatnonzero(which == number)
-            answers[rows] = ask(self._world(layout), rows)
-        return answers
+        rows = [np.flatnonzero(which == number) for number in range(len(layouts))]
+        answers = [ask(self._world(layout), part) for layout, part in zip(layouts, rows, strict=True)]
+        return np.concatenate(answers)[np.argsort(np.concatenate(rows))]
 
 
 def marks_of(layout: Layout) -> np.ndarray:
@@ -178,5 +171,5 @@ def layouts_of(states: np.ndarray) -> tuple[list[Layout], np.ndarray]:
 
 @lru_cache(maxsize=8192)
 def _layout(turned: float, first: float, last: float, half: float) -> Layout:
-    doors = dict.fromkeys([first, last])
-    return Layout(wall="horizontal" if turned else "vertical", doors=tuple((door, half) for door in doors))
+    doors = tuple((door, half) for door in dict.fromkeys([first, last]))
+    return Layout(wall="horizontal" if turned else "vertical", doors=doors)
