@@ -104,10 +104,10 @@ def kept(logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def repaired(logs: Logs, cache: Path, said: str) -> int:
+def repaired(logs: Logs, cache: Path, warning: str) -> int:
     """Number of rows that are encoded again, with a warning; the cache is complete afterwards."""
     model, whole = Counting(), encode_logs(Counting(), logs, cache=False).values
-    with pytest.warns(ReachcostWarning, match=said):
+    with pytest.warns(ReachcostWarning, match=warning):
         assert torch.equal(encode_logs(model, logs, batch=100, cache=cache).values, whole)
     again = Counting()
     assert torch.equal(encode_logs(again, logs, cache=cache).values, whole)
@@ -126,25 +126,15 @@ def test_only_damaged_pieces_are_encoded_again(logs: Logs, kept: Path, damaged: 
     assert repaired(logs, kept, f"{rows} of {logs.rows} rows are damaged") == rows
 
 
-def without_checksums(manifest: dict[str, Any]) -> dict[str, Any]:
-    """As an older version wrote it."""
-    del manifest["pieces"]
-    return {**manifest, "rows": manifest["shape"][0]}
-
-
 MANIFESTS: dict[str, Callable[[dict[str, Any]], Any] | str] = {
-    "without checksums": without_checksums,
     "no list": lambda manifest: {**manifest, "pieces": 7},
     "odd piece": lambda manifest: {**manifest, "pieces": [[0, "all", []]]},
-    "odd checksum": lambda manifest: {**manifest, "pieces": [[0, 100, []]]},
     "behind the end": lambda manifest: {**manifest, "pieces": [[0, 10**9, "0" * 64]]},
     "overlapping": lambda manifest: {**manifest, "pieces": [*manifest["pieces"], [50, 100, "0" * 64]]},
     "of another origin": lambda manifest: {**manifest, "model": "other"},
     "no object": lambda manifest: [],
     "no JSON": "{",
     "nested lists": "[" * 100_000,
-    "nested objects": '{"a":' * 500 + "1" + "}" * 500,
-    "no text": "\x00",
 }
 
 
@@ -156,18 +146,12 @@ def test_a_damaged_manifest_is_rebuilt(logs: Logs, kept: Path, name: str) -> Non
     assert repaired(logs, kept, "cannot be trusted") == logs.rows
 
 
-ARRAYS: list[Callable[[bytes], bytes]] = [
-    lambda data: data[:200],
-    lambda data: b"x" + data[1:],
-    lambda data: b"",
-    lambda data: data.replace(b"'fortran_order': False", b"'fortran_order': True "),
-]
-
-
-@pytest.mark.parametrize("change", ARRAYS)
-def test_a_damaged_array_is_rebuilt(logs: Logs, kept: Path, change: Callable[[bytes], bytes]) -> None:
+@pytest.mark.parametrize("change", ["truncated", "emptied", "transposed"])
+def test_a_damaged_array_is_rebuilt(logs: Logs, kept: Path, change: str) -> None:
     (array,) = kept.rglob("latents.npy")
-    array.write_bytes(change(array.read_bytes()))
+    data = array.read_bytes()
+    transposed = data.replace(b"'fortran_order': False", b"'fortran_order': True ")
+    array.write_bytes({"truncated": data[:200], "emptied": b"", "transposed": transposed}[change])
     assert repaired(logs, kept, "rows are damaged") == logs.rows
 
 

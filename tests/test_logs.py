@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
@@ -80,11 +79,6 @@ def test_episodes_and_windows_end_with_the_episode(logs: Logs, tmp_path: Path) -
         assert all(len(set(column[start : start + span])) == 1 for start in starts)
 
 
-def test_ten_thousand_episodes_of_states_take_megabytes(tmp_path: Path) -> None:
-    write_logs(TASK.generate_logs(), tmp_path / "logs.h5")
-    assert (tmp_path / "logs.h5").stat().st_size < 40e6
-
-
 def test_a_failed_write_leaves_the_old_file(logs: Logs, tmp_path: Path) -> None:
     path = tmp_path / "logs.h5"
     write_logs(logs, path)
@@ -111,21 +105,13 @@ def test_existing_files_and_impossible_places_are_refused(logs: Logs, tmp_path: 
         write_logs(logs, tmp_path / "logs.h5" / "below.h5")
 
 
-def damage(change: Callable[[h5py.File], Any]) -> Callable[[Path], None]:
-    def apply(path: Path) -> None:
-        with h5py.File(path, "r+") as file:
-            change(file)
-
-    return apply
-
-
-def replace_column(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Path], None]:
+def replace_column(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[h5py.File], None]:
     def apply(file: h5py.File) -> None:
         values = change(np.asarray(file[name]))
         del file[name]
         file.create_dataset(name, data=values)
 
-    return damage(apply)
+    return apply
 
 
 def nan_in_row_two(values: np.ndarray) -> np.ndarray:
@@ -138,36 +124,31 @@ def nan_in_row_two(values: np.ndarray) -> np.ndarray:
     [
         (replace_column("ep_offset", lambda values: values + 1), "contradict"),
         (replace_column("ep_len", lambda values: values[:-1]), "ep_len add up to"),
-        (replace_column("ep_len", lambda values: values * 0), "ep_len add up to 0"),
         (replace_column("state", lambda values: values[:-3]), "state has .* rows"),
         (replace_column("action", nan_in_row_two), "action is not finite in 1 rows, first in step 2"),
         (replace_column("state", nan_in_row_two), "state is not finite in 1 rows"),
         (replace_column("state", lambda values: values[:, 0]), "state is float32"),
         (replace_column("action", lambda values: values.astype("S8")), "action is"),
-        (replace_column("ep_len", lambda values: values.astype(float)), "one whole number per episode"),
-        (damage(lambda file: file.pop("state")), "neither `state`"),
-        (damage(lambda file: file.pop("ep_offset")), "has no ep_offset"),
-        (damage(lambda file: file.create_group("extra")), "'extra' is not a column"),
-        (lambda path: path.write_bytes(path.read_bytes()[:4000]), "HDF5"),
+        (replace_column("pixels", lambda values: values.astype(np.float32)), "uint8"),
+        (replace_column("pixels", lambda values: values.transpose(0, 3, 1, 2)), "pixels"),
+        (lambda file: file.pop("ep_offset"), "has no ep_offset"),
+        (lambda file: file.create_group("extra"), "'extra' is not a column"),
     ],
 )
-def test_wrong_files_are_refused(logs: Logs, tmp_path: Path, change: Callable[[Path], None], message: str) -> None:
-    write_logs(logs, tmp_path / "logs.h5")
-    change(tmp_path / "logs.h5")
+def test_wrong_files_are_refused(logs: Logs, tmp_path: Path, change: Callable[[h5py.File], None], message: str) -> None:
+    write_logs(logs, tmp_path / "logs.h5", render=TASK.render)
+    with h5py.File(tmp_path / "logs.h5", "r+") as file:
+        change(file)
     with pytest.raises(ReachcostError, match=message):
         open_logs(tmp_path / "logs.h5")
 
 
-def test_wrong_pixels_and_missing_files_are_refused(logs: Logs, tmp_path: Path) -> None:
-    write_logs(logs, tmp_path / "logs.h5", render=TASK.render)
-    replace_column("pixels", lambda values: values.astype(np.float32))(tmp_path / "logs.h5")
-    with pytest.raises(ReachcostError, match="uint8"):
-        open_logs(tmp_path / "logs.h5")
-    write_logs(logs, tmp_path / "planar.h5", render=lambda states: TASK.render(states).transpose(0, 3, 1, 2))
-    with pytest.raises(ReachcostError, match="pixels"):
-        open_logs(tmp_path / "planar.h5")
-    with pytest.raises(ReachcostError, match="no logs"):
-        open_logs(tmp_path / "nowhere.h5")
+def test_truncated_and_missing_files_are_refused(logs: Logs, tmp_path: Path) -> None:
+    write_logs(logs, tmp_path / "logs.h5")
+    (tmp_path / "half.h5").write_bytes((tmp_path / "logs.h5").read_bytes()[:4000])
+    for name, message in {"half.h5": "HDF5", "nowhere.h5": "no logs"}.items():
+        with pytest.raises(ReachcostError, match=message):
+            open_logs(tmp_path / name)
 
 
 def test_text_columns_survive(logs: Logs, tmp_path: Path) -> None:
