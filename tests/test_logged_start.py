@@ -19,6 +19,7 @@ from tests.test_cem import Summing
 pytestmark = pytest.mark.processor
 
 BLOCKS = rc.ActionBlocks((0.0, 0.0), (1.0, 1.0), (-1.0, -1.0), (1.0, 1.0), length=2)
+HERE, GOAL = torch.zeros(1, 1, 2), torch.ones(1, 2)
 
 
 class Adding(Summing):
@@ -80,8 +81,7 @@ def test_the_first_pool_is_logged_and_later_ones_have_the_minimum_deviation() ->
     planner = replace(planner, blocks=1, warm_start=True)
     model, latents, start = Adding(), walks(), torch.full((1, 1, 4), 0.5)
     logged = LoggedActions(latents, BLOCKS)
-    streams = EpisodeStreams(0, "plan", np.arange(1), 0)
-    context = rc.PlanContext(model, rc.LatentMSE(), torch.zeros(1, 1, 2), torch.ones(1, 2), streams, logged=logged)
+    context = rc.PlanContext(model, rc.LatentMSE(), HERE, GOAL, EpisodeStreams(0, "plan", [0], 0), logged=logged)
     plan = planner.plan(replace(context, left=start))
     first, second, _ = model.pools
     assert plan.shape == (1, 2, 4)
@@ -102,20 +102,17 @@ def test_the_best_are_the_nearest_sequences_with_the_best_ends() -> None:
         np.testing.assert_allclose(found[row, :, 0, :2], latents.logs.columns["action"][best], rtol=1e-6)
         alone = known.best(rc.LatentMSE(), here[row : row + 1], goal[row : row + 1], horizon=3, count=2, among=5)
         assert torch.equal(alone[0], found[row])
-    assert torch.equal(known.best(rc.LatentMSE(), here, goal, 3, count=2, among=2)[0].sort(0).values,
-                       known.near(here, 3, 2)[0].sort(0).values)  # fmt: skip
+    all_near = known.best(rc.LatentMSE(), here, goal, 3, count=2, among=2)
+    assert torch.equal(all_near[0].sort(0).values, known.near(here, 3, 2)[0].sort(0).values)
 
 
 def test_an_experienced_planner_begins_with_the_best_without_a_rollout() -> None:
     planner = rc.CEM.experienced(horizon=2, candidates=6, elites=4, iterations=2, logged_among=8, correlation=0.0)
     model, logged = Adding(), LoggedActions(walks(), BLOCKS)
-    here, goal = torch.zeros(1, 1, 2), torch.ones(1, 2)
-    streams = EpisodeStreams(0, "plan", np.arange(1), 0)
-    planner.plan(rc.PlanContext(model, rc.LatentMSE(), here, goal, streams, logged=logged))
+    planner.plan(rc.PlanContext(model, rc.LatentMSE(), HERE, GOAL, EpisodeStreams(0, "plan", [0], 0), logged=logged))
     assert len(model.pools) == 2
-    torch.testing.assert_close(
-        model.pools[0][:, 1:], logged.best(rc.LatentMSE(), here[:, 0], goal, 2, count=5, among=8)
-    )
+    best = logged.best(rc.LatentMSE(), HERE[:, 0], GOAL, 2, count=5, among=8)
+    torch.testing.assert_close(model.pools[0][:, 1:], best)
 
 
 def test_unknown_discrete_actions_are_not_candidates() -> None:

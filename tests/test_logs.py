@@ -95,6 +95,17 @@ def test_a_failed_write_leaves_the_old_file(logs: Logs, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_logs_that_appear_while_others_are_written_are_kept(logs: Logs, tmp_path: Path) -> None:
+    def render(states: np.ndarray) -> np.ndarray:
+        if not (tmp_path / "logs.h5").exists():
+            write_logs(logs, tmp_path / "logs.h5")
+        return TASK.render(states)
+
+    with pytest.raises(ReachcostError, match=r"logs\.h5"):
+        write_logs(logs, tmp_path / "logs.h5", render=render)
+    assert "pixels" not in open_logs(tmp_path / "logs.h5").columns
+
+
 def test_existing_files_and_impossible_places_are_refused(logs: Logs, tmp_path: Path) -> None:
     write_logs(logs, tmp_path / "logs.h5")
     for place in (tmp_path / "logs.h5", tmp_path):

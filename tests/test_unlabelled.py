@@ -137,15 +137,9 @@ def test_impossible_requests_are_refused(fit: Fit, kind: str) -> None:
         ("count is 0", (latents,), {"count": 0}),
         ("latents", (latents.logs,), {}),
         ("recipe", (latents, "iqe"), {}),
+        ("discount|far", (latents,), {"discount": 1.0} if kind == "euclidean" else {"far": -1}),
         ("learning rate", (latents, rc.Recipe(head=kind, epochs=2, learning_rate=1e30)), {"count": 2000}),
     ]
     for message, given, settings in cases:
         with pytest.raises(rc.ReachcostError, match=message):
             fit(*given, **settings)
-
-
-def test_settings_out_of_range_are_refused() -> None:
-    with pytest.raises(rc.ReachcostError, match="far is -1"):
-        rc.peers.fit_qrl(halves(), far=-1)
-    with pytest.raises(rc.ReachcostError, match="discount"):
-        rc.peers.fit_hilp(halves(), discount=1.0)

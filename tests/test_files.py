@@ -13,13 +13,10 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from reachcost.cli import main
 from reachcost.core.files import lock_directory, new_directory, new_file, remove_leftovers, replaced_file, write_file
-from reachcost.data.logs import Logs
-from reachcost.data.logs_hdf5 import open_logs, write_logs
 from reachcost.errors import ReachcostError
 from reachcost.results.records import exclusive
 
@@ -117,33 +114,6 @@ def test_the_second_writer_of_a_new_file_is_refused(
         write_late()
     assert [path.name for path in tmp_path.iterdir()] == ["logs.h5"]
     assert (tmp_path / "logs.h5").read_text() == "early"
-
-
-def test_logs_that_appear_while_others_are_written_are_kept(tmp_path: Path) -> None:
-    logs = Logs({"state": np.zeros((4, 2))}, np.array([4]))
-    drawing, finished = threading.Event(), threading.Event()
-
-    def slowly(states: np.ndarray) -> np.ndarray:
-        drawing.set()
-        assert finished.wait(30)
-        return np.zeros((len(states), 8, 8, 3), np.uint8)
-
-    refused: list[Exception] = []
-
-    def late() -> None:
-        try:
-            write_logs(logs, tmp_path / "logs.h5", render=slowly)
-        except ReachcostError as error:
-            refused.append(error)
-
-    thread = threading.Thread(target=late)
-    thread.start()
-    assert drawing.wait(30)
-    write_logs(logs, tmp_path / "logs.h5")
-    finished.set()
-    thread.join()
-    assert "logs.h5" in str(refused[0])
-    assert "pixels" not in open_logs(tmp_path / "logs.h5").columns
 
 
 def test_devices_and_pipes_are_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
