@@ -1,4 +1,4 @@
-"""What the paper's head uses: parts of the predicted difference, some of its features, and the order of its inputs."""
+"""What the paper's head uses: parts of the latent difference, some of its features, and the order of its inputs."""
 
 from __future__ import annotations
 
@@ -35,12 +35,7 @@ POOL = {"candidate_seed": 123}
 
 @dataclass(frozen=True)
 class FeaturesOnly:
-    """A terminal cost: a fitted pair head with some of its feature blocks set to zero.
-
-    >>> cost = FeaturesOnly(PairHead(3, hidden=4), ("absolute",))
-    >>> cost(torch.randn(2, 5, 3), torch.randn(2, 3)).shape
-    torch.Size([2, 5])
-    """
+    """A terminal cost: a fitted pair head with some of its feature blocks set to zero."""
 
     head: PairHead
     kept: tuple[str, ...]
@@ -65,10 +60,6 @@ def swap_consistency(head: PairHead, terminal: Tensor, goal: Tensor) -> tuple[Te
     """Compare head(terminal, goal) with head(goal, terminal): [B, S, D], [B, D] -> [B], [B].
 
     Returns the mean absolute difference between both orders in each pool, and the mean output of the head.
-
-    >>> head = PairHead(3, hidden=4, symmetric=True)
-    >>> bool((swap_consistency(head, torch.randn(2, 5, 3), torch.randn(2, 3))[0] < 1e-4).all())
-    True
     """
     forward, backward = head(terminal, goal[:, None]), head(goal[:, None], terminal)
     return (forward - backward).abs().mean(1), forward.mean(1)
@@ -80,11 +71,6 @@ def attribute(head: Head, probe: LinearProbe, terminal: Tensor, goal: Tensor) ->
     Returns the costs of the terminal latents (`full`), of goal + P d (`rowspace`) and of goal + (I - P) d (`residual`),
     each [B, S], and the share of the squared gradient by d that lies in the rowspace, mean over a pool [B]. P projects
     onto the rowspace of the probe.
-
-    >>> probe = LinearProbe(torch.eye(3)[:, :1], torch.zeros(1))
-    >>> costs, share = attribute(PairHead(3, hidden=4), probe, torch.randn(2, 5, 3), torch.randn(2, 3))
-    >>> costs["full"].shape, share.shape
-    (torch.Size([2, 5]), torch.Size([2]))
     """
     rowspace, residual = SubspaceCost(probe).projector, SubspaceCost(probe, residual=True).projector
     costs, shares = [], []
@@ -123,15 +109,12 @@ class PartsRun(RunSpec):
 
     def compute(self, recording: Experiment, directory: Path) -> Columns:
         found, episodes = self.measure(recording), recording.evaluation().episodes
-        metrics = dict.fromkeys(metric for values in found.values() for metric in values)
-        columns: dict[str, Any] = {
+        missing, metrics = np.zeros(len(episodes)), dict.fromkeys(metric for one in found.values() for metric in one)
+        return {
             "part": np.repeat(list(found), len(episodes)),
             "episode": np.tile(episodes, len(found)),
+            **{metric: np.concatenate([one.get(metric, missing) for one in found.values()]) for metric in metrics},
         }
-        for metric in metrics:
-            missing = np.zeros(len(episodes))
-            columns[metric] = np.concatenate([values.get(metric, missing) for values in found.values()])
-        return columns
 
     @abstractmethod
     def measure(self, recording: Experiment) -> Parts:
@@ -139,10 +122,9 @@ class PartsRun(RunSpec):
 
     def parts(self, recording: Experiment) -> Parts:
         """Metrics of every part, from the recorded rows."""
-        run, episodes = recording.read(self), recording.evaluation().episodes
-        names = run.table().column_names[2:]
-        parts = list(dict.fromkeys(run.table()["part"].to_pylist()))
-        read = require_rows(run, {"part": parts, "episode": episodes.tolist()}, names)
+        run = recording.read(self)
+        names, parts = run.table().column_names[2:], [*dict.fromkeys(run.table()["part"].to_pylist())]
+        read = require_rows(run, {"part": parts, "episode": recording.evaluation().episodes.tolist()}, names)
         return {part: {name: read[name][number] for name in names} for number, part in enumerate(parts)}
 
 
@@ -191,7 +173,7 @@ class FeaturesRun(PartsRun):
 def _part_row(
     experiment: Experiment, run: PartsRun, part: str, found: Mapping[str, np.ndarray], printed: Any, setting: str
 ) -> TableRow:
-    metrics = [*found] if part in ("full", "all features") else ["rho_geo", "rank"]  # others are of these parts alone
+    metrics = [*found] if part in ("full", "all features") else ["rho_geo", "rank"]  # only these parts have others
     values = {metric: found[metric][None] for metric in metrics}
     return metric_row(experiment, "lewm", run.cost, run.member.seed, values, printed, setting)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import Experiment, HeadRun
-from reachcost.experiments.rows import RowPlan, bounds, per_seed, row_runs, table_row
+from reachcost.experiments.rows import BOUNDS, RowPlan, bounds, per_seed, row_runs, table_row
 from reachcost.experiments.tables import TablePlan, TableRows, plain_rows
 from reachcost.planning.cem import CEM
 from reachcost.results.tables import TableRow
@@ -32,43 +32,34 @@ BEST: dict[str, Any] = {"changes": {"planner": CEM(execute="best")}, "setting": 
 def high_distance() -> list[RowPlan]:
     """The main table: every cost on both kinds of models, then unclamped models and fresh evaluation sets."""
     unclamped: dict[str, Any] = {"changes": {"clamp": False}, "setting": "unclamped"}
+    several = {("lewm", "trm-paper"), ("lewm", "trm"), ("pldm", "trm")}
 
-    def row(kind: str, cost: str, head_seeds: Sequence[int | None] = (None,), **more: Any) -> RowPlan:
-        return RowPlan(kind, cost, PAPER["high-distance"][kind].get(cost), head_seeds=tuple(head_seeds), **more)
+    def rows(kind: str, *costs: str, **more: Any) -> list[RowPlan]:
+        printed = PAPER["high-distance"][kind]
+        seeds = {cost: SEEDS if (kind, cost) in several and not more else (None,) for cost in costs}
+        return [RowPlan(kind, cost, printed.get(cost), head_seeds=seeds[cost], **more) for cost in costs]
 
     return [
-        row("lewm", "raw"),
-        row("lewm", "trm-complete"),
-        row("lewm", "trm-paper", SEEDS),
-        row("lewm", "trm", SEEDS),
-        row("lewm", "shuffled"),
-        row("lewm", "trm-shuffled"),
+        *rows("lewm", "raw", "trm-complete", "trm-paper", "trm", "shuffled", "trm-shuffled"),
         RowPlan("lewm", "oracle", {"success": 100.0}),
         RowPlan("lewm", "oracle", {"success": 100.0}, **BEST),
-        row("lewm", "trm", **BEST),
-        row("lewm", "random"),
-        row("pldm", "raw"),
-        row("pldm", "trm-complete"),
-        row("pldm", "trm-paper"),
-        row("pldm", "trm", SEEDS),
-        row("pldm", "shuffled"),
-        row("lewm", "raw", **unclamped),
-        row("lewm", "trm-paper", **unclamped),
-        row("lewm", "trm", **unclamped),
-        row("pldm", "raw", **unclamped),
-        row("pldm", "trm", **unclamped),
+        *rows("lewm", "trm", **BEST),
+        *rows("lewm", "random"),
+        *rows("pldm", "raw", "trm-complete", "trm-paper", "trm", "shuffled"),
+        *rows("lewm", "raw", "trm-paper", "trm", **unclamped),
+        *rows("pldm", "raw", "trm", **unclamped),
         *fresh_sets(),
     ]
 
 
 def fresh_sets() -> list[RowPlan]:
     """The default head on two further high-distance sets."""
+    lines = [RowPlan("lewm", "raw"), RowPlan("lewm", "trm", head_seeds=SEEDS)]
+    lines += [RowPlan("lewm", cost) for cost in BOUNDS]
     return [
-        RowPlan(
-            "lewm", cost, head_seeds=heads, changes={"evaluation": f"fresh-{number}"}, setting=f"fresh set {number}"
-        )
+        replace(line, changes={"evaluation": f"fresh-{number}"}, setting=f"fresh set {number}")
         for number in (1, 2)
-        for cost, heads in (("raw", (None,)), ("trm", SEEDS), ("oracle", (None,)), ("random", (None,)))
+        for line in lines
     ]
 
 
@@ -168,37 +159,22 @@ def geodesic_bins() -> list[RowPlan]:
 
 
 def exclusion_runs(experiment: Experiment) -> list[Cell]:
-    """The runs behind the rows, and the heads that are checked."""
+    """The runs of the rows, and the checked heads."""
     heads = [HeadRun(member, cost) for cost in CHECKED_HEADS for member in LEWM]
     return [*row_runs(experiment, exclusion(), RANKING), *experiment.cells(heads)]
 
 
 def exclusion_rows(experiment: Experiment) -> list[TableRow]:
-    """The rows, then the check that no head saw the evaluation set."""
-    return [*(table_row(experiment, line, RANKING) for line in exclusion()), *exclusion_check(experiment)]
-
-
-def exclusion_check(experiment: Experiment) -> list[TableRow]:
-    """Overlap of the heads' pairs with the evaluation set, as measured after sampling."""
-    rows = []
+    """The rows, then the overlap of the pairs of heads with the evaluation set, as measured after sampling."""
+    rows = [table_row(experiment, line, RANKING) for line in exclusion()]
     for cost in CHECKED_HEADS:
         for number, member in enumerate(LEWM):
-            record = experiment.head_record(member, cost)
-            proof = record["pairs"]["exclusion"]
+            record, printed = experiment.head_record(member, cost), PAPER["exclusion-check"].get(cost)
+            pairs, proof = record["pairs"]["train_pairs"], record["pairs"]["exclusion"]
             found = (proof["rows"], proof["overlapping_rows"], proof["overlapping_episodes"], record["validation_rmse"])
-            printed = PAPER["exclusion-check"].get(cost)
-            rows.append(
-                TableRow(
-                    cost=cost,
-                    model="lewm",
-                    n=record["pairs"]["train_pairs"],
-                    ours=dict(zip(CHECKED, found, strict=True)),
-                    interval={},
-                    paper=printed and printed[number],
-                    seed=member.seed,
-                    extra={"excluded_episodes": proof["excluded_episodes"]},
-                )
-            )
+            ours, extra = dict(zip(CHECKED, found, strict=True)), {"excluded_episodes": proof["excluded_episodes"]}
+            known = printed and printed[number]
+            rows.append(TableRow(cost, "lewm", pairs, ours, {}, known, member.seed, extra=extra))
     return rows
 
 

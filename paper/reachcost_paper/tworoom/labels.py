@@ -36,12 +36,6 @@ def label_quality(
     """Compare gaps [P] with distances [P]: all pairs, groups of them (masks [P] by name), and by band of the gap.
 
     Intervals resample `episodes` [P], the episode of each pair.
-
-    >>> gaps = np.arange(1.0, 101)
-    >>> quality = label_quality(gaps, 2 * gaps, {"long": gaps > 90}, np.arange(100) // 2)
-    >>> pairs, correlations, intervals = quality["gap 1-10"]
-    >>> pairs, round(correlations["pearson"], 6)
-    (10, 1.0)
     """
     subsets = {"all": np.ones(len(gaps), bool), **groups}
     subsets |= {f"gap {low}-{high}": (gaps >= low) & (gaps <= high) for low, high in BANDS}
@@ -105,17 +99,9 @@ def temporal_rows(experiment: Experiment) -> list[TableRow]:
     rows = []
     quality = label_quality(gap.astype(float), distance, groups, episode)
     for name, (pairs, correlations, intervals) in quality.items():
-        printed = PAPER["temporal-geodesic"][name]
-        row = TableRow(
-            cost="temporal labels",
-            model="logs",
-            n=pairs,
-            ours={"pairs": 100 * pairs / len(table), **correlations},
-            interval=intervals,
-            paper={**printed, "pairs": 100 * printed["pairs"] / 100_000},
-            setting=name,
-        )
-        rows.append(row)
+        printed, ours = PAPER["temporal-geodesic"][name], {"pairs": 100 * pairs / len(table), **correlations}
+        paper = {**printed, "pairs": 100 * printed["pairs"] / 100_000}
+        rows.append(TableRow("temporal labels", "logs", pairs, ours, intervals, paper, setting=name))
     return rows
 
 

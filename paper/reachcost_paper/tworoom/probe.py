@@ -73,29 +73,21 @@ PROBES = [ProbeRun(split, member) for split in SPLITS for member in LEWM]
 
 
 def probe_rows(experiment: Experiment) -> list[TableRow]:
-    """The paper's split of rows, and one of full episodes."""
-    return [_probe_row(experiment, run) for run in PROBES]
+    """The paper's split of rows, and a split of episodes."""
+    rows = []
+    for run in PROBES:
+        table, seed = experiment.read(run).table(), run.member.seed
+        true, read = (
+            np.stack([table[f"{name}_{axis}"].to_numpy() for axis in (0, 1)], 1).astype(np.float64)
+            for name in ("true", "read")
+        )
+        ours, interval = asdict(score_readings(read, true)), _interval(read - true, true, table["episode"].to_numpy())
+        paper = PAPER["probe"][str(seed)] if run.split == "split by rows" else None
+        rows.append(TableRow("probe", "lewm", len(table), ours, interval, paper, seed, run.split))
+    return rows
 
 
-def _probe_row(experiment: Experiment, run: ProbeRun) -> TableRow:
-    table, seed = experiment.read(run).table(), run.member.seed
-    true, read = (
-        np.stack([table[f"{name}_{axis}"].to_numpy() for axis in (0, 1)], 1).astype(np.float64)
-        for name in ("true", "read")
-    )
-    return TableRow(
-        cost="probe",
-        model="lewm",
-        n=len(table),
-        ours=asdict(score_readings(read, true)),
-        interval=_probe_interval(read - true, true, table["episode"].to_numpy()),
-        paper=PAPER["probe"][str(seed)] if run.split == "split by rows" else None,
-        seed=seed,
-        setting=run.split,
-    )
-
-
-def _probe_interval(error: np.ndarray, states: np.ndarray, episodes: np.ndarray) -> dict[str, list[float]]:
+def _interval(error: np.ndarray, states: np.ndarray, episodes: np.ndarray) -> dict[str, list[float]]:
     """Intervals of RMSE and R2 that resample the episodes of the scored rows [N]: errors [N, 2], states [N, 2]."""
     spread = (states - states.mean(0)) ** 2
     columns = np.concatenate([np.ones((len(error), 1)), error**2, spread], axis=1)
@@ -124,13 +116,7 @@ def subspace_lines() -> list[RowPlan]:
 
 
 def rowspace_share(probe: LinearProbe, terminal: Tensor, goal: Tensor) -> Tensor:
-    """Share of the squared difference that lies in the rowspace, for each pool: [B, S, D], [B, D] -> [B].
-
-    >>> import torch
-    >>> probe = LinearProbe(torch.tensor([[1.0], [0.0]]), torch.zeros(1))
-    >>> rowspace_share(probe, torch.tensor([[[3.0, 4.0]]]), torch.zeros(1, 2))
-    tensor([0.3600])
-    """
+    """Share of the squared difference that lies in the rowspace, for each pool: [B, S, D], [B, D] -> [B]."""
     inside = SubspaceCost(probe)(terminal, goal).sum(1)
     return inside / (terminal - goal[:, None]).square().sum((1, 2))
 
@@ -161,17 +147,13 @@ SHARES = [ShareRun(member, name) for member in LEWM for name in PLACES]
 def subspace_rows(experiment: Experiment) -> list[TableRow]:
     """Planning with parts of the latent, and the small share of the distance in the rowspace."""
     rows = [table_row(experiment, line, ("success",)) for line in subspace_lines()]
-    return [*rows, *(_share_row(experiment, run) for run in SHARES)]
-
-
-def _share_row(experiment: Experiment, run: ShareRun) -> TableRow:
-    printed = PAPER["mse-share"]["by_seed"][LEWM.index(run.member)]
-    keys = {"episode": experiment.evaluation(run.evaluation).episodes.tolist()}
-    values = {"mse_share": require_rows(experiment.read(run), keys, ("mse_share",))["mse_share"][None]}
-    setting, paper = f"share of latent MSE, {PLACES[run.evaluation]}", {"mse_share": 100 * printed}
-    return metric_row(
-        experiment, "lewm", "rowspace", run.member.seed, values, paper if run.evaluation else None, setting
-    )
+    for run in SHARES:
+        keys = {"episode": experiment.evaluation(run.evaluation).episodes.tolist()}
+        values = {"mse_share": require_rows(experiment.read(run), keys, ("mse_share",))["mse_share"][None]}
+        printed = {"mse_share": 100 * PAPER["mse-share"]["by_seed"][LEWM.index(run.member)]} if run.evaluation else None
+        setting = f"share of latent MSE, {PLACES[run.evaluation]}"
+        rows.append(metric_row(experiment, "lewm", "rowspace", run.member.seed, values, printed, setting))
+    return rows
 
 
 SUBSPACE = TableRows(
