@@ -54,15 +54,15 @@ def bar_panel(
     """A panel with rows of a table as bars.
 
     Args:
-        title: Of the panel.
+        title: Title of the panel.
         table: The table.
         metric: The column.
         unit: Unit of the values; `{}` is replaced by the number of episodes.
         groups: The rows of each group, by the name of the group.
         top: End of the axis; None for the largest value.
-        looks: Look of a group, if it is not that of the costs in it.
-        reference: A value drawn as a horizontal line, and its name.
-        digits: Digits of our values, written above the bars; None writes no values.
+        looks: Look of a group; by default that of the cost of a row.
+        reference: Value and name of a horizontal line.
+        digits: Digits of our values above the bars; None writes no values.
         note: Text below the panel.
         size: Width and height of the panel.
     """
@@ -81,11 +81,7 @@ def bar_panel(
 
 
 def draw_bars(
-    axes: Axes,
-    groups: Mapping[str, Sequence[Bar]],
-    unit: str,
-    top: float | None = None,
-    digits: int | None = None,
+    axes: Axes, groups: Mapping[str, Sequence[Bar]], unit: str, top: float | None = None, digits: int | None = None
 ) -> None:
     """Draw groups of bars from left to right, each above its name; other arguments are those of `bar_panel`."""
     begin, middles = 0.0, []

@@ -10,11 +10,7 @@ from typing import Any
 
 
 def read_notes(package: str) -> dict[str, str]:
-    """Notes of a study's tables by heading, one line per paragraph; `{name}` inserts the section of that name.
-
-    >>> read_notes("reachcost_paper.suite")["worlds"][:29]
-    'Worlds of different structure'
-    """
+    """Notes of a study's tables by heading, one line per paragraph; `{name}` inserts the section of that name."""
     text = files(package).joinpath("notes.md").read_text("utf-8")
     _, *parts = re.split(r"^## (\S+)$", text, flags=re.MULTILINE)
     sections = {

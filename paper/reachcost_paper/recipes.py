@@ -1,4 +1,4 @@
-"""Recipes of a study, compared on held-out logs alone: neither a closed loop nor a simulator chooses a head."""
+"""Recipes of a study, compared on held-out logs alone: no head is chosen by success or by a simulator."""
 
 from __future__ import annotations
 
@@ -57,35 +57,23 @@ def recipe_rows(
     runs: Sequence[ScoredHead],
     read: Callable[[Run], tuple[int, dict[str, np.ndarray]]],
 ) -> list[TableRow]:
-    """A row for every head plan.
+    """A row for every head plan; `runs` are ordered by plan.
 
-    Args:
-        experiment: The study of the heads.
-        runs: Every head of every plan, plan by plan.
-        read: Returns the number of scored things of a run, and metrics [things], or [1] for one value of the head.
+    `read` returns the number of scored things of a run, and metrics [things], or [1] for one value of the head.
     """
-    return [
-        _row(plan, [read(experiment.read(head)) for head in heads], heads[0].member.model)
-        for plan, heads in ((plan, [*heads]) for plan, heads in groupby(runs, lambda run: run.plan))
-    ]
-
-
-def _row(plan: str, found: Sequence[tuple[int, dict[str, np.ndarray]]], model: str) -> TableRow:
-    values = {metric: np.stack([metrics[metric] for _, metrics in found]) for metric in found[0][1]}
-    means = {metric: value.mean(1) for metric, value in values.items()}
-    return TableRow(
-        cost=plan,
-        model=model,
-        n=found[0][0],
-        ours={metric: float(value.mean()) for metric, value in values.items()},
-        interval={
+    rows = []
+    for plan, group in groupby(runs, lambda run: run.plan):
+        heads = [*group]
+        found = [read(experiment.read(head)) for head in heads]
+        values = {metric: np.stack([metrics[metric] for _, metrics in found]) for metric in found[0][1]}
+        means = {metric: value.mean(1) for metric, value in values.items()}
+        ours = {metric: float(value.mean()) for metric, value in values.items()}
+        interval = {
             metric: paired_bootstrap(value.mean(0)[:, None], resamples=20_000)[:, 0].tolist()
             for metric, value in values.items()
             if value.shape[1] > 1
-        },
-        paper=None,
-        extra={
-            "per_run": {metric: [round(float(mean), 4) for mean in of_head] for metric, of_head in means.items()},
-            "std": {metric: round(mean_std(of_head)[1], 4) for metric, of_head in means.items()},
-        },
-    )
+        }
+        per_run = {metric: [round(float(mean), 4) for mean in of_head] for metric, of_head in means.items()}
+        extra = {"per_run": per_run, "std": {name: round(mean_std(mean)[1], 4) for name, mean in means.items()}}
+        rows.append(TableRow(plan, heads[0].member.model, found[0][0], ours, interval, None, extra=extra))
+    return rows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +28,9 @@ FAR = (50, 75)
 ONE_SEED = f"pairs of seed {SEEDS[0]}"
 """All that the paper has of offset 25, and of final distances at offset 50."""
 DASHES = (":", "--", "-")
-"""Of the states of the recorded episode, from the first to the last."""
+"""Lines of the states of the recorded episode, from the first to the last."""
 FRAMES, GOAL_SHARE = 6, 0.35
-"""Frames of an episode, first and last state among them, and the opacity of the goal in them."""
+"""Number of frames of an episode, from first to last state, and the opacity of the goal in them."""
 CONTACT = [Setting(MEMBER, cost, evaluation=sets(50)[0], **READINGS[FULL]) for cost in ("raw", "hybrid")]
 SUCCESS, DISTANCE = "success, % of {} pairs", "task distance (n = {})"
 
@@ -106,7 +105,7 @@ def _episode(records: Records) -> tuple[np.ndarray, np.ndarray]:
 
 
 def contact_cells(experiment: Experiment) -> list[Cell]:
-    """The first pair whose block must move that the hybrid reaches and latent distance does not."""
+    """Episodes of the first pair whose block must move, and that the hybrid reaches and latent distance does not."""
     episode = int(experiment.evaluation(CONTACT[0].evaluation).episodes[_contact_row(experiment)])
     return experiment.cells(EpisodeRun(setting, episode) for setting in CONTACT)
 
@@ -128,16 +127,8 @@ def draw_contact(experiment: Experiment, path: Path) -> None:
         steps = np.linspace(0, len(states) - 1, FRAMES).astype(int)
         frames = (1 - GOAL_SHARE) * task.render(states[steps]) + GOAL_SHARE * goal
         strips[setting.cost] = np.concatenate([frames, goal]).round().astype(np.uint8)
-    captions = [*(f"step {step}" for step in steps), "goal"]
-    heading = (
-        f"PushT, goal offset 50, pair {goals.episodes[row]}, the first that only the hybrid reaches; the goal is "
-        "overlaid"
-    )
-    draw_strips(strips, captions, path, heading)
-
-
-def draw_strips(strips: Mapping[str, np.ndarray], captions: Sequence[str], path: Path, heading: str) -> None:
-    """Write a PNG with one strip of frames uint8 [T, height, width, 3] per name, and a caption per frame."""
+    captions, pair = [*(f"step {step}" for step in steps), "goal"], goals.episodes[row]
+    heading = f"PushT, goal offset 50, pair {pair}, the first that only the hybrid reaches; the goal is overlaid"
     figure = new_figure(1.5 * len(captions), 1.65 * len(strips) + 0.6, heading)
     panels = figure.subplots(len(strips), len(captions), squeeze=False)
     for (name, frames), row in zip(strips.items(), panels, strict=True):

@@ -32,9 +32,9 @@ SHARES = ("selected_success", "selected_final")
 class SelectionRun(SettingRun):
     """One plan from every start; rows are episodes.
 
-    `refined` is the oracle distance after the mean of the last elites, `selected` after the candidate of the last pool
-    with the lowest cost, `pool_best` after the candidate that ends nearest, and `rank` the percentage of the other
-    candidates that the cost prefers to that one.
+    Columns are oracle distances: `refined` after the mean of the last elites, `selected` after the candidate of the
+    last pool with the lowest cost, `pool_best` after the candidate that ends nearest; and `rank`, the percentage of
+    other candidates that the cost prefers to the nearest one.
     """
 
     kind: ClassVar[str] = "selection"
@@ -65,7 +65,6 @@ class SelectionRun(SettingRun):
         ends, reached = execute_watched(task, goals, blocks.unroll(plans.cpu().numpy()))
         distance, rows = to_goals(task.distance, ends, goals), np.arange(len(goals))
         costs, chosen = found.costs.cpu().numpy(), found.costs.argmin(1).cpu().numpy()
-        last = task.success(ends[rows, chosen], goals.goals)
         return {
             "episode": goals.episodes,
             "refined": distance[:, -1],
@@ -73,7 +72,7 @@ class SelectionRun(SettingRun):
             "selected": distance[rows, chosen],
             "rank": compare_rankings({"": costs}, distance[:, :-1])[""].oracle_best_rank,
             "selected_success": reached[rows, chosen],
-            "selected_final": last,
+            "selected_final": task.success(ends[rows, chosen], goals.goals),
         }
 
 

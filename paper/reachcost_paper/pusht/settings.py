@@ -18,7 +18,7 @@ from reachcost.worldmodels.loading import load_world_model
 MODEL = "lewm-pusht-3072"
 MEMBER = Member(MODEL, 3072, "lewm-3072")
 SEEDS = (3072, 3073, 3074)
-"""Of evaluation sets."""
+"""Seeds of evaluation sets."""
 SECOND_HEAD = 4072
 """Another seed of heads."""
 LOGS = {"episodes": 8000, "seed": 0}
@@ -48,14 +48,8 @@ def _draw(name: str) -> tuple[Task, EvaluationSet]:
 FOREIGN_SETS = {name: partial(_draw, name) for offset in OFFSETS for name in sets(offset, (*SEEDS, *FRESH, *NEW))}
 """Their episodes are in no log that a model or head learns from."""
 
-TASK_STATE = HeadPlan(
-    Recipe.paper(scale=100.0, epochs=20),
-    labels="oracle",
-    coverage="random",
-    rows=50_000,
-    pairs=200_000,
-    holdout=0.0,
-)
+ORACLE_PAIRS = {"labels": "oracle", "coverage": "random", "rows": 50_000, "pairs": 200_000}
+TASK_STATE = HeadPlan(Recipe.paper(scale=100.0, epochs=20), **ORACLE_PAIRS, holdout=0.0)
 HEADS = {
     "task-state": TASK_STATE,
     "shuffled": replace(TASK_STATE, shuffled="train"),

@@ -49,18 +49,8 @@ SELECTED = ("raw", "task-state", "hybrid", "shuffled-hybrid", "trm")
 EVALUATIONS = [name for offset in OFFSETS for name in sets(offset)]
 RANKINGS = [SascRun(Setting(MEMBER, cost, evaluation=name)) for name in EVALUATIONS for cost in RANKED]
 SELECTION = CEM(candidates=64, iterations=10)
-TO_THE_END = CEM(
-    horizon=15,
-    candidates=300,
-    iterations=10,
-    elites=10,
-    blocks=1,
-    warm_start=True,
-    deviation=0.7,
-    correlation=0.7,
-    keep_elites=10,
-    shrink=True,
-)
+SIZE = {"horizon": 15, "candidates": 300, "iterations": 10, "elites": 10, "keep_elites": 10}
+TO_THE_END = CEM(**SIZE, blocks=1, warm_start=True, deviation=0.7, correlation=0.7, shrink=True)
 """Plans to the end of the budget, and again after every block; chosen on tuning sets."""
 FROM_LOGS = replace(TO_THE_END, from_logs=True, least_deviation=0.3)
 """Begins every plan with actions logged from similar states; inspected on tuning sets."""
@@ -80,12 +70,10 @@ def offset_lines(offset: int, costs: Sequence[str], blockwise: Sequence[str] = (
     lines = [replace(line(cost, names), paper=means.get(cost)) for cost in costs] + bounds(offset)
     lines += [replace(line(cost, names, BLOCK, BLOCK), paper=means.get(cost)) for cost in COMPARED]
     lines += [line(cost, names[:1], BLOCK, f"{_pairs(SEEDS[0])}, {BLOCK}") for cost in (*blockwise, ORACLE)]
-    for number, (name, seed) in enumerate(zip(names, SEEDS, strict=True)):
-        for cost in costs:
-            known = by_seed.get(cost, ())[number : number + 1]
-            lines.append(
-                replace(line(cost, [name], setting=_pairs(seed)), paper={"success": known[0]} if known else None)
-            )
+    for (number, name), cost in product(enumerate(names), costs):
+        known = by_seed.get(cost, ())[number : number + 1]
+        one = line(cost, [name], setting=_pairs(SEEDS[number]))
+        lines.append(replace(one, paper={"success": known[0]} if known else None))
     return lines
 
 
@@ -106,13 +94,9 @@ def _pairs(seed: int) -> str:
 def sweep_lines() -> list[RowPlan]:
     """Hybrids by weight, then with heads of another seed."""
     first = [replace(line(cost, sets(50)), paper={"success": value}) for cost, value in PAPER["sweep"].items()]
+    other: dict[str, Any] = {"setting": f"heads of seed {settings.SECOND_HEAD}", "head_seeds": (settings.SECOND_HEAD,)}
     second = [
-        replace(
-            line(cost, sets(50), setting=f"heads of seed {settings.SECOND_HEAD}"),
-            paper={"success": value},
-            head_seeds=(settings.SECOND_HEAD,),
-        )
-        for cost, value in PAPER["second-head"].items()
+        replace(line(cost, sets(50)), paper={"success": value}, **other) for cost, value in PAPER["second-head"].items()
     ]
     return [*first, *second, *bounds(50)]
 
@@ -143,11 +127,8 @@ def _printed_difference(offset: int, cost: str, base: str) -> dict[str, float]:
     """Difference of two printed means, or of values of the first evaluation seed where the paper has no others."""
     first = {name: {"success": values[0]} for name, values in _printed("by-seed", offset).items()}
     known = _printed("means", offset) or first
-    return {
-        metric: round(value - known[base][metric], 1)
-        for metric, value in known[cost].items()
-        if metric != "final_success"
-    }
+    metrics = [metric for metric in known[cost] if metric != "final_success"]
+    return {metric: round(known[cost][metric] - known[base][metric], 1) for metric in metrics}
 
 
 def sasc_rows(experiment: Experiment) -> Rows:
@@ -246,16 +227,14 @@ def fresh_lines() -> list[RowPlan]:
 
 def _offset(offset: int, costs: Sequence[str], blockwise: Sequence[str] = ()) -> TablePlan:
     rows = plain_rows(OUTCOMES, lambda: offset_lines(offset, costs, blockwise))
-    return TablePlan(NOTES[f"pusht-{offset}"], OUTCOMES, rows)
-
-
-def _with_contact(plan: TablePlan) -> TablePlan:
-    return replace(plan, rows=replace(plan.rows, further=contact_cells), picture=draw_contact)
+    if offset != 50:
+        return TablePlan(NOTES[f"pusht-{offset}"], OUTCOMES, rows)
+    return TablePlan(NOTES["pusht-50"], OUTCOMES, replace(rows, further=contact_cells), picture=draw_contact)
 
 
 TABLES = {
     "pusht-25": _offset(25, MAIN),
-    "pusht-50": _with_contact(_offset(50, MAIN, ("task-state", "shuffled"))),
+    "pusht-50": _offset(50, MAIN, ("task-state", "shuffled")),
     "pusht-75": _offset(75, (*PAPER["means"]["75"], "trm")),
     "pusht-sweep": TablePlan(NOTES["pusht-sweep"], OUTCOMES, plain_rows(OUTCOMES, sweep_lines)),
     "pusht-differences": TablePlan(

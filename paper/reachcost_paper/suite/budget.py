@@ -1,4 +1,4 @@
-"""Success against rollouts in many worlds: the paper's size of search, a sixteenth of it, and plans from logs."""
+"""Success by number of rollouts in many worlds: the paper's size of search, a sixteenth of it, and plans from logs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ import numpy as np
 from reachcost.costs.latent import HeadCost
 from reachcost.experiments.cells import Cell, RunSpec
 from reachcost.experiments.recording import Recording
-from reachcost.experiments.rows import mean_intervals
-from reachcost.experiments.tables import TableRows
 from reachcost.planning.categorical_cem import CategoricalCEM
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
 from reachcost.results.records import Evaluated, require_rows
 from reachcost.results.tables import TableRow
 from reachcost_paper.suite.labels import BOUNDS, HEADS, SETTINGS, MethodRun, method_row
-from reachcost_paper.suite.places import Place, paper_studies, place_of
+from reachcost_paper.suite.places import Place, mean_row, paper_studies, place_of
 from reachcost_paper.worlds import suite
 
 METRICS = ("success", "steps")
@@ -27,17 +25,11 @@ COST = "trm-auto"
 SEEDS = (0, 1)
 """Of planners."""
 SIZES = ("candidates", "iterations", "elites", "keep_elites")
-"""Fields of a planner that are its size; the others belong to a world."""
+"""Fields of a planner that set its size; the others belong to a world."""
 
 
 def planners(own: CEM | CategoricalCEM) -> dict[str, CEM | CategoricalCEM]:
-    """The planner of a world in the paper's size, and planners with fewer rollouts, by their names in the table.
-
-    >>> [*planners(CEM(horizon=3, candidates=100))]
-    ['CEM 300 x 10', 'CEM 37 x 5', 'iCEM 37 x 5', 'from logs 37 x 5', 'from logs 75 x 5']
-    >>> [*planners(CategoricalCEM(actions=3))]
-    ['CEM 256 x 5', 'CEM 16 x 5', 'from logs 16 x 5', 'from logs 32 x 5']
-    """
+    """The planner of a world in the paper's size, and planners with fewer rollouts, by their names in the table."""
     paper = type(own)()
     rounds = max(own.iterations, paper.iterations)
     full = replace(own, candidates=paper.candidates, iterations=rounds, elites=paper.elites)
@@ -111,22 +103,7 @@ def world_rows(recording: Recording, world: str) -> list[TableRow]:
     episodes = sorted(set(run.table()["episode"].to_pylist()))
     read = require_rows(run, {"cost": [*names], "seed": SEEDS, "episode": episodes}, METRICS)
     rows = [
-        _row(world, name, {"success": 100 * read["success"][number], "steps": read["steps"][number]})
+        mean_row(COST, world, {"success": 100 * read["success"][number], "steps": read["steps"][number]}, name)
         for number, name in enumerate(names)
     ]
     return [*rows, *bounds]
-
-
-def _row(world: str, setting: str, values: dict[str, np.ndarray]) -> TableRow:
-    return TableRow(
-        cost=COST,
-        model=world,
-        n=values["success"].size,
-        ours={metric: float(value.mean()) for metric, value in values.items()},
-        interval=mean_intervals(values, {"success"}),
-        paper=None,
-        setting=setting,
-    )
-
-
-ROWS = TableRows(budget_runs, budget_rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,7 +19,6 @@ from reachcost.costs.oracle import OracleGeodesic, exact_model
 from reachcost.errors import ReachcostWarning
 from reachcost.experiments.cells import Cell, RunSpec
 from reachcost.experiments.recording import Recording
-from reachcost.experiments.rows import mean_intervals
 from reachcost.fitting.labelled_recipe import LabelledRecipe
 from reachcost.fitting.repair import repair
 from reachcost.heads.base import LearnedHead
@@ -34,7 +33,7 @@ from reachcost.planning.planner import InversePolicy, Planner, RandomPolicy
 from reachcost.protocols import TerminalCost, WorldModel
 from reachcost.results.records import Evaluated, require_rows
 from reachcost.results.tables import TableRow
-from reachcost_paper.suite.places import Place, paper_studies, place_of
+from reachcost_paper.suite.places import Place, mean_row, paper_studies, place_of
 from reachcost_paper.worlds import suite
 
 METRICS = ("success", "rho_geo", "seconds", "operations")
@@ -48,17 +47,10 @@ Control = tuple[WorldModel, TerminalCost, Planner]
 
 
 def _repaired(place: Place, name: str) -> LearnedHead:
-    labelled = SETTINGS[name]
-    assert isinstance(labelled, LabelledRecipe)
-    return repair(
-        place.model,
-        place.latents,
-        exclude=place.excluded,
-        recipe=labelled,
-        seed=place.seed,
-        shuffled=name == "shuffled",
-        references=False,
-    )
+    recipe, shuffled = SETTINGS[name], name == "shuffled"
+    assert isinstance(recipe, LabelledRecipe)
+    settings: Any = {"exclude": place.excluded, "seed": place.seed, "references": False}
+    return repair(place.model, place.latents, recipe=recipe, shuffled=shuffled, **settings)
 
 
 def _with_head(place: Place, name: str) -> Control:
@@ -138,7 +130,7 @@ class MethodRun(RunSpec):
     def compute(self, recording: Recording, directory: Path) -> Evaluated:
         """Train, run every episode, and count operations."""
         name, place = self.method, recording.once(place_of, self.world)
-        require_latents(place.latents)  # encoding is not timed
+        require_latents(place.latents)  # the time of encoding does not count
         began = time.perf_counter()
         with one_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore", ReachcostWarning)  # doubtful labels are rows of the table
@@ -155,6 +147,9 @@ class MethodRun(RunSpec):
         return Evaluated(rows, place.goals.record)
 
 
+DIRECTED_RUNS = [MethodRun(DIRECTED, method) for method in METHODS]
+
+
 def all_worlds() -> list[str]:
     """The worlds of the paper, then the suite."""
     return [*(study.name for study in paper_studies()), *suite()]
@@ -168,10 +163,6 @@ def label_rows(recording: Recording) -> list[TableRow]:
     return [method_row(recording, world, method) for world in all_worlds() for method in METHODS]
 
 
-def directed_runs(recording: Recording) -> list[Cell]:
-    return recording.cells(MethodRun(DIRECTED, method) for method in METHODS)
-
-
 def directed_rows(recording: Recording) -> list[TableRow]:
     return [method_row(recording, DIRECTED, method, shown={"trm-auto": "trm-directed"}) for method in METHODS]
 
@@ -183,13 +174,7 @@ def method_row(recording: Recording, world: str, name: str, shown: Mapping[str, 
     further = {"seconds": name not in BOUNDS, "operations": name not in BOUNDS, "rho": name not in UNRANKED}
     read = require_rows(run, {"cost": [name], "episode": episodes}, ("success", *filter(further.get, further)))
     values = {"success": 100.0 * read["success"], **({"rho_geo": read["rho"]} if "rho" in read else {})}
+    row = mean_row((shown or {}).get(name, name), world, values)
     learned = {"seconds": float(read["seconds"].mean())} if name in HEADS or name == "gc-idm" else {}
     effort = {"operations": float(read["operations"].mean())} if "operations" in read else {}
-    return TableRow(
-        cost=(shown or {}).get(name, name),
-        model=world,
-        n=len(episodes),
-        ours={**{metric: float(value.mean()) for metric, value in values.items()}, **learned, **effort},
-        interval=mean_intervals(values, {"success"}),
-        paper=None,
-    )
+    return replace(row, ours={**row.ours, **learned, **effort})

@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from reachcost.data.evaluation import EvaluationSet
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
 from reachcost.experiments.recording import Recording
+from reachcost.experiments.rows import mean_intervals
 from reachcost.experiments.study import Study
 from reachcost.planning.control import Proposal
 from reachcost.planning.planner import Planner
 from reachcost.protocols import WorldModel
+from reachcost.results.tables import TableRow
 from reachcost.tasks.contract import Task
 from reachcost_paper.worlds import World, suite
 from reachcost_paper.worlds.suite import require_packages
@@ -104,6 +108,12 @@ class Place:
     def goals(self) -> EvaluationSet:
         """The reported set."""
         return self.excluded[0]
+
+
+def mean_row(cost: str, model: str, values: Mapping[str, np.ndarray], setting: str = "") -> TableRow:
+    """The row of a cost in a world, from metrics [runs, episodes]; success is in percent."""
+    ours = {metric: float(value.mean()) for metric, value in values.items()}
+    return TableRow(cost, model, values["success"].size, ours, mean_intervals(values, {"success"}), None, None, setting)
 
 
 def paper_studies() -> list[Study]:

@@ -11,7 +11,6 @@ import numpy as np
 from reachcost.costs.latent import HeadCost, LatentMSE
 from reachcost.experiments.cells import RunSpec
 from reachcost.experiments.recording import Recording
-from reachcost.experiments.rows import mean_intervals
 from reachcost.experiments.study import Tables
 from reachcost.experiments.tables import TablePlan, TableRows
 from reachcost.planning.control import control
@@ -19,8 +18,8 @@ from reachcost.results.records import Evaluated, require_rows
 from reachcost.results.tables import TableRow
 from reachcost_paper.package_data import read_notes
 from reachcost_paper.suite import budget, labels, verdicts
-from reachcost_paper.suite.places import Place, require_ready, settings_of
-from reachcost_paper.worlds import World, suite
+from reachcost_paper.suite.places import Place, mean_row, require_ready, settings_of
+from reachcost_paper.worlds import suite
 
 COSTS = ("raw", "trm", "oracle", "random")
 
@@ -51,33 +50,22 @@ class WorldRun(RunSpec):
 
 
 def suite_rows(recording: Recording) -> list[TableRow]:
-    return [row for world in suite().values() for row in _rows(recording, world)]
-
-
-def _rows(recording: Recording, world: World) -> list[TableRow]:
-    run = recording.read(WorldRun(world.name))
-    episodes = sorted(set(run.table()["episode"].to_pylist()))
-    success = 100 * require_rows(run, {"cost": COSTS, "episode": episodes}, ("success",))["success"]
-    return [
-        TableRow(
-            cost=cost,
-            model=world.name,
-            n=len(episodes),
-            ours={"success": float(values.mean())},
-            interval=mean_intervals({"success": values[None]}, {"success"}),
-            paper=None,
-            setting=world.structure,
-        )
-        for cost, values in zip(COSTS, success, strict=True)
-    ]
+    rows = []
+    for world in suite().values():
+        run = recording.read(WorldRun(world.name))
+        episodes = sorted(set(run.table()["episode"].to_pylist()))
+        success = 100 * require_rows(run, {"cost": COSTS, "episode": episodes}, ("success",))["success"]
+        for cost, values in zip(COSTS, success, strict=True):
+            rows.append(mean_row(cost, world.name, {"success": values[None]}, world.structure))
+    return rows
 
 
 NOTES = read_notes("reachcost_paper.suite")
 PLANS: dict[str, tuple[tuple[str, ...], TableRows]] = {
     "worlds": (("success",), TableRows([WorldRun(name) for name in suite()], suite_rows)),
-    "directed": (labels.METRICS, TableRows(labels.directed_runs, labels.directed_rows)),
+    "directed": (labels.METRICS, TableRows(labels.DIRECTED_RUNS, labels.directed_rows)),
     "labels": (labels.METRICS, TableRows(labels.label_runs, labels.label_rows)),
-    "budget-worlds": (budget.METRICS, budget.ROWS),
+    "budget-worlds": (budget.METRICS, TableRows(budget.budget_runs, budget.budget_rows)),
     "verdicts": (verdicts.METRICS, TableRows(verdicts.RUNS, verdicts.verdict_rows)),
 }
 STUDY = Tables(

@@ -55,7 +55,7 @@ class Outcome:
         return self.condition != NOTHING and self.succeeds
 
     def expected(self, setting: str) -> str:
-        """The right verdict: the stage of the fault, or `none` without a fault or where it is known to be harmless."""
+        """The right verdict: the stage of the fault, or `none` without a fault or if it is known to be harmless."""
         if self.condition == NOTHING:
             return "none"
         fault = FAULTS[self.condition]
@@ -89,47 +89,28 @@ def summary_rows(found: Sequence[Outcome], tuned: Iterable[str]) -> list[TableRo
 
 def _totals(prefix: str, worlds: str, found: Sequence[Outcome]) -> Iterator[TableRow]:
     """Shares of all planners, of those that fail, and of those that succeed with a fault."""
-    kinds = {
-        "all": found,
-        "failing": [one for one in found if not one.succeeds],
-        "harmless": [one for one in found if one.harmless],
-    }
-    for kind, those in kinds.items():
+    failing, harmless = [one for one in found if not one.succeeds], [one for one in found if one.harmless]
+    for kind, those in {"all": found, "failing": failing, "harmless": harmless}.items():
         for setting in (SIMULATOR, LOGS_ONLY):
             yield _share(prefix + kind, worlds, setting, those)
 
 
 def _share(cost: str, worlds: str, setting: str, found: Sequence[Outcome]) -> TableRow:
-    scores = [one.score(setting) for one in found]
+    scores, n = [one.score(setting) for one in found], len(found)
     counts = {score: scores.count(score) for score in SCORES} if found else {}
-    return TableRow(
-        cost=cost,
-        model=worlds,
-        n=len(found),
-        ours={score: 100 * count / len(found) for score, count in counts.items()},
-        interval={score: [100 * bound for bound in wilson(count, len(found))] for score, count in counts.items()},
-        paper=None,
-        setting=setting,
-    )
+    ours = {score: 100 * count / n for score, count in counts.items()}
+    interval = {score: [100 * bound for bound in wilson(count, n)] for score, count in counts.items()}
+    return TableRow(cost, worlds, n, ours, interval, None, setting=setting)
 
 
 def _line(one: Outcome, tuned: bool) -> TableRow:
     verdicts = [
         f"{setting}: {verdict} ({one.score(setting).replace('_', ' ')})" for setting, verdict in one.verdicts.items()
     ]
-    return TableRow(
-        cost=one.condition,
-        model=f"{one.world}*" if tuned else one.world,
-        n=one.episodes,
-        ours={"success": one.success},
-        interval={},
-        paper=None,
-        setting="; ".join(verdicts),
-        extra={
-            "verdicts": dict(one.verdicts),
-            "expected": {setting: one.expected(setting) for setting in one.verdicts},
-        },
-    )
+    expected = {setting: one.expected(setting) for setting in one.verdicts}
+    extra, model = {"verdicts": dict(one.verdicts), "expected": expected}, f"{one.world}{'*' if tuned else ''}"
+    ours = {"success": one.success}
+    return TableRow(one.condition, model, one.episodes, ours, {}, None, setting="; ".join(verdicts), extra=extra)
 
 
 @dataclass(frozen=True)
@@ -154,10 +135,8 @@ class VerdictRun(RunSpec):
         if self.condition != NOTHING:
             planner = FAULTS[self.condition].plant(planner)
         audits = {SIMULATOR: _with_simulator(planner), LOGS_ONLY: _from_logs(planner)}
-        documents = {name: audit.document() for name, audit in audits.items()}
-        (directory / "audits.json").write_text(
-            json.dumps(documents, indent=1, allow_nan=False) + "\n", encoding="utf-8"
-        )
+        documents = json.dumps({name: audit.document() for name, audit in audits.items()}, indent=1, allow_nan=False)
+        (directory / "audits.json").write_text(documents + "\n", encoding="utf-8")
         parts = [{**audit.rows, "audit": np.repeat(name, len(audit.rows["value"]))} for name, audit in audits.items()]
         rows = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
         return Evaluated(rows, planner.evaluation.record)

@@ -16,7 +16,7 @@ COSTS = {"raw": "raw", "trm-paper": "TRM,\npaper's", "trm": "TRM,\nours", "shuff
 
 
 def draw_grid(axes: Axes, records: Records) -> None:
-    """The pair of the evaluation set whose shortest route is longest compared with the straight line."""
+    """The pair of the evaluation set with the largest ratio of shortest route to straight line."""
     task = TopoNav()
     goals = task.evaluation_set()
     far, straight = task.distance(goals.starts, goals.goals), np.linalg.norm(goals.goals - goals.starts, axis=1)

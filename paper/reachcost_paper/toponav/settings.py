@@ -1,4 +1,4 @@
-"""Settings of the TopoNav runs: one exact world model, three seeds of heads, pools."""
+"""Settings of the TopoNav runs: one exact world model, three seeds of heads, shared candidates."""
 
 from __future__ import annotations
 
@@ -23,16 +23,9 @@ PAPER_HEAD = HeadPlan(
     holdout=0.0,
 )
 SHUFFLED_HEAD = replace(PAPER_HEAD, shuffled="all")
+ONE_CYCLE = {"epochs": 4, "batch_size": 256, "learning_rate": 4e-2, "schedule": "one-cycle"}
 OUR_HEAD = HeadPlan(
-    Recipe.paper(
-        hidden=128,
-        scale=29.0,
-        symmetric=True,
-        epochs=4,
-        batch_size=256,
-        learning_rate=4e-2,
-        schedule="one-cycle",
-    ),
+    Recipe.paper(hidden=128, scale=29.0, symmetric=True, **ONE_CYCLE),
     pairs=60_000,
     validation=12_000,
 )

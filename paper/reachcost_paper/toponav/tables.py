@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import cast
 
 from reachcost.costs.tabular import tabulate
+from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.rows import RowPlan, difference_row, per_seed, row_runs, table_row
 from reachcost.experiments.study import Study
@@ -39,15 +40,22 @@ def lines(*costs: str) -> list[RowPlan]:
 
 
 MEANS = lines("raw", "trm-paper", "shuffled", "trm", "oracle", "oracle+tie-break", "trm+tie-break", "random")
-READINGS = lines(
-    *("raw", "trm-paper", "trm-printed", "trm-printed-256", "shuffled", "shuffled-train", "oracle", "random")
-)
 
 
 def with_seeds(means: list[RowPlan]) -> list[RowPlan]:
     """Means, then single seeds."""
     singles = zip(*(per_seed(line, SEEDS) for line in means), strict=True)
     return [*means, *(line for one_seed in singles for line in one_seed)]
+
+
+def readings() -> list[RowPlan]:
+    """Other readings of the paper's text."""
+    heads = ("trm-paper", "trm-printed", "trm-printed-256", "shuffled", "shuffled-train")
+    return with_seeds(lines("raw", *heads, "oracle", "random"))
+
+
+def toponav_runs(experiment: Experiment) -> list[Cell]:
+    return row_runs(experiment, with_seeds(MEANS), METRICS)
 
 
 def toponav_rows(experiment: Experiment) -> list[TableRow]:
@@ -76,14 +84,8 @@ STUDY = Study(
     pools=POOLS,
     evaluation="detour",
     tables={
-        "toponav": TablePlan(
-            NOTES["toponav"],
-            (*METRICS, "p_value"),
-            TableRows(lambda experiment: row_runs(experiment, with_seeds(MEANS), METRICS), toponav_rows),
-        ),
-        "toponav-readings": TablePlan(
-            NOTES["toponav-readings"], METRICS, plain_rows(METRICS, lambda: with_seeds(READINGS))
-        ),
+        "toponav": TablePlan(NOTES["toponav"], (*METRICS, "p_value"), TableRows(toponav_runs, toponav_rows)),
+        "toponav-readings": TablePlan(NOTES["toponav-readings"], METRICS, plain_rows(METRICS, readings)),
         "toponav-recipes": TablePlan(
             NOTES["toponav-recipes"], ("validation_rmse",), recipes.ROWS, intervals="", legend=False
         ),

@@ -33,7 +33,7 @@ AUDITED = (
 )
 """Costs that are audited."""
 LOGGED = [line.cost for line in baselines() if line.cost in AUDITED]
-"""Costs that are audited from logs alone."""
+"""Costs audited from logs alone."""
 HELD_OUT_LOGS = {"seed": 201, "episodes": 1_000}
 """Logs that no model and no head was trained on."""
 GOALS = 200
@@ -44,7 +44,6 @@ REPAIRED = ("trm-paper", "trm")
 
 
 def settings_of(costs: Iterable[str], members: Sequence[Member] = LEWM) -> list[Setting]:
-    """Costs on world models."""
     return [Setting(member, cost) for cost in costs for member in members]
 
 
@@ -55,10 +54,9 @@ def sasc_rows(experiment: Experiment) -> Rows:
     """Every cost on the shared pools: seed 3072 as in the paper, then the mean over world models."""
     rows = []
     for members, cost in product((LEWM[:1], LEWM), (*AUDITED, "oracle")):
-        single = len(members) == 1
         values = ranked(experiment, settings_of([cost], members))
-        printed = PAPER["sasc"].get(cost) if single else None
-        rows.append(metric_row(experiment, "lewm", cost, members[0].seed if single else None, values, printed))
+        seed, printed = (members[0].seed, PAPER["sasc"].get(cost)) if len(members) == 1 else (None, None)
+        rows.append(metric_row(experiment, "lewm", cost, seed, values, printed))
     return rows
 
 
@@ -78,20 +76,15 @@ def statistics_runs(experiment: Experiment) -> list[Cell]:
 
 def statistics_rows(experiment: Experiment) -> Rows:
     """Paired differences: of rankings over the episodes of one world model, of success over world models."""
-    return [*_ranking_differences(experiment), *_success_differences(experiment)]
-
-
-def _ranking_differences(experiment: Experiment) -> Rows:
-    metrics = [*PAPER["statistics"]]
     values = {cost: ranked(experiment, settings_of([cost], LEWM[:1])) for cost in DIFFERENCES}
-    found = {cost: {metric: one[metric][0] for metric in metrics} for cost, one in values.items()}
+    found = {cost: {metric: one[metric][0] for metric in PAPER["statistics"]} for cost, one in values.items()}
     rows = [_bootstrapped(experiment, "raw", found["raw"], "raw")]
     for cost in DIFFERENCES[1:]:
         difference = {metric: values - found["raw"][metric] for metric, values in found[cost].items()}
         in_paper = cost == "trm-complete"
         rows.append(_bootstrapped(experiment, cost, found[cost], "trm" if in_paper else None))
         rows.append(_bootstrapped(experiment, f"{cost} minus raw", difference, "difference" if in_paper else None))
-    return rows
+    return [*rows, *_success_differences(experiment)]
 
 
 def _bootstrapped(experiment: Experiment, cost: str, values: Values, printed: str | None) -> TableRow:
@@ -103,11 +96,8 @@ def _bootstrapped(experiment: Experiment, cost: str, values: Values, printed: st
     if printed is None:
         return row
     known = {metric: PAPER["statistics"][metric][printed] for metric in values}
-    return replace(
-        row,
-        paper={metric: mean for metric, (mean, _, _) in known.items()},
-        extra={"paper_interval": {metric: bounds for metric, (_, *bounds) in known.items()}},
-    )
+    extra = {"paper_interval": {metric: bounds for metric, (_, *bounds) in known.items()}}
+    return replace(row, paper={metric: mean for metric, (mean, _, _) in known.items()}, extra=extra)
 
 
 def _success_differences(experiment: Experiment) -> Rows:
@@ -180,12 +170,5 @@ def _agreement(title: str, found: Mapping[str, Values], metrics: tuple[str, str]
     """The rank correlation of two metrics over some costs, mean of the world models."""
     means = [np.stack([values[metric].mean(1) for values in found.values()], axis=1) for metric in metrics]
     agreement = correlation(*map(ranks, means))
-    return TableRow(
-        cost=title,
-        model="lewm",
-        n=len(found),
-        ours={"agreement": float(agreement.mean())},
-        interval={},
-        paper=None,
-        extra={"per_model": agreement.round(4).tolist()},
-    )
+    extra = {"per_model": agreement.round(4).tolist()}
+    return TableRow(title, "lewm", len(found), {"agreement": float(agreement.mean())}, {}, None, extra=extra)

@@ -24,7 +24,7 @@ from reachcost_paper.tworoom.settings import LEWM
 
 SETTINGS = tuple(Setting(LEWM[0], cost) for cost in ("raw", "trm-paper"))
 GOAL = "goal"
-"""Stands in the column `cost` of the goal's row."""
+"""Value of the column `cost` in the row of the goal."""
 COMPONENTS = ("pc_1", "pc_2")
 ENDS = {"steps": "step", "distance": "distance", "latent": "latent"}
 """Metrics of an episode's last state, and their columns."""
@@ -52,13 +52,10 @@ class TraceRun(RunSpec):
 
     def config(self, recording: Experiment) -> dict[str, Any]:
         first = self.settings[0]
+        config = {**recording.inputs(first.member.model), **recording.evaluation(first.evaluation).record}
         runs = {setting.cost: EpisodeRun(setting, self.episode) for setting in self.settings}
-        return {
-            **recording.inputs(first.member.model),
-            **recording.evaluation(first.evaluation).record,
-            "episode": self.episode,
-            "visited_sha256": {cost: recording.sha256(run, "rows.parquet") for cost, run in runs.items()},
-        }
+        visited = {cost: recording.sha256(run, "rows.parquet") for cost, run in runs.items()}
+        return {**config, "episode": self.episode, "visited_sha256": visited}
 
     def compute(self, recording: Experiment, directory: Path) -> Columns:
         """Encode the states, and find the components."""
@@ -87,11 +84,7 @@ class TraceRun(RunSpec):
 
 
 def principal_directions(latents: Tensor, count: int = len(COMPONENTS)) -> Tensor:
-    """Principal directions of latents [N, D] as columns [D, count]; the largest entry of each is positive.
-
-    >>> principal_directions(torch.tensor([[0.0, 3.0], [0.1, -3.0], [-0.1, 0.0]]), 1).round().abs().tolist()
-    [[0.0], [1.0]]
-    """
+    """Principal directions of latents [N, D] as columns [D, count]; the largest entry of each is positive."""
     found = torch.linalg.eigh(latents.double().T.cov()).eigenvectors.flip(1)[:, :count]
     largest = found.gather(0, found.abs().argmax(0, keepdim=True))
     return (found * largest.sign()).to(latents.dtype)
@@ -103,7 +96,7 @@ def traced(experiment: Experiment) -> Experiment:
 
 
 def control_runs(experiment: Experiment) -> list[Cell]:
-    """The closed loops that the episode is chosen from."""
+    """The closed loops from which the episode is chosen."""
     return experiment.derive(traced).cells(map(ControlRun, SETTINGS))
 
 

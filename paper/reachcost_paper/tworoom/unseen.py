@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -43,8 +43,6 @@ TRAINED = {"seed": 1, "layouts": 4000}
 HEAD = HeadPlan(labels="imagined", coverage="frames", rows=500, imagination=Imagination(trajectories=800_000, blocks=1))
 """Learns from one imagined block per frame of one layout. The frames show all parts of the layout, and in a new layout
 the world model errs from the second block on (chosen on the tuning layouts)."""
-
-
 ALONE = {name.replace("-", " "): (name,) for names in SETTINGS.values() if len(names) > 1 for name in names}
 
 
@@ -57,28 +55,23 @@ def unseen_runs(experiment: Experiment) -> list[Cell]:
 
 def unseen_rows(experiment: Experiment) -> list[TableRow]:
     """Settings, each over its layouts, then every layout separately."""
-    split = experiment.read(SplitRun())
+    require_apart(experiment.read(SplitRun()))
     layouts = {name: experiment.derive(in_layout, name) for name in TESTED}
-    rows = [
+    return [
         _row(layouts, setting, names, *method) for setting, names in (SETTINGS | ALONE).items() for method in METHODS
     ]
-    require_apart(split)
-    return rows
 
 
 def in_layout(experiment: Experiment, name: str) -> Experiment:
-    """The engine for one layout, among the same records."""
-    member = Member(UNSEEN_MODEL, SEED, f"layouts-{SEED}-{name}")
-    study = replace(
-        experiment.study,
+    """The study in one layout, with the same records."""
+    return experiment.variant(
         task=partial(TwoRoom, TESTED[name]),
         logs=LOGS,
-        members={"lewm": (member,)},
+        members={"lewm": (Member(UNSEEN_MODEL, SEED, f"layouts-{SEED}-{name}"),)},
         heads={TRM: HEAD},
         costs={},
         evaluation=SET if name == "published" else name,
     )
-    return experiment.within(study)
 
 
 def _setting(layout: Experiment, cost: str, suffix: str) -> Setting:
@@ -110,19 +103,19 @@ class SplitRun(RunSpec):
     def compute(self, recording: Experiment, directory: Path) -> Columns:
         trained = [training_layout(TRAINED["seed"], number) for number in range(TRAINED["layouts"])]
         parts = {"trained": trained, "tuning": [*TUNING.values()], "tested": [*TESTED.values()]}
-        layouts = [(part, layout) for part, found in parts.items() for layout in found]
+        layouts = [layout for found in parts.values() for layout in found]
         return {
-            "part": np.array([part for part, _ in layouts]),
-            "wall": np.array([layout.wall for _, layout in layouts]),
-            "first_door": np.array([layout.doors[0][0] for _, layout in layouts]),
-            "last_door": np.array([layout.doors[-1][0] for _, layout in layouts]),
-            "half": np.array([layout.doors[0][1] for _, layout in layouts]),
-            "to_judged": np.array([held_out_distance(layout) for _, layout in layouts]),
+            "part": np.repeat([*parts], [len(found) for found in parts.values()]),
+            "wall": np.array([layout.wall for layout in layouts]),
+            "first_door": np.array([layout.doors[0][0] for layout in layouts]),
+            "last_door": np.array([layout.doors[-1][0] for layout in layouts]),
+            "half": np.array([layout.doors[0][1] for layout in layouts]),
+            "to_judged": np.array([held_out_distance(layout) for layout in layouts]),
         }
 
 
 def require_apart(split: Run) -> None:
-    """Refuse a layout that was trained on and is near a tested one."""
+    """Refuse a training layout near a tested one."""
     near = [row for row in split.table().to_pylist() if row["part"] == "trained" and row["to_judged"] <= APART]
     if near:
         raise ReachcostError(f"a layout that was trained on is near a tested one ({near[0]}): log other layouts")
