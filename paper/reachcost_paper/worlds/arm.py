@@ -45,12 +45,7 @@ def straight_steps(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
 
 
 class Arm(FeatureTask):
-    """Joints turn by at most 0.12 rad a step, unless the arm would touch an obstacle; a state is two angles, float32.
-
-    >>> turned = Arm().step(np.array([[3.1, 0.0]], np.float32), np.array([[1.0, 0.0]]))
-    >>> [round(angle, 2) for angle in turned[0].tolist()]
-    [-3.06, 0.0]
-    """
+    """Joints turn by at most 0.12 rad a step unless the arm would touch an obstacle; a state is two angles, float32."""
 
     name = "arm"
     action_budget = 120
@@ -84,21 +79,17 @@ class Arm(FeatureTask):
         """The coarse angles around states [N, 2]: their numbers and steps to them, both [N, 4]."""
         low = np.floor((np.asarray(states, np.float64) + np.pi) * COARSE / TURN).astype(int)
         corners = low[:, None] + np.array([(0, 0), (0, 1), (1, 0), (1, 1)])
-        return corners % COARSE @ np.array([COARSE, 1]), straight_steps(
-            corners * TURN / COARSE - np.pi, np.asarray(states)[:, None]
-        )
+        steps = straight_steps(corners * TURN / COARSE - np.pi, np.asarray(states)[:, None])
+        return corners % COARSE @ np.array([COARSE, 1]), steps
 
     def distance(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
         """Steps of the straight motion if it is free, else along coarse angles around the obstacles."""
         (here, to_here), (there, to_there) = self._corners(states), self._corners(goals)
         routes = to_here[:, :, None] + self._hops[here[:, :, None], there[:, None]] + to_there[:, None]
-        return np.where(self._straight(states, goals), straight_steps(states, goals), routes.min((1, 2)))
-
-    def _straight(self, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-        """Whether the straight motion touches no obstacle: bool [N]."""
         turn = (np.asarray(goals, np.float64) - states + np.pi) % TURN - np.pi
         along = states + np.linspace(0, 1, ALONG)[:, None, None] * turn
-        return np.all(self.free(along.reshape(-1, 2)).reshape(ALONG, -1), axis=0)
+        free = np.all(self.free(along.reshape(-1, 2)).reshape(ALONG, -1), axis=0)
+        return np.where(free, straight_steps(states, goals), routes.min((1, 2)))
 
     def coordinates(self, states: np.ndarray) -> np.ndarray:
         """Cosine and sine of both angles."""

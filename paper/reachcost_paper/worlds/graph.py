@@ -1,4 +1,4 @@
-"""Worlds of finitely many states: a table of transitions, and distances along its arrows; two halls, and many rooms."""
+"""Worlds of finitely many states, each a table of transitions: two halls, and many rooms."""
 
 from __future__ import annotations
 
@@ -22,12 +22,7 @@ Transitions = tuple[np.ndarray, np.ndarray]
 
 
 class GraphTask(FeatureTask):
-    """A world of N states of integers with A actions, defined by a subclass.
-
-    Args:
-        nodes: The states, int64 [N, D].
-        transitions: Number of the state after each action [N, A].
-    """
+    """A world of N states, integers [N, D], with A actions; `transitions` are numbers of the next states [N, A]."""
 
     distance_unit = "steps"
     far: ClassVar[int]
@@ -45,9 +40,8 @@ class GraphTask(FeatureTask):
         inside = np.all((states >= 0) & (states < self._index.shape), axis=1)
         found = np.where(inside, self._index[tuple(np.where(inside[:, None], states, 0).T)], -1)
         if (found < 0).any():
-            raise ReachcostError(
-                f"{states[found < 0][0].tolist()} is not a state of {self.name}: use rows of its `nodes`"
-            )
+            wrong = states[found < 0][0].tolist()
+            raise ReachcostError(f"{wrong} is not a state of {self.name}: use rows of its `nodes`")
         return found
 
     @cached_property
@@ -136,10 +130,6 @@ class OneWay(GraphTask):
     """Two halls with a gate that opens to the right only; the way back leads through a door at the other end.
 
     Moves are up, down, left and right; a state is a cell (x, y).
-
-    >>> task, halls = OneWay(), np.array([[WALL - 1, GATE], [WALL + 1, GATE]])
-    >>> task.distance(halls, halls[::-1]).tolist()
-    [2.0, 30.0]
     """
 
     name = "one-way"
@@ -207,10 +197,6 @@ class Rooms(GraphTask):
     """Twenty-five rooms whose doors make a tree: routes of more than 100 steps, most of them away from the goal.
 
     Moves are up, down, left and right; a state is a cell (x, y).
-
-    >>> task = Rooms()
-    >>> len(task.nodes), int(task.distances.max()) > 100
-    (424, True)
     """
 
     name = "rooms"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 import gymnasium
@@ -35,16 +33,14 @@ def near(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
     return np.abs(np.asarray(states)[:, 0] - np.asarray(goals)[:, 0]) < NEAR
 
 
-CAR: Mapping[str, Any] = MappingProxyType(
-    {
-        "make_env": lambda: gymnasium.make("MountainCarContinuous-v0").unwrapped,
-        "get_state": lambda env: np.asarray(env.state, np.float32),
-        "set_state": lambda env, state: setattr(env, "state", state),
-        "success": near,
-        "budget": 120,
-        "clip": True,
-    }
-)
+CAR: dict[str, Any] = {
+    "make_env": lambda: gymnasium.make("MountainCarContinuous-v0").unwrapped,
+    "get_state": lambda env: np.asarray(env.state, np.float32),
+    "set_state": lambda env, state: setattr(env, "state", state),
+    "success": near,
+    "budget": 120,
+    "clip": True,
+}
 """Arguments of `GymTask`."""
 
 
@@ -115,13 +111,7 @@ def drawn_set(name: str) -> EvaluationSet:
 
 
 class Hill(GymTask, FeatureTask):
-    """A state is place and speed, float32, and an action a force; success ignores the speed.
-
-    >>> task, goal = Hill(), np.array([[0.45, 0.0]], np.float32)
-    >>> resting, rolling = (task.distance(np.array([[-0.5, speed]], np.float32), goal)[0] for speed in (0.0, 0.06))
-    >>> bool(resting > 3 * rolling)
-    True
-    """
+    """A state is place and speed, float32, and an action a force; success ignores the speed."""
 
     distance_unit = "steps"
 

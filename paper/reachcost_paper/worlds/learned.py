@@ -28,15 +28,8 @@ CHECKS, HELD_OUT = 10, 0.1
 class Learned:
     """Dynamics learned from logs; a rollout predicts the features block by block and encodes the last ones.
 
-    A model of several frames sees velocities, which one frame does not show. Before the first frame of an episode the
-    state is assumed to be at rest with no action, in training and in planning.
-
-    Args:
-        task: Defines the features; its dynamics are not used.
-        logs: Training data.
-        length: Environment steps per action block.
-        history: Number of input frames, one block apart.
-        seed: Seed of weights and batches.
+    A model of several frames, one block of `length` steps apart, sees velocities. Before the first frame of an episode
+    the state is assumed to be at rest with no action, in training and in planning.
     """
 
     def __init__(self, task: FeatureTask, logs: Logs, length: int, history: int = 1, seed: int = 0) -> None:

@@ -14,11 +14,7 @@ APART = 15.0
 
 
 class Open(FeatureTask):
-    """A point in a square that moves by at most 1 along each axis; a state is (x, y), float32.
-
-    >>> Open().step(np.array([[39.5, 3.0]], np.float32), np.array([[1.0, 0.5]])).tolist()
-    [[40.0, 3.5]]
-    """
+    """A point in a square that moves by at most 1 along each axis; a state is (x, y), float32."""
 
     name = "open"
     action_budget = 50

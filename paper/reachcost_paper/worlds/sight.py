@@ -67,16 +67,7 @@ class Eye:
 class Sight:
     """A world model of exact dynamics behind an encoder: a rollout executes candidates in the simulator.
 
-    Args:
-        task: The world.
-        actions: Its action blocks; None for discrete actions.
-
-    >>> from reachcost_paper.worlds.open import Open
-    >>> task = Open()
-    >>> model = Sight(task, ActionBlocks((0.0, 0.0), (1.0, 1.0), (-1.0, -1.0), (1.0, 1.0), length=1))
-    >>> start = model.encode(task.observe(np.array([[3.0, 4.0]], np.float32)))
-    >>> model.states(model.rollout(start[:, None], torch.ones(1, 1, 2, 2))).round(3).tolist()
-    [[[5.0, 6.0]]]
+    `actions` are its action blocks; None for discrete actions.
     """
 
     def __init__(self, task: FeatureTask, actions: ActionBlocks | None = None) -> None:
@@ -112,8 +103,8 @@ class Blind:
 
     Args:
         model: The intact model.
-        lose: Removes it from latents [N, D] -> [N, D].
-        lost: Its name, for readers.
+        lose: Removes the loss from latents [N, D] -> [N, D].
+        lost: Name of the loss.
     """
 
     def __init__(self, model: WorldModel, lose: Callable[[Tensor], Tensor], lost: str) -> None:

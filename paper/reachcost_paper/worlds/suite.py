@@ -33,14 +33,7 @@ from reachcost_paper.worlds.tasks import SEEDS, FeatureTask, require
 
 @dataclass(frozen=True)
 class World:
-    """One world. Logs and models are made on first use.
-
-    >>> from reachcost_paper.worlds import suite
-    >>> world = suite()["open"]
-    >>> task = world.task()
-    >>> len(world.evaluation(task, "tune"))
-    30
-    """
+    """One world. Logs and models are made on first use."""
 
     name: str
     structure: str
@@ -79,15 +72,9 @@ class World:
 
     def repair(self, task: Task, model: WorldModel, logs: Logs, *, shuffled: bool = False) -> LearnedHead:
         """`reachcost.repair` with the settings of this world; both evaluation sets are excluded."""
-        return repair(
-            model,
-            encode_logs(model, logs),
-            exclude=[self.evaluation(task, part) for part in SEEDS],
-            pairs=self.pairs,
-            recipe=self.recipe,
-            shuffled=shuffled,
-            references=False,
-        )
+        exclude = [self.evaluation(task, part) for part in SEEDS]
+        settings: Any = {"pairs": self.pairs, "recipe": self.recipe, "references": False}
+        return repair(model, encode_logs(model, logs), exclude=exclude, shuffled=shuffled, **settings)
 
     def terminal_cost(self, task: Task, model: WorldModel, logs: Logs) -> TerminalCost:
         """The cost of the intact planner."""
@@ -119,11 +106,7 @@ def learned(task: Task, logs: Logs, block: int, history: int = 1) -> Learned:
 
 
 def suite() -> dict[str, World]:
-    """Every world by name, including worlds whose packages are missing (see `World.available`).
-
-    >>> list(suite())[:3]
-    ['rooms', 'one-way', 'open']
-    """
+    """Every world by name, including worlds whose packages are missing (see `World.available`)."""
     worlds = (
         World(
             name="rooms",

@@ -1,4 +1,4 @@
-"""What the tasks of the suite share: features of states, evaluation sets, and logs of a wanderer."""
+"""Base class of the suite's tasks, their evaluation sets, and logs of a wanderer."""
 
 from __future__ import annotations
 
@@ -47,18 +47,11 @@ class FeatureTask(Task):
 def evaluation(task: Task, name: str, starts: np.ndarray, goals: np.ndarray) -> EvaluationSet:
     """The set of that name, from the first starts and goals [E, ...]."""
     starts, goals = starts[:EPISODES], goals[:EPISODES]
-    return EvaluationSet(
-        name=name, starts=starts, goals=goals, seed=SEEDS[name], episodes=np.arange(len(starts)), world=task.world
-    )
+    return EvaluationSet(starts, goals, name, SEEDS[name], world=task.world)
 
 
 def wander(task: Task, starts: np.ndarray, actions: int, steps: int, rng: Generator) -> Logs:
-    """Log one episode from each start [E, ...], with actions [-1, 1] of that size whose direction changes slowly.
-
-    >>> from reachcost_paper.worlds.open import Open
-    >>> wander(Open(), np.zeros((3, 2), np.float32), actions=2, steps=5, rng=np.random.default_rng(0)).lengths.tolist()
-    [5, 5, 5]
-    """
+    """Log one episode from each start [E, ...], with actions [-1, 1] of that size whose direction changes slowly."""
     here, drift = starts, rng.standard_normal((len(starts), actions))
     states, taken = [], []
     for _ in range(steps):
