@@ -51,20 +51,11 @@ def bar_panel(
     note: str = "",
     **size: float,
 ) -> PanelPlan:
-    """A panel with rows of a table as bars.
+    """A panel with rows of a table as bars, in named groups.
 
-    Args:
-        title: Title of the panel.
-        table: The table.
-        metric: The column.
-        unit: Unit of the values; `{}` is replaced by the number of episodes.
-        groups: The rows of each group, by the name of the group.
-        top: End of the axis; None for the largest value.
-        looks: Look of a group; by default that of the cost of a row.
-        reference: Value and name of a horizontal line.
-        digits: Digits of our values above the bars; None writes no values.
-        note: Text below the panel.
-        size: Width and height of the panel.
+    In `unit`, `{}` is replaced by the number of episodes. `top` is the end of the axis, by default the largest value.
+    `looks` are styles of groups, by default those of the costs. `reference` is the value and name of a horizontal line,
+    `digits` the number of digits of values above bars, and `note` a text below the panel.
     """
 
     def draw(axes: Axes, records: Records) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from reachcost.experiments.cells import RunSpec
 from reachcost.experiments.experiment import WEIGHTS, Experiment, HeadRun
 from reachcost.experiments.study import Member
+from reachcost.experiments.tables import TableRows
 from reachcost.heads.base import LearnedHead
 from reachcost.results.records import Columns, Run
 from reachcost.results.stats import mean_std, paired_bootstrap
@@ -31,7 +32,7 @@ class ScoredHead(RunSpec):
     """The head plan."""
     member: Member
     seed: int
-    """Of the head."""
+    """Seed of the head."""
 
     def needs(self, recording: Experiment) -> list[RunSpec]:
         return [self._head]
@@ -45,26 +46,30 @@ class ScoredHead(RunSpec):
 
     @abstractmethod
     def score(self, recording: Experiment, head: LearnedHead) -> Columns:
-        """Return the rows of a head."""
+        """The rows of a head."""
+
+    @abstractmethod
+    def metrics(self, run: Run) -> tuple[int, dict[str, np.ndarray]]:
+        """Number of scored things of the recorded run, and metrics [things], or [1] for one value of the head."""
 
     @property
     def _head(self) -> HeadRun:
         return HeadRun(self.member, self.plan, self.seed)
 
 
-def recipe_rows(
-    experiment: Experiment,
-    runs: Sequence[ScoredHead],
-    read: Callable[[Run], tuple[int, dict[str, np.ndarray]]],
-) -> list[TableRow]:
-    """A row for every head plan; `runs` are ordered by plan.
+def recipe_table(compared: Callable[[Experiment], Experiment], runs: Sequence[ScoredHead]) -> TableRows:
+    """A table with a row for every head plan of the study that `compared` returns; runs are ordered by plan."""
+    return TableRows(
+        lambda experiment: experiment.derive(compared).cells(runs),
+        lambda experiment: _rows(experiment.derive(compared), runs),
+    )
 
-    `read` returns the number of scored things of a run, and metrics [things], or [1] for one value of the head.
-    """
+
+def _rows(experiment: Experiment, runs: Sequence[ScoredHead]) -> list[TableRow]:
     rows = []
     for plan, group in groupby(runs, lambda run: run.plan):
         heads = [*group]
-        found = [read(experiment.read(head)) for head in heads]
+        found = [head.metrics(experiment.read(head)) for head in heads]
         values = {metric: np.stack([metrics[metric] for _, metrics in found]) for metric in found[0][1]}
         means = {metric: value.mean(1) for metric, value in values.items()}
         ours = {metric: float(value.mean()) for metric, value in values.items()}

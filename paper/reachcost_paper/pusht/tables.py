@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -225,56 +225,49 @@ def fresh_lines() -> list[RowPlan]:
     ]
 
 
-def _offset(offset: int, costs: Sequence[str], blockwise: Sequence[str] = ()) -> TablePlan:
-    rows = plain_rows(OUTCOMES, lambda: offset_lines(offset, costs, blockwise))
-    if offset != 50:
-        return TablePlan(NOTES[f"pusht-{offset}"], OUTCOMES, rows)
-    return TablePlan(NOTES["pusht-50"], OUTCOMES, replace(rows, further=contact_cells), picture=draw_contact)
+def _plain(plans: Callable[[], list[RowPlan]]) -> dict[str, Any]:
+    return {"metrics": OUTCOMES, "rows": plain_rows(OUTCOMES, plans)}
 
 
-TABLES = {
-    "pusht-25": _offset(25, MAIN),
-    "pusht-50": _offset(50, MAIN, ("task-state", "shuffled")),
-    "pusht-75": _offset(75, (*PAPER["means"]["75"], "trm")),
-    "pusht-sweep": TablePlan(NOTES["pusht-sweep"], OUTCOMES, plain_rows(OUTCOMES, sweep_lines)),
-    "pusht-differences": TablePlan(
-        NOTES["pusht-differences"],
-        ("success", "distance"),
-        TableRows(lambda experiment: row_runs(experiment, compared_lines()), difference_rows),
-    ),
-    "pusht-sasc": TablePlan(
-        NOTES["pusht-sasc"],
-        ("rho_geo", "rank", "selected"),
-        TableRows(RANKINGS, sasc_rows),
-        title="PushT: how each cost ranks the same candidates",
-        drawn=("rho_geo", "rank", "selected"),
-    ),
-    "pusht-selected": TablePlan(
-        NOTES["pusht-selected"],
-        ("refined", "pool_best", "selected", "selected_success", "selected_final", "rank"),
-        TableRows(selection_runs, selection_rows),
-        title="PushT: distance and success after one plan",
-        drawn=("selected", "selected_success"),
-    ),
-    "pusht-final-distance": TablePlan(
-        NOTES["pusht-final-distance"],
-        ("success", "distance", "median", "final_success"),
-        TableRows(lambda experiment: row_runs(experiment, final_lines()), final_rows),
-    ),
-    "pusht-audit": TablePlan(
-        NOTES["pusht-audit"],
-        ("goals", "sampling", "representation", "coverage", "ranking", "dynamics", "foresight", "execution"),
-        TableRows(lambda experiment: [audit_cell(experiment, one) for one in AUDITED.values()], audit_rows),
-        intervals="",
-    ),
-    "pusht-fresh": TablePlan(
-        NOTES["pusht-fresh"],
-        OUTCOMES,
-        plain_rows(OUTCOMES, fresh_lines),
-        title="PushT, fresh pairs: the paper's planner, and one that plans to the end of the budget",
-        drawn=("success", "distance"),
-    ),
+STAGES = ("goals", "sampling", "representation", "coverage", "ranking", "dynamics", "foresight", "execution")
+AT_50 = _plain(lambda: offset_lines(50, MAIN, ("task-state", "shuffled")))
+PLANS: dict[str, dict[str, Any]] = {
+    "pusht-25": _plain(lambda: offset_lines(25, MAIN)),
+    "pusht-50": {**AT_50, "rows": replace(AT_50["rows"], further=contact_cells), "picture": draw_contact},
+    "pusht-75": _plain(lambda: offset_lines(75, (*PAPER["means"]["75"], "trm"))),
+    "pusht-sweep": _plain(sweep_lines),
+    "pusht-differences": {
+        "metrics": ("success", "distance"),
+        "rows": TableRows(lambda experiment: row_runs(experiment, compared_lines()), difference_rows),
+    },
+    "pusht-sasc": {
+        "metrics": ("rho_geo", "rank", "selected"),
+        "rows": TableRows(RANKINGS, sasc_rows),
+        "title": "PushT: how each cost ranks the same candidates",
+        "drawn": ("rho_geo", "rank", "selected"),
+    },
+    "pusht-selected": {
+        "metrics": ("refined", "pool_best", "selected", "selected_success", "selected_final", "rank"),
+        "rows": TableRows(selection_runs, selection_rows),
+        "title": "PushT: distance and success after one plan",
+        "drawn": ("selected", "selected_success"),
+    },
+    "pusht-final-distance": {
+        "metrics": ("success", "distance", "median", "final_success"),
+        "rows": TableRows(lambda experiment: row_runs(experiment, final_lines()), final_rows),
+    },
+    "pusht-audit": {
+        "metrics": STAGES,
+        "rows": TableRows(lambda experiment: [audit_cell(experiment, one) for one in AUDITED.values()], audit_rows),
+        "intervals": "",
+    },
+    "pusht-fresh": {
+        **_plain(fresh_lines),
+        "title": "PushT, fresh pairs: the paper's planner, and one that plans to the end of the budget",
+        "drawn": ("success", "distance"),
+    },
 }
+TABLES = {name: TablePlan(NOTES[name], **plan) for name, plan in PLANS.items()}
 STUDY = Study(
     name="pusht",
     protocol=1,

@@ -12,16 +12,13 @@ import numpy as np
 import torch
 
 from reachcost.data.evaluation import EvaluationSet
-from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.study import HeadPlan
-from reachcost.experiments.tables import TableRows
 from reachcost.heads.base import LearnedHead
 from reachcost.labels.exclusion import Exclusion
 from reachcost.labels.pairs import PairSet
 from reachcost.results.records import Columns, Run
-from reachcost.results.tables import TableRow
-from reachcost_paper.recipes import ScoredHead, recipe_rows
+from reachcost_paper.recipes import ScoredHead, recipe_table
 from reachcost_paper.toponav.settings import KIND, MEMBERS, OUR_HEAD, PAPER_HEAD
 
 
@@ -57,18 +54,10 @@ class RecipeRun(ScoredHead):
         episodes, place = np.unique(recording.logs.episode_of(pairs.first.numpy()), return_inverse=True)
         return {"episode": episodes, "pairs": np.bincount(place), "squared_error": np.bincount(place, weights=error)}
 
-
-def compared_runs(experiment: Experiment) -> list[Cell]:
-    return experiment.derive(compared).cells(RUNS)
-
-
-def compared_rows(experiment: Experiment) -> list[TableRow]:
-    def read(run: Run) -> tuple[int, dict[str, np.ndarray]]:
+    def metrics(self, run: Run) -> tuple[int, dict[str, np.ndarray]]:
         table = run.table()
         count = sum(table["pairs"].to_pylist())
         return count, {"validation_rmse": np.sqrt([sum(table["squared_error"].to_pylist()) / count])}
-
-    return recipe_rows(experiment.derive(compared), RUNS, read)
 
 
 def unseen_pairs(experiment: Experiment) -> PairSet:
@@ -85,4 +74,4 @@ def unseen_pairs(experiment: Experiment) -> PairSet:
 
 
 RUNS = [RecipeRun(plan, member, member.seed) for plan in plans() for member in MEMBERS[KIND]]
-ROWS = TableRows(compared_runs, compared_rows)
+ROWS = recipe_table(compared, RUNS)

@@ -13,18 +13,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from reachcost.costs.latent import HeadCost
-from reachcost.experiments.cells import Cell
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.study import HeadPlan
-from reachcost.experiments.tables import TableRows
 from reachcost.fitting.fit import evaluate
 from reachcost.fitting.logged_audit import LoggedPools, logged_audit, logged_pools
 from reachcost.heads.base import LearnedHead
 from reachcost.labels.pairs import PairSet
 from reachcost.labels.temporal import TemporalPairs
 from reachcost.results.records import Columns, Run, require_rows
-from reachcost.results.tables import TableRow
-from reachcost_paper.recipes import ScoredHead, recipe_rows
+from reachcost_paper.recipes import ScoredHead, recipe_table
 from reachcost_paper.tworoom.settings import LEWM, OUR_HEAD, PAPER_HEAD
 
 MEMBER = LEWM[0]
@@ -38,20 +35,14 @@ def plans() -> dict[str, HeadPlan]:
     def changed(plan: HeadPlan, **recipe: Any) -> HeadPlan:
         return replace(plan, recipe=replace(plan.recipe, **recipe))
 
-    paper = replace(PAPER_HEAD, holdout=OUR_HEAD.holdout)
-    symmetric = changed(paper, symmetric=True)
-    one_cycle = changed(symmetric, epochs=8, batch_size=256, learning_rate=3e-3, schedule="one-cycle", scale=50.0)
-    fresh = changed(one_cycle, fresh=True)
-    embedding = changed(fresh, head="embedding", symmetric=None)
-    return {
-        "paper": paper,
-        "symmetric": symmetric,
-        "one-cycle": one_cycle,
-        "fresh": fresh,
-        "embedding": embedding,
-        **{f"expectile-{weight:g}": changed(embedding, expectile=weight) for weight in (0.2, 0.1, 0.05, 0.02)},
-        **{f"scale-{scale:g}": changed(embedding, expectile=0.05, scale=scale) for scale in (10.0, 20.0)},
-    }
+    found = {"paper": replace(PAPER_HEAD, holdout=OUR_HEAD.holdout)}
+    found["symmetric"] = changed(found["paper"], symmetric=True)
+    size: dict[str, Any] = {"epochs": 8, "batch_size": 256, "learning_rate": 3e-3, "scale": 50.0}
+    found["one-cycle"] = changed(found["symmetric"], schedule="one-cycle", **size)
+    found["fresh"] = changed(found["one-cycle"], fresh=True)
+    found["embedding"] = embedding = changed(found["fresh"], head="embedding", symmetric=None)
+    found |= {f"expectile-{weight:g}": changed(embedding, expectile=weight) for weight in (0.2, 0.1, 0.05, 0.02)}
+    return found | {f"scale-{scale:g}": changed(embedding, expectile=0.05, scale=scale) for scale in (10.0, 20.0)}
 
 
 def compared(experiment: Experiment) -> Experiment:
@@ -82,18 +73,10 @@ class RecipeRun(ScoredHead):
         error = evaluate(head, latents.values, pairs)[1]
         return {"goal": np.arange(GOALS), "rho_logged": found, "validation_rmse": np.full(GOALS, error)}
 
-
-def compared_runs(experiment: Experiment) -> list[Cell]:
-    return experiment.derive(compared).cells(RUNS)
-
-
-def compared_rows(experiment: Experiment) -> list[TableRow]:
-    def read(run: Run) -> tuple[int, dict[str, np.ndarray]]:
+    def metrics(self, run: Run) -> tuple[int, dict[str, np.ndarray]]:
         found = require_rows(run, {"goal": list(range(GOALS))}, ("rho_logged", "validation_rmse"))
         return GOALS, {**found, "validation_rmse": found["validation_rmse"][:1]}
 
-    return recipe_rows(experiment.derive(compared), RUNS, read)
-
 
 RUNS = [RecipeRun(plan, MEMBER, seed) for plan in plans() for seed in SEEDS]
-ROWS = TableRows(compared_runs, compared_rows)
+ROWS = recipe_table(compared, RUNS)

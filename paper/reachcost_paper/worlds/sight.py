@@ -23,14 +23,7 @@ BENT, BEND = 12, 0.3
 
 
 class Eye:
-    """An invertible encoder: the features of a state, with nonlinear entries added, rotated.
-
-    >>> from reachcost_paper.worlds.open import Open
-    >>> eye = Eye(Open())
-    >>> latents = eye.see(np.array([[3.0, 4.0]], np.float32))
-    >>> latents.shape, eye.states(latents).round(3).tolist()
-    (torch.Size([1, 14]), [[3.0, 4.0]])
-    """
+    """An invertible encoder: the features of a state, with nonlinear entries added, rotated."""
 
     def __init__(self, task: FeatureTask) -> None:
         self.task = task
@@ -101,10 +94,7 @@ class Sight:
 class Blind:
     """A world model whose encoder, and therefore every prediction, has lost something.
 
-    Args:
-        model: The intact model.
-        lose: Removes the loss from latents [N, D] -> [N, D].
-        lost: Name of the loss.
+    `lose` removes it from latents [N, D] -> [N, D], and `lost` is its name.
     """
 
     def __init__(self, model: WorldModel, lose: Callable[[Tensor], Tensor], lost: str) -> None:
