@@ -1,4 +1,4 @@
-"""What is published: tables that come out of their rows again, numbers that come out of the code, and their claims."""
+"""Published tables are made from their rows byte for byte, the code computes their numbers, and their claims hold."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ import numpy as np
 import pytest
 import torch
 
-from reachcost.data.latents import Latents
 from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.registry import all_tables, studies
 from reachcost.experiments.runs import ControlRun, outcomes, rankings
 from reachcost.experiments.study import Setting, Study
 from reachcost.experiments.tables import make_table
 from reachcost.heads.recipe import Recipe
-from reachcost.planning.control import control
 from reachcost.results.pack import NAME as PACK
-from reachcost.results.pack import find_pack, open_pack, write_pack
+from reachcost.results.pack import open_pack, write_pack
 from reachcost.results.records import read_run, run_paths
 from reachcost.tasks.toponav import TopoNav
 from reachcost_paper.pusht import STUDY as PUSHT
@@ -47,52 +45,32 @@ def published(name: str) -> dict[str, Any]:
     return json.loads((RESULTS / "tables" / f"{name}.json").read_text())
 
 
-def kept(name: str) -> bool:
-    """Whether a table is published, and the rows that it says it was made from are there."""
-    if not (RESULTS / "tables" / f"{name}.json").exists():
-        return False
-    runs = published(name).get("rows_sha256", {})
-    return bool(runs) and all(find_pack(RESULTS / "runs" / run) for run in runs)
+def test_every_table_is_published_with_its_rows_and_every_run_belongs_to_a_table() -> None:
+    runs = {name: {*published(name)["rows_sha256"]} for name in all_tables()}
+    assert all(runs.values())
+    recorded = {str(path.relative_to(RESULTS / "runs")) for path in run_paths(RESULTS / "runs")}
+    assert recorded == set().union(*runs.values())
 
 
-def test_every_table_is_published_with_its_rows() -> None:
-    assert [name for name in all_tables() if not kept(name)] == []
-
-
-def test_every_kept_run_is_behind_a_table() -> None:
-    kept_runs = {str(path.relative_to(RESULTS / "runs")) for path in run_paths(RESULTS / "runs")}
-    assert kept_runs == {run for name in all_tables() for run in published(name)["rows_sha256"]}
-
-
-def test_every_published_table_has_a_command() -> None:
-    of_studies = {path.stem for path in (RESULTS / "tables").glob("*.json") if "rows_sha256" in published(path.stem)}
-    assert of_studies <= {*all_tables()}
+def test_other_published_tables_are_evaluations() -> None:
     others = {path.stem for path in (RESULTS / "tables").glob("*.json")} - {*all_tables()}
     assert {published(name)["command"] for name in others} == {"reachcost evaluate"}
 
 
 def test_the_documented_search_finds_the_runs_of_an_evaluation_set() -> None:
-    """A set on record is found, and another one of the same rule is not."""
     root = RESULTS.parent
-    page = (root / "docs" / "reproduce.md").read_text()
-    (search,) = re.findall(r"^\$ (grep .*)$", page, re.MULTILINE)
+    (search,) = re.findall(r"^\$ (grep .*)$", (root / "docs" / "reproduce.md").read_text(), re.MULTILINE)
 
-    def found(sha256: str) -> set[str]:
-        shown = subprocess.run(search, shell=True, cwd=root, env={**os.environ, "HASH": sha256}, capture_output=True)
-        return {*shown.stdout.decode().splitlines()}
+    def found(sha256: str) -> str:
+        return subprocess.run(
+            search, shell=True, cwd=root, env={**os.environ, "HASH": sha256}, capture_output=True, text=True
+        ).stdout
 
-    used = TWOROOM.task().evaluation_set("high-distance").fingerprint
-    packed = [line.partition(f"/{PACK}:") for line in found(used)]
-    runs = {Path(study).name + "/" + name.strip().strip('"') for study, pack, name in packed if pack}
-    assert runs >= {
-        run for run in published("high-distance")["rows_sha256"] if "/control/" in run and "fresh" not in run
-    }
-    assert not any("fresh" in run for run in runs)
+    runs = found(TWOROOM.task().evaluation_set("high-distance").fingerprint)
+    expected = {run.partition("/")[2] for run in published("high-distance")["rows_sha256"] if "/control/" in run}
+    assert all((f'"{run}"' in runs) is ("fresh" not in run) for run in expected)
     assert not found(TopoNav().evaluation_set("detour", seed=12345).fingerprint)
-    of_suite = json.loads(read_run(RESULTS / "runs/suite/verdicts/open-nothing").text("audits.json"))["simulator"]
-    report = suite()["open"].evaluation(suite()["open"].task(), "report")
-    assert of_suite["evaluation_set_sha256"] == report.fingerprint
-    assert found(report.fingerprint)
+    assert found(suite()["open"].evaluation(suite()["open"].task(), "report").fingerprint)
 
 
 def test_intervals_separate_where_the_pages_say() -> None:
@@ -101,20 +79,13 @@ def test_intervals_separate_where_the_pages_say() -> None:
     def interval(table: str, **wanted: object) -> list[float]:
         return row_of(table, **wanted)["interval"]["success"]
 
-    worlds = {row["model"] for row in published("labels")["rows"]}
-    exceeds = {
-        world
-        for world in worlds
-        if interval("labels", model=world, cost="trm-auto")[0] > interval("labels", model=world, cost="trm")[1]
-    }
-    assert exceeds == {"one-way"}
+    for world in {row["model"] for row in published("labels")["rows"]}:
+        auto, logged = (interval("labels", model=world, cost=cost) for cost in ("trm-auto", "trm"))
+        assert (auto[0] > logged[1]) is (world == "one-way")
     for world in {row["model"] for row in published("budget-worlds")["rows"]}:
-        settings = [row["setting"] for row in rows_of("budget-worlds", model=world, cost="trm-auto")]
-        full, fewer = settings[0], next(setting for setting in settings if setting.startswith("from logs"))
-        high, low = (
-            interval("budget-worlds", model=world, setting=full),
-            interval("budget-worlds", model=world, setting=fewer),
-        )
+        full, *others = rows_of("budget-worlds", model=world, cost="trm-auto")
+        fewer = next(row for row in others if row["setting"].startswith("from logs"))
+        high, low = (row["interval"]["success"] for row in (full, fewer))
         assert low[0] <= high[1]
         assert high[0] <= low[1]
 
@@ -123,18 +94,18 @@ def test_intervals_separate_where_the_pages_say() -> None:
 
 
 @pytest.fixture(scope="module")
-def drawn_once() -> Iterator[Callable[[str], Study]]:
-    """The study of a table, which draws logs and evaluation sets once for all its tables."""
-    drawn = {study.name: once(study) for study in studies().values() if isinstance(study, Study)}
+def prepared() -> Iterator[Callable[[str], Study]]:
+    """The study of a table, with one task that makes logs and evaluation sets once for all its tables."""
+    found = {study.name: once(study) for study in studies().values() if isinstance(study, Study)}
     with pytest.MonkeyPatch.context() as patch:
-        for name, task in ((name, study.task()) for name, study in drawn.items()):
-            draw = stand_in_for_logs if name == PUSHT.name else cache(task.generate_logs)
-            patch.setattr(task, "generate_logs", draw)
-        yield lambda table: drawn[all_tables()[table].name]
+        for name, task in ((name, study.task()) for name, study in found.items()):
+            generate = placeholder_of_logs if name == PUSHT.name else cache(task.generate_logs)
+            patch.setattr(task, "generate_logs", generate)
+        yield lambda table: found[all_tables()[table].name]
 
 
-def stand_in_for_logs(**_: object) -> SimpleNamespace:
-    """What a table needs of the 8000 episodes of PushT, which take long to simulate; that they are these is below."""
+def placeholder_of_logs(**_: object) -> SimpleNamespace:
+    """A fingerprint in place of the 8000 episodes of PushT, which take long to simulate; tests below compare it."""
     return SimpleNamespace(fingerprint=PUSHT_LOGS)
 
 
@@ -152,8 +123,8 @@ def test_the_first_logs_of_pusht_are_those_on_record() -> None:
     assert logs.fingerprint == FIRST_PUSHT_LOGS
 
 
-def rows_alone(table: str, out: Path) -> None:
-    """Copy the rows that a table says it was made from: no others, and certainly no weights."""
+def copy_rows(table: str, out: Path) -> None:
+    """Copy the rows that a table names: no others, and no weights."""
     named = [run.partition("/") for run in published(table)["rows_sha256"]]
     for study in {study for study, _, _ in named}:
         packs = [out / "runs" / study / PACK for out in (RESULTS, out)]
@@ -161,34 +132,35 @@ def rows_alone(table: str, out: Path) -> None:
 
 
 def refuse(*_: object) -> None:
-    raise AssertionError("something is computed, but its rows are kept")
+    raise AssertionError("something is computed, but its rows are recorded")
 
 
-def but_for_seconds(document: str) -> str:
+def without_seconds(document: str) -> str:
     return re.sub(r'^  "seconds": \d+', "", document, flags=re.MULTILINE)
 
 
 LONG = {"budget", "pusht-fresh", "temporal-geodesic", "tworoom-solved"}
-"""Tables whose rows take five seconds and more to read, or whose evaluation sets to draw."""
+"""Tables that take five seconds and more."""
 
 
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in all_tables()]
 )
 def test_a_table_comes_out_of_its_rows_byte_for_byte(
-    name: str, tmp_path: Path, drawn_once: Callable[[str], Study], monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, prepared: Callable[[str], Study], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("reachcost.experiments.recording.record_run", refuse)
     monkeypatch.setattr("reachcost.experiments.cells.executors.computed", refuse)
     monkeypatch.setattr("reachcost.experiments.experiment.encode_logs", None)
-    rows_alone(name, tmp_path)
+    copy_rows(name, tmp_path)
     study = all_tables()[name]
-    study = drawn_once(name) if isinstance(study, Study) else study
-    make_table(study, name, tmp_path, command=f"reachcost reproduce {name}")
+    make_table(
+        prepared(name) if isinstance(study, Study) else study, name, tmp_path, command=f"reachcost reproduce {name}"
+    )
     for kind in ("json", "md"):
         made, known = ((out / "tables" / f"{name}.{kind}").read_text() for out in (tmp_path, RESULTS))
-        assert but_for_seconds(made) == but_for_seconds(known)
-    plan = all_tables()[name].tables[name]
+        assert without_seconds(made) == without_seconds(known)
+    plan = study.tables[name]
     drawn = bool(plan.drawn or plan.picture)
     assert (tmp_path / "figures" / f"{name}.png").exists() == drawn
     assert (RESULTS / "figures" / f"{name}.png").exists() == drawn
@@ -208,23 +180,19 @@ def rows_of(table: str, **wanted: object) -> list[dict[str, Any]]:
 
 
 class EncodedWhenRead:
-    """Latents of those rows only that are asked for."""
+    """Latents that are encoded row by row when they are read."""
 
     def __init__(self, experiment: Experiment, model: str) -> None:
-        self._model, self._logs = experiment.model(model), experiment.logs
-
-    @property
-    def values(self) -> EncodedWhenRead:
-        return self
+        self.values, self._model, self._logs = self, experiment.model(model), experiment.logs
 
     def __getitem__(self, rows: np.ndarray) -> torch.Tensor:
         return self._model.encode(self._logs.observations(rows))
 
 
 @pytest.fixture
-def tworoom(tmp_path: Path, drawn_once: Callable[[str], Study]) -> Experiment:
-    """The published study in an empty directory, where probes encode the rows that they are fitted on."""
-    experiment = Experiment(drawn_once("sasc"), tmp_path)
+def tworoom(tmp_path: Path, prepared: Callable[[str], Study]) -> Experiment:
+    """The published study in an empty directory, where probes encode only the rows that they are fitted on."""
+    experiment = Experiment(prepared("sasc"), tmp_path)
     experiment.latents = cache(lambda model: EncodedWhenRead(experiment, model))  # pyright: ignore[reportAttributeAccessIssue]
     return experiment
 
@@ -235,7 +203,6 @@ SASC = {"spearman": "rho_geo", "rank": "rank", "selected": "selected", "spearman
 
 @pytest.mark.slow
 def test_candidates_of_tworoom_are_ranked_as_published(tworoom: Experiment) -> None:
-    """What is published is what this code computes; other processors round otherwise."""
     for cost in ("raw", "decoded-geodesic", "rowspace"):
         found, known = rankings(tworoom, Setting(LEWM, cost)), row_of("sasc", cost=cost, seed=3072)["ours"]
         for column, metric in SASC.items():
@@ -243,31 +210,8 @@ def test_candidates_of_tworoom_are_ranked_as_published(tworoom: Experiment) -> N
 
 
 @pytest.mark.slow
-def test_a_head_of_tworoom_errs_and_plans_as_published(tmp_path: Path, drawn_once: Callable[[str], Study]) -> None:
-    """The head of the ablation that learns from fewest rows: only these are encoded."""
-    experiment, name, near = Experiment(drawn_once("sasc"), tmp_path), "random-5k-20k", "distance-controlled"
-    values = np.zeros((experiment.logs.rows, experiment.model(LEWM.model).latent_dim), np.float32)
-    latents = Latents(torch.from_numpy(values), experiment.logs)
-    experiment.latents = cache(lambda model: latents)
-    drawn = experiment.pairs(LEWM, experiment.study.heads[name], LEWM.seed, near)
-    ends = [rows.numpy() for pairs in (drawn.train, drawn.validation) for rows in (pairs.first, pairs.second)]
-    rows = np.unique(np.concatenate(ends))
-    values[rows] = experiment.model(LEWM.model).encode(experiment.logs.observations(rows)).numpy()
-    known = row_of("temporal-ablation", setting="random, 5k rows, 20k pairs")["ours"]
-    error = experiment.head_record(LEWM, name, evaluation=near)["validation_rmse"]
-    assert error == pytest.approx(known["validation_rmse"], rel=0.05)
-    setting = Setting(LEWM, name, evaluation=near)
-    some, costs = experiment.evaluation(near).spread(8), {name: experiment.cost(setting)}
-    found = control(experiment.task, experiment.model(LEWM.model), costs, some, TWOROOM.planner, seed=LEWM.seed)
-    on_record = read_run(RESULTS / "runs" / "tworoom" / "control" / TWOROOM.run_name(setting)).table().to_pylist()
-    ended = {row["episode"]: row["success"] for row in on_record}
-    assert sum(found.success[0] == [ended[episode] for episode in some.episodes.tolist()]) >= 7
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("cost", ["raw", "decoded-geodesic"])
 def test_episodes_of_tworoom_end_as_on_record(cost: str, tworoom: Experiment) -> None:
-    """Episodes do not depend on each other, so some of them tell about all."""
     few = Experiment(tworoom.study, tworoom.out, episodes=6)
     few.latents = tworoom.latents
     run = few.read(ControlRun(Setting(LEWM, cost)))
@@ -286,7 +230,7 @@ def test_a_head_of_toponav_plans_and_ranks_as_published(tmp_path: Path) -> None:
     assert rankings(experiment, setting)["rank"].mean() == pytest.approx(known["rank"], abs=0.05)
 
 
-# What the tables claim
+# Claims of the tables
 
 
 def values(table: str, metric: str, **wanted: object) -> list[float]:
@@ -302,12 +246,10 @@ MEAN: dict[str, Any] = {"seed": None, "setting": None}
 FAR: dict[str, Any] = {"setting": "high-distance set", "seed": None}
 AT_LEAST: list[tuple[str, float, dict[str, Any]]] = [
     ("high-distance", 96.7, {"model": "lewm", "cost": "trm", **MEAN}),
-    ("high-distance", 93.7, {"model": "lewm", "cost": "trm", "setting": "fresh set 1"}),
-    ("high-distance", 93.7, {"model": "lewm", "cost": "trm", "setting": "fresh set 2"}),
+    *(("high-distance", 93.7, {"model": "lewm", "cost": "trm", "setting": f"fresh set {n}"}) for n in (1, 2)),
     ("high-distance", 84, {"model": "pldm", "cost": "trm", **MEAN}),
     ("toponav", 85, {"cost": "trm-paper", "seed": None}),
-    ("toponav", 95, {"cost": "oracle", "seed": None}),
-    ("toponav", 95, {"cost": "trm", "seed": None}),
+    *(("toponav", 95, {"cost": cost, "seed": None}) for cost in ("oracle", "trm")),
     ("toponav", 100, {"cost": "oracle+tie-break", "seed": None}),
     ("tworoom-solved", 99.5, {"cost": "trm-auto", "model": "lewm", "setting": "replanning"}),
     ("tworoom-solved", 98, {"cost": "trm-auto", "model": "pldm", "setting": "replanning"}),
@@ -317,9 +259,10 @@ AT_LEAST: list[tuple[str, float, dict[str, Any]]] = [
         for logs in ("no door", "500 episodes", "1000 episodes")
     ),
     ("coverage-repair", 99, {"cost": "trm-auto", "model": "lewm", "setting": "frames only, replanning"}),
-    ("layouts-unseen", 90, {"cost": "trm-imagined", "setting": "door moved, replanning"}),
-    ("layouts-unseen", 90, {"cost": "trm-imagined", "setting": "wall turned, replanning"}),
-    ("layouts-unseen", 97, {"cost": "trm-imagined", "setting": "published, replanning"}),
+    *(
+        ("layouts-unseen", least, {"cost": "trm-imagined", "setting": f"{layouts}, replanning"})
+        for layouts, least in (("door moved", 90), ("wall turned", 90), ("published", 97))
+    ),
     ("coverage", 95, {"setting": "balanced"}),
     ("directed", 90, {"cost": "trm-directed"}),
 ]
@@ -328,8 +271,7 @@ AT_MOST: list[tuple[str, float, dict[str, Any]]] = [
     ("high-distance", 2, {"model": "lewm", "cost": "shuffled", **MEAN}),
     ("toponav", 22, {"cost": "raw", "seed": None}),
     ("toponav", 4, {"cost": "shuffled", "seed": None}),
-    ("coverage-repair", 10, {"cost": "trm", "model": "lewm", "setting": "no door"}),
-    ("coverage-repair", 10, {"cost": "trm", "model": "pldm", "setting": "no door"}),
+    *(("coverage-repair", 10, {"cost": "trm", "model": kind, "setting": "no door"}) for kind in ("lewm", "pldm")),
     ("coverage", 10, {"setting": "limited"}),
     ("layout", 30, {"cost": "geodesic-mlp", "setting": "horizontal 88"}),
     ("directed", 10, {"cost": "shuffled"}),
@@ -374,8 +316,7 @@ def test_verdicts_are_right_in_worlds_that_no_threshold_was_set_on() -> None:
     of_worlds = [row for row in published("verdicts")["rows"] if "verdicts" in row]
     assert len({row["model"] for row in of_worlds}) >= 6
     assert {row["cost"] for row in of_worlds} == {"nothing", *FAULTS}
-    whole = [row["ours"]["success"] for row in of_worlds if row["cost"] == "nothing"]
-    assert min(whole) >= 80
+    assert min(row["ours"]["success"] for row in of_worlds if row["cost"] == "nothing") >= 80
     for world in {row["model"] for row in published("worlds")["rows"]}:
         floor, ceiling = (value("worlds", model=world, cost=cost) for cost in ("random", "oracle"))
         assert floor < 20 < 90 < ceiling
@@ -400,9 +341,7 @@ def test_control_tables_have_floor_and_ceiling(name: str) -> None:
 def test_rankings_agree_with_the_paper() -> None:
     raw, trm, shuffled = (value("sasc", "rank", cost=cost, seed=None) for cost in ("raw", "trm", "shuffled"))
     assert trm < 1 < 20 < raw < shuffled
-    difference = next(
-        row for row in rows_of("statistics", cost="trm-complete minus raw", seed=3072) if "rank" in row["ours"]
-    )
+    (difference,) = rows_of("statistics", cost="trm-complete minus raw", seed=3072)
     assert difference["interval"]["rho_geo"][0] > 0
     assert difference["interval"]["rank"][1] < 0
     assert values("statistics", "p_value", cost="trm minus raw") == [0.25]
@@ -418,8 +357,7 @@ def test_pusht_shows_the_papers_pattern() -> None:
         assert chosen["hybrid"]["selected"] < chosen["raw"]["selected"] < chosen["shuffled-hybrid"]["selected"]
 
 
-def test_pusht_differs_from_the_paper_in_success_and_the_audit_says_why() -> None:
-    """No success is gained beyond chance, and some is lost where latent distance is best: the search is the limit."""
+def test_pusht_differs_from_the_paper_in_success_and_the_audit_blames_sampling() -> None:
     gains = {
         offset: row_of("pusht-differences", cost="hybrid minus raw", setting=f"offset {offset}, 25 actions a plan")
         for offset in (25, 50, 75)
@@ -434,25 +372,20 @@ def test_pusht_differs_from_the_paper_in_success_and_the_audit_says_why() -> Non
 
 
 @pytest.mark.parametrize(
-    ("offset", "cost", "planner", "suffix"),
-    [
-        (50, "trm-hybrid", "to the end of the budget", ""),
-        (75, "raw", "to the end of the budget", ""),
-        (50, "raw", "to the end of the budget, from logs", ", new pairs"),
-        (75, "raw", "to the end of the budget, from logs", ", new pairs"),
-    ],
+    ("offset", "cost", "suffix", "least"),
+    [(50, "trm-hybrid", "", 0), (75, "raw", "", 0), (50, "raw", ", new pairs", 60), (75, "raw", ", new pairs", 35)],
 )
 def test_planning_to_the_end_of_the_budget_exceeds_the_papers_planner(
-    offset: int, cost: str, planner: str, suffix: str
+    offset: int, cost: str, suffix: str, least: float
 ) -> None:
+    planner = f"to the end of the budget{', from logs' if suffix else ''}"
     paper, ours = (
         row_of("pusht-fresh", cost=name, setting=f"offset {offset}, {searched}{suffix}")
         for name, searched in (("raw", "25 actions a plan"), (cost, planner))
     )
     assert paper["n"] == ours["n"] == 150
     assert ours["interval"]["success"][0] > paper["interval"]["success"][1]
-    if suffix:
-        assert ours["ours"]["success"] >= {50: 60, 75: 35}[offset]
+    assert ours["ours"]["success"] >= least
 
 
 @pytest.mark.parametrize("model", ["lewm", "pldm"])
@@ -466,17 +399,13 @@ def test_a_sixteenth_of_the_rollouts_suffices_with_logs(model: str) -> None:
 
 
 def test_a_sixteenth_of_the_rollouts_suffices_with_logs_in_other_worlds() -> None:
-    rows = [row for row in published("budget-worlds")["rows"] if row["cost"] == "trm-auto"]
-    worlds = list(dict.fromkeys(row["model"] for row in rows))
+    worlds = {row["model"] for row in published("budget-worlds")["rows"]}
     assert len(worlds) == 10
-    ours = {name: [row["ours"] for row in rows if row["model"] == name] for name in worlds}
-    for found in ours.values():
-        few, (sixteenth, eighth) = found[1], found[-2:]
-        assert sixteenth["success"] >= few["success"]
-        assert eighth["success"] >= few["success"]
+    found = np.array([values("budget-worlds", "success", model=world, cost="trm-auto")[:2] for world in worlds])
+    logged = np.array([values("budget-worlds", "success", model=world, cost="trm-auto")[-2:] for world in worlds])
+    assert (logged >= found[:, 1:]).all()
     # Mean over worlds: 60 episodes of one world cannot resolve one point.
-    full, sixteenth = (np.mean([found[number]["success"] for found in ours.values()]) for number in (0, -2))
-    assert sixteenth >= full - 1
+    assert logged[:, 0].mean() >= found[:, 0].mean() - 1
 
 
 def test_a_directed_head_exceeds_symmetric_ones_at_a_gate_that_opens_one_way() -> None:
@@ -488,14 +417,10 @@ def test_a_directed_head_exceeds_symmetric_ones_at_a_gate_that_opens_one_way() -
 def test_labels_that_logs_choose_are_as_good_as_logged_times_in_every_world() -> None:
     worlds = {row["model"] for row in published("labels")["rows"]}
     assert len(worlds) == 11
-    gains = {
-        world: value("labels", model=world, cost="trm-auto") - value("labels", model=world, cost="trm")
-        for world in worlds
-    }
-    assert min(gains.values()) >= 0
-    assert min(gains["rooms"], gains["one-way"]) > 20
     for world in worlds:
-        assert value("labels", model=world, cost="shuffled") < 10
+        auto, trm, shuffled = (value("labels", model=world, cost=cost) for cost in ("trm-auto", "trm", "shuffled"))
+        assert auto >= trm + (20 if world in ("rooms", "one-way") else 0)
+        assert shuffled < 10
 
 
 @pytest.mark.parametrize("kind", ["lewm", "pldm"])
@@ -504,7 +429,7 @@ def test_the_default_ranks_well_on_four_sets(kind: str) -> None:
     assert value("tworoom-solved", "rho_geo", cost="trm-auto", model=kind, setting=None) >= 0.93
 
 
-def test_the_page_of_labels_shows_the_success_of_every_way_in_every_world() -> None:
+def test_the_page_of_labels_shows_the_success_of_every_method_in_every_world() -> None:
     page = (RESULTS.parent / "docs/labels.md").read_text()
     header, _, *lines = page[page.index("| cost | tworoom |") :].split("\n\n")[0].splitlines()
     worlds = header.strip("| ").split(" | ")[1:]
@@ -519,13 +444,11 @@ def test_representation_and_subspace_agree_with_the_paper() -> None:
     rowspace, residual = (value("subspace", cost=cost, **FAR) for cost in ("rowspace", "residual"))
     assert rowspace > residual + 40
     assert min(values("attribution", "gradient_share")) > 2 * 100 * 2 / 192
-    for full, averaged in zip(
-        *(values("features", "rho_geo", setting=s) for s in ("all features", "both orders averaged")), strict=True
-    ):
-        assert averaged > full
+    full, averaged = (values("features", "rho_geo", setting=s) for s in ("all features", "both orders averaged"))
+    assert (np.array(averaged) > full).all()
 
 
-def test_a_moved_door_is_passed_in_part() -> None:
+def test_a_moved_door_is_passed_in_some_episodes() -> None:
     for setting in ("door 88", "door 150"):
         raw, moved = (value("layout", cost=cost, setting=setting) for cost in ("raw", "trm"))
         assert raw + 20 < moved < 90
