@@ -40,12 +40,6 @@ NUMBER_KINDS: dict[str, tuple[type, str]] = {
 def require_type(value: object, kind: type | UnionType, what: str, remedy: str) -> None:
     """Refuse a value of another type, and a class in place of an instance; numbers of numpy are accepted.
 
-    Args:
-        value: The value.
-        kind: A type, a union or a runtime-checkable protocol.
-        what: Name of the argument, or a description.
-        remedy: What to do instead.
-
     >>> require_type("5", int, "budget", "give a whole number")
     Traceback (most recent call last):
     reachcost.errors.ReachcostError: `budget` is '5': give a whole number

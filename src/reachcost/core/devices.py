@@ -22,11 +22,7 @@ def use_device(name: str) -> None:
 
 
 def choose_device(name: str) -> str:
-    """A device, by name; `auto` is the one that `use_device` set, else a GPU if there is one.
-
-    >>> choose_device("cpu")
-    'cpu'
-    """
+    """A device, by name; `auto` is the one that `use_device` set, else a GPU if there is one."""
     if name == "auto":
         return _AUTO[0] if _AUTO else "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -37,11 +33,7 @@ def choose_device(name: str) -> str:
 
 
 def device_of(thing: object) -> torch.device:
-    """The device of a network or a world model: of its weights, or its `device`; by default the CPU.
-
-    >>> device_of(torch.nn.Linear(1, 1)), device_of("text")
-    (device(type='cpu'), device(type='cpu'))
-    """
+    """The device of a network or a world model: of its weights, or its `device`; by default the CPU."""
     if isinstance(thing, torch.nn.Module) and not hasattr(thing, "device"):
         return next((weight.device for weight in thing.parameters()), torch.device("cpu"))
     return torch.device(getattr(thing, "device", "cpu"))

@@ -42,12 +42,7 @@ def is_file_name(name: str) -> bool:
 
 
 def require_regular(path: Path) -> None:
-    """Raise OSError unless the path is a regular file: opening a pipe would wait.
-
-    >>> require_regular(Path("/dev/zero"))
-    Traceback (most recent call last):
-    OSError: [Errno 22] it is not a file: '/dev/zero'
-    """
+    """Raise OSError unless the path is a regular file: opening a pipe would wait."""
     kind = path.stat().st_mode
     if stat.S_ISDIR(kind):
         raise IsADirectoryError(errno.EISDIR, "it is a directory", str(path))
@@ -218,11 +213,7 @@ def scratch_directory(path: Path) -> Iterator[Path]:
 def shared_directory(path: Path, key: str) -> tuple[Path, Callable[[], None]]:
     """A temporary directory next to `path` for all processes with one key, and the function that leaves it.
 
-    It is removed when the last of them leaves, or by the next writer if they died.
-
-    Args:
-        path: What it belongs to.
-        key: 32 hexadecimal digits.
+    It is removed when the last of them leaves, or by the next writer if they died. The key has 32 hexadecimal digits.
     """
     make_directory(path.parent, path)
     directory = path.with_name(f".{path.name}.{key}.partial")

@@ -40,13 +40,7 @@ with contextlib.suppress(ImportError):  # filters of compressed files that some 
 
 @lru_cache(maxsize=64)
 def require_heaps_that_end(path: Path, sizes: int, signature: tuple[int, ...] = ()) -> None:
-    """Refuse a file with a heap without end, or with heaps that hold more than the file.
-
-    Args:
-        path: The file.
-        sizes: Number of bytes of a size in it.
-        signature: State of the file, which is checked once.
-    """
+    """Refuse a file with a heap without end, or with heaps that hold more than the file; sizes have `sizes` bytes."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         left = len(data) // HEADER  # maximum number of heaps and objects
         place = data.find(HEAP)

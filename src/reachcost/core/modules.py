@@ -56,13 +56,7 @@ def stored_format(directory: Path) -> str | None:
 
 
 class StoredModule:
-    """A directory that `write_module` filled, checked step by step.
-
-    Args:
-        directory: Where the two files are.
-        what: What they hold, for messages: "the head".
-        remedy: What a user can do about damage.
-    """
+    """A directory that `write_module` filled, checked step by step; errors name `what` it holds, such as "the head"."""
 
     def __init__(self, directory: Path, what: str, remedy: str) -> None:
         self._directory, self._what, self._remedy = directory, what, remedy

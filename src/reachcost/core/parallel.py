@@ -27,11 +27,7 @@ SMALLEST, LARGEST = 32, 150
 
 
 def parallel_map(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> list[Result]:
-    """Map a function over pieces, on the threads that torch may use; results are in order.
-
-    >>> parallel_map(lambda row: row.sum().item(), torch.ones(3, 4))
-    [4.0, 4.0, 4.0]
-    """
+    """Map a function over pieces, on the threads that torch may use; results are in order."""
     pieces = list(pieces)
     threads = min(_allowed(), len(pieces))
     with one_thread():  # until all are done, as new threads inherit the number
@@ -165,12 +161,6 @@ class Traced:
     """A function with constant weights, recorded once for each `key` and shape of its arguments.
 
     If it cannot be recorded, if the recording gives other bits, or if gradients are required, it is called directly.
-
-    >>> double = Traced()
-    >>> with torch.no_grad():
-    ...     found = double.recorded("x 2", lambda x: 2 * x, torch.ones(3))(torch.ones(3))
-    >>> found
-    tensor([2., 2., 2.])
     """
 
     def __init__(self) -> None:

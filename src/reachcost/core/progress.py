@@ -139,11 +139,7 @@ class Rate:
 
 
 def as_progress(progress: Progress | bool | None) -> Progress:
-    """The progress of an argument `progress=`: True shows it on standard error; None and False show nothing.
-
-    >>> type(as_progress(True)).__name__, type(as_progress(None)).__name__
-    ('ConsoleProgress', 'Progress')
-    """
+    """The progress of an argument `progress=`: True shows it on standard error; None and False show nothing."""
     if isinstance(progress, Progress):
         return progress
     if progress is not None and not isinstance(progress, bool):

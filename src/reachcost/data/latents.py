@@ -181,12 +181,7 @@ class Piece(NamedTuple):
 
 
 class LatentCache:
-    """Latents [R, D] on disk: an array, and a manifest with the checksum of each piece of consecutive rows.
-
-    Args:
-        cache: Directory of the latents of every origin.
-        origin: What the latents are made of, and their `shape`; JSON values.
-    """
+    """Latents [R, D] of one origin on disk: an array, and a manifest with the checksum of each piece of rows."""
 
     def __init__(self, cache: Path, origin: dict[str, Any]) -> None:
         self.origin = origin

@@ -32,11 +32,7 @@ Columns: TypeAlias = tuple[dict[str, Any], np.ndarray]
 
 
 def column_name(stored: str, values: Any) -> str:
-    """Name in logs of a column in a file; an observation that looks like frames is `pixels`.
-
-    >>> column_name("observations", np.zeros((5, 4))), column_name("obs", np.zeros((5, 8, 8, 3), np.uint8))
-    ('state', 'pixels')
-    """
+    """Name in logs of a column in a file; an observation that looks like frames is `pixels`."""
     frames = values.dtype == np.uint8 and values.ndim == 4
     return "pixels" if stored in STATES and frames else NAMES.get(stored, stored)
 
@@ -105,11 +101,6 @@ def join_episodes(where: str, episodes: Sequence[Mapping[str, Any]]) -> Columns:
 
     What is logged per step (actions, rewards) may have one row less than the states between them. It is padded, since
     the last action of an episode is never used.
-
-    >>> episode = {"observations": np.zeros((3, 4)), "actions": np.ones((2, 1))}
-    >>> columns, lengths = join_episodes("mine", [episode, episode])
-    >>> columns["state"].shape, columns["action"].ravel().tolist(), lengths.tolist()
-    ((6, 4), [1.0, 1.0, nan, 1.0, 1.0, nan], [3, 3])
     """
     named = [_named(where, number, episode) for number, episode in enumerate(episodes)]
     lengths = np.array([len(episode["state" if "state" in episode else "pixels"]) for episode in named], np.int64)
@@ -166,12 +157,7 @@ def _padded(where: str, name: str, number: int, values: np.ndarray, rows: int) -
 
 
 def split_columns(where: str, stored: Iterable[tuple[str, Any]]) -> Columns:
-    """Columns [R, ...] of all episodes, one after the other, and the lengths [E] that other stored columns determine.
-
-    >>> columns, lengths = split_columns("mine", [("obs", np.zeros((5, 2))), ("dones", np.array([0, 1, 0, 0, 1]))])
-    >>> columns["state"].shape, lengths.tolist()
-    ((5, 2), [2, 3])
-    """
+    """Columns [R, ...] of episodes stored one after the other, and their lengths [E], from the stored bookkeeping."""
     columns: dict[str, Any] = {}
     bookkeeping: dict[str, np.ndarray] = {}
     for key, values in stored:

@@ -130,13 +130,7 @@ def encode_rows(
 
 
 def predict_ends(model: WorldModel, context: Tensor, actions: Tensor) -> Tensor:
-    """Predicted ends of candidates: context [B, T, D], actions [B, S, T - 1 + H, A] -> [B, S, D].
-
-    >>> from reachcost.tasks import ExactTopoNav
-    >>> model = ExactTopoNav()
-    >>> predict_ends(model, model.latents[:2, None], torch.zeros(2, 3, 4, 1, dtype=torch.long)).shape
-    torch.Size([2, 3, 10])
-    """
+    """Predicted ends of candidates: context [B, T, D], actions [B, S, T - 1 + H, A] -> [B, S, D]."""
     device = device_of(model)
     with nullcontext() if getattr(model, "in_pieces", False) else all_threads():
         found = model.rollout(context.to(device), actions.to(device))

@@ -19,12 +19,7 @@ from reachcost.errors import ReachcostError, foreign_errors
 
 
 class LazyColumns(UserDict[str, Any]):
-    """A mapping of column names to arrays, or to functions that return arrays.
-
-    >>> columns = LazyColumns({"state": np.zeros((3, 2)), "pixels": lambda: np.zeros((3, 8, 8, 3))})
-    >>> "pixels" in columns, columns["pixels"].shape
-    (True, (3, 8, 8, 3))
-    """
+    """A mapping of column names to arrays, or to functions that return arrays."""
 
     def __getitem__(self, column: str) -> np.ndarray:
         source = self.data[column]
