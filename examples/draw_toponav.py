@@ -15,7 +15,7 @@ from reachcost.experiments.experiment import Experiment
 from reachcost.experiments.runs import outcomes
 from reachcost.experiments.study import Setting
 from reachcost.planning.control import control
-from reachcost.results.episode_figures import Panel, draw_cost_fields
+from reachcost.results.episode_figures import Panel, draw_replay
 from reachcost.results.records import exclusive
 from reachcost.tasks.toponav.features import ExactTopoNav
 from reachcost.tasks.toponav.task import SIZE, RouteProposal
@@ -37,20 +37,20 @@ def draw_repaired_episode(experiment: Experiment, path: Path) -> None:
     proposal = RouteProposal(task)
     runs = control(task, model, costs, episode, STUDY.planner, seed=MEMBER.seed, proposal=proposal)
     fields, panels = cost_fields(task, model, costs, episode.goals), []
-    labels = {"raw": ("raw latent distance", "squared latent difference"), "trm": ("TRM", "predicted steps")}
-    for number, (name, (title, unit)) in enumerate(labels.items()):
+    titles = {"raw": "raw latent distance (squared latent difference)", "trm": "TRM (predicted steps)"}
+    for number, (name, title) in enumerate(titles.items()):
         steps, reached = int(runs.steps[number, 0]), bool(runs.success[number, 0])
         end = (
             f"reached the goal in {steps} steps"
             if reached
             else f"still {runs.final_distance[number, 0]} steps away after {steps}"
         )
-        panels.append(Panel(title, end, unit, fields[name][0], runs.paths[number, 0, : steps + 1], reached))
+        panels.append(Panel(title, end, fields[name][0], runs.paths[number, 0, : steps + 1], reached))
     heading = (
         f"TopoNav episode {episode.episodes[0]}, shortest route {task.distance(episode.starts, episode.goals)[0]} "
         "steps: same planner, same random numbers, two terminal costs"
     )
-    draw_cost_fields(episode.goals[0], panels, (-0.5, SIZE - 0.5), path, heading)
+    draw_replay(episode.goals[0], panels, (-0.5, SIZE - 0.5), path, heading)
 
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ def test_a_replay_has_a_frame_per_step_and_a_long_last_frame(tmp_path: Path) -> 
     field[:, 9:11] = np.nan
     routes = [np.linspace((1, 1), (x, 18), steps) for x, steps in ((5, 8), (18, 5))]
     panels = [
-        Panel(name, end, "steps", field, path, reached, 2.0)
+        Panel(name, end, field, path, reached, 2.0)
         for name, end, path, reached in (("raw", "lost", routes[0], False), ("trm", "there", routes[1], True))
     ]
     paths = [tmp_path / "one.gif", tmp_path / "two.gif"]

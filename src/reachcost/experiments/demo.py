@@ -20,7 +20,7 @@ from reachcost.experiments.tables import TablePlan, TableRows, Then, make_table
 from reachcost.planning.cem import CEM
 from reachcost.planning.control import control
 from reachcost.protocols import WorldModel
-from reachcost.results.episode_figures import Panel, draw_cost_fields, draw_replay
+from reachcost.results.episode_figures import Panel, draw_replay
 from reachcost.results.tables import ResultTable
 from reachcost.tasks.contract import Task
 from reachcost.tasks.tworoom import TwoRoom
@@ -138,12 +138,12 @@ def _draw(experiment: Experiment, path: Path) -> None:
     costs = {name: experiment.cost(setting) for name, setting in settings.items()}
     # Random streams belong to the episode: it runs as it did among all others.
     runs = control(task, model, costs, episode, PLANNER, seed=MEMBER.seed)
-    labels = {
-        "raw": ("raw latent distance", "squared latent difference"),
-        "trm": ("TRM, learned from logs", "predicted steps"),
+    titles = {
+        "raw": "raw latent distance (squared latent difference)",
+        "trm": "TRM, learned from logs (predicted steps)",
     }
     fields, panels = cost_fields(task, model, costs, episode.goals), []
-    for number, (name, (title, unit)) in enumerate(labels.items()):
+    for number, (name, title) in enumerate(titles.items()):
         reached, steps = bool(runs.success[number, 0]), int(runs.steps[number, 0])
         end = (
             f"reached the goal in {steps} steps"
@@ -151,10 +151,10 @@ def _draw(experiment: Experiment, path: Path) -> None:
             else f"still {runs.final_distance[number, 0]:.0f} px away after {steps} steps"
         )
         path_of_run = runs.paths[number, 0, : steps + 1]
-        panels.append(Panel(title, end, unit, fields[name][0], path_of_run, reached, SUCCESS_DISTANCE))
+        panels.append(Panel(title, end, fields[name][0], path_of_run, reached, SUCCESS_DISTANCE))
     heading = (
-        f"TwoRoom episode {episode.episodes[0]}, way of {task.distance(episode.starts, episode.goals)[0]:.0f} px: "
+        f"TwoRoom episode {episode.episodes[0]}, path of {task.distance(episode.starts, episode.goals)[0]:.0f} px: "
         "same world model, same planner, same random numbers, two terminal costs"
     )
-    for draw, kind in ((draw_cost_fields, ".png"), (draw_replay, ".gif")):
-        draw(episode.goals[0], panels, (BORDER, SIZE - BORDER), path.with_suffix(kind), heading)
+    for kind in (".png", ".gif"):
+        draw_replay(episode.goals[0], panels, (BORDER, SIZE - BORDER), path.with_suffix(kind), heading)

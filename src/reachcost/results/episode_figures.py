@@ -1,4 +1,4 @@
-"""Pictures of one episode: the cost of every place, and the executed path; as PNG and as GIF."""
+"""Pictures of one episode under several costs: the cost of every place, and the executed path; as PNG or GIF."""
 
 from __future__ import annotations
 
@@ -16,17 +16,21 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
-from matplotlib.ticker import MaxNLocator
 from PIL import Image
 from scipy.ndimage import distance_transform_edt
 
 from reachcost.core.files import write_file
-from reachcost.results.figures import TITLE_SIZE, new_figure, write_picture
 
 START, GOAL, END = ("start", "o", "white", 9), ("goal", "*", "gold", 16), ("end", "X", "crimson", 9)
 """Name, marker, colour and size of marks."""
-WALL = "0.25"
-"""Colour of walls."""
+DOTS = 130
+"""Pixels per inch."""
+STEP, HOLD = 90, 3500
+"""Milliseconds of a step, and of the last frame."""
+COLOURS, LEVELS = 128, 14
+"""Number of colours of a GIF, and of levels of a field, few enough for a small file."""
+FOOTER = "○ start, ★ goal; dark: cheap to end there, bright: costly, as the planner sees it"
+STYLE: dict[Any, Any] = {"font.size": 10, "axes.titlesize": 12}
 
 
 def draw_mark(axes: Axes, mark: tuple[str, str, str, float], place: np.ndarray) -> None:
@@ -41,9 +45,8 @@ class Panel:
     """The episode under one cost.
 
     Attributes:
-        title: Name of the cost.
+        title: Name and unit of the cost.
         outcome: Outcome of the episode in words.
-        unit: Unit of the cost.
         field: Cost of ending at places on a regular grid [rows, columns]; NaN in walls.
         path: Visited places [steps + 1, 2], as (x, y).
         reached: Whether the goal was reached.
@@ -52,67 +55,25 @@ class Panel:
 
     title: str
     outcome: str
-    unit: str
     field: np.ndarray
     path: np.ndarray
     reached: bool
     within: float = 0.0
 
 
-def draw_cost_fields(
+def draw_replay(
     goal: np.ndarray, panels: Sequence[Panel], extent: tuple[float, float], path: Path, heading: str
 ) -> None:
-    """Write a PNG with one panel per cost, side by side.
+    """Write a GIF of all steps, or a PNG of the last one, with one panel per cost side by side.
 
     Args:
         goal: The goal [2], as (x, y).
         panels: What to draw.
         extent: Lower and upper edge of the fields, the same for x and y; y grows downwards.
-        path: The file to write.
+        path: The file to write, which ends in .gif or .png.
         heading: Text above the panels.
     """
-    figure = new_figure(5.2 * len(panels), 5.9, heading)
-    for number, panel in enumerate(panels, start=1):
-        _draw(figure.add_subplot(1, len(panels), number), goal, panel, extent)
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-    write_picture(figure, path)
-
-
-def _draw(axes: Axes, goal: np.ndarray, panel: Panel, extent: tuple[float, float]) -> None:
-    low, high = extent
-    colours = mpl.colormaps["cividis"].with_extremes(bad="0.25")
-    image = axes.imshow(panel.field, cmap=colours, vmin=0, extent=(low, high, high, low))
-    label, ticks = f"cost of ending at a place: {panel.unit}", MaxNLocator(5)
-    axes.figure.colorbar(image, ax=axes, location="bottom", shrink=0.8, ticks=ticks, label=label)
-    cell = (high - low) / len(panel.field)
-    centres = low + cell * (np.arange(len(panel.field)) + 0.5)
-    levels = np.linspace(np.nanmin(panel.field), np.nanmax(panel.field), 14)[1:-1]
-    axes.contour(centres, centres, panel.field, levels=levels, colors="white", linewidths=0.5, alpha=0.6)
-    axes.plot(*panel.path.T, color="crimson", linewidth=2.2, label="executed path")
-    draw_mark(axes, START, panel.path[0])
-    draw_mark(axes, GOAL, goal)
-    if not panel.reached:
-        draw_mark(axes, END, panel.path[-1])
-    axes.set_title(f"{panel.title}: {panel.outcome}", fontsize=TITLE_SIZE)
-    axes.set(xticks=[], yticks=[], xlim=(low, high), ylim=(high, low))
-
-
-DOTS = 130
-"""Pixels per inch."""
-STEP, HOLD = 90, 3500
-"""Milliseconds of a step, and of the last frame."""
-COLOURS = 128
-"""Number of colours, few enough for a small file."""
-LEVELS = 14
-FOOTER = "○ start, ★ goal; dark: cheap to end there, bright: costly, as the planner sees it"
-STYLE: dict[Any, Any] = {"font.size": 10, "axes.titlesize": 12}
-
-
-def draw_replay(
-    goal: np.ndarray, panels: Sequence[Panel], extent: tuple[float, float], path: Path, heading: str
-) -> None:
-    """Write a GIF with one panel per cost, side by side; arguments are those of `draw_cost_fields`."""
+    last = max(len(panel.path) for panel in panels) - 1
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(4.5 * len(panels), 5.6), dpi=DOTS)
         canvas = FigureCanvasAgg(figure)
@@ -126,12 +87,12 @@ def draw_replay(
         canvas.draw()
         still = canvas.copy_from_bbox(figure.bbox)
         frames = []
-        for step in range(max(len(panel.path) for panel in panels)):
+        for step in range(last if path.suffix == ".png" else 0, last + 1):
             canvas.restore_region(still)
             for one in moving:
                 one.show(step)
             frames.append(Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
-    write_file(path, _gif(frames))
+    write_file(path, _encoded(frames))
 
 
 class _Moving:
@@ -158,12 +119,11 @@ class _Moving:
 
     def show(self, step: int) -> None:
         """Draw the path up to a step."""
-        last = len(self.panel.path) - 1
-        here = self.panel.path[: step + 1]
+        ended = step >= len(self.panel.path) - 1
+        visited = self.panel.path[: step + 1]
         for line in self.lines:
-            line.set_data(*here.T)
-        self.agent.set_data(*here[-1:].T)
-        ended = step >= last
+            line.set_data(*visited.T)
+        self.agent.set_data(*visited[-1:].T)
         self.agent.set_marker("o" if self.panel.reached or not ended else "X")
         self.text.set_text(self.panel.outcome if ended else f"step {step}")
         self.text.set_fontweight("bold" if ended else "normal")
@@ -181,13 +141,17 @@ def _draw_field(axes: Axes, field: np.ndarray, low: float, high: float) -> None:
     centres = low + cell * (np.arange(len(filled)) - 0.5)
     axes.contourf(centres, centres, filled, LEVELS, cmap="cividis", antialiased=False)
     walls = np.where(blocked, 1.0, np.nan)
-    axes.imshow(walls, cmap=ListedColormap([WALL]), extent=(low, high, high, low), zorder=1.5)
+    axes.imshow(walls, cmap=ListedColormap(["0.25"]), extent=(low, high, high, low), zorder=1.5)
 
 
-def _gif(frames: Sequence[Image.Image]) -> bytes:
-    """Return frames as a GIF that repeats, in the colours of the last frame, which shows everything."""
+def _encoded(frames: Sequence[Image.Image]) -> bytes:
+    """A PNG of a single frame, or a GIF that repeats, in the colours of the last frame, which shows everything."""
+    picture = BytesIO()
+    if len(frames) == 1:
+        frames[0].save(picture, "PNG")
+        return picture.getvalue()
     palette = frames[-1].quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     first, *others = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
-    picture, times = BytesIO(), [STEP] * (len(frames) - 1) + [HOLD]
+    times = [STEP] * (len(frames) - 1) + [HOLD]
     first.save(picture, "GIF", save_all=True, append_images=others, duration=times, loop=0)
     return picture.getvalue()

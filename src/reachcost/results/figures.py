@@ -21,8 +21,16 @@ from reachcost.results.tables import Records
 
 INTERVAL = "ours, 95 % interval"
 """Label of our values in legends."""
+LAST = (INTERVAL, "paper")
+"""Labels at the end of a legend."""
 TITLE_SIZE = 11
 """Font size of the title of a panel."""
+OURS_COLOUR, PAPER_COLOUR = "#1b3a57", "#d1495b"
+WIDEST = 9.5
+"""Maximum width of a row of panels in inches."""
+DOTS = 150
+"""Pixels per inch of the PNG of a figure."""
+STYLE: dict[Any, Any] = {"font.size": 9, "axes.titlesize": 9.5, "hatch.linewidth": 0.6, "legend.fontsize": 9}
 SVG: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "reachcost"}
 """Text stays text, and identifiers are the same every time."""
 
@@ -45,29 +53,11 @@ def write_picture(figure: Figure, path: Path) -> None:
     write_file(path, picture.getvalue())
 
 
-def write_pictures(figure: Figure, path: Path, dpi: int, title: str, sources: str) -> list[Path]:
-    """Write a figure as SVG and as PNG, each in one step; the SVG names its title and sources."""
-    _lay_out(figure)  # once for both
-    drawing, picture = BytesIO(), BytesIO()
-    with mpl.rc_context(SVG):
-        metadata = {"Title": title, "Source": sources, "Creator": "reachcost", "Date": None}
-        FigureCanvasSVG(figure).print_svg(drawing, metadata=metadata)
-    figure.set_dpi(dpi)
-    FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})
-    paths = [path.with_suffix(".svg"), path.with_suffix(".png")]
-    for file, content in zip(paths, (drawing, picture), strict=True):
-        write_file(file, content.getvalue())
-    return paths
-
-
 def _lay_out(figure: Figure) -> None:
     """Compute the layout once: `savefig` would draw the figure an additional time for that."""
     if engine := figure.get_layout_engine():
         engine.execute(figure)
         figure.set_layout_engine("none")
-
-
-OURS_COLOUR, PAPER_COLOUR = "#1b3a57", "#d1495b"
 
 
 @dataclass(frozen=True)
@@ -117,7 +107,8 @@ def draw_metric(axes: Axes, dots: Sequence[Dot], metric: str, labelled: bool = T
         first, *others = [place for place, _ in members]
         if number % 2:
             axes.axhspan(first - 0.5, [first, *others][-1] + 0.5, color="0.95", zorder=0)
-    axes.hlines(places, *_ends(dots, metric), color=OURS_COLOUR, linewidth=2.2)
+    ends = [dot.interval.get(metric, (float("nan"), float("nan"))) for dot in dots]
+    axes.hlines(places, [low for low, _ in ends], [high for _, high in ends], color=OURS_COLOUR, linewidth=2.2)
     ours = [(dot.ours[metric], place) for place, dot in enumerate(dots) if metric in dot.ours]
     paper = [(dot.paper[metric], place) for place, dot in enumerate(dots) if metric in dot.paper]
     if ours:
@@ -134,21 +125,6 @@ def draw_metric(axes: Axes, dots: Sequence[Dot], metric: str, labelled: bool = T
     axes.set_ylim(len(dots) - 0.5, -0.5)
 
 
-def _ends(dots: Sequence[Dot], metric: str) -> tuple[list[float], list[float]]:
-    nothing = (float("nan"), float("nan"))
-    bounds = [tuple(dot.interval.get(metric, nothing)) for dot in dots]
-    return [low for low, _ in bounds], [high for _, high in bounds]
-
-
-WIDEST = 9.5
-"""Maximum width of a row of panels in inches."""
-DOTS = 150
-"""Pixels per inch of PNGs."""
-LAST = (INTERVAL, "paper")
-"""Labels at the end of the legend."""
-STYLE: dict[Any, Any] = {"font.size": 9, "axes.titlesize": 9.5, "hatch.linewidth": 0.6, "legend.fontsize": 9}
-
-
 @dataclass(frozen=True)
 class PanelPlan:
     """The declaration of a panel of a figure; sizes are in inches, before a row is stretched to its figure."""
@@ -162,11 +138,22 @@ class PanelPlan:
 
 
 def write_figure(name: str, panels: Sequence[PanelPlan], out: Path) -> list[Path]:
-    """Draw panels from the records below `out`, and write them as `out/figures/<name>.svg` and `.png`."""
-    records = Records(out)
-    with mpl.rc_context(STYLE):
+    """Draw panels from the records below `out`, and write them as `out/figures/<name>.svg` and `.png`.
+
+    The metadata of the SVG contain the name of the figure and of the records.
+    """
+    records, drawing, picture = Records(out), BytesIO(), BytesIO()
+    with mpl.rc_context({**STYLE, **SVG}):
         figure = draw_panels(panels, records)
-        return write_pictures(figure, out / "figures" / name, DOTS, name, " ".join(records.used))
+        _lay_out(figure)
+        metadata = {"Title": name, "Source": " ".join(records.used), "Creator": "reachcost", "Date": None}
+        FigureCanvasSVG(figure).print_svg(drawing, metadata=metadata)
+        figure.set_dpi(DOTS)
+        FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})
+    paths = [out / "figures" / f"{name}.svg", out / "figures" / f"{name}.png"]
+    for path, content in zip(paths, (drawing, picture), strict=True):
+        write_file(path, content.getvalue())
+    return paths
 
 
 def draw_panels(panels: Sequence[PanelPlan], records: Records) -> Figure:
@@ -205,11 +192,5 @@ def _add_legend(figure: Figure, parts: Sequence[SubFigure]) -> None:
         order = [*(name for name in marks if name not in LAST), *(name for name in LAST if name in marks)]
         widest = 0.7 + 0.078 * max(map(len, marks))  # inches of a mark, its name and a gap
         columns = max(1, min(len(marks), int(figure.get_figwidth() / widest)))
-        figure.legend(
-            [marks[name] for name in order],
-            order,
-            loc="outside lower center",
-            ncols=columns,
-            frameon=False,
-            handlelength=2.8,
-        )
+        style: dict[str, Any] = {"loc": "outside lower center", "frameon": False, "handlelength": 2.8}
+        figure.legend([marks[name] for name in order], order, ncols=columns, **style)
