@@ -3,36 +3,40 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
+import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from _thread import start_new_thread
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr
+from functools import partial
 from importlib.metadata import entry_points, version
-from typing import Any
+from inspect import signature
+from io import StringIO
+from typing import Any, get_type_hints
+
+import tyro
 
 from reachcost.commands import asked, console
 from reachcost.commands.audit import audit
-from reachcost.commands.check import check
-from reachcost.commands.compare import compare
 from reachcost.commands.demo import demo
 from reachcost.commands.evaluate import evaluate
 from reachcost.commands.explore import explore
-from reachcost.commands.fit import fit
-from reachcost.commands.logs import generate_logs
-from reachcost.commands.parsing import parse
-from reachcost.commands.push import push
+from reachcost.commands.heads import compare, fit
+from reachcost.commands.models import check, generate_logs, push, train_model
 from reachcost.commands.report import report
 from reachcost.commands.reproduce import reproduce
 from reachcost.commands.sweep import sweep
-from reachcost.commands.train_model import train_model
 from reachcost.core.machine import Terminated
 from reachcost.core.progress import PlainConsole, escape_hidden
 from reachcost.errors import ReachcostError, ReachcostWarning
 from reachcost_command import INTERRUPTED, end, ran_out
 
-COMMANDS = {
+Command = Callable[..., int | None]
+COMMANDS: dict[str, Command] = {
     "demo": demo,
     "audit": audit,
     "fit": fit,
@@ -51,8 +55,8 @@ GROUP = "reachcost.commands"
 """Entry point group through which other packages add commands."""
 
 
-def commands() -> dict[str, Callable[..., int | None]]:
-    """Commands of the library and of installed packages, by name."""
+def commands() -> dict[str, Command]:
+    """Return the commands of the library and of installed packages, by name."""
     found = dict(COMMANDS)
     for entry in entry_points(group=GROUP):
         try:
@@ -87,8 +91,60 @@ def main(arguments: list[str] | None = None) -> int:
     return 1
 
 
+def parse(commands: Mapping[str, Command], arguments: Sequence[str]) -> Callable[[], int | None]:
+    """Return the command that the arguments name, ready to be called; bad usage and `--help` end the program here.
+
+    >>> parse({"demo": demo, "push": push}, ["demo", "--episodes", "3"]).keywords["episodes"]
+    3
+    """
+    given, shown = _joined(commands, arguments), StringIO()
+    deferred = {name: _deferred(command) for name, command in commands.items()}
+    config = (tyro.conf.FlagCreatePairsOff,)
+    try:
+        with redirect_stderr(shown):
+            return tyro.extras.subcommand_cli_from_dict(deferred, args=given, prog="reachcost", config=config)
+    except SystemExit:
+        sys.stderr.write(_sentence(given, shown.getvalue()) or shown.getvalue())
+        raise
+
+
+def _joined(commands: Mapping[str, Command], arguments: Sequence[str]) -> list[str]:
+    """Join the words of a command of two, `logs generate`; its first word alone asks for help."""
+    for name in commands:
+        words = name.split()
+        if len(words) > 1 and [*arguments[: len(words)]] == words:
+            return [name, *arguments[len(words) :]]
+        if len(words) > 1 and [*arguments] in (words[:1], [words[0], "--help"], [words[0], "-h"]):
+            return [name, "--help"]
+    return [*arguments]
+
+
+def _deferred(command: Command) -> Callable[..., Any]:
+    """Return a function with the same arguments that calls nothing: output of the command is not a usage message."""
+
+    def defer(*given: Any, **named: Any) -> Callable[[], int | None]:
+        return partial(command, *given, **named)
+
+    defer.__signature__ = signature(command)  # pyright: ignore[reportFunctionMemberAccess]
+    defer.__annotations__ = get_type_hints(command, include_extras=True)
+    defer.__doc__ = re.sub(r"\n {12}", " ", command.__doc__ or "")  # as the help keeps line breaks
+    return defer
+
+
+def _sentence(arguments: Sequence[str], shown: str) -> str:
+    """Return one sentence about an option that takes a number, from the message of tyro; else nothing."""
+    option, number = re.search(r"Error parsing --([\w-]+):", shown), re.search(r"\[?(INT|FLOAT)\b", shown)
+    if not option or not number:
+        return ""
+    wanted = {"INT": "a whole number", "FLOAT": "a number", "[INT": "one or more numbers, as in: 0 1"}[number[0]]
+    name = f"--{option[1]}"
+    at = next(n for n, word in enumerate(arguments) if word.partition("=")[0].replace("_", "-") == name)
+    value = arguments[at].partition("=")[2] or " ".join(arguments[at + 1 : at + 2])
+    return f"reachcost: {name} {value}: give {wanted} (reachcost {arguments[0]} --help)\n"
+
+
 def _message_of(error: Exception) -> str:
-    """The message for an error that is not a bug of the program; empty for others."""
+    """Return the message for an error that is not a bug of the program; empty for others."""
     if isinstance(error, ReachcostError):
         return str(error)
     if ran_out(error):
@@ -141,9 +197,11 @@ def _terminable() -> Iterator[None]:
             unraisable(lost)
             return
         number = signal.SIGTERM if issubclass(lost.exc_type, Terminated) else signal.SIGINT
-        timer = threading.Timer(0.01, os.kill, (os.getpid(), number))
-        timer.daemon = True
-        timer.start()
+        start_new_thread(send_later, (number,))
+
+    def send_later(number: int) -> None:
+        time.sleep(0.05)  # after this hook, where it would be lost again
+        os.kill(os.getpid(), number)
 
     signal.signal(signal.SIGTERM, terminate)
     sys.unraisablehook = repeat

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
 import reachcost as rc
 from reachcost.commands import command_line, console, name_page, require_new, require_page, require_writable, say
 from reachcost.commands.options import (
     Device,
+    Flag,
     ModelName,
+    OptionalInt,
+    OptionalPath,
+    OptionalText,
     TrustPickle,
     evaluation_option,
     logs_option,
     model_option,
     planner_option,
+    shown_as,
     task_option,
 )
 from reachcost.errors import ReachcostError
@@ -26,27 +32,26 @@ BLAMED, UNDECIDED = 3, 4
 def audit(
     model: ModelName,
     logs: Path,
-    task: str | None = None,
-    head: str | None = None,
-    held_out: Path | None = None,
-    evaluation: str | None = None,
-    episodes: int | None = None,
+    task: OptionalText = None,
+    head: OptionalText = None,
+    held_out: OptionalPath = None,
+    evaluation: OptionalText = None,
+    episodes: OptionalInt = None,
     candidates: int = 300,
     iterations: int = 10,
-    horizon: int | None = None,
+    horizon: OptionalInt = None,
     threshold: tuple[str, ...] = (),
-    state_columns: tuple[int, ...] | None = None,
-    criteria: bool = True,
-    logs_only: bool = False,
-    out: Path | None = None,
-    report: Path | None = None,
+    state_columns: Annotated[tuple[int, ...] | None, shown_as("[INT ...]")] = None,
+    criteria: Flag = True,
+    logs_only: Flag = False,
+    out: OptionalPath = None,
+    report: OptionalPath = None,
     trust_pickle: TrustPickle = False,
     device: Device = "auto",
 ) -> int:
     """Find out which stage of a planner is at fault: goals, sampling, representation, coverage, ranking or dynamics.
 
-    Exit codes: 0 if episodes reach their goals, 3 if a stage is at fault, 4 if the audit cannot tell, 1 for an error,
-    2 for bad usage.
+    Exit codes: 0 if episodes reach their goals, 3 if a stage is at fault, 4 if the audit cannot tell, 1 for errors.
 
     Args:
         logs: Dataset (HDF5 file or Lance table) that the head was fitted on. It needs frames, or states if --task
@@ -63,7 +68,7 @@ def audit(
         threshold: Thresholds of stages, as in: --threshold execution=50 ranking=0.8
         state_columns: Indices of the logged state that one frame shows, as in: --state-columns 0 1; by default those
             that the task names, or all.
-        criteria: Also check the paper's falsification criteria, which takes some minutes.
+        criteria: Leave out the paper's falsification criteria, which take some minutes.
         logs_only: Render frames with the task but do not use its simulator, as with a real robot.
         out: JSON file for stages, verdict and criteria. A .parquet file of the same name gets the numbers of each
             episode, and a .scene.json file what `reachcost report` draws.

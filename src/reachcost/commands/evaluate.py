@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import reachcost as rc
 from reachcost.commands import console, require_least, require_new, require_writable, say
 from reachcost.commands.options import (
     DefaultTask,
     Device,
+    Flag,
     ModelName,
+    OptionalInt,
+    OptionalPath,
+    OptionalText,
     TrustPickle,
     evaluation_option,
     logs_option,
     model_option,
     planner_option,
+    shown_as,
     task_option,
 )
 from reachcost.errors import ReachcostError
@@ -23,25 +29,24 @@ from reachcost.errors import ReachcostError
 def evaluate(
     model: ModelName,
     head: str,
-    logs: Path | None = None,
+    logs: OptionalPath = None,
     task: DefaultTask = None,
-    held_out: Path | None = None,
-    goal_offset: int | None = None,
-    evaluation: str | None = None,
+    held_out: OptionalPath = None,
+    goal_offset: OptionalInt = None,
+    evaluation: OptionalText = None,
     episodes: int = 50,
-    weight: float | None = None,
+    weight: Annotated[float | None, shown_as("FLOAT")] = None,
     candidates: int = 300,
     iterations: int = 10,
-    from_logs: bool = False,
+    from_logs: Flag = False,
     seed: int = 0,
-    out: Path | None = None,
+    out: OptionalPath = None,
     trust_pickle: TrustPickle = False,
     device: Device = "auto",
 ) -> None:
     """Compare success before and after a repair in stable-worldmodel's own World.evaluate.
 
-    The world model must be a JEPA and the world one that stable-worldmodel has. Evaluate others in Python, with
-    `rc.control`.
+    It takes JEPA models and worlds of stable-worldmodel. Evaluate others in Python, with `rc.control`.
 
     Args:
         head: Directory of the head, or hf://user/name.

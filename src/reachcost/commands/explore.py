@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import reachcost as rc
 from reachcost.commands import console, say
-from reachcost.commands.options import DefaultTask, Device, TrustPickle, model_option, task_option
+from reachcost.commands.options import DefaultTask, Device, Flag, OptionalText, TrustPickle, model_option, task_option
 from reachcost.core.machine import Terminated
 from reachcost.errors import ReachcostError
 
@@ -21,16 +21,15 @@ EPISODES = 200
 def explore(
     task: DefaultTask = None,
     model: tuple[str, ...] = (),
-    head: str | None = None,
+    head: OptionalText = None,
     port: int = 0,
-    open: bool = True,
+    open: Flag = True,
     trust_pickle: TrustPickle = False,
     device: Device = "auto",
 ) -> None:
     """Show a planner under two costs on a local page: click a start and a goal (pip install 'reachcost[ui]').
 
-    The page is served on this machine only, at an address that contains a secret. Ctrl-C ends it. The world must be a
-    plane.
+    The page is served on this machine only, at an address that contains a secret. Ctrl-C ends it.
 
     Args:
         model: World models to choose from on the page: names that `rc.zoo()` lists, directories of
@@ -39,7 +38,7 @@ def explore(
         head: Directory of the head of the first world model, or hf://user/name. By default a head is fitted on logs of
             the task for each world model and kept, half a minute each the first time.
         port: Port of the page; by default any that is free.
-        open: Open the page in a browser.
+        open: Do not open the page in a browser.
     """
     try:
         from reachcost.explorer.server import serve

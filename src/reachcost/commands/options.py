@@ -15,7 +15,7 @@ import tyro
 
 from reachcost.commands import require_least
 from reachcost.core.files import expand_path
-from reachcost.errors import ReachcostError
+from reachcost.errors import ReachcostError, call_foreign
 from reachcost.tasks.registry import build_task, make_task, task_names
 
 if TYPE_CHECKING:
@@ -25,6 +25,15 @@ if TYPE_CHECKING:
     from reachcost.protocols import WorldModel
     from reachcost.tasks.contract import Task
 
+
+def shown_as(metavar: str, help: str | None = None) -> Any:
+    """Show an option in the help as `--option METAVAR`, without its default."""
+    return tyro.conf.arg(metavar=metavar, help=help, help_behavior_hint="")
+
+
+OptionalText = Annotated[str | None, shown_as("STR")]
+OptionalPath = Annotated[Path | None, shown_as("PATH")]
+OptionalInt = Annotated[int | None, shown_as("INT")]
 ModelName = Annotated[
     str,
     tyro.conf.arg(
@@ -32,21 +41,24 @@ ModelName = Annotated[
         "stable-worldmodel, hf://user/name, or a custom one as module:factory or file.py:factory."
     ),
 ]
+OWN_TASK = "or a custom task as module:Class or file.py:Class"
 DefaultTask = Annotated[
-    str | None,
-    tyro.conf.arg(
-        help=f"World: {', '.join(task_names())}, or module:Class or file.py:Class of a custom one; "
-        "by default the first."
-    ),
+    str | None, shown_as("STR", f"World: {', '.join(task_names())}, {OWN_TASK}. By default the first of these.")
+]
+Renderer = Annotated[
+    str | None, shown_as("STR", f"World that renders frames of logged states: {', '.join(task_names())}, {OWN_TASK}.")
 ]
 Device = Annotated[str, tyro.conf.arg(help="Device of torch, as in: cpu, cuda, auto (a GPU if there is one).")]
 TrustPickle = Annotated[
-    bool, tyro.conf.arg(help="Load an old pickled checkpoint, which can run any code that it contains.")
+    bool,
+    tyro.conf.arg(help="Load an old pickled checkpoint, which can run any code in it.", help_behavior_hint=""),
 ]
+Flag = Annotated[bool, tyro.conf.arg(help_behavior_hint="")]
+REMEDY = "fix it, and try again"
 
 
 def task_option(text: str | None, **options: Any) -> Task:
-    """The task that a command names. A custom task is checked first, unless its use checks it anyway.
+    """Return the task that a command names. A custom task is checked first, unless its use checks it anyway.
 
     Args:
         text: A name, `module:Class`, `path/to/file.py:Class`, or the same with a function that returns a task. None is
@@ -74,7 +86,7 @@ def task_option(text: str | None, **options: Any) -> Task:
 
 
 def logs_option(path: Path, task: Task | None, named: bool = True) -> Logs:
-    """The logs that a command names. The task, which must be their world, renders missing frames.
+    """Return the logs that a command names. The task, which must be their world, renders missing frames.
 
     `named` is whether the user named the task: a default task only has to fit if it renders frames.
     """
@@ -91,9 +103,9 @@ def logs_option(path: Path, task: Task | None, named: bool = True) -> Logs:
 
 
 def model_option(
-    text: str, *, task: Task | None = None, logs: Logs | None = None, trust_pickle: bool = False
+    text: str, *, task: Task | None = None, logs: Logs | None = None, trust_pickle: bool = False, clamp: bool = True
 ) -> WorldModel:
-    """The world model that a command names.
+    """Return the world model that a command names.
 
     A factory, `module:factory` or `path/to/file.py:factory`, gets the task and logs of the command if it has arguments
     of these names. Any other name is for `load_world_model`.
@@ -105,7 +117,7 @@ def model_option(
     from reachcost.worldmodels.loading import load_world_model
 
     if not is_own(text):
-        return load_world_model(text, logs=logs, trust_pickle=trust_pickle)
+        return load_world_model(text, logs=logs, trust_pickle=trust_pickle, clamp=clamp)
     found = own_object(text)
     if isinstance(found, type) or not isinstance(found, WorldModel):
         found = _made(text, found, {"task": task, "logs": logs})
@@ -118,7 +130,7 @@ def model_option(
 
 
 def evaluation_option(task: Task, name: str | None) -> EvaluationSet:
-    """The evaluation set that a command names, by default the first of the task."""
+    """Return the evaluation set that a command names, by default the first of the task."""
     if not task.sets:
         raise ReachcostError(f"the task {task.name!r} has no evaluation sets: give it `sets` and `evaluation_set`")
     if name is not None and name not in task.sets:
@@ -127,7 +139,7 @@ def evaluation_option(task: Task, name: str | None) -> EvaluationSet:
 
 
 def planner_option(task: Task | None, candidates: int, iterations: int, horizon: int | None = None) -> SamplingPlanner:
-    """The planner with this number of candidates and iterations, for the actions of the task."""
+    """Return the planner with this number of candidates and iterations, for the actions of the task."""
     from reachcost.planning.control import sized_planner
 
     require_least(2, candidates=candidates)
@@ -158,7 +170,7 @@ def needs_trust(text: str) -> bool:
 
 
 def own_object(text: str) -> Any:
-    """The object of `module:name` or `path/to/file.py:name`; the working directory may hold the module."""
+    """Return the object of `module:name` or `path/to/file.py:name`; the working directory may hold the module."""
     where, _, name = text.rpartition(":")
     here = str(Path.cwd())
     if needs_trust(text) and here not in sys.path:  # no file here replaces a package that reachcost imports
@@ -176,16 +188,15 @@ def _is_file(where: str) -> bool:
 
 def _module(name: str) -> ModuleType:
     try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name not in (name, name.partition(".")[0]):
-            raise _failed(name, error) from error
+        return call_foreign(lambda: importlib.import_module(name), f"{name} failed", REMEDY)
+    except ReachcostError as error:
+        cause = error.__cause__
+        if not isinstance(cause, ModuleNotFoundError) or cause.name not in (name, name.partition(".")[0]):
+            raise
         raise ReachcostError(
             f"there is no module {name!r}, neither installed nor in {Path.cwd()}: check its name, or give the file, "
             "path/to/file.py:name"
         ) from error
-    except Exception as error:  # the user's module may raise anything
-        raise _failed(name, error) from error
 
 
 def _file(path: Path) -> ModuleType:
@@ -204,25 +215,21 @@ def _file(path: Path) -> ModuleType:
         sys.path.insert(0, neighbours)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # the user's file may raise anything
+        call_foreign(lambda: spec.loader.exec_module(module), f"{path} failed", REMEDY)
+    except ReachcostError:
         del sys.modules[name]
-        raise _failed(str(path), error) from error
+        raise
     return module
 
 
 def _made(text: str, factory: Any, offered: dict[str, Any]) -> Any:
     """Call a factory with the offered arguments that it has."""
-    asked = {name: part for name, part in signature(_callable(text, factory)).parameters.items() if name in offered}
-    for name, part in asked.items():
+    wanted = {name: part for name, part in signature(_callable(text, factory)).parameters.items() if name in offered}
+    for name, part in wanted.items():
         if offered[name] is None and part.default is Parameter.empty:
             raise ReachcostError(f"{text} asks for `{name}`, and there is none: give --{name}")
-    try:
-        return factory(**{name: offered[name] for name in asked if offered[name] is not None})
-    except ReachcostError:
-        raise
-    except Exception as error:  # the user's factory may raise anything
-        raise _failed(text, error) from error
+    given = {name: offered[name] for name in wanted if offered[name] is not None}
+    return call_foreign(lambda: factory(**given), f"{text} failed", REMEDY)
 
 
 def _callable(text: str, found: Any) -> Any:
@@ -233,7 +240,3 @@ def _callable(text: str, found: Any) -> Any:
             f"{text} is a {type(found).__name__}: name a class, or a function that makes one"
         ) from error
     return found
-
-
-def _failed(where: str, error: Exception) -> ReachcostError:
-    return ReachcostError(f"{where} failed ({type(error).__name__}: {error}): fix it, and try again")

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import tyro
 
 import reachcost as rc
-from reachcost.commands import command_line, name_page, require_page
+from reachcost.commands import name_page, require_page
+from reachcost.commands.options import shown_as
 from reachcost.errors import ReachcostError
-
-if TYPE_CHECKING:
-    from reachcost.heads.base import LearnedHead
-    from reachcost.results.tables import ResultTable
 
 
 def report(
-    records: Annotated[tuple[Path, ...], tyro.conf.Positional],
+    records: Annotated[tuple[Path, ...], tyro.conf.Positional, shown_as("RECORDS")],
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report.html"),
 ) -> None:
     """Write one page of HTML about audits, runs, tables and heads: verdict, success, rankings, maps, replays.
@@ -34,30 +30,3 @@ def report(
         )
     require_page(out, "--out")
     name_page(rc.Report(*records).save(out))
-
-
-def report_heads(
-    out: Path,
-    title: str,
-    heads: Mapping[str, LearnedHead],
-    task: rc.Task | None,
-    model: rc.WorldModel,
-    latents: rc.Latents,
-    *tables: ResultTable,
-) -> None:
-    """Write a report about heads: how they learned, and their costs next to latent distance."""
-    from reachcost.report.material import Material, Training
-
-    named = {f"head {name}" if name in ("raw", "oracle") else name: head for name, head in heads.items()}
-    records = {name: Training.of(head.record, name) for name, head in heads.items()}
-    page = rc.Report(
-        *tables,
-        Material(heads=records, commands=(command_line(),)),
-        task=task,
-        model=model,
-        costs={"raw": rc.LatentMSE(), **{name: rc.HeadCost(head) for name, head in named.items()}},
-        evaluation=None if task is None or not task.sets else task.evaluation_set(task.sets[0]),
-        logs=latents,
-        title=title,
-    )
-    name_page(page.save(out))

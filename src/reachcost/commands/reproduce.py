@@ -3,17 +3,115 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from reachcost.commands.cells import DEFAULT, TableOptions, print_files
+from reachcost.commands import command_line, console, name_page, require_least, require_page, require_writable
+from reachcost.commands.options import Device, Flag, OptionalInt, OptionalPath, OptionalText, shown_as
 from reachcost.errors import ReachcostError
+
+if TYPE_CHECKING:
+    from reachcost.experiments.cells.schedule import TableRequest
+
+PUBLISHED = Path("results")
+"""Directory whose records help to estimate times, in addition to those of --out."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of commands that make tables."""
+
+    report: OptionalPath = None
+    """HTML file for a report with maps and episodes. Heads that were not kept are trained again for it."""
+    device: Device = "auto"
+    plan: Flag = False
+    """Show what is recorded, what is missing, and about how long it takes, and compute nothing."""
+    on: Literal["here", "local", "ray"] = "here"
+    """Where to compute: `here` is this process, `local` are worker processes of this machine, `ray` is a cluster."""
+    workers: OptionalInt = None
+    """Number of worker processes; by default one for each core."""
+    address: OptionalText = None
+    """Address of the Ray cluster: auto, host:port or ray://host:port; by default RAY_ADDRESS or a new cluster."""
+
+    def prepare(self) -> None:
+        """Refuse options that do not fit together, and choose the device."""
+        from reachcost.core.devices import use_device
+
+        require_least(1, workers=self.workers)
+        if self.workers is not None and self.on == "here":
+            raise ReachcostError("--workers sets a number of processes: add --on local")
+        if self.address is not None and self.on != "ray":
+            raise ReachcostError("--address is that of a Ray cluster: add --on ray")
+        use_device(self.device)
+
+    def make(self, requests: Sequence[TableRequest], out: Path, title: str) -> None:
+        """Compute missing runs, print every table once it is complete, and write a report of them if one is wanted."""
+        from reachcost.core.progress import ConsoleProgress
+        from reachcost.experiments.cells.executors import Executor, LocalPool
+        from reachcost.experiments.cells.ray_tasks import RayTasks
+        from reachcost.experiments.tables import make_tables
+        from reachcost.report.material import Material
+        from reachcost.report.report import Report
+        from reachcost.report.studied import Studied
+        from reachcost.results.durations import Durations
+
+        if self.plan:
+            self._show_plan(requests, out)
+            return
+        require_page(self.report)
+        require_writable(out, *(out / folder for folder in ("tables", "runs", "figures")))
+        studied, began, here = Studied(), time.perf_counter(), self.on == "here"
+        ray = partial(RayTasks, workers=self.workers, address=self.address)
+        start = {"here": Executor, "local": partial(LocalPool, workers=self.workers), "ray": ray}[self.on]
+        shown = {"progress": ConsoleProgress(console), "console": None if here else console}
+        then = None if self.report is None else studied.add
+        for table in make_tables(requests, out, start, **shown, durations=Durations([out, PUBLISHED]), then=then):
+            console.print(table.terminal(table.name))
+            print_files(began, *(out / "tables" / f"{table.name}.{kind}" for kind in ("md", "json")))
+        if self.report is not None:
+            name_page(Report(studied.material(), Material(commands=(command_line(),)), title=title).save(self.report))
+
+    def _show_plan(self, requests: Sequence[TableRequest], out: Path) -> None:
+        from rich import box
+        from rich.table import Table
+
+        from reachcost.core.machine import cores
+        from reachcost.core.progress import duration
+        from reachcost.experiments.cells.schedule import plan_of
+
+        parts = [*plan_of(requests, out, [PUBLISHED])]
+        shown = Table("table", "cells", "done", "remain", "about", box=box.SIMPLE)
+        for part in parts:
+            times = [duration(part.seconds)] * bool(part.seconds) + [f"{part.unknown} unknown"] * bool(part.unknown)
+            shown.add_row(part.table, part.kind, str(part.done), str(len(part.remaining) or ""), " + ".join(times))
+        console.print(shown)
+        remaining, unknown = sum(len(part.remaining) for part in parts), sum(part.unknown for part in parts)
+        seconds, processes = sum(part.seconds for part in parts), self.workers or cores()
+        words = [f"{remaining} cells remain" if remaining else "everything is recorded"]
+        if seconds:
+            least = duration(seconds / processes)  # closed loops use every core in one process, too
+            words.append(f"{duration(seconds)} in one process, at least {least} with --workers {processes}")
+        words += [f"{unknown} of them have no comparable run on record"] if unknown else []
+        console.print("; ".join(words), highlight=False, soft_wrap=True)
+
+
+TableOptions = Annotated[Options, tyro.conf.arg(name="")]
+DEFAULT = Options()
+
+
+def print_files(began: float, *paths: Path) -> None:
+    """Print what was written, and how many seconds after the beginning."""
+    seconds = f"({time.perf_counter() - began:.0f} s)"
+    console.print(*map(str, paths), seconds, sep="\n", highlight=False, markup=False, soft_wrap=True)
 
 
 def reproduce(
-    name: Annotated[str, tyro.conf.Positional],
+    name: Annotated[str, tyro.conf.Positional, shown_as("NAME")],
     out: Path = Path("results"),
     options: TableOptions = DEFAULT,
 ) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from reachcost.commands.cells import DEFAULT, TableOptions
-from reachcost.commands.options import is_own, logs_option, model_option, needs_trust, task_option
+from reachcost.commands.options import Flag, is_own, logs_option, model_option, needs_trust, shown_as, task_option
+from reachcost.commands.reproduce import DEFAULT, TableOptions
 from reachcost.core.files import expand_path, require_regular
 from reachcost.core.progress import PlainConsole
 from reachcost.errors import ReachcostError
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def sweep(
-    file: Annotated[Path, tyro.conf.Positional],
+    file: Annotated[Path, tyro.conf.Positional, shown_as("FILE")],
     out: Path = Path("sweeps"),
-    trust: bool = False,
+    trust: Flag = False,
     options: TableOptions = DEFAULT,
 ) -> None:
     """Run every combination of the lists in a file, and make one table of them. It can be interrupted and resumed.
@@ -91,11 +91,7 @@ def study_of_sweep(file: str, text: str, trust: bool = False) -> Study:
 
 
 def _model(text: str, task: Task, logs: Logs, clamp: bool) -> WorldModel:
-    from reachcost.worldmodels.loading import load_world_model
-
-    if is_own(text):
-        return model_option(text, task=task, logs=logs)
-    return load_world_model(text, clamp=clamp, logs=logs)
+    return model_option(text, task=task, logs=logs, clamp=clamp)
 
 
 def read_file(file: Path) -> str:

@@ -1,28 +1,45 @@
-"""`reachcost fit`: the repaired terminal cost of a world model."""
+"""`reachcost fit` and `reachcost compare`: repaired terminal costs, learned from logs."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
 
 import reachcost as rc
 from reachcost.commands import (
+    command_line,
     console,
     console_table,
+    name_page,
     require_least,
     require_new,
     require_page,
     require_writable,
     say,
 )
-from reachcost.commands.options import Device, ModelName, TrustPickle, logs_option, model_option, task_option
-from reachcost.commands.report import report_heads
+from reachcost.commands.options import (
+    Device,
+    Flag,
+    ModelName,
+    OptionalPath,
+    Renderer,
+    TrustPickle,
+    logs_option,
+    model_option,
+    shown_as,
+    task_option,
+)
 from reachcost.errors import ReachcostError
 
 if TYPE_CHECKING:
     from reachcost.core.progress import Progress
     from reachcost.fitting.labelled_recipe import LabelledRecipe, Labels
+    from reachcost.heads.base import LearnedHead
+    from reachcost.results.tables import ResultTable
 
 LEARNED = {
     "temporal": "logged times",
@@ -37,24 +54,24 @@ def fit(
     model: ModelName,
     logs: Path,
     out: Path,
-    task: str | None = None,
+    task: Renderer = None,
     recipe: Literal["default", "paper", "auto"] = "default",
     labels: Literal["temporal", "stitched", "imagined", "mixed", "auto"] = "auto",
     pairs: int = 100_000,
     seed: int = 0,
-    shuffled: bool = False,
-    report: Path | None = None,
+    shuffled: Flag = False,
+    report: OptionalPath = None,
     trust_pickle: TrustPickle = False,
     device: Device = "auto",
 ) -> None:
-    """Fit a head on times: the repaired terminal cost of a world model. It takes two or three minutes on a laptop.
+    """Learn a terminal cost from logs that replaces the latent distance of a world model.
+
+    It takes two or three minutes on a laptop. Evaluation sets of --task are kept out of training.
 
     Args:
         logs: Dataset in the format of stable-worldmodel (HDF5 or Lance), D4RL, Minari or npz. It needs frames, or
             states if --task renders them.
         out: Directory for the head.
-        task: World that renders frames of logged states: a name, or a custom task as module:Class or file.py:Class.
-            The head is not trained on its evaluation sets.
         recipe: Training recipe: `default`; `paper`; or `auto`, the best of several on held-out logs, which takes about
             ten times as long. The last two use temporal labels.
         labels: Label source. `auto` (default) picks the best source that the logs support; `temporal` uses time gaps
@@ -107,7 +124,7 @@ def fit(
     if world is not None and world.public:
         say(f"or in stable-worldmodel: reachcost evaluate {given} {chosen_task}")
     if report is not None:
-        report_heads(report, "reachcost fit", {out.name: head}, world, loaded, latents)
+        _report_heads(report, "reachcost fit", {out.name: head}, world, loaded, latents)
 
 
 def _recipe(
@@ -147,3 +164,81 @@ def _errors(record: dict[str, Any]) -> Any:
         if error is not None:
             table.add_row(name, f"{error['loss']:.4g}", f"{error['rmse']:.3g}")
     return table
+
+
+def compare(
+    heads: Annotated[tuple[str, ...], tyro.conf.Positional, shown_as("HEADS")],
+    model: ModelName,
+    logs: Path,
+    task: Renderer = None,
+    seed: int = 0,
+    out: OptionalPath = None,
+    report: OptionalPath = None,
+    trust_pickle: TrustPickle = False,
+    device: Device = "auto",
+) -> None:
+    """Compare heads on logs that none of them has seen: how they rank states, and how large their errors are.
+
+    Args:
+        heads: Directories of heads, or hf://user/name.
+        logs: Dataset that no head was fitted on. It needs frames, or states if --task renders them.
+        seed: Seed of the sampled goals and pairs.
+        out: Directory for the table: OUT/tables/heads.json and .md.
+        report: HTML file for a report with the table, and with maps of each head.
+    """
+    from reachcost.audits.comparison import compare_heads
+    from reachcost.core.devices import use_device
+    from reachcost.core.progress import ConsoleProgress
+
+    use_device(device)
+    require_least(0, seed=seed)
+    if not heads:
+        raise ReachcostError("there are no heads to compare: name directories of `reachcost fit`")
+    if len({*heads}) < len(heads):
+        raise ReachcostError("a head is named twice: name each once")
+    if out is not None:
+        require_new(out / "tables" / "heads.json")
+        require_writable(out / "tables")
+    require_page(report)
+    short = [head.rstrip("/").rpartition("/")[2] for head in heads]
+    names = short if len({*short}) == len(heads) else heads
+    loaded_heads = dict(zip(names, map(rc.load_head, heads), strict=True))
+    world = None if task is None else task_option(task)
+    opened = logs_option(logs, world)
+    loaded = model_option(model, task=world, logs=opened, trust_pickle=trust_pickle)
+    table = compare_heads(loaded_heads, loaded, opened, seed=seed, progress=ConsoleProgress(console))
+    console.print(table.terminal(f"{len(opened)} episodes, {table.rows[0].n} goals"))
+    console.print(table.note, highlight=False)
+    if out is not None:
+        table.write(out)
+        say(f"{out / 'tables' / table.name}.md")
+    if report is not None:
+        latents = rc.encode_logs(loaded, opened)
+        _report_heads(report, "reachcost compare", loaded_heads, world, loaded, latents, table)
+
+
+def _report_heads(
+    out: Path,
+    title: str,
+    heads: Mapping[str, LearnedHead],
+    task: rc.Task | None,
+    model: rc.WorldModel,
+    latents: rc.Latents,
+    *tables: ResultTable,
+) -> None:
+    """Write a report about heads: how they learned, and their costs next to latent distance."""
+    from reachcost.report.material import Material, Training
+
+    named = {f"head {name}" if name in ("raw", "oracle") else name: head for name, head in heads.items()}
+    records = {name: Training.of(head.record, name) for name, head in heads.items()}
+    page = rc.Report(
+        *tables,
+        Material(heads=records, commands=(command_line(),)),
+        task=task,
+        model=model,
+        costs={"raw": rc.LatentMSE(), **{name: rc.HeadCost(head) for name, head in named.items()}},
+        evaluation=None if task is None or not task.sets else task.evaluation_set(task.sets[0]),
+        logs=latents,
+        title=title,
+    )
+    name_page(page.save(out))
