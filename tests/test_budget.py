@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 import reachcost as rc
 from reachcost.data.latents import Latents
 from reachcost.errors import ReachcostError
-from reachcost.peers.budget import ReachedPairs
+from reachcost.peers.temporal import ReachedPairs
 
 QUICK = rc.peers.BudgetRecipe(budgets=8, hidden=32, epochs=3, learning_rate=1e-2)
 

@@ -10,7 +10,7 @@ import reachcost as rc
 from reachcost.data.models import history_of
 from reachcost.errors import ReachcostError
 from reachcost.labels.pairs import PairSet
-from reachcost.peers.inverse import TakenActions
+from reachcost.peers.temporal import actions_between
 from reachcost.protocols import Observations
 
 QUICK = rc.peers.InverseRecipe(hidden=32, layers=2, epochs=6, learning_rate=1e-2)
@@ -165,9 +165,9 @@ def test_training_is_deterministic_and_records_the_exclusion(
 
 
 def test_actions_after_the_goal_do_not_count(walks: rc.Logs) -> None:
-    logged = TakenActions.of(Eyes(walks, length=3), walks)
+    taken, *_ = actions_between(Eyes(walks, length=3), walks)
     pairs = PairSet(torch.tensor([0, 4]), torch.tensor([2, 9]), torch.tensor([2.0, 5.0]))
-    blocks = logged.between(pairs).view(2, 3, 2)
+    blocks = taken(pairs).view(2, 3, 2)
     assert blocks.isnan().any(2).tolist() == [[False, False, True], [False, False, False]]
     network = rc.heads.InverseDynamics(2, 6, discrete=False, hidden=4)
     loss = network.losses(torch.zeros(2, 2), torch.ones(2, 2), blocks.flatten(1)).sum()

@@ -24,9 +24,8 @@ from reachcost.fitting.repair import repair
 from reachcost.heads.base import LearnedHead
 from reachcost.heads.recipe import Recipe
 from reachcost.labels.pairs import require_latents
-from reachcost.peers.budget import BudgetRecipe, fit_budget
 from reachcost.peers.distances import HILP_RECIPE, QRL_RECIPE, fit_hilp, fit_qrl
-from reachcost.peers.inverse import InverseRecipe, fit_inverse
+from reachcost.peers.temporal import BudgetRecipe, InverseRecipe, fit_budget, fit_inverse
 from reachcost.planning.control import control
 from reachcost.planning.measurements import cost_per_action
 from reachcost.planning.planner import InversePolicy, Planner, RandomPolicy

@@ -168,12 +168,11 @@ def _record_of_copy(head: LearnedHead, recipe: Recipe, pairs: dict[str, Any]) ->
     options = {name: value for name, value in head.config.items() if name not in ("latent_dim", "scale")}
     kind = head.kind or type(head).__name__
     built = {"head": kind, "scale": head.scale, "hidden": None, "symmetric": None, "options": options}
-    if "pairs" in head.record:
-        proofs = [record.get("exclusion", {}) for record in (pairs, head.record["pairs"])]
-        now, earlier = (proof.get("evaluation_sets_sha256", []) for proof in proofs)
-        both = [sha256 for sha256 in now if sha256 in earlier]
-        pairs = {name: value for name, value in pairs.items() if name != "exclusion"}
-        pairs |= {"exclusion": {**proofs[0], "evaluation_sets_sha256": both}} if both else {}
+    if "pairs" in head.record and "exclusion" in pairs:
+        earlier = head.record["pairs"].get("exclusion", {}).get("evaluation_sets_sha256", [])
+        both = [sha256 for sha256 in pairs["exclusion"]["evaluation_sets_sha256"] if sha256 in earlier]
+        proof = {"exclusion": {**pairs["exclusion"], "evaluation_sets_sha256": both}} if both else {}
+        pairs = {name: value for name, value in pairs.items() if name != "exclusion"} | proof
     return {"recipe": {**asdict(recipe), **built}, "pairs": pairs, "started_from": head.record}
 
 

@@ -33,17 +33,14 @@ class TooFewGoals(ReachcostError):
 
 @dataclass(frozen=True)
 class LoggedPools:
-    """G goals, each with a pool of S earlier states of episodes that pass near it.
-
-    Attributes:
-        goals: Log rows [G].
-        candidates: Log rows [G, S].
-        fastest: Steps of the fastest logged path from near the candidate to near the goal [G, S].
-    """
+    """G goals, each with a pool of S earlier states of episodes that pass near it."""
 
     goals: np.ndarray
+    """Log rows [G]."""
     candidates: np.ndarray
+    """Log rows [G, S]."""
     fastest: np.ndarray
+    """Steps of the fastest logged path from near the candidate to near the goal [G, S]."""
 
 
 def logged_pools(
@@ -111,7 +108,7 @@ def logged_audit(costs: Mapping[str, TerminalCost], latents: Latents, pools: Log
     >>> logged_audit({"raw": LatentMSE()}, latents, pools)["raw"].spearman.shape
     (2,)
     """
-    candidates, goals = (latents.values[torch.from_numpy(rows)] for rows in (pools.candidates, pools.goals))
+    candidates, goals = latents.values[pools.candidates], latents.values[pools.goals]
     scores = {name: score(name, cost, candidates, goals, pools.goals).numpy() for name, cost in costs.items()}
     return compare_rankings(scores, pools.fastest)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
 from typing import Any, TypeVar
 
 import torch
@@ -15,17 +14,15 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import OneCycleLR
 
-from reachcost.core.arrays import row_reader
 from reachcost.core.devices import choose_device, device_of
 from reachcost.core.parallel import one_thread
 from reachcost.core.progress import Progress
 from reachcost.core.seeding import torch_seed
 from reachcost.errors import ReachcostError
-from reachcost.labels.pairs import Pairs, PairSet
 
 Network = TypeVar("Network", bound=nn.Module)
 Curve = list[dict[str, float]]
-"""Values of each epoch by name."""
+"""Values of each epoch by name: its number from 1, `train_loss` and those of validation."""
 
 
 class Optimiser:
@@ -70,13 +67,10 @@ def train(
     Args:
         module: The module to train.
         recipe: Controls the updates.
-        sample: Returns the training pairs of an epoch, 0 for the first, as columns [P, ...]; P is always the same.
+        sample: Returns the training pairs of an epoch, from 0, as columns [P, ...]; P is always the same.
         losses: Loss of each pair of a batch [B], from its part of the columns.
         validate: Returns `validation_loss`, and further values for the curve.
         progress: Reports the epochs.
-
-    Returns:
-        One point per epoch: its number from 1, `train_loss` and the values of `validate`.
     """
     columns = sample(0)
     optimiser = Optimiser(module, recipe, len(columns[0]))
@@ -121,52 +115,3 @@ def train_seeded(
         network = build().to(choose_device(device))
         curve = run(network)
     return network.cpu().eval().requires_grad_(False), curve
-
-
-def train_on_pairs(
-    name: str,
-    build: Callable[[], Network],
-    recipe: Any,
-    pairs: Pairs,
-    target: Callable[[PairSet], Tensor],
-    *,
-    seed: int,
-    device: str,
-    progress: Progress,
-) -> Network:
-    """Train a network on fresh pairs every epoch, keep the best validation epoch, and fill in its `record`.
-
-    Args:
-        name: Name of the random stream for weights and batches.
-        build: Returns a new network with a method `losses(z, goal, target) -> [P]`.
-        recipe: A dataclass that controls the updates.
-        pairs: The pairs.
-        target: Returns the target of each pair [P, ...].
-        seed: Seed of weights and batches.
-        device: Device for training.
-        progress: Reports the epochs.
-    """
-    read = row_reader(pairs.latents)
-
-    def columns(sampled: PairSet) -> tuple[Tensor, Tensor, Tensor]:
-        return sampled.first, sampled.second, target(sampled)
-
-    def run(network: Any) -> Curve:
-        def losses(first: Tensor, second: Tensor, wanted: Tensor) -> Tensor:
-            device = device_of(network)
-            return network.losses(read(first).to(device), read(second).to(device), wanted.to(device))
-
-        held_out = columns(pairs.validation)
-        return train(
-            network,
-            recipe,
-            lambda epoch: columns(pairs.epoch(epoch)),
-            losses,
-            lambda: {"validation_loss": losses(*held_out).mean().item()},
-            progress,
-        )
-
-    network, curve = train_seeded(name, seed, device, build, run)
-    record: Any = {"recipe": asdict(recipe), "seed": seed, "pairs": pairs.record, **kept_epoch(curve), "curve": curve}
-    network.record = record
-    return network

@@ -44,12 +44,7 @@ class LearnedHead(nn.Module, ABC):
 
     def scaled(self, z: Tensor, goal: Tensor) -> Tensor:
         """Predict label / scale, the quantity the loss sees."""
-        for name, latent in (("z", z), ("goal", goal)):
-            if latent.shape[-1] != self.latent_dim:
-                raise ReachcostError(
-                    f"this head was trained on latents of dimension {self.latent_dim} but {name} has "
-                    f"{latent.shape[-1]}: use a head fitted on latents of this world model"
-                )
+        require_dimension(self.latent_dim, z=z, goal=goal)
         return self.compare(z, goal)
 
     @abstractmethod
@@ -59,6 +54,16 @@ class LearnedHead(nn.Module, ABC):
     def forward(self, z: Tensor, goal: Tensor) -> Tensor:
         """Predict the label."""
         return self.scale * self.scaled(z, goal)
+
+
+def require_dimension(latent_dim: int, **latents: Tensor) -> None:
+    """Refuse latents of another dimension than a network was trained on."""
+    for name, latent in latents.items():
+        if latent.shape[-1] != latent_dim:
+            raise ReachcostError(
+                f"this network was trained on latents of dimension {latent_dim} but {name} has {latent.shape[-1]}: "
+                "use one fitted on latents of this world model"
+            )
 
 
 def two_hidden_layers(inputs: int, hidden: int, outputs: int = 1) -> nn.Sequential:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from reachcost.errors import ReachcostError
+from reachcost.heads.base import require_dimension
 
 
 class InverseDynamics(nn.Module):
@@ -21,9 +21,6 @@ class InverseDynamics(nn.Module):
         discrete: Whether actions are discrete.
         hidden: Width of the hidden layers.
         layers: Number of hidden layers.
-
-    Attributes:
-        record: How it was trained.
 
     Shape:
         z [..., D] and goal [..., D], broadcast against each other, to [..., outputs]: a block in the coordinates of the
@@ -38,6 +35,7 @@ class InverseDynamics(nn.Module):
         super().__init__()
         self.latent_dim, self.outputs, self.discrete = latent_dim, outputs, discrete
         self.record: dict[str, Any] = {}
+        """How it was trained."""
         widths = [2 * latent_dim, *[hidden] * layers]
         wide = [part for ends in pairwise(widths) for part in (nn.Linear(*ends), nn.SiLU())]
         self.mlp = nn.Sequential(*wide, nn.Linear(hidden, outputs))
@@ -49,12 +47,7 @@ class InverseDynamics(nn.Module):
 
     def forward(self, z: Tensor, goal: Tensor) -> Tensor:
         """The block or the logits for z and goal."""
-        for name, latent in (("z", z), ("goal", goal)):
-            if latent.shape[-1] != self.latent_dim:
-                raise ReachcostError(
-                    f"this policy was trained on latents of dimension {self.latent_dim} but {name} has "
-                    f"{latent.shape[-1]}: train one on latents of this world model"
-                )
+        require_dimension(self.latent_dim, z=z, goal=goal)
         return self.mlp(torch.cat(torch.broadcast_tensors(z, goal), dim=-1))
 
     def act(self, z: Tensor, goal: Tensor, draws: Tensor | None = None) -> Tensor:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from functools import cached_property, partial
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import bdtrc
@@ -24,20 +24,14 @@ BY_CHANCE = 1e-3  # probability of as many matches by coincidence, below which c
 CROWDED = 0.05  # maximum share of states that recur in other episodes, for states to identify sources
 
 
-def _to_digits(states: np.ndarray, digits: int, precision: type[np.floating]) -> np.ndarray:
-    return np.round(states.astype(precision), digits)
-
-
-# In single precision, coordinates of a few hundred that are rounded to 1e-4 often differ in the last digit.
-ROUNDINGS: tuple[tuple[str, Callable[[np.ndarray], np.ndarray]], ...] = (
-    *(
-        (f"{10.0**-digits:g}", partial(_to_digits, digits=digits, precision=precision))
-        for precision in (np.float64, np.float32)
-        for digits in range(5)
-    ),
-    ("float16", lambda states: states.astype(np.float16)),
-)
-"""Possible roundings of logs: step or type, and the function."""
+# Possible roundings of logs: step or type, and the function. In single precision, coordinates of a few hundred that are
+# rounded to 1e-4 often differ in the last digit.
+ROUNDINGS: list[tuple[str, Callable[[np.ndarray], np.ndarray]]] = [
+    (f"{10.0**-digits:g}", lambda states, digits=digits, kind=kind: np.round(states.astype(kind), digits))
+    for kind in (np.float64, np.float32)
+    for digits in range(5)
+]
+ROUNDINGS.append(("float16", lambda states: states.astype(np.float16)))
 
 
 class Exclusion:
@@ -66,13 +60,13 @@ class Exclusion:
         if self.sets:
             self._logged = LoggedStates(logs)
         for chosen in self.sets:
-            sources = self._logged.find(chosen)
-            self._is_source[sources.rows] = True
-            self._banned = np.union1d(self._banned, self._logged.pair_numbers(*sources.ends))
-            if sources.too_coarse:
-                self._too_coarse[chosen.fingerprint] = sources.too_coarse
+            ends, rows, too_coarse = self._logged.find(chosen)
+            self._is_source[rows] = True
+            self._banned = np.union1d(self._banned, self._logged.pair_numbers(*ends))
+            if too_coarse:
+                self._too_coarse[chosen.fingerprint] = too_coarse
                 warnings.warn(
-                    f"these logs round the states of evaluation set {chosen.name!r} to {sources.too_coarse}, too "
+                    f"these logs round the states of evaluation set {chosen.name!r} to {too_coarse}, too "
                     "coarse to find its source episodes, so none is excluded: give states in full precision, or the "
                     "source logs in their own order",
                     ReachcostWarning,
@@ -137,17 +131,6 @@ def _checked_sets(logs: Logs, exclude: EvaluationSets) -> tuple[EvaluationSet, .
     return tuple(sets)
 
 
-class Sources(NamedTuple):
-    """The states of an evaluation set in logs."""
-
-    ends: np.ndarray
-    """Numbers of its start and goal states [2, E], -1 for a missing one; empty if the logs hold them by coincidence."""
-    rows: np.ndarray
-    """Log rows that they were sampled from."""
-    too_coarse: str = ""
-    """Rounding of the logs, if it hides which matches are coincidences."""
-
-
 class LoggedStates:
     """The different states of logs.
 
@@ -163,21 +146,26 @@ class LoggedStates:
         """A number for pairs of state numbers [P], [P] in either order; negative if a state is missing (-1)."""
         return np.minimum(first, second) * len(self._keys) + np.maximum(first, second)
 
-    def find(self, chosen: EvaluationSet) -> Sources:
-        """Find the states of a set, and its source rows if it was sampled from logs."""
+    def find(self, chosen: EvaluationSet) -> tuple[np.ndarray, np.ndarray, str]:
+        """Find the states of a set, and its source rows if it was sampled from logs.
+
+        Returns:
+            Numbers of its start and goal states [2, E], -1 for a missing one, empty if the logs hold them by
+            coincidence; its source rows; and the rounding of the logs, if it hides which matches are coincidences.
+        """
         rounding, found = self._as_stored(np.concatenate([chosen.starts, chosen.goals]))
         ends, nothing = found.reshape(2, len(chosen)), np.empty(0, np.int64)
         rows = nothing if chosen.source_episodes is None else np.flatnonzero(np.isin(self.numbers, found))
         if not rounding:
-            return Sources(ends, rows)
+            return ends, rows, ""
         if len(named := self._named_rows(chosen, found)):
-            return Sources(ends, named)
+            return ends, named, ""
         held = int((found >= 0).sum())
         # Probabilities that as many, and that all, are found although none of them is from these logs.
         by_chance, even_all = bdtrc([held - 1, len(found) - 1], len(found), self._crowding) > BY_CHANCE
         if held and (even_all or (self._crowding > CROWDED and not by_chance)):
-            return Sources(ends[:, :0], nothing, too_coarse=rounding)
-        return Sources(ends[:, :0], nothing) if by_chance else Sources(ends, rows)
+            return ends[:, :0], nothing, rounding
+        return (ends[:, :0], nothing, "") if by_chance else (ends, rows, "")
 
     def _keys_of(self, states: np.ndarray) -> np.ndarray:
         """The bytes of each state [N, ...] in the dtype of the logs; floats in single precision, as copies may be."""

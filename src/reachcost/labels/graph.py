@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import csr_array
 from torch import Tensor
 
 from reachcost.core.arrays import row_reader
@@ -93,20 +94,16 @@ class TransitionCounts:
     """Number of transitions from each place to each other, counted in any number of parts."""
 
     def __init__(self, places: int) -> None:
-        self.places, self.transitions = places, 0
-        self._keys, self._counts = np.empty(0, np.int64), np.empty(0, np.int64)
+        self.transitions, self._counts = 0, csr_array((places, places), dtype=np.int64)
 
     def add(self, before: np.ndarray, after: np.ndarray, times: int = 1) -> None:
         """Count transitions from places [M] to places [M], each `times` times."""
         self.transitions += len(before)
-        keys = np.concatenate([self._keys, before.astype(np.int64) * self.places + after])
-        counts = np.concatenate([self._counts, np.full(len(before), times)])
-        self._keys, where = np.unique(keys, return_inverse=True)
-        self._counts = np.bincount(where, weights=counts).astype(np.int64)
+        self._counts += csr_array((np.full(len(before), times), (before, after)), self._counts.shape)
 
     def edges(self, least: int = 1) -> np.ndarray:
         """Pairs of different places with at least `least` transitions, sorted [2, edges]."""
-        before, after = divmod(self._keys[self._counts >= least], self.places)
+        before, after = (self._counts >= least).nonzero()
         return np.stack([before, after])[:, before != after]
 
 

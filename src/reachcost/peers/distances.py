@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import copy
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
@@ -115,35 +114,16 @@ def fit_hilp(
     return _learn("hilp", _Bootstrapped, settings, recipe or HILP_RECIPE, transitions, count, device, progress)
 
 
-class Objective(ABC):
-    """An objective for a head, with its recipe and the steps of a transition."""
-
-    def __init__(self, head: LearnedHead, recipe: Recipe, stride: int) -> None:
-        self.head, self.recipe, self.stride = head, recipe, stride
-
-    @abstractmethod
-    def loss(self, before: Tensor, after: Tensor, goal: Tensor) -> Tensor:
-        """The loss to minimise, of latents [B, D] each -> []."""
-
-    @abstractmethod
-    def updated(self) -> None:
-        """Called after every update."""
-
-    @abstractmethod
-    def validate(self, before: Tensor, after: Tensor, goal: Tensor) -> dict[str, float]:
-        """Values for the curve, from latents [N, D] of held-out episodes."""
-
-
-class _Pushed(Objective):
+class _Pushed:
     """QRL, a Lagrangian: random pairs are pushed apart, and the multiplier grows while transitions are too long."""
 
     def __init__(self, head: LearnedHead, recipe: Recipe, stride: int, far: float, tolerance: float) -> None:
-        super().__init__(head, recipe, stride)
+        self.head, self.recipe, self.stride = head, recipe, stride
         self.far, self.tolerance = far / stride, tolerance
         self.multiplier, self.excess = 1.0, torch.zeros(())
 
     def loss(self, before: Tensor, after: Tensor, goal: Tensor) -> Tensor:
-        """Nearness of random pairs plus the penalty of transitions that are too long, in units of a transition."""
+        """Nearness of random pairs plus the penalty of too long transitions, in transitions: [B, D] each -> []."""
         to_goal, to_next = (self.head(before[:, None], torch.stack([goal, after], dim=1)) / self.stride).unbind(1)
         near = functional.softplus(self.far - to_goal, beta=SOFTNESS / self.far).mean()
         excess = functional.relu(to_next - 1).square().mean()
@@ -161,16 +141,16 @@ class _Pushed(Objective):
         return {"excess": excess.item(), "multiplier": self.multiplier}
 
 
-class _Bootstrapped(Objective):
+class _Bootstrapped:
     """HILP: the target of a distance is one transition plus the distance that a copy of the head predicts after it."""
 
     def __init__(self, head: LearnedHead, recipe: Recipe, stride: int, discount: float, follow: float) -> None:
-        super().__init__(head, recipe, stride)
+        self.head, self.recipe, self.stride = head, recipe, stride
         self.copy = copy.deepcopy(head).requires_grad_(False)
         self.discount, self.follow = discount, follow
 
     def loss(self, before: Tensor, after: Tensor, goal: Tensor) -> Tensor:
-        """The recipe's loss for these targets."""
+        """The recipe's loss for these targets: [B, D] each -> []."""
         with torch.no_grad():
             target = self.stride / self.head.scale + self.discount * self.copy.scaled(after, goal)
         return self.recipe.losses(self.head.scaled(before, goal), target).mean()
@@ -184,6 +164,9 @@ class _Bootstrapped(Objective):
     def validate(self, before: Tensor, after: Tensor, goal: Tensor) -> dict[str, float]:
         """The loss on held-out episodes."""
         return {"validation_loss": self.loss(before, after, goal).item()}
+
+
+Objective = _Pushed | _Bootstrapped
 
 
 def _learn(
