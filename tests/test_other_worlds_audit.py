@@ -191,7 +191,7 @@ def test_integer_states_of_a_continuous_task_are_refused() -> None:
     task, logs = Plane(), Plane().generate_logs(5)
     model = ExactDynamics(task, rc.ActionBlocks.of(logs, 1), np.zeros((1, 2), np.float32))
     whole = rc.EvaluationSet(np.array([[-4, -4]]), np.array([[4, 4]]))
-    with pytest.raises(ReachcostError, match="floats"):
+    with pytest.raises(ReachcostError, match="step"):
         rc.control(task, model, {"raw": rc.LatentMSE()}, whole, SEARCH)
 
 

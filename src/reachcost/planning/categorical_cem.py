@@ -20,7 +20,7 @@ from reachcost.planning.planner import PlanContext, Round, SamplingPlanner, lowe
 class CategoricalCEM(SamplingPlanner):
     """Fits a categorical distribution per position to the elites of each round, then takes the best candidate.
 
-    The defaults are the paper's: one action of a plan is executed, and every plan starts from scratch.
+    The defaults are the paper's.
     """
 
     discrete = True
@@ -64,9 +64,8 @@ class CategoricalCEM(SamplingPlanner):
 
         It also starts from the rest of the last plan, and breaks ties by the cost after the executed actions.
 
-        >>> paper, ours = CategoricalCEM(), CategoricalCEM.experienced()
-        >>> paper.candidates * paper.iterations / (ours.candidates * ours.iterations)
-        16.0
+        >>> CategoricalCEM.experienced().candidates
+        16
         """
         elites = changes.get("elites", 4)
         best = {"candidates": 16, "elites": elites, "keep_elites": elites // 2, "from_logs": True}

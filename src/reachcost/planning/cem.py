@@ -24,8 +24,7 @@ Bound = float | tuple[float, ...]
 class CEM(SamplingPlanner):
     """Fits a diagonal Gaussian over standardised action blocks to the elites of each round, then takes its mean.
 
-    The defaults are the paper's: no smoothing, no minimum of the standard deviation, no clipping, the full plan is
-    executed, and every plan starts from scratch. Class methods are presets; docs/planners.md compares them.
+    The defaults are the paper's. Class methods are presets; docs/planners.md compares them.
 
     >>> CEM(blocks=1, warm_start=True, deviation=0.5, bounds="logs", keep_elites=5).executed
     1
@@ -88,8 +87,7 @@ class CEM(SamplingPlanner):
     def replanning(cls, **changes: Any) -> CEM:
         """Plan again after every block, in three rounds that start from the rest of the last plan.
 
-        It takes 15 rounds for five blocks, the paper's default takes 10, but an error of the world model costs one
-        block only.
+        An error of the world model then costs one block only.
 
         >>> CEM.replanning(candidates=100).iterations
         3
@@ -122,11 +120,10 @@ class CEM(SamplingPlanner):
     def experienced(cls, **changes: Any) -> CEM:
         """Begin with logged action sequences and search around them, with a sixteenth of the paper's rollouts.
 
-        The first pool holds logged sequences from states like the current one that ended nearest to the goal; later
-        pools vary the best of them. docs/speed.md reports its success.
+        docs/speed.md reports its success.
 
-        >>> CEM().candidates * CEM().iterations / (CEM.experienced().candidates * CEM.experienced().iterations)
-        16.216216216216218
+        >>> CEM.experienced().candidates
+        37
         """
         elites = changes.setdefault("elites", max(2, min(8, changes.get("candidates", 37) // 4)))
         best = {"candidates": 37, "iterations": 5, "keep_elites": elites // 2, "from_logs": True}
@@ -203,8 +200,7 @@ class CEM(SamplingPlanner):
         """Lowest and highest block of a candidate, each [A]."""
         if self.bounds is None:
             return None
-        blocks = self._blocks(model, "bounds")
-        low, high = blocks.bounds() if self.bounds == "logs" else blocks.bounds(*self.bounds)
+        low, high = self._blocks(model, "bounds").bounds(*(() if self.bounds == "logs" else self.bounds))
         return low.to(device), high.to(device)
 
     def _blocks(self, model: WorldModel, option: str) -> ActionBlocks:

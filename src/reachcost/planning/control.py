@@ -69,7 +69,10 @@ def require_actions(task: Task, model: WorldModel) -> ActionBlocks | None:
                 "give it action_dim 1, the index of an action, and no `actions`"
             )
         return None
-    width = _width(task)
+    width = task.action_dim
+    if width is None and task.offers("generate_logs"):
+        logged = task.generate_logs(1).columns
+        width = logged["action"].shape[-1] if "action" in logged else None
     if blocks is None:
         length = model.action_dim // width if width and model.action_dim % width == 0 else 1
         raise ReachcostError(
@@ -82,14 +85,6 @@ def require_actions(task: Task, model: WorldModel) -> ActionBlocks | None:
             f"{width}: measure them on logs of this world, rc.with_actions(model, logs, length=...)"
         )
     return blocks
-
-
-def _width(task: Task) -> int | None:
-    """Numbers in an action of a task, as declared or logged."""
-    if task.action_dim is not None or not task.offers("generate_logs"):
-        return task.action_dim
-    logged = task.generate_logs(1).columns
-    return logged["action"].shape[-1] if "action" in logged else None
 
 
 def require_planner(task: Task, planner: Planner) -> None:

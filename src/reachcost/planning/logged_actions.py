@@ -61,7 +61,7 @@ class LoggedActions:
         self._left = (logs.lengths[episode] - 1 - step)[self._rows] // self._length
         known = (actions >= 0) & (actions < blocks) if discrete else np.isfinite(actions)
         self._wrong = np.flatnonzero(~known.all(1))
-        self._values, self._read = latents.values, row_reader(latents.values)
+        self._read = row_reader(latents.values)
         units = actions if discrete else replace(blocks, length=1).standardise(actions[:, None])
         self._actions = torch.from_numpy(units)
         self._indices: dict[tuple[int, bool, torch.device], _Index] = {}
@@ -69,7 +69,7 @@ class LoggedActions:
     @torch.no_grad()
     def near(self, latents: Tensor, horizon: int, count: int) -> Tensor:
         """Return the sequences that began nearest to latents [B, D], nearest first [B, up to `count`, horizon, A]."""
-        index = self._index(horizon, latents.device)
+        index = self._index(horizon, latents.device, with_ends=False)
         return self._taken(index.rows[index.nearest(latents, count)], horizon)
 
     @torch.no_grad()
@@ -78,7 +78,7 @@ class LoggedActions:
 
         From latents [B, D] to goals [B, D] -> [B, up to `count`, horizon, A].
         """
-        index = self._index(horizon, latents.device, PLACES)
+        index = self._index(horizon, latents.device, with_ends=True)
         nearest = index.nearest(latents, among)
         order = lowest(cost(index.ends[nearest], goal), min(count, nearest.shape[1]))
         return self._taken(index.rows[nearest.gather(1, order)], horizon)
@@ -86,19 +86,17 @@ class LoggedActions:
     def _taken(self, rows: Tensor, horizon: int) -> Tensor:
         """Actions of `horizon` blocks from rows [B, K] on -> [B, K, horizon, A]."""
         steps = torch.arange(horizon * self._length, device=rows.device)
-        if self._actions.device != rows.device:
-            self._actions = self._actions.to(rows.device)
+        self._actions = self._actions.to(rows.device)
         return self._actions[rows[..., None] + steps].unflatten(2, (horizon, -1)).flatten(3)
 
-    def _index(self, horizon: int, device: torch.device, places: int | None = None) -> _Index:
-        """The sequences of `horizon` blocks, made at the first use."""
-        key = (horizon, places is None, device)
+    def _index(self, horizon: int, device: torch.device, with_ends: bool) -> _Index:
+        """The sequences of `horizon` blocks, at most `PLACES` with ends; indexed at the first use."""
+        key = (horizon, with_ends, device)
         if key not in self._indices:
             rows = self._of_length(horizon)
-            ends = rows[:0]  # `near` does not use the ends
-            if places is not None:
-                rows = rows[:: -(-len(rows) // places)]
-                ends = rows + horizon * self._length
+            if with_ends:
+                rows = rows[:: -(-len(rows) // PLACES)]
+            ends = rows + horizon * self._length if with_ends else rows[:0]
             self._indices[key] = _Index(*(part.to(device) for part in (rows, self._read(rows), self._read(ends))))
         return self._indices[key]
 

@@ -96,13 +96,6 @@ class PlanContext:
 class Planner:
     """Base class of planners: `plan` chooses actions, the attributes declare what the planner can do.
 
-    Attributes:
-        executed: Action blocks of a plan that are executed before the next plan.
-        discrete: Whether actions are discrete; None if the planner chooses actions of both kinds.
-        actions: Number of discrete actions that it chooses from; None if any number fits.
-        from_logs: Whether it needs logged actions (`PlanContext.logged`).
-        shrink: Whether a plan has at most `PlanContext.remaining` blocks.
-
     >>> class Ahead(Planner):
     ...     def plan(self, context: PlanContext) -> Tensor:
     ...         return torch.ones(len(context.goal), 1, context.model.action_dim)
@@ -111,10 +104,15 @@ class Planner:
     """
 
     executed: int = 1
+    """Action blocks of a plan that are executed before the next plan."""
     discrete: bool | None = None
+    """Whether actions are discrete; None if the planner chooses actions of both kinds."""
     actions: int | None = None
+    """Number of discrete actions that it chooses from; None if any number fits."""
     from_logs: bool = False
+    """Whether it needs logged actions (`PlanContext.logged`)."""
     shrink: bool = False
+    """Whether a plan has at most `PlanContext.remaining` blocks."""
 
     def plan(self, context: PlanContext) -> Tensor:
         """Choose an action sequence [B, H, A] for each episode; H is at least `executed`, unless the budget ends."""
@@ -132,25 +130,22 @@ def require_logged(planner: Planner, logged: Logged | None) -> Logged:
 
 
 class SamplingPlanner(Planner):
-    """Base class of planners that sample candidates in rounds, and call `PlanContext.watch` with each round.
-
-    Attributes:
-        horizon: Action blocks of a candidate.
-        candidates: Candidates of a round.
-        iterations: Number of rounds.
-        elites: Candidates that a round keeps.
-        keep_elites: Elites that stay in the pool of the next round.
-        blocks: Action blocks of a plan that are executed before the next plan; None executes all.
-        warm_start: Whether a search begins with what the last plan left (`PlanContext.left`).
-    """
+    """Base class of planners that sample candidates in rounds, and call `PlanContext.watch` with each round."""
 
     horizon: int
+    """Action blocks per candidate."""
     candidates: int
+    """Candidates per round."""
     iterations: int
+    """Number of rounds of sampling and scoring."""
     elites: int
+    """Number of best candidates that a round keeps."""
     keep_elites: int = 0
+    """Number of elites that stay in the pool of the next round."""
     blocks: int | None = None
+    """Action blocks of a plan that are executed before the next plan; None executes all."""
     warm_start: bool = False
+    """Whether a search begins with what the last plan left (`PlanContext.left`)."""
 
     @property
     def executed(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] (planners are frozen)
@@ -165,26 +160,17 @@ class SamplingPlanner(Planner):
 
     def _require_counts(self, fewest: int) -> None:
         """Raise an error for counts that contradict each other; at least `fewest` elites fit a distribution."""
-        self._require(
-            "horizon candidates iterations elites",
-            min(self.horizon, self.iterations) >= 1 and fewest <= self.elites <= self.candidates,
-            f"make every count positive, and {fewest} <= elites <= candidates",
-        )
-        self._require(
-            "horizon blocks",
-            1 <= self.executed <= self.horizon,
-            f"execute 1 to {self.horizon} blocks of the horizon",
-        )
-        self._require(
-            "horizon blocks warm_start",
-            not self.warm_start or self.executed < self.horizon,
-            "a warm start needs unexecuted blocks: execute fewer, for example blocks=1",
-        )
-        self._require(
-            "candidates elites keep_elites",
-            0 <= self.keep_elites <= self.elites and self.keep_elites < self.candidates,
-            f"keep 0 to {self.elites} elites, and fewer than the candidates",
-        )
+        counted = min(self.horizon, self.iterations) >= 1 and fewest <= self.elites <= self.candidates
+        remedy = f"make every count positive, and {fewest} <= elites <= candidates"
+        self._require("horizon candidates iterations elites", counted, remedy)
+        executable = 1 <= self.executed <= self.horizon
+        self._require("horizon blocks", executable, f"execute 1 to {self.horizon} blocks of the horizon")
+        left = not self.warm_start or self.executed < self.horizon
+        remedy = "a warm start needs unexecuted blocks: execute fewer, for example blocks=1"
+        self._require("horizon blocks warm_start", left, remedy)
+        kept = 0 <= self.keep_elites <= self.elites and self.keep_elites < self.candidates
+        remedy = f"keep 0 to {self.elites} elites, and fewer than the candidates"
+        self._require("candidates elites keep_elites", kept, remedy)
 
 
 def lowest(costs: Tensor, count: int) -> Tensor:
@@ -243,8 +229,7 @@ class InversePolicy(Planner):
     network: InverseDynamics
     """What `fit_inverse` returns."""
     sampled: bool = False
-    """Sample discrete actions by their probabilities. The most probable ones may lead in a circle forever; sampled ones
-    leave it, with some detours."""
+    """Sample discrete actions by their probabilities, to leave circles that the most probable actions may lead into."""
 
     def __post_init__(self) -> None:
         require_type(self.network, InverseDynamics, "network", "give what rc.peers.fit_inverse returns")
