@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from reachcost.audits.stage import NO_EPISODE, Rule, Stage, apply_rule, apply_ru
 from reachcost.audits.stages import RULES, STAGES
 from reachcost.audits.stages import ranking as ranking_stage
 from reachcost.audits.stages.coverage import PLACES
-from reachcost.audits.stages.dynamics import logged_moves
+from reachcost.audits.stages.dynamics import logged_moves, skill
 from reachcost.audits.stages.representation import read
 from reachcost.audits.subject import Subject
 from reachcost.cli import main
@@ -147,7 +146,7 @@ def test_rows_belong_to_logged_episodes(
         assert found[name].n == len(found[name].rows) == len(found[name].episodes)
     for name in ("dynamics", "coverage"):
         assert len(np.unique(found[name].episodes)) == found[name].n < PLACES
-    foreseen, change = logged_moves(lewm, unseen).through(partial(read, Subject(lewm, logged))).skill()
+    foreseen, change = skill(*(read(Subject(lewm, logged), part) for part in logged_moves(lewm, unseen)[1:]))
     assert found["dynamics"].value == pytest.approx(foreseen.sum() / change.sum(), abs=1e-5)
 
 

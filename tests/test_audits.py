@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reachcost.audits.stages.coverage import uncovered
-from reachcost.audits.stages.dynamics import Moves, logged_moves
+from reachcost.audits.stages.dynamics import logged_moves, skill
 from reachcost.costs.latent import HeadCost
 from reachcost.data.latents import Latents, encode_logs
 from reachcost.data.logs import Logs
@@ -138,13 +138,13 @@ def test_places_away_from_the_logs_are_uncovered() -> None:
 @given(st.floats(0, 1))
 def test_skill_falls_with_the_error(error: float) -> None:
     start, true = torch.zeros(10, 3), torch.ones(10, 3)
-    foreseen, change = Moves(np.arange(10), start, true + error * (start - true), true).skill()
+    foreseen, change = skill(start, true + error * (start - true), true)
     assert foreseen / change == pytest.approx(1 - error**2, abs=1e-5)
 
 
 def test_skill_on_logs_needs_actions_and_long_episodes(world: TwoRoom, lewm: JepaWorldModel) -> None:
     latents = encode_logs(lewm, world.generate_logs(20))
-    foreseen, change = logged_moves(lewm, latents, count=100).skill()
+    foreseen, change = skill(*logged_moves(lewm, latents)[1:])
     assert foreseen.sum() / change.sum() > 0.9
     with pytest.raises(ReachcostError, match="501 rows"):
         logged_moves(lewm, latents, horizon=100)

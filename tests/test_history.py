@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import reachcost as rc
-from reachcost.audits.stages.dynamics import logged_moves
+from reachcost.audits.stages.dynamics import logged_moves, skill
 from reachcost.core.seeding import EpisodeStreams
 from reachcost.errors import ReachcostError
 from reachcost.protocols import Observations
@@ -206,6 +206,6 @@ def test_logged_windows_provide_the_history() -> None:
         ratios = []
         for history in (1, 2):
             model = rc.with_actions(Glide(history, length), logs, length, units="environment")
-            foreseen, change = logged_moves(model, rc.encode_logs(model, logs, cache=False), horizon=3).skill()
+            foreseen, change = skill(*logged_moves(model, rc.encode_logs(model, logs, cache=False), horizon=3)[1:])
             ratios.append(foreseen.sum() / change.sum())
         assert ratios[0] < 0.5 < 0.999 < ratios[1]

@@ -24,7 +24,7 @@ from reachcost.audits.sasc import draw_pools, sasc
 from reachcost.audits.stage import apply_rule, unknown
 from reachcost.audits.stages import RULES, STAGES, success, verdict_of
 from reachcost.audits.stages import ranking as ranking_stage
-from reachcost.audits.stages.dynamics import logged_moves
+from reachcost.audits.stages.dynamics import logged_moves, skill
 from reachcost.audits.stages.ranking import ranking_gain
 from reachcost.audits.stages.representation import probe as probe_of
 from reachcost.audits.subject import Subject
@@ -223,7 +223,7 @@ def test_a_predictor_without_the_position_fails_at_dynamics(
     audit = audit_planner(forgetful, Latents(logged.values, logged.logs), cost, world, goals, SEARCH)
     assert audit.verdict == "dynamics"
     assert outcomes(audit)["ranking"] == "pass"
-    foreseen, change = logged_moves(forgetful, logged).skill()
+    foreseen, change = skill(*logged_moves(forgetful, logged)[1:])
     assert foreseen.sum() / change.sum() > 0.8  # whole latents would not tell
 
 

@@ -224,9 +224,7 @@ def rows_of(read: Callable[[], pa.Table], path: Path) -> dict[str, dict[str, Any
             raise ValueError("its columns hold no names and numbers")
     except (OSError, pa.ArrowException, KeyError, ValueError) as error:
         why = str(error).partition("\n")[0]
-        raise ReachcostError(
-            f"the rows {path} cannot be read ({why}): keep both files of the audit together"
-        ) from error
+        raise ReachcostError(f"the rows {path} cannot be read ({why}): keep both files of the audit") from error
     return {
         name: {"rows": values[names == name], "episodes": episodes[names == name]}
         for name in dict.fromkeys(names.tolist())

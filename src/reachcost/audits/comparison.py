@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -60,14 +60,12 @@ class Choice:
         name: Name of the chosen recipe.
         best: The chosen recipe; `repair(recipe=choice.best)` trains it.
         reason: Why it was chosen, in one sentence.
-        spearman: Rank correlation with the fastest logged path to each goal [G], by recipe and floor.
-        table: The same as a table, with intervals over goals.
+        table: Rank correlation with the fastest logged path to each goal, by recipe and floor, with intervals.
     """
 
     name: str
     best: LabelledRecipe
     reason: str
-    spearman: dict[str, np.ndarray] = field(repr=False)
     table: ResultTable
 
 
@@ -143,7 +141,7 @@ def choose_recipe(
     rows = [_row(cost, {"rho_logged": ours, "difference": ours - both[first]}, every) for cost, ours in both.items()]
     metrics, headings = ("rho_logged", "difference"), {"difference": (f"minus {first}", 4)}
     table = ResultTable("recipes", f"{RANKS_NOTE}{reason}.", metrics, rows, {"chosen": reason}, headings)
-    return Choice(name, compared[name], reason, both, table)
+    return Choice(name, compared[name], reason, table)
 
 
 def best_recipe(

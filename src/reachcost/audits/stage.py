@@ -82,8 +82,15 @@ def apply_rule(rule: Rule, values: np.ndarray | float, episodes: np.ndarray | No
     values = np.atleast_1d(values)
     episodes = np.full(len(values), NO_EPISODE) if episodes is None else episodes
     numbers, group, counts = np.unique(episodes, return_inverse=True, return_counts=True)
-    rows, value = np.bincount(group, weights=values) / counts, float(np.mean(values))
-    return compare(rule, value, _interval(value, rows, rule), rows, numbers)
+    rows, value, interval = np.bincount(group, weights=values) / counts, float(np.mean(values)), None
+    if len(rows) > 1 and rule.share:
+        # Shares within an episode vary less than 0 and 100 would, so Wilson's interval is wide enough.
+        low, high = wilson(value / 100 * len(rows), len(rows))
+        interval = 100 * low, 100 * high
+    elif len(rows) > 1:
+        low, high = paired_bootstrap(rows[:, None], resamples=10_000)[:, 0]
+        interval = float(low), float(high)
+    return compare(rule, value, interval, rows, numbers)
 
 
 def apply_rule_to_ratio(rule: Rule, parts: np.ndarray, totals: np.ndarray, episodes: np.ndarray) -> Stage:
@@ -94,9 +101,8 @@ def apply_rule_to_ratio(rule: Rule, parts: np.ndarray, totals: np.ndarray, episo
     numbers, group = np.unique(episodes, return_inverse=True)
     part, total = (np.bincount(group, weights=values) for values in (parts, totals))
     with np.errstate(divide="ignore", invalid="ignore"):  # the totals may sum to 0, in all episodes or in a resample
-        low, high = cluster_bootstrap(
-            np.stack([part, total], 1), np.arange(len(part)), lambda sums: sums[:, 0] / sums[:, 1]
-        )
+        sums = np.stack([part, total], 1)
+        low, high = cluster_bootstrap(sums, np.arange(len(part)), lambda sums: sums[:, 0] / sums[:, 1])
         rows = part / total.mean()
         value = float(part.sum() / total.sum())
     known = len(numbers) > 1 and np.isfinite([low, high]).all()
@@ -113,15 +119,3 @@ def compare(
     outcome, advice = ("pass", "") if passes else ("fail", rule.advice)
     measured = {"value": value, "interval": interval, "n": len(rows), "rows": rows, "episodes": episodes}
     return replace(unknown(rule, advice), outcome=outcome, **measured)
-
-
-def _interval(value: float, rows: np.ndarray, rule: Rule) -> tuple[float, float] | None:
-    """95 % interval of the mean of rows [N], which is `value`; None for one row."""
-    if len(rows) < 2:
-        return None
-    if rule.share:
-        # Shares within an episode vary less than 0 and 100 would, so Wilson's interval is wide enough.
-        low, high = wilson(value / 100 * len(rows), len(rows))
-        return 100 * low, 100 * high
-    low, high = paired_bootstrap(rows[:, None], resamples=10_000)[:, 0]
-    return float(low), float(high)

@@ -28,10 +28,8 @@ def require_one_model(costs: Mapping[str, TerminalCost], model: WorldModel) -> N
         require_cost(cost, f"cost {name!r}")
         for head in getattr(cost, "heads", ()):
             if head.latent_dim != model.latent_dim:
-                raise ReachcostError(
-                    f"the head of cost {name!r} reads latents of dimension {head.latent_dim}, but {used} makes "
-                    f"{model.latent_dim}: fit a head on latents of this world model"
-                )
+                wrong = f"reads latents of dimension {head.latent_dim}, but {used} makes {model.latent_dim}"
+                raise ReachcostError(f"the head of cost {name!r} {wrong}: fit a head on latents of this world model")
             trained_on = getattr(head, "record", {}).get("pairs", {}).get("model")
             if trained_on and here and trained_on["sha256"] != here["sha256"]:
                 raise ReachcostError(

@@ -36,10 +36,8 @@ class LatentMSE:
     def __call__(self, terminal: Tensor, goal: Tensor) -> Tensor:
         """Costs [B, S] of terminal latents [B, S, D] for goals [B, D]."""
         if terminal.shape[-1] != goal.shape[-1] or not terminal.is_floating_point():
-            raise ReachcostError(
-                f"LatentMSE compares float latents of one dimension, not {terminal.dtype} [{terminal.shape[-1]}] with "
-                f"[{goal.shape[-1]}]: encode both with one model, and tabulate model and costs together"
-            )
+            wrong = f"{terminal.dtype} [{terminal.shape[-1]}] with [{goal.shape[-1]}]"
+            raise ReachcostError(f"LatentMSE compares float latents of one dimension, not {wrong}: use one model")
         return (terminal - goal[:, None]).square().mean(-1)
 
 

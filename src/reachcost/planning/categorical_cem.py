@@ -75,16 +75,11 @@ class CategoricalCEM(SamplingPlanner):
     def plan(self, context: PlanContext) -> Tensor:
         """Return the best candidate of the last pool [B, H, 1]."""
         if context.model.action_dim != 1:
-            raise ReachcostError(
-                "CategoricalCEM plans one discrete action at a time, but the model takes blocks of "
-                f"{context.model.action_dim} numbers: use a model with action_dim 1"
-            )
+            raise ReachcostError(f"CategoricalCEM needs action_dim 1, not {context.model.action_dim}: use rc.CEM()")
         goal, device, injected = context.goal, context.latents.device, context.injected
-        if injected is not None and injected.shape != (len(goal), self.iterations, injected.shape[2], self.horizon):
-            raise ReachcostError(
-                f"injected candidates have shape {injected.shape}, not [{len(goal)}, {self.iterations}, K, "
-                f"{self.horizon}]: give the proposal the planner's iterations and horizon"
-            )
+        if injected is not None and injected.shape[1::2] != (self.iterations, self.horizon):
+            wanted = f"the planner's {self.iterations} iterations and horizon {self.horizon}"
+            raise ReachcostError(f"injected candidates have shape {injected.shape}: give the proposal {wanted}")
         given = None if injected is None else torch.from_numpy(injected).to(device).transpose(2, 3)
         places = self.candidates - (0 if given is None else given.shape[3])  # of the pool, before injected ones
         probability = torch.full((len(goal), self.horizon, self.actions), 1 / self.actions, device=device)

@@ -11,10 +11,9 @@ from torch import Tensor
 
 from reachcost.core.devices import defer_device_checks
 from reachcost.core.parallel import reserve_threads
-from reachcost.data.actions import ActionBlocks, blocks_of
 from reachcost.errors import ReachcostError, require_numbers
 from reachcost.planning.logged_actions import AMONG
-from reachcost.planning.planner import PlanContext, Round, SamplingPlanner, lowest, require_logged
+from reachcost.planning.planner import PlanContext, Round, SamplingPlanner, lowest, require_blocks, require_logged
 from reachcost.protocols import WorldModel
 
 Bound = float | tuple[float, ...]
@@ -191,7 +190,8 @@ class CEM(SamplingPlanner):
         """Matrix [T, T] with rows of norm 1 that correlates independent noise of consecutive actions [..., T, a]."""
         if not self.correlation:
             return None
-        steps = torch.arange(horizon * self._blocks(model, "correlation").length, device=device)
+        blocks = require_blocks(model, f"CEM(correlation={self.correlation})")
+        steps = torch.arange(horizon * blocks.length, device=device)
         apart = steps[:, None] - steps
         innovation = torch.where(steps > 0, (1 - self.correlation**2) ** 0.5, 1.0)
         return torch.where(apart >= 0, self.correlation ** apart.clamp(min=0) * innovation, 0.0)
@@ -200,17 +200,9 @@ class CEM(SamplingPlanner):
         """Lowest and highest block of a candidate, each [A]."""
         if self.bounds is None:
             return None
-        low, high = self._blocks(model, "bounds").bounds(*(() if self.bounds == "logs" else self.bounds))
+        blocks = require_blocks(model, f"CEM(bounds={self.bounds!r})")
+        low, high = blocks.bounds(*(() if self.bounds == "logs" else self.bounds))
         return low.to(device), high.to(device)
-
-    def _blocks(self, model: WorldModel, option: str) -> ActionBlocks:
-        blocks = blocks_of(model)
-        if blocks is None:
-            raise ReachcostError(
-                f"CEM({option}={getattr(self, option)!r}) needs action blocks, but the world model has no `actions`: "
-                "add model = rc.with_actions(model, logs, length=...)"
-            )
-        return blocks
 
 
 def _plain(bound: Bound | np.ndarray) -> Bound:

@@ -64,10 +64,8 @@ def require_actions(task: Task, model: WorldModel) -> ActionBlocks | None:
     if task.discrete_actions is not None:
         if blocks is not None or model.action_dim != 1:
             found = "action blocks" if blocks is not None else f"action_dim {model.action_dim}"
-            raise ReachcostError(
-                f"{task.name} has {task.discrete_actions} discrete actions, but the world model {name} has {found}: "
-                "give it action_dim 1, the index of an action, and no `actions`"
-            )
+            wrong = f"{task.name} has {task.discrete_actions} discrete actions, but {name} has {found}"
+            raise ReachcostError(f"{wrong}: give it action_dim 1, the index of an action, and no `actions`")
         return None
     width = task.action_dim
     if width is None and task.offers("generate_logs"):
@@ -75,15 +73,11 @@ def require_actions(task: Task, model: WorldModel) -> ActionBlocks | None:
         width = logged["action"].shape[-1] if "action" in logged else None
     if blocks is None:
         length = model.action_dim // width if width and model.action_dim % width == 0 else 1
-        raise ReachcostError(
-            f"{task.name} has continuous actions, but the world model {name} has no `actions`: add model = "
-            f"rc.with_actions(model, logs, length={length}), with the steps of a block as length"
-        )
+        remedy = f"add model = rc.with_actions(model, logs, length={length}), with the steps of a block as length"
+        raise ReachcostError(f"{task.name} has continuous actions, but {name} has no `actions`: {remedy}")
     if width is not None and width != len(blocks.mean):
-        raise ReachcostError(
-            f"`actions` of the world model {name} have {len(blocks.mean)} numbers, but actions of {task.name} have "
-            f"{width}: measure them on logs of this world, rc.with_actions(model, logs, length=...)"
-        )
+        wrong = f"`actions` of {name} have {len(blocks.mean)} numbers, but actions of {task.name} have {width}"
+        raise ReachcostError(f"{wrong}: measure them on logs of this world, rc.with_actions(model, logs, length=...)")
     return blocks
 
 
@@ -92,16 +86,13 @@ def require_planner(task: Task, planner: Planner) -> None:
     require_type(planner, Planner, "planner", "make one, rc.CEM() or rc.CategoricalCEM(), or inherit from rc.Planner")
     name, count = type(planner).__name__, task.discrete_actions
     if planner.discrete is False and count is not None:
-        raise ReachcostError(
-            f"{name} samples continuous actions, but {task.name} has {count} discrete ones: plan with "
-            f"rc.CategoricalCEM(actions={count})"
-        )
+        remedy = f"use rc.CategoricalCEM(actions={count})"
+        raise ReachcostError(f"{name} samples continuous actions, but {task.name} has {count} discrete ones: {remedy}")
     if planner.discrete is True and count is None:
         raise ReachcostError(f"{name} samples discrete actions, but those of {task.name} are continuous: use rc.CEM()")
     if None not in (count, planner.actions) and planner.actions != count:
-        raise ReachcostError(
-            f"{name} samples {planner.actions} actions, but {task.name} has {count}: give it actions={count}"
-        )
+        wrong = f"{name} samples {planner.actions} actions, but {task.name} has {count}"
+        raise ReachcostError(f"{wrong}: give it actions={count}")
 
 
 def some_action(model: WorldModel) -> np.ndarray:

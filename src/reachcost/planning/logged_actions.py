@@ -106,10 +106,8 @@ class LoggedActions:
         until = np.searchsorted(self._wrong, rows + horizon * self._length)
         rows = rows[np.searchsorted(self._wrong, rows) == until]
         if not len(rows):
-            raise ReachcostError(
-                f"no logged episode has the {horizon} action blocks of a plan: log longer episodes, or plan with a "
-                "smaller horizon= or without from_logs"
-            )
+            remedy = "log longer episodes, or plan with a smaller horizon= or without from_logs"
+            raise ReachcostError(f"no logged episode has the {horizon} action blocks of a plan: {remedy}")
         return torch.from_numpy(rows)
 
 

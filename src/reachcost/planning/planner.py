@@ -16,7 +16,7 @@ from torch import Tensor
 from reachcost.core.devices import move_to_device
 from reachcost.core.parallel import parallel_map
 from reachcost.core.seeding import EpisodeStreams
-from reachcost.data.actions import blocks_of
+from reachcost.data.actions import ActionBlocks, blocks_of
 from reachcost.data.models import name_of, predict_ends
 from reachcost.errors import ReachcostError, require_type
 from reachcost.heads.inverse import InverseDynamics
@@ -122,11 +122,17 @@ class Planner:
 def require_logged(planner: Planner, logged: Logged | None) -> Logged:
     """Return the logs that a planner needs; raise an error for None."""
     if logged is None:
-        raise ReachcostError(
-            f"{type(planner).__name__}(from_logs=True) begins with logged actions: give control(..., "
-            "logs=rc.encode_logs(model, logs))"
-        )
+        remedy = "give control(..., logs=rc.encode_logs(model, logs))"
+        raise ReachcostError(f"{type(planner).__name__}(from_logs=True) begins with logged actions: {remedy}")
     return logged
+
+
+def require_blocks(model: WorldModel, planner: str) -> ActionBlocks:
+    """Return the action blocks of a world model; raise an error if it has none."""
+    if (blocks := blocks_of(model)) is None:
+        remedy = "add model = rc.with_actions(model, logs, length=...)"
+        raise ReachcostError(f"{planner} needs action blocks, but {name_of(model)} has no `actions`: {remedy}")
+    return blocks
 
 
 class SamplingPlanner(Planner):
@@ -198,16 +204,10 @@ class RandomPolicy(Planner):
     def plan(self, context: PlanContext) -> Tensor:
         """Return one random block per episode [B, 1, A]."""
         model, streams = context.model, context.streams
-        blocks = blocks_of(model)
-        if blocks is None:
-            if model.action_dim != 1:
-                raise ReachcostError(
-                    f"{name_of(model)} has continuous actions but no `actions` with their range: add "
-                    "model = rc.with_actions(model, logs, length=...)"
-                )
+        if model.action_dim == 1 and blocks_of(model) is None:
             return torch.from_numpy(streams.integers(self.actions, 1, 1))
-        low, high = blocks.bounds()
-        share = torch.from_numpy(streams.uniform16(1, blocks.size).astype(np.float32)) / 65535
+        low, high = require_blocks(model, "RandomPolicy").bounds()
+        share = torch.from_numpy(streams.uniform16(1, model.action_dim).astype(np.float32)) / 65535
         return low + share * (high - low)
 
 

@@ -14,38 +14,31 @@ from reachcost.core.seeding import generator
 from reachcost.costs.oracle import EncodedCost
 from reachcost.planning.control import budget_of
 
-GOALS = Rule(
+
+def _rule(stage: str, measured: str, advice: str) -> Rule:
+    return Rule(stage, measured, 80.0, True, advice, share=True)
+
+
+GOALS = _rule(
     "goals",
     "% of goals within reach",
-    80.0,
-    True,
     "too many goals cannot be reached within the budget: give nearer goals or a larger budget",
-    share=True,
 )
-SAMPLING = Rule(
+SAMPLING = _rule(
     "sampling",
     "% success, oracle planner",
-    80.0,
-    True,
     "this planner misses its goals even with true dynamics and distance: use more candidates, iterations or horizon, "
     "or nearer goals",
-    share=True,
 )
-FORESIGHT = Rule(
+FORESIGHT = _rule(
     "foresight",
     "% success, true ends",
-    80.0,
-    True,
     "the cost fails even if it knows where candidates end: fit a better head (reachcost fit)",
-    share=True,
 )
-EXECUTION = Rule(
+EXECUTION = _rule(
     "execution",
     "% success in closed loop",
-    80.0,
-    True,
     "no stage explains the failures: try more episodes, a better head (more logs, more pairs), a longer budget",
-    share=True,
 )
 MOVES = 20_000
 """Logged moves from which the maximum speed is estimated."""
