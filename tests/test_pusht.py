@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from reachcost.errors import ReachcostError
 from reachcost.tasks.pusht import PushT
-from reachcost.tasks.pusht.contacts import push_away_from_walls, push_by_pymunk
 from reachcost.tasks.pusht.geometry import AGENT_RADIUS, clearance, corners, touches_walls
-from reachcost.tasks.pusht.physics import SECONDS, agent_path
+from reachcost.tasks.pusht.physics import SECONDS, agent_path, push_away_from_walls, push_by_pymunk
 from reachcost.tasks.pusht.renderer import background
 
 pytestmark = pytest.mark.processor

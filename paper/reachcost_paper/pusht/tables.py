@@ -30,7 +30,7 @@ from reachcost.experiments.study import Setting, Study
 from reachcost.experiments.tables import TablePlan, TableRows, plain_rows
 from reachcost.planning.cem import CEM
 from reachcost.results.tables import TableRow
-from reachcost.tasks.pusht.contacts import require_pymunk
+from reachcost.tasks.pusht.physics import require_pymunk
 from reachcost.tasks.pusht.task import PushT
 from reachcost_paper.package_data import read_notes, read_paper
 from reachcost_paper.pusht import settings
